@@ -34,7 +34,7 @@ _KEYS = declare_keys(
 
 
 def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
-    """Look at the outermost keys, and at those of the first mask."""
+    """Recognise SA-1B by an image and annotations, whose first has the marks of an automatic mask."""
     first_mask = look.first.get("annotations", {})
     is_mask = {"predicted_iou", "stability_score"} & first_mask.keys() or (
         look.cut and "segmentation" in first_mask
@@ -59,6 +59,7 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
 
 
 def _read_mask(row: Row, size: Size | None) -> None:
+    """Add an object with a mask, if masks are wanted; `size` is (width, height) of its image."""
     corners, wh = row.ltwh("bbox")
     if row.wants and "segmentation" in row:
         mask = row.object("segmentation")

@@ -65,7 +65,7 @@ class SagemakerOptions(SplitOptions):
 
 
 def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
-    """Look at the keys of the first record."""
+    """Recognise records with a source-ref and the labels of a job by the keys of the first one."""
     if look.top != "{" or look.keys.get("source-ref") != '"':
         return None
     if any(key.endswith(_METADATA) for key in look.keys) and b'"annotations"' in head:
@@ -80,7 +80,7 @@ def read(source: Source, builder: Builder, log: Log, options: SagemakerOptions) 
     files = choose_files(source, looks_like, "a manifest of SageMaker Ground Truth", log, _SUFFIXES)
     path = source.path.replace("\\", "/")
     chosen_files = files_of_split(files, lambda file: split_in_name(file or path), wanted_split, source, log)
-    collected = _Found({}, Counter(), [])
+    collected = _Collected({}, Counter(), [])
     for file in log.track(chosen_files, "reading"):
         for record in line_items(reader, file):
             with contextlib.suppress(BadRecord):
@@ -95,22 +95,23 @@ def read(source: Source, builder: Builder, log: Log, options: SagemakerOptions) 
     reader.finish(field="confidence")
 
 
-class _Found(msgspec.Struct):
+class _Collected(msgspec.Struct):
     """The jobs and boxes of all records, collected until the kind is known."""
 
     jobs: dict[str, None]
     drawn: Counter[bool]
-    """Boxes by whether people drew them."""
+    """The number of boxes by whether people drew them."""
     boxes: list[tuple[Row, int, Corners, tuple[float, float], float]]
-    """They wait until it is known whether their confidences are scores."""
+    """The row, category, corners, width and height, and confidence of each."""
 
 
-def _name(reference: str) -> str:
-    """The path of a picture without the bucket."""
+def _drop_bucket(reference: str) -> str:
+    """The image name: ``folder/a.jpg`` for ``s3://bucket/folder/a.jpg``, other texts unchanged."""
     return reference.partition("://")[2].partition("/")[2] if reference.startswith("s3://") else reference
 
 
-def _read_record(record: Item, job: str, split: str, collected: _Found) -> None:
+def _read_record(record: Item, job: str, split: str, collected: _Collected) -> None:
+    """Add the image of a record, and collect the boxes of `job`, or of its first job if that is empty."""
     reader, content = record.reader, record.record
     jobs = [k[: -len(_METADATA)] for k, v in content.items() if k.endswith(_METADATA) and isinstance(v, dict)]
     jobs_with_boxes = [
@@ -131,7 +132,7 @@ def _read_record(record: Item, job: str, split: str, collected: _Found) -> None:
     objects = metadata.array("objects")
     first_size = next(labels.items("image_size"), None)
     size = None if first_size is None else first_size.size("width", "height")
-    image = record.image("source-ref", _name, size=size, split=split)
+    image = record.image("source-ref", _drop_bucket, size=size, split=split)
     if image is None:
         return
     for key in sorted(classes, key=lambda key: (len(key), key)):
@@ -140,7 +141,8 @@ def _read_record(record: Item, job: str, split: str, collected: _Found) -> None:
     boxes.read(image, _read_box, objects, classes, collected)
 
 
-def _read_box(box: Row, objects: list[Any], classes: dict[str, Any], collected: _Found) -> None:
+def _read_box(box: Row, objects: list[Any], classes: dict[str, Any], collected: _Collected) -> None:
+    """Collect a box; its confidence is in the entry of `objects` with the same index."""
     box.need("class_id")
     name, category = classes.get(str(box.get("class_id"))), -1
     if name is None:
@@ -160,7 +162,7 @@ def _read_box(box: Row, objects: list[Any], classes: dict[str, Any], collected: 
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: SagemakerOptions) -> None:
-    """Write one manifest."""
+    """Write a record for each image, with the labels of one job."""
     classes, job = dataset.categories.name, options.job or "labels"
     prefix = options.prefix.rstrip("/") + "/" if options.prefix else ""
     name = one_file(dataset, target, "output.manifest", "records", log)

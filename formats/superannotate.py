@@ -115,6 +115,7 @@ _VERSION = "___sa_version___"
 
 
 def _parse_fps(text: str) -> float:
+    """Parse frames per second, above 0 and at most 1000. Raises ValueError for anything else."""
     fps = float(text)
     if not 0 < fps <= 1000:
         raise ValueError("expected frames per second, above 0 and at most 1000")
@@ -129,7 +130,7 @@ class SuperannotateOptions(GroupSplitOptions):
 
 
 def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
-    """Look at the outermost keys."""
+    """Recognise files of one image, of several, or lists of instances by the outermost keys."""
     if look.top == "{" and look.keys.get("metadata") == "{" and look.keys.get("instances", "[") == "[":
         if "instances" in look.keys or {"tags", "comments"} & look.keys.keys():
             return SURE, "it has metadata and instances of one image, as SuperAnnotate has"
@@ -147,7 +148,7 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 
 class _Reader(Reader):
-    """A reader that knows the ids of classes."""
+    """A reader that knows the ids of classes, and the mask file of the image that is read."""
 
     pads_points = True
     names: dict[int, str] | None = None
@@ -156,18 +157,19 @@ class _Reader(Reader):
     """Whether ids may stand for classes without a list."""
     fps = 1.0
     used: set[int]
-    """The ids that are used as names."""
+    """The ids that serve as names of classes."""
     folder = ""
-    """That of the file that is read."""
+    """The folder of the file that is read."""
     mask_file = ""
     """The file with the pixels of the instances of the image that is read."""
     colours: NDArray[np.int64] | None = None
-    """Its pixels, once they are needed."""
+    """(height, width) the colours in that file as 0xRRGGBB; None until they are needed."""
 
     def class_of(self, box: Row) -> int:
-        """The row of the class of an instance, by name or else by id.
+        """The category row of an instance, by the name of its class or else by its id.
 
-        Returns -1, and reports an issue, if unknown.
+        Raises BadRecord, after an issue, for an id that the list of classes does not have; returns -1, after
+        an issue, for an unusable name.
         """
         id_ = box.get("classId")
         knows_ids = self.by_id or self.names is not None
@@ -223,7 +225,7 @@ def read(source: Source, builder: Builder, log: Log, options: SuperannotateOptio
 
 
 def _read_file(reader: _Reader, file: str) -> None:
-    """Read a file of one image, an object or, in old exports, its instances; or of several by their names."""
+    """Read a file of one image: an object or, in old exports, a list; or an object with several by name."""
     value, at = reader.value(file), At(reader.source.full(file))
     origin = Origin(reader.builder, at.path)
     split, reader.folder = split_of(file) if file else "", posixpath.dirname(file)
@@ -238,15 +240,9 @@ def _read_file(reader: _Reader, file: str) -> None:
         reader.by_id = True
         for key, item in value.items():
             if key != _VERSION:
-                image_place = at / key
-                _read_image(
-                    reader,
-                    item,
-                    image_place,
-                    Origin(reader.builder, at.path, image_place.pointer),
-                    key,
-                    split,
-                )
+                image_at = at / key
+                image_origin = Origin(reader.builder, at.path, image_at.pointer)
+                _read_image(reader, item, image_at, image_origin, key, split)
     elif value is not Nothing:
         _read_image(reader, value, at, origin, "", split, stem_of_file)
 
@@ -254,24 +250,19 @@ def _read_file(reader: _Reader, file: str) -> None:
 def _read_image(
     reader: _Reader, value: Any, at: At, origin: Origin, key: str, split: str, default_name: str = ""
 ) -> None:
-    """Read the object of an image, called `key` or as its metadata say, else `shown`."""
+    """Add the image that an object describes, called `key`, or by its metadata, or else `default_name`."""
     with contextlib.suppress(BadRecord):
         record = Item(reader, value, at, origin)
         record.need("instances")
         record.count_unread(_TOP, free=not key)
         boxes = record.rows("instances")
         metadata = record.object("metadata", optional=True)
-        _add_image(
-            record,
-            metadata,
-            boxes,
-            key or metadata.get("name") or default_name,
-            split,
-            "" if key else "metadata/name",
-        )
+        name = key or metadata.get("name") or default_name
+        _add_image(record, metadata, boxes, name, split, "" if key else "metadata/name")
 
 
 def _add_image(record: Item, metadata: Item, boxes: Rows, name: Any, split: str, field: str = "") -> None:
+    """Add an image, or the frames of a video, with its instances; `field` tells messages where `name` is."""
     size, reader = metadata.size("width", "height"), record.reader
     assert isinstance(reader, _Reader)
     reader.mask_file, reader.colours = posixpath.join(reader.folder, f"{name}{_PIXELS}"), None
@@ -282,7 +273,7 @@ def _add_image(record: Item, metadata: Item, boxes: Rows, name: Any, split: str,
 
 
 def _read_video(record: Item, metadata: Item, boxes: Rows, name: Any, **columns: Any) -> None:
-    """Read the frames of a video, of which `fps` a second are counted from 1."""
+    """Add the frames of a video, numbered from 1 at `fps` frames a second, and its tracks."""
     reader = record.reader
     assert isinstance(reader, _Reader)
     fps, tracks = reader.fps, list[Track]()
@@ -299,7 +290,10 @@ def _read_video(record: Item, metadata: Item, boxes: Rows, name: Any, **columns:
 
 
 def _read_tracks(row: Row, fps: float, tracks: list[Track]) -> None:
-    """Read where an instance of a video is in each frame, as instances of images."""
+    """Add to `tracks` an instance of a video, with an instance of an image for each of its frames.
+
+    Each of its ``parameters`` is a time in which it is seen; frames between its stamps are interpolated.
+    """
     meta = row.object("meta", optional=True)
     track = len(tracks)
     for parameter in row.items("parameters"):
@@ -311,29 +305,30 @@ def _read_tracks(row: Row, fps: float, tracks: list[Track]) -> None:
             if not 0 <= seconds * fps < 2**31 - 1:
                 stamp.wrong("timestamp", "microseconds")
                 continue
-            frame = max(1, math.ceil(seconds * fps))
+            frame = max(1, math.ceil(seconds * fps))  # at 10 a second: 0 s to 0.1 s is frame 1, 0.2 s frame 2
             if frame not in object_of_frame:
                 object_of_frame[frame] = i, meta.record | stamp.record
                 numbers_of_frame[frame] = _numbers_of(stamp.get("points"))
         if object_of_frame and not row.bad:
             first_points = next(iter(object_of_frame.values()))[1].get("points")
             for frame, numbers in fill_frames(numbers_of_frame, numbers_of_frame).items():
-                points = (
-                    dict(zip(first_points, numbers, strict=True))
-                    if isinstance(first_points, dict)
-                    else numbers
-                )
+                points: Any = numbers
+                if isinstance(first_points, dict):
+                    points = dict(zip(first_points, numbers, strict=True))
                 object_of_frame.setdefault(frame, ("", meta.record | {"points": points}))
             tracks.append(Track(parameter.at / "timestamps", track, object_of_frame))
 
 
 def _numbers_of(points: Any) -> list[float]:
-    """The numbers of the points of a box or polygon; none where they are anything else."""
-    values = list(points.values() if isinstance(points, dict) else points if isinstance(points, list) else ())
+    """The numbers of the points of a box or polygon, an object or a list; [] if they are anything else."""
+    if isinstance(points, dict):
+        points = list(points.values())
+    values = list(points) if isinstance(points, list) else []
     return values if NUMBER_TYPES.issuperset(map(type, values)) else []
 
 
 def _read_instance(box: Row) -> None:
+    """Add an instance, or count it if its type is not read."""
     kind = "pixels" if "parts" in box and "points" not in box else box.text("type")
     if kind == "meta":  # in old exports, what is said of the image
         return
@@ -350,7 +345,7 @@ def _read_instance(box: Row) -> None:
     category, score = reader.class_of(box), NAN
     if box.get("creationType") in _MADE:
         key = box.first_key("score", "probability")
-        score = box.score(key) if key == "score" else _share(box.score(key))
+        score = box.score(key) if key == "score" else _from_percent(box.score(key))
     box.add(category, corners, score=score, group=box.group("groupId"), is_part=is_part)
 
 
@@ -365,7 +360,7 @@ def _read_points(box: Row) -> list[Any]:
 
 
 def _read_corners(box: Row, kind: str) -> Corners:
-    """The corners of an instance, or those around its shape."""
+    """Give an instance its shape, if it is no upright box; return the corners of the box around it."""
     if kind == "bbox":
         left, top, right, bottom = box.object("points").numbers(*_CORNERS)
         return left, top, right, bottom
@@ -404,7 +399,10 @@ def _read_corners(box: Row, kind: str) -> Corners:
 
 
 def _read_pixels(box: Row) -> Corners:
-    """The corners around the pixels of an instance in the picture beside the file."""
+    """Give an instance the mask of the pixels with its colours in the mask file; return the corners around.
+
+    Raises BadRecord, after an issue, if the file is missing or has no such pixels.
+    """
     reader = box.reader
     assert isinstance(reader, _Reader)
     texts = [part.text("color") for part in box.items("parts")]
@@ -427,22 +425,21 @@ def _read_pixels(box: Row) -> Corners:
     return left, top, right, bottom
 
 
-def _scored(score: float) -> dict[str, Any]:
-    """Fields that store a score: a ``probability`` in percent, and ``score`` where the percentage is not
-    exact.
-    """
-    percent = float(Decimal(repr(score)).scaleb(2))  # the point of its digits is moved, so that none is lost
+def _score_fields(score: float) -> dict[str, Any]:
+    """The fields that store a score: ``probability`` in percent, and ``score`` if that would not be exact."""
+    percent = float(Decimal(repr(score)).scaleb(2))  # 0.57 is 57.0; 0.57 * 100 would be 56.99999999999999
     candidates = (percent, math.nextafter(percent, math.inf), math.nextafter(percent, -math.inf))
-    percent = next((value for value in candidates if _share(value) == score), percent)
+    percent = next((value for value in candidates if _from_percent(value) == score), percent)
     columns = {"creationType": "Preannotation", "probability": number(percent)}
-    return columns if _share(percent) == score else {**columns, "score": score}
+    return columns if _from_percent(percent) == score else {**columns, "score": score}
 
 
-def _share(percent: float) -> float:
+def _from_percent(percent: float) -> float:
+    """A score in 0..1 from percent, without the rounding errors of binary fractions."""
     return float(Decimal(repr(percent)).scaleb(-2))
 
 
-def _points(box: Box) -> Any:
+def _points_of(box: Box) -> Any:
     """The ``points`` of an instance: its polygon, oriented box or corners."""
     if box.outlines:
         return [value for point in box.outlines[0] for value in point]
@@ -470,14 +467,14 @@ def write(dataset: Dataset, target: Output, log: Log, _: SuperannotateOptions) -
                 "classId": class_ids[box.label],
                 "className": box.label,
                 "probability": 100,
-                "points": _points(box),
+                "points": _points_of(box),
                 "groupId": box.group,
                 "pointLabels": {},
                 "locked": False,
                 "visible": True,
                 "attributes": [],
                 "creationType": "Manual",
-                **({} if box.score is None else _scored(float(box.score))),
+                **({} if box.score is None else _score_fields(float(box.score))),
             }
             for box in image.boxes
         ]

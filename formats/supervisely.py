@@ -77,10 +77,11 @@ _DRAWN = frozenset({"bitmap", "oriented_bbox", "graph"})
 """Kinds that are read only if shapes are wanted."""
 _SCORES = ("confidence", "score")
 _WHOLE = re.compile(r"ds[ _-]?[0-9]*|data[ _-]?set[ _-]?[0-9]*|", re.IGNORECASE)
-"""Names of datasets that say nothing of a split."""
+"""Names of datasets that name no split, as they stand for the whole."""
 
 
 def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+    """Recognise the annotation of one image by its outermost keys, or those of the first object."""
     first_object = look.first.get("objects", {})
     if look.top == "{" and look.keys.get("objects") in ("[", "n") and look.keys.get("size") == "{":
         return SURE, "it has objects and the size of one image, as in Supervisely"
@@ -89,8 +90,8 @@ def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     return None
 
 
-def _annotations(source: Source) -> list[str]:
-    """The annotation files of a folder: what lies below ``ann``, else all but the files about the whole."""
+def _annotation_files(source: Source) -> list[str]:
+    """The annotation files of a folder: those below ``ann``, or else all but the files about the project."""
     files = source.with_suffix(".json")
     in_ann = [f for f in files if "ann" in f.split("/")[:-1]]
     other_files = {"meta.json", "obj_class_to_machine_color.json", "key_id_map.json"}
@@ -102,7 +103,7 @@ def sniff(source: Source) -> Sniff | None:
     if not source.is_dir:
         head_answer = check_head(source.head(), _looks_like)
         return Sniff(*head_answer) if head_answer else None
-    files = _annotations(source)
+    files = _annotation_files(source)
     answers = [answer for file in files[:20] if (answer := check_head(source.head(file), _looks_like))]
     if not answers:
         return None
@@ -111,8 +112,8 @@ def sniff(source: Source) -> Sniff | None:
 
 def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions) -> None:
     """Read the annotation files of all datasets."""
-    files = _annotations(source) if source.is_dir else [""]
-    if files and source.is_dir and not any(map(_in_data_set, files)):
+    files = _annotation_files(source) if source.is_dir else [""]
+    if files and source.is_dir and not any(map(_is_in_dataset, files)):
         unique_keys = frozenset({"objects", "size"})
         files = choose_files(
             source, _looks_like, "Supervisely JSON", log, unique_keys=unique_keys, among=files
@@ -121,12 +122,11 @@ def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions)
         log.report(
             NO_FILES, source.path, expected=Trusted("an annotation of Supervisely"), n=len(source.files)
         )
-    dataset_folders = dict.fromkeys(_home(file) for file in files if _in_data_set(file))
-    folders = tuple(source.full(f"{folder}/img".lstrip("/")) for folder in dataset_folders) or own_folder(
-        source
-    )
+    dataset_folders = dict.fromkeys(_dataset_folder(file) for file in files if _is_in_dataset(file))
+    folders = tuple(source.full(f"{folder}/img".lstrip("/")) for folder in dataset_folders)
+    folders = folders or own_folder(source)
     reader = Reader(source, builder, log, options, folders, sized=True, keys=_KEYS)
-    shapes: dict[str, str] = {}
+    shapes: dict[str, str] = {}  # of classes: the kind of their objects that state none
     for file in source.with_suffix("meta.json") if source.is_dir else ():
         if file.rpartition("/")[2] != "meta.json":
             continue
@@ -137,45 +137,47 @@ def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions)
                     if reader.category(name, entry.at / "title", listed=True) is not None:
                         shape = entry.get("shape")
                         shapes[name] = shape if isinstance(shape, str) else ""
-    has_several = len({_home(file) for file in files}) > 1
+    has_several = len({_dataset_folder(file) for file in files}) > 1
     split_of = functools.partial(_split_of, has_several=has_several)
     if files:
         files = files_of_split(files, split_of, options.split, source, log)
-    places = _places(reader, files)
+    places = _find_places(reader, files)
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
             _read_image(file_item(reader, file), places[file], split_of(file), shapes)
     reader.finish(field="tags")
 
 
-def _places(reader: Reader, files: Sequence[str]) -> dict[str, Place]:
-    """The place of each file; images of datasets are called as their files below ``ann`` are."""
+def _find_places(reader: Reader, files: Sequence[str]) -> dict[str, Place]:
+    """The place of the image of each file; in a dataset it has the name of the file below ``ann``."""
     places = dict(zip(files, image_places(reader.source, files, reader.pictures), strict=True))
     for file in files:
-        if _in_data_set(file):
-            folder = _home(file)
+        if _is_in_dataset(file):
+            folder = _dataset_folder(file)
             key = re.sub(r"\.json\Z", "", file[len(f"{folder}/ann/".lstrip("/")) :], flags=re.IGNORECASE)
             places[file] = Place(key, folder, key)
     return places
 
 
-def _in_data_set(file: str) -> bool:
+def _is_in_dataset(file: str) -> bool:
+    """Whether a file lies in the folder ``ann`` of a dataset."""
     return "/ann/" in f"/{file}"
 
 
-def _home(file: str) -> str:
-    """The folder of the dataset that an annotation file is part of."""
+def _dataset_folder(file: str) -> str:
+    """The folder of the dataset that an annotation file belongs to: that above ``ann``, ``""`` without."""
     parts = file.split("/")[:-1]
     return "/".join(parts[: parts.index("ann")]) if "ann" in parts else ""
 
 
 def _split_of(file: str, *, has_several: bool) -> str:
-    """The split that the folder of a dataset names."""
-    dataset_name = _home(file).rpartition("/")[2]
+    """The split that the name of a dataset states. Of several datasets every name is that of a split."""
+    dataset_name = _dataset_folder(file).rpartition("/")[2]
     return dataset_name if has_several or not _WHOLE.fullmatch(dataset_name) else ""
 
 
 def _read_image(record: Item, place: Place, split: str, shapes: dict[str, str]) -> None:
+    """Add the image of a file and its objects; `shapes` are the kinds of objects by class, from meta.json."""
     record.need("objects")
     if record.get("tags"):
         record.reader.count("tags of images")
@@ -190,6 +192,7 @@ def _read_image(record: Item, place: Place, split: str, shapes: dict[str, str]) 
 
 
 def _read_object(record: Row, shapes: dict[str, str]) -> None:
+    """Add an object with its tags, or count it if its kind is not read."""
     name = record.text("classTitle")
     kind = record.get("geometryType") or shapes.get(name)
     is_drawn = isinstance(kind, str) and kind in _DRAWN
@@ -207,15 +210,15 @@ def _read_object(record: Row, shapes: dict[str, str]) -> None:
             record.reader.count(f"the tag {name}")
         elif value is None or is_set(value):
             flags |= FLAG_NAMES[name]
-    is_rectangle = kind == "rectangle" or (
+    has_two_points = kind == "rectangle" or (
         not is_drawn and len(record.object("points").array("exterior")) == 2
     )
-    is_part = None if kind in ("oriented_bbox", "graph") else kind == "polygon" or not is_rectangle
+    is_part = None if kind in ("oriented_bbox", "graph") else kind == "polygon" or not has_two_points
     record.add(category, corners, score=score, flags=flags, group=record.group("instance"), is_part=is_part)
 
 
 def _read_points(record: Row, kind: Any) -> Corners:
-    """The corners of a rectangle, or those around a polygon."""
+    """Give an object its polygon, if it is no rectangle; return the corners of the box around it."""
     location = record.object("points")
     points = location.points("exterior", 2)
     if kind != "polygon" and len(points) == 2:
@@ -225,20 +228,19 @@ def _read_points(record: Row, kind: Any) -> Corners:
         if holes and not record.bad:
             record.reader.count("holes")
         return record.around(points, "polygons")
-    hole_item = Item(
-        record.reader, dict(enumerate(holes)), location.at / "interior", record.origin, row=record
-    )
+    at = location.at / "interior"
+    hole_item = Item(record.reader, dict(enumerate(holes)), at, record.origin, row=record)
     rings = [hole_item.points(key, 3) for key in range(len(holes))]  # type: ignore[arg-type]
     record.draw("polygons", even_odd([points, *rings]), "polygons")
     return bounds(points)
 
 
 def _read_drawn(record: Row, kind: str) -> Corners:
-    """The corners around a mask, an oriented box or keypoints."""
+    """Give an object its mask, oriented box or keypoints; return the corners of the box around."""
     if kind == "bitmap":
         bitmap = record.object("bitmap")
         left, top = bitmap.number_list("origin", 2, "2 numbers, left and top")
-        width, height = record.paint(bitmap, "data", _pixels, left, top)
+        width, height = record.paint(bitmap, "data", _decode_pixels, left, top)
         return left, top, left + width, top + height
     if kind == "oriented_bbox":
         (x, y), (x2, y2) = record.object("points").points("exterior", 2)[:2]
@@ -255,8 +257,8 @@ def _read_drawn(record: Row, kind: str) -> Corners:
     return record.only_points(points)
 
 
-def _pixels(text: Any) -> Any:
-    """The pixels of a PNG in base64, packed by zlib or not."""
+def _decode_pixels(text: Any) -> Any:
+    """The (height, width) pixels of a PNG in base64, packed by zlib or not."""
     data = unpacked(text)
     return of_png(data if data.startswith(b"\x89PNG") else unpacked(text, packed=True))
 
@@ -281,7 +283,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> N
             if box.score is not None:
                 tags.append({"name": "confidence", "value": box.score})
             tag_names.update(tag["name"] for tag in tags)
-            kind, place = _place(box, image)
+            kind, place = _shape_fields(box, image)
             kinds.setdefault(box.label, set()).add(kind)
             common_fields = {"description": "", "geometryType": kind, "tags": tags}
             if box.group > 0:
@@ -300,13 +302,17 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> N
             {
                 "title": name,
                 "shape": shapes.get(name, "rectangle"),
-                "color": _colour(i, len(classes)),
+                "color": _make_colour(i, len(classes)),
                 "geometry_config": {},
             }
             for i, name in enumerate(classes)
         ],
         "tags": [
-            {"name": name, "value_type": value_types.get(name, "none"), "color": _colour(i, len(tag_names))}
+            {
+                "name": name,
+                "value_type": value_types.get(name, "none"),
+                "color": _make_colour(i, len(tag_names)),
+            }
             for i, name in enumerate(sorted(tag_names))
         ],
         "projectType": "images",
@@ -316,8 +322,8 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> N
         target.write(file, text.encode())
 
 
-def _place(box: Box, image: Image) -> tuple[str, dict[str, Any]]:
-    """The kind of an object, and where it is."""
+def _shape_fields(box: Box, image: Image) -> tuple[str, dict[str, Any]]:
+    """The kind of the shape of an object, and the fields that hold its points or its mask."""
     if (left_top_pixels := box.pixels(image)) is not None:
         left, top, pixels = left_top_pixels
         data = base64.b64encode(zlib.compress(base64.b64decode(png_of(pixels)))).decode()
@@ -327,7 +333,8 @@ def _place(box: Box, image: Image) -> tuple[str, dict[str, Any]]:
     return kind, {"points": {"exterior": outline, "interior": []}}
 
 
-def _colour(index: int, n_colours: int) -> str:
+def _make_colour(index: int, n_colours: int) -> str:
+    """One of `n_colours` colours of different hues, as ``#RRGGBB``."""
     red, green, blue = colorsys.hsv_to_rgb(index / max(n_colours, 1), 0.8, 0.9)
     return f"#{round(red * 255):02X}{round(green * 255):02X}{round(blue * 255):02X}"
 

@@ -61,7 +61,7 @@ _KINDS = ("boxes", "segments", "obb", "pose")
 
 
 def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
-    """Look at the keys of the first record."""
+    """Recognise the record of a dataset, or of an image, by the keys of the first one."""
     keys = look.keys
     if look.top != "{" or keys.get("type") != '"':
         return None
@@ -90,6 +90,7 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
 
 
 def _read_image(record: Item, classes: dict[str, int], wanted_split: str | None, splits: set[str]) -> None:
+    """Add an image and its labels, if it is in the wanted split; its split is added to `splits`."""
     split = record.text("split") if record.get("split") else ""
     splits.add(split)
     if wanted_split not in (None, split):
@@ -111,20 +112,19 @@ def _read_image(record: Item, classes: dict[str, int], wanted_split: str | None,
 
 
 def _read_label(label: Row, size: Size, kind: str, classes: dict[str, int]) -> None:
+    """Add a box, polygon, oriented box or pose from a list of a class number and relative coordinates."""
     number, *values = label.any_numbers(kind) or [NAN]
     n_values, score = len(values), NAN
     if kind in ("segments", "obb"):
         has_right_count, expected = n_values >= 6, "a class and at least three points"
     else:
-        has_right_count, expected = (
-            n_values in (4, 5) or (kind == "pose" and n_values > 5),
-            "a class, a centre and a size",
-        )
+        has_right_count = n_values in (4, 5) or (kind == "pose" and n_values > 5)
+        expected = "a class, a centre and a size"
     if not has_right_count:
         label.report(WRONG_COUNT, expected=Trusted(expected), found=n_values + 1)
         raise BadRecord
     if kind in ("segments", "obb"):
-        score = values.pop() if n_values % 2 else NAN
+        score = values.pop() if n_values % 2 else NAN  # after an even number of coordinates
         values = in_pixels(values, size)
         points = list(zip(values[0::2], values[1::2], strict=True))
         corners = label.around(points, "polygons" if kind == "segments" else "rotated boxes")
@@ -133,24 +133,28 @@ def _read_label(label: Row, size: Size, kind: str, classes: dict[str, int]) -> N
         corners = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
         score = values[4] if n_values == 5 else NAN
         if n_values > 5 and label.wants:
-            label.key_points(_key_points(values[4:], size))
+            label.key_points(_parse_key_points(values[4:], size))
         elif n_values > 5:
             label.reader.count("keypoints")
     label.add(label.category_number(number, label.at / kind, classes), corners, score=score)
 
 
-def _key_points(values: list[float], size: Size) -> list[list[float]]:
-    """x, y and a mark of each point, in threes if they fit; without a mark all but (0, 0) are visible."""
+def _parse_key_points(values: list[float], size: Size) -> list[list[float]]:
+    """The [x, y, visibility 0..2] of keypoints, in pixels, from numbers relative to the image size.
+
+    There are three numbers a point if that fits, else two: then all points but (0, 0) are visible.
+    """
     n_per_point = 2 if len(values) % 3 else 3
     points = []
     for i in range(0, len(values) - n_per_point + 1, n_per_point):
         x, y = in_pixels(values[i : i + 2], size)
-        points.append([x, y, values[i + 2] if n_per_point == 3 else 2.0 if x or y else 0.0])
+        default = 2.0 if x or y else 0.0
+        points.append([x, y, values[i + 2] if n_per_point == 3 else default])
     return points
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
-    """Write one file."""
+    """Write the record of the dataset, and one for each image with boxes relative to its size."""
     name = one_file(dataset, target, "dataset.ndjson", "records", log)
     if not have_sizes(dataset, log) or name is None:
         return
@@ -159,22 +163,18 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     cxcywh_of_row = relative_places(dataset, form="cxcywh")
     shapes = dataset.boxes.shapes
     kinds = set() if shapes is None else set(shapes.kind.tolist())
-    task = "segment" if ShapeKind.POLYGONS in kinds else "obb" if ShapeKind.ORIENTED in kinds else "detect"
-    description = {"type": "dataset", "task": task, "name": "odm"}
-    texts = [
-        dump({**description, "class_names": {str(number): label for label, number in class_numbers.items()}})
-    ]
+    tasks = {ShapeKind.POLYGONS: "segment", ShapeKind.ORIENTED: "obb"}
+    task = next((task for kind, task in tasks.items() if kind in kinds), "detect")
+    names = {str(number): label for label, number in class_numbers.items()}
+    texts = [dump({"type": "dataset", "task": task, "name": "odm", "class_names": names})]
     for image in images_of(dataset):
         split = usual_split(dataset.images.split[image.row])
         image_annotations: dict[str, list[list[float | int]]] = {"boxes": []}
         for box in image.boxes:
             kind, ring = ("segments", box.outlines[0]) if box.outlines else ("obb", box.corners)
             place = [value for point in relative_points(ring, (image.width, image.height)) for value in point]
-            row = [
-                class_numbers[box.label],
-                *(place or cxcywh_of_row(box.row)),
-                *box.scored("confidence").values(),
-            ]
+            numbers = [*(place or cxcywh_of_row(box.row)), *box.scored("confidence").values()]
+            row = [class_numbers[box.label], *numbers]
             image_annotations.setdefault(kind if place else "boxes", []).append(row)
         record = {"type": "image", "file": image.name, **image.size}
         record |= {"split": split} if split else {}

@@ -72,7 +72,7 @@ class VertexaiOptions(SplitOptions):
 
 
 def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
-    """Look at the keys of the first record."""
+    """Recognise records of images or predictions by the keys of the first one."""
     if look.top == "{" and "imageGcsUri" in look.keys and b"lassificationAnnotation" not in head:
         return SURE, "its records have an imageGcsUri, as in Vertex AI"
     if look.top == "{" and {"instance", "prediction"} <= look.keys.keys() and b'"bboxes"' in head:
@@ -94,12 +94,13 @@ def read(source: Source, builder: Builder, log: Log, options: VertexaiOptions) -
     reader.finish(field="confidences")
 
 
-def _name(path: str) -> str:
-    """The path without the bucket."""
+def _drop_bucket(path: str) -> str:
+    """The image name: ``folder/a.jpg`` for ``gs://bucket/folder/a.jpg``, other texts unchanged."""
     return path.partition("://")[2].partition("/")[2] if path.startswith("gs://") else path
 
 
 def _read_record(record: Item, wanted_split: str | None, splits: set[str]) -> None:
+    """Add the image of a record and its boxes, if it is in the wanted split; note its split in `splits`."""
     labels = record.object("dataItemResourceLabels", optional=True)
     use = labels.get(_USE, "")
     split = _USES.get(use, use) if isinstance(use, str) else ""
@@ -108,16 +109,19 @@ def _read_record(record: Item, wanted_split: str | None, splits: set[str]) -> No
         return
     if "prediction" in record:
         instance, key = record.object("instance"), "content"
-        boxes = _predicted(record.object("prediction"))
+        boxes = _collect_boxes(record.object("prediction"))
     else:
         instance, key = record, "imageGcsUri"
         boxes = record.rows("boundingBoxAnnotations")
-    image = instance.image(key, _name, split=split)
-    boxes.read_relative(image, instance, _name(str(instance.get(key))), None, _read_box)
+    image = instance.image(key, _drop_bucket, split=split)
+    boxes.read_relative(image, instance, _drop_bucket(str(instance.get(key))), None, _read_box)
 
 
-def _predicted(prediction: Item) -> Rows:
-    """The boxes of a prediction, whose values stand in lists of the same length."""
+def _collect_boxes(prediction: Item) -> Rows:
+    """The boxes of a prediction, whose values stand in lists, as objects.
+
+    Raises BadRecord, after an issue, if the lists differ in length.
+    """
     lists = [prediction.array(key) for key in _LISTS]
     at = prediction.at / "bboxes"
     if len(set(map(len, lists))) > 1:
@@ -132,6 +136,7 @@ def _predicted(prediction: Item) -> Rows:
 
 
 def _read_box(box: Row, size: Size) -> None:
+    """Add a box, relative to the `size` of its image; predictions have both x before both y."""
     category, score = box.category("displayName"), box.score("confidence")
     if "bbox" in box:
         left, right, top, bottom = box.number_list("bbox", 4, "4 numbers: x min, x max, y min, y max")
@@ -143,7 +148,7 @@ def _read_box(box: Row, size: Size) -> None:
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: VertexaiOptions) -> None:
-    """Write one file."""
+    """Write a record for each image, with annotations or a prediction relative to its size."""
     name = one_file(dataset, target, "import.jsonl", "records", log)
     if not have_sizes(dataset, log) or name is None:
         return

@@ -94,7 +94,7 @@ _NUMBERS = {
     "ellipse": ("cx", "cy", "rx", "ry"),
 }
 _SHAPES = ("", "point", "rect", "circle", "ellipse", "polyline", "polyline", "polygon", "rect", "circle")
-"""What the first number of a shape of VIA 3 says."""
+"""The shape that the first number of ``xy`` in VIA 3 stands for."""
 _FIRST = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*\{\s*"(filename|fileref|size)"\s*:')
 
 
@@ -113,7 +113,7 @@ class ViaOptions(ImageOptions):
 
 
 def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
-    """Look at the first keys, or at the header of a CSV file."""
+    """Recognise VIA by the keys of a project, those of the first entry, or the header of a CSV file."""
     head = head.removeprefix(b"\xef\xbb\xbf")
     if "_via_img_metadata" in look.keys or "_via_settings" in look.keys:
         return SURE, "it has the keys of a VIA project"
@@ -127,7 +127,7 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 
 _OptionTexts = dict[str, dict[str, str]]
-"""The texts of the options of region attributes by their ids, where these are numbers."""
+"""By the name of a region attribute: the texts of its options by their ids, which are numbers."""
 _Waiting = list[tuple[Rows, int | None, _OptionTexts]]
 """Regions, their image and the options of their file, until the attribute with the class is known."""
 
@@ -142,18 +142,19 @@ def read(source: Source, builder: Builder, log: Log, options: ViaOptions) -> Non
                 _read_json(reader, file, waiting)
             else:
                 _read_csv(reader, file, waiting)
-    attribute = _class_attribute(waiting, source, log, options)
+    attribute = _choose_attribute(waiting, source, log, options)
     for regions, image, texts in waiting:
         regions.read(image, _read_region, attribute, options.category, texts.get(attribute or "", {}))
     reader.finish()
 
 
 def _read_json(reader: Reader, file: str, waiting: _Waiting) -> None:
+    """Add the images of a JSON file, and collect their regions in `waiting`."""
     entries = file_item(reader, file)
     if "view" in entries and "metadata" in entries:
         _read_project(entries, waiting)
         return
-    texts = _option_texts(entries.get("_via_attributes"))
+    texts = _collect_option_texts(entries.get("_via_attributes"))
     if "_via_img_metadata" in entries or "_via_settings" in entries:
         entries.count_unread(_PROJECT, free=True)
         entries = entries.object("_via_img_metadata")
@@ -164,7 +165,7 @@ def _read_json(reader: Reader, file: str, waiting: _Waiting) -> None:
 
 
 def _read_project(project: Item, waiting: _Waiting) -> None:
-    """Read a project of VIA 3, whose regions are made those of VIA 2."""
+    """Add the images of a project of VIA 3, and collect their regions, turned into those of VIA 2."""
     reader, at = project.reader, project.at / "metadata"
     project.count_unread(_PROJECT_3, free=True)
     files = dict(project.object("file").objects())
@@ -179,10 +180,9 @@ def _read_project(project: Item, waiting: _Waiting) -> None:
         for id_, value in metadata.object("av", optional=True).record.items():
             attribute = attributes.get(id_)
             options = attribute.get("options") if attribute else None
-            text = (
-                options.get(value, value) if isinstance(options, dict) and isinstance(value, str) else value
-            )
-            attributes_of_region[str(attribute.get("aname", id_)) if attribute else id_] = text
+            if isinstance(options, dict) and isinstance(value, str):
+                value = options.get(value, value)  # noqa: PLW2901 -- the text of an option, given by its id
+            attributes_of_region[str(attribute.get("aname", id_)) if attribute else id_] = value
         region = {"shape_attributes": _shape_of(shape, numbers), "region_attributes": attributes_of_region}
         regions.setdefault(str(metadata.get("vid")), {})[key] = region
     origin = Origin(reader.builder, at.path, at.pointer)
@@ -196,14 +196,15 @@ def _read_project(project: Item, waiting: _Waiting) -> None:
 
 
 def _shape_of(shape: Any, numbers: list[Any]) -> dict[str, Any]:
-    """The shape of VIA 2 that a list of VIA 3 stands for."""
+    """The shape attributes of VIA 2 for a shape of VIA 3: its number in `_SHAPES`, and its coordinates."""
     name = _SHAPES[shape] if type(shape) is int and 0 < shape < len(_SHAPES) else str(shape)
     if name == "polygon":
         return {"name": name, "all_points_x": numbers[0::2], "all_points_y": numbers[1::2]}
     return {"name": name, **dict(zip(_NUMBERS.get(name, ()), numbers, strict=False))}
 
 
-def _option_texts(attributes: Any) -> _OptionTexts:
+def _collect_option_texts(attributes: Any) -> _OptionTexts:
+    """The texts of the options of region attributes whose ids are all numbers: class names are never ids."""
     texts_of_attribute = {}
     region_attributes = attributes.get("region") if isinstance(attributes, dict) else None
     for name, attribute in region_attributes.items() if isinstance(region_attributes, dict) else ():
@@ -216,6 +217,7 @@ def _option_texts(attributes: Any) -> _OptionTexts:
 
 
 def _read_csv(reader: Reader, file: str, waiting: _Waiting) -> None:
+    """Add the images of a CSV file, and collect their regions, one for each row, in `waiting`."""
     images: dict[str, int | None] = {}
     origin = Origin(reader.builder, reader.source.full(file))
     for at, record in csv_records(reader, file, ("filename", "region_shape_attributes", "region_attributes")):
@@ -231,8 +233,12 @@ def _read_csv(reader: Reader, file: str, waiting: _Waiting) -> None:
             waiting.append((Rows(reader, at, {"": region}, origin), images[name], {}))
 
 
-def _class_attribute(waiting: _Waiting, source: Source, log: Log, options: ViaOptions) -> str | None:
-    """The attribute that holds the class, decided over all regions; None if there is none."""
+def _choose_attribute(waiting: _Waiting, source: Source, log: Log, options: ViaOptions) -> str | None:
+    """The region attribute that holds the class, chosen over all regions; None if none is clear.
+
+    A usual name decides among several, with a note. An issue is reported if neither an attribute is clear nor
+    the option ``category`` gives the class.
+    """
     regions = [region for rows, image, _ in waiting if image is not None for region in rows]
     pairs = [(region.get("region_attributes") or {}, region.get("shape_attributes")) for region in regions]
     attribute_sets = [attributes for attributes, shape in pairs if type(attributes) is type(shape) is dict]
@@ -259,6 +265,11 @@ def _class_attribute(waiting: _Waiting, source: Source, log: Log, options: ViaOp
 def _read_region(
     region: Row, attribute: str | None, default: str | None, option_texts: dict[str, str]
 ) -> None:
+    """Add the object of a region.
+
+    Its class is the value of `attribute`, or `default` without one. `option_texts` are the texts of the
+    options of this attribute by their ids.
+    """
     reader, shape = region.reader, region.object("shape_attributes")
     attributes = region.object("region_attributes", optional=True)
     if shape.get("name") in ("point", "polyline"):
@@ -269,10 +280,10 @@ def _read_region(
     if kind == "rect":
         corners, wh = shape.xywh(*_NUMBERS[kind])
     elif kind in _NUMBERS:
-        x, y, rx, *other_radius = shape.numbers(*_NUMBERS[kind])
+        x, y, rx, *other_radius = shape.numbers(*_NUMBERS[kind])  # a circle has one radius
         angle = shape.number("theta", 0.0) if kind == "ellipse" else 0.0
-        angle_or_zero = angle if abs(angle) < 1e6 else 0.0
-        corners = region.ellipse(x, y, rx, other_radius[0] if other_radius else rx, angle_or_zero, f"{kind}s")
+        angle = angle if abs(angle) < 1e6 else 0.0  # radians; larger numbers mean nothing
+        corners = region.ellipse(x, y, rx, other_radius[0] if other_radius else rx, angle, f"{kind}s")
     else:
         if kind != "polygon":
             shape.report(UNKNOWN_SHAPE, "name", value=kind, shapes="rect or polygon")
@@ -287,9 +298,10 @@ def _read_region(
     if region.bad:
         return
     value = None if attribute is None else attributes.get(attribute)
-    if isinstance(value, dict):  # a checkbox
+    if isinstance(value, dict):  # a checkbox; several checked keys are no class, and an issue below
         checked_keys = [key for key, checked in value.items() if is_set(checked)]
-        value = checked_keys[0] if len(checked_keys) == 1 else None if not checked_keys else value
+        if len(checked_keys) <= 1:
+            value = checked_keys[0] if checked_keys else None
     if isinstance(value, str):
         value = option_texts.get(value, value)
     value = default if value is None or value == "" else value
@@ -346,7 +358,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: ViaOptions) -> No
     flag_names = [str(n) for n, flag in FLAG_NAMES.items() if dataset.boxes.has(flag).any()]
     attribute_names = [attribute, *flag_names, *(["score"] if dataset.kind == "det" else [])]
     if options.layout == "via3":
-        target.write(name, f"{_project(images_and_regions, attribute_names)}\n".encode())
+        target.write(name, f"{_make_project(images_and_regions, attribute_names)}\n".encode())
         return
     descriptions = {key: {"type": "text", "description": "", "default_value": ""} for key in attribute_names}
     core = {"buffer_size": 18, "filepath": {}, "default_filepath": ""}
@@ -360,8 +372,11 @@ def write(dataset: Dataset, target: Output, log: Log, options: ViaOptions) -> No
     target.write(name, ("{" + ",\n".join(parts) + "}\n").encode())
 
 
-def _project(images: list[tuple[str, list[dict[str, Any]]]], attributes: list[str]) -> str:
-    """A project of VIA 3 with the regions of VIA 2 of each image."""
+def _make_project(images: list[tuple[str, list[dict[str, Any]]]], attributes: list[str]) -> str:
+    """The text of a project of VIA 3.
+
+    `images` are names with regions as in VIA 2; `attributes` are the names of the region attributes.
+    """
     ids = {name: str(number) for number, name in enumerate(attributes, 1)}
     files: dict[str, Any] = {}
     metadata: dict[str, Any] = {}

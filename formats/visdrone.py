@@ -70,7 +70,7 @@ class VisdroneOptions(ImageOptions):
 
 
 def sniff(source: Source) -> Sniff | None:
-    """Lines of eight numbers between commas, the sixth of which is whole."""
+    """Recognise lines of eight numbers between commas, the sixth of which is whole."""
     if not label_rows.are_text(source):
         return None
     n_rows = n_fitting = 0
@@ -88,6 +88,7 @@ def sniff(source: Source) -> Sniff | None:
 
 
 def _shape(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
+    """The columns of a row: 8 numbers, and an empty cell after a comma at the end."""
     return label_rows.Shape(range(8)) if n_cells == 8 or (n_cells == 9 and not kind(8)) else None
 
 
@@ -102,6 +103,7 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
     label_rows.report_files(source, files, log)
     labels = label_rows.read_labels(label_rows.gather_labels(source, builder, log, options), files, GRAMMAR)
     score, category, truncation, occlusion = labels.values[:, 4:].T
+    # Results have no levels, which is -1, and scores that are not 0 or 1.
     has_confidence = ((truncation == -1) & (occlusion == -1)) | ((score > 0) & (score < 1))
     flags = np.zeros(len(labels), np.uint16)
     if decide_kind(builder, int(has_confidence.sum()), len(labels)):
@@ -113,9 +115,8 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
         has_known_levels = is_valid
         for column, expected in ((6, (-1, 0, 1)), (7, (-1, 0, 1, 2))):
             has_unknown_level = is_valid & ~np.isin(labels.values[:, column], expected)
-            labels.report(
-                BAD_FLAG, has_unknown_level, column, FIELDS[column], " or ".join(map(str, expected))
-            )
+            levels = " or ".join(map(str, expected))
+            labels.report(BAD_FLAG, has_unknown_level, column, FIELDS[column], levels)
             has_known_levels = has_known_levels & ~has_unknown_level
         is_valid = has_known_levels
         flags |= np.where(category == 0, Flag.REGION, (score == 0) * Flag.CROWD).astype(np.uint16)
@@ -130,8 +131,8 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
         names = [IGNORED, *names]
     rows, has_known_class = labels.numbered_classes(category, is_valid, names, in_order=is_listed)
     if names is not None:
-        has_unknown_level = is_valid & ~has_known_class
-        labels.report(UNKNOWN_CLASS, has_unknown_level, 5, "object_category", n=len(names), where=where)
+        has_unknown_class = is_valid & ~has_known_class
+        labels.report(UNKNOWN_CLASS, has_unknown_class, 5, "object_category", n=len(names), where=where)
     xyxy, wh = label_rows.corners(labels.values)
     labels.add(is_valid & has_known_class, rows, xyxy, score=score, wh=wh, flags=flags)
 
@@ -149,13 +150,13 @@ def write(dataset: Dataset, target: Output, log: Log, _: VisdroneOptions) -> Non
     is_detections = dataset.kind == "det"
     texts = decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1).ravel())
     ignored = boxes.has(Flag.CROWD | Flag.REGION).tolist()
-    truncated, occluded = boxes.has(Flag.TRUNCATED).tolist(), boxes.has(Flag.OCCLUDED).tolist()
+    has_flag = [boxes.has(flag).tolist() for flag in (Flag.TRUNCATED, Flag.OCCLUDED)]
+    levels = [["1" if is_set else "0" for is_set in column] for column in has_flag]
     columns = [
         *(texts[i::4] for i in range(4)),
         decimals(boxes.score) if is_detections else ["0" if i else "1" for i in ignored],
         ["0" if r else str(ids[c]) for r, c in zip(is_region.tolist(), boxes.category.tolist(), strict=True)],
-        ["-1" if is_detections else "1" if t else "0" for t in truncated],
-        ["-1" if is_detections else "1" if o else "0" for o in occluded],
+        *([["-1"] * len(boxes)] * 2 if is_detections else levels),
     ]
     label_rows.write_files(dataset, target, log, columns, ",", listed=listed_classes)
 

@@ -109,7 +109,7 @@ class VottOptions(ImageOptions):
 
 
 def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
-    """Look at the outermost keys."""
+    """Recognise an asset, an export or a file of VoTT 1 by the outermost keys."""
     if look.top == "{" and look.keys.get("asset") == "{" and look.keys.get("regions", "[") == "[":
         return SURE, "it has an asset and its regions, as VoTT has"
     if look.top == "{" and look.keys.get("assets") == "{" and look.keys.get("tags", "[") == "[":
@@ -122,7 +122,7 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 
 def sniff(source: Source) -> Sniff | None:
-    """The header of the tables, above pixels, or the outermost keys of JSON."""
+    """Recognise tables by their header and numbers above 1, and JSON by the outermost keys."""
     files = source.with_suffix(".csv")
     for file in files:
         rows = head_rows(source, file)
@@ -166,6 +166,7 @@ def read(source: Source, builder: Builder, log: Log, options: VottOptions) -> No
 
 
 def _read_asset(record: Item) -> None:
+    """Add the image of an asset and its regions; one that nobody opened in VoTT is counted."""
     record.need("asset")
     regions, asset = record.rows("regions"), record.object("asset")
     if asset.get("state") == 0 and not regions:
@@ -176,6 +177,7 @@ def _read_asset(record: Item) -> None:
 
 
 def _read_region(region: Row) -> None:
+    """Add an object for each tag of a region, which is a box or a polygon."""
     kind = region.get("type", "RECTANGLE")
     if not isinstance(kind, str) or kind not in _SHAPES:
         region.reader.count(f"{kind} regions" if isinstance(kind, str) else "other regions")
@@ -202,7 +204,7 @@ def _read_region(region: Row) -> None:
 
 
 def _has_tags(region: Row) -> bool:
-    """Whether a region has a class; an issue if not."""
+    """Whether a region has tags, which are its classes. Reports an issue if it has none."""
     if not region.get("tags"):
         region.report(NO_TAG)
         region.fault()
@@ -210,7 +212,7 @@ def _has_tags(region: Row) -> bool:
 
 
 def _read_frames(record: Item) -> None:
-    """Read the frames, and those that were visited and have no region."""
+    """Add the images of VoTT 1: frames with regions, and visited frames without any."""
     reader, tags, at = record.reader, record.get("inputTags") or "", record.at / "inputTags"
     if isinstance(tags, str):
         for tag in filter(None, map(str.strip, tags.split(","))):
@@ -243,6 +245,7 @@ def _read_frames(record: Item) -> None:
 
 
 def _read_old_region(region: Row) -> None:
+    """Add an object for each tag of a region of VoTT 1, which is a box."""
     kind = region.get("type", "rect")
     if not isinstance(kind, str) or kind.lower() not in _OLD_SHAPES:
         region.reader.count(f"{kind} regions" if isinstance(kind, str) else "other regions")
@@ -257,6 +260,7 @@ def _read_old_region(region: Row) -> None:
 
 
 def _read_tables(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
+    """Read CSV tables; rows with a wrong number of cells are reported and left out."""
     table = TableReader(source, builder, log, options)
     for path, rows in tables(source, builder, log, options):
         header = rows[0][1] if rows else []
@@ -278,7 +282,7 @@ def _read_tables(source: Source, builder: Builder, log: Log, options: ImageOptio
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: VottOptions) -> None:
-    """Write one file."""
+    """Write a CSV table, or one JSON export."""
     if options.dialect == "csv":
         _write_table(dataset, target, log)
         return
@@ -312,6 +316,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: VottOptions) -> N
         }
         entries.append(f"{dump(key)}: {dump({'asset': asset, 'regions': regions, 'version': '2.1.0'})}")
     classes = enumerate(dataset.categories.name, 1)
+    # The multiplier scatters small numbers over all colours, so that no two classes look alike.
     tags = [{"name": name, "color": f"#{(i * 2654435761) % 2**24:06x}"} for i, name in classes]
     body = ",\n".join(entries)
     head = f'"name": "odm", "version": "2.1.0", "tags": {dump(tags)}'
@@ -319,6 +324,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: VottOptions) -> N
 
 
 def _write_table(dataset: Dataset, target: Output, log: Log) -> None:
+    """Write a row for each box, and one with empty cells for each image without boxes."""
     name = "" if target.single else "vott-export.csv"
     if name and not target.plan([name], ["the boxes"], log):
         return
@@ -336,11 +342,12 @@ def _write_table(dataset: Dataset, target: Output, log: Log) -> None:
 
 
 def _quote(text: str) -> str:
+    """A cell in quotation marks, as VoTT writes all."""
     return '"' + text.replace('"', '""') + '"'
 
 
 def adapt(options: VottOptions) -> dict[str, Any]:
-    """What the JSON export keeps."""
+    """Declare what the JSON export keeps."""
     if options.dialect == "csv":
         return {}
     keeps = frozenset({"size", "extension", "empty", "unused", "order", "score", "wh", "polygon"})

@@ -75,7 +75,7 @@ class WheatOptions(ImageOptions):
 
 
 def _kind_of(header: list[str]) -> str | None:
-    """The layout of a file by its header: ``boxes``, ``strings`` or None."""
+    """The layout of a file by its header: ``boxes`` of train.csv, ``strings`` of a submission, or None."""
     if header == SUBMISSION:
         return "strings"
     columns = {*HEADER, "class", "score"}
@@ -83,7 +83,7 @@ def _kind_of(header: list[str]) -> str | None:
 
 
 def sniff(source: Source) -> Sniff | None:
-    """The header of train.csv, or that of a submission above strings of five numbers a box."""
+    """Recognise the header of train.csv, or that of a submission with five numbers for each box."""
     headers: list[str] = []
     for file in source.with_suffix(".csv")[:20]:
         rows = head_rows(source, file)
@@ -118,13 +118,15 @@ def read(source: Source, builder: Builder, log: Log, options: WheatOptions) -> N
         )
     for path, (kind, rows) in files.items():
         if kind in kinds_to_read:
-            (_add_boxes if kind == "boxes" else _add_strings)(path, rows, table)
+            add_rows = _add_boxes if kind == "boxes" else _add_strings
+            add_rows(path, rows, table)
     if builder.kind is None and kinds_to_read == {"strings"}:
         builder.kind = "det"
     table.finish()
 
 
 def _add_boxes(path: str, rows: Rows, table: TableReader) -> None:
+    """Add the rows of train.csv, each with one box or none; malformed rows are reported and left out."""
     header = [cell.strip(" \t") for cell in rows[0][1]]
     extras = table.builder.extras
     kept_rows: Rows = []
@@ -147,6 +149,7 @@ def _add_boxes(path: str, rows: Rows, table: TableReader) -> None:
 
 
 def _add_strings(path: str, rows: Rows, table: TableReader) -> None:
+    """Add the rows of a submission, which have all boxes of an image: score left top width height, ..."""
     kept_rows: Rows = []
     for line, cells in rows[1:]:
         words = cells[1].split() if len(cells) == 2 else []
@@ -156,7 +159,7 @@ def _add_strings(path: str, rows: Rows, table: TableReader) -> None:
             table.log.report(WRONG_COUNT, path, line=line, field=field, expected=expected, found=shown)
             table.builder.skipped += 1
             continue
-        words = words or [""] * 5
+        words = words or [""] * 5  # an image without boxes
         for i in range(0, len(words), 5):
             score, *box = words[i : i + 5]
             kept_rows.append((line, [cells[0], *box, CLASS, score, "", ""]))
@@ -164,7 +167,7 @@ def _add_strings(path: str, rows: Rows, table: TableReader) -> None:
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: WheatOptions) -> None:
-    """Write one file."""
+    """Write a row for each box and each empty image, or a submission with a row for each image."""
     is_detections = dataset.kind == "det"
     name = "" if target.single else ("submission.csv" if options.results else "train.csv")
     errors_before = log.errors
@@ -172,14 +175,9 @@ def write(dataset: Dataset, target: Output, log: Log, options: WheatOptions) -> 
         raise UsageError("results=true writes detections, but this is ground truth")
     boxes, images, classes = dataset.boxes, dataset.images, dataset.categories.name
     other_classes = [classes[c] for c in np.unique(boxes.category).tolist() if classes[c] != CLASS]
-    for name_of_class in other_classes if options.results else ():
-        log.report(
-            UNWRITABLE,
-            "",
-            value=name_of_class,
-            reason="a submission has no classes",
-            way="leave out results=true",
-        )
+    for other_class in other_classes if options.results else ():
+        reason, way = "a submission has no classes", "leave out results=true"
+        log.report(UNWRITABLE, "", value=other_class, reason=reason, way=way)
     stems = [stem(name) for name in images.name]
     image_of_stem: dict[str, str] = {}
     for image, key in zip(images.name, stems, strict=True):
@@ -213,7 +211,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: WheatOptions) -> 
 
 
 def adapt(options: WheatOptions) -> dict[str, object]:
-    """What a submission holds."""
+    """Declare what a submission keeps."""
     return {"keeps": frozenset({"empty", "score", "wh"})} if options.results else {}
 
 

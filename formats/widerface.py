@@ -129,39 +129,32 @@ class WiderfaceOptions(SplitOptions):
 
 
 def sniff(source: Source) -> Sniff | None:
-    """A line with the name of an image, one with a whole number, and rows of numbers."""
+    """Recognise lines with the name of an image, the number of its faces, and rows of numbers."""
     if not are_text(source):
         return None
-    files = _files(source)
+    files = _find_files(source)
     n_fitting = 0
     for file in files[:20]:
         lines = text_of(source.head(file)[: 2**14], "", Log(keep=0)).split(b"\n")
-        blocks = list(_blocks(lines[:-1] if len(lines) > 1 else lines))
+        blocks = list(_split_blocks(lines[:-1] if len(lines) > 1 else lines))
         name = source.relative(file).rpartition("/")[2]
         if blocks and blocks[0].count is not None and not blocks[0].stray:
-            has_name = bool(
-                _OFFICIAL.fullmatch(name)
-                or (
-                    any(line.startswith(b"#") or line.strip().isdigit() for line in lines)  # else only images
-                    and (
-                        blocks[0].name.lower().endswith(_SUFFIXES)
-                        or blocks[0].name.decode("utf-8", "replace") in name
-                    )
-                )
-            )
-            n_fitting += has_name and (blocks[0].count == 0 or len(blocks[0].rows) > 0)
+            image = blocks[0].name
+            is_image = image.lower().endswith(_SUFFIXES) or image.decode("utf-8", "replace") in name
+            # A list of nothing but images is no list of faces.
+            has_counts = any(line.startswith(b"#") or line.strip().isdigit() for line in lines)
+            is_named = bool(_OFFICIAL.fullmatch(name)) or (is_image and has_counts)
+            n_fitting += is_named and (blocks[0].count == 0 or len(blocks[0].rows) > 0)
         elif _OFFICIAL.fullmatch(name):
             n_fitting += 1
     if not files or 2 * n_fitting <= min(20, len(files)):
         return None
-    what = plural(len(files), "file is", "files are")
-    return Sniff(
-        SURE, f"{what} lists of images, each with the number of its faces and their rows, as in WIDER FACE"
-    )
+    lists = f"{plural(len(files), 'file is', 'files are')} lists of images"
+    return Sniff(SURE, f"{lists}, each with the number of its faces and their rows, as in WIDER FACE")
 
 
-def _files(source: Source, kind: Kind | None = None) -> list[str]:
-    """The files to read: those of the usual names and one kind, else all that may be labels."""
+def _find_files(source: Source, kind: Kind | None = None) -> list[str]:
+    """The files to read: those with official names, of `kind` or else of one kind, or all label files."""
     if not source.is_dir:
         return [""]
     labels = [f for f in listing(source).labels if not f.endswith("_filelist.txt")]
@@ -176,15 +169,21 @@ class _Block(msgspec.Struct, eq=False):
     """The lines about one image."""
 
     name: bytes
+    """The name of the image; empty for rows that follow no name."""
     line: int
+    """The number of the line of the name, from 1."""
     count: int | None = None
-    said: bytes = b""
+    """The number of faces that the file states; None if there is no such line."""
+    count_line: bytes = b""
+    """The line where the number of faces is expected; empty at the end of the file."""
     rows: list[tuple[int, bytes]] = msgspec.field(default_factory=list)
+    """The line number and text of each row, `count` of them at most."""
     stray: list[tuple[int, bytes]] = msgspec.field(default_factory=list)
-    """Rows beyond the number."""
+    """The rows beyond that number."""
 
 
 def _is_row(line: bytes) -> bool:
+    """Whether a line is a row of numbers, not the name of an image, even if one of the first is malformed."""
     if _PLAIN.fullmatch(line):
         return True
     words = line.split(None, 4)[:4]
@@ -192,12 +191,15 @@ def _is_row(line: bytes) -> bool:
     return len(words) >= 2 and n_numbers >= min(3, len(words)) and not line.lower().endswith(_SUFFIXES)
 
 
-def _blocks(lines: list[bytes]) -> Iterator[_Block]:
-    """The lines image by image, whatever is wrong with them."""
+def _split_blocks(lines: list[bytes]) -> Iterator[_Block]:
+    """Divide the lines of a file into a block for each image, whatever is wrong with them.
+
+    "a.jpg", "1", "10 20 30 40", "b.jpg", "0" are the block of a.jpg with a row, and that of b.jpg without.
+    """
     if next((line for line in lines if line.strip()), b"").startswith(b"# "):
-        yield from _retinaface_blocks(lines)
+        yield from _split_retinaface_blocks(lines)
         return
-    index, n_lines = 0, len(lines)
+    index, n_lines = 0, len(lines)  # of the next line; after it is taken, the number of the line from 1
     if n_lines > 1 and lines[0].strip().isdigit() and lines[1].strip().lower().endswith(_SUFFIXES):
         index = 1  # the number of images, as panlabel writes it
     while index < n_lines:
@@ -211,7 +213,7 @@ def _blocks(lines: list[bytes]) -> Iterator[_Block]:
         elif (
             index < n_lines and (count_text := lines[index].strip(b" \t")).isdigit() and len(count_text) < 10
         ):
-            block.said, block.count = count_text, int(count_text)
+            block.count_line, block.count = count_text, int(count_text)
             index += 1
             end = min(n_lines, index + block.count)
             while index < end and _is_row(row := lines[index].strip(b" \t")):
@@ -220,19 +222,19 @@ def _blocks(lines: list[bytes]) -> Iterator[_Block]:
             if block.count == 0 and index < n_lines and _is_zero(lines[index]):
                 index += 1
         elif index < n_lines:
-            block.said = lines[index].strip(b" \t")
+            block.count_line = lines[index].strip(b" \t")
             # Another image follows, or nothing: Datumaro writes no number for those without faces.
-            if line.lower().endswith(_SUFFIXES) and (
-                not block.said or block.said.lower().endswith(_SUFFIXES)
-            ):
-                block.said, block.count = b"0", 0
+            is_end = not block.count_line or block.count_line.lower().endswith(_SUFFIXES)
+            if is_end and line.lower().endswith(_SUFFIXES):
+                block.count_line, block.count = b"0", 0
         while index < n_lines and (row := lines[index].strip(b" \t")) and _is_row(row):
             index += 1
             block.stray.append((index, row))
         yield block
 
 
-def _retinaface_blocks(lines: list[bytes]) -> Iterator[_Block]:
+def _split_retinaface_blocks(lines: list[bytes]) -> Iterator[_Block]:
+    """Divide the lines of RetinaFace's file into blocks, which begin with "# " and the name of an image."""
     block = _Block(b"", 0, 0)
     for number, line in enumerate(lines, 1):
         if line.startswith(b"#"):
@@ -247,12 +249,13 @@ def _retinaface_blocks(lines: list[bytes]) -> Iterator[_Block]:
 
 
 def _is_zero(line: bytes) -> bool:
+    """Whether a line is zeros only, which stands for an image without faces."""
     words = line.split()
     return len(words) >= 4 and set(words) == {b"0"}
 
 
 def _split_of(source: Source, file: str) -> str:
-    """The split in the name of a file, or an empty string."""
+    """The split in the name of a file or, for RetinaFace, of its folder; ``""`` for none."""
     path = file or source.path.replace("\\", "/")
     match = _OFFICIAL.fullmatch(path.rsplit("/", 1)[-1])
     if match is None and path.endswith("label.txt"):  # of RetinaFace
@@ -262,7 +265,7 @@ def _split_of(source: Source, file: str) -> str:
 
 def read(source: Source, builder: Builder, log: Log, options: WiderfaceOptions) -> None:
     """Read a file, or every file of a folder."""
-    files = _files(source, builder.kind)
+    files = _find_files(source, builder.kind)
     if source.is_dir:
         report_others(source, listing(source), log)
     if not files:
@@ -279,11 +282,8 @@ def read(source: Source, builder: Builder, log: Log, options: WiderfaceOptions) 
     ]
     folders = tuple(filter(os.path.isdir, picture_folders)) or own_folder(source)
     gather = Gather(source, builder, log, options, folders, ask_other="needed")
-    levels = (
-        read_levels(options.lists, folder_of_source, log)
-        if builder.wants_fields and builder.kind == "gt"
-        else None
-    )
+    needs_levels = builder.wants_fields and builder.kind == "gt"
+    levels = read_levels(options.lists, folder_of_source, log) if needs_levels else None
     for file in log.track(files, "reading"):
         _read_file(file, _split_of(source, file), gather, levels, several=len(files) > 1)
     gather.finish()
@@ -295,19 +295,24 @@ def read(source: Source, builder: Builder, log: Log, options: WiderfaceOptions) 
 
 
 def _read_file(file: str, split: str, gather: Gather, levels: Levels | None, *, several: bool) -> None:
+    """Add the images of a file and their faces.
+
+    With `several` files, names without a folder get that of the file. `levels` are the numbers, from 1, of
+    the faces that count at each level of difficulty, by image; None if they are not needed.
+    """
     source, builder, log = gather.source, gather.builder, gather.log
     data, path = source.read(file, log), source.full(file)
     if not data:
         return
     file_number = builder.file(path)
     folder, _, file_name = file.rpartition("/")
-    for block in _blocks(text_of(data, path, log).split(b"\n")):
+    for block in _split_blocks(text_of(data, path, log).split(b"\n")):
         n_rows, line, expected = len(block.rows) + len(block.stray), block.line + 1, ""
         if not block.name:
             line, expected, shown = block.line, "the name of an image", "a row of numbers"
         elif block.count is None:
             expected = "the number of faces"
-            shown = repr(shorten(block.said)) if block.said else "the end of the file"
+            shown = repr(shorten(block.count_line)) if block.count_line else "the end of the file"
         elif n_rows != block.count or block.stray:
             expected, shown = f"{plural(block.count, 'row')}, as the line above them says", str(n_rows)
         if expected:
@@ -336,37 +341,29 @@ def _read_file(file: str, split: str, gather: Gather, levels: Levels | None, *, 
 def _read_row(
     row: bytes, image: int, file_number: int, at: At, gather: Gather, extra: Mapping[str, bytes] | None
 ) -> bool:
-    """Add the box of one row; False after an issue if it is no box."""
+    """Add the face of one row to an image. Returns False, after an issue, if the row is malformed.
+
+    `extra` are the fields that tell which levels of difficulty the face counts at.
+    """
     words, extras = row.split(), gather.builder.extras
     n_numbers, name = len(words), b""
-    if n_numbers > 9 and not _WORDS.keys().isdisjoint(words[4:10]):
+    if n_numbers > 9 and not _WORDS.keys().isdisjoint(words[4:10]):  # in the order of Datumaro
         *head, occluded, pose, is_invalid = (_WORDS.get(word, word) for word in words[4:10])
         words[4:10] = *head, is_invalid, occluded, pose
         row = b" ".join(words)
     text: str | None = CLASS
     landmarks: Drawn | None = None
     if n_numbers >= 4 + _LANDMARKS and all(map(NUMBER.fullmatch, words[: 4 + _LANDMARKS])):
-        landmarks = _landmarks(words[4 : 4 + _LANDMARKS], gather)
+        landmarks = _read_landmarks(words[4 : 4 + _LANDMARKS], gather)
         n_numbers, name = 4, b" ".join(words[5 + _LANDMARKS :])  # after the blur
         text = class_text(name) if name else CLASS
     elif n_numbers not in (4, 5, 10) or not _PLAIN.fullmatch(row):
-        n_numbers = next(
-            (i for i, word in enumerate(words[:10]) if not NUMBER.fullmatch(word)), min(10, n_numbers)
-        )
-        n_numbers = (
-            n_numbers
-            if n_numbers in (4, 10)
-            else 5
-            if n_numbers > 5 and len(words) > n_numbers
-            else n_numbers
-        )
-        if n_numbers == 6 and len(words) == 6:  # a class that is a number stands after a score
-            n_numbers = 5
+        n_numbers = _count_numbers(words)
         name = b" ".join(words[n_numbers:]) or CLASS.encode()
         text = class_text(name)
     values = [float(word) for word in words[:n_numbers]]
     if n_numbers not in (4, 5, 10) or text is None or not np.isfinite(values).all():
-        _explain(row, n_numbers, name, at, gather.log)
+        _report_row(row, n_numbers, name, at, gather.log)
         return False
     attributes = dict(zip(FIELDS[4:], values[4:] if n_numbers == 10 else (), strict=False))
     invalid, occlusion = attributes.pop("invalid", 0.0), attributes.pop("occlusion", 0.0)
@@ -397,8 +394,20 @@ def _read_row(
     return True
 
 
-def _landmarks(words: list[bytes], gather: Gather) -> Drawn | None:
-    """The landmarks of a face as keypoints; None if shapes are not wanted, and they are counted."""
+def _count_numbers(words: list[bytes]) -> int:
+    """Count the columns before the class: 4, 5 with a score or 10; any other count is malformed.
+
+    A class may begin with a number or be one: "10 20 30 40 0.9 7 up" and "10 20 30 40 0.9 7" have 5 columns.
+    """
+    n = next((i for i, word in enumerate(words[:10]) if not NUMBER.fullmatch(word)), min(10, len(words)))
+    return 5 if (5 < n < 10 and len(words) > n) or n == len(words) == 6 else n
+
+
+def _read_landmarks(words: list[bytes], gather: Gather) -> Drawn | None:
+    """The landmarks of a face as keypoints, from x, y and a third number, unused, of each.
+
+    None if there are none, or if shapes are not wanted: then they are counted.
+    """
     values = [float(word) for word in words]
     if max(values) < 0:
         return None
@@ -409,7 +418,8 @@ def _landmarks(words: list[bytes], gather: Gather) -> Drawn | None:
     return Drawn(points=[(x, y, 2) if x >= 0 else (0, 0, 0) for x, y in pairs])
 
 
-def _explain(row: bytes, n_numbers: int, name: bytes, at: At, log: Log) -> None:
+def _report_row(row: bytes, n_numbers: int, name: bytes, at: At, log: Log) -> None:
+    """Report what is wrong with a row: a number, the class, or the number of values."""
     placed_cells = cells(row, None)
     number_cells = placed_cells[: 10 if len(placed_cells) >= 10 else 5 if len(placed_cells) == 5 else 4]
     if report_numbers(number_cells, FIELDS[: len(number_cells)], at.path, at.line, log):
@@ -479,7 +489,7 @@ _KEEPS = frozenset("extension empty score wh split crowd occluded".split())
 
 
 def adapt(options: WiderfaceOptions) -> dict[str, Any]:
-    """What RetinaFace's file cannot hold."""
+    """Declare what a layout keeps: RetinaFace's file has neither crowd nor occluded boxes."""
     return {"keeps": _KEEPS - {"crowd", "occluded"} if options.layout == "retinaface" else _KEEPS}
 
 

@@ -36,7 +36,7 @@ _SUFFIXES = (".geojson", ".json")
 
 
 def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
-    """Look at the outermost keys, and for the boxes in the first bytes."""
+    """Recognise features with bounds_imcoords by the outermost keys and the first bytes."""
     if look.keys.get("features") == "[" and b'"bounds_imcoords"' in head:
         return SURE, "it has features with bounds_imcoords, as xView has"
     return None
@@ -53,6 +53,7 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
 
 
 def _read_feature(row: Row, image_of_name: dict[str, int | None]) -> None:
+    """Add the box of a feature, and its image if it is the first; `image_of_name` are the images so far."""
     properties = row.object("properties")
     name = properties.text("image_id")
     if name not in image_of_name:

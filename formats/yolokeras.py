@@ -98,30 +98,31 @@ class YolokerasOptions(SplitOptions):
     round: bool = option(False, "write whole numbers only", side="write")
 
 
-def _parts(line: str) -> tuple[str, list[str]]:
-    """Split a line into its path and the texts of its boxes, which are not checked."""
+def _split_line(line: str) -> tuple[str, list[str]]:
+    """Split a line into its path, which may have spaces, and the texts of its boxes, which are not checked.
+
+    Words with a comma at the end of the line are boxes: "my a.jpg 1,2,3,4,0 5,6,7,8,1" has two.
+    """
     words = line.split()
     first_box = len(words)
-    while (
-        first_box > 1 and "," in words[first_box - 1] and not words[first_box - 1].lower().endswith(_SUFFIXES)
-    ):
+    while first_box > 1 and "," in (word := words[first_box - 1]) and not word.lower().endswith(_SUFFIXES):
         first_box -= 1
     if first_box == 1:
         return words[0], words[1:]
-    end = len(line.rstrip())
+    end = len(line.rstrip())  # of the path, when the boxes are cut off one by one
     for word in reversed(words[first_box:]):
         end = line.rindex(word, 0, end)
     return line[:end].strip(), words[first_box:]
 
 
-def _fitting(head: bytes) -> tuple[int, int]:
-    """How many of the first lines have boxes, and how many have neither boxes nor the path of a picture."""
+def _count_fitting(head: bytes) -> tuple[int, int]:
+    """Count the first lines that have boxes, and those that have neither boxes nor the path of a picture."""
     lines = text_of(head, "", Log(keep=0)).decode("utf-8", "replace").split("\n")
     n_fitting = n_other = 0
     for line in lines[: 100 if len(lines) < 2 else min(100, len(lines) - 1)]:
         if not line.strip():
             continue
-        path, boxes = _parts(line)
+        path, boxes = _split_line(line)
         n_boxes = sum(_BOX.fullmatch(box) is not None for box in boxes)
         if boxes and 2 * n_boxes >= len(boxes) and not _BOX.fullmatch(path):
             n_fitting += 1
@@ -130,22 +131,25 @@ def _fitting(head: bytes) -> tuple[int, int]:
     return n_fitting, n_other
 
 
-def _candidates(source: Source) -> list[str]:
+def _candidate_files(source: Source) -> list[str]:
+    """The text files of a folder that are not lists of classes by their names."""
     return [f for f in source.with_suffix(".txt") if not _CLASSES.fullmatch(f.rpartition("/")[2])]
 
 
 def sniff(source: Source) -> Sniff | None:
-    """Lines of a path and boxes of five or six numbers between commas."""
-    files = _candidates(source) if source.is_dir else [""] if source.path.lower().endswith(".txt") else []
+    """Recognise lines of a path and boxes of five or six numbers between commas."""
+    files = [""] if source.path.lower().endswith(".txt") else []
+    files = _candidate_files(source) if source.is_dir else files
     for file in files[:20]:
-        n_fitting, n_other = _fitting(source.head(file))
+        n_fitting, n_other = _count_fitting(source.head(file))
         if n_fitting > 2 * n_other:
-            what = f"{n_fitting} of the first lines{' of ' + printable(file) if file else ''}"
-            return Sniff(SURE, f"{what} are a path and boxes x1,y1,x2,y2,class_id, as YOLO-Keras has")
+            n_lines = f"{n_fitting} of the first lines{' of ' + printable(file) if file else ''}"
+            return Sniff(SURE, f"{n_lines} are a path and boxes x1,y1,x2,y2,class_id, as YOLO-Keras has")
     return None
 
 
-_Part = tuple[int, str, list[str]]
+_Line = tuple[int, str, list[str]]
+"""The number of a line from 1, its path and the texts of its boxes."""
 _Row = tuple[Any, ...]
 """Line, image, left, top, right, bottom, class id and score of a box, as texts but for the line."""
 
@@ -163,12 +167,14 @@ def read(source: Source, builder: Builder, log: Log, options: YolokerasOptions) 
     path = source.path.replace("\\", "/")
     files = [""]
     if source.is_dir:
-        candidates = _candidates(source)
+        candidates = _candidate_files(source)
         files = [
-            f for f in candidates if _USUAL.fullmatch(f.rpartition("/")[2]) or _fitting(source.head(f))[0]
+            file
+            for file in candidates
+            if _USUAL.fullmatch(file.rpartition("/")[2]) or _count_fitting(source.head(file))[0]
         ]
         report_unread(source, candidates, files, "YOLO-Keras text", log)
-    names = _names(source, log, options)
+    names = _find_names(source, log, options)
     wanted_split = None if options.split is None else _SPLITS.get(options.split, options.split)
     files = files_of_split(files, lambda file: _split_of(file or path), wanted_split, source, log)
     first_place: dict[str, str] = {}
@@ -177,20 +183,18 @@ def read(source: Source, builder: Builder, log: Log, options: YolokerasOptions) 
         data = source.read(file, log)
         if data is not None:
             lines = text_of(data, source.full(file), log).decode("utf-8", "replace").split("\n")
-            lines_of_file[file] = [
-                (number, *_parts(line)) for number, line in enumerate(lines, 1) if line.strip()
-            ]
-    names_with_boxes = (
-        name for split_lines in lines_of_file.values() for _, name, boxes in split_lines if boxes
-    )
-    has_suffixes = any(name.lower().endswith(_SUFFIXES) for name in names_with_boxes)
+            numbered = enumerate(lines, 1)
+            lines_of_file[file] = [(number, *_split_line(line)) for number, line in numbered if line.strip()]
+    all_lines = itertools.chain.from_iterable(lines_of_file.values())
+    suffixed = any(name.lower().endswith(_SUFFIXES) for _, name, boxes in all_lines if boxes)
     tables = []
     for file, split_lines in lines_of_file.items():
-        rows = _rows(split_lines, source.full(file), first_place, builder, log, suffixed=has_suffixes)
+        rows = _collect_rows(split_lines, source.full(file), first_place, builder, log, suffixed=suffixed)
         tables.append((source.full(file), _split_of(file or path), rows))
-    categories = _categories([(at, rows) for at, _, rows in tables], names, source, builder, log)
+    categories = _name_categories([(at, rows) for at, _, rows in tables], names, source, builder, log)
     table = TableReader(source, builder, log, options)
     for at, split, split_rows in tables:
+        # Without the line, a row is image, left, top, right, bottom, class id (5) and score.
         kept_rows = [(line, [*row, split]) for line, *row in split_rows if row[5] in categories]
         builder.skipped += len(split_rows) - len(kept_rows)
         for _, row in kept_rows:
@@ -199,8 +203,8 @@ def read(source: Source, builder: Builder, log: Log, options: YolokerasOptions) 
     table.finish()
 
 
-def _rows(
-    split_lines: list[_Part],
+def _collect_rows(
+    split_lines: list[_Line],
     path: str,
     first_place: dict[str, str],
     builder: Builder,
@@ -208,9 +212,16 @@ def _rows(
     *,
     suffixed: bool,
 ) -> list[_Row]:
-    """The boxes of a file, and a row for each image without one; `first` are the images so far.
+    """The rows of a file: one for each box, and one with empty cells for each image without any.
 
-    If an image with boxes is `suffixed` as a picture, in any file, so is each without.
+    Malformed lines and images that occurred before are reported and left out.
+
+    Parameters
+    ----------
+    first_place
+        The first place, "path:line", of each image so far; those of this file are added.
+    suffixed
+        Whether names need the suffix of a picture where no boxes follow, because those with boxes have one.
     """
     rows: list[_Row] = []
     for number, name, boxes in split_lines:
@@ -244,12 +255,12 @@ def _rows(
     return rows
 
 
-def _names(source: Source, log: Log, options: YolokerasOptions) -> tuple[str, list[str]] | None:
-    """The path of the list of class names, and the names; an empty list if they cannot be used."""
+def _find_names(source: Source, log: Log, options: YolokerasOptions) -> tuple[str, list[str]] | None:
+    """The path of the list of class names, and the names; [] if they are unusable, None without a list."""
     if options.classes is not None:
         return options.classes, given_list(options.classes, source, "", log)[0] or []
     first_list: tuple[str, list[str]] | None = None
-    for list_source, file in _lists(source):
+    for list_source, file in _find_lists(source):
         names = read_list(list_source, file, log)
         if names is None:
             return list_source.full(file), []
@@ -261,8 +272,8 @@ def _names(source: Source, log: Log, options: YolokerasOptions) -> tuple[str, li
     return first_list
 
 
-def _lists(source: Source) -> list[tuple[Source, str]]:
-    """The lists of classes in a folder, else beside a file, as sources and the file in each."""
+def _find_lists(source: Source) -> list[tuple[Source, str]]:
+    """The lists of classes in a folder, or beside a file: each as a source and its file there."""
     if source.is_dir:
         class_files = [f for f in source.files if _CLASSES.fullmatch(f.rpartition("/")[2])]
         usual = [f for f in class_files if f.rpartition("/")[2].lower() in _BESIDE[:2]]
@@ -274,15 +285,19 @@ def _lists(source: Source) -> list[tuple[Source, str]]:
     return []
 
 
-def _categories(
+def _name_categories(
     tables: list[tuple[str, list[_Row]]],
     names: tuple[str, list[str]] | None,
     source: Source,
     builder: Builder,
     log: Log,
 ) -> dict[str, str]:
-    """The class name of each id as written in the file; ids without a name are reported at every box."""
-    texts = dict.fromkeys(row[6] for _, rows in tables for row in rows)
+    """The class name of each id, by the text of the id; those without a name are reported at every box.
+
+    `tables` are the path and the rows of each file, `names` the path and the names of a list of classes.
+    Without a list, ids are the names. The classes are added to the dataset.
+    """
+    texts = dict.fromkeys(row[6] for _, rows in tables for row in rows)  # class ids
     numbers = {text: int(match[1]) for text in texts if (match := _ID.fullmatch(text))}
     category_of = {"": ""}
     if names is None:
@@ -320,7 +335,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: YolokerasOptions)
     is_refused = refuse_classes(dataset, log, words=False, unused=True)
     for row, name in enumerate(names):
         line = name + " 1,2,3,4,0"
-        if not name.strip() or _parts(line)[0] != name or _parts(name) != (name, []) or _BOX.fullmatch(name):
+        is_read_back = bool(name.strip()) and _split_line(line)[0] == name and _split_line(name) == (name, [])
+        if not is_read_back or _BOX.fullmatch(name):
             path, number, pointer = dataset.image_place(row)
             reason = "it could not be told from the boxes after it"
             log.report(BAD_NAME, path, line=number, pointer=pointer, value=name, reason=reason)
