@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import struct
 import subprocess
 import zlib
@@ -16,6 +17,7 @@ import odm.pictures
 from odm import read
 from odm.cli import _app
 from odm.converters import validate
+from odm.files import Source
 from odm.issues import Log
 from odm.pictures import picture_size
 from odm.report import Picture, pictures
@@ -110,6 +112,7 @@ def test_a_jpeg_header_is_read_as_pillow_reads_it(tmp_path, monkeypatch, name):
         results = []
         for data in variants:
             monkeypatch.setattr(odm.pictures, "open_binary", lambda _, data=data: io.BytesIO(data))
+            monkeypatch.setattr(odm.pictures, "read_head", lambda _, n, data=data: data[:n])
             log = Log()
             results.append((picture_size(str(path), log), [issue.message for issue in log.issues]))
         return results
@@ -285,3 +288,43 @@ def test_pictures_and_one_file_or_both_ways_or_none(tmp_path, monkeypatch, capfd
     ):
         assert _app.run(["convert", "in.csv", *words, "--images", "photos"]) == code
         assert says in " ".join(capfd.readouterr().err.split())
+
+
+@pytest.mark.parametrize("follow_links", [True, False])
+@pytest.mark.parametrize("links", ["", "file", "folder", "above", "nothing", "apart"])
+@pytest.mark.parametrize("suffix", ["images", "images/", "images/../images", "labels", "."])
+def test_a_folder_of_a_source_holds_what_it_holds_alone(tmp_path, monkeypatch, follow_links, links, suffix):
+    """Where nothing can differ, no folder is listed twice."""
+    root = tmp_path / "root"
+    for name in (
+        "root/images/b/1.jpg",
+        "root/images/2.jpg",
+        "root/images/.hidden",
+        "root/labels/2.txt",
+        "away/3.jpg",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    targets = {
+        "file": "away/3.jpg",
+        "folder": "away",
+        "above": "root",
+        "nothing": "lost.jpg",
+        "apart": "away",
+    }
+    if links:
+        place = root / ("other" if links == "apart" else "images/link.jpg")
+        place.symlink_to(tmp_path / targets[links])
+    source = Source(str(root), follow_links=follow_links)
+    assert source.files
+    folder = f"{root}/{suffix}"
+    alone = Source(folder, follow_links=follow_links)
+    expected = alone.files, alone.picture_links
+    listed = []
+    scan = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda place: listed.append(place) or scan(place))
+    part = source.part(folder)
+    assert (part.files, part.picture_links) == expected
+    is_plain = suffix in ("images", "images/", "labels")
+    can_differ = links == "above" if follow_links else bool(links)
+    assert bool(listed) == (not is_plain or can_differ)

@@ -154,7 +154,7 @@ class Pictures:
             if not may_exist(folder):
                 continue
             try:
-                listed = Source(folder, follow_links=source.follow_links, max_size=source.max_size)
+                listed = source.part(folder)
             except PathError:
                 continue
             self._list(listed, source.left_out, names_of_option)

@@ -6,7 +6,7 @@ import threading
 import warnings
 from typing import IO, TYPE_CHECKING
 
-from odm.files import Unreadable, open_binary
+from odm.files import Unreadable, open_binary, read_head
 from odm.issues import Code, Log
 
 if TYPE_CHECKING:
@@ -94,23 +94,34 @@ _SKIPPED = (0xC4, 0xDD, 0xFE)
 """Segments of JPEG files that say nothing of the size: Huffman tables, restart intervals, comments."""
 
 
+_latest_header: list[tuple[int, bytes]] = []
+"""The latest plain header of a JPEG file, up to the pixels, and where the size begins in it."""
+
+
 def _plain_jpeg_size(head: bytes) -> tuple[int, int] | None:
     """Return width and height from the first bytes of a JPEG file; None unless its header is plain.
 
     What Pillow would look at further, such as EXIF data or a table of another length, is left to it.
     """
+    for size_start, header in _latest_header:  # those of one program differ only in the size
+        size_end = size_start + 4
+        if head.startswith(header[:size_start]) and head[size_end : len(header)] == header[size_end:]:
+            return _jpeg_size_at(head, size_start)
     if not head.startswith(b"\xff\xd8\xff"):
         return None
-    size, at = None, 2
+    size_start, at = 0, 2
     # A segment: ff, its kind, two bytes with the length of what begins with them, the content.
     while at + 4 <= len(head) and head[at] == 0xFF:
         kind, length = head[at + 1], int.from_bytes(head[at + 2 : at + 4], "big")
-        content = head[at + 4 : at + 2 + length]
+        content, content_start = head[at + 4 : at + 2 + length], at + 4
         at += 2 + length
         if length < 2 or at > len(head):
             return None
         if kind == 0xDA:  # the pixels begin
-            return size
+            if not size_start:
+                return None
+            _latest_header[:] = [(size_start, head[:at])]
+            return _jpeg_size_at(head, size_start)
         if kind == 0xE0:
             is_usual = content.startswith(b"JFIF\0") and len(content) >= 14
         elif kind == 0xDB:  # tables of 65 bytes
@@ -118,13 +129,22 @@ def _plain_jpeg_size(head: bytes) -> tuple[int, int] | None:
         elif kind in (0xC0, 0xC1, 0xC2):  # bits, height, width, channels, and three bytes for each of those
             is_usual = content[:1] == b"\x08" and len(content) in (9, 15, 18)
             is_usual = is_usual and len(content) == 6 + 3 * content[5]
-            size = int.from_bytes(content[3:5], "big"), int.from_bytes(content[1:3], "big")
-            is_usual = is_usual and min(size) > 0
+            size_start = content_start + 1
+            is_usual = is_usual and _jpeg_size_at(head, size_start) is not None
         else:
             is_usual = kind in _SKIPPED
         if not is_usual:
             return None
     return None
+
+
+def _jpeg_size_at(head: bytes, start: int) -> tuple[int, int] | None:
+    """Width and height, which stand in the opposite order; None if one is 0."""
+    height, width = (
+        int.from_bytes(head[start : start + 2], "big"),
+        int.from_bytes(head[start + 2 : start + 4], "big"),
+    )
+    return (width, height) if width and height else None
 
 
 def _size_by_pillow(stream: IO[bytes]) -> tuple[int, int]:
@@ -142,10 +162,10 @@ def picture_size(path: str, log: Log) -> tuple[int, int] | None:
     None, and an issue, if the header cannot be read.
     """
     try:
-        with open_binary(path) as stream:
-            size = _plain_jpeg_size(stream.read(_HEAD))
-            if size is None:
-                stream.seek(0)
+        is_jpeg = path[-5:].lower().endswith((".jpg", ".jpeg"))
+        size = _plain_jpeg_size(read_head(path, _HEAD)) if is_jpeg else None
+        if size is None:
+            with open_binary(path) as stream:
                 size = _size_by_pillow(stream)
     except Unreadable as e:
         log.report(BAD_PICTURE, path, reason=str(e))

@@ -122,6 +122,7 @@ class Source:
         self._found: dict[tuple[object, ...], Any] = {}
         self._files: list[str] | None = None
         self._size_files: list[str] = []
+        self._has_links = False
         self._real_folders: dict[str, str] = {}
         """The real paths of the folders to which links lead."""
 
@@ -153,6 +154,21 @@ class Source:
     def below(self, folder: str) -> list[str]:
         """The files below a folder, which is empty for all."""
         return [f for f in self.files if f.startswith(f"{folder}/")] if folder else self.files
+
+    def part(self, folder: str) -> Source:
+        """Return the files below a folder as a source, listed again only where that may give others."""
+        part = Source(folder, follow_links=self.follow_links, max_size=self.max_size)
+        is_listed = type(self) is Source and self._files is not None and self._archive is None
+        if is_listed and not self.bad_links and (self.follow_links or not self._has_links):
+            below = folder.removeprefix(self._lead).rstrip("/")
+            if files := self.below(below) if below != folder else []:
+                part._files = [file[len(below) + 1 :] for file in files]
+                part.picture_links = {
+                    file[len(below) + 1 :]: real
+                    for file, real in self.picture_links.items()
+                    if file.startswith(f"{below}/")
+                }
+        return part
 
     def leave_out(self, files: Collection[str]) -> None:
         """Hide some of `files`, and links that are not followed."""
@@ -371,16 +387,19 @@ class Source:
                         self.bad_links.append((name, "it is a folder, not a regular file", False))
                     elif deep:
                         pending.append((name, entry.path, above))
-                elif not deep and entry.is_dir():
                     continue
-                elif not self._may_follow(name, entry.path, root):
+                self._has_links = True
+                if not deep and entry.is_dir():
+                    continue
+                real, is_folder = self._follow(name, entry.path, root)
+                if not real:
                     if name in self.picture_links and name.lower().endswith(tuple(PICTURE_SUFFIXES)):
                         yield name
-                elif not os.path.isdir(entry.path):
+                elif not is_folder:
                     yield name
-                elif (real := os.path.realpath(entry.path)) in above or (
-                    os.path.realpath(folder) + os.sep
-                ).startswith(real.rstrip(os.sep) + os.sep):
+                elif real in above or (os.path.realpath(folder) + os.sep).startswith(
+                    real.rstrip(os.sep) + os.sep
+                ):
                     self.bad_links.append((name, "the link points to a folder above it", False))
                 elif len(above) > 1 and not budget:
                     self.bad_links.append((name, "too many nested links", False))
@@ -390,37 +409,45 @@ class Source:
                     budget -= len(above) > 1
                     pending.append((name, entry.path, above | {real}))
 
-    def _resolve(self, link: str) -> str:
-        """``os.path.realpath(link, strict=True)``; a folder of targets is resolved once for all links."""
-        folder, name = os.path.split(os.path.join(os.path.dirname(link), os.readlink(link)))
-        if name not in ("", ".", ".."):
+    def _resolve(self, link: str) -> tuple[str, bool]:
+        """``os.path.realpath(link, strict=True)``, and whether it is a folder.
+
+        A folder of targets is resolved once for all links.
+        """
+        target = os.path.join(inputs.folder_of(link), os.readlink(link))
+        folder = inputs.folder_of(target)
+        if os.path.basename(target) not in ("", ".", ".."):
             if folder not in self._real_folders:
                 self._real_folders[folder] = os.path.realpath(folder, strict=True)
-            real = os.path.join(self._real_folders[folder], name)
-            if not stat.S_ISLNK(os.lstat(real).st_mode):
-                return real
-        return os.path.realpath(link, strict=True)
+            real = os.path.join(self._real_folders[folder], os.path.basename(target))
+            mode = os.lstat(real).st_mode
+            if not stat.S_ISLNK(mode):
+                return real, stat.S_ISDIR(mode)
+        real = os.path.realpath(link, strict=True)
+        return real, os.path.isdir(real)
 
-    def _may_follow(self, name: str, path: str, root: str) -> bool:
-        """Return whether a link may be followed; others are kept in `picture_links` or `bad_links`."""
+    def _follow(self, name: str, path: str, root: str) -> tuple[str, bool]:
+        """Return where a link leads, and whether to a folder; an empty path if it may not be followed.
+
+        Such links are kept in `picture_links` or `bad_links`.
+        """
         low = name.lower()
         try:
-            real = self._resolve(path)
+            real, is_folder = self._resolve(path)
         except OSError as e:
             if low.endswith(tuple(PICTURE_SUFFIXES)):
                 self.picture_links[name] = os.path.realpath(path)
             else:
                 self.bad_links.append((name, reason_of(e), False))
-            return False
+            return "", False
         if self.follow_links or real == root or real.startswith(root.rstrip(os.sep) + os.sep):
-            return True
-        is_folder = os.path.isdir(real)
+            return real, is_folder
         word = low.rpartition("/")[2]
         if word in _PICTURE_FOLDERS if is_folder else word.endswith(tuple(PICTURE_SUFFIXES)):
             self.picture_links[name] = real
         else:
             self.bad_links.append((name, real, True))
-        return False
+        return "", False
 
 
 class NamedSource(Source):
@@ -479,7 +506,7 @@ class NamedSource(Source):
         if not os.path.isdir(place):
             return
         if folder and self.is_linked(place):
-            self._may_follow(folder, place, os.path.realpath(self.path))
+            self._follow(folder, place, os.path.realpath(self.path))
             return
         files_here = set(self._walk_below(folder, deep=deep))
         if outside:
