@@ -149,7 +149,7 @@ def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> 
     wanted_split = None if options.split is None else SPLITS.get(options.split.upper(), options.split)
     if miss_split(wanted_split, (*split_of_image.values(), ""), source, log):
         return
-    path_of_image: dict[str, str] = {}
+    path_of: dict[str, str] = {}
     for file, rows in files:
         kept_rows: Rows = []
         for line, cells in rows:
@@ -163,10 +163,8 @@ def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> 
             elif n_cells > 12 or n_cells < 2 or 3 < n_cells < 9:
                 expected, shown = "a set, a path, a label and 8 cells of corners", f"{n_cells} cells"
                 log.report(WRONG_COUNT, file, line=line, expected=expected, found=shown)
-            elif path_of_image.setdefault(name, path) != path:
-                log.report(
-                    DUPLICATE_IMAGE, file, line=line, field="path", value=name, first=path_of_image[name]
-                )
+            elif path_of.setdefault(name, path) != path:
+                log.report(DUPLICATE_IMAGE, file, line=line, field="path", value=name, first=path_of[name])
             elif split and split != image_split:
                 shown, other = _WRITTEN[split], _WRITTEN[image_split]
                 log.report(SET_CONFLICT, file, line=line, field="set", value=name, found=shown, other=other)

@@ -48,12 +48,8 @@ _PLACE = ("center_x", "center_y", "width", "height")
 
 def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Recognise a list of images with a frame_id or filename and objects by the keys of the first one."""
-    first_image = look.first.get("", {})
-    if (
-        look.top == "["
-        and first_image.get("objects") == "["
-        and {"frame_id", "filename"} & first_image.keys()
-    ):
+    keys = look.first.get("", {})
+    if look.top == "[" and keys.get("objects") == "[" and {"frame_id", "filename"} & keys.keys():
         return SURE, "its records have a frame_id and objects, as darknet's result.json has"
     return None
 

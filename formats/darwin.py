@@ -180,12 +180,10 @@ def _read_track(row: Row, tracks: list[Track], layers: dict[int, Layers], slot_n
 def _is_elsewhere(box: Row, slot_name: Any) -> bool:
     """Whether an annotation is in other slots than the one that is read. Such annotations are counted."""
     slots = box.get("slot_names")
-    is_elsewhere = (
-        slot_name is not None and isinstance(slots, list) and bool(slots) and slot_name not in slots
-    )
-    if is_elsewhere:
-        box.reader.count("annotations in other slots")
-    return is_elsewhere
+    if slot_name is None or not isinstance(slots, list) or not slots or slot_name in slots:
+        return False
+    box.reader.count("annotations in other slots")
+    return True
 
 
 def _read_annotation(box: Row, slot_name: Any, layers: Layers, size: Size | None) -> None:

@@ -170,11 +170,9 @@ def _read_annotation(shape: Row, classes: dict[str, int], groups_with_box: set[t
     elif points:
         corners = shape.only_points(points)
     elif kind == "rotated_bbox":
-        x, y, width, height, degrees = shape.number_list(
-            "bbox", 5, "5 numbers: centre, width, height, degrees"
-        )
+        x, y, width, height, angle = shape.number_list("bbox", 5, "5 numbers: centre, width, height, degrees")
         left, top = x - width / 2, y - height / 2
-        corners = shape.oriented(turned_box(left, top, width, height, math.radians(degrees)))
+        corners = shape.oriented(turned_box(left, top, width, height, math.radians(angle)))
     else:
         shape.report(UNKNOWN_SHAPE, "type", value=kind, shapes="bbox or polygon")
         raise BadRecord
@@ -235,9 +233,7 @@ def _shape_fields(box: Box) -> dict[str, Any]:
 
 def write(dataset: Dataset, target: Output, log: Log, _: DatumaroOptions) -> None:
     """Write a file for each split."""
-    items_of_split: dict[str, list[str]] = {
-        split: [] for split in dict.fromkeys(dataset.images.split) or ("",)
-    }
+    items_of_split: dict[str, list[str]] = {s: [] for s in dict.fromkeys(dataset.images.split) or ("",)}
     files = {split: f"annotations/{split or 'default'}.json" for split in items_of_split}
     is_writable = may_write(dataset, log)
     is_writable &= target.plan(list(files.values()), [f"the split {split}" for split in files], log)

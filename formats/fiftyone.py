@@ -130,11 +130,9 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: FiftyoneOptions) -> None:
     """Read the file, or those of a folder."""
     files = fitting(source, looks_like) if source.is_dir else [""]
-    folders_of_files = list(dict.fromkeys(os.path.dirname(source.full(file)) for file in files))
-    folders_of_files += [
-        os.path.dirname(folder) for folder in folders_of_files if os.path.basename(folder) == "labels"
-    ]
-    picture_folders = tuple(os.path.join(folder, "data") for folder in folders_of_files)
+    file_folders = list(dict.fromkeys(os.path.dirname(source.full(file)) for file in files))
+    file_folders += [os.path.dirname(path) for path in file_folders if os.path.basename(path) == "labels"]
+    picture_folders = tuple(os.path.join(folder, "data") for folder in file_folders)
     reader = Reader(source, builder, log, options, picture_folders, ask_other=True, keys=_KEYS)
     files = choose_files(source, looks_like, "the detection dataset of FiftyOne", log)
     record_of: dict[str, Item] = {}

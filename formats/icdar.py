@@ -223,9 +223,8 @@ def _grammar(layout: Layout, name: str = CLASS) -> label_rows.Grammar:
         if n_cells < n_before_text:
             return None
         n_in_turn = 0  # numbers in the transcription; 7 belong to a second row that begins in a word of it
-        for position in range(
-            n_before_text, n_cells if width == 8 and n_cells >= n_before_text + width else 0
-        ):
+        may_have_row = width == 8 and n_cells >= n_before_text + width
+        for position in range(n_before_text, n_cells if may_have_row else 0):
             n_in_turn = n_in_turn + 1 if kind(position) == "number" else 0
             if n_in_turn == width - 1:
                 return None

@@ -147,12 +147,12 @@ def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> N
     is_valid = labels.settle_kind()
     values = labels.values[:, LEAD:] if tracking else labels.values
     truncated, occluded = values[:, 0], values[:, 1]
-    truncated_cell = -15 if builder.kind == "det" else -14  # counted from the end of the row
+    first_cell = -15 if builder.kind == "det" else -14  # counted from the end of the row
     has_unknown_truncation = is_valid & ~((truncated == -1) | ((truncated >= 0) & (truncated <= 2)))
-    labels.report(BAD_FLAG, has_unknown_truncation, truncated_cell, "truncated", "0..1, or -1 for unknown")
+    labels.report(BAD_FLAG, has_unknown_truncation, first_cell, "truncated", "0..1, or -1 for unknown")
     has_unknown_occlusion = is_valid & ~np.isin(occluded, (-1, 0, 1, 2, 3))
     labels.report(
-        BAD_FLAG, has_unknown_occlusion, truncated_cell + 1, "occluded", "0, 1, 2, 3, or -1 for unknown"
+        BAD_FLAG, has_unknown_occlusion, first_cell + 1, "occluded", "0, 1, 2, 3, or -1 for unknown"
     )
     is_valid &= ~has_unknown_truncation & ~has_unknown_occlusion
     flags = (truncated > 0) * np.uint16(Flag.TRUNCATED)
@@ -221,13 +221,9 @@ def _add_frames(
         name = f"{video_names[file_index]}/{frame_number:06d}"
         at = At(paths[file_index])
         picture = gather.picture(name, at, name, *(f"{p}/{name}" for p in ("image_02", "image_2")))
-        columns = {
-            "picture": picture,
-            "file": int(file_numbers[file_index]),
-            "video": int(videos[file_index]),
-            "frame": frame_number,
-        }
-        row = gather.image(with_extension(name, picture), at, **columns)
+        file_number, video = int(file_numbers[file_index]), int(videos[file_index])
+        name = with_extension(name, picture)
+        row = gather.image(name, at, picture=picture, file=file_number, video=video, frame=frame_number)
         image_of_key[i] = -1 if row is None else row
     image_of_box[rows] = image_of_key[key_of_row.reshape(-1)]
     # Tracks below 0 are none.
@@ -283,14 +279,12 @@ def _write_tracking(dataset: Dataset, target: Output, log: Log, columns: Sequenc
     frame_of_box = frame_numbers[boxes.image]
     tracks = box_tracks(dataset, track_numbers(dataset, log))
     track_ids = ["-1"] * len(boxes) if tracks is None else list(map(str, tracks.tolist()))
-    lines_of_boxes = list(
-        map(" ".join, zip(map(str, frame_of_box.tolist()), track_ids, *columns, strict=True))
-    )
+    row_texts = list(map(" ".join, zip(map(str, frame_of_box.tolist()), track_ids, *columns, strict=True)))
     # Boxes sorted by video, then by frame; those of video i are order[video_starts[i] : video_starts[i + 1]].
     order = np.lexsort((frame_of_box, video[boxes.image]))
     video_starts = np.searchsorted(video[boxes.image][order], np.arange(len(videos) + 1))
     for i, file in enumerate(files):
-        lines = [lines_of_boxes[k] for k in order[video_starts[i] : video_starts[i + 1]].tolist()]
+        lines = [row_texts[k] for k in order[video_starts[i] : video_starts[i + 1]].tolist()]
         target.write(file, "".join(f"{line}\n" for line in lines).encode())
 
 

@@ -220,9 +220,8 @@ def _read_task(task: Item, data: Item, key: str, name_of: Callable[[str], str]) 
         size = task.reader.size_of_unit(image, name_of(data.get(key)), task.at)
     labelled_ids = {id_ for row in rows if isinstance(id_ := row.get("id"), str) and _labels(row) is not None}
     for rows_of_list in results:
-        rows_of_list.read(
-            image if size and size != BAD_SIZE else None, _read_result, size, score, labelled_ids
-        )
+        is_usable = size and size != BAD_SIZE
+        rows_of_list.read(image if is_usable else None, _read_result, size, score, labelled_ids)
 
 
 def _read_video(data: Item, results: list[Rows], score: float, name: Any) -> None:
@@ -230,12 +229,7 @@ def _read_video(data: Item, results: list[Rows], score: float, name: Any) -> Non
     tracks: list[Track] = []
     for rows_of_list in results:
         rows_of_list.read(0, _read_track, tracks)
-    lengths = [
-        n
-        for rows_of_list in results
-        for row in rows_of_list
-        if type(n := _value_of(row).get("framesCount")) is int
-    ]
+    lengths = [n for rows in results for row in rows if type(n := _value_of(row).get("framesCount")) is int]
     size = data.size("width", "height")
 
     def read_frame(rows: Rows, image: int | None, _: int) -> None:
@@ -262,11 +256,8 @@ def _read_track(result: Row, tracks: list[Track]) -> None:
     object_of_frame: dict[int, tuple[int | str, dict[str, Any]]] = {}
     place_of_frame: dict[int, list[float]] = {}
     enabled_frames = set()
-    shared_fields = {
-        "type": "rectanglelabels",
-        "score": result.get("score"),
-        **{k: result.get(k) for k in _SIZE_KEYS},
-    }
+    sizes = {key: result.get(key) for key in _SIZE_KEYS}
+    shared_fields = {"type": "rectanglelabels", "score": result.get("score"), **sizes}
     for i, step in enumerate(value.items("sequence")):
         if (frame := frame_of(step, step.get("frame"), "frame")) < 0:
             continue
@@ -274,13 +265,11 @@ def _read_track(result: Row, tracks: list[Track]) -> None:
         place_of_frame[frame] = [*step.numbers(*_PLACE), step.number("rotation", 0)]
         enabled_frames |= {frame} if step.get("enabled") is True else set()
     n_frames = value.get("framesCount")
-    for frame, numbers in fill_frames(
-        place_of_frame, enabled_frames, n_frames if type(n_frames) is int else -1
-    ).items():
+    end = n_frames if type(n_frames) is int else -1
+    for frame, numbers in fill_frames(place_of_frame, enabled_frames, end).items():
         place = dict(zip((*_PLACE, "rotation"), numbers, strict=True))
-        object_of_frame.setdefault(
-            frame, ("", shared_fields | {"value": place | {"labels": _labels(result)}})
-        )
+        rectangle = {"value": place | {"labels": _labels(result)}}
+        object_of_frame.setdefault(frame, ("", shared_fields | rectangle))
     if object_of_frame and not result.bad:
         track = id_ if isinstance(id_, str | int) else len(tracks)
         tracks.append(Track(value.at / "sequence", track, object_of_frame))

@@ -106,12 +106,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
     texts = []
     for image in images_of(dataset):
         instances = [
-            {
-                "bbox": box.xyxy,
-                "label": class_numbers[box.label],
-                "category": box.label,
-                **box.scored("score"),
-            }
+            {"bbox": box.xyxy, "label": class_numbers[box.label], "category": box.label} | box.scored("score")
             for box in image.boxes
         ]
         record = {"filename": image.name, **image.size, "detection": {"instances": instances}}

@@ -173,9 +173,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: OpencvOptions) ->
             values = [*box.xyxy[:2], *box.wh, *box.scored("score").values()]
             box_texts.setdefault(box.label, []).append(" ".join(map(repr, values)))
         for label, label_boxes in box_texts.items():
-            lines_of_class.setdefault(label, []).append(
-                f"{image.name} {len(label_boxes)} {' '.join(label_boxes)}\n"
-            )
+            image_line = f"{image.name} {len(label_boxes)} {' '.join(label_boxes)}\n"
+            lines_of_class.setdefault(label, []).append(image_line)
         if not box_texts:
             empty_image_lines.append(f"{image.name}\n")
     for lines in lines_of_class.values() if len(lines_of_class) > 1 else ():

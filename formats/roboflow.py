@@ -47,10 +47,8 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
     if keys.get("predictions") not in ("[", "{"):
         return None
     has_boxes = look.first.get("predictions", {}).keys() >= {"x", "y", "width", "height", "class"}
-    is_list_of_boxes = (
-        (look.top == "[" or keys["predictions"] == "{") and b'"confidence"' in head and b'"x"' in head
-    )
-    if has_boxes or is_list_of_boxes or keys.get("image") == "{":
+    is_list = look.top == "[" or keys["predictions"] == "{"
+    if has_boxes or (is_list and b'"confidence"' in head and b'"x"' in head) or keys.get("image") == "{":
         return SURE, "it has an image and predictions with x, y and class, as Roboflow's inference has"
     return None
 

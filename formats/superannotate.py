@@ -135,10 +135,8 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
         if "instances" in look.keys or {"tags", "comments"} & look.keys.keys():
             return SURE, "it has metadata and instances of one image, as SuperAnnotate has"
         return None
-    has_several_images = (
-        look.top == "{" and set(look.keys.values()) <= {"{", "[", '"'} and b'"instances"' in head
-    )
-    if has_several_images and (_VERSION in look.keys or b'"classId"' in head):
+    is_object = look.top == "{" and set(look.keys.values()) <= {"{", "[", '"'}
+    if is_object and b'"instances"' in head and (_VERSION in look.keys or b'"classId"' in head):
         return SURE, "it has the instances of several images, as SuperAnnotate has"
     first_instance = look.first.get("", {})
     is_list = look.top == "[" and (first_instance.get("type") == '"' or first_instance.get("parts") == "[")

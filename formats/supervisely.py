@@ -292,7 +292,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> N
         size = {"height": image.height, "width": image.width}
         record = {"description": "", "tags": [], "size": size, "objects": objects}
         texts.append(f"{dump(record, 1)}\n")
-    value_types = dict.fromkeys(_SCORES, "any_number")
+    types = dict.fromkeys(_SCORES, "any_number")
     shapes = {
         name: min(kinds_of_class) if len(kinds_of_class) == 1 else "any"
         for name, kinds_of_class in kinds.items()
@@ -308,11 +308,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> N
             for i, name in enumerate(classes)
         ],
         "tags": [
-            {
-                "name": name,
-                "value_type": value_types.get(name, "none"),
-                "color": _make_colour(i, len(tag_names)),
-            }
+            {"name": name, "value_type": types.get(name, "none"), "color": _make_colour(i, len(tag_names))}
             for i, name in enumerate(sorted(tag_names))
         ],
         "projectType": "images",

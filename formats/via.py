@@ -311,9 +311,7 @@ def _read_region(
         raise BadRecord
     category = region.category_named(value, attributes.at / (attribute or ""))
     score = attributes.score("score", as_text=True)
-    other_attributes = {
-        key: content for key, content in attributes.record.items() if key not in (attribute, "score")
-    }
+    other_attributes = {k: v for k, v in attributes.record.items() if k not in (attribute, "score")}
     if not region.bad:
         region.add(category, corners, wh=wh, score=score, flags=reader.flags(other_attributes))
 
@@ -390,19 +388,13 @@ def _make_project(images: list[tuple[str, list[dict[str, Any]]]], attributes: li
                 xy = [7, *(value for point in zip(*place, strict=True) for value in point)]
             values = {ids[key]: value for key, value in region["region_attributes"].items()}
             metadata[f"{vid}_{k}"] = {"vid": vid, "flg": 0, "z": [], "xy": xy, "av": values}
-    attribute_fields = {
-        "anchor_id": "FILE1_Z0_XY1",
-        "type": 1,
-        "desc": "",
-        "options": {},
-        "default_option_id": "",
-    }
+    fields = {"anchor_id": "FILE1_Z0_XY1", "type": 1, "desc": "", "options": {}, "default_option_id": ""}
     project = {"pid": "__VIA_PROJECT_ID__", "rev": "__VIA_PROJECT_REV_ID__", "pname": "annotations"}
     places = {"loc_prefix": dict.fromkeys("1234", "")}
     parts = {
         "project": {**project, "data_format_version": "3.1.1", "vid_list": list(files)},
         "config": {"file": places, "ui": {}},
-        "attribute": {id_: {"aname": key, **attribute_fields} for key, id_ in ids.items()},
+        "attribute": {id_: {"aname": key, **fields} for key, id_ in ids.items()},
         "file": files,
         "metadata": metadata,
         "view": {vid: {"fid_list": [vid]} for vid in files},

@@ -271,19 +271,19 @@ def read(source: Source, builder: Builder, log: Log, options: WiderfaceOptions) 
     if not files:
         log.report(NO_FILES, source.path, expected="text files", n=len(source.files))
     files = files_of_split(files, functools.partial(_split_of, source), options.split, source, log)
-    folder_of_source = source.path if source.is_dir else os.path.dirname(source.path) or "."
+    root = source.path if source.is_dir else os.path.dirname(source.path) or "."
     picture_folders = [  # folders of pictures in the source or beside it
         os.path.join(base, f"WIDER_{split}", "images")
-        for base in (folder_of_source, os.path.normpath(os.path.join(folder_of_source, os.pardir)))
+        for base in (root, os.path.normpath(os.path.join(root, os.pardir)))
         for split in ("train", "val", "test")
     ]
     picture_folders += [
-        os.path.join(folder_of_source, *split, "images") for split in ((), ("train",), ("val",), ("test",))
+        os.path.join(root, *split, "images") for split in ((), ("train",), ("val",), ("test",))
     ]
     folders = tuple(filter(os.path.isdir, picture_folders)) or own_folder(source)
     gather = Gather(source, builder, log, options, folders, ask_other="needed")
     needs_levels = builder.wants_fields and builder.kind == "gt"
-    levels = read_levels(options.lists, folder_of_source, log) if needs_levels else None
+    levels = read_levels(options.lists, root, log) if needs_levels else None
     for file in log.track(files, "reading"):
         _read_file(file, _split_of(source, file), gather, levels, several=len(files) > 1)
     gather.finish()
@@ -327,12 +327,11 @@ def _read_file(file: str, split: str, gather: Gather, levels: Levels | None, *, 
         image = gather.image(name, at, picture=picture, split=split, file=file_number, line=block.line)
         if n_rows == 1 and _is_zero(block.rows[0][1]):
             continue
-        for face_number, (line, row) in enumerate(block.rows, 1):
+        for face, (line, row) in enumerate(block.rows, 1):
             extra = None
             if levels is not None:
                 extra = {
-                    level: b"%d" % (face_number in faces.get(key_of(name), ()))
-                    for level, faces in levels.items()
+                    level: b"%d" % (face in faces.get(key_of(name), ())) for level, faces in levels.items()
                 }
             if image is None or not _read_row(row, image, file_number, At(path, line=line), gather, extra):
                 builder.skipped += 1
@@ -476,10 +475,9 @@ def write(dataset: Dataset, target: Output, log: Log, options: WiderfaceOptions)
         for a, b, c, d, end, name in zip(*(texts[i::4] for i in range(4)), row_ends, names, strict=True)
     ]
     image_starts = np.searchsorted(boxes.image[order], np.arange(len(images) + 1)).tolist()
-    no_face_row = "" if is_detections or retinaface else "0 0 0 0 0 0 0 0 0 0\n"
+    no_faces = "" if is_detections or retinaface else "0 0 0 0 0 0 0 0 0 0\n"
     blocks = (
-        (f"# {name}\n" if retinaface else f"{name}\n{end - start}\n")
-        + f"{''.join(rows[start:end]) or no_face_row}"
+        (f"# {name}\n" if retinaface else f"{name}\n{end - start}\n") + ("".join(rows[start:end]) or no_faces)
         for name, (start, end) in zip(images.name, itertools.pairwise(image_starts), strict=True)
     )
     write_splits(dataset, target, files, blocks)

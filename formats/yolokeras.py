@@ -204,13 +204,7 @@ def read(source: Source, builder: Builder, log: Log, options: YolokerasOptions) 
 
 
 def _collect_rows(
-    split_lines: list[_Line],
-    path: str,
-    first_place: dict[str, str],
-    builder: Builder,
-    log: Log,
-    *,
-    suffixed: bool,
+    lines: list[_Line], path: str, first_place: dict[str, str], builder: Builder, log: Log, *, suffixed: bool
 ) -> list[_Row]:
     """The rows of a file: one for each box, and one with empty cells for each image without any.
 
@@ -224,7 +218,7 @@ def _collect_rows(
         Whether names need the suffix of a picture where no boxes follow, because those with boxes have one.
     """
     rows: list[_Row] = []
-    for number, name, boxes in split_lines:
+    for number, name, boxes in lines:
         if _WITHIN.search(name) or (suffixed and not boxes and not name.lower().endswith(_SUFFIXES)):
             expected = "one path of a picture, and its boxes"
             log.report(WRONG_COUNT, path, line=number, expected=expected, found=repr(shorten(name)))
