@@ -118,9 +118,9 @@ def _describe(head: str, suffix: str) -> str:
     if "\0" in text:
         return "binary data"
     if text[:1] in ("{", "["):
-        look = glance(head.encode())
-        keys = [*(look.keys if look.top == "{" else look.first.get("", {}))]
-        return f"JSON{' of records' if look.top == '[' else ''} with {_list_names(keys, 'key')}"
+        preview = glance(head.encode())
+        keys = [*(preview.keys if preview.top == "{" else preview.first.get("", {}))]
+        return f"JSON{' of records' if preview.top == '[' else ''} with {_list_names(keys, 'key')}"
     if match := re.match(r"(?:<[?!][^>]*>\s*)*<([\w.:-]+)", text):
         return f"XML with the root {shorten(match[1], 30)}"
     line = next(iter(text.splitlines()), "").strip()

@@ -81,9 +81,9 @@ class AzureOptions(ImageOptions):
     prefix: str = option("", "prefix of the image names, as in azureml://.../paths", side="write")
 
 
-def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Recognise records of Azure Machine Learning and Custom Vision by the keys of the first one."""
-    keys = look.keys if look.top == "{" else look.first.get("", {})
+    keys = preview.keys if preview.top == "{" else preview.first.get("", {})
     if keys.get("image_url") == '"' and keys.get("label") == "[":
         return SURE, "its records have an image_url and a list of labels, as in Azure Machine Learning"
     if "boxes" in keys and b'"topX"' in head:
@@ -91,7 +91,7 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
     if keys.get("predictions") == "[" and {"project", "iteration"} <= keys.keys():
         return SURE, "it has predictions of an iteration, as in Custom Vision"
     if (
-        look.top == "["
+        preview.top == "["
         and "regions" in keys
         and keys.keys() & {"originalImageUri", "resizedImageUri", "imageUri"}
     ):

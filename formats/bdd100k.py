@@ -70,16 +70,16 @@ _FLAGS = {**{name: FLAG_NAMES[name] for name in _WRITTEN}, "ignored": Flag.REGIO
 _OTHER_SHAPES = ("poly2d", "box3d", "rle", "graph")
 
 
-def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Recognise a list of frames, or an object with one, by the keys of the first frame."""
-    if look.top == "[":
-        first_frame = look.first.get("", {})
+    if preview.top == "[":
+        first_frame = preview.first.get("", {})
         if first_frame.get("name") == '"' and first_frame.get("labels") in ("[", "n"):
             return SURE, "it is a list of frames with name and labels, as in BDD100K"
         if first_frame.get("name") == '"' and {"timestamp", "videoName", "frameIndex"} & first_frame.keys():
             return LIKELY, "it is a list of frames with name and time, as in BDD100K"
-    frames = look.first.get("frames", {})
-    if look.top == "{" and frames.keys() & {"labels", "objects", "timestamp", "name"}:
+    frames = preview.first.get("frames", {})
+    if preview.top == "{" and frames.keys() & {"labels", "objects", "timestamp", "name"}:
         return SURE, "it has frames with labels, as in BDD100K"
     return None
 

@@ -60,11 +60,11 @@ class CreatemlOptions(SplitOptions):
     )
 
 
-def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Recognise a list of images with annotations by the keys of the first one."""
-    first_record = look.first.get("", {})
+    first_record = preview.first.get("", {})
     for image, boxes in (("image", "annotations"), ("imagefilename", "annotation")):
-        if look.top == "[" and first_record.get(image) == '"' and first_record.get(boxes) in ("[", "n"):
+        if preview.top == "[" and first_record.get(image) == '"' and first_record.get(boxes) in ("[", "n"):
             return SURE, f"it is a list of records with {image} and {boxes}, as in Create ML"
     return None
 

@@ -46,10 +46,10 @@ _KEYS = declare_keys(
 _PLACE = ("center_x", "center_y", "width", "height")
 
 
-def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Recognise a list of images with a frame_id or filename and objects by the keys of the first one."""
-    keys = look.first.get("", {})
-    if look.top == "[" and keys.get("objects") == "[" and {"frame_id", "filename"} & keys.keys():
+    keys = preview.first.get("", {})
+    if preview.top == "[" and keys.get("objects") == "[" and {"frame_id", "filename"} & keys.keys():
         return SURE, "its records have a frame_id and objects, as darknet's result.json has"
     return None
 

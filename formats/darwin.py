@@ -74,10 +74,10 @@ _ANNOTATION = frozenset(
 _OF_VIDEO = frozenset({"frames", "ranges", "interpolated", "interpolate_algorithm", "global_sub_types"})
 
 
-def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Recognise Darwin 2.0 by an item with slots, and 1.0 by an image with a file name and annotations."""
-    keys = look.keys if look.top == "{" else look.first.get("", {})
-    if look.top not in ("{", "[") or keys.get("annotations", "[") != "[":
+    keys = preview.keys if preview.top == "{" else preview.first.get("", {})
+    if preview.top not in ("{", "[") or keys.get("annotations", "[") != "[":
         return None
     if keys.get("item") == "{" and b'"slots"' in head:
         return SURE, "it has an item with slots, as V7 Darwin has"

@@ -73,11 +73,11 @@ class DatumaroOptions(GroupSplitOptions, RotationOptions):
     """Options of Datumaro JSON."""
 
 
-def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Recognise a Datumaro dataset by its version, or by its items and categories."""
-    if look.top == "{" and (
-        "dm_format_version" in look.keys
-        or (look.keys.get("items") == "[" and look.keys.get("categories") == "{")
+    if preview.top == "{" and (
+        "dm_format_version" in preview.keys
+        or (preview.keys.get("items") == "[" and preview.keys.get("categories") == "{")
     ):
         return SURE, "it has the keys of a dataset of Datumaro"
     return None

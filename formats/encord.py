@@ -63,9 +63,9 @@ _KEYS = declare_keys(
 _PLACE = ("x", "y", "w", "h")
 
 
-def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Recognise label rows with data_units by the keys of the first one."""
-    keys = look.first.get("", {}) if look.top == "[" else look.keys
+    keys = preview.first.get("", {}) if preview.top == "[" else preview.keys
     if keys.get("data_units") == "{":
         return SURE, "its label rows have data_units, as in Encord"
     return None

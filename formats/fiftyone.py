@@ -116,13 +116,21 @@ class FiftyoneOptions(SplitOptions):
     )
 
 
-def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Recognise ``samples.json`` by samples with a filepath, ``labels.json`` by labels of images."""
-    if look.top == "{" and look.keys.get("samples") == "[" and "filepath" in look.first.get("samples", {}):
+    if (
+        preview.top == "{"
+        and preview.keys.get("samples") == "["
+        and "filepath" in preview.first.get("samples", {})
+    ):
         return SURE, "it has samples with a filepath, as FiftyOne has"
-    if look.top != "{" or look.keys.get("labels") != "{" or look.keys.get("classes", "[") not in ("[", "n"):
+    if (
+        preview.top != "{"
+        or preview.keys.get("labels") != "{"
+        or preview.keys.get("classes", "[") not in ("[", "n")
+    ):
         return None
-    if "classes" in look.keys or b'"bounding_box"' in head:
+    if "classes" in preview.keys or b'"bounding_box"' in head:
         return SURE, "it has classes and labels by image, as in FiftyOne"
     return None
 

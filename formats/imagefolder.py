@@ -82,9 +82,9 @@ def _has_objects(source: Source, file: str) -> bool:
     if (file or source.path).lower().endswith(".csv"):
         header = (head_rows(source, file) or [[]])[0]
         return "file_name" in header and ("objects" in header or "bbox" in header)
-    look = glance(source.head(file))
-    has_file_name = look.top == "{" and look.keys.get("file_name") == '"'
-    return has_file_name and not look.keys.keys().isdisjoint(("objects", "bbox"))
+    preview = glance(source.head(file))
+    has_file_name = preview.top == "{" and preview.keys.get("file_name") == '"'
+    return has_file_name and not preview.keys.keys().isdisjoint(("objects", "bbox"))
 
 
 def sniff(source: Source) -> Sniff | None:

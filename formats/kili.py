@@ -66,9 +66,9 @@ _BY_MACHINES = ("PREDICTION", "INFERENCE")
 _KINDS = {"rectangle": "", "polygon": "polygons", "semantic": "masks"}
 
 
-def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Recognise assets with an externalId and labels by the keys of the first one."""
-    keys = look.first.get("", {}) if look.top == "[" else look.keys
+    keys = preview.first.get("", {}) if preview.top == "[" else preview.keys
     if keys.get("externalId") == '"' and keys.keys() & {"labels", "latestLabel"}:
         return SURE, "its assets have an externalId and labels, as in Kili"
     return None

@@ -84,9 +84,9 @@ class LabelboxOptions(ImageOptions):
     project: str = option("", "name or id of the project whose labels are read", side="read")
 
 
-def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Recognise records of Labelbox by the keys of the first one."""
-    keys = look.keys if look.top == "{" else look.first.get("", {})
+    keys = preview.keys if preview.top == "{" else preview.first.get("", {})
     if keys.get("data_row") == "{" and ("projects" in keys or "media_attributes" in keys):
         return SURE, "its records have a data_row and projects, as Labelbox has"
     if "Labeled Data" in keys and "Label" in keys:

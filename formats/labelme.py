@@ -89,15 +89,15 @@ _OUTLINES = {
 }
 
 
-def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Recognise LabelMe by the shapes, or the image data, of one image."""
-    if look.top != "{" or look.keys.get("shapes", "[") not in ("[", "n"):
+    if preview.top != "{" or preview.keys.get("shapes", "[") not in ("[", "n"):
         return None
-    if look.cut and look.keys.get("imageData") == '"' and _TOP.issuperset(look.keys):
+    if preview.cut and preview.keys.get("imageData") == '"' and _TOP.issuperset(preview.keys):
         return SURE, "it has the imageData of one image, as LabelMe has"
-    image_keys = look.keys.keys() & {"imagePath", "imageData", "imageHeight", "imageWidth"}
-    first_shape = look.first.get("shapes", {}).keys()
-    if "shapes" in look.keys and (image_keys or "points" in first_shape):
+    image_keys = preview.keys.keys() & {"imagePath", "imageData", "imageHeight", "imageWidth"}
+    first_shape = preview.first.get("shapes", {}).keys()
+    if "shapes" in preview.keys and (image_keys or "points" in first_shape):
         return SURE, "it has shapes of one image, as in LabelMe"
     return None
 

@@ -134,15 +134,15 @@ class LabelstudioOptions(ImageOptions):
     )
 
 
-def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Recognise tasks by the keys of the first one, or by the header of a table."""
     columns = re.split(rb'[,\t"]+', head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].strip())
-    if {b"annotator", b"annotation_id"} <= set(columns) and look.top not in ("[", "{"):
+    if {b"annotator", b"annotation_id"} <= set(columns) and preview.top not in ("[", "{"):
         return SURE, "its header has annotator and annotation_id, as in Label Studio"
-    first_task = look.first.get("", {})
-    if look.top == "{" and look.keys.get("data") == "{" and _WORK & look.keys.keys():
+    first_task = preview.first.get("", {})
+    if preview.top == "{" and preview.keys.get("data") == "{" and _WORK & preview.keys.keys():
         return SURE, "it is one task with data, as in Label Studio"
-    if look.top != "[":
+    if preview.top != "[":
         return None
     if first_task.get("data") == "{":
         return SURE, "it is a list of tasks with data, as in Label Studio"

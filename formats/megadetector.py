@@ -53,11 +53,11 @@ _KEYS = declare_keys(
 )
 
 
-def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Recognise results by their categories, or by the keys of the first image."""
-    first_image = look.first.get("images" if look.top == "{" else "", {})
+    first_image = preview.first.get("images" if preview.top == "{" else "", {})
     is_image = first_image.get("file") == '"' and {"detections", "failure"} & first_image.keys()
-    if is_image or {"images", "detection_categories"} <= look.keys.keys():
+    if is_image or {"images", "detection_categories"} <= preview.keys.keys():
         return SURE, "its images have a file and detections, as MegaDetector's results have"
     return None
 

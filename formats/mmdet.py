@@ -65,14 +65,14 @@ class MmdetOptions(ImageOptions):
     classes: str | None = class_list_option()
 
 
-def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Recognise MMDetection 3, its predictions, and MMDetection 2 by the outermost or first keys."""
-    first_image = look.first.get("", {})
-    if look.top == "{" and look.keys.get("data_list") == "[":
+    first_image = preview.first.get("", {})
+    if preview.top == "{" and preview.keys.get("data_list") == "[":
         return SURE, "it has a data_list, as in MMDetection"
-    if look.top == "{" and {"labels", "scores", "bboxes"} <= look.keys.keys():
+    if preview.top == "{" and {"labels", "scores", "bboxes"} <= preview.keys.keys():
         return SURE, "it has labels, scores and bboxes, as predictions of MMDetection have"
-    if look.top == "[" and first_image.get("filename") == '"' and first_image.get("ann") == "{":
+    if preview.top == "[" and first_image.get("filename") == '"' and first_image.get("ann") == "{":
         return SURE, "its records have a filename and ann, as in MMDetection 2"
     return None
 

@@ -39,9 +39,9 @@ _SUFFIXES = (".jsonl", ".json", ".odvg")
 _EDGES = "4 numbers: left, top, right, bottom"
 
 
-def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Recognise records with a filename and a detection or grounding by the keys of the first one."""
-    keys = look.keys if look.top == "{" else look.first.get("", {})
+    keys = preview.keys if preview.top == "{" else preview.first.get("", {})
     if keys.get("filename") != '"' or not {keys.get("detection"), keys.get("grounding")} & {"{"}:
         return None
     if any(key in head for key in (b'"instances"', b'"instance"', b'"regions"')):

@@ -97,10 +97,10 @@ def _is_label_file(source: Source, file: str) -> bool:
     return 3 * n_fitting > 2 * total
 
 
-def _looks_like_result(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+def _looks_like_result(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Recognise a result of PaddleOCR 3 by its keys."""
-    has_shapes = not look.keys.keys().isdisjoint(("dt_polys", "rec_polys", "boxes"))
-    if look.top == "{" and "input_path" in look.keys and has_shapes:
+    has_shapes = not preview.keys.keys().isdisjoint(("dt_polys", "rec_polys", "boxes"))
+    if preview.top == "{" and "input_path" in preview.keys and has_shapes:
         return SURE, "it has an input_path and the polygons or boxes of a result, as in PaddleOCR 3"
     return None
 

@@ -46,9 +46,9 @@ _PARTS = re.compile(r"[^<]*(?:<loc_[0-9]+>)+|.+", re.DOTALL)
 """Parts of Florence's text: a class with the numbers after it, or other text."""
 
 
-def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Recognise records with an image and a suffix, and ``<loc`` in the first bytes."""
-    keys = look.keys if look.top == "{" else look.first.get("", {})
+    keys = preview.keys if preview.top == "{" else preview.first.get("", {})
     if keys.get("image") == keys.get("suffix") == '"' and b"<loc" in head:
         return SURE, "its records have an image and a suffix with <loc...>, as PaliGemma and Florence have"
     return None

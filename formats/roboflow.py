@@ -41,13 +41,13 @@ _KEYS = declare_keys(
 )
 
 
-def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Recognise a response, or a list of them, by its predictions or its image."""
-    keys = look.keys if look.top == "{" else look.first.get("", {})
+    keys = preview.keys if preview.top == "{" else preview.first.get("", {})
     if keys.get("predictions") not in ("[", "{"):
         return None
-    has_boxes = look.first.get("predictions", {}).keys() >= {"x", "y", "width", "height", "class"}
-    is_list = look.top == "[" or keys["predictions"] == "{"
+    has_boxes = preview.first.get("predictions", {}).keys() >= {"x", "y", "width", "height", "class"}
+    is_list = preview.top == "[" or keys["predictions"] == "{"
     if has_boxes or (is_list and b'"confidence"' in head and b'"x"' in head) or keys.get("image") == "{":
         return SURE, "it has an image and predictions with x, y and class, as Roboflow's inference has"
     return None

@@ -64,11 +64,11 @@ class SagemakerOptions(SplitOptions):
     prefix: str = option("", "prefix of the image names, as in s3://bucket/folder", side="write")
 
 
-def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Recognise records with a source-ref and the labels of a job by the keys of the first one."""
-    if look.top != "{" or look.keys.get("source-ref") != '"':
+    if preview.top != "{" or preview.keys.get("source-ref") != '"':
         return None
-    if any(key.endswith(_METADATA) for key in look.keys) and b'"annotations"' in head:
+    if any(key.endswith(_METADATA) for key in preview.keys) and b'"annotations"' in head:
         return SURE, "its records have a source-ref and the labels of a job, as SageMaker Ground Truth has"
     return None
 

@@ -129,17 +129,21 @@ class SuperannotateOptions(GroupSplitOptions):
     fps: float = option(1.0, "frames of a second of video that are images", parse=_parse_fps, side="read")
 
 
-def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Recognise files of one image, of several, or lists of instances by the outermost keys."""
-    if look.top == "{" and look.keys.get("metadata") == "{" and look.keys.get("instances", "[") == "[":
-        if "instances" in look.keys or {"tags", "comments"} & look.keys.keys():
+    if (
+        preview.top == "{"
+        and preview.keys.get("metadata") == "{"
+        and preview.keys.get("instances", "[") == "["
+    ):
+        if "instances" in preview.keys or {"tags", "comments"} & preview.keys.keys():
             return SURE, "it has metadata and instances of one image, as SuperAnnotate has"
         return None
-    is_object = look.top == "{" and set(look.keys.values()) <= {"{", "[", '"'}
-    if is_object and b'"instances"' in head and (_VERSION in look.keys or b'"classId"' in head):
+    is_object = preview.top == "{" and set(preview.keys.values()) <= {"{", "[", '"'}
+    if is_object and b'"instances"' in head and (_VERSION in preview.keys or b'"classId"' in head):
         return SURE, "it has the instances of several images, as SuperAnnotate has"
-    first_instance = look.first.get("", {})
-    is_list = look.top == "[" and (first_instance.get("type") == '"' or first_instance.get("parts") == "[")
+    first_instance = preview.first.get("", {})
+    is_list = preview.top == "[" and (first_instance.get("type") == '"' or first_instance.get("parts") == "[")
     if is_list and (b'"className"' in head or b'"imageAttributes"' in head):
         return SURE, "it is a list of instances with type and classId, as SuperAnnotate has"
     return None

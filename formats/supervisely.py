@@ -80,12 +80,12 @@ _WHOLE = re.compile(r"ds[ _-]?[0-9]*|data[ _-]?set[ _-]?[0-9]*|", re.IGNORECASE)
 """Names of datasets that name no split, as they stand for the whole."""
 
 
-def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+def _looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Recognise the annotation of one image by its outermost keys, or those of the first object."""
-    first_object = look.first.get("objects", {})
-    if look.top == "{" and look.keys.get("objects") in ("[", "n") and look.keys.get("size") == "{":
+    first_object = preview.first.get("objects", {})
+    if preview.top == "{" and preview.keys.get("objects") in ("[", "n") and preview.keys.get("size") == "{":
         return SURE, "it has objects and the size of one image, as in Supervisely"
-    if look.top == "{" and first_object.keys() & {"classTitle", "geometryType"}:
+    if preview.top == "{" and first_object.keys() & {"classTitle", "geometryType"}:
         return SURE, "its objects have a classTitle, as in Supervisely"
     return None
 

@@ -60,10 +60,10 @@ _SUFFIXES = (".ndjson", ".jsonl")
 _KINDS = ("boxes", "segments", "obb", "pose")
 
 
-def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Recognise the record of a dataset, or of an image, by the keys of the first one."""
-    keys = look.keys
-    if look.top != "{" or keys.get("type") != '"':
+    keys = preview.keys
+    if preview.top != "{" or keys.get("type") != '"':
         return None
     if ("task" in keys or "class_names" in keys) and b'"dataset"' in head:
         return SURE, "its first record describes a dataset, as in Ultralytics NDJSON"

@@ -71,11 +71,11 @@ class VertexaiOptions(SplitOptions):
     prefix: str = option("", "prefix of the image names, as in gs://bucket/folder", side="write")
 
 
-def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Recognise records of images or predictions by the keys of the first one."""
-    if look.top == "{" and "imageGcsUri" in look.keys and b"lassificationAnnotation" not in head:
+    if preview.top == "{" and "imageGcsUri" in preview.keys and b"lassificationAnnotation" not in head:
         return SURE, "its records have an imageGcsUri, as in Vertex AI"
-    if look.top == "{" and {"instance", "prediction"} <= look.keys.keys() and b'"bboxes"' in head:
+    if preview.top == "{" and {"instance", "prediction"} <= preview.keys.keys() and b'"bboxes"' in head:
         return SURE, "its records have an instance and a prediction with bboxes, as in Vertex AI"
     return None
 

@@ -112,16 +112,16 @@ class ViaOptions(ImageOptions):
     )
 
 
-def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Recognise VIA by the keys of a project, those of the first entry, or the header of a CSV file."""
     head = head.removeprefix(b"\xef\xbb\xbf")
-    if "_via_img_metadata" in look.keys or "_via_settings" in look.keys:
+    if "_via_img_metadata" in preview.keys or "_via_settings" in preview.keys:
         return SURE, "it has the keys of a VIA project"
-    if look.top == "{" and {"project", "attribute", "file", "metadata", "view"} <= look.keys.keys():
+    if preview.top == "{" and {"project", "attribute", "file", "metadata", "view"} <= preview.keys.keys():
         return SURE, "it has the keys of a project of VIA 3"
-    if look.top == "{" and _FIRST.match(head) and b'"regions"' in head:
+    if preview.top == "{" and _FIRST.match(head) and b'"regions"' in head:
         return SURE, "its entries have a filename and regions, as in VIA"
-    if b"region_shape_attributes" in head.split(b"\n", 1)[0] and look.top != "{":
+    if b"region_shape_attributes" in head.split(b"\n", 1)[0] and preview.top != "{":
         return SURE, "its header has region_shape_attributes, as in VIA"
     return None
 

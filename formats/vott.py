@@ -108,15 +108,15 @@ class VottOptions(ImageOptions):
     dialect: str = option("csv", "which export to write", choices=("csv", "json"), side="write")
 
 
-def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Recognise an asset, an export or a file of VoTT 1 by the outermost keys."""
-    if look.top == "{" and look.keys.get("asset") == "{" and look.keys.get("regions", "[") == "[":
+    if preview.top == "{" and preview.keys.get("asset") == "{" and preview.keys.get("regions", "[") == "[":
         return SURE, "it has an asset and its regions, as VoTT has"
-    if look.top == "{" and look.keys.get("assets") == "{" and look.keys.get("tags", "[") == "[":
+    if preview.top == "{" and preview.keys.get("assets") == "{" and preview.keys.get("tags", "[") == "[":
         return SURE, "it has assets, as a project of VoTT has"
-    if look.top != "{" or look.keys.get("frames") != "{":
+    if preview.top != "{" or preview.keys.get("frames") != "{":
         return None
-    if {"inputTags", "visitedFrames"} & look.keys.keys() or (b'"x1"' in head and b'"tags"' in head):
+    if {"inputTags", "visitedFrames"} & preview.keys.keys() or (b'"x1"' in head and b'"tags"' in head):
         return SURE, "it has frames with regions, as VoTT 1 has"
     return None
 

@@ -35,9 +35,9 @@ _KEYS = declare_keys(
 _SUFFIXES = (".geojson", ".json")
 
 
-def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Recognise features with bounds_imcoords by the outermost keys and the first bytes."""
-    if look.keys.get("features") == "[" and b'"bounds_imcoords"' in head:
+    if preview.keys.get("features") == "[" and b'"bounds_imcoords"' in head:
         return SURE, "it has features with bounds_imcoords, as xView has"
     return None
 
