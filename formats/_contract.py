@@ -7,8 +7,9 @@ to be edited.
 
 ``sniff(source) -> Sniff | None``
     Looks at a `Source` (the list of files, the first bytes of some) and returns how sure it is, and why. A
-    format of JSON files has ``looks_like(look, head)`` instead, which says so of the first bytes of one, and
-    makes its ``FORMAT`` with `json_format_of` of ``_shared/json/preview.py``.
+    format of JSON files has ``looks_like(preview, head)`` instead, which is shown the keys at the beginning
+    of a file, each with the first character of its value, and its first bytes; and makes its ``FORMAT`` with
+    `json_format_of` of ``_shared/json/preview.py``.
 ``read(source, builder, log, options) -> None``
     Passes what it reads to the `Builder`. What cannot be a box becomes an issue in the log,
     ``builder.skipped`` counts the rows lost that way, and reading goes on to the end. Nothing is shifted,

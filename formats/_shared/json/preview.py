@@ -218,8 +218,8 @@ def sniff_json(source: Source, says: HeadCheck, suffixes: tuple[str, ...] = (".j
 def json_format_of(module: str, **declared: Any) -> Format:
     """The format of JSON files that a module defines; see `format_of`.
 
-    In place of ``sniff`` the module has ``looks_like(look, head)``, which tells from the beginning of a file
-    how sure it is that the file is its own, and why. Unless declared, ``suffixes`` are ``.json``.
+    In place of ``sniff`` the module has ``looks_like(preview, head)``, which tells from the beginning of a
+    file how sure it is that the file is its own, and why. Unless declared, ``suffixes`` are ``.json``.
     """
     declared = {"suffixes": (".json",), "begins": "[{", **declared}
     suffixes = tuple(declared.get("looks_at") or declared["suffixes"])
