@@ -45,7 +45,7 @@ POOR, LIKELY, SURE, NARROWER = 0, 1, 2, 3
 another format that is certain too."""
 
 RELATIONAL = frozenset("size extension empty unused order score area wh image_id category_id box_id".split())
-"""What a format keeps that writes images, classes and boxes as tables of their own, as the model has them."""
+"""Words of `Format.keeps` for a format that stores images, classes and boxes in separate tables."""
 
 Side = Literal["read", "write", "both"]
 Use = Literal["training", "annotation tools", "challenges", "results", "other"]
@@ -62,7 +62,7 @@ DESCRIBING = re.compile(
 
 
 class Sniff(msgspec.Struct, frozen=True, eq=False):
-    """How sure a format is that a source is its own, and why, in words for the user."""
+    """The confidence, `POOR` to `NARROWER`, that a source has a format, and the reason in words."""
 
     confidence: int
     reason: str
@@ -103,7 +103,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     name: str
     title: str
     use: Use = "other"
-    """What it is mostly used for; `odm formats` groups by it."""
+    """The main use, by which `odm formats` groups the formats."""
     written_by: str = ""
     """The tools that write it, with the versions or layouts that were tried."""
     doc: str
@@ -121,8 +121,8 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Words of which the first bytes of a single file must hold one for `sniff` to recognise it; where there
     are any, other files are not shown to it."""
     expects: tuple[str, ...] = ()
-    """What a file of it has, for the message about one that no format recognises: keys, elements or columns;
-    or one entry with the names of the values of a row, separated by spaces. Without any, `holds` is named."""
+    """Keys, elements or columns of a file, or one entry with the names of the values of a row, separated by
+    spaces; for the message about a file that no format recognises. If there are none, `holds` is named."""
     single: bool
     """True where a dataset is one file by nature; a target with one of the suffixes is then that file."""
     owns_suffix: bool = False
@@ -164,27 +164,28 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """For a format that keeps the split of an image by writing a file for each, so that a target of one file
     loses it."""
     decide_together: Callable[[Source, Source, Log, Any], tuple[Any, Any]] | None = None
-    """For a format whose files do not say what their numbers mean: the options of two sources that are read
-    with the same options, completed by what both together show. Issues go to the log when they are read."""
+    """For a format whose files do not say what their numbers mean: takes two sources, a log and the options
+    of both, and returns the options of each, completed by what both sources show. Issues are logged later,
+    when the sources are read."""
     parts: Callable[[Source, Any, int, Log], Sequence[Part]] | None = None
-    """For a format whose detections can be read a part at a time: the parts of a source, in their order, with
-    about so many rows each where the files allow it. Reading one may not change what another means. Notes
-    about files that are in no part go to the log; faults are reported when a part is read."""
+    """For a format whose detections can be read a part at a time: takes a source, its options and a number of
+    rows, and returns the parts of the source in order, with about that many rows each if the files allow it.
+    Reading one part may not change what another means. Notes about files that are in no part go to the log;
+    faults are reported when a part is read."""
     parts_overhead: int = 0
-    """Bytes that the libraries take with which parts are read."""
+    """The memory, in bytes, of the libraries that reading a part loads."""
     begin: Callable[[Source], object] | None = None
-    """For a format that can use the time in which other things are done: begins to read detections that will
-    be asked for soon."""
+    """For a format that can read in the background: begins to read detections that are needed soon."""
     adapt: Callable[[Any], Mapping[str, Any]] | None = None
-    """For a format with dialects: what options of writing change about the declarations above."""
+    """For a format with dialects: takes the options of writing, and returns the fields above that differ."""
     settle: Callable[[Any, Dataset, str], Any] | None = None
-    """For a format whose options depend on what is written: the options completed, from the dataset and which
-    shapes are asked for: ``box``, ``polygon``, ``mask`` or ``oriented``, ``same`` where they were read from
-    this format, else nothing."""
+    """For a format whose options depend on what is written: takes the options, the dataset and the shapes
+    that are asked for, and returns the completed options. Shapes are ``box``, ``polygon``, ``mask`` or
+    ``oriented``, ``same`` if the dataset was read from this format, or ``""``."""
 
     @property
     def signs(self) -> Signs:
-        """What a source must have to be shown to `sniff`."""
+        """The signs that a source must have to be shown to `sniff`."""
         return self.looks_at or self.suffixes, self.begins, self.holds
 
     def shape_advice(self, word: str) -> str:
@@ -239,7 +240,7 @@ class OptionSpec(msgspec.Struct, frozen=True, eq=False):
     is_path: bool = False
     """Whether the value names a file or folder that is read."""
     type: Any = str
-    """What a value may be besides text that `parse` takes."""
+    """The type of a value from Python; text is given to `parse`."""
 
 
 def option(

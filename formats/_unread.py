@@ -26,7 +26,7 @@ _LISTS = {
     "": "a list of image files, without boxes; give the folder of the labels, or the data.yaml that names "
     "the list",
 }
-"""What lines of text are that begin with the path of a picture, by what follows it."""
+"""Descriptions of files whose lines begin with the path of a picture, by the pattern of the rest."""
 _CELLS = re.compile(r"[,;\t]")
 _SPACE = re.compile(r"[\s,;]+")
 

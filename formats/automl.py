@@ -80,7 +80,7 @@ FIELDS = ("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4")
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class AutomlOptions(SplitOptions):
-    """Where the pictures will lie."""
+    """Options of AutoML CSV."""
 
     prefix: str = option("", "prefix of the image names, as in gs://bucket/folder", side="write")
 
@@ -137,7 +137,10 @@ LAYOUT = Columns(
 
 
 def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> None:
-    """Read a file, or every CSV file of a folder."""
+    """Read a file, or every CSV file of a folder.
+
+    A first pass collects the split of each image, because only one of its rows need name it.
+    """
     table = TableReader(source, builder, log, options)
     files = list(tables(source, builder, log, options))
     split_of_image: dict[str, str] = {}

@@ -183,6 +183,7 @@ def _read_label(label: Row, size: Size) -> None:
 
 
 def _are_numbers(values: object) -> bool:
+    """Whether a value is a list of numbers only."""
     return isinstance(values, list) and all(type(value) in (int, float) for value in values)
 
 

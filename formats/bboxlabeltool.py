@@ -69,6 +69,7 @@ def _grammar(*, class_first: bool) -> label_rows.Grammar:
     """
 
     def shape(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
+        """The columns of a row; a row of one value is the number of boxes."""
         if n_cells == 1:  # the number of boxes
             return label_rows.Shape([0])
         if n_cells < 4 or (class_first and n_cells > 6):
@@ -85,7 +86,10 @@ def _grammar(*, class_first: bool) -> label_rows.Grammar:
 
 
 def read(source: Source, builder: Builder, log: Log, options: SpacesOptions) -> None:
-    """Read a folder of label files, or one."""
+    """Read a folder of label files, or one.
+
+    Classes come first in files named after pictures with their extension, as in WiderPerson.
+    """
     files = label_rows.label_files(source, _grammar(class_first=False))
     label_rows.report_files(source, files, log)
     names = [source.relative(file).lower().removesuffix(".txt") for file in files]
@@ -95,6 +99,7 @@ def read(source: Source, builder: Builder, log: Log, options: SpacesOptions) -> 
     # Rows of one value are the counts: their other numbers are NaN, the default of the grammar.
     is_count = np.isnan(labels.values[:, 1])
     n_boxes_in_file = np.bincount(labels.rows.file[~is_count], minlength=len(files))[labels.rows.file]
+    # A line is the first of its file if the line before is in another file.
     is_first_line = np.append(True, labels.rows.file[1:] != labels.rows.file[:-1])[: len(labels)]
     is_wrong_count = is_count & ~(is_first_line & (labels.values[:, 0] == n_boxes_in_file))
     if not labels.lost:

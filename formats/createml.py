@@ -70,7 +70,10 @@ def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 
 def read(source: Source, builder: Builder, log: Log, options: CreatemlOptions) -> None:
-    """Read the file, or those of a folder."""
+    """Read the file, or those of a folder.
+
+    With units=auto, all files are looked at before it is decided whether coordinates are pixels.
+    """
     relative = options.units == "normalized"
     reader = Reader(source, builder, log, options, ask_other=relative, keys=_KEYS)
     files = choose_files(source, looks_like, "Create ML JSON", log)

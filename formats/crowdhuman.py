@@ -80,7 +80,7 @@ def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 
 def read(source: Source, builder: Builder, log: Log, options: CrowdhumanOptions) -> None:
-    """Read the records one by one."""
+    """Read the records one by one; their boxes after all of them, when the kind of the data is known."""
     folders = (source.path,) if source.is_dir else ()
     reader = Reader(source, builder, log, options, folders, keys=_KEYS)
     path = source.path.replace("\\", "/")
@@ -164,7 +164,7 @@ def _read_detection(box: Row, _: str) -> None:
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: CrowdhumanOptions) -> None:
-    """Write one file for each split."""
+    """Write a record for each image, in one file for each split."""
     files = split_files(dataset, lambda split: f"annotation{'_' if split else ''}{split}.odgt")
     is_writable = may_write(dataset, log) & target.plan(
         list(files.values()), [f"the split {s}" for s in files], log

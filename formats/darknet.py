@@ -65,12 +65,14 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
 
 
 def _read_frame(frame: Item) -> None:
+    """Add an image and its objects."""
     objects = frame.rows("objects")
     image = frame.image("filename")
     objects.read_relative(image, frame, frame.get("filename"), None, _read_object)
 
 
 def _read_object(row: Row, size: Size) -> None:
+    """Add an object from its centre and size, relative to the `size` of its image in pixels."""
     category, score = row.category_with_id("name", "class_id"), row.score("confidence")
     x, y, width, height = in_pixels(row.object("relative_coordinates").numbers(*_PLACE), size)
     corners = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)

@@ -88,7 +88,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 
 def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
-    """Read the files one by one."""
+    """Read the files one by one, each with one record or a list of them."""
     folders = (source.full("images"),) if source.is_dir else ()
     reader = Reader(source, builder, log, options, folders, sized=True, keys=_KEYS)
     files = choose_files(source, looks_like, "V7 Darwin JSON", log)
@@ -258,6 +258,7 @@ def _rings(shape: Item) -> list[list[list[float]]]:
         raise BadRecord
 
     def read_points(ring: Any) -> list[list[float]]:
+        """The (x, y) of the objects in a ring."""
         values = ring if isinstance(ring, list) else [ring]
         items = [Item(reader, point, shape.at, shape.origin, row=shape.row) for point in values]
         return [point.numbers("x", "y") for point in items]
@@ -278,7 +279,7 @@ def _read_drawn(box: Row) -> Corners:
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
-    """Write a file for each image."""
+    """Write a file for each image, in a folder for its split if there are splits."""
     splits = dataset.images.split
     folders = [f"{split or 'unsplit'}/" if any(splits) else "" for split in splits]
     files = [f"{folder}{name}.json" for folder, name in zip(folders, dataset.images.name, strict=True)]

@@ -232,7 +232,7 @@ def _shape_fields(box: Box) -> dict[str, Any]:
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: DatumaroOptions) -> None:
-    """Write a file for each split."""
+    """Write a dataset for each split, with its images and annotations."""
     items_of_split: dict[str, list[str]] = {s: [] for s in dict.fromkeys(dataset.images.split) or ("",)}
     files = {split: f"annotations/{split or 'default'}.json" for split in items_of_split}
     is_writable = may_write(dataset, log)

@@ -104,6 +104,7 @@ def read(source: Source, builder: Builder, log: Log, options: DlibOptions) -> No
 
 
 def _read_box(box: Row) -> None:
+    """Add a box from its attributes, which are texts but for its numbers."""
     category, score = box.category("label"), box.score("detection_score")
     corners, wh = box.xywh(*_PLACE)
     flags = sum(flag for name, flag in _FLAGS.items() if box.flag(name, as_text=True))

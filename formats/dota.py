@@ -60,7 +60,7 @@ _HEADERS = (b"imagesource:", b"gsd:")
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class DotaOptions(ImageOptions):
-    """How detections are written."""
+    """Options of DOTA."""
 
     results: bool = option(False, "write Task1_ or Task2_<category>.txt, one file per category", side="write")
     spaces: str = spaces_option()

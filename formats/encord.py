@@ -72,7 +72,7 @@ def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 
 def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
-    """Read the file, or those of a folder."""
+    """Read the file, or those of a folder; images after all files, when the kind of the data is known."""
     reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
     files = choose_files(source, looks_like, "JSON of Encord", log)
     units_and_labels = []
@@ -115,6 +115,7 @@ def _labels_of(unit: Item) -> Item:
 
 
 def _read_unit(unit: Item, labels: Item) -> None:
+    """Add the image of a data unit and its objects."""
     size = unit.size("width", "height")
     image = unit.image("data_title", size=size)
     labels.rows("objects").read_relative(image, unit, unit.get("data_title"), size, _read_object)

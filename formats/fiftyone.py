@@ -159,7 +159,7 @@ def read(source: Source, builder: Builder, log: Log, options: FiftyoneOptions) -
 
 
 def _read_labels(record: Item, split: str) -> None:
-    """Read the images of ``labels.json``."""
+    """Add the images of ``labels.json`` and their detections."""
     reader = record.reader
     record.count_unread(frozenset({"classes", "labels"}))
     record.need("labels")
@@ -181,7 +181,7 @@ def _read_labels(record: Item, split: str) -> None:
 
 
 def _read_samples(record: Item, options: FiftyoneOptions) -> None:
-    """Read the images of ``samples.json``."""
+    """Add the images of ``samples.json``, or of the split that is asked for, with one of their fields."""
     reader, samples = record.reader, list(record.items("samples"))
     field = options.field or _choose_field(reader, samples)
     splits = []
@@ -389,7 +389,7 @@ def _mask_value(box: Box, image: Image, left: int, top: int, pixels: Any) -> tup
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) -> None:
-    """Write ``labels.json``, or ``samples.json``."""
+    """Write ``labels.json`` with a list of classes, or ``samples.json`` with their names."""
     by_sample = options.layout == "samples"
     name = one_file(dataset, target, f"{options.layout}.json", "labels", log)
     is_writable = have_sizes(dataset, log)

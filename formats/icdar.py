@@ -89,7 +89,7 @@ _KINDS: dict[str, Kind] = {"gt_": "gt", "res_": "det"}
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class IcdarOptions(ImageOptions):
-    """Which classes there are, and how rows are written."""
+    """Options of ICDAR."""
 
     classes: str | None = class_list_option()
     score: float | None = option(None, "confidence of detections that have none", side="read")
@@ -113,7 +113,7 @@ class Layout(msgspec.Struct, frozen=True):
 
     @property
     def needed(self) -> int:
-        """How many values come before the transcription."""
+        """The number of values before the transcription."""
         return self.width + self.scored + self.marked + self.classed
 
     def __str__(self) -> str:

@@ -168,6 +168,7 @@ class _Classes:
     """Turns the class names and numbers of boxes into rows of the dataset's categories."""
 
     def __init__(self, reader: Reader, options: ImagefolderOptions) -> None:
+        """Find the list of names: of the option, else in ``classes.txt``, else in ``README.md``."""
         self.reader = reader
         self.numbers: set[int] = set()  # class numbers of boxes that no list gives a name
         self.names: list[str] | None = None
@@ -280,6 +281,7 @@ def _read_column(objects: Item, key: str) -> list[Any]:
 
 
 def _read_box(box: Row, classes: _Classes) -> None:
+    """Add a box, whose class is a name or a number under any of the usual keys."""
     key = box.first_key(*_CLASSES)
     box.need("bbox", key)
     category = classes.find_row(box, key)

@@ -75,7 +75,7 @@ def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 
 def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
-    """Read the file, or those of a folder."""
+    """Read the file, or those of a folder; images after all files, when the kind of the data is known."""
     reader = Reader(source, builder, log, options, ask_other=True, keys=_KEYS)
     files = choose_files(source, looks_like, "JSON of Kili", log)
     assets: list[tuple[Item, tuple[list[Item], list[Item]]]] = []

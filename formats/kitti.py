@@ -241,7 +241,7 @@ def adapt(options: KittiOptions) -> dict[str, Any]:
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: KittiOptions) -> None:
-    """Write one file per image, or per video."""
+    """Write one file per image, or per video with its tracks."""
     boxes, classes = dataset.boxes, dataset.categories.name
     is_region = boxes.has(Flag.REGION).tolist()
     types = [DONT_CARE if r else classes[c] for r, c in zip(is_region, boxes.category.tolist(), strict=True)]

@@ -103,7 +103,7 @@ def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 
 def read(source: Source, builder: Builder, log: Log, options: GroupOptions) -> None:
-    """Read every .json file."""
+    """Read every JSON file, each the shapes of one image."""
     files = choose_files(source, looks_like, "LabelMe JSON", log, unique_keys=_TOP - {"version", "flags"})
     reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
     places = image_places(source, files, reader.pictures)

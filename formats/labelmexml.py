@@ -85,7 +85,7 @@ def sniff(source: Source) -> Sniff | None:
 
 
 def read(source: Source, builder: Builder, log: Log, options: RotationOptions) -> None:
-    """Read every XML file."""
+    """Read every XML file, each the objects of one image."""
     reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
     files = xml_files(source, _recognise, "LabelMe XML", log, file_per_image=True)
     places = dict(zip(files, image_places(source, files, reader.pictures), strict=True))

@@ -152,7 +152,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 
 def read(source: Source, builder: Builder, log: Log, options: LabelstudioOptions) -> None:
-    """Read the file, or those of a folder."""
+    """Read the file, or those of a folder; images after all files, when the kind of the data is known."""
     reader = Reader(source, builder, log, options, ask_other=True, keys=_KEYS)
     files = choose_files(source, looks_like, "Label Studio JSON", log, _SUFFIXES)
     tasks = [task for file in files for task in _tasks(reader, file)]
@@ -442,7 +442,7 @@ def _shape_fields(box: Box, image: Image) -> dict[str, Any] | None:
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: LabelstudioOptions) -> None:
-    """Write one file of tasks."""
+    """Write a list of tasks, each with one annotation or prediction of an image."""
     from urllib.parse import quote
 
     name = one_file(dataset, target, "tasks.json", "tasks", log)

@@ -78,7 +78,7 @@ def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 
 def read(source: Source, builder: Builder, log: Log, options: MmdetOptions) -> None:
-    """Read the file, or those of a folder."""
+    """Read the file, or those of a folder, in any of the three layouts."""
     reader = Reader(source, builder, log, options, sized=False, keys=_KEYS)
     names, path = given_list(options.classes, source, "", log)
     rows = add_list(names, builder, log, path) if names else []

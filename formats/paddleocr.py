@@ -207,7 +207,7 @@ def _read_text(text: Row, default_score: float | None) -> None:
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: PaddleocrOptions) -> None:
-    """Write one file, or one for each split."""
+    """Write a line for each image, in one file for each split."""
     prefix = options.prefix.rstrip("/")
     if prefix and (reason := refuse_name(prefix)):
         raise UsageError(f"prefix {printable(prefix)!r}: {reason}")

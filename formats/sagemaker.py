@@ -74,7 +74,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 
 def read(source: Source, builder: Builder, log: Log, options: SagemakerOptions) -> None:
-    """Read the records one by one."""
+    """Read the records one by one; their boxes after all of them, when the kind of the data is known."""
     reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
     wanted_split = usual_split(options.split)
     files = choose_files(source, looks_like, "a manifest of SageMaker Ground Truth", log, _SUFFIXES)

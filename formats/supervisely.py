@@ -264,7 +264,7 @@ def _decode_pixels(text: Any) -> Any:
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> None:
-    """Write a project without its pictures."""
+    """Write a project without its pictures: meta.json, and a file per image in a folder for its split."""
     images, classes = dataset.images, dataset.categories.name
     is_split = any(images.split)
     folders = [(split or "unsplit") if is_split else "ds0" for split in images.split]

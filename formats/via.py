@@ -133,7 +133,7 @@ _Waiting = list[tuple[Rows, int | None, _OptionTexts]]
 
 
 def read(source: Source, builder: Builder, log: Log, options: ViaOptions) -> None:
-    """Read the file, or those of a folder."""
+    """Read the file, or those of a folder; regions last, when the attribute with the class is known."""
     reader = Reader(source, builder, log, options, keys=_KEYS)
     waiting: _Waiting = []
     for file in choose_files(source, looks_like, "VIA annotations", log, _SUFFIXES):
@@ -317,7 +317,7 @@ def _read_region(
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: ViaOptions) -> None:
-    """Write a project, or CSV."""
+    """Write a project or the annotations alone as JSON, or a table if the target is a CSV file."""
     name = one_file(dataset, target, f"via_{options.layout}.json", "annotations", log)
     if name is None:
         return

@@ -62,7 +62,7 @@ CLASSES = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class VisdroneOptions(ImageOptions):
-    """What the numbers of the categories mean."""
+    """Options of VisDrone."""
 
     classes: str | None = class_list_option(
         "file with the category names from 1, one per line, or a data.yaml"

@@ -103,7 +103,7 @@ _TAGS = "a region with several tags is as many boxes"
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class VottOptions(ImageOptions):
-    """Which of the two exports is written."""
+    """Options of VoTT."""
 
     dialect: str = option("csv", "which export to write", choices=("csv", "json"), side="write")
 

@@ -69,7 +69,7 @@ LAYOUT = Columns(
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class WheatOptions(ImageOptions):
-    """How detections are written."""
+    """Options of Kaggle's wheat competition."""
 
     results: bool = option(False, "write detections as a submission: image_id,PredictionString", side="write")
 

@@ -104,7 +104,7 @@ _OFFICIAL = re.compile(r"wider_face_(?:([^/]+)_)?(bbx_gt|det)\.txt")
 _PLAIN = re.compile(rb"-?[0-9]{1,15}(?:\.[0-9]{1,15})?(?: -?[0-9]{1,15}(?:\.[0-9]{1,15})?){3,9}")
 """Rows of only numbers, as nearly all are."""
 _WORDS = {b"-": b"0", b"False": b"0", b"True": b"1"}
-"""What Datumaro writes for attributes, the last three of which are occluded, pose and invalid."""
+"""Words that Datumaro writes for attributes, whose last three are occluded, pose and invalid, by number."""
 _LANDMARKS = 15
 """Numbers of the five landmarks of RetinaFace."""
 _POINTS = ("left eye", "right eye", "nose", "left mouth corner", "right mouth corner")
@@ -435,7 +435,7 @@ def _report_row(row: bytes, n_numbers: int, name: bytes, at: At, log: Log) -> No
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: WiderfaceOptions) -> None:
-    """Write one file, or one per split."""
+    """Write each image and its faces, in one file for each split."""
     images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
     is_detections, retinaface = dataset.kind == "det", options.layout == "retinaface"
     name_tail = "det" if is_detections else "bbx_gt"

@@ -91,7 +91,7 @@ _SUFFIXES = tuple(PICTURE_SUFFIXES)
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class YolokerasOptions(SplitOptions):
-    """Where the names of classes come from, and how lines are written."""
+    """Options of YOLO-Keras text."""
 
     classes: str | None = class_list_option()
     prefix: str = option("", "prefix of the image names, as in data/images", side="write")
