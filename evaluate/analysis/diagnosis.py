@@ -193,6 +193,11 @@ class _Sample(msgspec.Struct, frozen=True, eq=False):
     """Positions in `rows` and `objects` of one image."""
     options: Mapping[str, Collection[str]] = _NO_OPTIONS
     """The names of the options with which the format of each side can be read."""
+    latest: dict[str, tuple[Floats, Longs, tuple[Floats, Floats, Floats]]] = msgspec.field(
+        default_factory=dict
+    )
+    """By side, its boxes, which of them pairs have, and what `_of_pairs` returned: one side is read in many
+    ways while the other stays."""
 
     @classmethod
     def of(cls, joined: Joined, images: Longs, sizes: Longs) -> _Sample:
@@ -223,14 +228,22 @@ class _Sample(msgspec.Struct, frozen=True, eq=False):
         """(objects,) whether a detection covers each by that IoU, if these are the corners of all boxes."""
         det, gt = pairs or self.pairs
         is_covered = np.zeros(len(self.objects), bool)
-        ours, theirs = truth.take(self.objects, axis=0), detections.take(self.rows, axis=0)
-        left, right = (f(ours[:, i][gt], theirs[:, i][det]) for f, i in ((np.maximum, 0), (np.minimum, 2)))
+        ours, gt_left, gt_right = self._of_pairs("gt", truth, self.objects, gt)
+        theirs, det_left, det_right = self._of_pairs("det", detections, self.rows, det)
         with np.errstate(all="ignore"):
-            rows = np.flatnonzero(right > left)  # few pairs have anything in common
+            # Few pairs have anything in common.
+            rows = np.flatnonzero(np.minimum(gt_right, det_right) > np.maximum(gt_left, det_left))
             det, gt = det[rows], gt[rows]
             near = iou(theirs.take(det, axis=0), ours.take(gt, axis=0)) >= least
         is_covered[gt[near]] = True
         return is_covered
+
+    def _of_pairs(self, side: str, boxes: Floats, rows: Longs, at: Longs) -> tuple[Floats, Floats, Floats]:
+        """The boxes at `rows`, and the left and the right edges of those that pairs have."""
+        if side not in self.latest or self.latest[side][0] is not boxes or self.latest[side][1] is not at:
+            some = boxes.take(rows, axis=0)
+            self.latest[side] = boxes, at, (some, some[:, 0].take(at), some[:, 2].take(at))
+        return self.latest[side][2]
 
     def moved(self, step: int, *, around: bool = False) -> tuple[Longs, Longs]:
         """The pairs if every detection were on the image `step` further in the list; `around` its end."""

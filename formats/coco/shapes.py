@@ -265,11 +265,11 @@ def _with_oriented(
     numbers = lists.numbers if len(rows) == len(sizes) else lists.numbers[np.repeat(sizes == n, sizes)]
     corners = numbers.reshape(-1, 4, 2) if n == 8 else rectangles(numbers.reshape(-1, 5))
     four = (shapes.kind[rows] == ShapeKind.POLYGONS) & shapes.four_cornered()[rows]
-    outline = shapes.corners(rows[four])
-    written = rectangles(as_rectangles(outline)) if n == 5 else outline
-    same = (np.abs(written - corners[four]) <= _SAME_CORNER).all(axis=(1, 2))
-    at = np.flatnonzero(four)[same]
-    corners[at] = outline[same]
+    if four.any():
+        outline = shapes.corners(rows[four])
+        written = rectangles(as_rectangles(outline)) if n == 5 else outline
+        same = (np.abs(written - corners[four]) <= _SAME_CORNER).all(axis=(1, 2))
+        corners[np.flatnonzero(four)[same]] = outline[same]
     again = shapes.kind[rows] == ShapeKind.ORIENTED  # from an earlier key
     rows, corners = rows[~again], corners[~again]
     made = Shapes.of_outlines(corners.reshape(-1, 2), np.full(len(rows), 4), ShapeKind.ORIENTED)

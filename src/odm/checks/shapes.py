@@ -324,7 +324,8 @@ def not_a_rectangle(drawn: DrawnColumns) -> FoundBoxes:
     off = off_rectangle(corners)
     far = np.zeros(len(drawn.boxes))
     far[rows] = off
-    return rows[(off > _OFF) & is_convex(corners)], lambda row: {"value": Trusted(f"{far[row]:.3g}")}
+    is_off = np.flatnonzero(off > _OFF)
+    return rows[is_off[is_convex(corners[is_off])]], lambda row: {"value": Trusted(f"{far[row]:.3g}")}
 
 
 @_rule(

@@ -105,8 +105,8 @@ def off_rectangle(corners: Floats) -> Floats:
 
     The rectangle has the same centre; its sides are the means of opposite ones.
     """
-    fitted = rectangles(as_rectangles(corners))
-    far: Floats = np.sqrt(((fitted - corners) ** 2).sum(axis=2)).max(axis=1, initial=0)
+    across, down = (rectangles(as_rectangles(corners)) - corners).transpose(2, 1, 0).copy()
+    far: Floats = np.sqrt(across**2 + down**2).max(axis=0, initial=0)
     return far
 
 
