@@ -104,7 +104,7 @@ def sniff(source: Source) -> Sniff | None:
     )
 
 
-def _edges(corners: Floats) -> Floats:
+def _find_edges(corners: Floats) -> Floats:
     """The upright box around the corners of each row.
 
     Parameters
@@ -131,7 +131,7 @@ LAYOUT = Columns(
     coords="rel",
     has_ids=True,
     corners=tuple(range(3, 11)),
-    edges=_edges,
+    edges=_find_edges,
     lenient=True,
 )
 

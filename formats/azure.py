@@ -107,7 +107,7 @@ def read(source: Source, builder: Builder, log: Log, options: AzureOptions) -> N
         single = file_item if b'"predictions"' in first_bytes and first_bytes.startswith(b"{") else None
         with contextlib.suppress(BadRecord):
             records = [single(reader, file)] if single else list(line_items(reader, file))
-            texts = (record.get(_url_key(record)) for record in records)
+            texts = (record.get(_find_url_key(record)) for record in records)
             name_of = choose_url_names(texts, image_name, source.full(file), log)
             for record in records:
                 with contextlib.suppress(BadRecord):
@@ -125,7 +125,7 @@ def image_name(url: str) -> str:
     return path if kind.lower() == "amldatastore" else unquote(path.partition("?")[0]).rpartition("/")[2]
 
 
-def _url_key(record: Item) -> str:
+def _find_url_key(record: Item) -> str:
     """The key of a record that names its image."""
     return next((key for key in _NAMES if record.get(key)), _NAMES[0])
 
@@ -142,7 +142,7 @@ def _read_record(record: Item, file: str, name_of: Callable[[str], str]) -> None
         name = with_extension(image_stem, reader.pictures.find(image_stem))
         name_key, list_key = "", "predictions"
     else:
-        name_key = _url_key(record)
+        name_key = _find_url_key(record)
         name = name_of(url) if isinstance(url := record.get(name_key), str) else url
         list_key = record.first_key("label", "boxes", "regions")
     is_label = list_key in ("label", "boxes")

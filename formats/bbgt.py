@@ -98,7 +98,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SpacesOptions) -> None:
     texts = decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1).ravel())
     columns = [
         [classes[category] for category in boxes.category.tolist()],
-        *(texts[i::4] for i in range(4)),
+        *(texts[i::4] for i in range(4)),  # left, top, width and height of all boxes
         ["1 0 0 0 0" if occluded else "0 0 0 0 0" for occluded in boxes.has(Flag.OCCLUDED).tolist()],
         ["1 0" if crowd else "0 0" for crowd in boxes.has(Flag.CROWD).tolist()],
     ]

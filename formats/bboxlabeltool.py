@@ -70,13 +70,13 @@ def _grammar(*, class_first: bool) -> label_rows.Grammar:
 
     def shape(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
         """The columns of a row; a row of one value is the number of boxes."""
-        if n_cells == 1:  # the number of boxes
+        if n_cells == 1:
             return label_rows.Shape([0])
         if n_cells < 4 or (class_first and n_cells > 6):
             return None
         has_score = n_cells >= 6 and kind(n_cells - 1) == "number"
         start = int(class_first and n_cells > 4)  # of the numbers: 1 after a class, else 0
-        name = 0 if start else 4, n_cells - 4 - has_score
+        name = 0 if start else 4, n_cells - 4 - has_score  # its first word, and how many it has
         return label_rows.Shape(range(start, start + 4), n_cells - 1 if has_score else -1, name)
 
     expected = "four numbers, a class before" if class_first else "four numbers, or also a class"
@@ -114,7 +114,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SpacesOptions) -> None:
     if not label_rows.plan_files(dataset, target, log):
         return
     boxes, classes = dataset.boxes, dataset.categories.name
-    texts = decimals(boxes.xyxy.ravel())
+    texts = decimals(boxes.xyxy.ravel())  # left, top, right, bottom, left, ...: every fourth is of one edge
     columns = [*(texts[i::4] for i in range(4)), [classes[category] for category in boxes.category.tolist()]]
     if dataset.kind == "det":
         columns.append(decimals(boxes.score))

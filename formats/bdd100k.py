@@ -91,10 +91,10 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
     files = files_of_split(files, split_of, options.split, source, log)
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
-            frames = list(_frames(reader, file))
+            frames = list(_read_frames(reader, file))
             names_and_videos = [(name, frame.get("videoName")) for frame, name, _ in frames]
             name_of = choose_url_names(
-                (name for name, _ in names_and_videos), _image_name, source.full(file), log
+                (name for name, _ in names_and_videos), _drop_url, source.full(file), log
             )
             # Frames of several videos may have the same names; then names begin with that of the video.
             n_names = len({repr(name) for name, _ in names_and_videos})
@@ -109,7 +109,7 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
     reader.finish()
 
 
-def _frames(reader: Reader, file: str) -> Iterator[tuple[Item, Any, Size | None]]:
+def _read_frames(reader: Reader, file: str) -> Iterator[tuple[Item, Any, Size | None]]:
     """The frames of a file: each with its name and the (width, height) that the file states for all, if any.
 
     The classes that the file lists are added to the dataset.
@@ -130,7 +130,7 @@ def _frames(reader: Reader, file: str) -> Iterator[tuple[Item, Any, Size | None]
             yield frame, record.get("name") if is_single and "name" not in frame else frame.get("name"), size
 
 
-def _image_name(name: str) -> str:
+def _drop_url(name: str) -> str:
     """The name of an image, which may be the URL that it is served from."""
     return name_of_url(name).rpartition("/")[2] if "://" in name else name
 
@@ -150,12 +150,12 @@ def _read_frame(frame: Item, name: Any, size: Size | None, split: str) -> None:
     if video:
         is_valid = type(frame_number) is int and 0 <= frame_number < 2**31
         columns = {"video": frame.reader.builder.video(video), "frame": frame_number if is_valid else -1}
-    size = frame_size or size or _size_of_mask(labels)
+    size = frame_size or size or _find_mask_size(labels)
     image = frame.image_named(name, field="name", size=size, split=split, **columns)
     labels.read(image, _read_label, None if video is None else columns.get("video", -1))
 
 
-def _size_of_mask(labels: Rows) -> Size | None:
+def _find_mask_size(labels: Rows) -> Size | None:
     """The (width, height) that the first mask of an image has; None without a mask, or if it is unusable."""
     mask_sizes = (label.object("rle").get("size") for label in labels if isinstance(label.get("rle"), dict))
     size = next(mask_sizes, None)

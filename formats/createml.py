@@ -131,7 +131,7 @@ def _read_box(box: Row, unit: Size) -> None:
     box.add(category, (left, top, left + width, top + height), wh=(width, height), score=score)
 
 
-def _centres(low: Floats, wh: Floats) -> Floats:
+def _choose_centres(low: Floats, wh: Floats) -> Floats:
     """The centres to write for boxes, with the fewest decimals from which the same left and top are read.
 
     If no number leads back to them, because subtracting half of the size rounds, the edge that is read back
@@ -172,7 +172,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: CreatemlOptions) -> Non
     if name is None:
         return
     wh = dataset.boxes.short_wh()
-    places = np.concatenate([_centres(dataset.boxes.xyxy[:, :2], wh), wh], axis=1)
+    places = np.concatenate([_choose_centres(dataset.boxes.xyxy[:, :2], wh), wh], axis=1)
     texts = []
     for image in images_of(dataset):
         boxes = []

@@ -180,12 +180,12 @@ def write(dataset: Dataset, target: Output, log: Log, _: CrowdhumanOptions) -> N
     for image in images_of(dataset):
         record: dict[str, Any] = {"ID": stem(image.name), **image.size}
         key = "dtboxes" if dataset.kind == "det" else "gtboxes"
-        record[key] = [_record_of(box, n) for n, box in enumerate(image.boxes)]
+        record[key] = [_format_box(box, n) for n, box in enumerate(image.boxes)]
         lines.append(dump(record) + "\n")
     write_splits(dataset, target, files, lines)
 
 
-def _record_of(box: Box, box_id: int) -> dict[str, Any]:
+def _format_box(box: Box, box_id: int) -> dict[str, Any]:
     """The JSON object of a box; `box_id` numbers the boxes of its image."""
     place = [*box.xyxy[:2], *box.wh]
     if box.score is not None:

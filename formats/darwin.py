@@ -191,11 +191,11 @@ def _read_annotation(box: Row, slot_name: Any, layers: Layers, size: Size | None
     if _is_elsewhere(box, slot_name):
         return
     box.text("name")
-    if box.record.get("bounding_box") == dict.fromkeys("hwxy"):
+    if box.record.get("bounding_box") == dict.fromkeys("hwxy"):  # four nulls, as of annotations without a box
         del box.record["bounding_box"]
     shape_key = next((key for key in ("polygon", "complex_polygon") if key in box), "")
     has_drawing = "ellipse" in box or "skeleton" in box
-    if "raster_layer" in box:
+    if "raster_layer" in box:  # in `layers` already
         return
     if "mask" in box and not shape_key and size and (id_ := str(box.get("id"))) in layers:
         corners = _paint(box, *layers[id_], *size)
@@ -210,7 +210,7 @@ def _read_annotation(box: Row, slot_name: Any, layers: Layers, size: Size | None
     category, wh = box.category("name"), None
     shape_corners: Corners | None = None
     if shape_key and (box.wants or "bounding_box" not in box):
-        rings = _rings(box.object(shape_key))
+        rings = _read_rings(box.object(shape_key))
         shape_corners = bounds([point for ring in rings for point in ring])
         if box.wants:
             box.draw("polygons", even_odd(rings), "polygons")
@@ -247,7 +247,7 @@ def _paint(box: Row, raster_layer: Item, pixel_value: Any, width: int, height: i
     return corners
 
 
-def _rings(shape: Item) -> list[list[list[float]]]:
+def _read_rings(shape: Item) -> list[list[list[float]]]:
     """The points of each path of a polygon, in pixels. Raises BadRecord, after an issue, without any."""
     reader, paths = shape.reader, shape.get("path") or shape.get("paths")
     rings = paths if isinstance(paths, list) else []

@@ -122,7 +122,7 @@ def _read_item(item: Item, split: str, classes: dict[str, int]) -> None:
         media.record.update(height=height_width[0], width=height_width[1])
     size = media.size("width", "height")
     name, path = item.get("id"), media.get("path")
-    if isinstance(name, str) and isinstance(path, str):
+    if isinstance(name, str) and isinstance(path, str):  # ids lack the extension, which the path has
         file_name = path.replace("\\", "/").rpartition("/")[2]
         extension = file_name[len(stem(file_name)) :]
         name += "" if name.lower().endswith(extension.lower()) else extension
@@ -142,7 +142,7 @@ def _read_annotation(shape: Row, classes: dict[str, int], groups_with_box: set[t
     kind, wh = shape.text("type"), None
     points: list[Any] = []
     if kind in ("points", "skeleton"):
-        points = _points_of(shape, kind)
+        points = _read_keypoints(shape, kind)
     is_boxed = (str(shape.get("label_id")), str(shape.get("group"))) in groups_with_box
     if kind in _OTHER or (kind in ("points", "skeleton") and (is_boxed or not have_area(points))):
         shape.reader.count(f"{kind} annotations")
@@ -192,10 +192,10 @@ def _read_annotation(shape: Row, classes: dict[str, int], groups_with_box: set[t
         )
 
 
-def _points_of(shape: Item, kind: str) -> list[Any]:
+def _read_keypoints(shape: Item, kind: str) -> list[Any]:
     """The (x, y, visibility 0..2) of keypoints, or of all the elements of a skeleton, in pixels."""
     if kind == "skeleton":
-        return [point for element in shape.items("elements") for point in _points_of(element, "points")]
+        return [point for element in shape.items("elements") for point in _read_keypoints(element, "points")]
     values, visibilities = shape.any_numbers("points"), shape.array("visibility")
     pairs = list(zip(values[0::2], values[1::2], strict=False))
     visibilities = visibilities if len(visibilities) == len(pairs) else [2] * len(pairs)
@@ -220,7 +220,7 @@ def _read_mask(shape: Row) -> Corners:
     return left, top, left + width, top + height
 
 
-def _shape_fields(box: Box) -> dict[str, Any]:
+def _format_shape(box: Box) -> dict[str, Any]:
     """The fields of an annotation that hold its kind and its numbers: a polygon, oriented box or box."""
     if box.outlines:
         return {"type": "polygon", "points": [value for point in box.outlines[0] for value in point]}
@@ -248,7 +248,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: DatumaroOptions) -> Non
             attributes |= {"is_crowd": True} if box.flags & Flag.CROWD else {}
             common_fields = {"id": box.row + 1, "attributes": attributes, "group": box.group}
             label = {"label_id": class_numbers[box.label], "z_order": 0}
-            annotations.append({**common_fields, **label, **_shape_fields(box)})
+            annotations.append({**common_fields, **label, **_format_shape(box)})
         size = {"size": [image.height, image.width]} if image.size else {}
         item = {"id": stem(image.name), "annotations": annotations, "image": {"path": image.name, **size}}
         items_of_split[dataset.images.split[image.row]].append(dump(item))

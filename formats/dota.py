@@ -192,7 +192,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: DotaOptions) -> N
         return
     texts = decimals(label_rows.corners_of(dataset).ravel())
     difficult = ["1" if d else "0" for d in boxes.has(Flag.DIFFICULT).tolist()]
-    columns = [texts[i::8] for i in range(8)]
+    columns = [texts[i::8] for i in range(8)]  # x1 of all boxes, y1 of all boxes, ...
     columns += [[classes[c] for c in boxes.category.tolist()], difficult]
     if dataset.kind == "det":
         columns.append(decimals(boxes.score))
@@ -228,7 +228,7 @@ def _write_results(dataset: Dataset, target: Output, log: Log) -> None:
     columns = (
         [image_stems[i] for i in boxes.image.tolist()],
         decimals(boxes.score),
-        *(texts[i::n_coordinates] for i in range(n_coordinates)),
+        *(texts[i::n_coordinates] for i in range(n_coordinates)),  # the first of all boxes, the second, ...
     )
     note_spaces(dataset.images.name, log)
     lines = list(map(" ".join, zip(*columns, strict=True)))

@@ -83,7 +83,7 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
                     reader.count("videos")
                     continue
                 units_and_labels += [
-                    (unit, _labels_of(unit)) for _, unit in row.object("data_units").objects()
+                    (unit, _read_labels(unit)) for _, unit in row.object("data_units").objects()
                 ]
     if builder.kind is None:
         object_lists = [labels.get("objects") for _, labels in units_and_labels]
@@ -106,7 +106,7 @@ def _are_predictions(lists: list[Any]) -> bool:
     return bool(objects) and all(value.get("manualAnnotation") is False for value in objects)
 
 
-def _labels_of(unit: Item) -> Item:
+def _read_labels(unit: Item) -> Item:
     """The labels of a data unit, an object with its ``objects``; classifications are counted."""
     labels = unit.object("labels", optional=True)
     if labels.get("classifications"):
@@ -128,7 +128,7 @@ def _read_object(row: Row, size: Size) -> None:
     """
     reader, key = row.reader, row.first_key("boundingBox", "rotatableBoundingBox", "polygon", "skeleton")
     nodes = [node for _, node in row.object("skeleton").objects()] if key == "skeleton" else []
-    keypoints = [(*in_pixels(node.numbers("x", "y"), size), _visibility_of(node)) for node in nodes]
+    keypoints = [(*in_pixels(node.numbers("x", "y"), size), _read_visibility(node)) for node in nodes]
     if key == "skeleton" and not have_area(keypoints):
         key = "boundingBox"
     if key not in row and row.get("shape") not in (None, "bounding_box"):
@@ -157,12 +157,12 @@ def _read_object(row: Row, size: Size) -> None:
     row.add(category, corners, score=score)
 
 
-def _visibility_of(node: Item) -> int:
+def _read_visibility(node: Item) -> int:
     """The visibility of a node of a skeleton: 0 invisible, 1 occluded, 2 visible."""
     return {"invisible": 0, "occluded": 1}.get(str(node.get("visibility")).lower(), 2)
 
 
-def _shape_fields(box: Box, image: Image, xywh_of_row: Callable[[int], list[float | int]]) -> dict[str, Any]:
+def _format_shape(box: Box, image: Image, xywh_of_row: Callable[[int], list[float | int]]) -> dict[str, Any]:
     """The fields of an object that hold its shape, relative to the image size.
 
     `xywh_of_row` gives the relative left, top, width and height of the box with a row number.
@@ -192,7 +192,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
             common_fields: dict[str, Any] = {"name": box.label, "value": box.label.lower().replace(" ", "_")}
             common_fields |= {"objectHash": f"o{box.row + 1}", "manualAnnotation": box.score is None}
             confidence = box.scored("confidence") or {"confidence": 1}
-            objects.append({**common_fields, **confidence, **_shape_fields(box, image, xywh_of_row)})
+            objects.append({**common_fields, **confidence, **_format_shape(box, image, xywh_of_row)})
         unit_id = f"d{image.row + 1}"
         title = {"data_title": image.name, "data_type": "image"}
         labels = {"objects": objects, "classifications": []}

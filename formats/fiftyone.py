@@ -251,9 +251,9 @@ def _read_box(box: Row, size: Size, names: Sequence[str] | None) -> None:
     score, attributes = box.score("confidence"), box.object("attributes", optional=True)
     if box.bad:
         return
-    key, pixels = _mask_of(box)
+    key, pixels = _find_mask(box)
     box.count_unread(_BOX | _FLAGS.keys() | ({key} if key else set()))
-    flags_and_track = _flags_and_track(box, attributes)
+    flags_and_track = _read_flags_and_track(box, attributes)
     width, height = size
     x, y, w, h = x * width, y * height, w * width, h * height
     if key and math.isfinite(x + y + w + h) and not box.reader.need_pixels(box.owner.image):
@@ -262,7 +262,7 @@ def _read_box(box: Row, size: Size, names: Sequence[str] | None) -> None:
     box.add(category, (x, y, x + w, y + h), wh=(w, h), score=score, **flags_and_track)
 
 
-def _flags_and_track(box: Row, attributes: Item) -> dict[str, int]:
+def _read_flags_and_track(box: Row, attributes: Item) -> dict[str, int]:
     """The columns ``flags`` and ``track`` of an object; its track is its index, -1 for none."""
     values = {key: box.get(key) for key in _FLAGS if key in box}
     for key, value in attributes.record.items():
@@ -294,7 +294,7 @@ def _read_outline(box: Row, size: Size, _: None) -> None:
     box.count_unread(_DRAWN)
     box.draw("polygons", outlines, "polygons")
     corners = bounds([point for outline in outlines for point in outline])
-    box.add(category, corners, score=score, **_flags_and_track(box, attributes))
+    box.add(category, corners, score=score, **_read_flags_and_track(box, attributes))
 
 
 def _read_keypoints(box: Row, size: Size, _: None) -> None:
@@ -322,7 +322,7 @@ def _read_keypoints(box: Row, size: Size, _: None) -> None:
         for point, is_missing in zip(known_points, is_unknown, strict=True)
     ]
     if any(point[2] for point in points):
-        box.add(category, box.only_points(points), score=score, **_flags_and_track(box, attributes))
+        box.add(category, box.only_points(points), score=score, **_read_flags_and_track(box, attributes))
     else:
         box.reader.count("keypoints")
 
@@ -340,7 +340,7 @@ _READERS: dict[str, Callable[..., None]] = {
 _NO_POINTS = ([Token("NaN"), Token("NaN")], [None, None])
 
 
-def _mask_of(box: Row) -> tuple[str, Callable[[Any], Any]]:
+def _find_mask(box: Row) -> tuple[str, Callable[[Any], Any]]:
     """The key of a mask that can be read, "" if there is none, and the function that decodes its value."""
     if box.wants and box.get("mask") is not None:
         return "mask", _unpack_pixels
@@ -365,7 +365,7 @@ def _stretch_pixels(pixels: Callable[[Any], Any], mask: Any, width: int, height:
     return stretched(pixels(mask), width, height)
 
 
-def _mask_value(box: Box, image: Image, left: int, top: int, pixels: Any) -> tuple[list[float] | None, Any]:
+def _encode_mask(box: Box, image: Image, left: int, top: int, pixels: Any) -> tuple[list[float] | None, Any]:
     """The value of a mask, and the rectangle that is written in place of a box which it exceeds.
 
     Parameters
@@ -435,7 +435,7 @@ def _detections(dataset: Dataset, log: Log, *, by_name: bool) -> Iterator[tuple[
                 document = {"label": int(dataset.boxes.category[box.row])}
             document |= {"bounding_box": xywh_of_row(box.row), **box.scored("confidence")}
             if (left_top_pixels := box.pixels(image)) is not None:
-                place, document["mask"] = _mask_value(box, image, *left_top_pixels)
+                place, document["mask"] = _encode_mask(box, image, *left_top_pixels)
                 n_larger_masks += place is not None
                 document |= {} if place is None else {"bounding_box": place}
             if flags := dict.fromkeys(box.flags_in(sorted(FLAG_NAMES)), True):

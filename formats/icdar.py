@@ -297,6 +297,7 @@ def read(source: Source, builder: Builder, log: Log, options: IcdarOptions) -> N
         is_valid = labels.settle_kind()
     for name in names or ():
         builder.category(name)
+    # By class, then by row; texts is [] without rows, where [True] stands in.
     is_listed = np.array([not names or text in names for text in labels.texts] or [True], bool)
     has_known_class = is_listed[labels.name]
     if names is not None:
@@ -331,6 +332,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: IcdarOptions) -> 
         dataset = replace(dataset, boxes=boxes)
     coordinates = label_rows.corners_of(dataset) if options.style == "2015" else boxes.xyxy
     texts = decimals((np.floor(coordinates + 0.5) if options.round else coordinates).ravel())
+    # The first coordinate of all boxes, the second of all boxes, ...
     columns: list[Sequence[str]] = [texts[i :: coordinates.shape[1]] for i in range(coordinates.shape[1])]
     if is_detections:
         columns.append(decimals(boxes.score))

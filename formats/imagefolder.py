@@ -72,7 +72,7 @@ class ImagefolderOptions(SplitOptions):
     classes: str | None = class_list_option()
 
 
-def _metadata_files(source: Source) -> list[str]:
+def _list_metadata_files(source: Source) -> list[str]:
     """The files of a folder that are called metadata.jsonl or metadata.csv."""
     return [file for file in source.files if file.rpartition("/")[2].lower() in _NAMES]
 
@@ -91,7 +91,7 @@ def sniff(source: Source) -> Sniff | None:
     """Recognise metadata files by the columns, or the keys of the first record."""
     if not source.is_dir and not source.path.lower().endswith((".jsonl", ".csv")):
         return None
-    for file in _metadata_files(source)[:20] if source.is_dir else [""]:
+    for file in _list_metadata_files(source)[:20] if source.is_dir else [""]:
         if _has_objects(source, file):
             return Sniff(
                 SURE, f"{file or 'it'} has a file_name and objects, as imagefolder of Hugging Face has"
@@ -107,7 +107,7 @@ def _split_of(file: str) -> str:
 
 def read(source: Source, builder: Builder, log: Log, options: ImagefolderOptions) -> None:
     """Read the records of each file."""
-    files = _metadata_files(source) if source.is_dir else [""]
+    files = _list_metadata_files(source) if source.is_dir else [""]
     if not files:
         log.report(
             NO_FILES, source.path, expected=Trusted("metadata.jsonl or metadata.csv"), n=len(source.files)
@@ -122,13 +122,13 @@ def read(source: Source, builder: Builder, log: Log, options: ImagefolderOptions
     files = files_of_split(files, lambda file: _split_of(file or path), wanted_split, source, log)
     classes = _Classes(reader, options)
     for file in log.track(files, "reading"):
-        for record in _records(reader, file):
+        for record in _read_records(reader, file):
             _read_record(record, _split_of(file or path), classes)
     classes.finish()
     reader.finish()
 
 
-def _records(reader: Reader, file: str) -> Iterator[Item]:
+def _read_records(reader: Reader, file: str) -> Iterator[Item]:
     """The records of a file: lines of JSON, or rows of a table with JSON in the cells.
 
     Rows with a wrong number of cells, or with malformed JSON, are reported and left out.
@@ -234,13 +234,13 @@ def _read_record(record: Item, split: str, classes: _Classes) -> None:
     """Add an image and its boxes. The image is added even if the boxes are unusable."""
     boxes = Rows(record.reader, record.at, (), record.origin)
     with contextlib.suppress(BadRecord):
-        boxes = _boxes_of(record)
+        boxes = _find_boxes(record)
     size = record.size("width", "height")
     if size != BAD_SIZE:
         boxes.read(record.image("file_name", size=size, split=split), _read_box, classes)
 
 
-def _boxes_of(record: Item) -> Rows:
+def _find_boxes(record: Item) -> Rows:
     """The boxes of a record, each as an object with its fields.
 
     Raises BadRecord, after an issue, if they are neither a list of objects nor an object of lists.
@@ -291,7 +291,7 @@ def _read_box(box: Row, classes: _Classes) -> None:
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: ImagefolderOptions) -> None:
-    """Write the records of each split."""
+    """Write a record for each image, in a file for each split."""
     files = split_files(dataset, lambda split: f"{f'{split}/' if split else ''}metadata.jsonl")
     is_writable = target.plan(list(files.values()), [f"the split {s}" for s in files], log)
     if not may_write(dataset, log) or not is_writable:

@@ -255,7 +255,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: KittiOptions) -> 
     columns = [
         types,
         states,
-        *(texts[i::4] for i in range(4)),
+        *(texts[i::4] for i in range(4)),  # left of all boxes, top of all boxes, ...
         ["-1 -1 -1 -1000 -1000 -1000 -10"] * len(types),
     ]
     if is_detections:

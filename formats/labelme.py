@@ -125,7 +125,7 @@ def _read_image(record: Item, place: Place) -> None:
 def _find_name(record: Item, place: Place) -> str | None:
     """The name of the image: that of the JSON file, with the extension of the picture at ``imagePath``.
 
-    None, after an issue, if ``imagePath`` is unusable.
+    A warning says so if ``imagePath`` has another name. None, after an issue, if it is unusable.
     """
     reader, at, path = record.reader, record.at, record.get("imagePath")
     if path is None or path == "":
@@ -200,7 +200,7 @@ def _read_point(shape: Row, group: int) -> None:
         shape.reader.groups.add_point(shape.owner.image, group, name, point)
 
 
-def _shape_fields(box: Box, image: Image) -> dict[str, Any]:
+def _format_shape(box: Box, image: Image) -> dict[str, Any]:
     """The fields of a shape that hold its kind, its points in pixels and its mask."""
     mask = None
     if (left_top_pixels := box.pixels(image)) is not None:
@@ -228,7 +228,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupOptions) -> None:
         shapes = [
             {
                 "label": box.label,
-                **_shape_fields(box, image),
+                **_format_shape(box, image),
                 "group_id": box.group if box.group >= 0 else None,
                 "description": "",
                 "flags": dict.fromkeys(box.flags_in(names), True),

@@ -155,7 +155,7 @@ def read(source: Source, builder: Builder, log: Log, options: LabelstudioOptions
     """Read the file, or those of a folder; images after all files, when the kind of the data is known."""
     reader = Reader(source, builder, log, options, ask_other=True, keys=_KEYS)
     files = choose_files(source, looks_like, "Label Studio JSON", log, _SUFFIXES)
-    tasks = [task for file in files for task in _tasks(reader, file)]
+    tasks = [task for file in files for task in _read_tasks(reader, file)]
     has_truth = any(task.get(key) for task in tasks for key in ("annotations", "completions"))
     has_predictions = any(task.get("predictions") for task in tasks)
     if builder.kind is None:
@@ -181,7 +181,7 @@ def _find_image(task: Item) -> tuple[Item, str]:
     return data, next((k for k in ("image", "img", *pictures, "video") if k in data), "image")
 
 
-def _tasks(reader: Reader, file: str) -> Iterator[Item]:
+def _read_tasks(reader: Reader, file: str) -> Iterator[Item]:
     """The tasks of a file: records, or rows whose cells may hold JSON."""
     head = reader.source.head(file).lstrip(b"\xef\xbb\xbf \t\r\n")
     if head.startswith((b"[", b"{")) or reader.source.full(file).lower().endswith(".json"):
@@ -218,7 +218,9 @@ def _read_task(task: Item, data: Item, key: str, name_of: Callable[[str], str]) 
     rows = [row for rows_of_list in results for row in rows_of_list if not row.bad]
     if image is not None and size is None and rows:
         size = task.reader.size_of_unit(image, name_of(data.get(key)), task.at)
-    labelled_ids = {id_ for row in rows if isinstance(id_ := row.get("id"), str) and _labels(row) is not None}
+    labelled_ids = {
+        id_ for row in rows if isinstance(id_ := row.get("id"), str) and _get_labels(row) is not None
+    }
     for rows_of_list in results:
         is_usable = size and size != BAD_SIZE
         rows_of_list.read(image if is_usable else None, _read_result, size, score, labelled_ids)
@@ -229,7 +231,7 @@ def _read_video(data: Item, results: list[Rows], score: float, name: Any) -> Non
     tracks: list[Track] = []
     for rows_of_list in results:
         rows_of_list.read(0, _read_track, tracks)
-    lengths = [n for rows in results for row in rows if type(n := _value_of(row).get("framesCount")) is int]
+    lengths = [n for rows in results for row in rows if type(n := _get_value(row).get("framesCount")) is int]
     size = data.size("width", "height")
 
     def read_frame(rows: Rows, image: int | None, _: int) -> None:
@@ -238,7 +240,7 @@ def _read_video(data: Item, results: list[Rows], score: float, name: Any) -> Non
     read_video(data, name, tracks, read_frame, first=1, length=max([0, *lengths]), size=size)
 
 
-def _value_of(result: Item) -> dict[str, Any]:
+def _get_value(result: Item) -> dict[str, Any]:
     """The object ``value`` of a result; {} if it has none."""
     value = result.get("value")
     return value if isinstance(value, dict) else {}
@@ -261,14 +263,14 @@ def _read_track(result: Row, tracks: list[Track]) -> None:
     for i, step in enumerate(value.items("sequence")):
         if (frame := frame_of(step, step.get("frame"), "frame")) < 0:
             continue
-        object_of_frame[frame] = i, shared_fields | {"value": step.record | {"labels": _labels(result)}}
+        object_of_frame[frame] = i, shared_fields | {"value": step.record | {"labels": _get_labels(result)}}
         place_of_frame[frame] = [*step.numbers(*_PLACE), step.number("rotation", 0)]
         enabled_frames |= {frame} if step.get("enabled") is True else set()
     n_frames = value.get("framesCount")
     end = n_frames if type(n_frames) is int else -1
     for frame, numbers in fill_frames(place_of_frame, enabled_frames, end).items():
         place = dict(zip((*_PLACE, "rotation"), numbers, strict=True))
-        rectangle = {"value": place | {"labels": _labels(result)}}
+        rectangle = {"value": place | {"labels": _get_labels(result)}}
         object_of_frame.setdefault(frame, ("", shared_fields | rectangle))
     if object_of_frame and not result.bad:
         track = id_ if isinstance(id_, str | int) else len(tracks)
@@ -316,7 +318,7 @@ def _collect_short_results(task: Item) -> list[Rows]:
     return rows_of_lists
 
 
-def _labels(result: Item) -> list[Any] | None:
+def _get_labels(result: Item) -> list[Any] | None:
     """The class names of a result; None if it has none, or if they are no list."""
     value = result.get("value")
     if not isinstance(value, dict):
@@ -331,7 +333,7 @@ def _read_result(result: Row, size: Size, score: float, labelled_ids: set[str]) 
     `size` is (width, height) of the image, `score` that of the prediction. `labelled_ids` are the ids of
     regions with a result that has labels: results of these regions without labels are not read.
     """
-    reader, labels = result.reader, _labels(result)
+    reader, labels = result.reader, _get_labels(result)
     type_, id_ = result.text("type"), result.get("id")
     if labels is None and type_ in _SHAPES and isinstance(id_, str) and id_ in labelled_ids:
         return  # its label is in another result
@@ -427,7 +429,7 @@ def image_name(text: str) -> str:
     return _UPLOAD.sub("", file_name, count=1) if is_upload else file_name
 
 
-def _shape_fields(box: Box, image: Image) -> dict[str, Any] | None:
+def _format_shape(box: Box, image: Image) -> dict[str, Any] | None:
     """The fields of a value that hold a polygon or oriented box, in percent of the image; None without."""
     if box.outlines:
         points = [[number(x * 100 / image.width), number(y * 100 / image.height)] for x, y in box.outlines[0]]
@@ -454,7 +456,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: LabelstudioOption
     for image in images_of(dataset):
         results = []
         for k, box in enumerate(image.boxes, 1):
-            kind, place = "rectanglelabels", _shape_fields(box, image)
+            kind, place = "rectanglelabels", _format_shape(box, image)
             if place is None:
                 place = {**dict(zip(_PLACE, xywh_of_row(box.row), strict=True)), "rotation": 0}
             elif "points" in place:

@@ -84,11 +84,11 @@ def _read_image(image: Item, classes: dict[str, int] | None) -> None:
         image.report(FAILED, "failure", value=image.text("file"), reason=str(reason))
         return
     size, detections = image.size("width", "height"), image.rows("detections")
-    row = image.image("file", size=size)
+    image_row = image.image("file", size=size)
     if classes is None:
-        detections.read(row, _read_pixels)
+        detections.read(image_row, _read_pixels)
     else:
-        detections.read_relative(row, image, image.get("file"), size, _read_fractions, classes)
+        detections.read_relative(image_row, image, image.get("file"), size, _read_fractions, classes)
 
 
 def _read_pixels(row: Row) -> None:
@@ -113,10 +113,10 @@ def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
     if not items.have_sizes(dataset, log) or name is None:
         return
     category_ids = {label: str(id_) for label, id_ in items.class_ids(dataset).items()}
-    places, texts = items.relative_places(dataset), []
+    xywh_of_row, texts = items.relative_places(dataset), []
     for image in items.images_of(dataset):
         detections = [
-            {"category": category_ids[box.label], **box.scored("conf"), "bbox": places(box.row)}
+            {"category": category_ids[box.label], **box.scored("conf"), "bbox": xywh_of_row(box.row)}
             for box in image.boxes
         ]
         texts.append(dump({"file": image.name, **image.size, "detections": detections}))

@@ -113,12 +113,12 @@ def _read_instance(box: Row, labels: _Labels) -> None:
     is_ignored = box.flag("ignore_flag")
     number = box.get("bbox_label")
     flags = int(Flag.CROWD) if is_ignored else 0
-    category, flags = _category_of(box, None if number == -1 else number, labels, flags)
+    category, flags = _read_category(box, None if number == -1 else number, labels, flags)
     corners, score = box.ltrb("bbox"), box.score("bbox_score")
     box.add(category, corners, score=score, flags=flags)
 
 
-def _category_of(box: Row, number: Any, labels: _Labels, flags: int) -> tuple[int, int]:
+def _read_category(box: Row, number: Any, labels: _Labels, flags: int) -> tuple[int, int]:
     """The category row and the flags of a box whose class `number` may be None.
 
     An ignored box without a class is a region; an ignored box with one stays a crowd box.
@@ -174,7 +174,7 @@ def _read_arrays(
 
 def _read_array_box(box: Row, labels: _Labels, flags: int) -> None:
     """Add a box that `_read_arrays` has put together."""
-    category, flags = _category_of(box, box.get("bbox_label"), labels, flags)
+    category, flags = _read_category(box, box.get("bbox_label"), labels, flags)
     box.add(category, box.ltrb("bbox"), score=box.score("bbox_score"), flags=flags)
 
 

@@ -72,11 +72,11 @@ def _read_record(record: Item, split: str) -> None:
     if text.strip() and not _NUMBER.search(text):
         record.reader.count("suffixes without places")
         return
-    rows = Rows(record.reader, record.at / "suffix", list(_objects(text)), record.origin)
+    rows = Rows(record.reader, record.at / "suffix", list(_parse_objects(text)), record.origin)
     rows.read_relative(image, record, record.get("image"), None, _read_object)
 
 
-def _objects(text: str) -> Iterator[dict[str, Any]]:
+def _parse_objects(text: str) -> Iterator[dict[str, Any]]:
     """Yield each object of a suffix as a record: class, edges relative to the image, whether it has a mask.
 
     A part of the text that is no object is yielded as ``{"text": part}``.

@@ -310,7 +310,7 @@ def _read_tracks(row: Row, fps: float, tracks: list[Track]) -> None:
             frame = max(1, math.ceil(seconds * fps))  # at 10 a second: 0 s to 0.1 s is frame 1, 0.2 s frame 2
             if frame not in object_of_frame:
                 object_of_frame[frame] = i, meta.record | stamp.record
-                numbers_of_frame[frame] = _numbers_of(stamp.get("points"))
+                numbers_of_frame[frame] = _list_numbers(stamp.get("points"))
         if object_of_frame and not row.bad:
             first_points = next(iter(object_of_frame.values()))[1].get("points")
             for frame, numbers in fill_frames(numbers_of_frame, numbers_of_frame).items():
@@ -321,7 +321,7 @@ def _read_tracks(row: Row, fps: float, tracks: list[Track]) -> None:
             tracks.append(Track(parameter.at / "timestamps", track, object_of_frame))
 
 
-def _numbers_of(points: Any) -> list[float]:
+def _list_numbers(points: Any) -> list[float]:
     """The numbers of the points of a box or polygon, an object or a list; [] if they are anything else."""
     if isinstance(points, dict):
         points = list(points.values())
@@ -427,7 +427,7 @@ def _read_pixels(box: Row) -> Corners:
     return left, top, right, bottom
 
 
-def _score_fields(score: float) -> dict[str, Any]:
+def _format_score(score: float) -> dict[str, Any]:
     """The fields that store a score: ``probability`` in percent, and ``score`` if that would not be exact."""
     percent = float(Decimal(repr(score)).scaleb(2))  # 0.57 is 57.0; 0.57 * 100 would be 56.99999999999999
     candidates = (percent, math.nextafter(percent, math.inf), math.nextafter(percent, -math.inf))
@@ -441,7 +441,7 @@ def _from_percent(percent: float) -> float:
     return float(Decimal(repr(percent)).scaleb(-2))
 
 
-def _points_of(box: Box) -> Any:
+def _format_points(box: Box) -> Any:
     """The ``points`` of an instance: its polygon, oriented box or corners."""
     if box.outlines:
         return [value for point in box.outlines[0] for value in point]
@@ -469,14 +469,14 @@ def write(dataset: Dataset, target: Output, log: Log, _: SuperannotateOptions) -
                 "classId": class_ids[box.label],
                 "className": box.label,
                 "probability": 100,
-                "points": _points_of(box),
+                "points": _format_points(box),
                 "groupId": box.group,
                 "pointLabels": {},
                 "locked": False,
                 "visible": True,
                 "attributes": [],
                 "creationType": "Manual",
-                **({} if box.score is None else _score_fields(float(box.score))),
+                **({} if box.score is None else _format_score(float(box.score))),
             }
             for box in image.boxes
         ]

@@ -90,7 +90,7 @@ def _looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
     return None
 
 
-def _annotation_files(source: Source) -> list[str]:
+def _list_annotation_files(source: Source) -> list[str]:
     """The annotation files of a folder: those below ``ann``, or else all but the files about the project."""
     files = source.with_suffix(".json")
     in_ann = [f for f in files if "ann" in f.split("/")[:-1]]
@@ -103,7 +103,7 @@ def sniff(source: Source) -> Sniff | None:
     if not source.is_dir:
         head_answer = check_head(source.head(), _looks_like)
         return Sniff(*head_answer) if head_answer else None
-    files = _annotation_files(source)
+    files = _list_annotation_files(source)
     answers = [answer for file in files[:20] if (answer := check_head(source.head(file), _looks_like))]
     if not answers:
         return None
@@ -112,7 +112,7 @@ def sniff(source: Source) -> Sniff | None:
 
 def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions) -> None:
     """Read the annotation files of all datasets."""
-    files = _annotation_files(source) if source.is_dir else [""]
+    files = _list_annotation_files(source) if source.is_dir else [""]
     if files and source.is_dir and not any(map(_is_in_dataset, files)):
         unique_keys = frozenset({"objects", "size"})
         files = choose_files(
@@ -122,11 +122,11 @@ def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions)
         log.report(
             NO_FILES, source.path, expected=Trusted("an annotation of Supervisely"), n=len(source.files)
         )
-    dataset_folders = dict.fromkeys(_dataset_folder(file) for file in files if _is_in_dataset(file))
+    dataset_folders = dict.fromkeys(_find_dataset_folder(file) for file in files if _is_in_dataset(file))
     folders = tuple(source.full(f"{folder}/img".lstrip("/")) for folder in dataset_folders)
     folders = folders or own_folder(source)
     reader = Reader(source, builder, log, options, folders, sized=True, keys=_KEYS)
-    shapes: dict[str, str] = {}  # of classes: the kind of their objects that state none
+    shapes: dict[str, str] = {}  # by class: the kind of objects that state none
     for file in source.with_suffix("meta.json") if source.is_dir else ():
         if file.rpartition("/")[2] != "meta.json":
             continue
@@ -137,7 +137,7 @@ def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions)
                     if reader.category(name, entry.at / "title", listed=True) is not None:
                         shape = entry.get("shape")
                         shapes[name] = shape if isinstance(shape, str) else ""
-    has_several = len({_dataset_folder(file) for file in files}) > 1
+    has_several = len({_find_dataset_folder(file) for file in files}) > 1
     split_of = functools.partial(_split_of, has_several=has_several)
     if files:
         files = files_of_split(files, split_of, options.split, source, log)
@@ -153,7 +153,7 @@ def _find_places(reader: Reader, files: Sequence[str]) -> dict[str, Place]:
     places = dict(zip(files, image_places(reader.source, files, reader.pictures), strict=True))
     for file in files:
         if _is_in_dataset(file):
-            folder = _dataset_folder(file)
+            folder = _find_dataset_folder(file)
             key = re.sub(r"\.json\Z", "", file[len(f"{folder}/ann/".lstrip("/")) :], flags=re.IGNORECASE)
             places[file] = Place(key, folder, key)
     return places
@@ -164,7 +164,7 @@ def _is_in_dataset(file: str) -> bool:
     return "/ann/" in f"/{file}"
 
 
-def _dataset_folder(file: str) -> str:
+def _find_dataset_folder(file: str) -> str:
     """The folder of the dataset that an annotation file belongs to: that above ``ann``, ``""`` without."""
     parts = file.split("/")[:-1]
     return "/".join(parts[: parts.index("ann")]) if "ann" in parts else ""
@@ -172,7 +172,7 @@ def _dataset_folder(file: str) -> str:
 
 def _split_of(file: str, *, has_several: bool) -> str:
     """The split that the name of a dataset states. Of several datasets every name is that of a split."""
-    dataset_name = _dataset_folder(file).rpartition("/")[2]
+    dataset_name = _find_dataset_folder(file).rpartition("/")[2]
     return dataset_name if has_several or not _WHOLE.fullmatch(dataset_name) else ""
 
 
@@ -283,7 +283,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> N
             if box.score is not None:
                 tags.append({"name": "confidence", "value": box.score})
             tag_names.update(tag["name"] for tag in tags)
-            kind, place = _shape_fields(box, image)
+            kind, place = _format_shape(box, image)
             kinds.setdefault(box.label, set()).add(kind)
             common_fields = {"description": "", "geometryType": kind, "tags": tags}
             if box.group > 0:
@@ -318,7 +318,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> N
         target.write(file, text.encode())
 
 
-def _shape_fields(box: Box, image: Image) -> tuple[str, dict[str, Any]]:
+def _format_shape(box: Box, image: Image) -> tuple[str, dict[str, Any]]:
     """The kind of the shape of an object, and the fields that hold its points or its mask."""
     if (left_top_pixels := box.pixels(image)) is not None:
         left, top, pixels = left_top_pixels

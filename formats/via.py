@@ -183,7 +183,8 @@ def _read_project(project: Item, waiting: _Waiting) -> None:
             if isinstance(options, dict) and isinstance(value, str):
                 value = options.get(value, value)  # noqa: PLW2901 -- the text of an option, given by its id
             attributes_of_region[str(attribute.get("aname", id_)) if attribute else id_] = value
-        region = {"shape_attributes": _shape_of(shape, numbers), "region_attributes": attributes_of_region}
+        shape_attributes = _convert_shape(shape, numbers)
+        region = {"shape_attributes": shape_attributes, "region_attributes": attributes_of_region}
         regions.setdefault(str(metadata.get("vid")), {})[key] = region
     origin = Origin(reader.builder, at.path, at.pointer)
     for vid, view in project.object("view").objects():
@@ -195,7 +196,7 @@ def _read_project(project: Item, waiting: _Waiting) -> None:
         waiting.append((Rows(reader, at, regions.get(vid, {}), origin), file.image("fname"), {}))
 
 
-def _shape_of(shape: Any, numbers: list[Any]) -> dict[str, Any]:
+def _convert_shape(shape: Any, numbers: list[Any]) -> dict[str, Any]:
     """The shape attributes of VIA 2 for a shape of VIA 3: its number in `_SHAPES`, and its coordinates."""
     name = _SHAPES[shape] if type(shape) is int and 0 < shape < len(_SHAPES) else str(shape)
     if name == "polygon":
@@ -248,15 +249,16 @@ def _choose_attribute(waiting: _Waiting, source: Source, log: Log, options: ViaO
     names = [key for key in keys if key not in FLAG_NAMES and key != "score"]
     if len(names) == 1:
         return names[0]
-    by_word = {name.lower(): name for name in reversed(names)}
+    name_of_word = {name.lower(): name for name in reversed(names)}  # of names alike, the first
     for word in _USUAL:
-        if word in by_word:
-            others = ", ".join(sorted(set(names) - {by_word[word]}))
+        if word in name_of_word:
+            name = name_of_word[word]
+            others = ", ".join(sorted(set(names) - {name}))
             log.note(
-                f"{printable(source.path)}: the class is the region attribute {by_word[word]!r}; others are "
+                f"{printable(source.path)}: the class is the region attribute {name!r}; others are "
                 f"{printable(others)} (-O attribute=NAME selects one)"
             )
-            return by_word[word]
+            return name
     if options.category is None:
         log.report(NO_ATTRIBUTE, source.path, found=", ".join(sorted(names)) or Trusted("none"))
     return None

@@ -153,7 +153,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: VisdroneOptions) -> Non
     has_flag = [boxes.has(flag).tolist() for flag in (Flag.TRUNCATED, Flag.OCCLUDED)]
     levels = [["1" if is_set else "0" for is_set in column] for column in has_flag]
     columns = [
-        *(texts[i::4] for i in range(4)),
+        *(texts[i::4] for i in range(4)),  # left, top, width and height of all boxes
         decimals(boxes.score) if is_detections else ["0" if i else "1" for i in ignored],
         ["0" if r else str(ids[c]) for r, c in zip(is_region.tolist(), boxes.category.tolist(), strict=True)],
         *([["-1"] * len(boxes)] * 2 if is_detections else levels),

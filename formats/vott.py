@@ -254,9 +254,9 @@ def _read_old_region(region: Row) -> None:
         return
     left, top, right, bottom = region.numbers(*_OLD_EDGES)
     score = region.score("score")
-    corners = left, top, right, bottom
+    edges = left, top, right, bottom
     if not region.bad:
-        region.add_labelled(region.array("tags"), region.at / "tags", _TAGS, corners, score=score)
+        region.add_labelled(region.array("tags"), region.at / "tags", _TAGS, edges, score=score)
 
 
 def _read_tables(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:

@@ -74,7 +74,7 @@ class WheatOptions(ImageOptions):
     results: bool = option(False, "write detections as a submission: image_id,PredictionString", side="write")
 
 
-def _kind_of(header: list[str]) -> str | None:
+def _find_layout(header: list[str]) -> str | None:
     """The layout of a file by its header: ``boxes`` of train.csv, ``strings`` of a submission, or None."""
     if header == SUBMISSION:
         return "strings"
@@ -87,7 +87,7 @@ def sniff(source: Source) -> Sniff | None:
     headers: list[str] = []
     for file in source.with_suffix(".csv")[:20]:
         rows = head_rows(source, file)
-        kind = _kind_of(rows[0]) if rows else None
+        kind = _find_layout(rows[0]) if rows else None
         if kind == "strings":
             words = [cells[1].split() for cells in rows[1:] if len(cells) == 2]
             has_fives = any(words) and not any(len(w) % 5 for w in words)
@@ -104,7 +104,7 @@ def read(source: Source, builder: Builder, log: Log, options: WheatOptions) -> N
     files: dict[str, tuple[str, Rows]] = {}
     for path, rows in tables(source, builder, log, options):
         header = [cell.strip(" \t") for cell in rows[0][1]] if rows else []
-        if (kind := _kind_of(header)) is not None:
+        if (kind := _find_layout(header)) is not None:
             files[path] = kind, rows
         else:
             shown = repr(",".join(header)) if header else "an empty file"
@@ -126,9 +126,12 @@ def read(source: Source, builder: Builder, log: Log, options: WheatOptions) -> N
 
 
 def _add_boxes(path: str, rows: Rows, table: TableReader) -> None:
-    """Add the rows of train.csv, each with one box or none; malformed rows are reported and left out."""
+    """Add the rows of train.csv, each with one box or none; malformed rows are reported and left out.
+
+    Sources of images are counted, as they are not kept.
+    """
     header = [cell.strip(" \t") for cell in rows[0][1]]
-    extras = table.builder.extras
+    counts = table.builder.extras
     kept_rows: Rows = []
     for line, cells in rows[1:]:
         expected, shown = f"{len(header)} cells as in the header", str(len(cells))
@@ -137,10 +140,10 @@ def _add_boxes(path: str, rows: Rows, table: TableReader) -> None:
             text = row["bbox"].strip(" \t").removeprefix("[").removesuffix("]").strip(" \t")
             numbers = [part.strip(" \t") for part in text.split(",")] if text else [""] * 4
             if len(numbers) == 4:
-                other_cells = [row[name] for name in LAYOUT.columns[5:]]
+                other_cells = [row[name] for name in LAYOUT.columns[5:]]  # class, score, width, height
                 kept_rows.append((line, [row["image_id"], *numbers, *other_cells]))
                 if row["source"]:
-                    extras["source"] += 1
+                    counts["source"] += 1
                 continue
             expected, shown = "[left, top, width, height]", f"{len(numbers)} values"
         table.log.report(WRONG_COUNT, path, line=line, field="bbox", expected=expected, found=shown)

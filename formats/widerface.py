@@ -157,12 +157,12 @@ def _find_files(source: Source, kind: Kind | None = None) -> list[str]:
     """The files to read: those with official names, of `kind` or else of one kind, or all label files."""
     if not source.is_dir:
         return [""]
-    labels = [f for f in listing(source).labels if not f.endswith("_filelist.txt")]
-    kind_of_file = {f: match[2] for f in labels if (match := _OFFICIAL.fullmatch(f.rsplit("/", 1)[-1]))}
+    label_files = [f for f in listing(source).labels if not f.endswith("_filelist.txt")]
+    kind_of_file = {f: match[2] for f in label_files if (match := _OFFICIAL.fullmatch(f.rsplit("/", 1)[-1]))}
     for kind_in_name in {"gt": ("bbx_gt",), "det": ("det",)}.get(kind or "", ("bbx_gt", "det")):
         if files := [f for f, file_kind in kind_of_file.items() if file_kind == kind_in_name]:
             return files
-    return labels
+    return label_files
 
 
 class _Block(msgspec.Struct, eq=False):
@@ -344,7 +344,7 @@ def _read_row(
 
     `extra` are the fields that tell which levels of difficulty the face counts at.
     """
-    words, extras = row.split(), gather.builder.extras
+    words, counts = row.split(), gather.builder.extras
     n_numbers, name = len(words), b""
     if n_numbers > 9 and not _WORDS.keys().isdisjoint(words[4:10]):  # in the order of Datumaro
         *head, occluded, pose, is_invalid = (_WORDS.get(word, word) for word in words[4:10])
@@ -372,7 +372,7 @@ def _read_row(
             gather.log.report(BAD_FLAG, at.path, line=at.line, field=field, value=value, expected=expected)
             return False
     for field in [*(field for field, value in attributes.items() if value), *[_HEAVY] * (occlusion == 2)]:
-        extras[field] += 1
+        counts[field] += 1
     left, top, width, height = values[:4]
     category = gather.builder.category(text)
     if landmarks is not None:
@@ -474,6 +474,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: WiderfaceOptions)
         f"{a} {b} {c} {d} {end}{name}\n"
         for a, b, c, d, end, name in zip(*(texts[i::4] for i in range(4)), row_ends, names, strict=True)
     ]
+    # The faces of image i are rows[image_starts[i] : image_starts[i + 1]].
     image_starts = np.searchsorted(boxes.image[order], np.arange(len(images) + 1)).tolist()
     no_faces = "" if is_detections or retinaface else "0 0 0 0 0 0 0 0 0 0\n"
     blocks = (

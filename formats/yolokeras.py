@@ -131,7 +131,7 @@ def _count_fitting(head: bytes) -> tuple[int, int]:
     return n_fitting, n_other
 
 
-def _candidate_files(source: Source) -> list[str]:
+def _list_candidate_files(source: Source) -> list[str]:
     """The text files of a folder that are not lists of classes by their names."""
     return [f for f in source.with_suffix(".txt") if not _CLASSES.fullmatch(f.rpartition("/")[2])]
 
@@ -139,7 +139,7 @@ def _candidate_files(source: Source) -> list[str]:
 def sniff(source: Source) -> Sniff | None:
     """Recognise lines of a path and boxes of five or six numbers between commas."""
     files = [""] if source.path.lower().endswith(".txt") else []
-    files = _candidate_files(source) if source.is_dir else files
+    files = _list_candidate_files(source) if source.is_dir else files
     for file in files[:20]:
         n_fitting, n_other = _count_fitting(source.head(file))
         if n_fitting > 2 * n_other:
@@ -167,7 +167,7 @@ def read(source: Source, builder: Builder, log: Log, options: YolokerasOptions) 
     path = source.path.replace("\\", "/")
     files = [""]
     if source.is_dir:
-        candidates = _candidate_files(source)
+        candidates = _list_candidate_files(source)
         files = [
             file
             for file in candidates
@@ -320,7 +320,7 @@ def _name_categories(
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: YolokerasOptions) -> None:
-    """Write the lines of each split, and the list of classes."""
+    """Write a line for each image, in a file for each split, and the list of classes."""
     images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
     prefix = options.prefix.rstrip("/") + "/" if options.prefix else ""
     names = [prefix + name for name in images.name]
@@ -352,6 +352,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: YolokerasOptions)
     if dataset.kind == "det":
         columns.append(decimals(boxes.score[order]))
     rows = list(map(",".join, zip(*columns, strict=True)))
+    # The boxes of image i are rows[image_starts[i] : image_starts[i + 1]].
     image_starts = np.searchsorted(boxes.image[order], np.arange(len(images) + 1)).tolist()
     pairs = zip(names, itertools.pairwise(image_starts), strict=True)
     lines = (" ".join([name, *rows[start:end]]) + "\n" for name, (start, end) in pairs)
