@@ -138,10 +138,9 @@ def detect(source: Source, log: Log, *, flag: str = "--format", among: tuple[str
 
 
 def with_flags(flags: Iterable[str]) -> list[str]:
-    """The names of the formats that must be imported to know what each of some long flags means.
+    """The names of the formats to import to know all meanings of some long flags, such as ``--classes``.
 
-    These are the formats that declare one of `flags`, such as ``--classes``, and those added by other
-    packages, whose flags are known only after their import.
+    Formats of other packages are among them: their flags are known only after the import.
     """
     needed = {name for flag in flags for name in FLAGS.get(flag, ())}
     return [name for name in FORMATS if name in needed or name not in SIGNS]

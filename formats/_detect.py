@@ -49,13 +49,8 @@ def detect(
     """Choose the most confident of the `possible` formats for a source, and note the reason in the log.
 
     `explain` describes a source that no format recognises, and says whether it belongs to another task.
-
-    Raises
-    ------
-    UsageError
-        If no format recognises the source. `AmbiguousFormat`, a kind of it, if several are as confident.
-    DataError
-        If the format cannot be detected and files are damaged.
+    Raises UsageError if there is none, AmbiguousFormat, a kind of it, if several are as confident, and
+    DataError if the format cannot be detected because files are damaged.
     """
     answers = {
         name: answer for name, format_ in formats.items() if (answer := format_.sniff(source)) is not None

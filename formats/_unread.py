@@ -94,15 +94,11 @@ def explain(source: Source, formats: Mapping[str, Format], signs: Mapping[str, S
         keywords = format_.expects or tuple(word.strip('"') for word in format_.holds if word.isprintable())
         if suffix in suffixes_of[name] and keywords:
             share, reason = _compare(head, keywords, needs_all=bool(format_.expects))
-            comparisons.append(
-                (-share, suffix not in format_.suffixes, USES.index(format_.use), name, reason)
-            )
+            is_unusual, use = suffix not in format_.suffixes, USES.index(format_.use)
+            comparisons.append((-share, is_unusual, use, name, reason))
     reasons = "; ".join(f"{name}, but {reason}" for *_, name, reason in sorted(comparisons)[:3])
-    nearest = (
-        f"the nearest formats are {reasons}"
-        if comparisons
-        else f"no format has files with {suffix or 'no suffix'}"
-    )
+    nearest = f"the nearest formats are {reasons}"
+    nearest = nearest if comparisons else f"no format has files with {suffix or 'no suffix'}"
     return f"looked at {description}; {nearest}", False
 
 
@@ -141,24 +137,15 @@ def _list_names(names: list[str], noun: str) -> str:
 def _compare(head: str, keywords: tuple[str, ...], *, needs_all: bool) -> tuple[float, str]:
     """Compare the first characters of a file with the keywords of a format.
 
-    Parameters
-    ----------
-    keywords
-        Keys, elements or columns; or one entry with the names of the values of a row, separated by spaces.
-    needs_all
-        Whether a file of the format has all keywords, not just one of them.
-
-    Returns
-    -------
-    How near the file is to the format, 0 to 1, and the difference in words.
+    `keywords` are keys, elements or columns, of which a file has one, or all if `needs_all`; or one entry
+    with the names of the values of a row. Returns how near the file is, 0 to 1, and the difference in words.
     """
     if " " in keywords[0]:  # 1/2 for rows with the right number of values, 1/3 for one more or less, ...
         row = next(iter(head.split("\n")), "").strip()
         n_extra_values = len(_SPACE.split(row)) - len(keywords[0].split())
         return 1 / (2 + abs(n_extra_values)), f"its rows are '{keywords[0]}'"
-    missing = [
-        word for word in keywords if not re.search(rf"(?<![A-Za-z]){re.escape(word)}(?![A-Za-z])", head)
-    ]
+    pattern = r"(?<![A-Za-z]){}(?![A-Za-z])"  # a whole word
+    missing = [word for word in keywords if not re.search(pattern.format(re.escape(word)), head)]
     share = 1 - len(missing) / len(keywords)
     if missing and (needs_all or share == 0):
         words = listed(missing, 3)

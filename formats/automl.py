@@ -105,16 +105,9 @@ def sniff(source: Source) -> Sniff | None:
 
 
 def _find_edges(corners: Floats) -> Floats:
-    """The upright box around the corners of each row.
+    """The (n, 4) edges of the box around the corners of each row: (n, 8) x1, y1, ..., y4, NaN if not given.
 
-    Parameters
-    ----------
-    corners
-        (n, 8) x1, y1, ..., x4, y4; NaN where a cell is empty.
-
-    Returns
-    -------
-    (n, 4) left, top, right and bottom; NaN where a row has fewer than two corners, or half of one.
+    The edges are NaN where a row has fewer than two corners, or half of one.
     """
     points = corners.reshape(-1, 4, 2)
     is_filled = ~np.isnan(points)  # (n, 4, 2)
@@ -180,11 +173,9 @@ def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> 
 
 
 def _parse_row(cells: list[str]) -> tuple[str | None, str, list[str]]:
-    """Divide a row, whose first cell is the set or, without a set, the path.
+    """The split of a row, its path, and its cells from the set on, which may be missing from the file.
 
-    Returns
-    -------
-    The split (None if the first cell is neither a set nor a path), the path, and the cells from the set on.
+    The split is None if the first cell is neither a set nor a path.
     """
     split = SPLITS.get(cells[0].strip().upper())
     if split is None and ("/" in cells[0] or "." in cells[0]):

@@ -131,10 +131,7 @@ def _find_url_key(record: Item) -> str:
 
 
 def _read_record(record: Item, file: str, name_of: Callable[[str], str]) -> None:
-    """Add an image and its boxes; `name_of` turns a URL into an image name.
-
-    The predictions for one image have no URL: its name is that of the file.
-    """
+    """Add an image and its boxes. Its name is that of the file, or comes from a URL by `name_of`."""
     reader = record.reader
     size = record.size("width", "height")
     if "predictions" in record:

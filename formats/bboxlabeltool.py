@@ -62,10 +62,9 @@ def sniff(source: Source) -> Sniff | None:
 
 
 def _grammar(*, class_first: bool) -> label_rows.Grammar:
-    """The grammar of rows of four numbers, a class if any, and a score if any.
+    """The grammar of rows of four numbers, and a class and a score if any.
 
-    With `class_first` the class is the one value before the numbers, as in WiderPerson; else it may have
-    several words, which follow the numbers.
+    With `class_first` the class is one value before the numbers, else one or more values after them.
     """
 
     def shape(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:

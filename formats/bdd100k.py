@@ -93,11 +93,10 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
         with contextlib.suppress(BadRecord):
             frames = list(_read_frames(reader, file))
             names_and_videos = [(name, frame.get("videoName")) for frame, name, _ in frames]
-            name_of = choose_url_names(
-                (name for name, _ in names_and_videos), _drop_url, source.full(file), log
-            )
+            names = [name for name, _ in names_and_videos]
+            name_of = choose_url_names(names, _drop_url, source.full(file), log)
             # Frames of several videos may have the same names; then names begin with that of the video.
-            n_names = len({repr(name) for name, _ in names_and_videos})
+            n_names = len(set(map(repr, names)))
             n_pairs = len(set(map(repr, names_and_videos)))
             is_repeated = n_names < n_pairs == len(names_and_videos)
             for frame, name, size in frames:
@@ -110,10 +109,7 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
 
 
 def _read_frames(reader: Reader, file: str) -> Iterator[tuple[Item, Any, Size | None]]:
-    """The frames of a file: each with its name and the (width, height) that the file states for all, if any.
-
-    The classes that the file lists are added to the dataset.
-    """
+    """The frames of a file, with their names and the (width, height) stated for all. Adds classes too."""
     for record in file_items(reader, file, "a list of frames", alone=True):
         if record.at.pointer:  # a frame in a list, not an object with frames
             yield record, record.get("name"), None
@@ -169,10 +165,9 @@ def _find_mask_size(labels: Rows) -> Size | None:
 
 
 def _read_label(label: Row, video: int | None) -> None:
-    """Add the object of a label.
+    """Add the object of a label, whose id is its track in the video with the row number `video`.
 
-    `video` is the row of the frame's video, within which the id of the label is its track; -1 for a video
-    without a name, None for an image outside of videos.
+    The row is -1 for a video without a name, None for an image outside of videos.
     """
     has_box = label.get("box2d") is not None
     shapes = ("poly2d", "rle") if label.wants or not has_box else ()
@@ -198,11 +193,9 @@ def _read_label(label: Row, video: int | None) -> None:
 
 
 def _read_shape(label: Row, key: str) -> Corners | None:
-    """Add the polygons or the mask under `key` to the object, ``poly2d`` or ``rle``.
+    """Add the polygons or the mask under `key`, ``poly2d`` or ``rle``, and return the corners around them.
 
-    Returns
-    -------
-    The corners of the box around it; None for open lines and curves, which are not read, and bad masks.
+    Returns None for open lines and curves, which are not read, and, after an issue, for a malformed mask.
     """
     if key == "rle":
         rle = label.object("rle")

@@ -70,10 +70,7 @@ def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 
 def read(source: Source, builder: Builder, log: Log, options: CreatemlOptions) -> None:
-    """Read the file, or those of a folder.
-
-    With units=auto, all files are looked at before it is decided whether coordinates are pixels.
-    """
+    """Read the file, or those of a folder. With units=auto, all of them decide whether numbers are pixels."""
     relative = options.units == "normalized"
     reader = Reader(source, builder, log, options, ask_other=relative, keys=_KEYS)
     files = choose_files(source, looks_like, "Create ML JSON", log)
@@ -132,19 +129,11 @@ def _read_box(box: Row, unit: Size) -> None:
 
 
 def _choose_centres(low: Floats, wh: Floats) -> Floats:
-    """The centres to write for boxes, with the fewest decimals from which the same left and top are read.
+    """The (n, 2) centres to write, with the fewest decimals from which the same left and top are read.
 
-    If no number leads back to them, because subtracting half of the size rounds, the edge that is read back
-    replaces them until it no longer changes, so that a second round trip changes nothing.
-
-    Parameters
-    ----------
-    low, wh
-        (n, 2) left and top; width and height, in pixels.
-
-    Returns
-    -------
-    (n, 2) x and y of the centres, in pixels.
+    `low` are (n, 2) left and top, `wh` (n, 2) width and height, in pixels. If no number leads back to an
+    edge, because subtracting half of the size rounds, the edge that is read back replaces it until it no
+    longer changes, so that a second round trip changes nothing.
     """
     half_wh = wh / 2
     centres = low + half_wh

@@ -118,10 +118,7 @@ def read(source: Source, builder: Builder, log: Log, options: CrowdhumanOptions)
 
 
 def _add_image(record: Item, split: str) -> int | None:
-    """Add the image of a record, and return its row.
-
-    Returns None, after an issue, if the record has no list of boxes or its ID or size is unusable.
-    """
+    """Add the image of a record, and return its row; None, after an issue, if the record is unusable."""
     if not any(key in record for key in _LISTS):
         record.missing("gtboxes")
         return None

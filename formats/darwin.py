@@ -145,7 +145,7 @@ def _add_layer(layer: Item, layers: Layers) -> None:
 
 
 def _read_track(row: Row, tracks: list[Track], layers: dict[int, Layers], slot_name: Any) -> None:
-    """Add to `tracks` an annotation of a video, with an annotation of an image for each of its frames.
+    """Add to `tracks` an annotation of a video, as an annotation of an image in each of its frames.
 
     Raster layers are added to the `layers` of their frames instead.
     """

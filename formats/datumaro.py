@@ -203,10 +203,7 @@ def _read_keypoints(shape: Item, kind: str) -> list[Any]:
 
 
 def _read_mask(shape: Row) -> Corners:
-    """Give a shape its mask, and return the corners of the box around the pixels.
-
-    Raises BadRecord, after an issue, if the mask is malformed.
-    """
+    """Give a shape its mask, and return the corners around. Raises BadRecord, after an issue, without one."""
     rle = shape.object("rle")
     size = rle.array("size")
     try:

@@ -82,9 +82,8 @@ def sniff(source: Source) -> Sniff | None:
         n_rows += 1
         if len(cells) >= 9 and all(map(NUMBER.fullmatch, cells[:8])):
             n_with_class += not NUMBER.fullmatch(cells[8])
-            n_fitting += len(cells) == 9 or any(
-                NUMBER.fullmatch(c) and float(c) in (0, 1, 2) for c in cells[-2:]
-            )
+            last_numbers = [float(cell) for cell in cells[-2:] if NUMBER.fullmatch(cell)]
+            n_fitting += len(cells) == 9 or not {0, 1, 2}.isdisjoint(last_numbers)
     description = "four corners, a category and a difficulty, as in DOTA"
     return label_rows.sniff_lines(n_fitting, n_rows, description) if n_with_class else None
 

@@ -118,19 +118,12 @@ class FiftyoneOptions(SplitOptions):
 
 def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Recognise ``samples.json`` by samples with a filepath, ``labels.json`` by labels of images."""
-    if (
-        preview.top == "{"
-        and preview.keys.get("samples") == "["
-        and "filepath" in preview.first.get("samples", {})
-    ):
+    keys, first_sample = preview.keys, preview.first.get("samples", {})
+    if preview.top == "{" and keys.get("samples") == "[" and "filepath" in first_sample:
         return SURE, "it has samples with a filepath, as FiftyOne has"
-    if (
-        preview.top != "{"
-        or preview.keys.get("labels") != "{"
-        or preview.keys.get("classes", "[") not in ("[", "n")
-    ):
+    if preview.top != "{" or keys.get("labels") != "{" or keys.get("classes", "[") not in ("[", "n"):
         return None
-    if "classes" in preview.keys or b'"bounding_box"' in head:
+    if "classes" in keys or b'"bounding_box"' in head:
         return SURE, "it has classes and labels by image, as in FiftyOne"
     return None
 
@@ -366,17 +359,10 @@ def _stretch_pixels(pixels: Callable[[Any], Any], mask: Any, width: int, height:
 
 
 def _encode_mask(box: Box, image: Image, left: int, top: int, pixels: Any) -> tuple[list[float] | None, Any]:
-    """The value of a mask, and the rectangle that is written in place of a box which it exceeds.
+    """The value of a mask, and the relative rectangle that it fills, None if it fills the box of the object.
 
-    Parameters
-    ----------
-    left, top
-        The position in pixels of the corner of `pixels` (height, width) in the image.
-
-    Returns
-    -------
-    The relative left, top, width and height of the mask, None if it lies within the box; and its value, whose
-    pixels cover this rectangle or the box.
+    `pixels` (height, width) lie at `left` and `top`, in pixels. The mask is padded to the box, or cannot be,
+    because it exceeds the box.
     """
     x, y, width, height = (round(value) for value in (*box.xyxy[:2], *box.wh))
     h, w = pixels.shape

@@ -129,12 +129,10 @@ def _count_numbers(cells: Sequence[bytes]) -> int:
 
 
 def _sample_rows(source: Source, files: Sequence[str]) -> tuple[str | None, int, list[list[bytes]], int]:
-    """Look at some of the first rows of some files.
+    """The layout of some of the first rows of some files.
 
-    Returns
-    -------
-    The separator and number of coordinates, 8 or 4, of most rows; the cells of the rows that have so many;
-    and the number of rows looked at.
+    Returns the separator and the number of coordinates, 8 or 4, of most rows, the cells of the rows that have
+    so many, and the number of rows looked at.
     """
     by_comma, by_blank = (list(label_rows.sampled(source, files, sep)) for sep in (b",", None))
     n_fitting = [sum(_count_numbers(cells) >= 4 for cells in rows) for rows in (by_comma, by_blank)]
@@ -148,12 +146,7 @@ def _sample_rows(source: Source, files: Sequence[str]) -> tuple[str | None, int,
 def _guess_layout(source: Source, files: Sequence[str], kind: Kind | None, names: Sequence[str]) -> Layout:
     """Guess the layout of the rows from the first ones.
 
-    Parameters
-    ----------
-    kind
-        The kind of data that the user asked for, None for either.
-    names
-        The names of a list of classes, if there is one.
+    `kind` is what the user asked for, None for either; `names` are those of a list of classes, if any.
     """
     sep, width, rows, _ = _sample_rows(source, files)
     other_cells = [cells[width:] for cells in rows]
@@ -231,12 +224,9 @@ def _grammar(layout: Layout, name: str = CLASS) -> label_rows.Grammar:
         return label_rows.Shape(range(width + layout.marked), score, name)
 
     def texts(chunk: Chunk, rows: NDArray[Any]) -> NDArray[Any]:
-        """Look at the transcriptions of the rows with these (n,) numbers in a chunk.
+        """Look at the transcriptions of (n,) rows of a chunk; return (n, 3) marks, 0 or 1.
 
-        Returns
-        -------
-        (n, 3) 0 or 1: whether the text means that the row is ignored, whether there is one, and whether it
-        contains a second row.
+        A mark says that the row is ignored, that it has a text, and that the text contains a second row.
         """
         marks = np.zeros((len(rows), 3))
         has_text = chunk.count[rows] > n_before_text

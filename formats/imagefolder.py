@@ -131,7 +131,7 @@ def read(source: Source, builder: Builder, log: Log, options: ImagefolderOptions
 def _read_records(reader: Reader, file: str) -> Iterator[Item]:
     """The records of a file: lines of JSON, or rows of a table with JSON in the cells.
 
-    Rows with a wrong number of cells, or with malformed JSON, are reported and left out.
+    Malformed ones are reported and left out.
     """
     source, log = reader.source, reader.log
     if not (file or source.path).lower().endswith(".csv"):
@@ -241,10 +241,7 @@ def _read_record(record: Item, split: str, classes: _Classes) -> None:
 
 
 def _find_boxes(record: Item) -> Rows:
-    """The boxes of a record, each as an object with its fields.
-
-    Raises BadRecord, after an issue, if they are neither a list of objects nor an object of lists.
-    """
+    """The boxes of a record as objects. Raises BadRecord, after an issue, if it has boxes of another form."""
     if record.get("objects") is None:
         return _transpose(record) if "bbox" in record else Rows(record.reader, record.at, (), record.origin)
     if isinstance(record.get("objects"), list):

@@ -197,9 +197,7 @@ def _add_frames(
 ) -> tuple[NDArray[np.int32], dict[str, Any]]:
     """Add an image for every frame that has boxes.
 
-    Returns
-    -------
-    (n,) int32 the image row of each box, -1 without one; and the columns for the files and tracks of boxes.
+    Returns (n,) int32 the image row of each box, -1 without one, and the columns for files and tracks.
     """
     gather, builder, source = labels.gather, labels.builder, labels.source
     frame, track = labels.values[:, 0], labels.values[:, 1]

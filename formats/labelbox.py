@@ -135,10 +135,9 @@ def _find_name(record: Item) -> tuple[dict[str, Any], str]:
 def _read_record(
     record: Item, project_name: str, n_unread: Counter[str], name_of: Callable[[str], str]
 ) -> None:
-    """Add the image of a record with the objects of its first label.
+    """Add the image of a record with the objects of its first label; `name_of` turns a URL into its name.
 
-    `name_of` turns a URL into an image name. Labels that are not read are counted in `n_unread`: further ones
-    of the project, and those of other ``projects``.
+    Labels that are not read are counted in `n_unread`: others of the project, or of other ``projects``.
     """
     label: Item | None = None
     for key, project in record.object("projects", optional=True).objects():
@@ -167,10 +166,7 @@ def _read_record(
 def _read_old(
     record: Item, project_name: str, n_unread: Counter[str], seen_ids: set[str], name_of: Callable[[str], str]
 ) -> None:
-    """Read a record of version 1, which stands for one label; only the first of each data row is read.
-
-    `seen_ids` are the data rows read so far; for other parameters see `_read_record`.
-    """
+    """Read a record of version 1, a label, if it is the first of its data row; `seen_ids` are rows so far."""
     if project_name and record.get("Project Name") != project_name:
         n_unread["projects"] += 1
         return

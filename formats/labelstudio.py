@@ -221,8 +221,8 @@ def _read_task(task: Item, data: Item, key: str, name_of: Callable[[str], str]) 
     labelled_ids = {
         id_ for row in rows if isinstance(id_ := row.get("id"), str) and _get_labels(row) is not None
     }
+    is_usable = size and size != BAD_SIZE
     for rows_of_list in results:
-        is_usable = size and size != BAD_SIZE
         rows_of_list.read(image if is_usable else None, _read_result, size, score, labelled_ids)
 
 
@@ -374,9 +374,7 @@ def _read_shape(
 ) -> tuple[Corners, tuple[float, float] | None]:
     """Give a result its shape, if it is no upright rectangle.
 
-    Returns
-    -------
-    The corners of the box around it, and the width and height of an upright rectangle, in pixels.
+    Returns the corners of the box around it, and the width and height of an upright rectangle, in pixels.
     """
     width, height = size
     if kind == "brush":

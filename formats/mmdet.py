@@ -149,10 +149,9 @@ def _read_predictions(record: Item, file: str, labels: _Labels) -> None:
 def _read_arrays(
     item: Item, image: int | None, labels: _Labels, boxes_key: str, labels_key: str, flags: int = 0
 ) -> None:
-    """Add boxes whose edges, class numbers and scores stand in lists of the same length.
+    """Add boxes whose edges, class numbers and scores stand in lists, of the same length or else reported.
 
-    Lists that differ in length are reported, and none of their boxes is read. Boxes with `flags` may lack
-    classes.
+    Boxes with `flags` may lack classes.
     """
     boxes, numbers = item.array(boxes_key), item.array(labels_key)
     scores = item.array("scores") if boxes_key == "bboxes" else []

@@ -131,16 +131,13 @@ class SuperannotateOptions(GroupSplitOptions):
 
 def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Recognise files of one image, of several, or lists of instances by the outermost keys."""
-    if (
-        preview.top == "{"
-        and preview.keys.get("metadata") == "{"
-        and preview.keys.get("instances", "[") == "["
-    ):
-        if "instances" in preview.keys or {"tags", "comments"} & preview.keys.keys():
+    keys = preview.keys
+    if preview.top == "{" and keys.get("metadata") == "{" and keys.get("instances", "[") == "[":
+        if "instances" in keys or {"tags", "comments"} & keys.keys():
             return SURE, "it has metadata and instances of one image, as SuperAnnotate has"
         return None
-    is_object = preview.top == "{" and set(preview.keys.values()) <= {"{", "[", '"'}
-    if is_object and b'"instances"' in head and (_VERSION in preview.keys or b'"classId"' in head):
+    is_object = preview.top == "{" and set(keys.values()) <= {"{", "[", '"'}
+    if is_object and b'"instances"' in head and (_VERSION in keys or b'"classId"' in head):
         return SURE, "it has the instances of several images, as SuperAnnotate has"
     first_instance = preview.first.get("", {})
     is_list = preview.top == "[" and (first_instance.get("type") == '"' or first_instance.get("parts") == "[")

@@ -118,10 +118,7 @@ def _read_record(record: Item, wanted_split: str | None, splits: set[str]) -> No
 
 
 def _collect_boxes(prediction: Item) -> Rows:
-    """The boxes of a prediction, whose values stand in lists, as objects.
-
-    Raises BadRecord, after an issue, if the lists differ in length.
-    """
+    """The boxes of a prediction as objects. Raises BadRecord, after an issue, if lists differ in length."""
     lists = [prediction.array(key) for key in _LISTS]
     at = prediction.at / "bboxes"
     if len(set(map(len, lists))) > 1:

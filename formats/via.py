@@ -267,10 +267,9 @@ def _choose_attribute(waiting: _Waiting, source: Source, log: Log, options: ViaO
 def _read_region(
     region: Row, attribute: str | None, default: str | None, option_texts: dict[str, str]
 ) -> None:
-    """Add the object of a region.
+    """Add the object of a region, whose class is the value of `attribute`, or `default` without one.
 
-    Its class is the value of `attribute`, or `default` without one. `option_texts` are the texts of the
-    options of this attribute by their ids.
+    `option_texts` are the texts of the options of this attribute by their ids.
     """
     reader, shape = region.reader, region.object("shape_attributes")
     attributes = region.object("region_attributes", optional=True)

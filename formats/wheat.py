@@ -126,10 +126,7 @@ def read(source: Source, builder: Builder, log: Log, options: WheatOptions) -> N
 
 
 def _add_boxes(path: str, rows: Rows, table: TableReader) -> None:
-    """Add the rows of train.csv, each with one box or none; malformed rows are reported and left out.
-
-    Sources of images are counted, as they are not kept.
-    """
+    """Add the rows of train.csv, each with one box or none; malformed rows are reported and left out."""
     header = [cell.strip(" \t") for cell in rows[0][1]]
     counts = table.builder.extras
     kept_rows: Rows = []
@@ -197,9 +194,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: WheatOptions) -> 
         for i, row in enumerate(image_rows):
             words_of_image[row] += [scores[i], *texts[4 * i : 4 * i + 4]]
         lines = [",".join(SUBMISSION)]
-        lines += [
-            f"{quote(name)},{' '.join(words)}" for name, words in zip(stems, words_of_image, strict=True)
-        ]
+        pairs = zip(stems, words_of_image, strict=True)
+        lines += [f"{quote(name)},{' '.join(words)}" for name, words in pairs]
     else:
         header = [*HEADER, *(["class"] if other_classes else []), *(["score"] if is_detections else [])]
         sizes = zip(stems, images.width.tolist(), images.height.tolist(), strict=True)

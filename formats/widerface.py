@@ -330,9 +330,8 @@ def _read_file(file: str, split: str, gather: Gather, levels: Levels | None, *, 
         for face, (line, row) in enumerate(block.rows, 1):
             extra = None
             if levels is not None:
-                extra = {
-                    level: b"%d" % (face in faces.get(key_of(name), ())) for level, faces in levels.items()
-                }
+                key = key_of(name)
+                extra = {level: b"%d" % (face in faces.get(key, ())) for level, faces in levels.items()}
             if image is None or not _read_row(row, image, file_number, At(path, line=line), gather, extra):
                 builder.skipped += 1
 
@@ -403,10 +402,7 @@ def _count_numbers(words: list[bytes]) -> int:
 
 
 def _read_landmarks(words: list[bytes], gather: Gather) -> Drawn | None:
-    """The landmarks of a face as keypoints, from x, y and a third number, unused, of each.
-
-    None if there are none, or if shapes are not wanted: then they are counted.
-    """
+    """The landmarks of a face as keypoints; None if it has none, or if they are not wanted but counted."""
     values = [float(word) for word in words]
     if max(values) < 0:
         return None

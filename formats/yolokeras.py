@@ -168,11 +168,8 @@ def read(source: Source, builder: Builder, log: Log, options: YolokerasOptions) 
     files = [""]
     if source.is_dir:
         candidates = _list_candidate_files(source)
-        files = [
-            file
-            for file in candidates
-            if _USUAL.fullmatch(file.rpartition("/")[2]) or _count_fitting(source.head(file))[0]
-        ]
+        usual = {file for file in candidates if _USUAL.fullmatch(file.rpartition("/")[2])}
+        files = [file for file in candidates if file in usual or _count_fitting(source.head(file))[0]]
         report_unread(source, candidates, files, "YOLO-Keras text", log)
     names = _find_names(source, log, options)
     wanted_split = None if options.split is None else _SPLITS.get(options.split, options.split)
@@ -208,14 +205,9 @@ def _collect_rows(
 ) -> list[_Row]:
     """The rows of a file: one for each box, and one with empty cells for each image without any.
 
-    Malformed lines and images that occurred before are reported and left out.
-
-    Parameters
-    ----------
-    first_place
-        The first place, "path:line", of each image so far; those of this file are added.
-    suffixed
-        Whether names need the suffix of a picture where no boxes follow, because those with boxes have one.
+    Malformed lines and images that occurred before are left out, after an issue. `first_place` is the place
+    "path:line" of each image so far, and completed here. `suffixed` says that names of images have the suffix
+    of a picture, so that a line without boxes needs one.
     """
     rows: list[_Row] = []
     for number, name, boxes in lines:
