@@ -201,9 +201,9 @@ class Header:
 
     def find_roles(self, *skipped: str, image_groups: int | None = None) -> None:
         """Find the columns of image, size, class, score and flags, but of those `skipped`, by usual names."""
-        sized = self._sizes_of_box()
+        roles_of_box = self._sizes_of_box()
         for role in ("image", "width", "height", "class", "score", *FLAGS):
-            if role not in {*sized, *skipped, *self.roles, *self.constants}:
+            if role not in {*roles_of_box, *skipped, *self.roles, *self.constants}:
                 self.find_usual(role, groups=image_groups if role == "image" else None)
 
     def _sizes_of_box(self) -> set[str]:
@@ -212,13 +212,13 @@ class Header:
         names: Sequence[str] = () if explicit else self._find_four()[1]
         if explicit and explicit <= {"left", "top"}:
             names = self._find_sizes() or ()
-        of_images = self.places.keys() & {*_NAMES["width"][0]}
-        return {"width", "height"} if "width" in names and not of_images else set()
+        image_sizes = self.places.keys() & {*_NAMES["width"][0]}
+        return {"width", "height"} if "width" in names and not image_sizes else set()
 
-    def _find_sizes(self, *low: str) -> tuple[str, str] | None:
+    def _find_sizes(self, *allowed: str) -> tuple[str, str] | None:
         """The names of the width and height of a box; None if there is a right or bottom, but for `low`."""
-        high = {*itertools.chain(*_NAMES["right"], *_NAMES["bottom"])} - {*low}
-        if high & self._bare.keys() or self.explicit.keys() & {"right", "bottom"}:
+        right_or_bottom = {*itertools.chain(*_NAMES["right"], *_NAMES["bottom"])} - {*allowed}
+        if right_or_bottom & self._bare.keys() or self.explicit.keys() & {"right", "bottom"}:
             return None
         return next((pair for pair in _SIZES if {*pair} <= self.places.keys()), None)
 
@@ -231,14 +231,16 @@ class Header:
             if {*names} <= self._bare.keys():
                 return "ltrb", names, self._bare
         for form, axes in (("ltwh", "xy"), ("cxcywh", ("", ""))):
-            usual = [
+            usual_names = [
                 (*itertools.chain(*_NAMES[role]), axis) for role, axis in zip(FORMS[form], axes, strict=False)
             ]
-            low = [next((name for name in names if name in self._bare), "") for names in usual]
-            if all(low) and (sizes := self._find_sizes(*low)):
-                before = sizes[0].removesuffix("width").removesuffix("w")
-                places = {name: self.places.get(before + name) or self._bare[name] for name in low}
-                return form, (*low, *sizes), places | {name: self.places[name] for name in sizes}
+            position_names = [
+                next((name for name in names if name in self._bare), "") for names in usual_names
+            ]
+            if all(position_names) and (sizes := self._find_sizes(*position_names)):
+                prefix = sizes[0].removesuffix("width").removesuffix("w")
+                places = {name: self.places.get(prefix + name) or self._bare[name] for name in position_names}
+                return form, (*position_names, *sizes), places | {name: self.places[name] for name in sizes}
         return "ltrb", (), {}
 
     def find_coordinates(self) -> str:
@@ -270,9 +272,11 @@ class Header:
 
     def report_lacking(self, lacking: list[str]) -> None:
         """Report the roles without a column; one issue for all coordinates if none of the four has one."""
-        taken: set[int | None] = {*self.roles.values()}
-        taken |= {self.packed, self.listed}
-        free = [name for i, name in enumerate(self.columns[:_MANY]) if i not in taken and len(name) > 2]
+        taken_columns: set[int | None] = {*self.roles.values()}
+        taken_columns |= {self.packed, self.listed}
+        free_names = [
+            name for i, name in enumerate(self.columns[:_MANY]) if i not in taken_columns and len(name) > 2
+        ]
         groups = [[role] for role in lacking]
         for n in (4, 2):  # all edges, or right and bottom
             if lacking[-n:] == list(FORMS["ltrb"][-n:]):
@@ -280,16 +284,22 @@ class Header:
                 break
         for group in groups:
             usual = itertools.chain.from_iterable((role, *itertools.chain(*_NAMES[role])) for role in group)
-            near = next((suggestion for name in usual if (suggestion := _near(name, free))), "")
+            suggestion_text = next(
+                (suggestion for name in usual if (suggestion := _near(name, free_names))), ""
+            )
             roles = ", ".join(group)
             example = ",".join(f"{role}:NAME" for role in group)
             if group == ["right", "bottom"]:
                 example += ", or box_width:NAME,box_height:NAME"
             if group == ["class"]:
-                likely = next((name for name in free if _CLASS_LIKE.fullmatch(name)), "")
-                near = near or (f" (is it {shorten(likely)!r}?)" if likely else "")
-                example = f"class:{shorten(likely) or 'NAME'}, or class:=NAME where all boxes have one class"
-            self._lacks(roles, roles, near, example)
+                likely_class = next((name for name in free_names if _CLASS_LIKE.fullmatch(name)), "")
+                suggestion_text = suggestion_text or (
+                    f" (is it {shorten(likely_class)!r}?)" if likely_class else ""
+                )
+                example = (
+                    f"class:{shorten(likely_class) or 'NAME'}, or class:=NAME where all boxes have one class"
+                )
+            self._lacks(roles, roles, suggestion_text, example)
 
 
 def _near(name: str, columns: Sequence[str]) -> str:
@@ -303,8 +313,8 @@ def edges_of(values: Floats, form: str) -> tuple[Floats, Floats | None]:
         return values, None
     wh = np.ascontiguousarray(values[:, 2:])
     with np.errstate(over="ignore", invalid="ignore"):
-        low = values[:, :2] - (wh / 2 if form == "cxcywh" else 0)
-        return np.concatenate([low, low + wh], axis=1), wh
+        left_top = values[:, :2] - (wh / 2 if form == "cxcywh" else 0)
+        return np.concatenate([left_top, left_top + wh], axis=1), wh
 
 
 def key_of(name: str) -> str:

@@ -78,8 +78,8 @@ SIZE_CONFLICT = Code(
 
 def report_quote(fault: QuoteFault, path: str, log: Log, builder: Builder, *, line: int, field: str) -> None:
     """Report wrong quotes in the record that begins in this line, which is lost."""
-    code, shown = OPEN_QUOTE if fault.is_open else STRAY_QUOTE, fault.found
-    log.report(code, path, line=line + fault.lines, field=field, found=shown, value=shown)
+    code, quote_shown = OPEN_QUOTE if fault.is_open else STRAY_QUOTE, fault.found
+    log.report(code, path, line=line + fault.lines, field=field, found=quote_shown, value=quote_shown)
     builder.skipped += 1
 
 
@@ -203,9 +203,9 @@ def box_lines(
     dataset: Dataset, sep: str, columns: Iterable[Iterable[str]], empty: Sequence[str] = ()
 ) -> list[str]:
     """The lines of boxes, image by image; an image without boxes has its line of `empty`."""
-    lacking = np.setdiff1d(np.arange(len(empty)), dataset.boxes.image)
-    lines = [*map(sep.join, zip(*columns, strict=True)), *(empty[i] for i in lacking.tolist())]
-    images = np.concatenate([dataset.boxes.image, lacking])
+    images_without_boxes = np.setdiff1d(np.arange(len(empty)), dataset.boxes.image)
+    lines = [*map(sep.join, zip(*columns, strict=True)), *(empty[i] for i in images_without_boxes.tolist())]
+    images = np.concatenate([dataset.boxes.image, images_without_boxes])
     if (images[1:] >= images[:-1]).all():
         return lines
     return [lines[i] for i in np.argsort(images, kind="stable").tolist()]

@@ -57,31 +57,33 @@ class TableImages:
 
     def take(self, names: Sequence[str], lines: Ints, origin: Origin) -> tuple[Ints, list[int]]:
         """Number the images of n rows: (n,) image numbers, and the rows whose new name has a warning."""
-        old = len(self.rows)
+        n_before = len(self.rows)
         images = np.fromiter(map(self.rows.__getitem__, names), np.int32, len(names))
-        new = len(self.rows) - old
-        if not new:
+        n_new = len(self.rows) - n_before
+        if not n_new:
             return images, []
-        fresh = np.nonzero(images >= old)[0][::-1]
-        first = np.zeros(new, np.int64)
-        first[images[fresh] - old] = fresh  # the last one written is the first one met
-        self.line += lines[first].tolist()
-        self.origin += [origin] * new
-        room = old + new - len(self.good)
-        if room > 0:
-            room += len(self.good)
-            self.good = np.concatenate([self.good, np.zeros(room, bool)])
-            self.sizes = np.concatenate([self.sizes, np.zeros((room, 2), np.int64)])
-        scratch, n_reported = Log(keep=0), 0
+        new_rows_backwards = np.nonzero(images >= n_before)[0][::-1]
+        first_rows = np.zeros(n_new, np.int64)
+        first_rows[images[new_rows_backwards] - n_before] = (
+            new_rows_backwards  # the last one written is the first one met
+        )
+        self.line += lines[first_rows].tolist()
+        self.origin += [origin] * n_new
+        n_missing = n_before + n_new - len(self.good)
+        if n_missing > 0:
+            n_missing += len(self.good)
+            self.good = np.concatenate([self.good, np.zeros(n_missing, bool)])
+            self.sizes = np.concatenate([self.sizes, np.zeros((n_missing, 2), np.int64)])
+        scratch_log, n_reported = Log(keep=0), 0
         accepted: list[bool] = []
         warned: list[int] = []
-        for row in first.tolist():
-            accepted.append(accept_name(names[row], scratch, origin.path))
-            if len(scratch.counts) and scratch.counts.total() > n_reported:
-                n_reported = scratch.counts.total()
+        for row in first_rows.tolist():
+            accepted.append(accept_name(names[row], scratch_log, origin.path))
+            if len(scratch_log.counts) and scratch_log.counts.total() > n_reported:
+                n_reported = scratch_log.counts.total()
                 if accepted[-1]:
                     warned.append(row)
-        self.good[old : old + new] = accepted
+        self.good[n_before : n_before + n_new] = accepted
         return images, warned
 
     def numbers(self) -> NDArray[np.int64]:
@@ -93,17 +95,17 @@ class TableImages:
 
         Most rows of an image decide, else the first. A size that was taken before stays.
         """
-        new = self.sizes[images, 0] == 0
-        backward = np.nonzero(new)[0][::-1]
+        is_new = self.sizes[images, 0] == 0
+        backward = np.nonzero(is_new)[0][::-1]
         self.sizes[images[backward]] = sizes[backward]
         differs: NDArray[np.bool_] = (self.sizes[images] != sizes).any(axis=1)
         if not differs.any():
             return differs
         sizes_of_image: dict[int, Counter[tuple[int, ...]]] = {
-            image: Counter() for image in images[differs & new].tolist()
+            image: Counter() for image in images[differs & is_new].tolist()
         }
-        rows = np.isin(images, list(sizes_of_image))
-        for image, size in zip(images[rows].tolist(), sizes[rows].tolist(), strict=True):
+        in_doubt = np.isin(images, list(sizes_of_image))
+        for image, size in zip(images[in_doubt].tolist(), sizes[in_doubt].tolist(), strict=True):
             sizes_of_image[image][tuple(size)] += 1
         for image, counts in sizes_of_image.items():
             self.sizes[image] = counts.most_common(1)[0][0]  # of equals the first one met
@@ -141,24 +143,28 @@ class TableImages:
         return 0
 
     def _add_with_pictures(self, gather: Gather, needed: NDArray[np.bool_], *, pixels: bool) -> int:
-        taken, log = 0, gather.log
+        n_sizes, log = 0, gather.log
         unknown: list[Unsized] = []
         for i, name in enumerate(self.rows):
             if not self.good[i]:
                 continue
             origin, at = self.origin[i], At(self.origin[i].path, line=self.line[i])
-            without = stem(name) == name
+            has_no_extension = stem(name) == name
             picture: Picture | None = None
             if gather.pictures:
-                picture = (gather.picture if origin.has_ids or without else gather.named)(name, at)
-            shown = name
-            if origin.has_ids and without and (full := with_extension(name, picture)) not in self.rows:
-                shown = full
-            stated = bool(self.sizes[i, 0])
+                picture = (gather.picture if origin.has_ids or has_no_extension else gather.named)(name, at)
+            image_name = name
+            if (
+                origin.has_ids
+                and has_no_extension
+                and (full := with_extension(name, picture)) not in self.rows
+            ):
+                image_name = full
+            has_size = bool(self.sizes[i, 0])
             row = gather.image(
-                shown,
+                image_name,
                 at,
-                size=(int(self.sizes[i, 0]), int(self.sizes[i, 1])) if stated else None,
+                size=(int(self.sizes[i, 0]), int(self.sizes[i, 1])) if has_size else None,
                 picture=picture,
                 needed=bool(needed[i]),
                 accepted=True,
@@ -168,16 +174,16 @@ class TableImages:
                 line=at.line,
             )
             size = (0, 0) if row is None else gather.builder.image_size(row)
-            if size[0] and not stated:
+            if size[0] and not has_size:
                 self.sizes[i] = size
-                taken += 1
+                n_sizes += 1
                 if i in self.zeros:
                     shown_size = f"{size[0]}x{size[1]}"
                     log.report(
                         SIZE_FROM_PICTURE, at.path, **at.where, field="width", value=name, size=shown_size
                     )
-            elif needed[i] and not stated:
+            elif needed[i] and not has_size:
                 unknown.append(Unsized(name, picture, gather.pictures, at, origin.field))
         if unknown and stay_fractions(gather.builder, unknown, sized=pixels or bool(self.sizes.any())):
             self.sizes[:] = 1
-        return taken
+        return n_sizes

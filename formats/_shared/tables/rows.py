@@ -125,39 +125,41 @@ class Decimals:
         joined = "".join(cells)
         if not joined:
             return np.full(n, np.nan), np.ones(n, bool)
-        rest = joined.encode("utf-8", "surrogatepass").translate(None, _NUMERIC)
-        if not rest.strip(b","):
-            ready = cells
-            if rest:
+        others = joined.encode("utf-8", "surrogatepass").translate(None, _NUMERIC)
+        if not others.strip(b","):
+            point_cells = cells
+            if others:
                 self._note_commas(cells, lines)
-                ready = [cell.replace(",", ".") for cell in cells]
+                point_cells = [cell.replace(",", ".") for cell in cells]
             if self._point is None and "." in joined:
                 self._note_points(cells, lines)
             try:
                 values = np.fromiter(
-                    map(float, [c or "nan" for c in ready] if "" in ready else ready), np.float64, n
+                    map(float, [c or "nan" for c in point_cells] if "" in point_cells else point_cells),
+                    np.float64,
+                    n,
                 )
             except ValueError:
                 pass
             else:
-                if not np.isinf(values).any() and not (rest and self._explicit == "point"):
+                if not np.isinf(values).any() and not (others and self._explicit == "point"):
                     return values, np.isnan(values)
         else:
             self._note_commas(cells, lines)
             self._note_points(cells, lines)
         values = np.full(n, np.nan)
-        blank = np.zeros(n, bool)
+        is_blank = np.zeros(n, bool)
         for i, cell in enumerate(cells):
             text = cell.strip(" \t")
             if not text:
-                blank[i] = True
+                is_blank[i] = True
             elif not NUMBER.fullmatch(text) or ("," in text and self._explicit == "point"):
                 faults.add(i, column, NOT_FINITE if _NOT_FINITE.fullmatch(text) else NOT_A_NUMBER, value=cell)
             elif np.isfinite(value := float(text.replace(",", "."))):
                 values[i] = value
             else:
                 faults.add(i, column, NOT_FINITE, value=cell)
-        return values, blank
+        return values, is_blank
 
     def _note_commas(self, cells: list[str], lines: Ints) -> None:
         for i, cell in enumerate(cells):
@@ -279,26 +281,26 @@ class TableReader:
         for part in boxes:
             if part.layout.coords == "rel":
                 needed[part.image] = True
-        pixels = any(part.layout.coords != "rel" for part in boxes)
-        taken = images.add_to(self.gather, needed, pixels=pixels)
-        number = images.numbers()
+        has_pixels = any(part.layout.coords != "rel" for part in boxes)
+        n_sizes = images.add_to(self.gather, needed, pixels=has_pixels)
+        row_of_image = images.numbers()
         if images.frames:
             video, frame = np.full((2, builder.n_images), -1, np.int32)
-            for image, (name, n) in images.frames.items():
+            for image, (name, frame_number) in images.frames.items():
                 if images.good[image]:
-                    video[number[image]], frame[number[image]] = builder.video(name), n
+                    video[row_of_image[image]], frame[row_of_image[image]] = builder.video(name), frame_number
             builder.set_frames(0, video, frame)
-        scored = sum(int(np.count_nonzero(~np.isnan(part.score))) for part in boxes)
-        decide_kind(builder, scored, sum(len(part.line) for part in boxes))
+        n_scored = sum(int(np.count_nonzero(~np.isnan(part.score))) for part in boxes)
+        decide_kind(builder, n_scored, sum(len(part.line) for part in boxes))
         for part in boxes:
-            self._add_boxes(part, number)
+            self._add_boxes(part, row_of_image)
         self.gather.finish()
-        return taken
+        return n_sizes
 
     def shapes_of(self, part: PartOfBoxes) -> Shapes | None:
         """The shapes of boxes that a file has in other places than their rows; None if there are none."""
 
-    def _add_boxes(self, part: PartOfBoxes, number: NDArray[Any]) -> None:
+    def _add_boxes(self, part: PartOfBoxes, row_of_image: NDArray[Any]) -> None:
         """Add boxes to the builder, except for those of the other kind and those far outside their images."""
         layout, gather = part.layout, self.gather
         column = layout.roles.get("score")
@@ -306,19 +308,25 @@ class TableReader:
         is_valid = gather.of_kind(part.score, gather.where(part.file, part.line), field=field)
         values = part.numbers if layout.edges is None else layout.edges(part.numbers)
         if layout.coords == "rel":
-            far = is_valid & are_far(values)
-            for i in np.flatnonzero(far).tolist():
+            is_far = is_valid & are_far(values)
+            for i in np.flatnonzero(is_far).tolist():
                 numbers = part.numbers[i]
-                k = int(np.argmax(are_far(numbers[:, None]) & ~np.isnan(numbers)))
-                where, line = layout.field(_columns_of_box(layout)[k]), int(part.line[i])
-                self.log.report(RELATIVE_RANGE, part.path, line=line, field=where, value=float(numbers[k]))
+                far_column = int(np.argmax(are_far(numbers[:, None]) & ~np.isnan(numbers)))
+                field_of_number, line = layout.field(_columns_of_box(layout)[far_column]), int(part.line[i])
+                self.log.report(
+                    RELATIVE_RANGE,
+                    part.path,
+                    line=line,
+                    field=field_of_number,
+                    value=float(numbers[far_column]),
+                )
             sizes = self.images.sizes[part.image].astype(np.float64)
-            is_valid &= ~far & (sizes > 0).all(axis=1)
+            is_valid &= ~is_far & (sizes > 0).all(axis=1)
             values = values * np.tile(sizes, 2)
         rows: Any = slice(None) if is_valid.all() else np.flatnonzero(is_valid)
         self.builder.skipped += int(np.count_nonzero(~is_valid))
         xyxy, wh = edges_of(values[rows], layout.form)
-        image = number[part.image[rows]]
+        image = row_of_image[part.image[rows]]
         ids = None if part.track is None else part.track[rows]
         shapes = self.shapes_of(part)
         gather.add(
@@ -357,11 +365,11 @@ class TableRows:
         n, layout, roles = len(lines), self._layout, self._roles
         self._columns, self._lines = columns, lines
         faults = self._faults = RowFaults(n)
-        box = _columns_of_box(layout)
-        numbers, blanks = np.empty((n, len(box))), np.zeros((len(box), n), bool)
-        for k, column in enumerate(box):
-            numbers[:, k], blanks[k] = self._numbers(column)
-        no_box = blanks.all(axis=0)
+        box_columns = _columns_of_box(layout)
+        numbers, is_blank = np.empty((n, len(box_columns))), np.zeros((len(box_columns), n), bool)
+        for k, column in enumerate(box_columns):
+            numbers[:, k], is_blank[k] = self._numbers(column)
+        no_box = is_blank.all(axis=0)
         if "class" in roles and no_box.any():  # rows that say in words that nothing was found
             cells = columns[roles["class"]] = list(columns[roles["class"]])
             for i in np.flatnonzero(no_box).tolist():
@@ -370,30 +378,30 @@ class TableRows:
         score = self._numbers(roles["score"])[0] if "score" in roles else np.full(n, np.nan)
         if layout.lenient:
             score[no_box] = np.nan
-        images, real = self._find_images()
+        images, is_used = self._find_images()
         classes = self._table.classes
         if "class" in roles:
             category = np.fromiter(map(classes.__getitem__, columns[roles["class"]]), np.int32, n)
         else:
             category = np.full(n, classes[layout.constants["class"]], np.int32)
-        self._find_incomplete(numbers, blanks, category, score, real)
+        self._find_incomplete(numbers, is_blank, category, score, is_used)
         flags = self._flags()
         if "width" in roles or "height" in roles:
-            self._take_sizes(images, real)
+            self._take_sizes(images, is_used)
         if "video" in roles:
-            self._take_frames(images, real)
+            self._take_frames(images, is_used)
         if "split" in roles or "split" in layout.constants:
             self._take_splits(images)
         track = _track_ids(columns[roles["track"]]) if "track" in roles else None
         self._report()
-        says = ~no_box | ~np.isnan(score)
+        has_content = ~no_box | ~np.isnan(score)
         if "class" in roles:
-            says |= category != -1
-        self._table.builder.skipped += int(np.count_nonzero(faults.lost & says))
-        keep = ~faults.lost & ~no_box
-        if not keep.any():
+            has_content |= category != -1
+        self._table.builder.skipped += int(np.count_nonzero(faults.lost & has_content))
+        is_kept = ~faults.lost & ~no_box
+        if not is_kept.any():
             return
-        rows = slice(None) if keep.all() else np.nonzero(keep)[0]
+        rows = slice(None) if is_kept.all() else np.nonzero(is_kept)[0]
         self._table.boxes.append(
             PartOfBoxes(
                 layout,
@@ -430,38 +438,38 @@ class TableRows:
         rows, warned = images.take(cells, self._lines, self._origin)
         for row in warned:
             faults.warn(row, column, None)
-        real = np.ones(n, bool)
+        is_used = np.ones(n, bool)
         for i in np.nonzero(~images.good[rows])[0].tolist():
             if cells[i].strip():
                 faults.add(i, column, None)
             elif any(c[i].strip() for c in self._columns):
                 faults.add(i, column, NO_IMAGE_NAME)
             else:
-                real[i] = False
-        return rows, real
+                is_used[i] = False
+        return rows, is_used
 
     def _find_incomplete(
         self,
         numbers: Floats,
-        blanks: NDArray[np.bool_],
+        is_blank: NDArray[np.bool_],
         category: Ints,
         score: Floats,
-        real: NDArray[np.bool_],
+        is_used: NDArray[np.bool_],
     ) -> None:
         """Add faults for incomplete boxes and boxes without a class; `numbers` is (n, k), `blanks` (k, n)."""
         layout, faults = self._layout, self._faults
-        no_box = blanks.all(axis=0)
-        half = blanks.any(axis=0) & ~no_box
+        no_box = is_blank.all(axis=0)
+        is_incomplete = is_blank.any(axis=0) & ~no_box
         if layout.edges is not None:
-            half = np.isnan(layout.edges(numbers)).any(axis=1) & ~no_box & ~faults.lost
-        alone = ~np.isnan(score)
+            is_incomplete = np.isnan(layout.edges(numbers)).any(axis=1) & ~no_box & ~faults.lost
+        has_content = ~np.isnan(score)
         if "class" in self._roles:  # the same class for all rows says nothing about one
-            alone |= category != -1
-        for i in np.nonzero(half | (no_box & real & alone))[0].tolist():
-            missing = [column for k, column in enumerate(_columns_of_box(layout)) if blanks[k, i]]
+            has_content |= category != -1
+        for i in np.nonzero(is_incomplete | (no_box & is_used & has_content))[0].tolist():
+            missing = [column for k, column in enumerate(_columns_of_box(layout)) if is_blank[k, i]]
             faults.add(i, missing[0], INCOMPLETE_BOX, missing=", ".join(map(layout.field, missing)))
-        classless = (category < 0) & ~no_box | (category < -1)
-        for i in np.nonzero(classless)[0].tolist():
+        lacks_class = (category < 0) & ~no_box | (category < -1)
+        for i in np.nonzero(lacks_class)[0].tolist():
             code, values = BAD_CLASS_NAME, {"value": "", "reason": "it is empty"}
             if category[i] < -1:
                 code, values = self._table.classes.faults[-2 - category[i]]
@@ -473,25 +481,25 @@ class TableRows:
         unknown = ("-1", "-1.0") if self._layout.title.startswith("Open Images") else ()
         for name in [name for name in FLAGS if name in self._roles]:
             cells = self._columns[self._roles[name]]
-            values = {}
-            for kind in set(cells):
-                text = kind.strip(" \t").lower()
-                values[kind] = 1 if text in ("1", "1.0", "true") else -1
+            value_of_cell = {}
+            for cell in set(cells):
+                text = cell.strip(" \t").lower()
+                value_of_cell[cell] = 1 if text in ("1", "1.0", "true") else -1
                 if text in ("", "0", "0.0", "false", *unknown):
-                    values[kind] = 0
-            if not any(values.values()):
+                    value_of_cell[cell] = 0
+            if not any(value_of_cell.values()):
                 continue
-            column = np.fromiter(map(values.__getitem__, cells), np.int8, n)
+            column = np.fromiter(map(value_of_cell.__getitem__, cells), np.int8, n)
             for i in np.nonzero(column < 0)[0].tolist():
                 self._faults.add(i, self._roles[name], BAD_FLAG, value=cells[i], expected="0 or 1")
             flags[column > 0] |= np.uint16(FLAGS[name])
         return flags
 
-    def _take_frames(self, images: Ints, real: NDArray[np.bool_]) -> None:
+    def _take_frames(self, images: Ints, is_used: NDArray[np.bool_]) -> None:
         """Take the video and frame of each image from its first row."""
         videos, column = self._columns[self._roles["video"]], self._roles.get("frame")
-        image, first = np.unique(images[real], return_index=True)
-        for i, row in zip(image.tolist(), np.flatnonzero(real)[first].tolist(), strict=True):
+        image, first_positions = np.unique(images[is_used], return_index=True)
+        for i, row in zip(image.tolist(), np.flatnonzero(is_used)[first_positions].tolist(), strict=True):
             cell = "" if column is None else self._columns[column][row]
             text = cell.strip()
             frame = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
@@ -504,8 +512,8 @@ class TableRows:
         """Take the split of each image from its first row; rows of an image that has another one are lost."""
         table, faults, column = self._table.images, self._faults, self._roles.get("image", 0)
         constant = self._layout.constants.get("split", "")
-        some, first = np.unique(images, return_index=True)
-        for image, row in zip(some.tolist(), first.tolist(), strict=True):
+        distinct_images, first_rows = np.unique(images, return_index=True)
+        for image, row in zip(distinct_images.tolist(), first_rows.tolist(), strict=True):
             split = self._columns[self._roles["split"]][row] if "split" in self._roles else constant
             if table.splits.setdefault(image, split) != split:
                 first_location = Trusted(str(At(table.origin[image].path, line=table.line[image])))
@@ -514,29 +522,29 @@ class TableRows:
                 )
                 faults.lost |= images == image
 
-    def _take_sizes(self, images: Ints, real: NDArray[np.bool_]) -> None:
+    def _take_sizes(self, images: Ints, is_used: NDArray[np.bool_]) -> None:
         """Take the image sizes in the rows."""
-        n, roles, faults, lenient = len(images), self._roles, self._faults, self._layout.lenient
+        n, roles, faults, is_lenient = len(images), self._roles, self._faults, self._layout.lenient
         table = self._table.images
-        size, blank = np.zeros((n, 2), np.int64), np.ones((n, 2), bool)
+        size, lacks_side = np.zeros((n, 2), np.int64), np.ones((n, 2), bool)
         for k, role in enumerate(("width", "height")):
             if role not in roles:
                 continue
             cells = self._columns[roles[role]]
-            side_faults = RowFaults(n) if lenient else faults
-            values, empty = self.decimals.numbers(cells, roles[role], self._lines, side_faults)
-            fits = (values >= int(lenient)) & (values < 2**31) & (values == np.rint(values))
-            for i in np.nonzero(~fits & ~(empty if lenient else np.isnan(values)))[0].tolist():
+            side_faults = RowFaults(n) if is_lenient else faults
+            values, is_empty = self.decimals.numbers(cells, roles[role], self._lines, side_faults)
+            is_valid = (values >= int(is_lenient)) & (values < 2**31) & (values == np.rint(values))
+            for i in np.nonzero(~is_valid & ~(is_empty if is_lenient else np.isnan(values)))[0].tolist():
                 faults.add(i, roles[role], BAD_IMAGE_SIZE, value=cells[i])
-            size[:, k], blank[:, k] = np.where(fits, values, 0), ~fits
-        half = (blank[:, 0] != blank[:, 1]) & ~faults.lost & real
-        for i in np.nonzero(half)[0].tolist() if not lenient else ():
-            lacking, other = ("width", "height") if blank[i, 0] else ("height", "width")
+            size[:, k], lacks_side[:, k] = np.where(is_valid, values, 0), ~is_valid
+        has_one_side = (lacks_side[:, 0] != lacks_side[:, 1]) & ~faults.lost & is_used
+        for i in np.nonzero(has_one_side)[0].tolist() if not is_lenient else ():
+            lacking, other = ("width", "height") if lacks_side[i, 0] else ("height", "width")
             faults.add(i, roles[lacking if lacking in roles else other], BAD_IMAGE_SIZE, value="")
-        stated = ~blank.any(axis=1) & real
-        zero = stated & (size == 0).any(axis=1)
-        table.zeros.update(images[zero].tolist())
-        rows = np.nonzero(stated & ~zero)[0]
+        is_stated = ~lacks_side.any(axis=1) & is_used
+        is_zero = is_stated & (size == 0).any(axis=1)
+        table.zeros.update(images[is_zero].tolist())
+        rows = np.nonzero(is_stated & ~is_zero)[0]
         for i in rows[table.settle(images[rows], size[rows])].tolist():
             w, h = table.sizes[images[i]].tolist()
             name = self._columns[roles["image"]][i] if "image" in roles else ""
@@ -546,13 +554,13 @@ class TableRows:
 
 def _track_ids(cells: list[str]) -> NDArray[Any] | None:
     """(n,) track ids: int for a plain number, else text, None for an empty cell or -1; None if all are."""
-    kinds: dict[str, Any] = {}
-    for kind in set(cells):
-        text = kind.strip()
-        plain = text.isascii() and text.isdigit() and len(text) < 19 and (text == "0" or text[0] != "0")
-        kinds[kind] = None if text in ("", "-1") else int(text) if plain else text
-    if not any(value is not None for value in kinds.values()):
+    id_of_cell: dict[str, Any] = {}
+    for distinct_cell in set(cells):
+        text = distinct_cell.strip()
+        is_number = text.isascii() and text.isdigit() and len(text) < 19 and (text == "0" or text[0] != "0")
+        id_of_cell[distinct_cell] = None if text in ("", "-1") else int(text) if is_number else text
+    if not any(value is not None for value in id_of_cell.values()):
         return None
     ids = np.empty(len(cells), object)
-    ids[:] = [kinds[cell] for cell in cells]
+    ids[:] = [id_of_cell[cell] for cell in cells]
     return ids

@@ -50,14 +50,18 @@ def _listing(source: Source) -> Listing:
     others: list[str] = []
     known: list[str] = []
     for file in source.files:
-        low = file.rsplit("/", 1)[-1].lower()
-        if low.endswith(".txt") and low not in NOT_LABELS and not low.startswith("readme"):
-            is_list = low in _NAME_LISTS and _ROW.search(source.head(file)) is None
-            is_list |= _LISTS.fullmatch(low) is not None and lists_pictures(source, file)
+        lower_name = file.rsplit("/", 1)[-1].lower()
+        if (
+            lower_name.endswith(".txt")
+            and lower_name not in NOT_LABELS
+            and not lower_name.startswith("readme")
+        ):
+            is_list = lower_name in _NAME_LISTS and _ROW.search(source.head(file)) is None
+            is_list |= _LISTS.fullmatch(lower_name) is not None and lists_pictures(source, file)
             (known if is_list else labels).append(file)
-        elif low.endswith(tuple(PICTURE_SUFFIXES)):
+        elif lower_name.endswith(tuple(PICTURE_SUFFIXES)):
             pictures.append(file)
-        elif low.endswith(_AMONG) or low in NOT_LABELS:
+        elif lower_name.endswith(_AMONG) or lower_name in NOT_LABELS:
             known.append(file)
         else:
             others.append(file)
@@ -70,8 +74,8 @@ _LISTS = re.compile(r"(autosplit_)?(train|val|valid|test|trainval|images)[0-9]*\
 
 def lists_pictures(source: Source, file: str) -> bool:
     """Whether a file of that name is a list of pictures: its first line ends like a picture's name."""
-    first = source.head(file).removeprefix(BOM).strip().split(b"\n", 1)[0].strip().lower()
-    return first.endswith(tuple(suffix.encode() for suffix in PICTURE_SUFFIXES))
+    first_line = source.head(file).removeprefix(BOM).strip().split(b"\n", 1)[0].strip().lower()
+    return first_line.endswith(tuple(suffix.encode() for suffix in PICTURE_SUFFIXES))
 
 
 def image_key(source: Source, file: str) -> str:
@@ -140,13 +144,13 @@ def _sample(source: Source, labels: tuple[str, ...]) -> Sample:
             if len(tokens) < 5 and _SEPARATED.fullmatch(line):
                 summary.separated += 1
             numbers = [float(t) for t in tokens[1:] if NUMBER.fullmatch(t)]
-            tracked = len(numbers) >= 5 and numbers[-1] >= 2 and numbers[-1].is_integer()
-            large = any(abs(n) > 1.5 for n in (numbers[:-1] if tracked else numbers))
-            whole = re.fullmatch(rb"[0-9]+(\.0*)?", tokens[0]) is not None
-            summary.named += not whole
-            summary.pixels += whole and large
-            summary.relative += whole and not large
-            summary.tracked += whole and not large and tracked
+            ends_in_track = len(numbers) >= 5 and numbers[-1] >= 2 and numbers[-1].is_integer()
+            is_large = any(abs(n) > 1.5 for n in (numbers[:-1] if ends_in_track else numbers))
+            begins_whole = re.fullmatch(rb"[0-9]+(\.0*)?", tokens[0]) is not None
+            summary.named += not begins_whole
+            summary.pixels += begins_whole and is_large
+            summary.relative += begins_whole and not is_large
+            summary.tracked += begins_whole and not is_large and ends_in_track
             summary.rows += len(tokens) >= 5 and all(NUMBER.fullmatch(t) for t in tokens[-4:])
             summary.counts[len(numbers)] = summary.counts.get(len(numbers), 0) + 1
     return summary

@@ -120,12 +120,12 @@ class Labels:
         self._known: dict[bytes, int] = {}
         """The row in `texts` of each name met so far, -1 for what cannot be one."""
         width = len(grammar.fields) + (grammar.more[1] if grammar.more else 0)
-        none = np.zeros(0, np.int32)
-        parts = [(none, np.zeros((0, width)), np.zeros(0), none == 1, none, none)]
+        no_rows = np.zeros(0, np.int32)
+        parts = [(no_rows, np.zeros((0, width)), np.zeros(0), no_rows == 1, no_rows, no_rows)]
         for chunk in chunks(source, files, log, sep=grammar.sep):
             name, *columns = self._split(chunk)
-            kept = np.flatnonzero(name >= 0)
-            parts.append(tuple(c[kept] for c in (name, *columns, chunk.file, chunk.line)))  # type: ignore[arg-type]
+            rows_to_keep = np.flatnonzero(name >= 0)
+            parts.append(tuple(column[rows_to_keep] for column in (name, *columns, chunk.file, chunk.line)))  # type: ignore[arg-type]
             faulty = np.flatnonzero(name == -1)
             self.lost += len(faulty)
             explain_rows(chunk, faulty, source, files, log, functools.partial(_explain, grammar))
@@ -157,72 +157,72 @@ class Labels:
         Returns (n,) name numbers (-1 faulty, -2 no row), (n, k) columns, (n,) scores, and (n,) whether a word
         ends the row.
         """
-        grammar, n, columns = self._grammar, len(chunk), len(self._grammar.fields)
-        name, score, sound = np.full(n, -1, np.int32), np.full(n, np.nan), np.zeros(n, bool)
-        values = np.full((n, columns), grammar.default)
-        named: list[tuple[NDArray[Any], list[bytes]]] = []
+        grammar, n, n_columns = self._grammar, len(chunk), len(self._grammar.fields)
+        name, score, is_sound = np.full(n, -1, np.int32), np.full(n, np.nan), np.zeros(n, bool)
+        values = np.full((n, n_columns), grammar.default)
+        names_of_rows: list[tuple[NDArray[Any], list[bytes]]] = []
         if grammar.prepare is not None:
             grammar.prepare(chunk)
-        word, least = grammar.last
-        ended = chunk.ends_with(word) & (chunk.count >= least)
-        for rows, shape in _shapes(chunk, chunk.count - ended, grammar):
-            first, (begin, words) = chunk.first[rows], shape.name
-            where = np.array([*shape.numbers, *([shape.score] if shape.score >= 0 else ())])
-            order = np.argsort(where)  # tokens are looked up in rising order
-            numbers, invalid = chunk.numbers((first[:, None] + where[order]).ravel())
-            table = numbers.reshape(-1, len(where))
+        last_word, least_count = grammar.last
+        is_ended = chunk.ends_with(last_word) & (chunk.count >= least_count)
+        for rows, shape in _shapes(chunk, chunk.count - is_ended, grammar):
+            first_token, (name_begin, n_words) = chunk.first[rows], shape.name
+            positions = np.array([*shape.numbers, *([shape.score] if shape.score >= 0 else ())])
+            order = np.argsort(positions)  # tokens are looked up in rising order
+            numbers, invalid = chunk.numbers((first_token[:, None] + positions[order]).ravel())
+            table = numbers.reshape(-1, len(positions))
             if shape.score >= 0:
-                at = int(np.flatnonzero(order == len(where) - 1)[0])
-                score[rows] = table[:, at]
-                values[rows, : len(where) - 1] = np.delete(table, at, axis=1)
+                score_column = int(np.flatnonzero(order == len(positions) - 1)[0])
+                score[rows] = table[:, score_column]
+                values[rows, : len(positions) - 1] = np.delete(table, score_column, axis=1)
             else:
-                values[rows, : len(where)] = table
-            sound[rows] = np.logical_and.reduce(np.ascontiguousarray(np.isfinite(table).T))
-            sound[rows[invalid // len(where)]] = False
-            if words == 1:
-                names = chunk.pick(first + begin)
+                values[rows, : len(positions)] = table
+            is_sound[rows] = np.logical_and.reduce(np.ascontiguousarray(np.isfinite(table).T))
+            is_sound[rows[invalid // len(positions)]] = False
+            if n_words == 1:
+                names = chunk.pick(first_token + name_begin)
             elif grammar.exact:
-                names = chunk.span(rows, np.full(len(rows), words))
+                names = chunk.span(rows, np.full(len(rows), n_words))
             else:
-                parts = [chunk.pick(first + begin + k) for k in range(words)]
+                parts = [chunk.pick(first_token + name_begin + k) for k in range(n_words)]
                 names = (
-                    list(map(b" ".join, zip(*parts, strict=True))) if words else [grammar.label] * len(rows)
+                    list(map(b" ".join, zip(*parts, strict=True))) if n_words else [grammar.label] * len(rows)
                 )
-            named.append((rows, names))
-        if named:
-            rows = np.concatenate([rows for rows, _ in named])
-            texts = [name for _, names in named for name in names]
-            if len(named) > 1:  # names count in the order of the rows
+            names_of_rows.append((rows, names))
+        if names_of_rows:
+            rows = np.concatenate([rows for rows, _ in names_of_rows])
+            texts = [name for _, names in names_of_rows for name in names]
+            if len(names_of_rows) > 1:  # names count in the order of the rows
                 order = np.argsort(rows)
                 rows, texts = rows[order], [texts[i] for i in order.tolist()]
             for text in dict.fromkeys(texts):
                 if text not in self._known:
-                    judged = (grammar.name or class_text)(chunk.plain(text))
-                    self._known[text] = -1 if judged is None else len(self.texts)
-                    self.texts += [] if judged is None else [judged]
+                    class_name = (grammar.name or class_text)(chunk.plain(text))
+                    self._known[text] = -1 if class_name is None else len(self.texts)
+                    self.texts += [] if class_name is None else [class_name]
             name[rows] = list(map(self._known.__getitem__, texts))
         for flag in grammar.flags:
-            sound &= np.isin(values[:, grammar.fields.index(flag)], (0, 1))
-        name[~sound] = -1
+            is_sound &= np.isin(values[:, grammar.fields.index(flag)], (0, 1))
+        name[~is_sound] = -1
         if grammar.more is not None:
-            sound &= name >= 0
+            is_sound &= name >= 0
             values = np.concatenate([values, np.zeros((n, grammar.more[1]))], axis=1)
-            values[sound, columns:] = grammar.more[0](chunk, np.flatnonzero(sound))
+            values[is_sound, n_columns:] = grammar.more[0](chunk, np.flatnonzero(is_sound))
         if grammar.headers:
             first_tokens = chunk.pick(chunk.first)
             is_header = np.array([token.startswith(grammar.headers) for token in first_tokens], bool)
-            is_joined = is_header & (chunk.count >= columns)  # to the row below, whose line break was lost
+            is_joined = is_header & (chunk.count >= n_columns)  # to the row below, whose line break was lost
             name[is_header] = -2
             name[is_joined] = -1
-        return name, values, score, ended
+        return name, values, score, is_ended
 
     # -- what the rows mean
 
     def settle_kind(self) -> NDArray[np.bool_]:
         """Decide the kind by the scores of most rows, report the others; (n,) True for rows of the kind."""
-        scored = ~np.isnan(self.score)
-        is_det = decide_kind(self.builder, int(scored.sum()), len(scored))
-        is_valid: NDArray[np.bool_] = scored if is_det else ~scored
+        has_score = ~np.isnan(self.score)
+        is_det = decide_kind(self.builder, int(has_score.sum()), len(has_score))
+        is_valid: NDArray[np.bool_] = has_score if is_det else ~has_score
         self.report(SCORE_MISSING if is_det else SCORE_UNEXPECTED, ~is_valid, -1, "score")
         return is_valid
 
@@ -231,11 +231,11 @@ class Labels:
     ) -> None:
         """Report rows where `is_wrong`, with their value at position `at`, from the right if negative."""
 
-        def say(cells: list[Cell]) -> dict[str, Any]:
+        def describe(cells: list[Cell]) -> dict[str, Any]:
             column, value = cells[at] if -len(cells) <= at < len(cells) else (0, b"")
             return {"column": column, "field": field, "value": value, "expected": Trusted(expected), **more}
 
-        self.rows.report(self.log, code, np.flatnonzero(is_wrong), say)
+        self.rows.report(self.log, code, np.flatnonzero(is_wrong), describe)
 
     def count(self, what: str, mask: NDArray[np.bool_]) -> None:
         """Count values that the tables do not hold."""
@@ -244,11 +244,11 @@ class Labels:
 
     def class_rows(self, is_valid: NDArray[np.bool_]) -> Ints:
         """(n,) category row of each row by its name, -1 = none; classes of valid rows are added in order."""
-        table = np.full(len(self.texts) + 1, -1, np.int32)
+        category_of_name = np.full(len(self.texts) + 1, -1, np.int32)
         for i in dict.fromkeys(self.name[is_valid].tolist()):
-            table[i] = self.builder.category(self.texts[i])
-        rows: Ints = table[self.name]
-        return rows
+            category_of_name[i] = self.builder.category(self.texts[i])
+        category_rows: Ints = category_of_name[self.name]
+        return category_rows
 
     def numbered_classes(
         self, number: Floats, is_valid: NDArray[np.bool_], names: Sequence[str] | None, *, in_order: bool
@@ -259,15 +259,15 @@ class Labels:
         else only classes of valid rows, in the order of these. Without `names` no row has a class.
         """
         names = names or ()
-        known = (number >= 0) & (number < len(names)) & (number == np.rint(number))
+        has_class = (number >= 0) & (number < len(names)) & (number == np.rint(number))
         for name in names[1:] if in_order else ():
             self.builder.category(name)
-        table = np.full(len(names) + 1, -1, np.int32)
-        used = number[is_valid & known].astype(np.int64)
-        _, first = np.unique(used, return_index=True)
-        for i in used[np.sort(first)].tolist():
-            table[i] = self.builder.category(names[i])
-        return table[np.where(known, number, len(names)).astype(np.int64)], known
+        category_of_number = np.full(len(names) + 1, -1, np.int32)
+        used_numbers = number[is_valid & has_class].astype(np.int64)
+        _, first_positions = np.unique(used_numbers, return_index=True)
+        for i in used_numbers[np.sort(first_positions)].tolist():
+            category_of_number[i] = self.builder.category(names[i])
+        return category_of_number[np.where(has_class, number, len(names)).astype(np.int64)], has_class
 
     def upright(self, is_valid: NDArray[np.bool_], *, oriented: bool = False) -> tuple[Floats, Shapes | None]:
         """(n, 4) the boxes around the four corners that rows begin with, in any order, and their shapes.
@@ -280,18 +280,20 @@ class Labels:
         low, high = (f(points, axis=1) if len(points) else points[:, 0] for f in (np.min, np.max))
         at_edges = ((points == low[:, None]) | (points == high[:, None])).reshape(-1, 8)
         # The corners of an upright box: each at two edges, and those opposite each other at no common one.
-        apart = ((points[:, :2] != points[:, 2:]) | (low == high)[:, None]).reshape(-1, 4)
-        turned = is_valid & ~np.logical_and.reduce(np.concatenate([at_edges, apart], axis=1), axis=1)
-        around, n = np.concatenate([low, high], axis=1), int(turned.sum())
+        differ_from_opposite = ((points[:, :2] != points[:, 2:]) | (low == high)[:, None]).reshape(-1, 4)
+        is_turned = is_valid & ~np.logical_and.reduce(
+            np.concatenate([at_edges, differ_from_opposite], axis=1), axis=1
+        )
+        edges, n_turned = np.concatenate([low, high], axis=1), int(is_turned.sum())
         if self.builder.wants:
-            corners = np.full(len(points), 4)
-            shapes = Shapes.of_outlines(points.reshape(-1, 2), corners, ShapeKind.ORIENTED)
-            return around, shapes if n or oriented else None
-        if n:
-            self.count("rotation", turned)
-            values = {"n": n, "total": int(is_valid.sum()), "what": "rotated boxes"}
-            self.rows.report(self.log, OUTLINES, np.flatnonzero(turned)[:1], lambda _: values)
-        return around, None
+            n_corners = np.full(len(points), 4)
+            shapes = Shapes.of_outlines(points.reshape(-1, 2), n_corners, ShapeKind.ORIENTED)
+            return edges, shapes if n_turned or oriented else None
+        if n_turned:
+            self.count("rotation", is_turned)
+            values = {"n": n_turned, "total": int(is_valid.sum()), "what": "rotated boxes"}
+            self.rows.report(self.log, OUTLINES, np.flatnonzero(is_turned)[:1], lambda _: values)
+        return edges, None
 
     def add_images(self, needed: NDArray[np.bool_] | None = None) -> tuple[Ints, Ints]:
         """Add an image for each of n files: (n,) its row, -1 = refused, and (n,) its file in the builder.
@@ -300,17 +302,19 @@ class Labels:
         """
         source, gather = self.source, self.gather
         rows = np.full(len(self.files), -1, np.int32)
-        numbers = np.array([self.builder.file(source.full(f)) for f in self.files], np.int32)
+        file_numbers = np.array([self.builder.file(source.full(f)) for f in self.files], np.int32)
         prefix = common_prefix(source, self.files, self._grammar)
-        sizes = np.zeros(len(rows), bool) if needed is None else needed
+        needs_size = np.zeros(len(rows), bool) if needed is None else needed
         places = image_places(source, self.files, gather.pictures, prefix)
-        for i, (place, number, size) in enumerate(zip(places, numbers.tolist(), sizes.tolist(), strict=True)):
+        for i, (place, file_number, size) in enumerate(
+            zip(places, file_numbers.tolist(), needs_size.tolist(), strict=True)
+        ):
             at = At(source.full(self.files[i]))
             picture = gather.picture(place.key, at, place.picture)
             name = with_extension(place.key, picture)
-            row = gather.image(name, at, picture=picture, needed=size, file=number)
+            row = gather.image(name, at, picture=picture, needed=size, file=file_number)
             rows[i] = -1 if row is None else row
-        return rows, numbers
+        return rows, file_numbers
 
     def add(
         self,
@@ -327,9 +331,11 @@ class Labels:
         `more` are further columns of `Builder.boxes`.
         """
         file = self.rows.file
-        image, of = (column[file] if len(file) else file for column in images or self.add_images())
+        image, file_number = (column[file] if len(file) else file for column in images or self.add_images())
         score = (self.score if score is None else score) if self.builder.kind == "det" else None
-        self.add_rows(is_valid, image=image, category=category, xyxy=xyxy, file=of, score=score, **more)
+        self.add_rows(
+            is_valid, image=image, category=category, xyxy=xyxy, file=file_number, score=score, **more
+        )
         self.gather.finish()
 
     def add_rows(self, is_valid: NDArray[np.bool_], *, image: NDArray[Any], **columns: Any) -> None:
@@ -346,20 +352,22 @@ def _shapes(chunk: Chunk, counts: Longs, grammar: Grammar) -> Iterator[tuple[NDA
     If a grammar also asks whether a value is a number, a word or empty, rows are divided by that first.
     """
     for count in distinct(counts).tolist():
-        known: dict[int, str] = {}
-        pending = [(np.flatnonzero(counts == count), known)]
+        kind_of_position: dict[int, str] = {}
+        pending = [(np.flatnonzero(counts == count), kind_of_position)]
         while pending:
-            rows, known = pending.pop()
+            rows, kind_of_position = pending.pop()
             try:
-                shape = grammar.shape(count, known.__getitem__)
+                shape = grammar.shape(count, kind_of_position.__getitem__)
             except KeyError as e:
-                at = int(e.args[0])
-                where = chunk.first[rows] + at
-                not_numbers = chunk.numbers(where)[1]
+                position = int(e.args[0])
+                token_rows = chunk.first[rows] + position
+                not_numbers = chunk.numbers(token_rows)[1]
                 kinds = np.zeros(len(rows), np.int8)
-                kinds[not_numbers] = [1 if token == EMPTY else 2 for token in chunk.pick(where[not_numbers])]
+                kinds[not_numbers] = [
+                    1 if token == EMPTY else 2 for token in chunk.pick(token_rows[not_numbers])
+                ]
                 pending += [
-                    (rows[kinds == i], {**known, at: kind})
+                    (rows[kinds == i], {**kind_of_position, position: kind})
                     for i, kind in enumerate(("number", "", "word"))
                     if (kinds == i).any()
                 ]
@@ -374,8 +382,8 @@ def _kind(value: bytes) -> str:
 
 def _explain(grammar: Grammar, cells: list[Cell], path: str, line: int, log: Log) -> None:
     """Report what is wrong with the values of a faulty row."""
-    word, least = grammar.last
-    cells = cells[:-1] if word and len(cells) >= least and cells[-1][1] == word else cells
+    last_word, least_count = grammar.last
+    cells = cells[:-1] if last_word and len(cells) >= least_count and cells[-1][1] == last_word else cells
     n, column = len(cells), cells[0][0]
     cells = [*cells[:1], *((column, grammar.marks.get(value, value)) for column, value in cells[1:])]
     shape = grammar.shape(n, lambda at: _kind(cells[at][1]))
@@ -386,11 +394,13 @@ def _explain(grammar: Grammar, cells: list[Cell], path: str, line: int, log: Log
         log.report(WRONG_COUNT, path, line=line, column=column, expected=grammar.expected, found=n_values)
         return
     fields = dict(zip(shape.numbers, grammar.fields, strict=False)) | {shape.score: grammar.score}
-    flags = [at for at, field in fields.items() if field in grammar.flags]
-    plain = sorted(at for at in fields if at >= 0 and at not in flags)
-    if report_numbers([cells[at] for at in plain], [fields[at] for at in plain], path, line, log):
+    flag_positions = [at for at, field in fields.items() if field in grammar.flags]
+    number_positions = sorted(at for at in fields if at >= 0 and at not in flag_positions)
+    if report_numbers(
+        [cells[at] for at in number_positions], [fields[at] for at in number_positions], path, line, log
+    ):
         return
-    for at in flags:
+    for at in flag_positions:
         column, value = cells[at]
         if not NUMBER.fullmatch(value) or float(value) not in (0, 1):
             expected = Trusted("0 or 1")
@@ -400,12 +410,12 @@ def _explain(grammar: Grammar, cells: list[Cell], path: str, line: int, log: Log
             return
     if grammar.explain and grammar.explain(cells, shape, path, line, log):
         return
-    words = cells[shape.name[0] : sum(shape.name)]
+    name_cells = cells[shape.name[0] : sum(shape.name)]
     try:
-        name = b" ".join(word for _, word in words).decode()
+        name = b" ".join(last_word for _, last_word in name_cells).decode()
     except UnicodeDecodeError:
         return  # the file's encoding has been reported
-    location: dict[str, Any] = {"line": line, "column": words[0][0] if words else column}
+    location: dict[str, Any] = {"line": line, "column": name_cells[0][0] if name_cells else column}
     if grammar.named and (reason := refuse_class(name)) is not None:
         log.report(BAD_CLASS_NAME, path, **location, field=grammar.named, value=name, reason=reason)
     else:
@@ -464,10 +474,12 @@ def report_numbers(cells: Sequence[Cell], fields: Sequence[str], path: str, line
 def report_files(source: Source, files: list[str], log: Log) -> None:
     """Name the files that are not read."""
     if source.is_dir:
-        kinds = listing(source)
-        report_others(source, kinds, log)
-        if rest := sorted(set(kinds.labels) - set(files)):
-            log.note(f"{printable(source.path)}: not label files, ignored: {first_few(rest, 5, printable)}")
+        files_by_kind = listing(source)
+        report_others(source, files_by_kind, log)
+        if ignored := sorted(set(files_by_kind.labels) - set(files)):
+            log.note(
+                f"{printable(source.path)}: not label files, ignored: {first_few(ignored, 5, printable)}"
+            )
 
 
 # -------------------------------------------------------------------------------------------------- sniffing
@@ -509,11 +521,11 @@ def plan_files(
 
     `listed` are the classes for ``classes.txt``, if any, of a format whose classes do not end at a space.
     """
-    names, owners = file_names(dataset, prefix), list(dataset.images.name)
+    names, file_uses = file_names(dataset, prefix), list(dataset.images.name)
     if listed:
-        names, owners = [*names, "classes.txt"], [*owners, "the list of classes"]
+        names, file_uses = [*names, "classes.txt"], [*file_uses, "the list of classes"]
     refused = refuse_classes(dataset, log, words=listed is None, unused=listed is not None)
-    return target.plan(names, owners, log) and not refused
+    return target.plan(names, file_uses, log) and not refused
 
 
 def write_files(
@@ -562,16 +574,16 @@ def refuse_classes(dataset: Dataset, log: Log, *, words: bool = True, unused: bo
 
     With `unused`, classes without objects are written too. Regions to ignore are written without their class.
     """
-    errors, of_objects = log.errors, dataset.boxes.category[~dataset.boxes.has(Flag.REGION)]
-    rows = range(len(dataset.categories)) if unused else distinct(of_objects).tolist()
+    n_errors, object_categories = log.errors, dataset.boxes.category[~dataset.boxes.has(Flag.REGION)]
+    rows = range(len(dataset.categories)) if unused else distinct(object_categories).tolist()
     for row in rows:
         name = dataset.categories.name[row]
         reason = refuse_class(name)
         if reason is None and name != name.strip(" \t"):
             reason = "leading and trailing spaces are lost"
-        way = "rename the class"
+        remedy = "rename the class"
         if reason is None and words and has_space(name):
-            reason, way = "a space would end it", f"{way}, or write underscores: -O spaces=underscore"
+            reason, remedy = "a space would end it", f"{remedy}, or write underscores: -O spaces=underscore"
         if reason is not None:
-            log.report(UNWRITABLE, "", value=name, reason=reason, way=way)
-    return log.errors > errors
+            log.report(UNWRITABLE, "", value=name, reason=reason, way=remedy)
+    return log.errors > n_errors

@@ -60,18 +60,18 @@ def fixed_cells(values: Floats, places: int) -> Cells:
     """Format numbers as `fixed` does, and return them as an array of bytes."""
     with np.errstate(invalid="ignore", over="ignore"):
         scaled = values * 10.0**places
-        number = np.rint(scaled)
+        whole = np.rint(scaled)
         # So near to the middle between two that the product's rounding might decide is left to Python.
-        margin = 0.5 - np.abs(scaled - number)
-        plain = (np.abs(scaled) < 1e15) & (margin > 1e-9 + 3e-16 * np.abs(scaled)) & (places <= 18)
-    if plain.all():
-        return _decimal_point(number, places)
-    form = f"%.{places}f"
-    exact_texts = [(form % value).rstrip("0").rstrip(".") for value in values[~plain].tolist()]
-    others = np.array(["0" if text == "-0" else text for text in exact_texts], np.bytes_)
-    common = _decimal_point(number[plain], places)
-    cells = np.zeros(len(values), max(common.dtype, others.dtype, key=lambda dtype: dtype.itemsize))
-    cells[plain], cells[~plain] = common, others
+        margin = 0.5 - np.abs(scaled - whole)
+        is_plain = (np.abs(scaled) < 1e15) & (margin > 1e-9 + 3e-16 * np.abs(scaled)) & (places <= 18)
+    if is_plain.all():
+        return _decimal_point(whole, places)
+    number_format = f"%.{places}f"
+    exact_texts = [(number_format % value).rstrip("0").rstrip(".") for value in values[~is_plain].tolist()]
+    exact_cells = np.array(["0" if text == "-0" else text for text in exact_texts], np.bytes_)
+    plain_cells = _decimal_point(whole[is_plain], places)
+    cells = np.zeros(len(values), max(plain_cells.dtype, exact_cells.dtype, key=lambda dtype: dtype.itemsize))
+    cells[is_plain], cells[~is_plain] = plain_cells, exact_cells
     return cells
 
 
@@ -83,35 +83,35 @@ def _decimal_point(number: Floats, places: int) -> Cells:
     """Whole numbers below 1e15 over ``10**places``, without trailing zeros."""
     if not len(number):
         return np.zeros(0, "S1")
-    negative = number < 0
-    left = np.abs(number).astype(np.int64)
-    whole = left // 10**places
-    left -= whole * 10**places
-    groups = -(-places // 3)
-    left *= 10 ** (3 * groups - places)
-    digits = np.empty((3 * groups, len(number)), np.uint8)
-    for g in reversed(range(groups)):
-        left, all_ = left // 1000, left
-        three = all_ - 1000 * left
+    is_negative = number < 0
+    remaining = np.abs(number).astype(np.int64)
+    whole = remaining // 10**places
+    remaining -= whole * 10**places
+    n_groups = -(-places // 3)
+    remaining *= 10 ** (3 * n_groups - places)
+    digits = np.empty((3 * n_groups, len(number)), np.uint8)
+    for g in reversed(range(n_groups)):
+        remaining, before = remaining // 1000, remaining
+        last_three = before - 1000 * remaining
         for i, of_thousand in enumerate(_THOUSAND):
-            digits[3 * g + i] = of_thousand[three]
-    ends = np.ones(len(number), np.bool_)  # whether nothing but zeros was seen from the end on
+            digits[3 * g + i] = of_thousand[last_three]
+    only_zeros = np.ones(len(number), np.bool_)  # whether nothing but zeros was seen from the end on
     for column in digits[::-1]:
-        ends &= column == _ZERO
-        column[ends] = 0
-    point = np.where(ends, 0, ord(".")).astype(np.uint8)
-    lead = np.searchsorted(10 ** np.arange(1, 16), whole, side="right") + 1 + negative
-    cells = np.zeros((len(number), int(lead.max()) + 1 + places), np.uint8)
-    for length in np.flatnonzero(np.bincount(lead)).tolist():
-        rows = np.flatnonzero(lead == length)
+        only_zeros &= column == _ZERO
+        column[only_zeros] = 0
+    point = np.where(only_zeros, 0, ord(".")).astype(np.uint8)
+    lead_length = np.searchsorted(10 ** np.arange(1, 16), whole, side="right") + 1 + is_negative
+    cells = np.zeros((len(number), int(lead_length.max()) + 1 + places), np.uint8)
+    for length in np.flatnonzero(np.bincount(lead_length)).tolist():
+        rows = np.flatnonzero(lead_length == length)
         rows_of_length: Any = slice(None) if len(rows) == len(number) else rows
         cells[rows_of_length, length] = point[rows_of_length]
         cells[rows_of_length, length + 1 : length + 1 + places] = digits[:places, rows_of_length].T
-        left = whole[rows_of_length]
-        for at in reversed(range(length)):
-            left, all_ = left // 10, left
-            cells[rows_of_length, at] = all_ - 10 * left + _ZERO
-        cells[rows[negative[rows]], 0] = ord("-")
+        remaining = whole[rows_of_length]
+        for position in reversed(range(length)):
+            remaining, before = remaining // 10, remaining
+            cells[rows_of_length, position] = before - 10 * remaining + _ZERO
+        cells[rows[is_negative[rows]], 0] = ord("-")
     return cells.view(f"S{cells.shape[1]}")[:, 0]
 
 

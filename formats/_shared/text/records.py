@@ -108,9 +108,9 @@ def csv_records(
     Faulty rows are reported and left out.
     """
     path, log = reader.source.full(file), reader.log
-    data, errors = reader.source.read(file, log), log.errors
+    data, n_errors = reader.source.read(file, log), log.errors
     text = b"" if data is None else text_of(data, path, log)
-    if data is None or log.errors > errors:
+    if data is None or log.errors > n_errors:
         return
     rows = csv.reader(io.StringIO(text.decode(), newline=""), delimiter=sep)
     columns: list[str] = []
@@ -161,7 +161,7 @@ def _refusal(text: str) -> str | None:
 
 def fits_xml(dataset: Dataset, log: Log) -> bool:
     """Whether XML can hold the names of all classes and images; those that it cannot are reported."""
-    errors = log.errors
+    n_errors = log.errors
     for name in dataset.categories.name:
         if reason := _refusal(name):
             log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
@@ -169,4 +169,4 @@ def fits_xml(dataset: Dataset, log: Log) -> bool:
         if reason := _refusal(name):
             path, line, pointer = dataset.image_place(row)
             log.report(BAD_NAME, path, line=line, pointer=pointer, value=name, reason=reason)
-    return log.errors == errors
+    return log.errors == n_errors

@@ -104,17 +104,17 @@ class SafeXmlParser:
             return None
         head = data[:200].removeprefix(b"\xef\xbb\xbf")
         declared = _DECLARED.match(head)
-        wide = (b"utf-16", b"utf-32", b"ucs-", b"iso-10646")
-        if declared is not None and declared[1].lower().startswith(wide):
+        wide_encodings = (b"utf-16", b"utf-32", b"ucs-", b"iso-10646")
+        if declared is not None and declared[1].lower().startswith(wide_encodings):
             name = declared[1].decode()
             log.report(XML_ENCODING, path, line=1, reason=f"single bytes, where {name} is declared")
             return None
         text = "" if b"<!DOCTYPE" not in head and b"<!DOCTYPE" not in data else data.decode("latin-1")
         if b"\0" in head:
             text = narrow(data).decode("latin-1")
-        at = after_prolog(text)
-        doctype = DOCTYPE.match(text, at)
-        doctype_line = 1 + text.count("\n", 0, at)
+        doctype_begin = after_prolog(text)
+        doctype = DOCTYPE.match(text, doctype_begin)
+        doctype_line = 1 + text.count("\n", 0, doctype_begin)
         if doctype is not None and doctype[1] == "[":
             log.report(XML_DTD, path, line=doctype_line)
             return None
@@ -199,28 +199,28 @@ def narrow(data: bytes) -> bytes:
 def root_of(head: bytes) -> tuple[str, str]:
     """The first bytes of a file as text, and the name of its root element, empty where there is none."""
     text = narrow(head).decode("latin-1")
-    at = after_prolog(text)
-    if text.startswith("<!", at):
-        doctype = DOCTYPE.match(text, at)
+    position = after_prolog(text)
+    if text.startswith("<!", position):
+        doctype = DOCTYPE.match(text, position)
         end = -1 if doctype is None else doctype.end() - 1
         if end >= 0 and text[end] == "[":
             end = text.find(">", text.find("]", end)) if "]" in text[end:] else -1
-        at = after_prolog(text, end + 1) if end >= 0 else len(text)
-    root = _TAG.match(text, at)
+        position = after_prolog(text, end + 1) if end >= 0 else len(text)
+    root = _TAG.match(text, position)
     return text, "" if root is None else root[1]
 
 
-def after_prolog(text: str, at: int = 0) -> int:
+def after_prolog(text: str, position: int = 0) -> int:
     """The offset of the first tag or declaration, after blanks, instructions and comments."""
     while True:
-        while at < len(text) and text[at] in BLANKS:
-            at += 1
+        while position < len(text) and text[position] in BLANKS:
+            position += 1
         for begin, end in (("<?", "?>"), ("<!--", "-->")):
-            if text.startswith(begin, at):
-                stop = text.find(end, at + len(begin))
+            if text.startswith(begin, position):
+                stop = text.find(end, position + len(begin))
                 if stop < 0:
                     return len(text)
-                at = stop + len(end)
+                position = stop + len(end)
                 break
         else:
-            return at
+            return position

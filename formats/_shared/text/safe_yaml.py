@@ -39,9 +39,9 @@ def load(data: bytes, path: str, log: Log) -> Node | None:
     """
     import yaml
 
-    errors = log.errors
+    n_errors = log.errors
     text = text_of(data, path, log)
-    if log.errors > errors:
+    if log.errors > n_errors:
         return None
     try:
         return _build(yaml.parse(text.decode(), Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)))
@@ -80,19 +80,19 @@ def _build(events: Any) -> Node:
     import yaml
 
     root = Node([], 0)
-    open_: list[Node] = [root]
+    open_nodes: list[Node] = [root]
     keys: list[str | None] = [None]  # of each open mapping, the key whose value comes next
-    documents = 0
+    n_documents = 0
     for event in events:
         if isinstance(event, yaml.DocumentStartEvent):
-            documents += 1
-            if documents > 1:
+            n_documents += 1
+            if n_documents > 1:
                 raise _Refused("the file contains more than one document", event)
             continue
         if isinstance(event, yaml.AliasEvent):
             raise _Refused(f"the alias *{event.anchor} is not allowed", event)
         if isinstance(event, (yaml.SequenceEndEvent, yaml.MappingEndEvent)):
-            open_.pop()
+            open_nodes.pop()
             keys.pop()
             continue
         if not isinstance(event, yaml.NodeEvent):
@@ -101,27 +101,27 @@ def _build(events: Any) -> Node:
         tag = getattr(event, "tag", None)
         if tag is not None and tag.startswith(_OBJECTS):
             raise _Refused(f"the tag {tag!r} is not allowed", event)
-        holder = open_[-1].value
+        container = open_nodes[-1].value
         if isinstance(event, yaml.ScalarEvent):
             node = Node(event.value, line)
-            if isinstance(holder, dict) and keys[-1] is None:
-                if event.value in holder:
+            if isinstance(container, dict) and keys[-1] is None:
+                if event.value in container:
                     raise _Refused(f"the key {event.value!r} is duplicated", event)
                 keys[-1] = event.value
                 continue
         else:
             node = Node([] if isinstance(event, yaml.SequenceStartEvent) else {}, line)
-            if isinstance(holder, dict) and keys[-1] is None:
+            if isinstance(container, dict) and keys[-1] is None:
                 raise _Refused("a key is not plain text", event)
-        if isinstance(holder, dict):
-            holder[keys[-1]] = node
+        if isinstance(container, dict):
+            container[keys[-1]] = node
             keys[-1] = None
         else:
-            holder.append(node)
+            container.append(node)
         if not isinstance(event, yaml.ScalarEvent):
-            if len(open_) > DEPTH:
+            if len(open_nodes) > DEPTH:
                 raise _Refused("it is nested too deeply", event)
-            open_.append(node)
+            open_nodes.append(node)
             keys.append(None)
     document: Node = root.value[0] if root.value else Node("", 1)
     return document

@@ -89,47 +89,47 @@ class Chunk(msgspec.Struct, eq=False):
             return np.zeros(len(self), bool)
         return np.array([token == word for token in self.pick(self.first + self.count - 1)], bool)
 
-    def pick(self, where: NDArray[Any]) -> list[bytes]:
+    def pick(self, token_rows: NDArray[Any]) -> list[bytes]:
         """The tokens at these indices, which rise."""
-        return list(self._pick(where))
+        return list(self._pick(token_rows))
 
-    def _pick(self, where: NDArray[Any]) -> Iterable[bytes]:
-        n = len(where)
+    def _pick(self, token_rows: NDArray[Any]) -> Iterable[bytes]:
+        n = len(token_rows)
         if n > 1:
-            step = int(where[1] - where[0])
-            if where[-1] - where[0] == step * (n - 1) and bool((np.diff(where) == step).all()):
-                return self.tokens[int(where[0]) : int(where[-1]) + 1 : step]
+            step = int(token_rows[1] - token_rows[0])
+            if token_rows[-1] - token_rows[0] == step * (n - 1) and bool((np.diff(token_rows) == step).all()):
+                return self.tokens[int(token_rows[0]) : int(token_rows[-1]) + 1 : step]
         if 8 * n < len(self.tokens):
-            return map(self.tokens.__getitem__, where.tolist())
+            return map(self.tokens.__getitem__, token_rows.tolist())
         is_picked = np.zeros(len(self.tokens), np.uint8)
-        is_picked[where] = 1
+        is_picked[token_rows] = 1
         return itertools.compress(self.tokens, is_picked.tobytes())
 
-    def numbers(self, where: NDArray[Any]) -> tuple[Floats, Longs]:
+    def numbers(self, token_rows: NDArray[Any]) -> tuple[Floats, Longs]:
         """The tokens at these indices as numbers, and the positions in the result of those that are none.
 
         NaN and infinities are returned as such and are not among the positions; numbers that only Python
         accepts (``1_0``) are.
         """
         try:  # in one pass, without a list of the tokens
-            values = np.fromiter(map(float, self._pick(where)), np.float64, len(where))
+            values = np.fromiter(map(float, self._pick(token_rows)), np.float64, len(token_rows))
             not_numbers = np.zeros(0, np.int64)
         except ValueError:
-            values, not_numbers = floats(self.pick(where))
-        scores = np.flatnonzero(self._bytes == 95)  # underscores
-        if len(scores):
-            holds = np.zeros(len(self.tokens), bool)
-            holds[np.searchsorted(self._starts, scores, "right") - 1] = True
-            not_numbers = np.union1d(not_numbers, np.flatnonzero(holds[where]))
+            values, not_numbers = floats(self.pick(token_rows))
+        underscores = np.flatnonzero(self._bytes == 95)  # underscores
+        if len(underscores):
+            has_underscore = np.zeros(len(self.tokens), bool)
+            has_underscore[np.searchsorted(self._starts, underscores, "right") - 1] = True
+            not_numbers = np.union1d(not_numbers, np.flatnonzero(has_underscore[token_rows]))
         return values, not_numbers
 
-    def span(self, rows: NDArray[Any], n: NDArray[Any]) -> list[bytes]:
+    def span(self, rows: NDArray[Any], n_tokens: NDArray[Any]) -> list[bytes]:
         """The text of the first `n` tokens of each of `rows`, with what lies between them."""
-        begin = self._starts[self.first[rows]]
-        last = self.first[rows] + n - 1
-        ends = self._starts[last] + np.array(list(map(len, self.pick(last))), np.int64)
+        begins = self._starts[self.first[rows]]
+        last_tokens = self.first[rows] + n_tokens - 1
+        ends = self._starts[last_tokens] + np.array(list(map(len, self.pick(last_tokens))), np.int64)
         text = self._text
-        return [text[a:b] for a, b in zip(begin.tolist(), ends.tolist(), strict=True)]
+        return [text[a:b] for a, b in zip(begins.tolist(), ends.tolist(), strict=True)]
 
     def plain(self, token: bytes) -> bytes:
         """A token as written in the file: blanks that were protected are blanks again."""
@@ -153,33 +153,33 @@ def cells(line: bytes, sep: bytes | None) -> list[Cell]:
     if sep is None:
         if line.isascii():
             return [(m.start() + 1, m[0]) for m in _WORD.finditer(line)]
-        placed_bytes = [(m.start(), m[0]) for m in _WORD.finditer(line)]
+        cells_by_byte = [(m.start(), m[0]) for m in _WORD.finditer(line)]
     elif line.strip(b" \t"):
-        placed_bytes, at = [], 0
+        cells_by_byte, offset = [], 0
         for cell in line.split(sep):
             inner = cell.strip(b" \t")
-            placed_bytes.append((at + (cell.index(inner) if inner else 0), inner))
-            at += len(cell) + len(sep)
+            cells_by_byte.append((offset + (cell.index(inner) if inner else 0), inner))
+            offset += len(cell) + len(sep)
     else:
-        placed_bytes = []
+        cells_by_byte = []
     if line.isascii():
-        return [(at + 1, value) for at, value in placed_bytes]
-    column, last, placed = 1, 0, []
-    for at, value in placed_bytes:
-        column += len(line[last:at].decode(errors="replace"))
-        last = at
-        placed.append((column, value))
-    return placed
+        return [(offset + 1, value) for offset, value in cells_by_byte]
+    column, last_offset, cells_by_column = 1, 0, []
+    for offset, value in cells_by_byte:
+        column += len(line[last_offset:offset].decode(errors="replace"))
+        last_offset = offset
+        cells_by_column.append((column, value))
+    return cells_by_column
 
 
 def floats(tokens: Sequence[bytes]) -> tuple[Floats, Longs]:
     """Parse n tokens: (n,) numbers, NaN for a token that is none, and the positions of these tokens."""
     values: list[float] = []
     not_numbers: list[int] = []
-    rest = iter(tokens)
+    remaining = iter(tokens)
     while len(values) < len(tokens):
         try:
-            values.extend(map(float, rest))  # what was converted before a fault stays in the list
+            values.extend(map(float, remaining))  # what was converted before a fault stays in the list
         except ValueError:
             not_numbers.append(len(values))
             values.append(np.nan)
@@ -188,7 +188,7 @@ def floats(tokens: Sequence[bytes]) -> tuple[Floats, Longs]:
 
 def chunks(source: Source, files: Sequence[str], log: Log, *, sep: str | None = None) -> Iterator[Chunk]:
     """The lines of `files`, `CHUNK` bytes at a time. What cannot be read or decoded is in the log."""
-    cut = sep.encode() if sep else None
+    sep_bytes = sep.encode() if sep else None
     parts: dict[int, bytes] = {}
     n_bytes = 0
     for number, file in enumerate(log.track(files, "reading")):
@@ -201,25 +201,25 @@ def chunks(source: Source, files: Sequence[str], log: Log, *, sep: str | None = 
         parts[number] = data
         n_bytes += len(data)
         if n_bytes >= CHUNK:
-            yield _chunk(parts, cut)
+            yield _chunk(parts, sep_bytes)
             parts, n_bytes = {}, 0
     if parts:
-        yield _chunk(parts, cut)
+        yield _chunk(parts, sep_bytes)
 
 
 def _without_long_lines(data: bytes, path: str, log: Log) -> bytes:
     """Replace each line that is too long by an empty one, and report it."""
     ends = np.append(np.flatnonzero(np.frombuffer(data, np.uint8) == 10), len(data))
-    length = np.diff(ends, prepend=-1) - 1
-    long = np.flatnonzero(length > LONGEST)
-    if not len(long):
+    lengths = np.diff(ends, prepend=-1) - 1
+    long_lines = np.flatnonzero(lengths > LONGEST)
+    if not len(long_lines):
         return data
-    pieces, at = [], 0
-    for line in long.tolist():
-        log.report(LONG_LINE, path, line=line + 1, value=int(length[line]))
-        pieces.append(data[at : ends[line] - length[line]])
-        at = int(ends[line])
-    return b"".join((*pieces, data[at:]))
+    pieces, begin = [], 0
+    for line in long_lines.tolist():
+        log.report(LONG_LINE, path, line=line + 1, value=int(lengths[line]))
+        pieces.append(data[begin : ends[line] - lengths[line]])
+        begin = int(ends[line])
+    return b"".join((*pieces, data[begin:]))
 
 
 _MARKS = {
@@ -242,8 +242,10 @@ def wide_encoding(data: bytes) -> str:
         return ""
     if not data.strip(b"\0"):
         return "only NUL characters"
-    nuls = [2 * data[i::4].count(0) > len(data[i::4]) for i in range(4)]  # by place, whether most are NUL
-    if sum(nuls) == 3 and len(data) > 4:
+    mostly_nul = [
+        2 * data[i::4].count(0) > len(data[i::4]) for i in range(4)
+    ]  # by place, whether most are NUL
+    if sum(mostly_nul) == 3 and len(data) > 4:
         return "what looks like UTF-32 without a byte order mark"
     if max(data[::2].count(0), data[1::2].count(0)) * 4 > len(data):
         return "what looks like UTF-16 without a byte order mark"
@@ -257,8 +259,8 @@ def text_of(data: bytes, path: str, log: Log) -> bytes:
     """
     if data.startswith(BOM):
         data = data[3:]
-    if wide := wide_encoding(data):
-        log.report(NOT_UTF8, path, line=1, column=1, value=wide)
+    if wide_name := wide_encoding(data):
+        log.report(NOT_UTF8, path, line=1, column=1, value=wide_name)
         return b""
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n")
@@ -285,32 +287,32 @@ def _chunk(parts: dict[int, bytes], sep: bytes | None) -> Chunk:
         text = text.translate(_PROTECT)
     text += b"\n"
     data = np.frombuffer(text, np.uint8)
-    blank = _BLANK[data]
-    begins = ~blank
-    begins[1:] &= blank[:-1]
-    starts = np.flatnonzero(begins)
-    ends = np.flatnonzero(data == 10)
+    is_blank = _BLANK[data]
+    is_token_start = ~is_blank
+    is_token_start[1:] &= is_blank[:-1]
+    token_starts = np.flatnonzero(is_token_start)
+    line_ends = np.flatnonzero(data == 10)
     # "a 1\nb 2 3\n" has starts [0 2 4 6 8] and ends [3 9]: [2 5] tokens begin before these line feeds, so the
     # lines have [2 3] tokens, and their first ones are the tokens [0 2].
-    upto = np.searchsorted(starts, ends)
-    count = np.diff(upto, prepend=0)
+    n_tokens_before = np.searchsorted(token_starts, line_ends)
+    n_tokens = np.diff(n_tokens_before, prepend=0)
     # which file a line belongs to, and its number there
     sizes = np.array([len(piece) + 1 for piece in pieces], np.int64)
     offsets = np.cumsum(sizes) - sizes
-    first_line = np.searchsorted(ends, offsets)
-    lines_of = np.diff(first_line, append=len(ends))
-    owner = np.repeat(np.arange(len(pieces)), lines_of)
-    number = np.arange(1, len(ends) + 1) - first_line[owner]
-    used = count > 0
+    first_lines = np.searchsorted(line_ends, offsets)
+    n_lines = np.diff(first_lines, append=len(line_ends))
+    piece_of_line = np.repeat(np.arange(len(pieces)), n_lines)
+    line_numbers = np.arange(1, len(line_ends) + 1) - first_lines[piece_of_line]
+    has_tokens = n_tokens > 0
     return Chunk(
         tokens=text.split(),
-        first=(upto - count)[used],
-        count=count[used],
-        file=np.array(list(parts), np.int32)[owner[used]],
-        line=number[used].astype(np.int32),
+        first=(n_tokens_before - n_tokens)[has_tokens],
+        count=n_tokens[has_tokens],
+        file=np.array(list(parts), np.int32)[piece_of_line[has_tokens]],
+        line=line_numbers[has_tokens].astype(np.int32),
         _text=text,
         _bytes=data,
-        _starts=starts,
+        _starts=token_starts,
         _parts=parts,
         _sep=sep,
     )
@@ -319,16 +321,22 @@ def _chunk(parts: dict[int, bytes], sep: bytes | None) -> Chunk:
 def _separate(data: bytes, sep: bytes) -> bytes:
     """Convert text with `sep` between values to text with blanks between values, for ``bytes.split``."""
     # A run of blanks is tried at its first byte only, so that this is linear however long it is.
-    mark, blank = re.escape(sep), rb"[ ]" if sep == b"\t" else rb"[ \t]"
+    sep_pattern, blank_pattern = re.escape(sep), rb"[ ]" if sep == b"\t" else rb"[ \t]"
     data = data.translate(_PROTECT)
     framed = b"\n" + data + b"\n"
-    if not any(odd in framed for odd in (b" ", b"\t", sep + sep, sep + b"\n", b"\n" + sep)):
+    if not any(unusual in framed for unusual in (b" ", b"\t", sep + sep, sep + b"\n", b"\n" + sep)):
         return data.replace(sep, b" ")  # neither blanks nor empty values, as in most files
     data = re.sub(rb"(?m)^[ \t]++$", b"", data)
-    data = re.sub(rb"(?<!" + blank + rb")" + blank + rb"++(?=" + mark + rb")", b"", data)
-    data = re.sub(mark + blank + rb"++", lambda _: sep, data)
+    data = re.sub(
+        rb"(?<!" + blank_pattern + rb")" + blank_pattern + rb"++(?=" + sep_pattern + rb")", b"", data
+    )
+    data = re.sub(sep_pattern + blank_pattern + rb"++", lambda _: sep, data)
     # an empty value: a separator at the start, at the end, or right after another
-    data = re.sub(rb"(?m)(?:^|(?<=" + mark + rb"))(?=" + mark + rb")|(?<=" + mark + rb")$", EMPTY, data)
+    data = re.sub(
+        rb"(?m)(?:^|(?<=" + sep_pattern + rb"))(?=" + sep_pattern + rb")|(?<=" + sep_pattern + rb")$",
+        EMPTY,
+        data,
+    )
     data = re.sub(rb"(?m)^[ \t]++|(?<![ \t])[ \t]++$", b"", data)
     return b" ".join(piece.translate(_INNER) for piece in data.split(sep))
 
@@ -348,27 +356,27 @@ class Rows(msgspec.Struct, frozen=True, eq=False):
         The lines of those that the log still keeps are looked up again; `say` gets their values, as `cells`
         has them, and answers what `Log.report` wants to know.
         """
-        cut = self.sep.encode() if self.sep else None
-        opened: tuple[int, list[bytes]] = (-1, [])
-        silent = log.fresh()
-        for number, at in zip(self.file[rows].tolist(), self.line[rows].tolist(), strict=True):
+        sep_bytes = self.sep.encode() if self.sep else None
+        lines_of_file: tuple[int, list[bytes]] = (-1, [])
+        silent_log = log.fresh()
+        for file_number, line in zip(self.file[rows].tolist(), self.line[rows].tolist(), strict=True):
             if not log.keeps(code):
                 log.report(code, "")
                 continue
-            if opened[0] != number:
-                data = self.source.read(self.files[number], silent) or b""
-                opened = number, text_of(data, "", silent).split(b"\n")
-            values = cells(opened[1][at - 1], cut) if at <= len(opened[1]) else []
-            log.report(code, self.source.full(self.files[number]), line=at, **say(values))
+            if lines_of_file[0] != file_number:
+                data = self.source.read(self.files[file_number], silent_log) or b""
+                lines_of_file = file_number, text_of(data, "", silent_log).split(b"\n")
+            values = cells(lines_of_file[1][line - 1], sep_bytes) if line <= len(lines_of_file[1]) else []
+            log.report(code, self.source.full(self.files[file_number]), line=line, **say(values))
 
 
 def check_number(cell: Cell, log: Log, path: str, line: int, field: str) -> bool:
     """Whether a value is a finite decimal number; if not, that is reported at its place."""
     column, value = cell
-    finite = NUMBER.fullmatch(value) is not None
-    if finite and math.isfinite(float(value)):
+    is_number = NUMBER.fullmatch(value) is not None
+    if is_number and math.isfinite(float(value)):
         return True
-    code = NOT_FINITE if finite or NON_FINITE.fullmatch(value) else NOT_A_NUMBER
+    code = NOT_FINITE if is_number or NON_FINITE.fullmatch(value) else NOT_A_NUMBER
     log.report(code, path, line=line, column=column, field=field, value=value)
     return False
 
@@ -376,19 +384,19 @@ def check_number(cell: Cell, log: Log, path: str, line: int, field: str) -> bool
 _BEGINS_AS_NUMBER = re.compile(rb"[+-]?(?:[0-9]|\.[0-9])")
 
 
-def second_row(words: Sequence[bytes], numbers: int) -> int:
+def second_row(words: Sequence[bytes], n_numbers: int) -> int:
     """The position in the words of a name where a second row begins, whose line break was lost; 0 if none.
 
     It begins after a word and as many `numbers` as a row has. The last number may run into its first word.
     """
-    run = 0
+    n_in_run = 0
     for i, word in enumerate(words[1:], 1):
         if NUMBER.fullmatch(word):
-            run += 1
-        elif run >= numbers or (run == numbers - 1 and _BEGINS_AS_NUMBER.match(word)):
+            n_in_run += 1
+        elif n_in_run >= n_numbers or (n_in_run == n_numbers - 1 and _BEGINS_AS_NUMBER.match(word)):
             return i
         else:
-            run = 0
+            n_in_run = 0
     return 0
 
 
@@ -403,16 +411,16 @@ def explain_rows(
 
     Rows with less than five values all have one fault, so they are only counted once the log is full of it.
     """
-    short = np.flatnonzero(chunk.count[faulty] < 5)
-    beyond = short[max(0, log.room(WRONG_COUNT)) :]
-    rows = np.delete(faulty, beyond)
-    current, path = -1, ""
+    short_rows = np.flatnonzero(chunk.count[faulty] < 5)
+    only_counted = short_rows[max(0, log.room(WRONG_COUNT)) :]
+    rows = np.delete(faulty, only_counted)
+    current_file, path = -1, ""
     for file, line in zip(chunk.file[rows].tolist(), chunk.line[rows].tolist(), strict=True):
-        if file != current:
-            current, path = file, source.full(files[file])
+        if file != current_file:
+            current_file, path = file, source.full(files[file])
         explain(chunk.cells(file, line), path, line, log)
-    if len(beyond):
-        log.counts[WRONG_COUNT.name] += len(beyond)
+    if len(only_counted):
+        log.counts[WRONG_COUNT.name] += len(only_counted)
 
 
 def every(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -440,18 +448,18 @@ def relative(values: Floats, width: Ints, height: Ints) -> Cells:
     """
     largest = np.maximum(np.where(width > 0, np.maximum(width, height), 10**5), 2) - 1
     places = np.floor(np.log10(largest)).astype(np.int64) + 7
-    kinds = distinct(places)
-    if len(kinds) <= 1:
-        return fixed_cells(values.ravel(), int(kinds[0]) if len(kinds) else 7)
-    rows = [np.flatnonzero(places == kind) for kind in kinds]
+    distinct_places = distinct(places)
+    if len(distinct_places) <= 1:
+        return fixed_cells(values.ravel(), int(distinct_places[0]) if len(distinct_places) else 7)
+    rows_of_places = [np.flatnonzero(places == kind) for kind in distinct_places]
     parts = [
         fixed_cells(values[rows_of_kind].ravel(), kind)
-        for rows_of_kind, kind in zip(rows, kinds.tolist(), strict=True)
+        for rows_of_kind, kind in zip(rows_of_places, distinct_places.tolist(), strict=True)
     ]
     cells = np.concatenate(parts).reshape(values.shape)
-    back = np.empty(len(values), np.int64)
-    back[np.concatenate(rows)] = np.arange(len(values))
-    return cells[back].ravel()
+    position_of_row = np.empty(len(values), np.int64)
+    position_of_row[np.concatenate(rows_of_places)] = np.arange(len(values))
+    return cells[position_of_row].ravel()
 
 
 Column = Sequence[str] | Cells | tuple[Cells, Longs]
@@ -469,27 +477,32 @@ def pages(n_images: int, image: Ints, columns: Sequence[Column], sep: str = " ")
 def assemble(n_images: int, image: Ints, pieces: Sequence[bytes | Column]) -> Iterator[bytes]:
     """Yield the text of each image: for each of its boxes, in their order, the pieces one after another."""
     order = np.argsort(image, kind="stable")
-    bounds = np.searchsorted(image[order], np.arange(n_images + 1))
-    ordered = len(order) == 0 or bool((order[1:] > order[:-1]).all())
+    box_bounds = np.searchsorted(image[order], np.arange(n_images + 1))
+    is_ordered = len(order) == 0 or bool((order[1:] > order[:-1]).all())
     columns = [_cells(piece) for piece in pieces]
-    m = len(columns)
-    first = 0
-    while first < n_images:
-        last = max(first + 1, int(np.searchsorted(bounds, bounds[first] + ROWS, side="right")) - 1)
-        image_bounds = bounds[first : last + 1]
-        rows: Any = (
-            slice(image_bounds[0], image_bounds[-1]) if ordered else order[image_bounds[0] : image_bounds[-1]]
+    n_pieces = len(columns)
+    first_image = 0
+    while first_image < n_images:
+        end_image = max(
+            first_image + 1,
+            int(np.searchsorted(box_bounds, box_bounds[first_image] + ROWS, side="right")) - 1,
         )
-        n = int(image_bounds[-1] - image_bounds[0])
-        texts = [b""] * (m * n)  # piece i of box k at k * m + i
+        image_bounds = box_bounds[first_image : end_image + 1]
+        rows: Any = (
+            slice(image_bounds[0], image_bounds[-1])
+            if is_ordered
+            else order[image_bounds[0] : image_bounds[-1]]
+        )
+        n_boxes = int(image_bounds[-1] - image_bounds[0])
+        texts = [b""] * (n_pieces * n_boxes)  # piece i of box k at k * m + i
         for i, (cells, index) in enumerate(columns):
             if index is not None:
-                texts[i::m] = cells[index[rows]].tolist()
+                texts[i::n_pieces] = cells[index[rows]].tolist()
             else:
-                texts[i::m] = cells[rows].tolist() if len(cells) > 1 else cells.tolist() * n
-        for start, end in itertools.pairwise(((image_bounds - image_bounds[0]) * m).tolist()):
+                texts[i::n_pieces] = cells[rows].tolist() if len(cells) > 1 else cells.tolist() * n_boxes
+        for start, end in itertools.pairwise(((image_bounds - image_bounds[0]) * n_pieces).tolist()):
             yield b"".join(texts[start:end])
-        first = last
+        first_image = end_image
 
 
 def _cells(piece: bytes | Column) -> tuple[Cells, Longs | None]:
