@@ -127,7 +127,10 @@ _MANY = 1000
 
 
 def parse_columns(text: str, roles: Sequence[str] = ROLES) -> dict[str, str]:
-    """The columns of `roles` in ``image:frame,left:x0``. Raises ValueError if there is no such role."""
+    """Parse ``ROLE:NAME,...``, such as ``image:frame,left:x0``, to column names by role.
+
+    Raises ValueError for a role that is not among `roles`.
+    """
     columns = parse_mapping(text)
     for role in columns:
         if role not in roles:
@@ -165,12 +168,12 @@ class Header:
         self.listed: int | None = None
         """The column of lists of boxes, whose keys are columns after those of the file."""
         self.places: dict[str, list[int]] = {}
-        """The columns that are not stated, by their names in letters and digits."""
+        """The columns without a role by option, by `key_of` their names."""
         for i, name in enumerate(columns):
             if name and i not in self.roles.values() and seen[name] == i:
                 self.places.setdefault(key_of(name), []).append(i)
         self._bare: dict[str, list[int]] = {}
-        """The same without what only says in the name that it is of a box."""
+        """As `places`, without a prefix such as ``bbox`` in the names."""
         for key, positions in self.places.items():
             self._bare.setdefault(_bare(key), []).extend(positions)
 
@@ -179,6 +182,7 @@ class Header:
         self.packed = column
 
     def _lacks(self, role: str, field: str, near: str, example: str) -> None:
+        """Add the fault that a role has no column; `near` suggests one, `example` is for the option."""
         values = {"role": role, "found": self._shown, "near": near, "example": example}
         self.faults.append((MISSING_COLUMN, field, values))
 
@@ -197,17 +201,24 @@ class Header:
 
     def find_usual(self, role: str, *, groups: int | None = None) -> None:
         """Find the column of a role by its usual names, those of the first `groups` groups or of all."""
+        # `any` stops at the first group of names of which there is a column.
         any(self._find(role, names, self.places) for names in _NAMES[role][:groups])
 
     def find_roles(self, *skipped: str, image_groups: int | None = None) -> None:
-        """Find the columns of image, size, class, score and flags, but of those `skipped`, by usual names."""
+        """Find the columns of image, size, class, score and flags by usual names, except for roles `skipped`.
+
+        `image_groups` limits the names of the image as `groups` of `find_usual`.
+        """
         roles_of_box = self._sizes_of_box()
         for role in ("image", "width", "height", "class", "score", *FLAGS):
             if role not in {*roles_of_box, *skipped, *self.roles, *self.constants}:
                 self.find_usual(role, groups=image_groups if role == "image" else None)
 
     def _sizes_of_box(self) -> set[str]:
-        """Those of ``width`` and ``height`` that are the size of the box, as beside x and y."""
+        """Return {"width", "height"} if the columns of these names are the size of the box, else nothing.
+
+        They are beside x and y, unless the size of the image has other columns.
+        """
         explicit = self.explicit.keys() & set(itertools.chain(*FORMS.values()))
         names: Sequence[str] = () if explicit else self._find_four()[1]
         if explicit and explicit <= {"left", "top"}:
@@ -216,14 +227,17 @@ class Header:
         return {"width", "height"} if "width" in names and not image_sizes else set()
 
     def _find_sizes(self, *allowed: str) -> tuple[str, str] | None:
-        """The names of the width and height of a box; None if there is a right or bottom, but for `low`."""
+        """Return the names of the width and height of a box, None if there are none.
+
+        None too if a column is a right or bottom edge; the names `allowed` do not count as one.
+        """
         right_or_bottom = {*itertools.chain(*_NAMES["right"], *_NAMES["bottom"])} - {*allowed}
         if right_or_bottom & self._bare.keys() or self.explicit.keys() & {"right", "bottom"}:
             return None
         return next((pair for pair in _SIZES if {*pair} <= self.places.keys()), None)
 
     def _find_four(self) -> tuple[str, Sequence[str], Mapping[str, list[int]]]:
-        """The form of the coordinates (`FORMS`), their four names, and the columns by these names.
+        """Return the form of the coordinates (`FORMS`), their four names, and the columns by these names.
 
         No names if fewer than four coordinates have a column.
         """
@@ -303,12 +317,13 @@ class Header:
 
 
 def _near(name: str, columns: Sequence[str]) -> str:
+    """Return the suggestion of the column with the nearest name, for a message; "" if none is near."""
     column = nearest(name, columns)
     return f" (is it {shorten(column)!r}?)" if column else ""
 
 
 def edges_of(values: Floats, form: str) -> tuple[Floats, Floats | None]:
-    """Convert (n, 4) numbers of a form to (n, 4) edges, and (n, 2) widths and heights if it has them."""
+    """Convert (n, 4) numbers of a form (`FORMS`) to (n, 4) edges, and (n, 2) sizes, None for ``ltrb``."""
     if form == "ltrb":
         return values, None
     wh = np.ascontiguousarray(values[:, 2:])
@@ -323,6 +338,7 @@ def key_of(name: str) -> str:
 
 
 def _bare(key: str) -> str:
+    """Drop the prefix of a column name, as `key_of` has it, that only says that it is of a box."""
     for prefix in ("annbbox", "bbox", "box", "bbx", "roi"):
         if key.startswith(prefix) and len(key) > len(prefix):
             return key[len(prefix) :]

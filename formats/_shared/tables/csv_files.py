@@ -102,7 +102,7 @@ def utf8_text(data: bytes) -> tuple[bytes, str] | str:
 
 
 def byte_shown(value: int) -> str:
-    """A byte as it is shown in a message."""
+    """Return a byte as a message shows it: in hexadecimal, and as a character of Windows-1252."""
     shown = bytes([value]).decode("cp1252", "replace")
     return f"the byte 0x{value:02X}" + (f" ({shown!r} in Windows-1252)" if shown.isprintable() else "")
 
@@ -185,7 +185,7 @@ def table_rows(data: bytes, path: str, log: Log, builder: Builder) -> Rows | Non
 
 
 def tables(source: Source, builder: Builder, log: Log, options: ImageOptions) -> Iterator[tuple[str, Rows]]:
-    """The path and the rows of a file, or of every CSV file of a folder but the one that lists sizes."""
+    """Yield the path and rows of a file, or of every CSV file of a folder except that of --image-sizes."""
     for file in log.track(source.with_suffix(".csv") if source.is_dir else source.files, "reading"):
         path = source.full(file)
         data = None if file and options.image_sizes == path else source.read(file, log)
@@ -195,14 +195,17 @@ def tables(source: Source, builder: Builder, log: Log, options: ImageOptions) ->
 
 
 def of_boxes(cells: Sequence[str], rows: NDArray[np.integer[Any]]) -> Iterator[str]:
-    """The cell of the image, or of the class, of each box."""
+    """Yield for each of n boxes the cell of its image, or class: ``cells[rows[i]]``."""
     return map(cells.__getitem__, rows.tolist())
 
 
 def box_lines(
     dataset: Dataset, sep: str, columns: Iterable[Iterable[str]], empty: Sequence[str] = ()
 ) -> list[str]:
-    """The lines of boxes, image by image; an image without boxes has its line of `empty`."""
+    """Join the cells in `columns` to a line for each box, and sort the lines by image.
+
+    `empty` has the line of each image, for those without boxes; no such lines if it is empty.
+    """
     images_without_boxes = np.setdiff1d(np.arange(len(empty)), dataset.boxes.image)
     lines = [*map(sep.join, zip(*columns, strict=True)), *(empty[i] for i in images_without_boxes.tolist())]
     images = np.concatenate([dataset.boxes.image, images_without_boxes])

@@ -56,12 +56,16 @@ class TableImages:
         self.line: list[int] = []
 
     def take(self, names: Sequence[str], lines: Ints, origin: Origin) -> tuple[Ints, list[int]]:
-        """Number the images of n rows: (n,) image numbers, and the rows whose new name has a warning."""
+        """Number the images of n rows by their `names`; new names are checked.
+
+        Returns (n,) image numbers, and the first rows of new names that are usable with a warning.
+        """
         n_before = len(self.rows)
         images = np.fromiter(map(self.rows.__getitem__, names), np.int32, len(names))
         n_new = len(self.rows) - n_before
         if not n_new:
             return images, []
+        # From the last to the first, so that the first row of an image is the one that is written last.
         new_rows_backwards = np.nonzero(images >= n_before)[0][::-1]
         first_rows = np.zeros(n_new, np.int64)
         first_rows[images[new_rows_backwards] - n_before] = (
@@ -87,7 +91,7 @@ class TableImages:
         return images, warned
 
     def numbers(self) -> NDArray[np.int64]:
-        """(n,) the builder's row of each image whose name may be used."""
+        """Return (images,) the builder's row of each image whose name may be used; of others it is no row."""
         return np.cumsum(self.good) - 1
 
     def settle(self, images: Ints, sizes: Longs) -> NDArray[np.bool_]:
@@ -143,6 +147,7 @@ class TableImages:
         return 0
 
     def _add_with_pictures(self, gather: Gather, needed: NDArray[np.bool_], *, pixels: bool) -> int:
+        """Do what `add_to` does one image at a time, with image files and sizes from elsewhere."""
         n_sizes, log = 0, gather.log
         unknown: list[Unsized] = []
         for i, name in enumerate(self.rows):

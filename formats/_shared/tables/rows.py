@@ -47,7 +47,7 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     coords: str = "abs"
     """``abs`` are pixels, ``rel`` fractions of the image; ``sniff`` where the dialect has both."""
     constants: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """What all rows have in place of the column of a role."""
+    """The value of all rows for a role that has no column, by role."""
     title: str = ""
     has_ids: bool = False
     """Whether images are named by ids, so that the extensions of their pictures are added."""
@@ -162,6 +162,7 @@ class Decimals:
         return values, is_blank
 
     def _note_commas(self, cells: list[str], lines: Ints) -> None:
+        """Note the first number with a decimal comma, and the first whose comma may stand after thousands."""
         for i, cell in enumerate(cells):
             if "," in cell and NUMBER.fullmatch(cell.strip(" \t")):
                 if self._comma is None or lines[i] < self._comma[0]:
@@ -176,6 +177,7 @@ class Decimals:
                 self._doubtful = int(lines[i]), cell
 
     def _note_points(self, cells: list[str], lines: Ints) -> None:
+        """Note the first number with a decimal point."""
         for i, cell in enumerate(cells):
             if "." in cell and NUMBER.fullmatch(cell.strip(" \t")):
                 if self._point is None or lines[i] < self._point[0]:
@@ -216,7 +218,7 @@ class PartOfBoxes(msgspec.Struct, eq=False):
 
 
 class _ClassRows(dict[str, int]):
-    """Category rows by the text of a cell: -1 for an empty one, ``-2 - i`` for one with the fault i."""
+    """Category rows by the text of a cell; -1 if the cell is empty, ``-2 - i`` if it has ``faults[i]``."""
 
     def __init__(self, builder: Builder, listed: tuple[str, Mapping[str, str]] | None) -> None:
         self.faults: list[tuple[Code, dict[str, Any]]] = []
@@ -236,6 +238,7 @@ class _ClassRows(dict[str, int]):
         return row
 
     def _fault(self, code: Code, **values: Any) -> int:
+        """Add a fault, and return the number ``-2 - i`` that stands for it."""
         self.faults.append((code, values))
         return -1 - len(self.faults)
 
@@ -344,6 +347,7 @@ class TableReader:
 
 
 def _columns_of_box(layout: Columns) -> Sequence[int]:
+    """Return the columns of the numbers of a box."""
     return layout.corners or [layout.roles[role] for role in FORMS[layout.form]]
 
 
@@ -430,7 +434,7 @@ class TableRows:
                 log.report(code, path, line=line, field=field, **values)
 
     def _find_images(self) -> tuple[Ints, NDArray[np.bool_]]:
-        """(n,) image numbers of the rows, and (n,) True for rows that are not blank altogether."""
+        """Return (n,) image numbers of the rows, and (n,) True for rows of which any cell is filled."""
         n, images, faults = len(self._lines), self._table.images, self._faults
         constant = self._layout.constants.get("image")
         column = self._roles.get("image", 0)
@@ -456,7 +460,11 @@ class TableRows:
         score: Floats,
         is_used: NDArray[np.bool_],
     ) -> None:
-        """Add faults for incomplete boxes and boxes without a class; `numbers` is (n, k), `blanks` (k, n)."""
+        """Add faults for incomplete boxes and boxes without a class.
+
+        `numbers` (n, k) are the k numbers of each box, `is_blank` (k, n) is True where a cell is empty, and
+        `is_used` (n,) is that of `_find_images`. A class or score without any number is an incomplete box.
+        """
         layout, faults = self._layout, self._faults
         no_box = is_blank.all(axis=0)
         is_incomplete = is_blank.any(axis=0) & ~no_box
@@ -476,6 +484,7 @@ class TableRows:
             faults.add(i, self._roles.get("class", 0), code, **values)
 
     def _flags(self) -> NDArray[np.uint16]:
+        """Return (n,) uint16 the flags of the rows, and add faults for cells that are neither 0 nor 1."""
         n = len(self._lines)
         flags = np.zeros(n, np.uint16)
         unknown = ("-1", "-1.0") if self._layout.title.startswith("Open Images") else ()
@@ -523,7 +532,7 @@ class TableRows:
                 faults.lost |= images == image
 
     def _take_sizes(self, images: Ints, is_used: NDArray[np.bool_]) -> None:
-        """Take the image sizes in the rows."""
+        """Take the image sizes of the rows; add faults for sizes that are wrong, half or contradictory."""
         n, roles, faults, is_lenient = len(images), self._roles, self._faults, self._layout.lenient
         table = self._table.images
         size, lacks_side = np.zeros((n, 2), np.int64), np.ones((n, 2), bool)
@@ -553,7 +562,10 @@ class TableRows:
 
 
 def _track_ids(cells: list[str]) -> NDArray[Any] | None:
-    """(n,) track ids: int for a plain number, else text, None for an empty cell or -1; None if all are."""
+    """Return (n,) track ids: int for a plain number, else text, None for an empty cell or -1.
+
+    Returns None if no row has one.
+    """
     id_of_cell: dict[str, Any] = {}
     for distinct_cell in set(cells):
         text = distinct_cell.strip()

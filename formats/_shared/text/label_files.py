@@ -79,7 +79,7 @@ def lists_pictures(source: Source, file: str) -> bool:
 
 
 def image_key(source: Source, file: str) -> str:
-    """The path of a label file without its suffix, as the image is called without extension."""
+    """Return the path of a label file without ``.txt``, which is the image name without its extension."""
     name = source.relative(file)
     return name[:-4] if name.lower().endswith(".txt") else name
 
@@ -104,7 +104,7 @@ class Sample(msgspec.Struct, eq=False):
     relative: int = 0
     """Lines that begin with a whole number and hold no number beyond 1.5: YOLO's."""
     tracked: int = 0
-    """Those of them that end in a whole number from 2, which is no coordinate: the id of a track."""
+    """Of the `relative` lines, those that end in a whole number from 2 on, the id of a track."""
     named: int = 0
     """Lines whose class is a word."""
     pixels: int = 0
@@ -125,7 +125,7 @@ class Sample(msgspec.Struct, eq=False):
 
 
 def sample(source: Source, labels: Sequence[str]) -> Sample:
-    """Look at the first lines of some of the files, spread evenly."""
+    """Count the first 200 lines of each of about 200 label files, spread evenly over all."""
     step = max(1, len(labels) // SAMPLE)
     return source.once(_sample, tuple(labels[::step][:SAMPLE]))
 

@@ -49,21 +49,21 @@ class Shape(msgspec.Struct, frozen=True, eq=False):
     """The positions in a row of its numbers, its score and its name."""
 
     numbers: Sequence[int]
-    """Those of the first columns of the grammar, in their order."""
+    """The positions of the values of the first columns of the grammar, in the order of the columns."""
     score: int = -1
     name: tuple[int, int] = (0, 0)
     """The first word of the name, and how many there are; none where the rows have no name."""
 
 
 KindOf = Callable[[int], str]
-"""What the value at a position is: ``number``, ``word``, or nothing where it is empty."""
+"""Return the kind of the value at a position of a row: ``number``, ``word``, or "" if it is empty."""
 
 
 class Grammar(msgspec.Struct, frozen=True, eq=False):
     """The rows of a format: how their values are divided into numbers, score and name."""
 
     shape: Callable[[int, KindOf], Shape | None]
-    """The shape of a row of so many values; None if it has the wrong number of them."""
+    """Return the shape of a row from its number of values, and their kinds; None for a wrong number."""
     fields: tuple[str, ...]
     """The columns, as messages call them."""
     expected: str
@@ -84,7 +84,7 @@ class Grammar(msgspec.Struct, frozen=True, eq=False):
     """Words after the first that stand for numbers; `prepare` has replaced them."""
     prepare: Callable[[Chunk], None] | None = None
     more: tuple[Callable[[Chunk, NDArray[Any]], NDArray[Any]], int] | None = None
-    """Gives further columns of (n,) rows of a chunk, as an (n, k) array, and k."""
+    """A function that returns (n, k) further columns for (n,) rows of a chunk, and the number k."""
     sep: str | None = None
     folders: re.Pattern[str] = re.compile("labels", re.IGNORECASE)
     """Folders that hold the labels in the usual layout."""
@@ -118,7 +118,7 @@ class Labels:
         self.lost = 0
         """Rows that are faulty, whatever they mean."""
         self._known: dict[bytes, int] = {}
-        """The row in `texts` of each name met so far, -1 for what cannot be one."""
+        """The position in `texts` of each name so far, -1 for one that is not valid."""
         width = len(grammar.fields) + (grammar.more[1] if grammar.more else 0)
         no_rows = np.zeros(0, np.int32)
         parts = [(no_rows, np.zeros((0, width)), np.zeros(0), no_rows == 1, no_rows, no_rows)]
@@ -195,7 +195,7 @@ class Labels:
             if len(names_of_rows) > 1:  # names count in the order of the rows
                 order = np.argsort(rows)
                 rows, texts = rows[order], [texts[i] for i in order.tolist()]
-            for text in dict.fromkeys(texts):
+            for text in dict.fromkeys(texts):  # each name is checked once
                 if text not in self._known:
                     class_name = (grammar.name or class_text)(chunk.plain(text))
                     self._known[text] = -1 if class_name is None else len(self.texts)
@@ -219,7 +219,10 @@ class Labels:
     # -- what the rows mean
 
     def settle_kind(self) -> NDArray[np.bool_]:
-        """Decide the kind by the scores of most rows, report the others; (n,) True for rows of the kind."""
+        """Decide between ground truth and detections by the majority of rows, and report the other rows.
+
+        Returns (n,) True for the rows of the majority.
+        """
         has_score = ~np.isnan(self.score)
         is_det = decide_kind(self.builder, int(has_score.sum()), len(has_score))
         is_valid: NDArray[np.bool_] = has_score if is_det else ~has_score
@@ -229,7 +232,7 @@ class Labels:
     def report(
         self, code: Code, is_wrong: NDArray[np.bool_], at: int, field: str, expected: str = "", **more: Any
     ) -> None:
-        """Report rows where `is_wrong`, with their value at position `at`, from the right if negative."""
+        """Report rows where `is_wrong`, (n,), with the value at position `at`, from the right if negative."""
 
         def describe(cells: list[Cell]) -> dict[str, Any]:
             column, value = cells[at] if -len(cells) <= at < len(cells) else (0, b"")
@@ -238,12 +241,15 @@ class Labels:
         self.rows.report(self.log, code, np.flatnonzero(is_wrong), describe)
 
     def count(self, what: str, mask: NDArray[np.bool_]) -> None:
-        """Count values that the tables do not hold."""
+        """Count the rows of `mask` as having a value, called `what`, that is not read."""
         if n := int(np.count_nonzero(mask)):
             self.builder.extras[what] += n
 
     def class_rows(self, is_valid: NDArray[np.bool_]) -> Ints:
-        """(n,) category row of each row by its name, -1 = none; classes of valid rows are added in order."""
+        """Return (n,) the category row of each row by its name, -1 for the names of no valid row.
+
+        The classes of valid rows are added in the order of their first rows.
+        """
         category_of_name = np.full(len(self.texts) + 1, -1, np.int32)
         for i in dict.fromkeys(self.name[is_valid].tolist()):
             category_of_name[i] = self.builder.category(self.texts[i])
@@ -253,10 +259,11 @@ class Labels:
     def numbered_classes(
         self, number: Floats, is_valid: NDArray[np.bool_], names: Sequence[str] | None, *, in_order: bool
     ) -> tuple[Ints, NDArray[np.bool_]]:
-        """(n,) category row of each row by the number of its class in `names`, and (n,) which rows have one.
+        """Look up the class of each row by its (n,) `number` in `names`.
 
-        With `in_order` all classes but the first, which stands for none, are added in the order of the list;
-        else only classes of valid rows, in the order of these. Without `names` no row has a class.
+        Returns (n,) category rows, -1 for none, and (n,) True where the number is in the list. With
+        `in_order` all classes but the first, which stands for none, are added in the order of the list; else
+        only the classes of valid rows, in the order of these. Without `names` no row has a class.
         """
         names = names or ()
         has_class = (number >= 0) & (number < len(names)) & (number == np.rint(number))
@@ -270,11 +277,11 @@ class Labels:
         return category_of_number[np.where(has_class, number, len(names)).astype(np.int64)], has_class
 
     def upright(self, is_valid: NDArray[np.bool_], *, oriented: bool = False) -> tuple[Floats, Shapes | None]:
-        """(n, 4) the boxes around the four corners that rows begin with, in any order, and their shapes.
+        """Return (n, 4) edges around the four corners, in any order, with which rows begin, and the shapes.
 
-        The shapes are oriented boxes, None if shapes are not wanted or if all corners are those of upright
-        boxes and the format does not call them `oriented`. If shapes are not wanted, valid rows with a
-        rotated box are reported.
+        The shapes are oriented boxes. They are None if shapes are not wanted, or if all boxes are upright and
+        the format does not call its boxes `oriented`. If shapes are not wanted, valid rows with a rotated box
+        are reported.
         """
         points = self.values[:, :8].reshape(-1, 4, 2)
         low, high = (f(points, axis=1) if len(points) else points[:, 0] for f in (np.min, np.max))
@@ -296,9 +303,10 @@ class Labels:
         return edges, None
 
     def add_images(self, needed: NDArray[np.bool_] | None = None) -> tuple[Ints, Ints]:
-        """Add an image for each of n files: (n,) its row, -1 = refused, and (n,) its file in the builder.
+        """Add an image for each of n files.
 
-        `needed` are the files whose images need a size.
+        Returns (n,) image rows, -1 if refused, and (n,) file numbers of the builder. `needed`, (n,), is True
+        for files whose images need a size.
         """
         source, gather = self.source, self.gather
         rows = np.full(len(self.files), -1, np.int32)
@@ -326,9 +334,10 @@ class Labels:
         score: Floats | None = None,
         **more: Any,
     ) -> None:
-        """Add the boxes of the valid rows, which are all, and the images unless `images` has their rows.
+        """Add the boxes of the valid rows and finish the `Gather`; no boxes may follow.
 
-        `more` are further columns of `Builder.boxes`.
+        The images are added too, unless `images` has the result of `add_images`. `more` are further columns
+        of `Builder.boxes`.
         """
         file = self.rows.file
         image, file_number = (column[file] if len(file) else file for column in images or self.add_images())
@@ -377,6 +386,7 @@ def _shapes(chunk: Chunk, counts: Longs, grammar: Grammar) -> Iterator[tuple[NDA
 
 
 def _kind(value: bytes) -> str:
+    """Return the kind of a value as `KindOf` does."""
     return "" if value in (b"", EMPTY) else "number" if _is_numeric(value) else "word"
 
 
@@ -423,9 +433,9 @@ def _explain(grammar: Grammar, cells: list[Cell], path: str, line: int, log: Log
 
 
 def class_text(name: bytes) -> str | None:
-    """The text of a name of one or more words; None if it cannot be one.
+    """Return the text of a class name of one or more words; None if it is not valid.
 
-    A number after the first word belongs to the columns, so the row has too many of them.
+    A number after the first word is a column too many and no part of the name.
     """
     try:
         text = name.decode()
@@ -444,30 +454,30 @@ def _is_numeric(word: bytes) -> bool:
 
 
 def gather_labels(source: Source, builder: Builder, log: Log, options: ImageOptions) -> Gather:
-    """Gathers the rows of label files that do not need the sizes of their images."""
+    """Return a `Gather` for label files that do not need the sizes of their images."""
     return Gather(source, builder, log, options, own_folder(source), ask_other="needed")
 
 
 def read_labels(gather: Gather, files: Sequence[str], grammar: Grammar) -> Labels:
-    """All rows of these files of the source of a `Gather`."""
+    """Read all rows of these files of the source of a `Gather`, and attach them to it."""
     return Labels(gather.source, files, grammar, gather.log).attach(gather)
 
 
 def common_prefix(source: Source, files: Sequence[str], grammar: Grammar) -> str:
-    """The one of the prefixes of a format that the names of all files begin with, else nothing."""
+    """Return the first prefix of the grammar with which the names of all files begin, else ""."""
     names = [(file or source.path.replace("\\", "/")).rsplit("/", 1)[-1] for file in files]
     return next((p for p in grammar.prefixes if names and all(name.startswith(p) for name in names)), "")
 
 
 def corners(values: Floats) -> tuple[Floats, Floats]:
-    """Edges, and width and height, of (n, 4 or more) numbers that begin with left, top, width, height."""
+    """Return (n, 4) edges and (n, 2) sizes from (n, 4 or more) numbers: left, top, width, height, ..."""
     wh = values[:, 2:4]
     with np.errstate(over="ignore"):
         return np.concatenate([values[:, :2], values[:, :2] + wh], axis=1), wh
 
 
 def report_numbers(cells: Sequence[Cell], fields: Sequence[str], path: str, line: int, log: Log) -> bool:
-    """Report the first of these values that is no finite number; whether there is one."""
+    """Report the first of these values that is not a finite number; return whether there is one."""
     return not all(check_number(c, log, path, line, f) for c, f in zip(cells, fields, strict=True))
 
 
@@ -486,7 +496,7 @@ def report_files(source: Source, files: list[str], log: Log) -> None:
 
 
 def sampled(source: Source, files: Sequence[str], sep: bytes | None = None) -> Iterator[list[bytes]]:
-    """The values of the first lines of some files, spread evenly."""
+    """Yield the values of the first 50 lines of each of about 50 files, spread evenly over all."""
     step = max(1, len(files) // 50)
     for file in list(files)[::step][:50]:
         lines = source.once(_head_lines, file)
@@ -517,9 +527,9 @@ def are_text(source: Source) -> bool:
 def plan_files(
     dataset: Dataset, target: Output, log: Log, *, prefix: str = "", listed: Sequence[str] | None = None
 ) -> bool:
-    """Whether a text file per image can be written; what cannot is reported.
+    """Whether a text file per image can be written; names that cannot are reported.
 
-    `listed` are the classes for ``classes.txt``, if any, of a format whose classes do not end at a space.
+    `listed` are the classes for ``classes.txt``, if any; then a class name may contain spaces.
     """
     names, file_uses = file_names(dataset, prefix), list(dataset.images.name)
     if listed:
@@ -553,7 +563,7 @@ def write_files(
 
 
 def file_names(dataset: Dataset, prefix: str = "") -> list[str]:
-    """The label files of the images, `prefix` before the name of each."""
+    """Return the path of the label file of each image, with `prefix` before the file name."""
     if not prefix:
         return [f"{stem(name)}.txt" for name in dataset.images.name]
     parts = (stem(name).rpartition("/") for name in dataset.images.name)
@@ -561,7 +571,7 @@ def file_names(dataset: Dataset, prefix: str = "") -> list[str]:
 
 
 def corners_of(dataset: Dataset) -> Floats:
-    """(n, 8) the corners x, y of each box: those of its oriented box, else of its edges from top left on."""
+    """Return (n, 8) corners x, y of each box: of its oriented box, else of its edges from top left on."""
     points = dataset.boxes.xyxy[:, [0, 1, 2, 1, 2, 3, 0, 3]]
     if (shapes := dataset.boxes.shapes) is not None:
         rows = np.flatnonzero(shapes.kind == ShapeKind.ORIENTED)
@@ -570,9 +580,10 @@ def corners_of(dataset: Dataset) -> Floats:
 
 
 def refuse_classes(dataset: Dataset, log: Log, *, words: bool = True, unused: bool = False) -> bool:
-    """Report class names that would not be read back; with `words`, a name is a column of a row.
+    """Report class names that would not be read back; return whether there are any.
 
-    With `unused`, classes without objects are written too. Regions to ignore are written without their class.
+    With `words` a name is a column of a row, so it may not contain a space. With `unused` classes without
+    objects are checked too. Regions to ignore do not count, as they are written without their class.
     """
     n_errors, object_categories = log.errors, dataset.boxes.category[~dataset.boxes.has(Flag.REGION)]
     rows = range(len(dataset.categories)) if unused else distinct(object_categories).tolist()

@@ -80,13 +80,15 @@ _THOUSAND = (np.arange(1000) // [[100], [10], [1]] % 10 + ord("0")).astype(np.ui
 
 
 def _decimal_point(number: Floats, places: int) -> Cells:
-    """Whole numbers below 1e15 over ``10**places``, without trailing zeros."""
+    """Write (n,) whole numbers below 1e15 divided by ``10**places``, without trailing zeros."""
     if not len(number):
         return np.zeros(0, "S1")
     is_negative = number < 0
     remaining = np.abs(number).astype(np.int64)
     whole = remaining // 10**places
     remaining -= whole * 10**places
+    # 12345 with 4 places: whole = 1, remaining = 2345, which fills 2 groups of 3 digits as 234 500; the
+    # digits array has a row for each of these 6 digits, and trailing zeros become NULs: "1.2345".
     n_groups = -(-places // 3)
     remaining *= 10 ** (3 * n_groups - places)
     digits = np.empty((3 * n_groups, len(number)), np.uint8)
@@ -119,7 +121,10 @@ _ZERO = ord("0")
 
 
 def whole_edges(xyxy: Floats) -> Floats:
-    """(n, 4) whole numbers, halves away from zero; a box that would vanish gets the pixels it touches."""
+    """Round (n, 4) edges to whole numbers, halves away from zero.
+
+    A side whose edges would coincide is rounded outwards instead, to the pixels that it touches.
+    """
     whole = np.copysign(np.floor(np.abs(xyxy) + 0.5), xyxy) + 0.0  # no -0
     low, high = xyxy[:, :2], xyxy[:, 2:]
     vanishes = (whole[:, :2] == whole[:, 2:]) & (low < high)

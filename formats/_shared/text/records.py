@@ -27,11 +27,11 @@ from odm.names import BAD_NAME, refuse_class
 from odm.tables import Dataset
 
 Says = Callable[[str, str], str | None]
-"""The reason to take the beginning of an XML file, given with the name of its root, for one of a format."""
+"""Return why an XML file is one of a format, from its beginning and the name of its root, else None."""
 
 
 def sniff_xml(source: Source, says: Says) -> Sniff | None:
-    """Look at a file, or at the first XML files of a folder."""
+    """Return the reason of `says` for a file, or the first of 20 XML files of a folder that has one."""
     for file in source.with_suffix(".xml")[:20] if source.is_dir else [""]:
         if reason := says(*root_of(source.head(file))):
             return Sniff(SURE, f"of {printable(file)}: {reason}" if file else reason)
@@ -76,7 +76,7 @@ def numeral(text: str) -> Any:
 
 
 def numerals(record: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    """The values of an element or row, texts under the keys as numbers."""
+    """Return a record in which texts under `keys` are numbers, if they stand for one (`numeral`)."""
     return {k: numeral(v) if k in keys and isinstance(v, str) else v for k, v in record.items()}
 
 
@@ -90,13 +90,13 @@ def texts_of(element: Any) -> dict[str, str]:
 
 
 def element_item(reader: Reader, record: dict[str, Any], element: Any, origin: Origin) -> Item:
-    """The record of an element, on its line."""
+    """Return a record that was made of an XML element as an `Item`, located on the element's line."""
     line = element.sourceline or 0
     return Item(reader, record, At(origin.path, line=line), origin, line)
 
 
 def row_of(reader: Reader, record: Mapping[str, Any], element: Any, origin: Origin) -> Rows:
-    """The record of an element that should be a box, on its line."""
+    """Return a record that was made of an XML element as the only box of `Rows`, on the element's line."""
     return Rows(reader, At(origin.path, line=element.sourceline or 0), {"": dict(record)}, origin)
 
 
@@ -150,6 +150,7 @@ def escaped(text: str) -> str:
 
 
 def _refusal(text: str) -> str | None:
+    """Return why a name cannot be written in XML, None if it can."""
     if reason := refuse_class(text):
         return reason
     if text != text.strip(" \t\r\n"):

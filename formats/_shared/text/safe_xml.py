@@ -77,7 +77,10 @@ DOCTYPE = re.compile(r"<!DOCTYPE(?:[^\[>\"']|\"[^\"]*\"|'[^']*')*([\[>])")
 
 
 class SafeXmlParser:
-    """Parses documents with the root `expected`, or one of `others`; the parser is made with the first."""
+    """Parses documents whose root is called `expected` or one of `others`.
+
+    lxml is imported, and its parser made, for the first document.
+    """
 
     def __init__(self, expected: str, title: str, others: Sequence[str] = ()) -> None:
         self._expected, self._title, self._others = expected, title, others
@@ -109,6 +112,7 @@ class SafeXmlParser:
             name = declared[1].decode()
             log.report(XML_ENCODING, path, line=1, reason=f"single bytes, where {name} is declared")
             return None
+        # Latin-1 text in which to find a document type; empty, for speed, if there surely is none.
         text = "" if b"<!DOCTYPE" not in head and b"<!DOCTYPE" not in data else data.decode("latin-1")
         if b"\0" in head:
             text = narrow(data).decode("latin-1")
@@ -145,6 +149,7 @@ class SafeXmlParser:
 
 
 def _syntax_error(e: Any, data: bytes, path: str, declared: re.Match[bytes] | None, log: Log) -> None:
+    """Report lxml's error `e` as one of the encoding (`declared` is its declaration) or of the syntax."""
     line, column = e.position or (0, 0)
     reason = str(e.msg)
     reason = reason[: reason.rfind(", line ")] if ", line " in reason else reason
@@ -169,7 +174,7 @@ def _syntax_error(e: Any, data: bytes, path: str, declared: re.Match[bytes] | No
 
 
 def track_id(text: str | None) -> Id | None:
-    """The id of a track as a number where it is one; None where there is none."""
+    """Return the id of a track, as an int if it is a plain number; None for no text, blanks and ``-1``."""
     if text is None or not text.strip(BLANKS) or text == "-1":
         return None
     return int(text) if re.fullmatch("0|[1-9][0-9]{0,17}", text, re.ASCII) else text
@@ -190,14 +195,14 @@ def number_of(text: str, log: Log, path: str, line: int, field: str) -> float | 
 
 
 def narrow(data: bytes) -> bytes:
-    """UTF-16 or UTF-32 text without its zero bytes and every text without its mark: enough to find tags."""
+    """Drop the byte order mark, and the zero bytes of UTF-16 and UTF-32: enough to find tags."""
     for mark in (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"):
         data = data.removeprefix(mark)
     return data.replace(b"\0", b"")
 
 
 def root_of(head: bytes) -> tuple[str, str]:
-    """The first bytes of a file as text, and the name of its root element, empty where there is none."""
+    """Return the first bytes of a file as text (Latin-1), and the name of its root element, "" for none."""
     text = narrow(head).decode("latin-1")
     position = after_prolog(text)
     if text.startswith("<!", position):
@@ -211,7 +216,7 @@ def root_of(head: bytes) -> tuple[str, str]:
 
 
 def after_prolog(text: str, position: int = 0) -> int:
-    """The offset of the first tag or declaration, after blanks, instructions and comments."""
+    """Return where the first tag or declaration begins, after blanks, instructions and comments."""
     while True:
         while position < len(text) and text[position] in BLANKS:
             position += 1

@@ -57,7 +57,7 @@ def load(data: bytes, path: str, log: Log) -> Node | None:
 
 
 def shown(node: Node) -> str:
-    """A value as it is shown in a message."""
+    """Return the text of a node for a message; lists and mappings are only named so."""
     if isinstance(node.value, str):
         return node.value
     return "a list" if isinstance(node.value, list) else "a mapping"
@@ -77,6 +77,7 @@ class _Refused(Exception):
 
 
 def _build(events: Any) -> Node:
+    """Build the node of the only document from the events of a YAML parser. Raises _Refused for the rest."""
     import yaml
 
     root = Node([], 0)

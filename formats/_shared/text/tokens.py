@@ -45,7 +45,7 @@ NON_FINITE_TEXT = re.compile(NON_FINITE.pattern.decode(), re.ASCII | re.IGNORECA
 Cell = tuple[int, bytes]
 """A value of a row as written in the file, with its column from 1 in characters."""
 Say = Callable[[list[Cell]], dict[str, Any]]
-"""What `Log.report` wants to know of a row, from its values."""
+"""Return the keywords of `Log.report` for a row, such as its column and value, from the row's values."""
 
 _BLANK = np.zeros(256, bool)
 _BLANK[list(b" \t\n")] = True
@@ -84,16 +84,17 @@ class Chunk(msgspec.Struct, eq=False):
         return len(self.first)
 
     def ends_with(self, word: bytes) -> NDArray[np.bool_]:
-        """(n,) whether this is the last token of a row."""
+        """Return (n,) True for rows whose last token is `word`."""
         if not word or word not in self._text:
             return np.zeros(len(self), bool)
         return np.array([token == word for token in self.pick(self.first + self.count - 1)], bool)
 
     def pick(self, token_rows: NDArray[Any]) -> list[bytes]:
-        """The tokens at these indices, which rise."""
+        """Return the tokens at these ascending indices."""
         return list(self._pick(token_rows))
 
     def _pick(self, token_rows: NDArray[Any]) -> Iterable[bytes]:
+        """Iterate over the tokens at ascending indices: by a slice if evenly spaced, by look-ups if few."""
         n = len(token_rows)
         if n > 1:
             step = int(token_rows[1] - token_rows[0])
@@ -106,7 +107,7 @@ class Chunk(msgspec.Struct, eq=False):
         return itertools.compress(self.tokens, is_picked.tobytes())
 
     def numbers(self, token_rows: NDArray[Any]) -> tuple[Floats, Longs]:
-        """The tokens at these indices as numbers, and the positions in the result of those that are none.
+        """Parse the tokens at k ascending indices: (k,) numbers, and the positions among them of non-numbers.
 
         NaN and infinities are returned as such and are not among the positions; numbers that only Python
         accepts (``1_0``) are.
@@ -124,7 +125,7 @@ class Chunk(msgspec.Struct, eq=False):
         return values, not_numbers
 
     def span(self, rows: NDArray[Any], n_tokens: NDArray[Any]) -> list[bytes]:
-        """The text of the first `n` tokens of each of `rows`, with what lies between them."""
+        """Return the text of the first ``n_tokens[i]`` tokens of ``rows[i]``, with what lies between them."""
         begins = self._starts[self.first[rows]]
         last_tokens = self.first[rows] + n_tokens - 1
         ends = self._starts[last_tokens] + np.array(list(map(len, self.pick(last_tokens))), np.int64)
@@ -278,6 +279,7 @@ def text_of(data: bytes, path: str, log: Log) -> bytes:
 
 
 def _chunk(parts: dict[int, bytes], sep: bytes | None) -> Chunk:
+    """Join the texts of some files, by file number, and split them into the tokens of a chunk."""
     pieces = list(parts.values())
     text = b"\n".join(pieces)
     if sep is not None:
@@ -296,7 +298,7 @@ def _chunk(parts: dict[int, bytes], sep: bytes | None) -> Chunk:
     # lines have [2 3] tokens, and their first ones are the tokens [0 2].
     n_tokens_before = np.searchsorted(token_starts, line_ends)
     n_tokens = np.diff(n_tokens_before, prepend=0)
-    # which file a line belongs to, and its number there
+    # Which file (position among the pieces) a line belongs to, and its number there.
     sizes = np.array([len(piece) + 1 for piece in pieces], np.int64)
     offsets = np.cumsum(sizes) - sizes
     first_lines = np.searchsorted(line_ends, offsets)
@@ -351,10 +353,10 @@ class Rows(msgspec.Struct, frozen=True, eq=False):
     sep: str | None = None
 
     def report(self, log: Log, code: Code, rows: NDArray[Any], say: Say) -> None:
-        """Report one fault of many rows, found only after all files were read.
+        """Report one fault of many rows, which shows only after all files were read.
 
-        The lines of those that the log still keeps are looked up again; `say` gets their values, as `cells`
-        has them, and answers what `Log.report` wants to know.
+        The lines of the issues that the log still keeps are read again. `say` gets the values of a row, as
+        `cells` splits them, and returns the keywords of `Log.report`.
         """
         sep_bytes = self.sep.encode() if self.sep else None
         lines_of_file: tuple[int, list[bytes]] = (-1, [])
@@ -371,7 +373,7 @@ class Rows(msgspec.Struct, frozen=True, eq=False):
 
 
 def check_number(cell: Cell, log: Log, path: str, line: int, field: str) -> bool:
-    """Whether a value is a finite decimal number; if not, that is reported at its place."""
+    """Whether a value is a finite decimal number; another value is reported at its line and column."""
     column, value = cell
     is_number = NUMBER.fullmatch(value) is not None
     if is_number and math.isfinite(float(value)):
@@ -424,7 +426,7 @@ def explain_rows(
 
 
 def every(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which rows of an (n, 4) mask are all true; several times faster than ``all(axis=1)``."""
+    """Return (n,) True where all of an (n, 4) mask is; several times faster than ``all(axis=1)``."""
     is_every: NDArray[np.bool_] = mask[:, 0] & mask[:, 1] & mask[:, 2] & mask[:, 3]
     return is_every
 
@@ -437,7 +439,7 @@ ROWS = 2**15
 
 
 def decimals_for(width: int, height: int) -> int:
-    """How many decimals a relative coordinate needs so that the pixels come back within 1e-6."""
+    """Return how many decimals keep a relative coordinate exact to 1e-6 pixels."""
     return len(str(max(width, height, 2) - 1)) + 6
 
 
@@ -519,7 +521,7 @@ def _cells(piece: bytes | Column) -> tuple[Cells, Longs | None]:
 
 
 def lines_are(n: int, total: int) -> str:
-    """``3 of 4 lines are``, or what that is of one line."""
+    """Return ``3 of 4 lines are``, or ``its one line is`` (``is not``) if there is one line in all."""
     if total == 1:
         return "its one line is" if n else "its one line is not"
     return f"{n} of {total} lines {'is' if n == 1 else 'are'}"
