@@ -280,6 +280,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/diff.md": {},
     "docs/shapes.md": {},
     "docs/evaluating.md": {"doubts": doubts},
+    "docs/reading-results.md": {},
     "docs/protocols.md": {"protocols": protocols},
     "docs/stability.md": {"python names": python_names},
     "docs/formats.md": {"formats": formats, "tools": tools, "pages": pages},

@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import inspect
 import io
+import json
 import os
 import posixpath
 import re
@@ -29,15 +30,13 @@ OF_ROOT = {
 }
 """Pages in the root of the repository, if they are there, and where the site has them."""
 
+PUBLIC = json.loads((ROOT / "tests/data/contract.json").read_text(encoding="utf-8"))["python"]
+"""The names that the stability guarantees cover, by module."""
 REFERENCE = {
     "odm": "What `import odm` gives. [From Python](../python.md) shows how it is used.",
-    "odm.evaluate": "",
     "odm.evaluate.Metric": "",
-    "odm.converters.bridges": "",
-    "odm.coco": "",
+    **dict.fromkeys([module for module in PUBLIC if module != "odm"], ""),
     "odm.coco.mask": "",
-    "odm.masks": "",
-    "odm.sharding": "",
 }
 """The modules and classes that have a page, with an introduction in place of their docstring."""
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]+\.?[^)\s#]*)(#[^)\s]*)?\)")
@@ -109,11 +108,7 @@ def reference(name: str) -> str:
         f"# {name}\n",
         REFERENCE[name] + "\n" if REFERENCE[name] else directive(name, heading=2, **hidden),
     ]
-    listed = getattr(module, "__all__", None) or [
-        key
-        for key, value in vars(module).items()
-        if not key.startswith("_") and inspect.isroutine(value) and value.__module__ == name
-    ]
+    listed = PUBLIC.get(name) or module.__all__
     public = [key for key in listed if not key.startswith("_") and f"{name}.{key}" not in REFERENCE]
     kinds = (inspect.isroutine, inspect.isclass, lambda _: True)  # functions, classes, then constants
     public.sort(key=lambda key: [kind(getattr(module, key)) for kind in kinds].index(True))

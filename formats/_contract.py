@@ -40,7 +40,10 @@ from odm.files import Output, Source
 from odm.issues import Log, UsageError, hint
 from odm.tables import Builder, Dataset, Floats
 
-POOR, LIKELY, SURE, NARROWER = 0, 1, 2, 3
+POOR = 0
+LIKELY = 1
+SURE = 2
+NARROWER = 3
 """Confidences of a `Sniff`: only if nothing fits better; likely; certain; and certain, for a special case of
 another format that is certain too."""
 
