@@ -1321,23 +1321,36 @@ def test_one_bad_record_costs_one_slice(monkeypatch):
     assert sum(pieces) < 2**15
 
 
-NUMBERS = ([], [[]], None, [1, 2], [1, 2, 3, 4, 5, 6], ["1"], [True, 2, 3], [10**400, 1, 1], {"a": 1}, "x", 7)
-"""Values in place of a list of numbers; "absent" leaves the key out."""
+MASK = {"size": [80, 100], "counts": "Pj7:1"}
+LISTS = {"keypoints": [8, 9, 2] * 4, "obb": [8, 9, 5, 4, 0.5], "poly": [*range(8)], "segmentation": MASK}
+UNUSUAL = (
+    *([], [[]], None, [1, 2], [1, 2, 3, 4, 5, 6], ["1"], [True, 2, 3], [10**400, 1, 1], {"a": 1}, "x", 7, "absent"),
+    *([[1, 2, 30, 4, 5, 60]], {**MASK, "more": 1}, {**MASK, "counts": [0, 9, 7991]}, {**MASK, "counts": "\u00e9"}),
+    *({**MASK, "size": size} for size in ([-80, 100], [80, 101], [80], [2**20, 2**20], [10**30, 1], "80x100")),
+    *(json.dumps(MASK).replace(*change) for change in (("{", '{"size": [8, 8], '), ('"si', '"s\\u0069'), (":1", "\\u003a1"))),
+)  # fmt: skip
+"""Values in place of a list of numbers or a mask, as JSON if they begin so; "absent" leaves the key out."""
 
 
-@pytest.mark.parametrize(
-    "usual", [{"keypoints": [8, 9, 2] * 4}, {"obb": [8, 9, 5, 4, 0.5]}, {"poly": [*range(8)]}]
-)
-@pytest.mark.parametrize("value", [*NUMBERS, "absent"], ids=repr)
-def test_lists_of_numbers_are_read_alike_one_by_one_and_with_their_records(monkeypatch, usual, value):
-    (key, numbers), list_keys = next(iter(usual.items())), shapes.LIST_KEYS
+@pytest.mark.parametrize("key", LISTS)
+@pytest.mark.parametrize("value", UNUSUAL, ids=repr)
+def test_values_are_read_alike_one_by_one_and_with_their_records(monkeypatch, key, value):
+    fields_of = shapes.fields_of
     for row in (0, 250, 499):
-        boxes = [{**BOX, "id": k + 1, key: [n + k for n in numbers]} for k in range(500)]
+        usual = [LISTS[key] if key == "segmentation" else [n + k for n in LISTS[key]] for k in range(500)]
+        boxes = [{**BOX, "id": k + 1, key: usual[k]} for k in range(500)]
         boxes[row] = {**BOX, "id": row + 1} | ({} if value == "absent" else {key: value})
+        text = json.dumps(instances(boxes))
+        if isinstance(value, str) and value.startswith("{"):
+            text = text.replace(json.dumps(value), value)
         results = []
-        for keys in (list_keys, ()):  # without them each value is looked at
-            monkeypatch.setattr(shapes, "LIST_KEYS", keys)
-            dataset, log = parse(instances(boxes), wants={"keypoints", "oriented"}, slice_size=2**13)
+        for decodes in (True, False):
+            monkeypatch.setattr(
+                coco_reader,
+                "fields_of",
+                lambda *a, decodes, n=decodes, **k: fields_of(*a, decodes=decodes and n, **k),
+            )
+            dataset, log = parse(text, wants={"keypoints", "oriented", "mask", "polygon"}, slice_size=2**13)
             read_boxes = dataset.boxes
             row_keys = [t and t.row_keys() for t in (read_boxes.shapes, read_boxes.keypoints)]
             results.append(
@@ -1345,6 +1358,16 @@ def test_lists_of_numbers_are_read_alike_one_by_one_and_with_their_records(monke
             )
         assert results[0] == results[1]
         assert len(results[0][1]) >= 499
+
+
+@pytest.mark.parametrize("key", LISTS)
+def test_usual_values_are_decoded_with_their_records(monkeypatch, key):
+    boxes = [{**BOX, "id": k + 1, key: LISTS[key]} for k in range(500)]
+    monkeypatch.setattr(shapes, "_decoded", None)
+    monkeypatch.setattr(shapes, "decode_number_lists", None)
+    dataset, _ = parse(instances(boxes), wants={"keypoints", "oriented", "mask"}, slice_size=2**13)
+    column = dataset.boxes.keypoints if key == "keypoints" else dataset.boxes.shapes
+    assert len(column) == len(set(column.row_keys())) * 500 == 500
 
 
 @pytest.mark.parametrize(

@@ -478,7 +478,7 @@ class Reader:
         others = [key for key in SHAPE_KEYS if key not in shapes] if shapes else []
         if shapes:  # a record without a bbox gets its box from its shape
             fields = [replace(f, required=f.required and f.key != "bbox") for f in fields]
-            fields += fields_of(shapes, as_json=self._builder.passes_shapes_on)
+            fields += fields_of(shapes, decodes=not self._builder.passes_shapes_on, outlines=table.outlines)
         for chunk in document.records(fields, rest=keeps):
             # Attributes may name the track, and more.
             for key in (*(("attributes",) if keeps else ()), *shapes):
@@ -499,7 +499,7 @@ class Reader:
             table.seen = chunk.start + chunk.n
             if chunk.records is None:
                 index = np.arange(chunk.start, table.seen, dtype=np.int32)
-                values_by_key = {**chunk.rest, **chunk.lists}
+                values_by_key = {**chunk.rest, **chunk.decoded}
                 table.add(index, track_ids(chunk.columns), values_by_key, chunk.expected, more)
             else:
                 self._add_slowly(chunk, values, table, fields)

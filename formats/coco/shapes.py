@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from odm.codes import KEYPOINT_COUNT, MASK_SYNTAX, OUTLINE_NUMBERS
 from odm.formats._shared.codes import DUPLICATE_BOX_KEY
-from odm.formats._shared.json.columns import Field, Kind
+from odm.formats._shared.json.columns import Decoding, Field
 from odm.formats._shared.json.number_lists import NumberLists, decode_number_lists
 from odm.formats._shared.shapes.rotation import turn_of
 from odm.issues import Code
@@ -48,14 +48,25 @@ def keys_for(wants: Collection[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(key for word in _KEYS if word in wants for key in _KEYS[word]))
 
 
-def fields_of(keys: Sequence[str], *, as_json: bool) -> list[Field]:
+class _Mask(msgspec.Struct, gc=False):
+    size: tuple[int, int]
+    counts: str | list[int]
+
+
+def fields_of(keys: Sequence[str], *, decodes: bool, outlines: bool) -> list[Field]:
     """The fields of records for all shapes, of which those with these keys are read.
 
-    With `as_json` lists of numbers are kept as JSON too, as they are written again.
+    What is written again as JSON is kept so: nothing `decodes`. Without `outlines` masks are not read.
     """
-    lists = () if as_json else LIST_KEYS
-    kinds: dict[str, Kind] = {key: "lists" if key in lists else "kept" for key in keys}
-    return [Field(key, kinds.get(key, "raw")) for key in dict.fromkeys((*SHAPE_KEYS, *keys))]
+    decodings: dict[str, Decoding] = {key: (list[float], _pack_lists) for key in LIST_KEYS if decodes}
+    if decodes and outlines:
+        decodings["segmentation"] = (_Mask, _pack_masks)
+    fields = [Field(key, "kept", decoding=decodings.get(key)) for key in keys]
+    return [*fields, *(Field(key, "raw") for key in SHAPE_KEYS if key not in keys)]
+
+
+def _pack_lists(values: list[list[float]]) -> tuple[NumberLists, int]:
+    return NumberLists.pack(values), 0
 
 
 def turns_of(texts: Sequence[bytes]) -> tuple[Floats | None, list[bytes]]:
@@ -106,13 +117,15 @@ class Drawn(msgspec.Struct, frozen=True, eq=False):
 def read_shapes(columns: Mapping[str, Any], n: int) -> Drawn:
     """The shapes of n records from the JSON of their values by key, empty where a record has none.
 
-    The values of `LIST_KEYS` may be `NumberLists`.
+    Lists of numbers may be `NumberLists`, and masks what `_pack_masks` makes.
     """
     faults: list[Fault] = []
     size = np.zeros((n, 2), np.int64)
     shapes, points = Shapes.none(n), Keypoints.none(n)
-    if "segmentation" in columns:
-        values = [b"" if value in NOTHING else value for value in columns["segmentation"]]
+    if isinstance(packed := columns.get("segmentation", ()), tuple) and packed:
+        size[:], shapes = packed
+    elif packed:
+        values = [b"" if value in NOTHING else value for value in packed]
         for begin, read in ((b"{", _read_masks), (b"[", _read_outlines)):
             rows = np.array([i for i, value in enumerate(values) if value[:1] == begin], np.int64)
             if len(rows):
@@ -182,15 +195,17 @@ def _read_outlines(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[S
     return Shapes(kind, offsets(ring), offsets(lengths // 2), xy, zero, np.zeros(0, np.uint8)), bad
 
 
-class _Mask(msgspec.Struct, gc=False):
-    size: tuple[int, int]
-    counts: str | list[int]
-
-
 def _read_masks(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[Shapes, Bad]:
     records, bad = _decoded(values, _Mask, MASK_SYNTAX)
-    if not bad and (plain := _join_texts(values, records)) is not None:
-        size[rows], shapes = plain
+    json_text = b"".join(values)
+    keys_are_usual = all(json_text.count(key) == len(values) for key in (b'"size"', b'"counts"'))
+    if (
+        not bad
+        and keys_are_usual
+        and b"\\u" not in json_text
+        and (packed := _pack_masks(records)) is not None
+    ):
+        size[rows], shapes = packed[0]
         return shapes, []
     texts: list[bytes] = []
     for key in ("size", "counts"):  # the text of runs has no quotes
@@ -220,23 +235,24 @@ def _read_masks(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[Shap
     return shapes, bad
 
 
-def _join_texts(values: Sequence[bytes], records: Sequence[_Mask]) -> tuple[Floats, Shapes] | None:
-    """(n, 2) height and width, and the masks; None unless all are ASCII text with usual keys and sizes."""
-    joined, n = b"".join(values), len(values)
-    if joined.count(b'"size"') != n or joined.count(b'"counts"') != n or b"\\u" in joined:
-        return None
-    texts = [record.counts for record in records]
+def _pack_masks(masks: list[_Mask]) -> tuple[tuple[Floats, Shapes], int] | None:
+    """(n, 2) height and width, and the masks, and the number of their colons; None unless all are ASCII text
+    with usual sizes.
+    """
+    texts = [mask.counts for mask in masks]
     try:
-        size = np.array([record.size for record in records], np.float64)
+        size = np.array([mask.size for mask in masks], np.float64).reshape(-1, 2)
     except OverflowError:
         return None
-    if not set(map(type, texts)) <= {str} or size.min() < 0 or size.prod(axis=1).max() >= MOST_PIXELS:
+    is_text = set(map(type, texts)) <= {str}
+    if not is_text or size.min(initial=0) < 0 or size.prod(axis=1).max(initial=0) >= MOST_PIXELS:
         return None
     text = "".join(cast("list[str]", texts))
     if not text.isascii():
         return None
-    first = offsets(np.fromiter(map(len, texts), np.int64, n))
-    return size, Shapes.of_masks(np.frombuffer(text.encode(), np.uint8), first)
+    first = offsets(np.fromiter(map(len, texts), np.int64, len(texts)))
+    shapes = Shapes.of_masks(np.frombuffer(text.encode(), np.uint8), first)
+    return (size, shapes), 2 * len(masks) + text.count(":")
 
 
 def _read_lists(values: Sequence[bytes] | NumberLists, code: Code) -> tuple[NumberLists, Bad]:

@@ -23,7 +23,6 @@ import functools
 import json
 import operator
 import re
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NoReturn
@@ -34,7 +33,7 @@ from numpy.typing import NDArray
 
 from odm.formats._shared.codes import DUPLICATE_KEY, NOT_UTF8
 from odm.formats._shared.gather import escape
-from odm.formats._shared.json.number_lists import NumberLists, decode_number_lists, pack_floats
+from odm.formats._shared.json.number_lists import are_all, pack_floats, whole_ids, whole_numbers
 from odm.formats._shared.json.preview import (
     TOO_DEEP,
     deep_location,
@@ -62,8 +61,10 @@ NONE = int(np.iinfo(np.int64).min)
 SLICE = 2**18
 """Bytes of a slice; larger ones leave the cache, smaller ones cost more calls."""
 
-Kind = Literal["id", "int", "flag", "number", "numbers", "text", "ints", "lists", "raw", "kept"]
+Kind = Literal["id", "int", "flag", "number", "numbers", "text", "ints", "raw", "kept"]
 Column = NDArray[Any] | list[Any]
+Decoding = tuple[Any, Callable[[list[Any]], tuple[Any, int] | None]]
+"""A type, and what makes of its values a column, and the number of their colons; None for unusual values."""
 
 
 class Broken(Exception):
@@ -89,13 +90,14 @@ class Field(msgspec.Struct, frozen=True, eq=False):
     ``flag`` is an ``int`` of 0 and 1 that may be false, true and null, too; ``number`` becomes (n,) float64
     with NaN; ``numbers`` (n, 4) float64; ``text``, and ``ints`` for lists of
     whole numbers, a list with None; ``kept`` a list of the JSON of the values, empty where there is none, and
-    ``raw`` the same of values that count as unread too. ``lists`` go to `Chunk.lists` if every record has a
-    list of numbers, else they are as ``kept``.
+    ``raw`` the same of values that count as unread too. With `decoding` they go to `Chunk.decoded` instead,
+    if every record has a value of that type.
     """
 
     key: str
     kind: Kind
     required: bool = False
+    decoding: Decoding | None = None
 
 
 class Chunk(msgspec.Struct, eq=False):
@@ -113,8 +115,8 @@ class Chunk(msgspec.Struct, eq=False):
     written_float: dict[str, int] = msgspec.field(default_factory=dict)
     rest: dict[str, list[bytes]] = msgspec.field(default_factory=dict)
     """The JSON of the keys that no field names, where these were asked for; they are then no extras."""
-    lists: dict[str, NumberLists] = msgspec.field(default_factory=dict)
-    """The lists of numbers by key."""
+    decoded: dict[str, Any] = msgspec.field(default_factory=dict)
+    """By key, what `Field.decoding` makes."""
     expected: int = 0
     """How many records the list will have, if the rest of the text is like this part."""
     records: list[Any] | None = None
@@ -475,9 +477,18 @@ class Shapes:
         self._unnamed = "rest" if rest else ""
         self.shape: _Shape | None = None
         self._known: dict[tuple[Any, ...], _Shape] = {}
+        self._decodes = True
+        """Whether values of fields are decoded, until some are unusual."""
 
     def decode(self, piece: Any, start: int) -> Chunk | None:
         """Decode a slice into columns; None if it needs Python values. Raises msgspec's errors of syntax."""
+        try:
+            return self._decode(piece, start)
+        except _Unusual:
+            self._decodes, self.shape = False, None
+            return self._decode(piece, start)
+
+    def _decode(self, piece: Any, start: int) -> Chunk | None:
         if self.shape is not None:
             try:
                 return self.shape.decode(piece, start)
@@ -500,10 +511,10 @@ class Shapes:
         records = msgspec.json.decode(piece, type=list[dict[str, msgspec.Raw]])
         n_records_with = Counter(key for record in records for key in record)
         first_float_id: dict[str, int] = {}
-        spec = []
+        spec: list[tuple[str, Any, bool]] = []
         for key, n in n_records_with.items():
             field = self._fields.get(key)
-            kind = self._unnamed
+            kind: Any = self._unnamed
             if field is not None:
                 kind = field.kind
                 if kind == "id":
@@ -517,9 +528,9 @@ class Shapes:
                     kind = "float-id" if float_rows else "any-id" if has_text_ids else "id"
                     if float_rows:
                         first_float_id[key] = start + float_rows[0]
-                elif kind == "lists":
-                    lists = n == len(records) and decode_number_lists([bytes(r[key]) for r in records])
-                    kind = "lists" if lists else "kept"
+                elif field.decoding and self._decodes and n == len(records):
+                    values = [bytes(record[key]) for record in records]
+                    kind = field.decoding if are_all(values, field.decoding[0]) else kind
             spec.append((key, kind, n == len(records)))
         if any(
             field.required and n_records_with[field.key] < len(records) for field in self._fields.values()
@@ -541,10 +552,11 @@ class _Shape:
     Parameters
     ----------
     spec
-        Key, kind (``rest`` or nothing for a key that no field names) and whether every record has it.
+        Key, kind (also a `Decoding`, or ``rest`` or nothing for a key that no field names) and whether every
+        record has it.
     """
 
-    def __init__(self, spec: Sequence[tuple[str, str, bool]]) -> None:
+    def __init__(self, spec: Sequence[tuple[str, Any, bool]]) -> None:
         self._spec = tuple(spec)
         members: list[Any] = []
         rename = {}
@@ -570,8 +582,8 @@ class _Shape:
                 type_, default = str, None
             elif kind == "ints":
                 type_, default = list[int], None
-            elif kind == "lists":
-                type_ = list[float]
+            elif not isinstance(kind, str):
+                type_ = kind[0]
             else:
                 type_, default = msgspec.Raw, msgspec.Raw(b"")
             # Fields without a default come first.
@@ -589,14 +601,11 @@ class _Shape:
         chunk = Chunk(start, n)
         n_colons = 0
         for number, (key, kind, always) in enumerate(self._spec):
-            if number < len(_GETTERS):
-                values = _GETTERS[number](records)
-            else:
-                values = list(map(operator.attrgetter(f"f{number}"), records))
+            values = _values_of(records, number)
             n_keys = n
             if kind in ("id", "int", "flag", "any-id"):
                 try:
-                    column: Any = _whole_numbers(values, kind)
+                    column: Any = whole_numbers(values, null=kind == "flag")
                 except OverflowError:
                     return None
                 except TypeError:  # ids that are text
@@ -614,24 +623,24 @@ class _Shape:
                 numbers = pack_floats(values, 1)[:, 0]
                 if not always:
                     n_keys = n - int(np.isnan(numbers).sum())
-                column = _whole_ids(numbers) if kind == "float-id" else numbers
+                column = whole_ids(numbers, NONE) if kind == "float-id" else numbers
                 if column is None:
                     return None
             elif kind == "numbers":
                 if not always:
                     return None
                 column = pack_floats(values, 4)
-            elif kind == "lists":
-                column, chunk.lists[key] = None, NumberLists.pack(values)
-            elif kind == "ints":
+            elif not isinstance(kind, str):
+                if (made := kind[1](values)) is None:
+                    raise _Unusual
+                column, n_colons = None, n_colons + made[1]
+                chunk.decoded[key] = made[0]
+            elif kind in ("ints", "text"):
                 column = values
                 if not always:
                     n_keys = n - values.count(None)
-            elif kind == "text":
-                column = values
-                if not always:
-                    n_keys = n - values.count(None)
-                n_colons += ":".join([v or "" for v in values]).count(":") - (n - 1)
+                if kind == "text":
+                    n_colons += ":".join([v or "" for v in values]).count(":") - (n - 1)
             else:
                 if kind == "rest":
                     chunk.rest[key] = on_one_line(values)
@@ -646,7 +655,15 @@ class _Shape:
             n_colons += n_keys * (1 + key.count(":"))
         data = np.frombuffer(piece, np.uint8)
         text_slices = (data[begin : begin + SLICE] == ord(":") for begin in range(0, len(data), SLICE))
-        return chunk if sum(map(np.count_nonzero, text_slices)) == n_colons else None
+        if sum(map(np.count_nonzero, text_slices)) == n_colons:
+            return chunk
+        if chunk.decoded:
+            raise _Unusual
+        return None
+
+
+class _Unusual(Exception):
+    """Values that were decoded are to be looked at one by one."""
 
 
 def _count_colons(values: list[Any]) -> int:
@@ -661,22 +678,10 @@ _NO_FIELD = re.compile(r'[\x00-\x1f"\\]')
 """What a key of a record type of msgspec must not hold."""
 
 
-def _whole_numbers(values: list[Any], kind: str) -> NDArray[np.int64]:
-    """Return (n,) int64, null flags as 0. TypeError if an id is text, OverflowError beyond 64 bits."""
-    if kind == "flag" and None in values:
-        values = [value or 0 for value in values]
-    return np.frombuffer(array("q", values), np.int64)
-
-
-def _whole_ids(numbers: NDArray[np.float64]) -> NDArray[np.int64] | None:
-    """Convert (n,) float ids, written as ``1.0``, to int64, NaN to `NONE`; None if one is not whole."""
-    is_present = ~np.isnan(numbers)
-    ids = numbers[is_present]
-    if not bool(((ids == np.rint(ids)) & (np.abs(ids) < 2.0**53)).all()):
-        return None
-    whole = np.full(len(numbers), NONE, np.int64)
-    whole[is_present] = ids.astype(np.int64)
-    return whole
+def _values_of(records: list[Any], number: int) -> list[Any]:
+    if number < len(_GETTERS):
+        return _GETTERS[number](records)
+    return list(map(operator.attrgetter(f"f{number}"), records))
 
 
 # An attribute that is named in the code is read twice as fast as one that is looked up by name.

@@ -1,4 +1,4 @@
-"""Numbers of JSON as arrays: whole columns of floats, and the lists of numbers of many rows at once.
+"""Numbers of JSON as arrays: whole columns, and the lists of numbers of many rows at once.
 
 The columns of `columns` and the readers of shapes call it.
 """
@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import itertools
 import operator
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from odm.tables import Floats, Longs
 
@@ -29,6 +31,33 @@ def pack_floats(values: Sequence[Any], width: int) -> Floats:
     row = lead + 9 * width
     rows = np.ndarray((width, n), ">f8", packed, len(packed) - row * n + lead + 1, (9, row))
     return rows.astype(np.float64, order="C").T  # column by column, which is twice as fast
+
+
+def whole_numbers(values: list[Any], *, null: bool) -> NDArray[np.int64]:
+    """(n,) the values, with `null` None as 0. TypeError if one is text, OverflowError beyond 64 bits."""
+    if null and None in values:
+        values = [value or 0 for value in values]
+    return np.frombuffer(array("q", values), np.int64)
+
+
+def whole_ids(numbers: Floats, missing: int) -> NDArray[np.int64] | None:
+    """Convert (n,) float ids, written as ``1.0``, to int64, NaN to `missing`; None if one is not whole."""
+    is_present = ~np.isnan(numbers)
+    ids = numbers[is_present]
+    if not bool(((ids == np.rint(ids)) & (np.abs(ids) < 2.0**53)).all()):
+        return None
+    whole = np.full(len(numbers), missing, np.int64)
+    whole[is_present] = ids.astype(np.int64)
+    return whole
+
+
+def are_all(values: Sequence[bytes], type_: Any) -> bool:
+    """Return whether JSON values are of a type."""
+    try:
+        msgspec.json.decode(b"[%b]" % b",".join(values), type=list[type_])
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
 
 
 class NumberLists(msgspec.Struct, frozen=True, eq=False):
