@@ -58,25 +58,25 @@ class Registry(Mapping[str, Format]):
 
     def __init__(self) -> None:
         modules = [m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")]
-        self._found: dict[str, Format | None] = dict.fromkeys([*modules, *DIALECTS])
+        self._formats: dict[str, Format | None] = dict.fromkeys([*modules, *DIALECTS])
         if names_entry_point(GROUP):
             from importlib.metadata import entry_points
 
             for point in entry_points(group=GROUP):
                 format_ = point.load()
-                if self._found.setdefault(format_.name, format_) is not format_:
+                if self._formats.setdefault(format_.name, format_) is not format_:
                     raise UsageError(f"two formats are called {format_.name!r}; the second is {point.value}")
-        self._names = sorted(self._found)
+        self._names = sorted(self._formats)
 
     def __getitem__(self, name: str) -> Format:
-        format_ = self._found[name]
+        format_ = self._formats[name]
         if format_ is None:
             module = importlib.import_module(f"{__name__}.{DIALECTS.get(name, name)}")
-            format_ = self._found[name] = cast("Format", module.FORMAT)
+            format_ = self._formats[name] = cast("Format", module.FORMAT)
         return format_
 
     def __contains__(self, name: object) -> bool:
-        return name in self._found
+        return name in self._formats
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

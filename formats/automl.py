@@ -165,6 +165,7 @@ def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> 
                 shown, other = _WRITTEN[split], _WRITTEN[image_split]
                 log.report(SET_CONFLICT, file, line=line, field="set", value=name, found=shown, other=other)
             else:
+                # 12 cells: set, path, label, 8 of corners and a score.
                 kept_rows.append((line, [image_split, name, *row[2:], *[""] * (12 - n_cells)]))
                 continue
             builder.skipped += 1

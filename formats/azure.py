@@ -104,9 +104,9 @@ def read(source: Source, builder: Builder, log: Log, options: AzureOptions) -> N
     reader = Reader(source, builder, log, options, ask_other=True, keys=_KEYS)
     for file in log.track(choose_files(source, looks_like, "JSON of Azure", log, _SUFFIXES), "reading"):
         first_bytes = source.head(file).lstrip(b"\xef\xbb\xbf \t\r\n")
-        single = file_item if b'"predictions"' in first_bytes and first_bytes.startswith(b"{") else None
+        is_single = b'"predictions"' in first_bytes and first_bytes.startswith(b"{")
         with contextlib.suppress(BadRecord):
-            records = [single(reader, file)] if single else list(line_items(reader, file))
+            records = [file_item(reader, file)] if is_single else list(line_items(reader, file))
             texts = (record.get(_find_url_key(record)) for record in records)
             name_of = choose_url_names(texts, image_name, source.full(file), log)
             for record in records:
@@ -198,12 +198,12 @@ def write(dataset: Dataset, target: Output, log: Log, options: AzureOptions) -> 
     if not have_sizes(dataset, log) or name is None:
         return
     prefix = options.prefix.rstrip("/") + "/" if options.prefix else ""
-    relative_edges = relative_places(dataset, form="ltrb")
+    ltrb_of_row = relative_places(dataset, form="ltrb")
     texts = []
     for image in images_of(dataset):
         labels = []
         for box in image.boxes:
-            place: dict[str, Any] = dict(zip(_EDGES, relative_edges(box.row), strict=True))
+            place: dict[str, Any] = dict(zip(_EDGES, ltrb_of_row(box.row), strict=True))
             size = image.width, image.height
             parts = [[v for point in relative_points(ring, size) for v in point] for ring in box.outlines]
             polygon: dict[str, Any] = {"polygon": parts} if parts else {}

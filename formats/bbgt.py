@@ -45,11 +45,9 @@ def sniff(source: Source) -> Sniff | None:
         return None
     files = label_rows.label_files(source, GRAMMAR)[:50]
     n_fitting = sum(source.head(file).lstrip().startswith(_HEAD) for file in files)
-    return (
-        Sniff(SURE, "its files begin with '% bbGt version='")
-        if files and 3 * n_fitting >= 2 * len(files)
-        else None
-    )
+    if not files or 3 * n_fitting < 2 * len(files):
+        return None
+    return Sniff(SURE, "its files begin with '% bbGt version='")
 
 
 def _shape(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:

@@ -97,6 +97,7 @@ def read(source: Source, builder: Builder, log: Log, options: SpacesOptions) -> 
     labels = label_rows.read_labels(gather, files, _grammar(class_first=class_first))
     # Rows of one value are the counts: their other numbers are NaN, the default of the grammar.
     is_count = np.isnan(labels.values[:, 1])
+    # For each row, the number of boxes in its file: files [0, 0, 1] have [2, 1], the rows [2, 2, 1].
     n_boxes_in_file = np.bincount(labels.rows.file[~is_count], minlength=len(files))[labels.rows.file]
     # A line is the first of its file if the line before is in another file.
     is_first_line = np.append(True, labels.rows.file[1:] != labels.rows.file[:-1])[: len(labels)]

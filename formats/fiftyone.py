@@ -244,13 +244,13 @@ def _read_box(box: Row, size: Size, names: Sequence[str] | None) -> None:
     score, attributes = box.score("confidence"), box.object("attributes", optional=True)
     if box.bad:
         return
-    key, pixels = _find_mask(box)
+    key, decode = _find_mask(box)
     box.count_unread(_BOX | _FLAGS.keys() | ({key} if key else set()))
     flags_and_track = _read_flags_and_track(box, attributes)
     width, height = size
     x, y, w, h = x * width, y * height, w * width, h * height
     if key and math.isfinite(x + y + w + h) and not box.reader.need_pixels(box.owner.image):
-        paint = functools.partial(_stretch_pixels, pixels, width=round(w), height=round(h))
+        paint = functools.partial(_stretch_pixels, decode, width=round(w), height=round(h))
         box.paint(box, key, paint, round(x), round(y))
     box.add(category, (x, y, x + w, y + h), wh=(w, h), score=score, **flags_and_track)
 
@@ -340,8 +340,8 @@ def _find_mask(box: Row) -> tuple[str, Callable[[Any], Any]]:
     if box.wants and isinstance(name := box.get("mask_path"), str):
         source = box.reader.source
         folder = os.path.relpath(os.path.dirname(box.at.path), source.path) if source.is_dir else ""
-        if (pixels := png_below(source, os.path.join(folder, name))) is not None:
-            return "mask_path", pixels
+        if (decode := png_below(source, os.path.join(folder, name))) is not None:
+            return "mask_path", decode
     return "", _unpack_pixels
 
 
@@ -353,9 +353,9 @@ def _unpack_pixels(mask: Any) -> Any:
     return of_npy(unpacked(text, packed=True))
 
 
-def _stretch_pixels(pixels: Callable[[Any], Any], mask: Any, width: int, height: int) -> Any:
-    """The (height, width) pixels of a mask, decoded by `pixels` and stretched to its box by nearest pixel."""
-    return stretched(pixels(mask), width, height)
+def _stretch_pixels(decode: Callable[[Any], Any], mask: Any, width: int, height: int) -> Any:
+    """The (height, width) pixels of a mask, decoded by `decode` and stretched to its box by nearest pixel."""
+    return stretched(decode(mask), width, height)
 
 
 def _encode_mask(box: Box, image: Image, left: int, top: int, pixels: Any) -> tuple[list[float] | None, Any]:
@@ -409,7 +409,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) 
 
 
 def _detections(dataset: Dataset, log: Log, *, by_name: bool) -> Iterator[tuple[Image, list[dict[str, Any]]]]:
-    """The objects of each image; with `by_name` as documents of FiftyOne, their classes as names."""
+    """The objects of each image as JSON; `by_name` in the form of samples.json, with names of classes."""
     xywh_of_row = relative_places(dataset)
     tracks = box_tracks(dataset, track_numbers(dataset, log, apart=True))
     n_larger_masks = 0
@@ -423,7 +423,8 @@ def _detections(dataset: Dataset, log: Log, *, by_name: bool) -> Iterator[tuple[
             if (left_top_pixels := box.pixels(image)) is not None:
                 place, document["mask"] = _encode_mask(box, image, *left_top_pixels)
                 n_larger_masks += place is not None
-                document |= {} if place is None else {"bounding_box": place}
+                if place is not None:
+                    document["bounding_box"] = place
             if flags := dict.fromkeys(box.flags_in(sorted(FLAG_NAMES)), True):
                 document |= flags if by_name else {"attributes": flags}
             if tracks is not None and tracks[box.row] >= 0:

@@ -107,7 +107,7 @@ _MARKS = {b"True": b"1", b"False": b"0"}
 def _grammar(n_before: int) -> label_rows.Grammar:
     """The grammar of rows of a type and 14 or 15 numbers, after `n_before` other numbers: 0 or `LEAD`."""
 
-    def number_marks(chunk: Chunk) -> None:
+    def replace_marks(chunk: Chunk) -> None:
         """Put numbers in the place of True and False, after a type of one word."""
         if any(mark in chunk.tokens for mark in _MARKS):
             for first in chunk.first[np.isin(chunk.count - n_before, (15, 16))].tolist():
@@ -129,7 +129,7 @@ def _grammar(n_before: int) -> label_rows.Grammar:
         "a type and 14 numbers, or 15 with a score" + (", after a frame and a track" if n_before else ""),
         named="type",
         marks=_MARKS,
-        prepare=number_marks,
+        prepare=replace_marks,
         folders=re.compile("label_?0?2?", re.IGNORECASE),
     )
 
@@ -141,11 +141,11 @@ def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> N
     """Read a folder of label files, or one."""
     files = label_rows.label_files(source, GRAMMAR)
     label_rows.report_files(source, files, log)
-    tracking = _is_tracking(source, files)
+    is_tracking = _is_tracking(source, files)
     gather = label_rows.gather_labels(source, builder, log, options)
-    labels = label_rows.read_labels(gather, files, TRACKING if tracking else GRAMMAR)
+    labels = label_rows.read_labels(gather, files, TRACKING if is_tracking else GRAMMAR)
     is_valid = labels.settle_kind()
-    values = labels.values[:, LEAD:] if tracking else labels.values
+    values = labels.values[:, LEAD:] if is_tracking else labels.values
     truncated, occluded = values[:, 0], values[:, 1]
     first_cell = -15 if builder.kind == "det" else -14  # counted from the end of the row
     has_unknown_truncation = is_valid & ~((truncated == -1) | ((truncated >= 0) & (truncated <= 2)))
@@ -158,8 +158,8 @@ def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> N
     flags = (truncated > 0) * np.uint16(Flag.TRUNCATED)
     flags |= ((occluded == 1) | (occluded == 2)) * np.uint16(Flag.OCCLUDED)
     if builder.kind == "gt":
-        names = [text.casefold() == DONT_CARE.casefold() for text in labels.texts] or [False]
-        is_region = np.array(names)[labels.name]
+        is_dont_care = [text.casefold() == DONT_CARE.casefold() for text in labels.texts] or [False]
+        is_region = np.array(is_dont_care)[labels.name]
         flags |= is_region * np.uint16(Flag.REGION)
     labels.count("degrees of truncation", is_valid & (truncated > 0) & (truncated < 1))
     labels.count("degrees of occlusion", is_valid & (occluded >= 2))
@@ -168,7 +168,7 @@ def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> N
     extra: Mapping[str, Sequence[bytes]] | None = None
     if builder.wants_fields:  # which KITTI's levels and its similarity of directions are about
         extra = {FIELDS[i]: [b"%r" % value for value in values[:, i].tolist()] for i in range(3)}
-    if not tracking:
+    if not is_tracking:
         labels.add(is_valid, category, values[:, 3:7], flags=flags, extra=extra)
         return
     image, columns = _add_frames(labels, is_valid)

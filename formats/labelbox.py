@@ -149,7 +149,7 @@ def _read_record(
         elif labels:
             label = labels[0]
             n_unread["labels"] += len(labels) - 1
-    row = record.object("data_row")
+    data_row = record.object("data_row")
     if label is None:
         record.reader.count("records without a label")
         return
@@ -160,7 +160,7 @@ def _read_record(
     size = record.object("media_attributes", optional=True).size("width", "height")
     key = _find_name(record)[1]
     name = name_of if key == "row_data" else str
-    objects.read(row.image(key, name, size=size), _read_object)
+    objects.read(data_row.image(key, name, size=size), _read_object)
 
 
 def _read_old(

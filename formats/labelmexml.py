@@ -105,7 +105,7 @@ def _find_name(item: Item, place: Place) -> str:
     if not file_name:
         return with_extension(place.key, item.reader.pictures.find(place.picture, path=item.at.path))
     name = place.key + file_name[len(stem(file_name)) :]
-    if file_name != place.key.rpartition("/")[2] and stem(file_name) != place.key.rpartition("/")[2]:
+    if place.key.rpartition("/")[2] not in (file_name, stem(file_name)):
         item.report(FILE_NAME_DIFFERS, "filename", where="filename", value=file_name, name=name)
     return name
 

@@ -280,10 +280,10 @@ def _read_track(result: Row, tracks: list[Track]) -> None:
 def _choose_results(task: Item) -> tuple[list[Rows], float]:
     """The results of the annotation or prediction of a task that is read, and its score, NaN without one."""
     reader = task.reader
-    det = reader.builder.kind == "det"
+    is_detections = reader.builder.kind == "det"
     truth_key = "completions" if "completions" in task else "annotations"
-    key = "predictions" if det else truth_key
-    candidates = [c for c in task.items(key) if det or c.get("was_cancelled") is not True]
+    key = "predictions" if is_detections else truth_key
+    candidates = [c for c in task.items(key) if is_detections or c.get("was_cancelled") is not True]
     if not candidates:
         return [], NAN
     if len(candidates) > 1:
@@ -294,7 +294,7 @@ def _choose_results(task: Item) -> tuple[list[Rows], float]:
         reader.count(f"further {key}", len(candidates) - 1)
     chosen = next((c for c in candidates if c.get("ground_truth") is True), candidates[0])
     rows = chosen.rows("result")
-    return [rows], chosen.score("score") if det else NAN
+    return [rows], chosen.score("score") if is_detections else NAN
 
 
 def _collect_short_results(task: Item) -> list[Rows]:
@@ -340,7 +340,8 @@ def _read_result(result: Row, size: Size, score: float, labelled_ids: set[str]) 
     kind = _KINDS.get(type_)
     value = result.object("value", optional=kind is None)  # relations have none
     if type_ == "labels":
-        kind = "rectangle" if "width" in value else "polygon" if "points" in value else None
+        kind = "polygon" if "points" in value else None
+        kind = "rectangle" if "width" in value else kind
     if type_ in ("brush", "brushlabels") and value.get("format") == "rle":
         kind = "brush"
     if kind is None:

@@ -85,7 +85,7 @@ def _count_fitting(source: Source, file: str) -> tuple[int, int]:
     # JSON on one line may have a number at such a place by chance.
     parts = [None if line.lstrip()[:1] in ("[", "{") else _split_line(line) for line in sample]
     other_suffixes = () if source.relative(file).lower().endswith(".txt") else ("",)
-    suffixes = (*PICTURE_SUFFIXES, *other_suffixes)  # rows of other text files may have a number there
+    suffixes = (*PICTURE_SUFFIXES, *other_suffixes)  # other .txt files may have a number at that place
     return sum(part is not None and part[0].lower().endswith(suffixes) for part in parts), len(sample)
 
 
@@ -134,6 +134,7 @@ def read(source: Source, builder: Builder, log: Log, options: OpencvOptions) -> 
                 builder.skipped += 1
                 continue
             name, words, n_boxes = parts
+            # An image may be in the files of several classes, but once in each; more is reported.
             row, last_file = row_and_file_of_image.get(name, (None, file))
             if name not in row_and_file_of_image or last_file == file:
                 row = reader.image(name, at, file=origin.number, line=line)

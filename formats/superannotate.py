@@ -164,7 +164,7 @@ class _Reader(Reader):
     colours: NDArray[np.int64] | None = None
     """(height, width) the colours in that file as 0xRRGGBB; None until they are needed."""
 
-    def class_of(self, box: Row) -> int:
+    def find_class(self, box: Row) -> int:
         """The category row of an instance, by the name of its class or else by its id.
 
         Raises BadRecord, after an issue, for an id that the list of classes does not have; returns -1, after
@@ -341,7 +341,7 @@ def _read_instance(box: Row) -> None:
         return
     is_part = None if kind == "rbbox" or points else kind != "bbox"
     corners = box.only_points(points) if points else _read_corners(box, kind)
-    category, score = reader.class_of(box), NAN
+    category, score = reader.find_class(box), NAN
     if box.get("creationType") in _MADE:
         key = box.first_key("score", "probability")
         score = box.score(key) if key == "score" else _from_percent(box.score(key))
@@ -408,16 +408,17 @@ def _read_pixels(box: Row) -> Corners:
     colours = [int(text[1:], 16) for text in texts if _COLOUR.fullmatch(text)]
     try:
         if reader.colours is None:
-            read = png_below(reader.source, reader.mask_file, colours_of_png)
-            if read is None:
+            read_colours = png_below(reader.source, reader.mask_file, colours_of_png)
+            if read_colours is None:
                 raise BadMask(f"the colours in {reader.mask_file}, which is missing")
-            reader.colours = read(None)
+            reader.colours = read_colours(None)
         is_inside = np.isin(reader.colours, colours)
         if not is_inside.any():
             raise BadMask(f"colours of pixels in {reader.mask_file}")
     except BadMask as e:
         box.wrong("parts", str(e))
         raise BadRecord from None
+    # The rows and columns with pixels of the instance: their first and last are the edges of the box.
     rows, columns = (np.flatnonzero(is_inside.any(axis=axis)) for axis in (1, 0))
     left, top, right, bottom = (int(n) for n in (columns[0], rows[0], columns[-1] + 1, rows[-1] + 1))
     box.paint(box, "parts", lambda _: is_inside[top:bottom, left:right], left, top)
@@ -436,6 +437,12 @@ def _format_score(score: float) -> dict[str, Any]:
 def _from_percent(percent: float) -> float:
     """A score in 0..1 from percent, without the rounding errors of binary fractions."""
     return float(Decimal(repr(percent)).scaleb(-2))
+
+
+def _choose_type(box: Box) -> str:
+    """The type of the instance that a box is written as, by its shape."""
+    rectangle_type = "rbbox" if box.corners else "bbox"
+    return "polygon" if box.outlines else rectangle_type
 
 
 def _format_points(box: Box) -> Any:
@@ -462,7 +469,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SuperannotateOptions) -
     for name, image in zip(log.track(files, "writing"), images_with_groups(dataset, 1), strict=True):
         instances = [
             {
-                "type": "polygon" if box.outlines else "rbbox" if box.corners else "bbox",
+                "type": _choose_type(box),
                 "classId": class_ids[box.label],
                 "className": box.label,
                 "probability": 100,

@@ -99,7 +99,7 @@ def _list_annotation_files(source: Source) -> list[str]:
 
 
 def sniff(source: Source) -> Sniff | None:
-    """Look at the keys of some annotation files."""
+    """Recognise annotation files by their keys; in a folder one of the first 20 must have them."""
     if not source.is_dir:
         head_answer = check_head(source.head(), _looks_like)
         return Sniff(*head_answer) if head_answer else None
@@ -111,7 +111,7 @@ def sniff(source: Source) -> Sniff | None:
 
 
 def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions) -> None:
-    """Read the annotation files of all datasets."""
+    """Read the annotation files of all datasets of a project, or others of the format."""
     files = _list_annotation_files(source) if source.is_dir else [""]
     if files and source.is_dir and not any(map(_is_in_dataset, files)):
         unique_keys = frozenset({"objects", "size"})

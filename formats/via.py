@@ -205,7 +205,7 @@ def _convert_shape(shape: Any, numbers: list[Any]) -> dict[str, Any]:
 
 
 def _collect_option_texts(attributes: Any) -> _OptionTexts:
-    """The texts of the options of region attributes whose ids are all numbers: class names are never ids."""
+    """The texts of the options of region attributes whose ids are all numbers; other ids are names."""
     texts_of_attribute = {}
     region_attributes = attributes.get("region") if isinstance(attributes, dict) else None
     for name, attribute in region_attributes.items() if isinstance(region_attributes, dict) else ():

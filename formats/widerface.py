@@ -349,18 +349,18 @@ def _read_row(
         *head, occluded, pose, is_invalid = (_WORDS.get(word, word) for word in words[4:10])
         words[4:10] = *head, is_invalid, occluded, pose
         row = b" ".join(words)
-    text: str | None = CLASS
+    class_name: str | None = CLASS
     landmarks: Drawn | None = None
     if n_numbers >= 4 + _LANDMARKS and all(map(NUMBER.fullmatch, words[: 4 + _LANDMARKS])):
         landmarks = _read_landmarks(words[4 : 4 + _LANDMARKS], gather)
         n_numbers, name = 4, b" ".join(words[5 + _LANDMARKS :])  # after the blur
-        text = class_text(name) if name else CLASS
+        class_name = class_text(name) if name else CLASS
     elif n_numbers not in (4, 5, 10) or not _PLAIN.fullmatch(row):
         n_numbers = _count_numbers(words)
         name = b" ".join(words[n_numbers:]) or CLASS.encode()
-        text = class_text(name)
+        class_name = class_text(name)
     values = [float(word) for word in words[:n_numbers]]
-    if n_numbers not in (4, 5, 10) or text is None or not np.isfinite(values).all():
+    if n_numbers not in (4, 5, 10) or class_name is None or not np.isfinite(values).all():
         _report_row(row, n_numbers, name, at, gather.log)
         return False
     attributes = dict(zip(FIELDS[4:], values[4:] if n_numbers == 10 else (), strict=False))
@@ -370,10 +370,11 @@ def _read_row(
             expected = " or ".join(map(str, known))
             gather.log.report(BAD_FLAG, at.path, line=at.line, field=field, value=value, expected=expected)
             return False
-    for field in [*(field for field, value in attributes.items() if value), *[_HEAVY] * (occlusion == 2)]:
-        counts[field] += 1
+    counts.update(field for field, value in attributes.items() if value)
+    if occlusion == 2:
+        counts[_HEAVY] += 1
     left, top, width, height = values[:4]
-    category = gather.builder.category(text)
+    category = gather.builder.category(class_name)
     if landmarks is not None:
         gather.builder.describe_points(category, _POINTS)
     gather.box(
@@ -416,7 +417,8 @@ def _read_landmarks(words: list[bytes], gather: Gather) -> Drawn | None:
 def _report_row(row: bytes, n_numbers: int, name: bytes, at: At, log: Log) -> None:
     """Report what is wrong with a row: a number, the class, or the number of values."""
     placed_cells = cells(row, None)
-    number_cells = placed_cells[: 10 if len(placed_cells) >= 10 else 5 if len(placed_cells) == 5 else 4]
+    n_columns = 10 if len(placed_cells) >= 10 else 4
+    number_cells = placed_cells[: 5 if len(placed_cells) == 5 else n_columns]
     if report_numbers(number_cells, FIELDS[: len(number_cells)], at.path, at.line, log):
         return
     try:

@@ -171,7 +171,7 @@ def read(source: Source, builder: Builder, log: Log, options: YolokerasOptions) 
         usual = {file for file in candidates if _USUAL.fullmatch(file.rpartition("/")[2])}
         files = [file for file in candidates if file in usual or _count_fitting(source.head(file))[0]]
         report_unread(source, candidates, files, "YOLO-Keras text", log)
-    names = _find_names(source, log, options)
+    class_list = _find_names(source, log, options)
     wanted_split = None if options.split is None else _SPLITS.get(options.split, options.split)
     files = files_of_split(files, lambda file: _split_of(file or path), wanted_split, source, log)
     first_place: dict[str, str] = {}
@@ -188,7 +188,7 @@ def read(source: Source, builder: Builder, log: Log, options: YolokerasOptions) 
     for file, split_lines in lines_of_file.items():
         rows = _collect_rows(split_lines, source.full(file), first_place, builder, log, suffixed=suffixed)
         tables.append((source.full(file), _split_of(file or path), rows))
-    categories = _name_categories([(at, rows) for at, _, rows in tables], names, source, builder, log)
+    categories = _name_categories([(at, rows) for at, _, rows in tables], class_list, source, builder, log)
     table = TableReader(source, builder, log, options)
     for at, split, split_rows in tables:
         # Without the line, a row is image, left, top, right, bottom, class id (5) and score.
@@ -273,7 +273,7 @@ def _find_lists(source: Source) -> list[tuple[Source, str]]:
 
 def _name_categories(
     tables: list[tuple[str, list[_Row]]],
-    names: tuple[str, list[str]] | None,
+    class_list: tuple[str, list[str]] | None,
     source: Source,
     builder: Builder,
     log: Log,
@@ -283,31 +283,31 @@ def _name_categories(
     `tables` are the path and the rows of each file, `names` the path and the names of a list of classes.
     Without a list, ids are the names. The classes are added to the dataset.
     """
-    texts = dict.fromkeys(row[6] for _, rows in tables for row in rows)  # class ids
-    numbers = {text: int(match[1]) for text in texts if (match := _ID.fullmatch(text))}
+    ids = dict.fromkeys(row[6] for _, rows in tables for row in rows)  # class ids
+    number_of_id = {id_: int(match[1]) for id_ in ids if (match := _ID.fullmatch(id_))}
     category_of = {"": ""}
-    if names is None:
+    if class_list is None:
         builder.named = False
-        class_numbers = sorted(set(numbers.values()))
+        class_numbers = sorted(set(number_of_id.values()))
         for number in class_numbers:
             builder.category(str(number), source_id=number)
-        category_of |= {text: str(number) for text, number in numbers.items()}
+        category_of |= {id_: str(number) for id_, number in number_of_id.items()}
         if class_numbers:
             log.report(NUMBERED_CLASSES, source.path, value=first_few(class_numbers, 10), near="")
     else:
-        add_list(names[1], builder, log, names[0])
-        name_of_number = dict(enumerate(names[1], first_id(names[1])))
-        category_of |= {text: name_of_number[n] for text, n in numbers.items() if n in name_of_number}
-    unknown = texts.keys() - category_of.keys()
-    for path, rows in tables if unknown else ():
-        for line, *_, text, _ in rows:
-            place = {"line": line, "field": "class_id", "value": text}
-            if text not in unknown:
+        add_list(class_list[1], builder, log, class_list[0])
+        name_of_number = dict(enumerate(class_list[1], first_id(class_list[1])))
+        category_of |= {id_: name_of_number[n] for id_, n in number_of_id.items() if n in name_of_number}
+    unknown_ids = ids.keys() - category_of.keys()
+    for path, rows in tables if unknown_ids else ():
+        for line, *_, id_, _ in rows:
+            place = {"line": line, "field": "class_id", "value": id_}
+            if id_ not in unknown_ids:
                 continue
-            if text not in numbers:
+            if id_ not in number_of_id:
                 log.report(NOT_A_NUMBER, path, **place)
-            elif names and names[1]:  # a list that is not usable has been reported
-                log.report(UNKNOWN_CLASS, path, **place, n=len(names[1]), where=names[0])
+            elif class_list and class_list[1]:  # a list that is not usable has been reported
+                log.report(UNKNOWN_CLASS, path, **place, n=len(class_list[1]), where=class_list[0])
     return category_of
 
 
