@@ -38,7 +38,7 @@ TAKEN = (
     "a path, a list of paths, a Dataset, a dictionary or a list of results of COCO, a table (pandas, polars, "
     "pyarrow, or columns by name), or Detections of supervision by image"
 )
-"""What `from_object` takes, and paths and datasets, which are read without it."""
+"""For messages: what functions take that take a source, from paths to what `from_object` reads."""
 
 
 def from_object(
@@ -142,12 +142,12 @@ def to_supervision(dataset: Dataset) -> dict[str, Any]:
     _require_pixels(dataset)
     detections = import_optional("supervision").Detections
     boxes, names = dataset.boxes, np.array(dataset.categories.name, object)
-    scored = dataset.kind == "det"
+    has_scores = dataset.kind == "det"
     result = {}
     for row, rows in _by_image(dataset):
         result[dataset.images.name[row]] = detections(
             xyxy=boxes.xyxy[rows].reshape(-1, 4),
-            confidence=boxes.score[rows] if scored else None,
+            confidence=boxes.score[rows] if has_scores else None,
             class_id=boxes.category[rows].astype(int),
             data={"class_name": names[boxes.category[rows]].astype(str)},
         )
@@ -207,10 +207,10 @@ def from_columns(
         return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
 
     rows, names = {}, {}
-    for what, known in (("image", images), ("class", classes)):
-        values = [str(v) for v in column(what).tolist()]
-        names[what] = list(dict.fromkeys(values)) if known is None else list(known)
-        rows[what] = _rows_of(values, names[what], what)
+    for role, names_of_role in (("image", images), ("class", classes)):
+        values = [str(v) for v in column(role).tolist()]
+        names[role] = list(dict.fromkeys(values)) if names_of_role is None else list(names_of_role)
+        rows[role] = _rows_of(values, names[role], role)
     corners = [to_array(column(side), side) for side in ("left", "top", "right", "bottom")]
     lengths = {len(c) for c in corners} | {len(r) for r in rows.values()}
     if len(lengths) > 1:
@@ -251,7 +251,7 @@ def to_coco(dataset: Dataset) -> dict[str, list[dict[str, Any]]]:
     _require_pixels(dataset)
     images, categories, boxes = dataset.images, dataset.categories, dataset.boxes
     image_ids, category_ids = _ids(images.source_id), _ids(categories.source_id)
-    listed = {
+    tables = {
         "images": [
             {"id": id_, "file_name": name, "width": width, "height": height}
             for id_, name, width, height in zip(
@@ -271,17 +271,17 @@ def to_coco(dataset: Dataset) -> dict[str, list[dict[str, Any]]]:
         boxes.score.tolist(),
     )
     annotations: list[dict[str, Any]] = []
-    for image, category, bbox, size, crowd, score in zip(*columns, strict=True):
+    for image, category, bbox, area, crowd, score in zip(*columns, strict=True):
         record = {
             "id": len(annotations) + 1,
             "image_id": image_ids[image],
             "category_id": category_ids[category],
             "bbox": bbox,
-            "area": size,
+            "area": area,
             "iscrowd": crowd,
         }
         annotations.append(record if dataset.kind == "gt" else {**record, "score": score})
-    return {**listed, "annotations": annotations}
+    return {**tables, "annotations": annotations}
 
 
 def from_coco(data: Mapping[str, Any], results: Iterable[Mapping[str, Any]] | None = None) -> Dataset:
@@ -428,9 +428,11 @@ def from_fiftyone(
         xyxy = np.hstack([ltwh[:, :2], ltwh[:, :2] + ltwh[:, 2:]])
         scores = [d.confidence for d in detections]
         crowd = [bool(getattr(d, "iscrowd", None)) for d in detections]
-        scored = scores if any(s is not None for s in scores) else None
+        confidences = scores if any(s is not None for s in scores) else None
         size = (size.width, size.height)
-        parts.append(_Part(sample.filepath, xyxy, [d.label for d in detections], scored, crowd, size=size))
+        parts.append(
+            _Part(sample.filepath, xyxy, [d.label for d in detections], confidences, crowd, size=size)
+        )
     return _gather(parts, classes, kind)
 
 
@@ -489,7 +491,7 @@ class _Part(msgspec.Struct, frozen=True):
 
 
 def _gather(parts: Sequence[_Part], classes: Sequence[str] | None, kind: Kind | None) -> Dataset:
-    """The dataset of some images; ValueError names the image that does not fit."""
+    """Make a dataset of the boxes of some images. Raises ValueError, naming the image that does not fit."""
     columns: dict[str, list[NDArray[Any]]] = {k: [] for k in ("xyxy", "score", "crowd", "area")}
     labels: list[list[Any]] = []
     for part in parts:
@@ -513,22 +515,22 @@ def _gather(parts: Sequence[_Part], classes: Sequence[str] | None, kind: Kind | 
             raise ValueError(f"image {part.name}: boxes, labels and scores differ in length")
     score, crowd, area = (np.concatenate([np.zeros(0), *columns[key]]) for key in ("score", "crowd", "area"))
     missing = np.isnan(score)
-    count = [len(image_labels) for image_labels in labels]
+    n_labels = [len(image_labels) for image_labels in labels]
     if missing.any() and not missing.all():
-        first = parts[int(np.searchsorted(np.cumsum(count), int(missing.argmax()), side="right"))]
+        first = parts[int(np.searchsorted(np.cumsum(n_labels), int(missing.argmax()), side="right"))]
         raise ValueError(f"image {first.name}: a box has no score, but others have one")
     names = list(
         dict.fromkeys(str(v) for image_labels in labels for v in image_labels) if classes is None else classes
     )
-    rows = [
+    category_rows = [
         _rows_of(image_labels, names, f"image {part.name}: label")
         for part, image_labels in zip(parts, labels, strict=True)
     ]
     return Dataset.from_arrays(
         images=[part.name for part in parts],
         categories=names,
-        image=np.repeat(np.arange(len(parts)), count),
-        category=np.concatenate([np.zeros(0, np.int64), *rows]),
+        image=np.repeat(np.arange(len(parts)), n_labels),
+        category=np.concatenate([np.zeros(0, np.int64), *category_rows]),
         xyxy=np.concatenate([np.zeros((0, 4)), *columns["xyxy"]]),
         score=None if missing.all() else score,
         flags=np.where(np.nan_to_num(crowd) != 0, int(Flag.CROWD), 0),
@@ -540,17 +542,20 @@ def _gather(parts: Sequence[_Part], classes: Sequence[str] | None, kind: Kind | 
 
 
 def _rows_of(labels: Sequence[Any], names: Sequence[str], what: str) -> Longs:
-    """(n,) the position of each label, which is a name or a position already."""
-    known = {name: i for i, name in enumerate(names)}
-    rows = [known.get(v, -1) if isinstance(v, str) else int(v) for v in labels]
-    wrong = next((v for v, row in zip(labels, rows, strict=True) if not 0 <= row < len(names)), None)
-    if wrong is not None:
-        raise ValueError(f"{what} {wrong!r} is not one of the {len(names)} names")
+    """Return (n,) the position of each label among `names`; a label is a name or a position already.
+
+    Raises ValueError, which begins with `what`, for a label that is not among them.
+    """
+    row_of_name = {name: i for i, name in enumerate(names)}
+    rows = [row_of_name.get(v, -1) if isinstance(v, str) else int(v) for v in labels]
+    bad_label = next((v for v, row in zip(labels, rows, strict=True) if not 0 <= row < len(names)), None)
+    if bad_label is not None:
+        raise ValueError(f"{what} {bad_label!r} is not one of the {len(names)} names")
     return np.array(rows, np.int64)
 
 
 def _plain(value: Any) -> Any:
-    """A number or a text of Python's own."""
+    """Return a scalar of NumPy or torch as a number or text of Python."""
     return value.item() if hasattr(value, "item") else value
 
 
@@ -562,7 +567,7 @@ def _ids(source_ids: NDArray[Any]) -> list[int]:
 
 
 def _by_image(dataset: Dataset) -> Iterable[tuple[int, Longs]]:
-    """Row of each image, and the rows of its boxes in their order."""
+    """Yield the row of each image, and the rows of its boxes in their order."""
     order = np.argsort(dataset.boxes.image, kind="stable")
     counts = np.bincount(dataset.boxes.image, minlength=len(dataset.images))
     return enumerate(np.split(order, np.cumsum(counts)[:-1])) if len(dataset.images) else ()

@@ -62,45 +62,46 @@ def write_underscores(dataset: Dataset, ledger: Ledger) -> Dataset:
     """Return the dataset with underscores for the spaces in the names of its classes."""
     names = dataset.categories.name
     new_names = tuple(re.sub(r"\s", "_", name) for name in names)
-    first: dict[str, str] = {}
+    old_name_of: dict[str, str] = {}
     for old, new in zip(names, new_names, strict=True):
-        if first.setdefault(new, old) != old:
-            both = f"{shorten(first[new])!r} and {shorten(old)!r}"
+        if old_name_of.setdefault(new, old) != old:
+            both = f"{shorten(old_name_of[new])!r} and {shorten(old)!r}"
             raise UsageError(f"spaces=underscore: {both} would be one class; use {spell('rename')}")
-    changed = sum(old != new for old, new in zip(names, new_names, strict=True))
-    ledger.change("classes with underscores for spaces", changed)
+    n_changed = sum(old != new for old, new in zip(names, new_names, strict=True))
+    ledger.change("classes with underscores for spaces", n_changed)
     return replace(dataset, categories=replace(dataset.categories, name=new_names))
 
 
 def _put_in_order(dataset: Dataset, order: tuple[str, ...], ledger: Ledger) -> Dataset:
     """Return the dataset with the classes of a list, in the order of the list."""
     names = dataset.categories.name
-    row_of = {name: row for row, name in enumerate(order)}
-    if len(row_of) < len(order):
-        twice = next(name for row, name in enumerate(order) if row_of[name] != row)
+    new_row = {name: row for row, name in enumerate(order)}
+    if len(new_row) < len(order):
+        twice = next(name for row, name in enumerate(order) if new_row[name] != row)
         raise UsageError(f"{spell('class_list')}: {shorten(twice)!r} is listed twice")
-    missing = [name for name in names if name not in row_of]
+    missing = [name for name in names if name not in new_row]
     if missing:
         raise UsageError(
             f"{spell('class_list')}: the data has a class {shorten(missing[0])!r} that is not in the list"
             f"{hint(missing[0], order)}; add it, or use {spell('rename')} or {spell('drop')}"
         )
     old = {name: row for row, name in enumerate(names)}
-    ledger.change("classes reordered by --class-list", sum(row_of[name] != old[name] for name in names))
+    ledger.change("classes reordered by --class-list", sum(new_row[name] != old[name] for name in names))
     ledger.change("classes without objects added by --class-list", len(order) - len(names))
     rows = [old.get(name, -1) for name in order]
-    return _with_classes(dataset, order, rows, np.array([row_of[name] for name in names], np.int32), ledger)
+    return _with_classes(dataset, order, rows, np.array([new_row[name] for name in names], np.int32), ledger)
 
 
 def _with_classes(
     dataset: Dataset, names: Iterable[str], rows: Sequence[int], row_of: Ints, ledger: Ledger, **columns: Any
 ) -> Dataset:
-    """Return the dataset with other classes.
+    """Return the dataset with the classes `names`; boxes and image-level labels refer to their new rows.
 
-    `rows` are their rows until now, -1 = none, and `row_of` the new rows of those until now, -1 = left out.
+    `rows` has the old row of each new class, -1 = it is new; `row_of` the new row of each old class, -1 = it
+    is left out. `columns` are columns of the new classes that are not taken from the old ones.
     """
     old = dataset.categories
-    # What is appended stands where a row is -1.
+    # A row of -1 takes the last value, so the value for none is appended.
     parent = np.append(row_of, -1)[np.append(old.parent, -1)[rows]]
     table_columns: dict[str, Any] = {
         "source_id": np.append(old.source_id, NO_ID)[rows],
@@ -117,33 +118,37 @@ def _with_classes(
         name=tuple(names), parent=frozen(parent.astype(np.int32)), extra=extra, **table_columns
     )
     boxes = replace(dataset.boxes, category=frozen(row_of[dataset.boxes.category]))
-    # Of whole images: what several classes were merged into is absent only where all of them are.
+    # Image-level labels: a merged class is absent only where all classes merged into it are. Keys are
+    # the distinct (image, new class, verdict), and each old class with a label of a key counts once for it.
     labels = dataset.labels
-    moved = replace(labels, category=row_of[labels.category])
-    keep = moved.category >= 0
-    merged = np.bincount(row_of[row_of >= 0])
-    if len(labels) and merged.max(initial=0) > 1:
-        table = np.stack([moved.image, moved.category, moved.verdict], axis=1)
-        _, first, location = np.unique(table, axis=0, return_index=True, return_inverse=True)
-        location = location.reshape(-1)
-        once = np.unique(np.stack([location, labels.category], axis=1), axis=0)[:, 0]
-        some = (
-            keep
-            & (moved.verdict == LabelState.ABSENT)
-            & (np.bincount(once)[location] < merged[moved.category])
+    new_labels = replace(labels, category=row_of[labels.category])
+    is_kept = new_labels.category >= 0
+    n_merged = np.bincount(row_of[row_of >= 0])
+    if len(labels) and n_merged.max(initial=0) > 1:
+        label_keys = np.stack([new_labels.image, new_labels.category, new_labels.verdict], axis=1)
+        _, first_labels, key_of_label = np.unique(label_keys, axis=0, return_index=True, return_inverse=True)
+        key_of_label = key_of_label.reshape(-1)
+        key_of_class = np.unique(np.stack([key_of_label, labels.category], axis=1), axis=0)[:, 0]
+        is_partly_absent = (
+            is_kept
+            & (new_labels.verdict == LabelState.ABSENT)
+            & (np.bincount(key_of_class)[key_of_label] < n_merged[new_labels.category])
         )
         ledger.change(
             "image-level absences dropped because the class was merged with one that may be present",
-            int(some.sum()),
+            int(is_partly_absent.sum()),
         )
-        again = np.ones(len(labels), np.bool_)
-        again[first] = False
-        keep &= ~some & ~again
-    return replace(dataset, categories=categories, boxes=boxes, labels=moved.take(keep))
+        is_repeated = np.ones(len(labels), np.bool_)
+        is_repeated[first_labels] = False
+        is_kept &= ~is_partly_absent & ~is_repeated
+    return replace(dataset, categories=categories, boxes=boxes, labels=new_labels.take(is_kept))
 
 
 def drop_emptied(dataset: Dataset, of_regions: NDArray[np.bool_], ledger: Ledger) -> Dataset:
-    """The dataset without the classes of regions to ignore, (classes,), whose boxes were all left out."""
+    """Return the dataset without the classes that had only regions to ignore and have no box left.
+
+    `of_regions` is a mask of the classes that had only regions.
+    """
     old = dataset.categories
     drop = of_regions & (np.bincount(dataset.boxes.category, minlength=len(old)) == 0)
     if not drop.any():
@@ -162,11 +167,11 @@ def refuse_other_points(
 
     `rows_of` has the new rows of the classes of each table, -1 = left out; `names` are those of the new rows.
     """
-    counts: dict[int, int] = {}
+    n_points_of_class: dict[int, int] = {}
     for table, row_of in zip(tables, rows_of, strict=True):
         for points, new in zip(table.keypoints or ((),) * len(table), row_of.tolist(), strict=True):
-            if new >= 0 and points and counts.setdefault(new, len(points)) != len(points):
-                n = sorted((counts[new], len(points)))
+            if new >= 0 and points and n_points_of_class.setdefault(new, len(points)) != len(points):
+                n = sorted((n_points_of_class[new], len(points)))
                 raise UsageError(
                     f"class {shorten(names[new])!r} would have {n[0]} keypoints for some objects and {n[1]} "
                     f"for others; rename one of the classes ({spell('rename')})"
@@ -174,7 +179,7 @@ def refuse_other_points(
 
 
 def _count(dataset: Dataset, start: int, ledger: Ledger) -> Dataset:
-    """Renumber the class ids from `start`, in order of the classes.
+    """Number the class ids from `start`, in order of the classes.
 
     A class that is known only by its number keeps that number as its position.
     """
@@ -189,26 +194,27 @@ def _count(dataset: Dataset, start: int, ledger: Ledger) -> Dataset:
 
 
 def _number(dataset: Dataset, scheme: str, ledger: Ledger) -> Dataset:
-    """Return the dataset with the names and ids of COCO's classes.
+    """Return the dataset with COCO's names and ids of its classes.
 
-    Classes that are only numbers are positions, 0 to 79.
+    Ids are 0 to 79 in the `scheme` ``coco80``, and 1 to 90 with gaps in ``coco91``. Classes that are only
+    numbers are positions, 0 to 79. Raises UsageError for a name that COCO does not have.
     """
     categories = dataset.categories
     names = list(categories.name)
     if not categories.named:
         numbers = [number_of(name) for name in names]
         names = [NAMES[n] if 0 <= n < len(NAMES) else name for n, name in zip(numbers, names, strict=True)]
-    position = {name: at for at, name in enumerate(NAMES)}
-    strange = [name for name in names if name not in position]
-    if strange:
-        some = ", ".join(repr(shorten(name, 30)) for name in strange[:5])
-        near = hint(strange[0], NAMES)
+    position_of_name = {name: position for position, name in enumerate(NAMES)}
+    unknown_names = [name for name in names if name not in position_of_name]
+    if unknown_names:
+        some = ", ".join(repr(shorten(name, 30)) for name in unknown_names[:5])
+        near = hint(unknown_names[0], NAMES)
         raise UsageError(
             f"{spell('category_ids')}: not among COCO's 80 classes: {some}{near}; use {spell('rename')} or "
             f"{spell('drop')}"
         )
-    at = [position[name] for name in names]
-    ids = np.array(at if scheme == "coco80" else [IDS[p] for p in at], np.int64)
+    positions = [position_of_name[name] for name in names]
+    ids = np.array(positions if scheme == "coco80" else [IDS[p] for p in positions], np.int64)
     ledger.change("class ids set to COCO's", int(np.count_nonzero(categories.source_id != ids)))
     ledger.change(
         "classes given COCO's names", sum(a != b for a, b in zip(names, categories.name, strict=True))
@@ -226,35 +232,36 @@ def _edit_names(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
     for name in edits.rename.values():
         if (reason := refuse_class(name)) is not None:
             raise UsageError(f"{spell('rename')}: {shorten(name)!r} is not a valid class name: {reason}")
-    kept = [name not in edits.drop and (not edits.only or name in edits.only) for name in names]
-    kept_rows = np.array(kept, bool)
-    dropped = ~kept_rows[dataset.boxes.category]
-    ledger.change("classes dropped by --drop or --only-classes", int(np.count_nonzero(~kept_rows)))
+    keeps_name = [name not in edits.drop and (not edits.only or name in edits.only) for name in names]
+    is_kept = np.array(keeps_name, bool)
+    is_dropped = ~is_kept[dataset.boxes.category]
+    ledger.change("classes dropped by --drop or --only-classes", int(np.count_nonzero(~is_kept)))
     dataset = ledger.leave_out(
-        dataset, dropped, f"boxes of dropped classes ({spell('drop')}, {spell('only_classes')})"
+        dataset, is_dropped, f"boxes of dropped classes ({spell('drop')}, {spell('only_classes')})"
     )
 
-    new_rows: dict[str, int] = {}
-    row_of = np.full(len(names), -1, np.int32)
+    row_of_new_name: dict[str, int] = {}
+    new_rows = np.full(len(names), -1, np.int32)
     for row, name in enumerate(names):
-        if kept[row]:
-            row_of[row] = new_rows.setdefault(edits.rename.get(name, name), len(new_rows))
-    changed = np.array([edits.rename.get(name, name) != name for name in names], bool)
-    ledger.change("boxes of renamed classes", int(np.count_nonzero(changed[dataset.boxes.category])))
-    merged = int(kept_rows.sum()) - len(new_rows)
-    ledger.change("classes merged into another", merged)
+        if keeps_name[row]:
+            new_rows[row] = row_of_new_name.setdefault(edits.rename.get(name, name), len(row_of_new_name))
+    is_renamed = np.array([edits.rename.get(name, name) != name for name in names], bool)
+    ledger.change("boxes of renamed classes", int(np.count_nonzero(is_renamed[dataset.boxes.category])))
+    n_merged = int(is_kept.sum()) - len(row_of_new_name)
+    ledger.change("classes merged into another", n_merged)
 
-    first = np.flatnonzero(kept_rows)[first_index_of(row_of[kept_rows], len(new_rows))]
+    first_rows = np.flatnonzero(is_kept)[first_index_of(new_rows[is_kept], len(row_of_new_name))]
     old = dataset.categories
-    most = [0] * len(new_rows)  # a class is at least as frequent as any that it was merged from
-    for row, new in enumerate(row_of.tolist()):
+    # A class is at least as frequent as any that it was merged from; 0 is unknown, else 1 + the position.
+    highest_frequency = [0] * len(row_of_new_name)
+    for row, new in enumerate(new_rows.tolist()):
         if new >= 0 and old.frequency[row]:
-            most[new] = max(most[new], 1 + FREQUENCIES.index(old.frequency[row]))
+            highest_frequency[new] = max(highest_frequency[new], 1 + FREQUENCIES.index(old.frequency[row]))
     columns: dict[str, Any] = {"named": old.named or bool(edits.rename), "ordered": old.ordered}
-    columns["frequency"] = tuple(FREQUENCIES[n - 1] if n else "" for n in most)
+    columns["frequency"] = tuple(FREQUENCIES[n - 1] if n else "" for n in highest_frequency)
     if not old.named:
-        columns["source_id"] = np.full_like(old.source_id[first], NO_ID)
-    return _with_classes(dataset, new_rows, first.tolist(), row_of, ledger, **columns)
+        columns["source_id"] = np.full_like(old.source_id[first_rows], NO_ID)
+    return _with_classes(dataset, row_of_new_name, first_rows.tolist(), new_rows, ledger, **columns)
 
 
 def check_classes(option: str, requested: Iterable[str], names: Sequence[str]) -> None:
@@ -269,7 +276,7 @@ def check_classes(option: str, requested: Iterable[str], names: Sequence[str]) -
 
 
 def parse_renames(texts: Iterable[str]) -> dict[str, str]:
-    """``old=new`` texts as a mapping; UsageError where one has no ``=`` or contradicts another."""
+    """Parse ``old=new`` texts into a mapping. Raises UsageError if one is not that or contradicts another."""
     renames: dict[str, str] = {}
     for text in texts:
         old, equals, new = text.partition("=")

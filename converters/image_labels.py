@@ -98,7 +98,7 @@ def read_image_labels(
 
 
 def read_hierarchy(path: str, log: Log, names: dict[str, str] | None = None) -> dict[str, Any]:
-    """The class hierarchy of Open Images: nested dicts with ``LabelName`` and ``Subcategory``.
+    """Read the class hierarchy of Open Images: nested dicts with ``LabelName`` and ``Subcategory``.
 
     Raises
     ------
@@ -123,11 +123,11 @@ def read_hierarchy(path: str, log: Log, names: dict[str, str] | None = None) -> 
             continue
         node["LabelName"] = names.get(node["LabelName"], node["LabelName"])
         for key in ("Subcategory", "Part"):
-            below = node.get(key, [])
-            if not isinstance(below, list):
+            children = node.get(key, [])
+            if not isinstance(children, list):
                 faults.append(f"{location}/{key}")
                 continue
-            pending += [(child, f"{location}/{key}/{i}") for i, child in enumerate(below)]
+            pending += [(child, f"{location}/{key}/{i}") for i, child in enumerate(children)]
     for location in sorted(faults):
         log.report(
             BAD_HIERARCHY, path, pointer=location or "/", reason="there is no class with a LabelName here"

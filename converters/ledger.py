@@ -86,8 +86,8 @@ class Ledger(Shown, msgspec.Struct):
         rows.append((self.categories, "class" if self.categories == 1 else "classes"))
         rows.append((len(self.files), f"{'file' if len(self.files) == 1 else 'files'} {verb}"))
         if self.stayed:
-            some = first_few(self.stayed, 5, str)
-            rows.append((len(self.stayed), f"existing files kept: {some}"))
+            examples = first_few(self.stayed, 5, str)
+            rows.append((len(self.stayed), f"existing files kept: {examples}"))
         if self.bad_files:
             n = len(self.bad_files)
             rows.append((n, "file left out, with its images:" if n == 1 else f"{BAD_FILES}:"))
@@ -106,7 +106,7 @@ class Ledger(Shown, msgspec.Struct):
         return "\n".join([*lines, *(f"{'':>{width}}    {printable(path)}" for path in self.bad_files)])
 
     def leave_out(self, dataset: Dataset, mask: np.ndarray[Any, Any], reason: str) -> Dataset:
-        """The dataset without the boxes under `mask`, which are booked under `reason`."""
+        """Return the dataset without the boxes under `mask` (n,), which are booked under `reason`."""
         n = int(np.count_nonzero(mask))
         if not n:
             return dataset
@@ -136,10 +136,10 @@ def losses(ledger: Ledger) -> str:
 def drop_unsupported(
     dataset: Dataset, source: Format, target: Format, ledger: Ledger, *, keep_groups: bool = False
 ) -> Dataset:
-    """Return the part of a dataset that the target can hold; what it cannot hold is booked in the ledger.
+    """Return the part of a dataset that the target can hold, and book in the ledger what it cannot hold.
 
-    Only what the source could say and this data does say is a loss, and only what somebody annotated: names
-    and sizes of the pictures and numbers of classes are told as changes.
+    A loss is something that somebody annotated and that this data has. Sizes and extensions of image files,
+    and ids of classes, are booked as changes. With `keep_groups`, crowds become ordinary boxes.
     """
     keeps = target.keeps
     dataset = _drop_groups(dataset, target, ledger, keep_groups=keep_groups)
@@ -151,8 +151,8 @@ def drop_unsupported(
     if "score" not in keeps:
         ledger.lose("scores", int(np.count_nonzero(~np.isnan(boxes.score))))
     elif target.stored_scores is not None and dataset.kind == "det":
-        differs = target.stored_scores(boxes.score) != boxes.score
-        ledger.change("scores rounded as the format stores them", int(np.count_nonzero(differs)))
+        is_rounded = target.stored_scores(boxes.score) != boxes.score
+        ledger.change("scores rounded as the format stores them", int(np.count_nonzero(is_rounded)))
     if "area" not in keeps:
         has_other_area = ~np.isnan(boxes.area) & (boxes.area != boxes.wh[:, 0] * boxes.wh[:, 1])
         ledger.lose("areas that differ from width * height", int(np.count_nonzero(has_other_area)))
@@ -167,8 +167,8 @@ def drop_unsupported(
         ledger.lose("tracks of boxes", int(np.count_nonzero(boxes.track >= 0)))
     if "group" not in keeps and boxes.group is not None:
         keys = (boxes.image.astype(np.int64) << 32 | boxes.group)[boxes.group >= 0]
-        n = np.unique(keys, return_counts=True)[1]
-        ledger.lose("groups of boxes", int(n[n > 1].sum()))
+        group_sizes = np.unique(keys, return_counts=True)[1]
+        ledger.lose("groups of boxes", int(group_sizes[group_sizes > 1].sum()))
     if "track_score" not in keeps:
         ledger.lose("scores of tracks", int(np.count_nonzero(~np.isnan(dataset.tracks.score))))
     if "empty" not in keeps:
@@ -182,9 +182,9 @@ def drop_unsupported(
     for verdict, words in _VERDICT_WORDS.items():
         if verdict.name.lower() not in keeps:
             ledger.lose(words, int(np.count_nonzero(dataset.labels.verdict == verdict)))
-    for name, n in dataset.extras.items():
+    for name, group_sizes in dataset.extras.items():
         if name not in keeps:
-            _lose_field(name, n, target, ledger)
+            _lose_field(name, group_sizes, target, ledger)
     _book_extra(dataset, target, ledger)
     if "extension" not in keeps:
         ledger.change("image names without their extension", sum(stem(name) != name for name in images.name))
@@ -199,26 +199,26 @@ def drop_unsupported(
 def _drop_groups(dataset: Dataset, target: Format, ledger: Ledger, *, keep_groups: bool) -> Dataset:
     """Drop the crowd boxes, group-of boxes and regions that the target cannot mark as such."""
     keeps = target.keeps
-    regions = dataset.boxes.has(Flag.REGION)
-    if "region" not in keeps and "crowd" in keeps and regions.any():
-        flags = dataset.boxes.flags ^ (regions * np.uint16(Flag.REGION | Flag.CROWD))
+    is_region = dataset.boxes.has(Flag.REGION)
+    if "region" not in keeps and "crowd" in keeps and is_region.any():
+        flags = dataset.boxes.flags ^ (is_region * np.uint16(Flag.REGION | Flag.CROWD))
         dataset = replace(dataset, boxes=replace(dataset.boxes, flags=frozen(flags)))
         ledger.change(
-            "regions to ignore, written as crowd boxes of one class", int(np.count_nonzero(regions))
+            "regions to ignore, written as crowd boxes of one class", int(np.count_nonzero(is_region))
         )
     for flag in (Flag.CROWD, Flag.GROUP_OF, Flag.REGION):
         name = str(flag.name).lower()
         if name in keeps or not len(dataset):
             continue
-        marked = dataset.boxes.has(flag)
+        is_marked = dataset.boxes.has(flag)
         if flag is Flag.CROWD and target.crowd_class in dataset.categories.name:
-            marked &= dataset.boxes.category != dataset.categories.name.index(target.crowd_class)
+            is_marked &= dataset.boxes.category != dataset.categories.name.index(target.crowd_class)
         what = "regions to ignore" if flag is Flag.REGION else f"{name.replace('_', '-')} boxes"
-        word = f"{what}, which {target.name} cannot represent"
+        subject = f"{what}, which {target.name} cannot represent"
         if keep_groups:
-            ledger.change(f"{word}, written as ordinary boxes", int(np.count_nonzero(marked)))
+            ledger.change(f"{subject}, written as ordinary boxes", int(np.count_nonzero(is_marked)))
         else:
-            dataset = ledger.leave_out(dataset, marked, f"{word} ({spell('keep_groups')} writes them)")
+            dataset = ledger.leave_out(dataset, is_marked, f"{subject} ({spell('keep_groups')} writes them)")
     return dataset
 
 
@@ -247,10 +247,10 @@ def _book_extra(dataset: Dataset, target: Format, ledger: Ledger) -> None:
     splits = images.split if "split" in keeps else [""] * len(images)
     pairs = dict.fromkeys(zip(splits, images.file.tolist(), strict=True))
     for split in dict.fromkeys(splits) if any(file.extra for file in dataset.files) else ():
-        files = [
+        fields = [
             dataset.files[file].extra for image_split, file in pairs if image_split == split and file >= 0
         ]
-        for what, n in join_members(files)[2].items():
+        for what, n in join_members(fields)[2].items():
             ledger.change(what, n)
 
 
@@ -259,7 +259,7 @@ _SHAPE_FIELDS = {
     "keypoints": ("keypoints of boxes", "keypoints"),
     "flip_idx": ("flip_idx: which keypoints change places in a mirrored picture", ""),
 }
-"""What fields are called that were not asked for, and the word of `Format.keeps` for them."""
+"""By field that was counted but not read: its name in the summary, and its word of `Format.keeps`."""
 
 _VERDICT_WORDS = {
     LabelState.ABSENT: "image-level labels: class absent",

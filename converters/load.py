@@ -59,7 +59,7 @@ NO_BOXES = Code(
     "error. Images without objects are valid, so this is only a warning.",
 )
 _OBJECTS = re.compile(r"(?:objects|regions|shapes|annotations|instances|polylines|labels)\b")
-"""What the names of objects that are counted and not read have."""
+"""A word in the key of `Dataset.extras` by which objects were counted that have no boxes."""
 SIDES_SWAPPED = Code(
     "sides-swapped",
     "error",
@@ -91,9 +91,9 @@ MOST_CLASSES = 2**18
 """Classes of one source: tables by class of more would take gigabytes."""
 
 
-def check_too(more: Callable[[Dataset, Log], NDArray[np.bool_]]) -> Check:
-    """The usual checks and `more`, which reports to the log too, and answers (n,) which boxes are wrong."""
-    return lambda dataset, log, options: checks.run(dataset, log, options) | more(dataset, log)
+def check_too(extra_check: Callable[[Dataset, Log], NDArray[np.bool_]]) -> Check:
+    """Return a check that runs the usual checks and `extra_check`, which returns (n,) a mask of bad boxes."""
+    return lambda dataset, log, options: checks.run(dataset, log, options) | extra_check(dataset, log)
 
 
 def load(
@@ -125,7 +125,7 @@ def load(
     settled
         Whether the shapes are as they are used, see `settle`; if not, they are still to be checked.
     spare
-        Options that are used for something else too, so the format need not have them.
+        Names of options that are ignored if the format does not have them, as they have another use as well.
 
     Raises
     ------
@@ -138,8 +138,8 @@ def load(
     side.format = side.find_format()
     if spare:
         known = reading_options(side.format)
-        fitting = {k: v for k, v in request.options.items() if k not in spare or k.replace("-", "_") in known}
-        side.request = replace(request, options=fitting)
+        options = {k: v for k, v in request.options.items() if k not in spare or k.replace("-", "_") in known}
+        side.request = replace(request, options=options)
     dataset = side.read(counterpart)
     if not (len(dataset) or len(dataset.images) or log.errors or request.kind == "det"):
         log.report(NO_IMAGES, request.path)
@@ -241,7 +241,7 @@ def load_pair(
     Each side may ask the other for what its own files do not say (image sizes, the images and categories of
     a results file), and two sides of one format are detected together. An empty side takes the other side's
     format. The images of a file that is left out of one side are left out of the other, too. The shared
-    options in `spare` are used for something else too, so no format needs to have them. Given the same
+    options named in `spare` are used for something else too, so no format needs to have them. With the same
     `kept` for several runs, the ground truth is read, checked and reported once.
 
     Raises
@@ -284,9 +284,9 @@ def _read_pair(
     """Read both sides, each with the other as its counterpart, and check them."""
     _find_formats(sides)
     if refuse:
-        uses = [(side.format, "read") for side in sides if side.format is not None]
+        formats_in_use = [(side.format, "read") for side in sides if side.format is not None]
         shared = {**sides[0].request.shared, **sides[1].request.shared}
-        check_shared({name: value for name, value in shared.items() if name not in spare}, uses)
+        check_shared({name: value for name, value in shared.items() if name not in spare}, formats_in_use)
     format_, request = sides[1].format, sides[1].request
     if format_ is not None and format_.begin and not (request.options or request.own_fields or request.wants):
         format_.begin(sides[1].source)
@@ -348,19 +348,19 @@ def _check(
             f"{MOST_CLASSES}: are they names of single objects?",
             log,
         )
-    wrong = check(dataset, log, reading_options(side.format))
+    has_error = check(dataset, log, reading_options(side.format))
     if refuse and is_refused(log, side.left_out, skip_bad=skip_bad):
         raise refusal(log, side.request.path, skip_bad=skip_bad)
-    bad = dataset.skipped
-    if skip_bad and wrong.any():
-        bad += int(np.count_nonzero(wrong))
-        dataset = dataset.take(~wrong)
+    n_bad = dataset.skipped
+    if skip_bad and has_error.any():
+        n_bad += int(np.count_nonzero(has_error))
+        dataset = dataset.take(~has_error)
     boxes = dataset.boxes
     if boxes.shapes is not None or boxes.keypoints is not None or "keypoints" in dataset.categories.extra:
         from odm.converters.shapes import settle  # which most evaluations do without
 
         dataset = settle(dataset)
-    loaded = Loaded(dataset, side.format, bad, side.source, side.left_out)
+    loaded = Loaded(dataset, side.format, n_bad, side.source, side.left_out)
     if refuse and skip_bad:
         _check_left(side, loaded)
     return loaded
@@ -369,8 +369,8 @@ def _check(
 def _check_left(side: PendingSource, loaded: Loaded) -> None:
     """Raise DataError if leaving out rows with errors leaves no box, or leaves out none."""
     if loaded.bad and not len(loaded.dataset):
-        n = loaded.bad
-        what = "the only box has an error" if n == 1 else f"all {n} boxes have errors"
+        n_bad = loaded.bad
+        what = "the only box has an error" if n_bad == 1 else f"all {n_bad} boxes have errors"
         text = f"{what}, so {spell('skip_bad')} would leave nothing"
     elif not loaded.bad and side.log.errors > loaded.left_out.errors:
         text = f"{spell('skip_bad')} only leaves out rows, and these errors are not in rows"
@@ -387,7 +387,7 @@ class Reference:
         self.held: Loaded | None = None
 
     def __call__(self) -> Dataset:
-        """The dataset, read at the first call."""
+        """Return the dataset, which is read at the first call."""
         if self.held is None:
             truth_log = self._log.fresh()  # errors of the results are none of the ground truth
             try:
@@ -411,37 +411,37 @@ def refusal(log: Log, path: str, *, skip_bad: bool = False) -> DataError:
         text += ", ".join(codes)
         paths = list(dict.fromkeys(i.path for i in log.issues if i.code in codes and i.path))
         if paths:
-            some = first_few(paths, 3, printable)
-            whole = "" if all(CODES[name].file for name in codes) else ", or move it out of the source"
-            text += f"; correct {some}" + (
+            examples = first_few(paths, 3, printable)
+            advice = "" if all(CODES[name].file for name in codes) else ", or move it out of the source"
+            text += f"; correct {examples}" + (
                 ""
                 if paths == [path]
-                else whole or f", or leave out such files with {spell('skip_bad_files')}"
+                else advice or f", or leave out such files with {spell('skip_bad_files')}"
             )
     return DataError(text, log)
 
 
 def check_shared(shared: Mapping[str, Any], uses: list[tuple[Format, str]]) -> None:
     """Raise UsageError if a shared option fits none of the formats in use."""
-    known = {
+    known_names = {
         spec.name
         for format_, side in uses
         for spec in option_specs(format_.options)
         if spec.side in (side, "both")
     }
     for name in shared:
-        if name.replace("-", "_") not in known:
-            names = " and ".join(dict.fromkeys(f"{side}ing {f.name}" for f, side in uses)).replace(
+        if name.replace("-", "_") not in known_names:
+            actions = " and ".join(dict.fromkeys(f"{side}ing {f.name}" for f, side in uses)).replace(
                 "writeing", "writing"
             )
             advice = ""
             if name == "classes" and any(side == "write" for _, side in uses):
                 advice = f"; {spell('class_list')} FILE sets which classes are written, and in which order"
-            raise UsageError(f"the option {name.replace('_', '-')!r} does not apply when {names}{advice}")
+            raise UsageError(f"the option {name.replace('_', '-')!r} does not apply when {actions}{advice}")
 
 
 def _find_formats(sides: tuple[PendingSource, PendingSource]) -> None:
-    """Find the format of each side; an empty side takes the format of the other."""
+    """Set the format of each side. An empty side takes that of the other, or one that fits its suffixes."""
     undecided: list[tuple[PendingSource, UsageError | PathError]] = []
     for side in sides:
         try:
@@ -455,14 +455,14 @@ def _find_formats(sides: tuple[PendingSource, PendingSource]) -> None:
     for side, _ in undecided:
         (other,) = (s for s in sides if s is not side)
         assert other.format is not None
-        fitting = other.format
-        if side.source.files and not side.source.with_suffix(*fitting.suffixes):
-            fitting = next(
+        likely = other.format
+        if side.source.files and not side.source.with_suffix(*likely.suffixes):
+            likely = next(
                 (f for f in FORMATS.values() if not f.single and side.source.with_suffix(*f.suffixes)),
-                fitting,
+                likely,
             )
-        side.format = fitting
-        side.log.note(f"{printable(side.source.path)}: it is empty, so it is read as {fitting.name}")
+        side.format = likely
+        side.log.note(f"{printable(side.source.path)}: it is empty, so it is read as {likely.name}")
 
 
 def check_one_run(detections: Dataset) -> None:
@@ -471,16 +471,16 @@ def check_one_run(detections: Dataset) -> None:
 
     Files for one class each, or with some rows of an image at their ends, are parts of one run.
     """
-    boxes, classes = detections.boxes, len(detections.categories)
+    boxes, n_classes = detections.boxes, len(detections.categories)
     file_of = np.zeros(len(detections.images), boxes.file.dtype)
     file_of[boxes.image] = boxes.file
     if (boxes.file == file_of[boxes.image]).all():
         return
     n_files = len(detections.files) + 1
-    key = (boxes.image.astype(np.int64) * classes + boxes.category) * n_files + boxes.file + 1
-    pairs = np.unique(key) // n_files
-    repeated = np.unique(pairs[1:][pairs[1:] == pairs[:-1]] // classes)
-    if len(repeated) * 2 > len(np.unique(boxes.image)):
+    keys = (boxes.image.astype(np.int64) * n_classes + boxes.category) * n_files + boxes.file + 1
+    image_class = np.unique(keys) // n_files
+    repeated_images = np.unique(image_class[1:][image_class[1:] == image_class[:-1]] // n_classes)
+    if len(repeated_images) * 2 > len(np.unique(boxes.image)):
         path, n = printable(detections.path), len(np.unique(boxes.file))
         raise UsageError(
             f"{path} holds {n} files with detections of the same images: compare them with `odm compare GT "

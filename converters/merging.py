@@ -47,7 +47,7 @@ all images, or take it for one image with the boxes of all."""
 SAME_IMAGE = get_args(SameImage)
 
 RENUMBERED = {"category_id": "classes", "image_id": "images", "box_id": "boxes"}
-"""What the ids are called that a format keeps, and what they are the ids of."""
+"""Words of `Format.keeps` for ids, and what these ids number."""
 
 
 class Merged(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,9 +117,9 @@ def merge(datasets: Sequence[Dataset], *, same_image: SameImage = "error", log: 
     images = _images(datasets, names, image_rows, video_rows, changed, log)
     category_rows, categories = _categories(datasets, changed)
     boxes = _boxes(datasets, {"image": image_rows, "category": category_rows, "track": track_rows})
-    again = _equal_boxes(boxes, datasets, image_rows, kind)
-    if again.any():
-        boxes = boxes.take(~again)
+    is_repeated = _equal_boxes(boxes, datasets, image_rows, kind)
+    if is_repeated.any():
+        boxes = boxes.take(~is_repeated)
     # Ids that the sources do not agree on are numbered from 1.
     renumbered: dict[str, int] = {}
     ids = {
@@ -155,7 +155,7 @@ def merge(datasets: Sequence[Dataset], *, same_image: SameImage = "error", log: 
     return Merged(
         dataset=merged,
         joined=len(image_rows.all) - len(images),
-        equal=int(np.count_nonzero(again)),
+        equal=int(np.count_nonzero(is_repeated)),
         renumbered=renumbered,
         changed={what: n for what, n in changed.items() if n},
     )
@@ -177,22 +177,22 @@ def add_regions(truth: Dataset, regions: Dataset, partner: Longs, log: Log) -> D
             "ignore_regions: one side has pixels, the other fractions of images: give image sizes"
         )
     image = partner[regions.boxes.image]
-    alone = distinct(regions.boxes.image[image < 0]).tolist()
+    unpaired = distinct(regions.boxes.image[image < 0]).tolist()
     if len(regions) and not (image >= 0).any():
         raise UsageError(
             f"ignore_regions: no image of {regions.path or 'the regions'} is in the ground truth"
         )
-    if alone:
-        names = _some([regions.images.name[row] for row in alone])
+    if unpaired:
+        names = _some([regions.images.name[row] for row in unpaired])
         log.note(
-            f"regions to ignore of {plural(len(alone), 'image')} not in the ground truth left out: {names}"
+            f"regions to ignore of {plural(len(unpaired), 'image')} not in the ground truth left out: {names}"
         )
     rows = np.flatnonzero(image >= 0)
     boxes, n = regions.boxes.take(rows), len(rows)
-    none = np.full(1, NO_ID, np.int64)
+    no_id = np.full(1, NO_ID, np.int64)
     added = Dataset(
         images=truth.images,
-        categories=Categories(("ignored regions",), none, np.full(1, -1, np.int32), ("",)),
+        categories=Categories(("ignored regions",), no_id, np.full(1, -1, np.int32), ("",)),
         boxes=replace(
             boxes,
             image=image[rows].astype(np.int32),
@@ -203,14 +203,14 @@ def add_regions(truth: Dataset, regions: Dataset, partner: Longs, log: Log) -> D
         ),
         files=regions.files,
     )
-    both = merge([truth, added], same_image="join").dataset
-    ids = np.concatenate([truth.boxes.source_id, np.full(len(both) - len(truth), NO_ID)])
-    of_classes = np.append(truth.categories.source_id, none)[: len(both.categories)]
+    merged = merge([truth, added], same_image="join").dataset
+    box_ids = np.concatenate([truth.boxes.source_id, np.full(len(merged) - len(truth), NO_ID)])
+    class_ids = np.append(truth.categories.source_id, no_id)[: len(merged.categories)]
     return replace(
         truth,
-        boxes=replace(both.boxes, source_id=frozen(ids)),
-        categories=replace(both.categories, source_id=frozen(of_classes)),
-        files=both.files,
+        boxes=replace(merged.boxes, source_id=frozen(box_ids)),
+        categories=replace(merged.categories, source_id=frozen(class_ids)),
+        files=merged.files,
     )
 
 
@@ -222,9 +222,9 @@ def _common_kind(datasets: Sequence[Dataset]) -> Kind:
 
     Raises UsageError if they differ.
     """
-    boxed = [d for d in datasets if len(d)]
-    truth = [d for d in boxed if d.kind == "gt"]
-    scored = [d for d in boxed if d.kind == "det"]
+    with_boxes = [d for d in datasets if len(d)]
+    truth = [d for d in with_boxes if d.kind == "gt"]
+    scored = [d for d in with_boxes if d.kind == "det"]
     if truth and scored:
         first, second = _called(truth[0], datasets), _called(scored[0], datasets)
         raise UsageError(
@@ -239,37 +239,38 @@ def _common_kind(datasets: Sequence[Dataset]) -> Kind:
             f"the classes of {first} are only numbers and those of {second} have names, so it is unknown "
             f"which are the same; give the names with {spell('classes')} FILE"
         )
-    relative = [d for d in boxed if d.relative]
-    if relative and len(relative) < len(boxed):
+    relative = [d for d in with_boxes if d.relative]
+    if relative and len(relative) < len(with_boxes):
         first = _called(relative[0], datasets)
         raise UsageError(f"the images of {first} have no size, but those of others do; {GIVE_SIZES}")
-    if boxed:
-        return boxed[0].kind
+    if with_boxes:
+        return with_boxes[0].kind
     return "det" if all(d.kind == "det" for d in datasets) else "gt"
 
 
 def _called(dataset: Dataset, datasets: Sequence[Dataset]) -> str:
-    """Return the name of a dataset in messages: its path or its position."""
-    at = next(i for i, other in enumerate(datasets) if other is dataset)
-    return printable(dataset.path) or f"dataset {at + 1}"
+    """Return the name of a dataset in messages: its path, or its position among `datasets`, from 1."""
+    position = next(i for i, other in enumerate(datasets) if other is dataset)
+    return printable(dataset.path) or f"dataset {position + 1}"
 
 
 def _refuse_same(
     datasets: Sequence[Dataset], names: Sequence[Sequence[str]], rows: _RowMap, same_image: str, log: Log
 ) -> None:
-    """Raise DataError if an image is in more than one dataset."""
-    owner = rows.source[rows.first()][rows.all]
-    pairs: dict[tuple[int, int], list[str]] = {}
-    flat = list(itertools.chain(*names))
-    for i in np.flatnonzero(owner != rows.source).tolist():
-        pairs.setdefault((int(owner[i]), int(rows.source[i])), []).append(flat[i])
-    if not pairs:
+    """Raise DataError if an image is in more than one dataset, naming three of each pair of datasets."""
+    # (m,) for each image of all datasets, the number of the dataset that has this image first.
+    first_source = rows.source[rows.first()][rows.all]
+    names_by_sources: dict[tuple[int, int], list[str]] = {}
+    all_names = list(itertools.chain(*names))
+    for i in np.flatnonzero(first_source != rows.source).tolist():
+        names_by_sources.setdefault((int(first_source[i]), int(rows.source[i])), []).append(all_names[i])
+    if not names_by_sources:
         return
     lines = []
-    for (first, second), shared in pairs.items():
+    for (first, second), shared in names_by_sources.items():
         name, other_name = _called(datasets[first], datasets), _called(datasets[second], datasets)
-        n = plural(len(shared), "image is", "images are")
-        lines.append(f"{n} both in {name} and in {other_name}: {_some(shared)}")
+        count = plural(len(shared), "image is", "images are")
+        lines.append(f"{count} both in {name} and in {other_name}: {_some(shared)}")
     if same_image == "error":
         lines.append(
             "--same-image join makes one image of them, with the boxes of both, and --same-image prefix puts "
@@ -329,7 +330,7 @@ class _RowMap:
         Returns the map, and the key of each merged row.
         """
         row_of: dict[Any, int] = {}
-        rows = cls([[row_of.setdefault(key, len(row_of)) for key in mine] for mine in keys])
+        rows = cls([[row_of.setdefault(key, len(row_of)) for key in part] for part in keys])
         return rows, list(row_of)
 
     @property
@@ -349,19 +350,19 @@ class _RowMap:
 
     def first_text(self, columns: Iterable[Sequence[str]]) -> list[str]:
         """Return (n,) texts: for each merged row, the first text of its source rows that is not empty."""
-        flat = list(itertools.chain(*columns))
-        first = self.first(np.array(list(map(bool, flat)), bool)).tolist()
-        return [flat[i] if i >= 0 else "" for i in first]
+        texts = list(itertools.chain(*columns))
+        first = self.first(np.array(list(map(bool, texts)), bool)).tolist()
+        return [texts[i] if i >= 0 else "" for i in first]
 
     def first_extra(self, fields: Sequence[ExtraFields]) -> ExtraFields:
         """Return the extra fields of each merged row: those of its first source row."""
-        whole: dict[str, tuple[bytes, ...]] = {}
+        values_of_key: dict[str, tuple[bytes, ...]] = {}
         for key in dict.fromkeys(itertools.chain(*fields)):
             parts = (
                 columns.get(key, (b"",) * len(rows)) for columns, rows in zip(fields, self.each, strict=True)
             )
-            whole[key] = tuple(itertools.chain(*parts))
-        return take_extra(whole, self.first().tolist())
+            values_of_key[key] = tuple(itertools.chain(*parts))
+        return take_extra(values_of_key, self.first().tolist())
 
     def first_points(self, tables: Sequence[Categories]) -> dict[str, Any]:
         """Return the columns ``keypoints`` and ``skeleton`` of the merged classes, each from the first
@@ -370,9 +371,11 @@ class _RowMap:
         columns_of_points: dict[str, Any] = {}
         for name in ("keypoints", "skeleton"):
             columns = [getattr(table, name) or ((),) * len(table) for table in tables]
-            flat = list(itertools.chain(*columns))
-            first = self.first(np.array(list(map(bool, flat)), bool)).tolist()
-            columns_of_points[name] = tuple(flat[i] if i >= 0 else () for i in first) if any(flat) else None
+            points = list(itertools.chain(*columns))
+            first = self.first(np.array(list(map(bool, points)), bool)).tolist()
+            columns_of_points[name] = (
+                tuple(points[i] if i >= 0 else () for i in first) if any(points) else None
+            )
         return columns_of_points
 
     def of(self, number: int, column: NDArray[Any] | None, n: int) -> Ints:
@@ -390,43 +393,44 @@ class _RowMap:
         if not has_id.any():
             return np.full(self.n, NO_ID, np.int64)
         first = self.first(has_id)
-        merged = ids[first]
-        if (first < 0).any() or (has_id & (merged[self.all] != ids)).any():
+        merged_ids = ids[first]
+        if (first < 0).any() or (has_id & (merged_ids[self.all] != ids)).any():
             return None
-        return merged if len(set(merged.tolist())) == self.n else None
+        return merged_ids if len(set(merged_ids.tolist())) == self.n else None
 
 
 def _rows_of_images(names: Sequence[Sequence[str]]) -> _RowMap:
     """Map each image of each dataset to a merged row.
 
-    Images are the same if their names are, with or without extension.
+    `names` has those of each dataset. Images are the same if their names are, or if one has no extension and
+    the other is the only image that equals it without extension.
     """
-    rows: dict[str, int] = {}
-    stems: dict[str, list[int]] = {}
-    """Where some names have no extension, the rows by the names without."""
-    bare: set[int] = set()
-    """The rows of images that have none."""
-    loose = any(stem(name) == name for some in names for name in some)
-    rows_of_datasets, n = [], 0
+    row_of_name: dict[str, int] = {}
+    stem_rows: dict[str, list[int]] = {}
+    """If some names have no extension: the rows of images by their names without extension."""
+    bare_rows: set[int] = set()
+    """The rows of images whose names have no extension."""
+    by_stem = any(stem(name) == name for dataset_names in names for name in dataset_names)
+    rows_of_datasets, n_rows = [], 0
     for dataset_names in names:
-        own_rows = [rows.get(name, -1) for name in dataset_names]
-        taken = set(own_rows)  # two images of one dataset are never the same
+        dataset_rows = [row_of_name.get(name, -1) for name in dataset_names]
+        used_rows = set(dataset_rows)  # two images of one dataset are never the same
         for i, name in enumerate(dataset_names):
-            if own_rows[i] < 0 and loose:
+            if dataset_rows[i] < 0 and by_stem:
                 base = stem(name)
-                near = [row for row in stems.get(base, ()) if base == name or row in bare]
-                if len(near) == 1 and near[0] not in taken:
-                    own_rows[i] = near[0]
-                    taken.add(near[0])
-            if own_rows[i] < 0:
-                own_rows[i], n = n, n + 1
-        for name, row in zip(dataset_names, own_rows, strict=True):
-            rows.setdefault(name, row)
-            if loose and row not in (known := stems.setdefault(base := stem(name), [])):
+                candidates = [row for row in stem_rows.get(base, ()) if base == name or row in bare_rows]
+                if len(candidates) == 1 and candidates[0] not in used_rows:
+                    dataset_rows[i] = candidates[0]
+                    used_rows.add(candidates[0])
+            if dataset_rows[i] < 0:
+                dataset_rows[i], n_rows = n_rows, n_rows + 1
+        for name, row in zip(dataset_names, dataset_rows, strict=True):
+            row_of_name.setdefault(name, row)
+            if by_stem and row not in (known := stem_rows.setdefault(base := stem(name), [])):
                 known.append(row)
-            if loose and base == name:
-                bare.add(row)
-        rows_of_datasets.append(own_rows)
+            if by_stem and base == name:
+                bare_rows.add(row)
+        rows_of_datasets.append(dataset_rows)
     return _RowMap(rows_of_datasets)
 
 
@@ -438,23 +442,24 @@ def _images(
     changed: dict[str, int],
     log: Log,
 ) -> Images:
-    """Merge the images of all datasets; of each the first size, split, path and place that a dataset
-    states.
+    """Merge the images of all datasets: each has the first size, split, path and line that a dataset states.
+
+    `rows` maps images to merged rows, and `video_rows` videos. Raises DataError if sizes of an image differ.
     """
     tables = [dataset.images for dataset in datasets]
     size = np.concatenate([np.stack([images.width, images.height], axis=1) for images in tables])
     known: NDArray[np.bool_] = np.asarray((size > 0).any(axis=1))
     width, height = _pick(size, rows.first(known), 0).T.copy()
-    differ = np.flatnonzero(known & ((width[rows.all] != size[:, 0]) | (height[rows.all] != size[:, 1])))
-    flat = list(itertools.chain(*names))
-    if len(differ):
-        n_sizes = plural(len(differ), "image has", "images have")
+    differing = np.flatnonzero(known & ((width[rows.all] != size[:, 0]) | (height[rows.all] != size[:, 1])))
+    all_names = list(itertools.chain(*names))
+    if len(differing):
+        n_sizes = plural(len(differing), "image has", "images have")
         raise DataError(
             f"{spell('same_image')} join: {n_sizes} another size in another source, so they are not the "
-            f"same: {_some([flat[i] for i in differ.tolist()])}",
+            f"same: {_some([all_names[i] for i in differing.tolist()])}",
             log,
         )
-    whole = rows.first(np.array([stem(name) != name for name in flat], bool))
+    with_suffix = rows.first(np.array([stem(name) != name for name in all_names], bool))
     split = rows.first_text([images.split for images in tables])
     splits = itertools.chain(*(images.split for images in tables))
     changed["images in another split of a later source"] = sum(
@@ -462,23 +467,23 @@ def _images(
         for source_split, row in zip(splits, rows.all.tolist(), strict=True)
     )
     file: Ints = np.concatenate(_moved_files([images.file for images in tables], datasets))
-    placed = rows.first(file >= 0)
+    with_file = rows.first(file >= 0)
     videos = [video_rows.of(number, images.video, len(images)) for number, images in enumerate(tables)]
     video: Ints = np.concatenate(videos)
-    framed = rows.first(video >= 0)
-    numbers = [np.full(len(i), -1, np.int32) if i.frame is None else i.frame for i in tables]
+    with_video = rows.first(video >= 0)
+    frames = [np.full(len(i), -1, np.int32) if i.frame is None else i.frame for i in tables]
     has_frames = any(images.video is not None for images in tables)
     return Images(
-        name=tuple(flat[i] for i in np.where(whole >= 0, whole, rows.first()).tolist()),
+        name=tuple(all_names[i] for i in np.where(with_suffix >= 0, with_suffix, rows.first()).tolist()),
         width=frozen(width),
         height=frozen(height),
         source_id=np.zeros(0, np.int64),
         path=tuple(rows.first_text([images.path for images in tables])),
         split=tuple(split),
-        file=frozen(_pick(file, placed, -1)),
-        line=frozen(_pick(np.concatenate([images.line for images in tables]), placed, 0)),
-        video=frozen(_pick(video, framed, -1)) if has_frames else None,
-        frame=frozen(_pick(np.concatenate(numbers), framed, -1)) if has_frames else None,
+        file=frozen(_pick(file, with_file, -1)),
+        line=frozen(_pick(np.concatenate([images.line for images in tables]), with_file, 0)),
+        video=frozen(_pick(video, with_video, -1)) if has_frames else None,
+        frame=frozen(_pick(np.concatenate(frames), with_video, -1)) if has_frames else None,
         extra=rows.first_extra([images.extra for images in tables]),
     )
 
@@ -493,7 +498,9 @@ def _pick(column: NDArray[Any], rows: Longs, none: float) -> NDArray[Any]:
 def _moved_files(columns: Sequence[Ints], datasets: Sequence[Dataset]) -> list[Ints]:
     """Return the ``file`` columns of the datasets as row numbers of all their files, concatenated."""
     offsets = itertools.accumulate((len(d.files) for d in datasets[:-1]), initial=0)
-    return [np.where(c >= 0, c + at, -1).astype(np.int32) for c, at in zip(columns, offsets, strict=True)]
+    return [
+        np.where(c >= 0, c + start, -1).astype(np.int32) for c, start in zip(columns, offsets, strict=True)
+    ]
 
 
 def _videos(datasets: Sequence[Dataset], prefixes: Sequence[str]) -> tuple[_RowMap, Videos]:
@@ -514,9 +521,9 @@ def _tracks(datasets: Sequence[Dataset], video_rows: _RowMap) -> tuple[_RowMap, 
     keys = []
     for number, dataset in enumerate(datasets):
         videos = video_rows.of(number, dataset.tracks.video, len(dataset.tracks)).tolist()
-        # Outside videos an id says something in its own source only.
-        owners = (video if video >= 0 else -1 - number for video in videos)
-        keys.append(list(zip(owners, dataset.tracks.source_id.tolist(), strict=True)))
+        # Tracks outside videos are never shared: their key has -1, -2, ... by source in place of a video.
+        owner_keys = (video if video >= 0 else -1 - number for video in videos)
+        keys.append(list(zip(owner_keys, dataset.tracks.source_id.tolist(), strict=True)))
     rows, track_keys = _RowMap.by_key(keys)
     ids: NDArray[Any] = np.empty(len(track_keys), object)
     ids[:] = [id_ for _, id_ in track_keys]
@@ -537,23 +544,23 @@ def _categories(datasets: Sequence[Dataset], changed: dict[str, int]) -> tuple[_
     """
     tables = [d.categories for d in datasets]
     rows, names = _RowMap.by_key([categories.name for categories in tables])
-    first = rows.first()
+    first_rows = rows.first()
     frequencies = list(itertools.chain(*(categories.frequency for categories in tables)))
-    frequency = [frequencies[i] for i in first.tolist()]
-    differ = {
+    frequency = [frequencies[i] for i in first_rows.tolist()]
+    disputed = {
         row for row, value in zip(rows.all.tolist(), frequencies, strict=True) if value != frequency[row]
     }
-    changed["classes whose frequency the sources do not agree on, and which have none now"] = len(differ)
+    changed["classes whose frequency the sources do not agree on, and which have none now"] = len(disputed)
     parents = [rows.of(number, c.parent, len(c)) for number, c in enumerate(tables)]
-    some = [categories for categories in tables if len(categories)]
+    nonempty = [categories for categories in tables if len(categories)]
     refuse_other_points(tables, [rows.each[number] for number in range(len(tables))], names)
     categories = Categories(
         name=tuple(names),
         source_id=np.zeros(0, np.int64),
-        parent=frozen(np.concatenate(parents)[first]),
-        frequency=tuple("" if row in differ else value for row, value in enumerate(frequency)),
-        named=all(c.named for c in some),
-        ordered=all(c.ordered for c in some),
+        parent=frozen(np.concatenate(parents)[first_rows]),
+        frequency=tuple("" if row in disputed else value for row, value in enumerate(frequency)),
+        named=all(c.named for c in nonempty),
+        ordered=all(c.ordered for c in nonempty),
         **rows.first_points(tables),
         extra=rows.first_extra([categories.extra for categories in tables]),
     )
@@ -561,7 +568,7 @@ def _categories(datasets: Sequence[Dataset], changed: dict[str, int]) -> tuple[_
 
 
 def _boxes(datasets: Sequence[Dataset], rows_of: dict[str, _RowMap]) -> Boxes:
-    """Concatenate the boxes of all datasets; ``source_id`` is copied unchanged."""
+    """Concatenate the boxes of all datasets; their images, classes and tracks are mapped by `rows_of`."""
     columns: dict[str, Any] = {}
     sizes = [len(d) for d in datasets]
     extra = join_extra([d.boxes.extra for d in datasets], sizes)
@@ -581,7 +588,7 @@ def _boxes(datasets: Sequence[Dataset], rows_of: dict[str, _RowMap]) -> Boxes:
         elif name == "file":
             parts = _moved_files(parts, datasets)
         elif name == "group":
-            # An image may be in several datasets, with other groups in each.
+            # Group 3 of the second of two datasets becomes 3 * 2 + 1, so groups of one image stay apart.
             parts = [np.full(n, -1) if p is None else p for p, n in zip(parts, sizes, strict=True)]
             parts = [np.where(p < 0, p, p.astype(np.int64) * len(parts) + i) for i, p in enumerate(parts)]
         columns[name] = frozen(np.concatenate(parts))
@@ -593,18 +600,18 @@ def _equal_boxes(boxes: Boxes, datasets: Sequence[Dataset], images: _RowMap, kin
 
     Image, class, corners and flags are equal, and of detections the score.
     """
-    again = np.zeros(len(boxes), np.bool_)
-    shared = images.shared
-    if not shared.any():
-        return again
-    # Boxes of other flags are made boxes of another class, for the search does not look at flags.
-    marked: Any = boxes.category.astype(np.int64) << 16 | boxes.flags
-    marked_boxes = replace(boxes, category=marked)
-    whole = replace(datasets[0], boxes=marked_boxes, kind=kind)
-    rows, first = equal_boxes(whole, np.flatnonzero(~shared[boxes.image]))
+    is_repeated = np.zeros(len(boxes), np.bool_)
+    is_shared = images.shared
+    if not is_shared.any():
+        return is_repeated
+    # The search does not look at flags, so each combination of class and flags becomes a class of its own.
+    class_and_flags: Any = boxes.category.astype(np.int64) << 16 | boxes.flags
+    compared_boxes = replace(boxes, category=class_and_flags)
+    compared = replace(datasets[0], boxes=compared_boxes, kind=kind)
+    rows, first_rows = equal_boxes(compared, np.flatnonzero(~is_shared[boxes.image]))
     source = np.repeat(np.arange(len(datasets)), [len(d) for d in datasets])
-    again[rows] = source[rows] != source[first]
-    return again
+    is_repeated[rows] = source[rows] != source[first_rows]
+    return is_repeated
 
 
 def _labels(
@@ -618,14 +625,14 @@ def _labels(
         for i, d in enumerate(datasets)
     ]
     table = np.concatenate(parts).astype(np.int64).reshape(-1, 3)
-    _, first = np.unique(table, axis=0, return_index=True)
-    table = table[np.sort(first)]
+    _, first_rows = np.unique(table, axis=0, return_index=True)
+    table = table[np.sort(first_rows)]
     if len(table):
         n = int(boxes.category.max(initial=0)) + int(table[:, 1].max()) + 1
-        boxed = np.isin(table[:, 0] * n + table[:, 1], boxes.image.astype(np.int64) * n + boxes.category)
-        drop = boxed & images.shared[table[:, 0]] & (table[:, 2] == LabelState.ABSENT)
-        changed["absences of a class of which another source has a box"] = int(np.count_nonzero(drop))
-        table = table[~drop]
+        has_box = np.isin(table[:, 0] * n + table[:, 1], boxes.image.astype(np.int64) * n + boxes.category)
+        is_dropped = has_box & images.shared[table[:, 0]] & (table[:, 2] == LabelState.ABSENT)
+        changed["absences of a class of which another source has a box"] = int(np.count_nonzero(is_dropped))
+        table = table[~is_dropped]
     columns = table[:, 0].astype(np.int32), table[:, 1].astype(np.int32), table[:, 2].astype(np.uint8)
     return ImageLabels(*map(frozen, columns))
 
@@ -633,8 +640,8 @@ def _labels(
 def _box_ids(boxes: Boxes) -> NDArray[np.int64] | None:
     """Return the ids of all boxes, or None if some are missing or two are equal."""
     ids = boxes.source_id
-    missing = ids == NO_ID
-    if missing.all():
+    has_no_id = ids == NO_ID
+    if has_no_id.all():
         return ids
     ordered = np.sort(ids)
-    return None if missing.any() or (ordered[1:] == ordered[:-1]).any() else ids
+    return None if has_no_id.any() or (ordered[1:] == ordered[:-1]).any() else ids

@@ -1,4 +1,4 @@
-"""A source that is about to be read: its request, format and options, and how it becomes a dataset, once."""
+"""Hold a source that is about to be read: its request, format and options. It is read into a dataset once."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         force_setattr(self, "path", conceal(self.path))
 
     def __reduce__(self) -> Any:
-        """For another process, which must know the credentials of an address."""
+        """Pickle with the credentials of an address, which another process must know."""
         fields = asdict(self)
         return functools.partial(Request, **{**fields, "path": reveal(self.path)}), ()
 
 
 def as_json(value: Any) -> Any:
-    """A COCO dictionary or a list of results as a file in memory; any other value as it is.
+    """Return a COCO dictionary or a list of results as a file in memory, and any other value as it is.
 
     Raises ValueError if it cannot be written as JSON.
     """
@@ -82,12 +82,12 @@ def reading_options(format_: Format) -> frozenset[str]:
 def choose_options(
     format_: Format, format_options: Mapping[str, Any], shared: Mapping[str, Any], side: str
 ) -> Any:
-    """Make the options of a format: all of `format_options`, and those of `shared` that it has for this
-    side.
+    """Make the options of a format for `side`, ``read`` or ``write``: all of `format_options`, and those of
+    `shared` that the format has for this side. Paths among them are recorded as inputs.
     """
     names = {spec.name for spec in option_specs(format_.options) if spec.side in (side, "both")}
-    fitting = {name: value for name, value in shared.items() if name.replace("-", "_") in names}
-    options = {**fitting, **format_options}
+    shared_options = {name: value for name, value in shared.items() if name.replace("-", "_") in names}
+    options = {**shared_options, **format_options}
     paths = {spec.name for spec in option_specs(format_.options) if spec.is_path}
     inputs.name(*(value for name, value in options.items() if name.replace("-", "_") in paths), lookup=True)
     return make_options(format_, options)
@@ -96,7 +96,7 @@ def choose_options(
 SHAPE_WORDS = frozenset({"polygon", "mask", "oriented", "keypoints"})
 """Words of `Format.keeps` that a reader is asked for."""
 FIELD_WORD = "fields"
-"""In `Request.wants`: the numbers that only some protocols look at, see `Builder.wants_fields`."""
+"""In `Request.wants`: also read the numbers that only some protocols use, see `Builder.wants_fields`."""
 
 Counterpart = Callable[[], Dataset | None]
 """Gives the dataset that another refers to, such as the ground truth of a results file."""
@@ -158,22 +158,22 @@ class PendingSource:
             names = {name.replace("-", "_") for name in (*self.request.options, *self.request.shared)}
             owners = {name: [f for f in FORMATS if name in reading_options(FORMATS[f])] for name in names}
             with_files = {f for f in FORMATS if self.source.with_suffix(*FORMATS[f].suffixes)}
-            fitting = [
+            likely = [
                 [f for f in candidates if f in with_files] or candidates for candidates in owners.values()
             ]
-            meant = {formats[0] for formats in fitting if len(formats) == 1}
-            if len(meant) != 1:
+            only_formats = {formats[0] for formats in likely if len(formats) == 1}
+            if len(only_formats) != 1:
                 if self.source.is_dir and not self.source.files and not self.source.bad_links:
                     raise PathError(f"{printable(self.source.path)}: this folder contains no files") from None
                 raise
-        format_ = FORMATS[meant.pop()]
+        format_ = FORMATS[only_formats.pop()]
         self.log.note(
             f"{printable(self.source.path)}: read as {format_.name}, the only format with these options"
         )
         return format_
 
     def own_options(self) -> Any:
-        """The options for reading, complete."""
+        """Return all options for reading; without the split, if this side was read whole."""
         assert self.format is not None
         if self._options is not None:
             return self._options
@@ -195,22 +195,22 @@ class PendingSource:
         return not any(self.source.head(file) for file in self.source.files)
 
     def counterpart(self) -> Dataset | None:
-        """Return the dataset for the other side, None while this side is being read itself."""
+        """Return the dataset for the other side; None if this side is being read or has not been read."""
         self._asked_back |= self._reading
         return None if self._reading else self._dataset
 
     def read_for(self, other: PendingSource) -> Dataset | None:
-        """Return the dataset for the other side, which is being read; None if it is not known yet.
+        """Read this side for `other`, which is being read and needs it; None if this side is being read too.
 
-        If this side needed the other as well and has errors without it, it is read again when it is its turn:
-        an image without a size and objects on one side must not hide the other sizes from the other side.
+        If this side needed the other as well and is incomplete without it, its messages are dropped and it is
+        read again when it is its turn.
         """
         other.asked = True
         if self._tried or self._dataset is not None or self._reading:
             dataset = self._dataset
             return self._early if dataset is None or not len(dataset.images) else dataset
         self._tried, incomplete = True, False
-        log, self.log, other._asked_back = self.log, self.log.fresh(), False
+        side_log, self.log, other._asked_back = self.log, self.log.fresh(), False
         try:
             self._early = self.read(other.counterpart)
             lacks = self.log.errors or self.left_out.files or (len(self._early) and self._early.relative)
@@ -220,12 +220,12 @@ class PendingSource:
             if not incomplete:
                 raise
         finally:
-            usual_log, self.log = self.log, log
+            trial_log, self.log = self.log, side_log
             if incomplete:
                 self._dataset, self.left_out, self.without_split = None, LeftOut(), None
                 self.source = self._open()  # with the files that were left out
             else:
-                log.extend(usual_log)
+                side_log.extend(trial_log)
         return self._early
 
     def read(self, counterpart: Counterpart | None) -> Dataset:
@@ -251,18 +251,18 @@ class PendingSource:
         options = self.own_options()
         report_unread(self.source.inner or self.source, self.log)
         self.source.forget()
-        names = reading_options(self.format)
-        dataset = replace(dataset, path=self.source.path, reading_options=names)
+        option_names = reading_options(self.format)
+        dataset = replace(dataset, path=self.source.path, reading_options=option_names)
         if "order" not in self.format.adapted(options).keeps:
             categories = replace(dataset.categories, ordered=False)
             dataset = replace(dataset, categories=categories)
         # One error in place of one per row where detections were given for ground truth, or the reverse.
-        for row, whole in ((SCORE_UNEXPECTED, ALL_SCORED), (SCORE_MISSING, NO_SCORES)):
-            n = log.counts[row.name]
+        for row_code, all_code in ((SCORE_UNEXPECTED, ALL_SCORED), (SCORE_MISSING, NO_SCORES)):
+            n = log.counts[row_code.name]
             if n > 1 and not len(dataset):
-                first = next((i for i in log.issues if i.code == row.name), None)
-                log.withdraw(row.name)
-                log.report(whole, (first.path, first.line, first.pointer) if first else dataset.path, n=n)
+                first = next((i for i in log.issues if i.code == row_code.name), None)
+                log.withdraw(row_code.name)
+                log.report(all_code, (first.path, first.line, first.pointer) if first else dataset.path, n=n)
         kind = self.request.kind
         if len(dataset) and kind is not None and dataset.kind != kind:  # what files of a format can only be
             log.report(ALL_SCORED if kind == "gt" else NO_SCORES, dataset.location(0), n=len(dataset))
@@ -270,7 +270,10 @@ class PendingSource:
         return dataset
 
     def _read(self, counterpart: Counterpart | None) -> Dataset:
-        """Read the source; one without the requested split is read whole if the other side has the split."""
+        """Read the source, or make an empty dataset of detections from an empty folder.
+
+        If both sides were asked for a split and this source has no splits at all, it is read whole.
+        """
         if self.source.is_dir and not self.source.files and not self.source.bad_links:
             if self.request.kind != "det":
                 raise PathError(f"{printable(self.source.path)}: this folder contains no files")
@@ -281,16 +284,16 @@ class PendingSource:
         first = self.log.fresh()
         dataset = self._read_with(counterpart, first)
         if first.counts[UNKNOWN_SPLIT.name]:
-            # Only where the source has no splits at all is it taken whole.
+            # Read it without the split, and keep that if no image turns out to be in another one.
             self.without_split = first
             self.source.forget()
-            whole = self.log.fresh()
-            again = self._read_with(counterpart, whole)
+            whole_log = self.log.fresh()
+            whole_dataset = self._read_with(counterpart, whole_log)
             split = self.request.shared["split"]
-            if set(again.images.split) <= {"", split}:
-                whole.note(f"{printable(self.source.path)}: there are no splits, so everything is read")
-                self.log.extend(whole)
-                return again
+            if set(whole_dataset.images.split) <= {"", split}:
+                whole_log.note(f"{printable(self.source.path)}: there are no splits, so everything is read")
+                self.log.extend(whole_log)
+                return whole_dataset
             self.without_split = None
         self.log.extend(first)
         return dataset
@@ -312,13 +315,13 @@ class PendingSource:
         builder, options = self._builder(counterpart), self.own_options()
         other, decide = self.decides_with, self.format.decide_together
         if decide is not None and other is not None:  # what both sides decide together
-            decided, self._decided = self._decided, None
-            if decided is None:
+            options_here, self._decided = self._decided, None
+            if options_here is None:
                 self.asked = True
-                decided, theirs = decide(self.source, other.source, log, options)
+                options_here, options_there = decide(self.source, other.source, log, options)
                 if other._dataset is None:  # noqa: SLF001 -- one of this class
-                    other._decided = theirs  # noqa: SLF001
-            options = decided
+                    other._decided = options_there  # noqa: SLF001
+            options = options_here
         rule: NameRule | None = getattr(options, "names", None)
         # What becomes infinite is checked afterwards.
         with np.errstate(over="ignore", invalid="ignore"), shortened(rule):
@@ -330,32 +333,30 @@ class PendingSource:
 
 
 def _rename(dataset: Dataset, source: str, rule: NameRule | None, log: Log) -> Dataset:
-    """Return the dataset with its image names shortened by a rule.
+    """Shorten the image names of a dataset by a rule; without one, only put ``/`` between their folders.
 
-    Without a rule, with ``/`` between their folders.
-
-    It is unchanged if two names would be equal, which is reported.
+    If a new name is invalid or two are equal, that is reported, and the dataset is returned unchanged.
     """
     names = dataset.images.name
-    renamed = tuple(map(rule or with_slashes, names))
-    first: dict[str, int] = {}
+    new_names = tuple(map(rule or with_slashes, names))
+    row_of_name: dict[str, int] = {}
     errors = log.errors
-    for row, name in enumerate(renamed):
+    for row, name in enumerate(new_names):
         place = dataset.image_place(row)
         if (reason := refuse_name(name)) is not None:  # of names that no reader has checked
             log.report(BAD_NAME, place, value=names[row], reason=reason)
-        elif (other := first.setdefault(name, row)) != row:
-            log.report(SAME_SHORT_NAME, place, first=names[other], second=names[row], value=name)
+        elif (first_row := row_of_name.setdefault(name, row)) != row:
+            log.report(SAME_SHORT_NAME, place, first=names[first_row], second=names[row], value=name)
     if log.errors > errors:
         return dataset
-    changed = [i for i, name in enumerate(renamed) if name != names[i]]
-    what = f"no image name is changed by --names {printable(str(rule))}"
+    changed = [i for i, name in enumerate(new_names) if name != names[i]]
+    summary = f"no image name is changed by --names {printable(str(rule))}"
     if changed:
-        old, new = names[changed[0]], renamed[changed[0]]
-        how = f"read with / for \\: {new!r}" if rule is None else f"shortened, {old!r} to {new!r}"
-        what = f"{plural(len(changed), 'image name is', 'image names are')} {how}"
-    log.note(f"{printable(source)}: {what}{', ...' if len(changed) > 1 else ''}")
-    return replace(dataset, images=replace(dataset.images, name=renamed))
+        old, new = names[changed[0]], new_names[changed[0]]
+        change = f"read with / for \\: {new!r}" if rule is None else f"shortened, {old!r} to {new!r}"
+        summary = f"{plural(len(changed), 'image name is', 'image names are')} {change}"
+    log.note(f"{printable(source)}: {summary}{', ...' if len(changed) > 1 else ''}")
+    return replace(dataset, images=replace(dataset.images, name=new_names))
 
 
 def report_unread(source: Source, log: Log) -> None:
@@ -364,5 +365,5 @@ def report_unread(source: Source, log: Log) -> None:
     if source.hidden:
         n = len(source.hidden)
         what = plural(n, "hidden file or folder is", "hidden files and folders are")
-        some = f"{printable(source.hidden[0])}{', ...' if n > 1 else ''}"
-        log.note(Usual(f"{printable(source.path)}: {what} not read ({some})"))
+        example = f"{printable(source.hidden[0])}{', ...' if n > 1 else ''}"
+        log.note(Usual(f"{printable(source.path)}: {what} not read ({example})"))

@@ -85,7 +85,7 @@ def locate(
         Source(path, follow_links=follow_links, max_size=max_size, encoding=encoding)
         for path in dict.fromkeys(folders)
     ]
-    # Each folder is listed at the first question only.
+    # A folder is listed only if an image is looked for in it, and then once.
     finders = [functools.cache(functools.partial(_finder, source)) for source in sources]
     tables = [({name: row for row, name in enumerate(d.images.name)}, d.images) for d in datasets]
     image_files = []
@@ -116,33 +116,33 @@ def check_pictures(loaded: Loaded, request: Request, folder: str, log: Log, *, p
     dataset, images = loaded.dataset, loaded.dataset.images
     source = Source(folder, follow_links=request.follow_links, max_size=request.max_size)
     find = _finder(source)
-    used: dict[int, str] = {}
-    # By the reader, which needs the pictures.
+    file_of: dict[int, str] = {}
+    # Whether the reader has reported missing pictures, as it needs their sizes.
     reported = any(log.counts[code.name] for code in (NO_PICTURE, NO_SIZE, SIZE_OUT_OF_REACH))
     for row, name in enumerate(images.name):
         picture = find(name)
         if picture is not None:
-            used[row] = picture
+            file_of[row] = picture
         elif not reported:
             log.report(NO_PICTURE, dataset.image_place(row), value=name)
     pictures = source.with_suffix(*PICTURE_SUFFIXES)
-    alone = sorted(set(pictures) - set(used.values()))
-    if alone and not partial:
-        log.report(NO_ANNOTATION, folder, n=len(alone), total=len(pictures), value=alone[0] or folder)
+    extra = sorted(set(pictures) - set(file_of.values()))
+    if extra and not partial:
+        log.report(NO_ANNOTATION, folder, n=len(extra), total=len(pictures), value=extra[0] or folder)
     reader_options = {**request.shared, **request.options}
-    options = {spec.name for spec in option_specs(loaded.format.options)} & {"image_size", "image_sizes"}
-    if "size" not in loaded.format.keeps and all(reader_options.get(name) is None for name in options):
+    size_options = {spec.name for spec in option_specs(loaded.format.options)} & {"image_size", "image_sizes"}
+    if "size" not in loaded.format.keeps and all(reader_options.get(name) is None for name in size_options):
         return  # the sizes are the pictures' own
-    known = np.minimum(images.width, images.height) > 0
-    linked = {row for row in used if used[row] in source.picture_links}
+    has_size = np.minimum(images.width, images.height) > 0
+    behind_link = {row for row in file_of if file_of[row] in source.picture_links}
     source.note_links(log)
-    for row in log.track([row for row in used if known[row] and row not in linked], "pictures"):
+    for row in log.track([row for row in file_of if has_size[row] and row not in behind_link], "pictures"):
         scratch = Log(keep=1)
-        size = picture_size(source.full(used[row]), scratch)
+        size = picture_size(source.full(file_of[row]), scratch)
         declared_size = int(images.width[row]), int(images.height[row])
         if size is None:
             reason = scratch.issues[0].message.partition(": ")[2].partition(";")[0]
-            log.report(UNREADABLE_PICTURE, source.full(used[row]), reason=reason)
+            log.report(UNREADABLE_PICTURE, source.full(file_of[row]), reason=reason)
         elif declared_size != size:
             code = PICTURE_TURNED if declared_size == size[::-1] else PICTURE_SIZE
             shown = [Trusted("x".join(map(str, edges))) for edges in (declared_size, size)]

@@ -45,7 +45,7 @@ from odm.tables.extra_fields import SHAPES
 
 
 def _check_unclipped(dataset: Dataset, log: Log, options: Collection[str]) -> NDArray[np.bool_]:
-    """Check what is converted; whether shapes that are passed on as JSON cover a pixel is not looked at."""
+    """Run the checks of a conversion that does not clip; shapes that are passed on as JSON may be empty."""
     without = () if SHAPES.isdisjoint(dataset.boxes.extra) else ("shape-empty",)
     return checks.run(dataset, log, options, also=CONTRADICTIONS, without=without)
 
@@ -56,7 +56,7 @@ CHECKS: dict[bool, Check] = {
         checks.run, also=CONTRADICTIONS, without=("outside-image", "outline-outside", "label-out-of-range")
     ),
 }
-"""By whether boxes are clipped, which the ledger counts."""
+"""The check of a conversion, by whether boxes are clipped: then those outside are no errors, but counted."""
 
 
 def write_tables(
@@ -189,13 +189,13 @@ def _requests(
     source_options: Sequence[Mapping[str, Any]] | None,
 ) -> list[Request]:
     """Make the request of each source: `common` with `options`, and with one of `source_options`."""
-    each = source_options or [{}] * len(sources)
-    if len(each) != len(sources):
+    option_sets = source_options or [{}] * len(sources)
+    if len(option_sets) != len(sources):
         expected = plural(len(sources), "source")
-        raise UsageError(f"source_options: expected one for each of {expected}, found {len(each)}")
-    named = [
+        raise UsageError(f"source_options: expected one for each of {expected}, found {len(option_sets)}")
+    options_of_sources = [
         {name.replace("-", "_"): value for name, value in options_of_source.items()}
-        for options_of_source in each
+        for options_of_source in option_sets
     ]
     return [
         replace(
@@ -205,7 +205,7 @@ def _requests(
             options={**options, **options_of_source},
             spare=frozenset(options) - set(options_of_source) if len(sources) > 1 else frozenset(),
         )
-        for path, format_, options_of_source in zip(sources, formats, named, strict=True)
+        for path, format_, options_of_source in zip(sources, formats, options_of_sources, strict=True)
     ]
 
 
@@ -309,10 +309,10 @@ def repair(
     check_shared(shared, [(loaded.format, "read"), (to_format, "write")])
     ledger = open_ledger(loaded, to_format.name, dry_run=dry_run)
     dataset = apply_repairs(loaded.dataset, selected, ledger, log)
-    wrong = checks.run(dataset, log, reading_options(loaded.format), all_rules=True, tolerance=tolerance)
+    has_error = checks.run(dataset, log, reading_options(loaded.format), all_rules=True, tolerance=tolerance)
     if is_refused(log, loaded.left_out, skip_bad=skip_bad):
         raise refusal(log, source, skip_bad=skip_bad)
-    dataset = settle(ledger.leave_out(dataset, wrong, bad_rows()))
+    dataset = settle(ledger.leave_out(dataset, has_error, bad_rows()))
     output = Target(path=target, format=to_format, options=to_chosen, overwrite=overwrite, dry_run=dry_run)
     return write_loaded(replace(loaded, dataset=dataset), replace(output, skip_bad=skip_bad), log, ledger)
 
@@ -330,32 +330,32 @@ def _formats_of(
         raise UsageError(f"{spell('same_image')} {same_image}: choose one of {', '.join(SAME_IMAGE)}")
     if same_image != "error" and len(sources) == 1:
         raise UsageError(f"{spell('same_image')} needs two sources or more")
-    named: list[str | None] = [names] if names is None or isinstance(names, str) else [*names] or [None]
-    if len(named) not in (1, len(sources)):
+    formats: list[str | None] = [names] if names is None or isinstance(names, str) else [*names] or [None]
+    if len(formats) not in (1, len(sources)):
         raise UsageError(
-            f"{spell('from_')} is given {len(named)} times for {plural(len(sources), 'source')}; give it "
+            f"{spell('from_')} is given {len(formats)} times for {plural(len(sources), 'source')}; give it "
             "once, or once for each of them, in their order"
         )
-    real: dict[str, str] = {}
+    path_of_location: dict[str, str] = {}
     for path in sources:
         location = os.path.realpath(path)
-        if location in real:
-            first = real[location]
+        if location in path_of_location:
+            first = path_of_location[location]
             also = f", also as {printable(first)}" if first != path else ""
             raise UsageError(f"{printable(path)}: this source is given twice{also}")
-        real[location] = path
-    return named * len(sources) if len(named) == 1 else named
+        path_of_location[location] = path
+    return formats * len(sources) if len(formats) == 1 else formats
 
 
 def _with_reference(options: Any, truth: Callable[[], Dataset] | None) -> Any:
-    """The options for writing, with the ground truth whose ids are wanted where the format asks for it."""
+    """Return the options for writing, with the ground truth as `reference` if the format has that option."""
     if truth is None or not hasattr(options, "reference"):
         return options
     return dataclasses.replace(options, reference=truth())
 
 
 def reference(gt: str | os.PathLike[str] | None, log: Log) -> Callable[[], Dataset] | None:
-    """Reads, when it is called, the ground truth that a results file refers to; None if none was given."""
+    """Return a function that reads the ground truth of a results file if it is called; None without `gt`."""
     if gt is None:
         return None
     return Reference(Request(path=os.fspath(gt), kind="gt", flag="--gt-format"), log)

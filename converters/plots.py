@@ -93,7 +93,7 @@ def _pictures(
 
 
 def _counts(axis: Axis) -> None:
-    """Have an axis of counts show whole numbers alone."""
+    """Let an axis of counts show whole numbers only."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
@@ -102,12 +102,12 @@ def _counts(axis: Axis) -> None:
 def _classes(axes: Axes, statistics: Statistics) -> None:
     """Draw a bar per class, the most frequent first."""
     rows = sorted(statistics.classes, key=lambda row: -row.boxes)[:MOST]
-    at = np.arange(len(rows))
-    bars = axes.barh(at, [row.boxes for row in rows], color=BLUE)
+    y = np.arange(len(rows))
+    bars = axes.barh(y, [row.boxes for row in rows], color=BLUE)
     labels = [f" {row.boxes} in {plural(row.images, 'image')}" for row in rows]
     axes.bar_label(bars, labels, fontsize=7, color="#333333")
     names = [printable(row.name) for row in rows]
-    axes.set_yticks(at, [n if len(n) <= 40 else n[:39] + "…" for n in names], fontsize=8, parse_math=False)
+    axes.set_yticks(y, [n if len(n) <= 40 else n[:39] + "…" for n in names], fontsize=8, parse_math=False)
     axes.invert_yaxis()
     axes.margins(x=0.18, y=0.01)
     axes.set_xlabel("boxes")
@@ -119,13 +119,13 @@ def _classes(axes: Axes, statistics: Statistics) -> None:
 
 
 def _per_image(axes: Axes, statistics: Statistics) -> None:
-    numbers, times = (np.array(column) for column in zip(*statistics.images_by_boxes, strict=True))
+    numbers, n_images = (np.array(column) for column in zip(*statistics.images_by_boxes, strict=True))
     least, most = int(numbers.min()), int(numbers.max())
     if most - least <= 60:
-        axes.bar(numbers, times, width=0.9, color=BLUE)
+        axes.bar(numbers, n_images, width=0.9, color=BLUE)
         axes.set_xlim(least - 0.8, most + 0.8)
     else:
-        axes.hist(numbers, bins=60, weights=times, color=BLUE)
+        axes.hist(numbers, bins=60, weights=n_images, color=BLUE)
     _counts(axes.xaxis)
     mean = statistics.boxes_per_image.mean
     assert mean is not None
@@ -143,7 +143,7 @@ def _log_bins(values: Floats, number: int) -> Floats:
 
 
 def _log_hist(axes: Axes, values: Floats, **scale: Any) -> None:
-    """A histogram of what is positive over a logarithmic axis."""
+    """Draw a histogram of the finite values above 0 over a logarithmic axis; `scale` are options of it."""
     positive = values[np.isfinite(values) & (values > 0)]
     if len(positive):
         axes.hist(positive, bins=_log_bins(positive, 50).tolist(), color=BLUE)

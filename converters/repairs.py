@@ -55,15 +55,15 @@ def order_edges(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     boxes = dataset.boxes
     low, high = boxes.xyxy[:, :2], boxes.xyxy[:, 2:]
     finite = np.all(np.isfinite(np.hstack([boxes.xyxy, boxes.wh])), axis=1)
-    turned = finite[:, None] & ((high < low) | (boxes.wh < 0))
-    rows = np.any(turned, axis=1)
-    if not rows.any():
+    is_swapped = finite[:, None] & ((high < low) | (boxes.wh < 0))
+    mask = np.any(is_swapped, axis=1)
+    if not mask.any():
         return dataset
-    ledger.change("boxes whose edges were swapped", int(np.count_nonzero(rows)))
+    ledger.change("boxes whose edges were swapped", int(np.count_nonzero(mask)))
     low, high = np.minimum(low, high), np.maximum(low, high)
-    wh = np.where(turned, np.where(boxes.wh < 0, -boxes.wh, high - low), boxes.wh)
-    area = np.where(rows & (boxes.area < 0), np.nan, boxes.area)
-    return _with(dataset, xyxy=np.where(rows[:, None], np.hstack([low, high]), boxes.xyxy), wh=wh, area=area)
+    wh = np.where(is_swapped, np.where(boxes.wh < 0, -boxes.wh, high - low), boxes.wh)
+    area = np.where(mask & (boxes.area < 0), np.nan, boxes.area)
+    return _with(dataset, xyxy=np.where(mask[:, None], np.hstack([low, high]), boxes.xyxy), wh=wh, area=area)
 
 
 def clip_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
@@ -74,44 +74,44 @@ def clip_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     if not known.all():
         log.note(f"{int(np.count_nonzero(~known))} boxes are not clipped: the size of their image is unknown")
     low, high = boxes.xyxy[:, :2], boxes.xyxy[:, 2:]
-    upright: NDArray[np.bool_] = known & np.isfinite(boxes.xyxy).all(axis=1) & (high >= low).all(axis=1)
+    is_valid: NDArray[np.bool_] = known & np.isfinite(boxes.xyxy).all(axis=1) & (high >= low).all(axis=1)
     inner_low, inner_high = np.clip(low, 0, limit), np.clip(high, 0, limit)
-    cut = upright[:, None] & ((inner_low != low) | (inner_high != high))
+    is_cut = is_valid[:, None] & ((inner_low != low) | (inner_high != high))
     dataset = clip_outlines(dataset, known, ledger)
     boxes = dataset.boxes
-    rows = np.any(cut, axis=1)
-    if not rows.any():
+    clipped = np.any(is_cut, axis=1)
+    if not clipped.any():
         return dataset
-    gone = rows & (inner_high <= inner_low).any(axis=1)
-    ledger.change("boxes clipped to their image", int(np.count_nonzero(rows & ~gone)))
-    for key, n_rows in count_extra(boxes.take(rows & ~gone).extra).items() if boxes.extra else ():
+    is_gone = clipped & (inner_high <= inner_low).any(axis=1)
+    ledger.change("boxes clipped to their image", int(np.count_nonzero(clipped & ~is_gone)))
+    for key, n_boxes in count_extra(boxes.take(clipped & ~is_gone).extra).items() if boxes.extra else ():
         if key in SHAPES:
-            ledger.change(f"{key} of clipped boxes, not clipped", n_rows)
+            ledger.change(f"{key} of clipped boxes, not clipped", n_boxes)
     dataset = _with(
         dataset,
-        xyxy=np.where(rows[:, None], np.hstack([inner_low, inner_high]), boxes.xyxy),
-        wh=np.where(cut, inner_high - inner_low, boxes.wh),
-        wh_given=None if boxes.wh_given is None else boxes.wh_given & ~cut,
-        area=np.where(rows, np.nan, boxes.area),
+        xyxy=np.where(clipped[:, None], np.hstack([inner_low, inner_high]), boxes.xyxy),
+        wh=np.where(is_cut, inner_high - inner_low, boxes.wh),
+        wh_given=None if boxes.wh_given is None else boxes.wh_given & ~is_cut,
+        area=np.where(clipped, np.nan, boxes.area),
     )
-    return ledger.leave_out(dataset, gone, "boxes outside their image (clip)")
+    return ledger.leave_out(dataset, is_gone, "boxes outside their image (clip)")
 
 
 def drop_empty(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     """Leave out boxes whose width or height is 0."""
     del log
     xyxy = dataset.boxes.xyxy
-    upright = (xyxy[:, 2:] >= xyxy[:, :2]).all(axis=1)
-    empty = upright & np.isfinite(xyxy).all(axis=1) & (xyxy[:, 2:] == xyxy[:, :2]).any(axis=1)
-    return ledger.leave_out(dataset, empty, "boxes with zero area (drop-empty)")
+    is_ordered = (xyxy[:, 2:] >= xyxy[:, :2]).all(axis=1)
+    is_empty = is_ordered & np.isfinite(xyxy).all(axis=1) & (xyxy[:, 2:] == xyxy[:, :2]).any(axis=1)
+    return ledger.leave_out(dataset, is_empty, "boxes with zero area (drop-empty)")
 
 
 def drop_duplicates(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     """Leave out boxes that equal an earlier one in image, class, edges and, for detections, score."""
     del log
-    again = np.zeros(len(dataset), np.bool_)
-    again[DerivedColumns(dataset, 0).duplicates[0]] = True
-    return ledger.leave_out(dataset, again, "duplicate boxes (dedupe)")
+    is_repeated = np.zeros(len(dataset), np.bool_)
+    is_repeated[DerivedColumns(dataset, 0).duplicates[0]] = True
+    return ledger.leave_out(dataset, is_repeated, "duplicate boxes (dedupe)")
 
 
 def repair_names(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
@@ -124,20 +124,20 @@ def repair_names(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     ``a`` and ``A`` may be two classes.
     """
     names = dataset.images.name
-    wished = [_portable(name) for name in names]
-    # Names that are fine already have the first claim on themselves.
+    portable_names = [_portable(name) for name in names]
+    # First the names that stay as they are, then the others, which get a number if theirs is taken.
     taken: set[str] = set()
-    result = list(names)
-    for fine in (True, False):
+    new_names = list(names)
+    for is_portable in (True, False):
         for i, name in enumerate(names):
-            if (wished[i] == name) == fine:
-                result[i] = _free(wished[i], taken)
-    changed = [i for i, name in enumerate(names) if result[i] != name]
+            if (portable_names[i] == name) == is_portable:
+                new_names[i] = _free(portable_names[i], taken)
+    changed = [i for i, name in enumerate(names) if new_names[i] != name]
     if changed:
         ledger.change("images renamed (rename)", len(changed))
-        some = first_few(changed, 5, lambda i: f"{printable(names[i])!r} to {printable(result[i])!r}")
-        log.note(f"images are renamed; rename their pictures too: {some}")
-        dataset = replace(dataset, images=replace(dataset.images, name=tuple(result)))
+        examples = first_few(changed, 5, lambda i: f"{printable(names[i])!r} to {printable(new_names[i])!r}")
+        log.note(f"images are renamed; rename their pictures too: {examples}")
+        dataset = replace(dataset, images=replace(dataset.images, name=tuple(new_names)))
     renames = {
         name: better
         for name in dataset.categories.name
@@ -151,26 +151,26 @@ def number_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     log.withdraw("duplicate-box-id")
     ids = dataset.boxes.source_id
     rows = np.flatnonzero(ids != NO_ID)
-    order = rows[np.lexsort((ids[rows], dataset.boxes.file[rows]))]
-    key = np.stack([dataset.boxes.file[order], ids[order]])
-    again = np.sort(order[1:][(key[:, 1:] == key[:, :-1]).all(axis=0)])
-    if not len(again):
+    sorted_rows = rows[np.lexsort((ids[rows], dataset.boxes.file[rows]))]
+    keys = np.stack([dataset.boxes.file[sorted_rows], ids[sorted_rows]])
+    repeated_rows = np.sort(sorted_rows[1:][(keys[:, 1:] == keys[:, :-1]).all(axis=0)])
+    if not len(repeated_rows):
         return dataset
-    ledger.change("repeated annotation ids, renumbered (ids)", len(again))
-    new = ids.copy()
-    new[again] = ids.max(initial=0) + 1 + np.arange(len(again))
-    return _with(dataset, source_id=new)
+    ledger.change("repeated annotation ids, renumbered (ids)", len(repeated_rows))
+    new_ids = ids.copy()
+    new_ids[repeated_rows] = ids.max(initial=0) + 1 + np.arange(len(repeated_rows))
+    return _with(dataset, source_id=new_ids)
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """`name`, or the first of ``name-2``, ``name-3``, ... whose stem nobody has."""
-    base = stem(name)
-    suffix = name[len(base) :]
-    candidate, number = base, 1
-    # Some file system takes names for the same that differ in letter case or Unicode form.
+    """Return `name`, or the first of ``name-2``, ``name-3``, ... whose stem is not taken, and take it."""
+    name_stem = stem(name)
+    suffix = name[len(name_stem) :]
+    candidate, number = name_stem, 1
+    # File systems exist to which names are equal that differ only in letter case or Unicode form.
     while (key := unicodedata.normalize("NFC", unicodedata.normalize("NFC", candidate).casefold())) in taken:
         number += 1
-        candidate = f"{base}-{number}"
+        candidate = f"{name_stem}-{number}"
     taken.add(key)
     return candidate + suffix
 
@@ -179,7 +179,7 @@ _FORBIDDEN = re.compile('[<>:"|?*]')
 
 
 def _is_portable(name: str) -> bool:
-    """Whether a name is accepted without a word."""
+    """Whether a name is accepted without an error or a warning."""
     scratch = Log(keep=0)
     return accept_name(name, scratch, "") and not scratch.counts
 
@@ -190,10 +190,10 @@ def _portable(name: str) -> str:
         return name
     parts = []
     for part in unicodedata.normalize("NFC", name).split("/"):
-        base = stem(part)
-        suffix = part[len(base) :]
-        base = _FORBIDDEN.sub("_", base).rstrip(". ") or "_"
-        better = base + suffix
+        part_stem = stem(part)
+        suffix = part[len(part_stem) :]
+        part_stem = _FORBIDDEN.sub("_", part_stem).rstrip(". ") or "_"
+        better = part_stem + suffix
         if not _is_portable(better):  # a reserved name, which the first dot ends
             first, dot, rest = better.partition(".")
             better = f"{first.rstrip()}_{dot}{rest}"
@@ -202,7 +202,7 @@ def _portable(name: str) -> str:
 
 
 def _with(dataset: Dataset, **columns: NDArray[Any] | None) -> Dataset:
-    """The dataset with some columns of its boxes replaced."""
+    """Replace columns of the boxes of a dataset."""
     read_only: Any = {key: None if array is None else frozen(array) for key, array in columns.items()}
     boxes: Boxes = replace(dataset.boxes, **read_only)
     return replace(dataset, boxes=boxes)

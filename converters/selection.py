@@ -40,7 +40,7 @@ CLASS_NOT_IN_PART = Code(
 MOST_FOLDS = 1000
 
 Share = Union[int, "Fraction"]
-"""How many images, or which part of them."""
+"""A number of images, or a share of them up to 1."""
 
 GROUPINGS: dict[str, Callable[[Dataset], Sequence[str]]] = {"video": Dataset.groups_by_video}
 """Words that ``--group-by`` takes beside a regular expression: each gives the group of every image."""
@@ -142,28 +142,28 @@ def select(selection: Selection, dataset: Dataset, ledger: Ledger, log: Log) -> 
             f"{spell('min_box')} and {spell('min_area')} are in pixels, but no image has a size; {GIVE_SIZES}"
         )
     if selection.min_box:
-        small = dataset.boxes.wh.min(axis=1, initial=np.inf) < selection.min_box
+        is_small = dataset.boxes.wh.min(axis=1, initial=np.inf) < selection.min_box
         reason = f"boxes less than {selection.min_box:g} wide or high ({spell('min_box')})"
-        dataset = ledger.leave_out(dataset, small, reason)
+        dataset = ledger.leave_out(dataset, is_small, reason)
     if selection.min_area:
         with np.errstate(over="ignore"):
             product = dataset.boxes.wh[:, 0] * dataset.boxes.wh[:, 1]
         area = np.where(dataset.boxes.area >= 0, dataset.boxes.area, product)  # -1 stands for none
-        small = area < selection.min_area
+        is_small = area < selection.min_area
         dataset = ledger.leave_out(
-            dataset, small, f"boxes smaller than {selection.min_area:g} ({spell('min_area')})"
+            dataset, is_small, f"boxes smaller than {selection.min_area:g} ({spell('min_area')})"
         )
     if selection.drop_empty:
-        empty = np.ones(len(dataset.images), np.bool_)
-        empty[dataset.boxes.image] = False
-        dataset = _leave_out_images(dataset, empty, f"without boxes ({spell('drop_empty')})", ledger)
+        is_empty = np.ones(len(dataset.images), np.bool_)
+        is_empty[dataset.boxes.image] = False
+        dataset = _leave_out_images(dataset, is_empty, f"without boxes ({spell('drop_empty')})", ledger)
     if selection.sample is not None:
         share = parse_share(selection.sample)
         n = len(dataset.images)
         if isinstance(share, int) and share > n:
             log.note(f"{spell('sample')} {share}: there are only {plural(n, 'image')}, all of which are used")
-        chosen = sample(dataset.images.name, share, selection.key)
-        dataset = _leave_out_images(dataset, ~chosen, f"not in the sample ({spell('sample')})", ledger)
+        is_chosen = sample(dataset.images.name, share, selection.key)
+        dataset = _leave_out_images(dataset, ~is_chosen, f"not in the sample ({spell('sample')})", ledger)
     if n_images and not len(dataset.images):
         reasons = ", ".join(f"{n} {reason}" for reason, n in ledger.images_left_out.items())
         raise DataError(f"no image is left of {n_images}: {reasons}", log)
@@ -171,10 +171,10 @@ def select(selection: Selection, dataset: Dataset, ledger: Ledger, log: Log) -> 
 
 
 def keep_chosen(selection: Selection, dataset: Dataset, ledger: Ledger) -> Dataset:
-    """Return the dataset with the images and scores of the selection; it may have none of these images."""
+    """Keep the images that the selection names, and the detections with its scores; names may be unknown."""
     if selection.only_images is not None:
-        dropped = ~np.isin(dataset.images.name, selection.only_images)
-        dataset = _leave_out_images(dataset, dropped, f"not chosen ({spell('only_images')})", ledger)
+        is_dropped = ~np.isin(dataset.images.name, selection.only_images)
+        dataset = _leave_out_images(dataset, is_dropped, f"not chosen ({spell('only_images')})", ledger)
     if selection.score_min is not None or selection.at_scores is not None:
         dataset = _leave_out_by_score(selection, dataset, ledger)
     return dataset
@@ -191,7 +191,10 @@ def check_images(requested: Sequence[str], names: Collection[str]) -> None:
 
 
 def _leave_out_by_score(selection: Selection, dataset: Dataset, ledger: Ledger) -> Dataset:
-    """The dataset without detections below the thresholds, which are booked."""
+    """Leave out detections below the score thresholds of the selection, and book them.
+
+    Raises UsageError if no box has a score.
+    """
     option = "at_scores" if selection.score_min is None else "score_min"
     score = dataset.boxes.score
     if len(score) and np.isnan(score).all():
@@ -200,12 +203,12 @@ def _leave_out_by_score(selection: Selection, dataset: Dataset, ledger: Ledger) 
     if selection.at_scores is not None:
         scores, default = selection.at_scores
         least = np.maximum(least, [scores.get(name, default) for name in dataset.categories.name])
-    low = ~(score >= least[dataset.boxes.category])
-    return ledger.leave_out(dataset, low, f"detections below the score threshold ({spell(option)})")
+    is_below = ~(score >= least[dataset.boxes.category])
+    return ledger.leave_out(dataset, is_below, f"detections below the score threshold ({spell(option)})")
 
 
 def _leave_out_images(dataset: Dataset, drop: NDArray[np.bool_], reason: str, ledger: Ledger) -> Dataset:
-    """The dataset without some images, which are booked, and so are their boxes."""
+    """Leave out the images under a mask (images,), and book them and their boxes under `reason`."""
     n = int(np.count_nonzero(drop))
     if n:
         ledger.images_left_out[reason] = n
@@ -255,12 +258,12 @@ def divide(selection: Selection, dataset: Dataset, log: Log, *, tiled: bool = Fa
     names = dataset.categories.name
     keys = rows[dataset.boxes.image] * len(names) + dataset.boxes.category
     has_class = np.bincount(keys, minlength=len(parts) * len(names)).reshape(len(parts), len(names)) > 0
-    used = has_class.any(axis=0)
+    is_used = has_class.any(axis=0)
     for part, row in zip(parts, has_class, strict=True):
-        missing = np.flatnonzero(used & ~row).tolist()
+        missing = np.flatnonzero(is_used & ~row).tolist()
         if missing:
             some = first_few(missing, 5, lambda c: shorten(names[c], 30))
-            total = int(used.sum())
+            total = int(is_used.sum())
             log.report(CLASS_NOT_IN_PART, dataset.path, part=part, n=len(missing), total=total, value=some)
     return rows
 
@@ -269,7 +272,7 @@ def divide(selection: Selection, dataset: Dataset, log: Log, *, tiled: bool = Fa
 
 
 def order_of(names: Sequence[str], seed: str) -> Longs:
-    """The (n,) rows of names in the order that a seed gives them."""
+    """Return (n,) the rows of names in the order that a seed gives them: by SHA-256 of seed and name."""
     import hashlib  # only divisions need it
 
     head = seed.encode() + b"\0"
@@ -278,14 +281,14 @@ def order_of(names: Sequence[str], seed: str) -> Longs:
 
 
 def sample(names: Sequence[str], share: Share, seed: str) -> NDArray[np.bool_]:
-    """(n,) mask of the images that a sample holds: the first in the order of the seed.
+    """(n,) mask of the images of a sample: the first ones in the order of the seed.
 
-    A part of them is rounded down, but at least one image is taken.
+    A share below 1 is rounded down to whole images, but at least one image is taken.
     """
     n = share if isinstance(share, int) else max(1, int(share * len(names)))
-    chosen = np.zeros(len(names), np.bool_)
-    chosen[order_of(names, seed)[:n]] = True
-    return chosen
+    is_chosen = np.zeros(len(names), np.bool_)
+    is_chosen[order_of(names, seed)[:n]] = True
+    return is_chosen
 
 
 def group_names(dataset: Dataset, how: str, log: Log) -> list[str]:
@@ -302,11 +305,11 @@ def group_names(dataset: Dataset, how: str, log: Log) -> list[str]:
         return list(GROUPINGS[how](dataset))
     pattern = parse_pattern(how)
     groups = [match[1] if (match := pattern.search(name)) else None for name in dataset.images.name]
-    missed = [name for name, group in zip(dataset.images.name, groups, strict=True) if group is None]
-    if missed:
-        some = first_few(missed, 3, lambda name: repr(shorten(name, 60)))
-        n = plural(len(missed), "image")
-        raise DataError(f"{spell('group_by')} {printable(how)}: does not match {n}: {some}", log)
+    unmatched = [name for name, group in zip(dataset.images.name, groups, strict=True) if group is None]
+    if unmatched:
+        examples = first_few(unmatched, 3, lambda name: repr(shorten(name, 60)))
+        n = plural(len(unmatched), "image")
+        raise DataError(f"{spell('group_by')} {printable(how)}: does not match {n}: {examples}", log)
     return [group for group in groups if group is not None]
 
 
@@ -350,11 +353,12 @@ def split_rows(
     if stratify or groups is not None:
         groups = groups or dataset.images.name
         return _stratified(dataset, ratios, seed=seed, groups=groups, stratify=stratify)
-    # Stretches of the order, whose lengths are rounded by largest remainder; the earlier part wins a tie.
+    # Each part is a stretch of the order of the seed. Lengths are rounded by largest remainder; the earlier
+    # part wins a tie: 10 images by 1:1:1 are 4 3 3.
     n, total = len(dataset.images), sum(ratios)
     sizes = [n * ratio // total for ratio in ratios]
-    by_remainder = sorted(range(len(ratios)), key=lambda s: (-(n * ratios[s] % total), s))
-    for s in by_remainder[: n - sum(sizes)]:
+    parts_by_remainder = sorted(range(len(ratios)), key=lambda s: (-(n * ratios[s] % total), s))
+    for s in parts_by_remainder[: n - sum(sizes)]:
         sizes[s] += 1
     part = np.empty(n, np.int64)
     part[order_of(dataset.images.name, seed)] = np.repeat(np.arange(len(ratios)), sizes)
@@ -364,59 +368,62 @@ def split_rows(
 def _stratified(
     dataset: Dataset, ratios: Sequence[int], *, seed: str, groups: Sequence[str], stratify: bool
 ) -> Longs:
-    """(images,) position of the part of each image, by iterative stratification.
+    """Return (images,) the position of the part of each image, by iterative stratification.
 
-    All images of a group go to one part.
-
-    Groups without classes come last; unless it is to `stratify`, none has any.
+    All images of a group go to one part. Groups with the rarest class left are placed first, each in the
+    part that lacks most of this class; groups without classes come last, in the part that lacks most images.
+    Without `stratify` classes are not looked at. The groups are numbered in the order of the seed.
     """
     names = list(dict.fromkeys(groups))
     row_of = {name: row for row, name in enumerate(names)}
     order = order_of(names, seed)
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
-    # The group of each image, in the order of the seed, and how many images each group has.
-    of_image = rank[np.array([row_of[name] for name in groups], np.int64)]
-    of_group = np.bincount(of_image, minlength=len(names))
-    # Sorted by group: a class is on so many of the images of a group.
+    # (images,) the number of the group of each image, and (groups,) how many images each group has.
+    group_of_image = rank[np.array([row_of[name] for name in groups], np.int64)]
+    images_of_group = np.bincount(group_of_image, minlength=len(names))
+    # One key for each group and each class in it, group * n_classes + class, ascending, and on how many
+    # images of the group the class is. The keys of group g are key_start[g] : key_start[g + 1].
     n_classes = max(len(dataset.categories), 1)
     keys = count = np.zeros(0, np.int64)
     if stratify and len(dataset):
-        pairs = np.unique(dataset.boxes.image.astype(np.int64) * n_classes + dataset.boxes.category)
-        keys = of_image[pairs // n_classes] * n_classes + pairs % n_classes
+        image_and_class = np.unique(dataset.boxes.image.astype(np.int64) * n_classes + dataset.boxes.category)
+        keys = group_of_image[image_and_class // n_classes] * n_classes + image_and_class % n_classes
         keys, count = np.unique(keys, return_counts=True)
     group, category = keys // n_classes, keys % n_classes
     total = sum(ratios)
-    part = np.full(len(names), -1, np.int64)
+    part_of_group = np.full(len(names), -1, np.int64)
     left = np.bincount(category, weights=count, minlength=n_classes).astype(np.int64)
-    want = [ratio * len(of_image) for ratio in ratios]
-    want_of = [[ratio * n for ratio in ratios] for n in left.tolist()]
-    first = np.searchsorted(group, np.arange(len(names) + 1))
-    starts = first.tolist()
-    by_class = np.argsort(category, kind="stable")
-    bounds = np.searchsorted(category[by_class], np.arange(n_classes + 1)).tolist()
-    categories, counts, images = category.tolist(), count.tolist(), of_group.tolist()
+    images_due = [ratio * len(group_of_image) for ratio in ratios]
+    class_due = [[ratio * n for ratio in ratios] for n in left.tolist()]
+    key_start = np.searchsorted(group, np.arange(len(names) + 1))
+    starts = key_start.tolist()
+    # The keys of class c are keys_by_class[class_bounds[c] : class_bounds[c + 1]].
+    keys_by_class = np.argsort(category, kind="stable")
+    class_bounds = np.searchsorted(category[keys_by_class], np.arange(n_classes + 1)).tolist()
+    categories, counts, images = category.tolist(), count.tolist(), images_of_group.tolist()
     parts = range(len(ratios))
 
-    def place(unit: int, missing: Sequence[int]) -> None:
-        s = max(parts, key=lambda s: (missing[s], want[s], -s))
-        part[unit] = s
-        want[s] -= total * images[unit]
-        for i in range(starts[unit], starts[unit + 1]):
-            want_of[categories[i]][s] -= total * counts[i]
+    def place(group_row: int, missing: Sequence[int]) -> None:
+        s = max(parts, key=lambda s: (missing[s], images_due[s], -s))
+        part_of_group[group_row] = s
+        images_due[s] -= total * images[group_row]
+        for i in range(starts[group_row], starts[group_row + 1]):
+            class_due[categories[i]][s] -= total * counts[i]
 
     while left.any():
         c = int(np.argmin(np.where(left > 0, left, np.iinfo(np.int64).max)))
-        mine = group[by_class[bounds[c] : bounds[c + 1]]]
-        mine = mine[part[mine] < 0]
-        for unit in mine.tolist():
-            place(unit, want_of[c])
-        lengths = first[mine + 1] - first[mine]
-        gone = np.repeat(first[mine + 1] - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
-        left -= np.bincount(category[gone], weights=count[gone], minlength=n_classes).astype(np.int64)
-    for unit in np.flatnonzero(part < 0).tolist():
-        place(unit, want)
-    return part[of_image]
+        waiting = group[keys_by_class[class_bounds[c] : class_bounds[c + 1]]]
+        waiting = waiting[part_of_group[waiting] < 0]
+        for group_row in waiting.tolist():
+            place(group_row, class_due[c])
+        # All keys of the groups just placed: key_start:end 2:4 and 7:10 give 2 3 7 8 9.
+        lengths = key_start[waiting + 1] - key_start[waiting]
+        placed = np.repeat(key_start[waiting + 1] - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
+        left -= np.bincount(category[placed], weights=count[placed], minlength=n_classes).astype(np.int64)
+    for group_row in np.flatnonzero(part_of_group < 0).tolist():
+        place(group_row, images_due)
+    return part_of_group[group_of_image]
 
 
 # ------------------------------------------------------------------------------- the words of the user
@@ -439,31 +446,31 @@ def parse_ratios(ratios: str | Mapping[str, int | float | str]) -> dict[str, int
     else:
         pairs = [(name, str(value)) for name, value in ratios.items()]
     shown = shorten(ratios if isinstance(ratios, str) else ",".join(":".join(pair) for pair in pairs))
-    wrong: list[str] = []
+    faults: list[str] = []
     numbers: dict[str, Fraction] = {}
-    folded: set[str] = set()
+    folded_names: set[str] = set()
     for raw, text in pairs:
         name, number = raw.strip(), text.strip()
         if not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,63}", name, re.ASCII) or name.endswith("."):
-            wrong.append(f"{shorten(name)!r} is not a name of letters, digits, '-', '_' and '.'")
-        elif name.casefold() in folded:
-            wrong.append(f"{shorten(name)!r} is named twice")
-        folded.add(name.casefold())
+            faults.append(f"{shorten(name)!r} is not a name of letters, digits, '-', '_' and '.'")
+        elif name.casefold() in folded_names:
+            faults.append(f"{shorten(name)!r} is named twice")
+        folded_names.add(name.casefold())
         if not re.fullmatch(r"[0-9]{1,9}|[0-9]{0,9}\.[0-9]{1,9}", number, re.ASCII):
-            wrong.append(f"{shorten(name)!r} needs a number, as in {name or 'train'}:80")
+            faults.append(f"{shorten(name)!r} needs a number, as in {name or 'train'}:80")
         elif not (value := Fraction(number)):
-            wrong.append(f"{shorten(name)!r} would get no images")
+            faults.append(f"{shorten(name)!r} would get no images")
         else:
             numbers[name] = value
     if len(pairs) < 2:
-        wrong.append("at least two parts are needed, as in train:80,val:20")
-    whole = sum(numbers.values())
-    if not wrong and any("." in text for _, text in pairs) and whole != 1:
-        wrong.append(
-            f"the fractions add up to {float(whole):g}, not to 1; correct them, or use whole numbers"
+        faults.append("at least two parts are needed, as in train:80,val:20")
+    total = sum(numbers.values())
+    if not faults and any("." in text for _, text in pairs) and total != 1:
+        faults.append(
+            f"the fractions add up to {float(total):g}, not to 1; correct them, or use whole numbers"
         )
-    if wrong:
-        raise UsageError(f"{spell('split_into')} {shown}: {'; '.join(wrong)}")
+    if faults:
+        raise UsageError(f"{spell('split_into')} {shown}: {'; '.join(faults)}")
     scale = math.lcm(*(value.denominator for value in numbers.values()))
     return {name: int(value * scale) for name, value in numbers.items()}
 

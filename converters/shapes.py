@@ -26,19 +26,19 @@ AsShapes = Literal["box", "polygon", "mask", "oriented"]
 AS_SHAPES = get_args(AsShapes)
 
 SAME = 1e-6
-"""Pixels by which corners that are the same may differ."""
+"""Pixels by which coordinates may differ and still count as equal."""
 RECTANGLE = 0.5
-"""Pixels by which a corner may differ from that of a rectangle that stands for four corners."""
+"""Pixels by which the corners of a quadrilateral may differ from a rectangle that is written instead."""
 _RUNS_AT_A_TIME = 2**20
 
 Rows = NDArray[np.int64]
 
 
 def settle(dataset: Dataset) -> Dataset:
-    """Return the checked dataset without outlines of fewer than three corners, and without shapes that are
-    also kept as JSON.
+    """Leave each shape of a checked dataset in one form: as it was read, in JSON, or as a row of `Shapes`.
 
-    Of a box with a short part the JSON goes instead, so that it is written from the shape.
+    Outlines of fewer than three corners are dropped. A box that loses some loses its JSON, and is written
+    from the rest; any other box with JSON has no row of `Shapes`.
     """
     if "keypoints" in dataset.categories.extra:
         categories = replace(dataset.categories, keypoints=None, skeleton=None)
@@ -52,8 +52,8 @@ def settle(dataset: Dataset) -> Dataset:
     if not SHAPES.isdisjoint(extra):
         is_cut = np.diff(shapes.ring) < np.diff(boxes.shapes.ring)
         if is_cut.any():
-            texts = zip(extra["segmentation"], is_cut.tolist(), strict=True)
-            extra = {**extra, "segmentation": tuple(b"" if cut else text for text, cut in texts)}
+            texts_and_cuts = zip(extra["segmentation"], is_cut.tolist(), strict=True)
+            extra = {**extra, "segmentation": tuple(b"" if cut else text for text, cut in texts_and_cuts)}
         has_json = np.zeros(len(boxes), np.bool_)
         for key in (SHAPES - {"keypoints"}) & extra.keys():
             has_json |= ~np.fromiter(map(NOTHING.__contains__, extra[key]), np.bool_, len(boxes))
@@ -80,21 +80,25 @@ def suggest_shapes(dataset: Dataset, target: Format, log: Log) -> None:
 def report_too_large(
     dataset: Dataset, target: Format, log: Log, shapes: AsShapes | None = None
 ) -> NDArray[np.bool_]:
-    """Report the outlines that `fit` would have to fill but cannot, and return a mask of them, (n,)."""
-    wrong = np.zeros(len(dataset), np.bool_)
+    """Report the outlines that `fit` would have to fill but that are too large, and return a mask (n,) of
+    them.
+
+    `shapes` is what the user wants written; an outline is filled for a mask, or to join its parts.
+    """
+    is_too_large = np.zeros(len(dataset), np.bool_)
     outlines, keeps = dataset.boxes.shapes, target.keeps
     if outlines is None:
-        return wrong
+        return is_too_large
     are_masks = shapes == "mask" or (shapes is None and "mask" in keeps and "polygon" not in keeps)
     if are_masks or ("polygon" in keeps and "parts" not in keeps):
         rows = np.flatnonzero(
             (outlines.kind == ShapeKind.POLYGONS) & (are_masks | (np.diff(outlines.ring) > 1))
         )
         width = dataset.limits()[dataset.boxes.image[rows], 0]
-        large, columns, most = outlines.take(rows).unfillable(width, is_held=not are_masks)
-        report_unfillable(dataset, rows[large], columns, most, log)
-        wrong[rows[large]] = True
-    return wrong
+        is_large, n_columns, most = outlines.take(rows).unfillable(width, is_held=not are_masks)
+        report_unfillable(dataset, rows[is_large], n_columns, most, log)
+        is_too_large[rows[is_large]] = True
+    return is_too_large
 
 
 def fit(dataset: Dataset, target: Format, ledger: Ledger, *, shapes: AsShapes | None = None) -> Dataset:
@@ -131,11 +135,11 @@ def fit(dataset: Dataset, target: Format, ledger: Ledger, *, shapes: AsShapes | 
     return dataset
 
 
-def _fitted(fitted: Shapes, target: Format, rule: _Fitting, as_shapes: AsShapes | None) -> Shapes | None:
+def _fitted(shapes: Shapes, target: Format, rule: _Fitting, as_shapes: AsShapes | None) -> Shapes | None:
     """Convert or drop each kind of shape that `target` does not keep; None if no shape is left."""
     keeps, ledger = target.keeps, rule.ledger
     if as_shapes == "box":
-        ledger.change("shapes written as boxes (--shapes box)", int(np.count_nonzero(fitted.kind)))
+        ledger.change("shapes written as boxes (--shapes box)", int(np.count_nonzero(shapes.kind)))
         return None
     if as_shapes is not None and as_shapes not in keeps:
         raise UsageError(
@@ -145,31 +149,34 @@ def _fitted(fitted: Shapes, target: Format, rule: _Fitting, as_shapes: AsShapes 
     oriented = as_shapes == "oriented"
     if "oriented" not in keeps or as_shapes in ("polygon", "mask"):
         if "polygon" in keeps or as_shapes == "mask":
-            fitted = rule.outlined(fitted)
+            shapes = rule.outlined(shapes)
     elif oriented or "polygon" not in keeps:
-        fitted = rule.oriented(fitted, any_shape=oriented)
+        shapes = rule.oriented(shapes, any_shape=oriented)
     if as_shapes == "mask" or ("mask" in keeps and "polygon" not in keeps):
-        fitted = rule.drawn(fitted)
+        shapes = rule.drawn(shapes)
     elif as_shapes == "polygon" or ("polygon" in keeps and "mask" not in keeps):
-        fitted = rule.traced(fitted)
+        shapes = rule.traced(shapes)
     if "polygon" in keeps and "parts" not in keeps:
-        fitted = rule.in_one_part(fitted)
+        shapes = rule.in_one_part(shapes)
     if "rectangle" in keeps:
-        fitted = rule.rectangular(fitted, max(SAME, target.max_error_px))
+        shapes = rule.rectangular(shapes, max(SAME, target.max_error_px))
     for kind, word, what in (
         (ShapeKind.POLYGONS, "polygon", "outlines of boxes"),
         (ShapeKind.MASK, "mask", "masks of boxes"),
         (ShapeKind.ORIENTED, "oriented", "oriented boxes, written as the boxes around them"),
     ):
-        rows = np.flatnonzero(fitted.kind == kind)
+        rows = np.flatnonzero(shapes.kind == kind)
         if len(rows) and word not in keeps:
             ledger.lose(what + target.shape_advice(word), len(rows))
-            fitted = fitted.replaced(rows, Shapes.none(len(rows)))
-    return fitted if fitted.kind.any() else None
+            shapes = shapes.replaced(rows, Shapes.none(len(rows)))
+    return shapes if shapes.kind.any() else None
 
 
 def _ungrouped(dataset: Dataset, group: Ints, ledger: Ledger) -> Dataset:
-    """Drop the groups of boxes that would be read as one object although they are several."""
+    """Drop the group of boxes that would be read as further parts of one object although they are several.
+
+    `group` (n,) is the group of each box, -1 = none.
+    """
     boxes = dataset.boxes
     kind = np.zeros(len(boxes), np.uint8) if boxes.shapes is None else boxes.shapes.kind
     is_part = (kind == ShapeKind.POLYGONS) | (kind == ShapeKind.MASK)
@@ -193,7 +200,11 @@ def _named(shapes: Shapes, rows: Rows, kind: ShapeKind) -> Shapes:
 
 
 class _Fitting:
-    """Conversions of the shapes of one dataset; each is booked in the ledger."""
+    """Conversions of the shapes of one dataset; each is booked in the ledger.
+
+    Each method takes shapes of all boxes and returns them with those of one kind converted. ``width`` and
+    ``height`` (n,) are those of the image of each box, and ``known`` whether both are known.
+    """
 
     def __init__(self, dataset: Dataset, ledger: Ledger) -> None:
         self.ledger = ledger
@@ -205,7 +216,7 @@ class _Fitting:
         return shapes.take(rows).runs(self.height[rows], self.width[rows])
 
     def pieces(self, shapes: Shapes, rows: Rows) -> list[Rows]:
-        """Split the rows into parts whose masks and corners fit into memory."""
+        """Split row numbers into parts whose masks and corners fit into memory."""
         if not len(rows):
             return []
         taken = shapes.take(rows)
@@ -213,7 +224,7 @@ class _Fitting:
         return [rows[piece] for piece in pieces(sizes, _RUNS_AT_A_TIME)]
 
     def outlined(self, shapes: Shapes) -> Shapes:
-        """Oriented boxes as outlines of four corners."""
+        """Convert oriented boxes to outlines of four corners."""
         rows = np.flatnonzero(shapes.kind == ShapeKind.ORIENTED)
         if not len(rows):
             return shapes
@@ -221,14 +232,14 @@ class _Fitting:
         return _named(shapes, rows, ShapeKind.POLYGONS)
 
     def traced(self, shapes: Shapes, *, book: bool = True) -> Shapes:
-        """Masks as outlines along the edges of their pixels."""
+        """Convert masks to outlines along the edges of their pixels; `book` enters it in the ledger."""
         rows = np.flatnonzero((shapes.kind == ShapeKind.MASK) & self.known)
         if book:
             self.ledger.change("masks written as outlines along their pixel edges", len(rows))
         return self._replaced(shapes, rows, lambda part: self._traced(self.runs(shapes, part), part))
 
     def drawn(self, shapes: Shapes) -> Shapes:
-        """Outlines as masks."""
+        """Convert outlines to masks."""
         rows = np.flatnonzero((shapes.kind == ShapeKind.POLYGONS) & self.known)
         self.ledger.change("outlines written as masks", len(rows))
         return shapes.replaced(rows, shapes.take(rows).drawn(self.height[rows], self.width[rows]))
@@ -236,30 +247,30 @@ class _Fitting:
     def in_one_part(self, shapes: Shapes) -> Shapes:
         """Join the outlines of each object into one by bridges of no width.
 
-        Trace the mask where parts overlap.
+        Where that would change the mask, as parts overlap, the mask is traced instead.
         """
         rows: Rows = np.flatnonzero((shapes.kind == ShapeKind.POLYGONS) & (np.diff(shapes.ring) > 1))
         if not len(rows):
             return shapes
-        whole, joined = shapes.take(rows), ShapeRows()
+        outlines, joined_rows = shapes.take(rows), ShapeRows()
         for i in range(len(rows)):
-            joined.polygons([bridged(whole.polygons(i))])
-        joined_shapes = joined.table()
+            joined_rows.polygons([bridged(outlines.polygons(i))])
+        joined_shapes = joined_rows.table()
         assert joined_shapes is not None
-        apart: Any = np.ones(len(rows), bool)
+        is_equal: Any = np.ones(len(rows), bool)
         for piece_rows in self.pieces(shapes, rows[self.known[rows]]):
-            part = np.searchsorted(rows, piece_rows)
+            index = np.searchsorted(rows, piece_rows)
             size = self.height[piece_rows], self.width[piece_rows]
-            apart[part] = _equal(whole.take(part).runs(*size), joined_shapes.take(part).runs(*size))
-        over = np.flatnonzero(~apart)
-        self.ledger.change("parts of outlines joined into one", len(rows) - len(over))
-        self.ledger.change("parts that overlap, redrawn as one outline along their pixel edges", len(over))
-        if len(over):
-            piece_rows = rows[over]
+            is_equal[index] = _equal(outlines.take(index).runs(*size), joined_shapes.take(index).runs(*size))
+        overlap = np.flatnonzero(~is_equal)
+        self.ledger.change("parts of outlines joined into one", len(rows) - len(overlap))
+        self.ledger.change("parts that overlap, redrawn as one outline along their pixel edges", len(overlap))
+        if len(overlap):
+            piece_rows = rows[overlap]
             redrawn = self._replaced(
                 shapes, piece_rows, lambda part: self._traced(self.runs(shapes, part), part)
             )
-            joined_shapes = joined_shapes.replaced(over, redrawn.take(piece_rows))
+            joined_shapes = joined_shapes.replaced(overlap, redrawn.take(piece_rows))
         return shapes.replaced(rows, joined_shapes)
 
     def oriented(self, shapes: Shapes, *, any_shape: bool) -> Shapes:
@@ -285,31 +296,31 @@ class _Fitting:
         `error` that the target documents is booked.
         """
         rows = np.flatnonzero(shapes.kind == ShapeKind.ORIENTED)
-        off = off_rectangle(shapes.corners(rows))
-        moved = int(np.count_nonzero((off > error) & (off <= RECTANGLE)))
+        distance = off_rectangle(shapes.corners(rows))
+        moved = int(np.count_nonzero((distance > error) & (distance <= RECTANGLE)))
         self.ledger.change("quadrilaterals moved to a rectangle within half a pixel of them", moved)
-        rows = rows[off > RECTANGLE]
+        rows = rows[distance > RECTANGLE]
         self.ledger.change("quadrilaterals written as the smallest rectangles around them", len(rows))
         return self._around(shapes, rows)
 
     def _around(self, shapes: Shapes, rows: Rows) -> Shapes:
         if not len(rows):
             return shapes
-        part, made = shapes.take(rows), ShapeRows()
+        selected, rectangles = shapes.take(rows), ShapeRows()
         for i in range(len(rows)):
-            made.oriented(smallest_rectangle(np.concatenate(part.polygons(i))))
-        table = made.table()
+            rectangles.oriented(smallest_rectangle(np.concatenate(selected.polygons(i))))
+        table = rectangles.table()
         assert table is not None
         return shapes.replaced(rows, table)
 
     def _traced(self, runs: Runs, rows: Rows) -> Shapes:
-        made = ShapeRows()
+        outlines_of_rows = ShapeRows()
         for outlines in trace_all(runs, self.height[rows]):
-            made.polygons(outlines)
-        return made.table() or Shapes.none(len(rows))
+            outlines_of_rows.polygons(outlines)
+        return outlines_of_rows.table() or Shapes.none(len(rows))
 
     def _replaced(self, shapes: Shapes, rows: Rows, make: Callable[[Rows], Shapes]) -> Shapes:
-        """The shapes with those at `rows` made again, some at a time."""
+        """Replace the shapes at `rows` by those that `make` returns; it is called for some rows at a time."""
         if not len(rows):
             return shapes
         parts = [make(part) for part in self.pieces(shapes, rows)]
@@ -344,27 +355,29 @@ def clip_outlines(dataset: Dataset, rows: NDArray[np.bool_], ledger: Ledger) -> 
     if boxes.shapes is not None:
         edges = boxes.shapes.edges()
         with np.errstate(invalid="ignore"):
-            beyond = rows & ((edges[:, :2] < 0).any(axis=1) | (edges[:, 2:] > limit).any(axis=1))
+            is_beyond = rows & ((edges[:, :2] < 0).any(axis=1) | (edges[:, 2:] > limit).any(axis=1))
         kind = boxes.shapes.kind
-        turned = int(np.count_nonzero(beyond & (kind == ShapeKind.ORIENTED)))
-        ledger.change("oriented boxes beyond their image, not clipped", turned)
-        cut = np.flatnonzero(beyond & (kind == ShapeKind.POLYGONS))
+        n_oriented = int(np.count_nonzero(is_beyond & (kind == ShapeKind.ORIENTED)))
+        ledger.change("oriented boxes beyond their image, not clipped", n_oriented)
+        cut = np.flatnonzero(is_beyond & (kind == ShapeKind.POLYGONS))
         if len(cut):
-            made = ShapeRows()
+            clipped = ShapeRows()
             for i in cut.tolist():
                 parts = [_cut(part, *limit[i]) for part in boxes.shapes.polygons(i)]
-                made.polygons([part for part in parts if len(part) >= 3])
+                clipped.polygons([part for part in parts if len(part) >= 3])
             ledger.change("outlines clipped to their image", len(cut))
-            dataset = _with(dataset, shapes=boxes.shapes.replaced(cut, made.table() or Shapes.none(len(cut))))
+            dataset = _with(
+                dataset, shapes=boxes.shapes.replaced(cut, clipped.table() or Shapes.none(len(cut)))
+            )
     if boxes.keypoints is not None:
         box_rows = np.repeat(np.arange(len(boxes)), boxes.keypoints.counts())
         x, y, v = boxes.keypoints.xyv.T
-        outside = (
+        is_outside = (
             (v > 0)
             & ((x < 0) | (y < 0) | (x > limit[box_rows, 0]) | (y > limit[box_rows, 1]))
             & rows[box_rows]
         )
-        n = len(np.unique(box_rows[outside]))
+        n = len(np.unique(box_rows[is_outside]))
         ledger.change("boxes with keypoints beyond their image, not clipped", n)
     return dataset
 
@@ -375,22 +388,22 @@ def _cut(outline: Floats, width: float, height: float) -> Floats:
         if not len(outline):
             break
         inside = sign * (outline[:, axis] - edge) >= 0
-        after = np.roll(outline, -1, axis=0)
+        next_corner = np.roll(outline, -1, axis=0)
         crosses = inside != np.roll(inside, -1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            t = (edge - outline[:, axis]) / (after[:, axis] - outline[:, axis])
-            at = outline + t[:, None] * (after - outline)
-        at[:, axis] = edge
-        both = np.stack([outline, at], axis=1).reshape(-1, 2)
-        outline = both[np.stack([inside, crosses], axis=1).reshape(-1)]
+            share = (edge - outline[:, axis]) / (next_corner[:, axis] - outline[:, axis])
+            crossings = outline + share[:, None] * (next_corner - outline)
+        crossings[:, axis] = edge
+        candidates = np.stack([outline, crossings], axis=1).reshape(-1, 2)
+        outline = candidates[np.stack([inside, crosses], axis=1).reshape(-1)]
     return outline
 
 
 def _equal(a: Runs, b: Runs) -> NDArray[np.bool_]:
-    """(n,) mask of the masks that are equal in both sets."""
-    n = np.diff(a.first)
-    same: NDArray[np.bool_] = n == np.diff(b.first)
-    rows = np.flatnonzero(same)
+    """(n,) whether mask i of `a` equals mask i of `b`."""
+    n_edges = np.diff(a.first)
+    is_equal: NDArray[np.bool_] = n_edges == np.diff(b.first)
+    rows = np.flatnonzero(is_equal)
     left, right = a.take(rows), b.take(rows)
-    same[rows] = sums(left.edge != right.edge, left.first) == 0
-    return same
+    is_equal[rows] = sums(left.edge != right.edge, left.first) == 0
+    return is_equal

@@ -16,7 +16,7 @@ from odm.names import stem
 from odm.tables import Dataset, frozen
 
 EVERY = 10**6
-"""Issues of one code that are kept while faulty files are looked for, so that each of them is found."""
+"""Issues of one code that are kept while faulty files are looked for, so that every such file is named."""
 ROUNDS = 10
 """How often a source is read again; a file left out may uncover a fault of another."""
 
@@ -51,37 +51,37 @@ def read_good_files(source: Source, log: Log, read: Callable[[Log], Dataset]) ->
     DataError
         If no file is left.
     """
-    left_out, gone = LeftOut(), log.fresh(keep=EVERY)
-    source.report_links(gone)
+    left_out, file_log = LeftOut(), log.fresh(keep=EVERY)
+    source.report_links(file_log)
     _leave_out(source, {link[0] for link in source.bad_links}, left_out)
     for _ in range(ROUNDS):
         if not source.files:
-            log.extend(gone)
+            log.extend(file_log)
             raise _nothing_left(source, left_out, log)
         source_log = log.fresh(keep=EVERY)
         dataset = read(source_log)
-        files = source.inner or source  # those that the source names, once it is read
-        bad = _faulty(source_log, files)
-        if not bad:
+        files = source.inner or source  # the files that the source lists, known once it is read
+        bad_files = _faulty(source_log, files)
+        if not bad_files:
             break
         for issue in source_log:
-            if issue.path in bad:
-                gone.take_over(issue)
+            if issue.path in bad_files:
+                file_log.take_over(issue)
         left_out.images |= {
             stem(name)
             for name, file in zip(dataset.images.name, dataset.images.file.tolist(), strict=True)
-            if file >= 0 and dataset.files[file].path in bad
+            if file >= 0 and dataset.files[file].path in bad_files
         }
-        _leave_out(files, set(bad.values()), left_out)
-    left_out.errors, left_out.fatal = gone.errors, gone.fatal
-    log.extend(gone)
+        _leave_out(files, set(bad_files.values()), left_out)
+    left_out.errors, left_out.fatal = file_log.errors, file_log.fatal
+    log.extend(file_log)
     log.extend(source_log)
     if left_out.files:
         # An image that is now known only by its image file has lost its annotations: drop it too.
         names = [stem(name).rpartition("/")[2] in left_out.stems for name in dataset.images.name]
-        bare: NDArray[np.bool_] = np.array(names, bool) & (dataset.images.file < 0)
-        bare[dataset.boxes.image] = False
-        dataset = without_images(dataset, bare)
+        is_bare: NDArray[np.bool_] = np.array(names, bool) & (dataset.images.file < 0)
+        is_bare[dataset.boxes.image] = False
+        dataset = without_images(dataset, is_bare)
         left_out.images -= {stem(name) for name in dataset.images.name}
         if not len(dataset.images):
             raise _nothing_left(source, left_out, log)
@@ -100,20 +100,20 @@ def without_left_out(dataset: Dataset, left_out: LeftOut, others: Dataset) -> Da
         return dataset
     other_stems = {stem(name) for name in others.images.name}
     names = [stem(name) for name in dataset.images.name]
-    drop = [
+    is_dropped = [
         name not in other_stems and (name in left_out.images or name.rpartition("/")[2] in left_out.stems)
         for name in names
     ]
-    return without_images(dataset, np.array(drop, bool))
+    return without_images(dataset, np.array(is_dropped, bool))
 
 
 def _faulty(log: Log, source: Source) -> dict[str, str]:
-    """Map the paths of files whose faults affect more than a row to their names in the source.
+    """Return the files that have an error of more than a row: path in the log -> name in the source.
 
-    Empty if the whole dataset has a fault.
+    Empty if an error concerns the whole dataset, or a file that describes it, so that none can be left out.
     """
     files = {source.full(file): file for file in source.files if file}
-    bad: dict[str, str] = {}
+    faulty: dict[str, str] = {}
     for issue in log:
         code = CODES[issue.code]
         if code.severity != "error" or code.row:
@@ -121,8 +121,8 @@ def _faulty(log: Log, source: Source) -> dict[str, str]:
         file = files.get(issue.path)
         if not code.file or file is None or DESCRIBING.fullmatch(file.rpartition("/")[2]):
             return {}
-        bad[issue.path] = file
-    return bad
+        faulty[issue.path] = file
+    return faulty
 
 
 def _leave_out(source: Source, files: Collection[str], left_out: LeftOut) -> None:
@@ -130,9 +130,9 @@ def _leave_out(source: Source, files: Collection[str], left_out: LeftOut) -> Non
         left_out.files += sorted(source.full(file) for file in files)
         names = (file.rpartition("/")[2] for file in files)
         left_out.stems |= {name.rpartition(".")[0] or name for name in names}
-        owners = {_key(file) for file in files}
+        keys_left_out = {_key(file) for file in files}
         pictures = (f for f in source.files if stem(f) != f)
-        source.leave_out({*files, *(f for f in pictures if _key(f) in owners)})
+        source.leave_out({*files, *(f for f in pictures if _key(f) in keys_left_out)})
 
 
 def _key(file: str) -> tuple[str, ...]:
@@ -153,14 +153,14 @@ def without_images(dataset: Dataset, drop: NDArray[np.bool_]) -> Dataset:
     """Return the dataset without some images, their boxes and their labels."""
     if not drop.any():
         return dataset
-    kept = np.flatnonzero(~drop)
-    row = np.full(len(drop), -1, np.int32)
-    row[kept] = np.arange(len(kept), dtype=np.int32)
+    kept_rows = np.flatnonzero(~drop)
+    new_row = np.full(len(drop), -1, np.int32)
+    new_row[kept_rows] = np.arange(len(kept_rows), dtype=np.int32)
     boxes = dataset.boxes.take(~drop[dataset.boxes.image])
     labels = dataset.labels.take(~drop[dataset.labels.image])
     return replace(
         dataset,
-        images=dataset.images.take(kept),
-        boxes=replace(boxes, image=frozen(row[boxes.image])),
-        labels=replace(labels, image=frozen(row[labels.image])),
+        images=dataset.images.take(kept_rows),
+        boxes=replace(boxes, image=frozen(new_row[boxes.image])),
+        labels=replace(labels, image=frozen(new_row[labels.image])),
     )

@@ -14,7 +14,7 @@ from odm.tables import Dataset, Flag, Floats, Keypoints, Kind, ShapeKind, Shapes
 from odm.views import Shown
 
 VERSION = 1
-"""Of the JSON contract."""
+"""Version of the JSON output."""
 
 AREAS = {"small": (0.0, 32.0**2), "medium": (32.0**2, 96.0**2), "large": (96.0**2, float("inf"))}
 """COCO's area ranges in square pixels; here the lower end belongs to a range, so that they add up."""
@@ -84,29 +84,29 @@ class TrackCounts(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, dataset: Dataset) -> TrackCounts | None:
-        """None where there are neither videos nor tracks."""
-        images, boxes, n = dataset.images, dataset.boxes, len(dataset.tracks)
+        """Count the videos and tracks of a dataset; None if it has neither."""
+        images, boxes, n_tracks = dataset.images, dataset.boxes, len(dataset.tracks)
         if images.video is None and boxes.track is None:
             return None
-        frames = np.zeros(len(images), np.bool_) if images.video is None else images.video >= 0
-        per_frame = np.bincount(boxes.image, minlength=len(images))[frames]
+        is_frame = np.zeros(len(images), np.bool_) if images.video is None else images.video >= 0
+        per_frame = np.bincount(boxes.image, minlength=len(images))[is_frame]
         track = np.full(len(boxes), -1) if boxes.track is None else boxes.track
-        rows = np.flatnonzero(track >= 0)
-        length = np.bincount(track[rows], minlength=n)
+        tracked_rows = np.flatnonzero(track >= 0)
+        length = np.bincount(track[tracked_rows], minlength=n_tracks)
         spans: NDArray[Any] = np.zeros(0)
-        if images.frame is not None and n:
-            number = images.frame[boxes.image[rows]]
-            low, high = np.full(n, 2**31, np.int64), np.full(n, -1, np.int64)
-            known = number >= 0
-            np.minimum.at(low, track[rows][known], number[known])
-            np.maximum.at(high, track[rows][known], number[known])
-            spans = (high - low + 1)[high >= 0]
+        if images.frame is not None and n_tracks:
+            frame_of_box = images.frame[boxes.image[tracked_rows]]
+            first_frame, last_frame = np.full(n_tracks, 2**31, np.int64), np.full(n_tracks, -1, np.int64)
+            has_frame = frame_of_box >= 0
+            np.minimum.at(first_frame, track[tracked_rows][has_frame], frame_of_box[has_frame])
+            np.maximum.at(last_frame, track[tracked_rows][has_frame], frame_of_box[has_frame])
+            spans = (last_frame - first_frame + 1)[last_frame >= 0]
         return cls(
             videos=len(dataset.videos),
-            frames=int(np.count_nonzero(frames)),
+            frames=int(np.count_nonzero(is_frame)),
             tracks=int(np.count_nonzero(length)),
             one_frame=int(np.count_nonzero(length == 1)),
-            boxes_without_track=len(boxes) - len(rows),
+            boxes_without_track=len(boxes) - len(tracked_rows),
             length=Distribution.of(length[length > 0]),
             span=Distribution.of(spans),
             boxes_per_frame=Distribution.of(per_frame),
@@ -146,14 +146,14 @@ class ShapeCounts(msgspec.Struct, frozen=True):
         if boxes.shapes is None and boxes.keypoints is None:
             return None
         shapes = boxes.shapes or Shapes.none(len(boxes))
-        outlined = shapes.kind == ShapeKind.POLYGONS
-        rings = np.diff(shapes.ring)[outlined]
+        is_outlined = shapes.kind == ShapeKind.POLYGONS
+        n_rings = np.diff(shapes.ring)[is_outlined]
         points = boxes.keypoints
         return cls(
-            outlined=int(np.count_nonzero(outlined)),
-            outlines=int(rings.sum()),
-            several=int(np.count_nonzero(rings > 1)),
-            corners=int(np.diff(shapes.point[shapes.ring])[outlined].sum()),
+            outlined=int(np.count_nonzero(is_outlined)),
+            outlines=int(n_rings.sum()),
+            several=int(np.count_nonzero(n_rings > 1)),
+            corners=int(np.diff(shapes.point[shapes.ring])[is_outlined].sum()),
             masks=int(np.count_nonzero(shapes.kind == ShapeKind.MASK)),
             oriented=int(np.count_nonzero(shapes.kind == ShapeKind.ORIENTED)),
             with_points=0 if points is None else int(np.count_nonzero(points.counts())),
@@ -162,18 +162,18 @@ class ShapeCounts(msgspec.Struct, frozen=True):
 
 
 def _point_counts(dataset: Dataset, points: Keypoints) -> Iterator[PointCounts]:
-    n = points.counts()
+    n_points = points.counts()
     category_of_box = dataset.boxes.category
-    number = np.arange(len(points.xyv)) - np.repeat(points.first[:-1], n)
-    category = np.repeat(category_of_box, n)
+    number_in_box = np.arange(len(points.xyv)) - np.repeat(points.first[:-1], n_points)
+    category_of_point = np.repeat(category_of_box, n_points)
     names = dataset.categories.keypoints or ((),) * len(dataset.categories)
-    for row in distinct(category_of_box[n > 0]).tolist():
-        is_of_class = category == row
-        objects = int(np.count_nonzero((category_of_box == row) & (n > 0)))
-        for k in range(int(number[is_of_class].max()) + 1):
-            seen = points.xyv[is_of_class & (number == k), 2]
+    for row in distinct(category_of_box[n_points > 0]).tolist():
+        is_of_class = category_of_point == row
+        objects = int(np.count_nonzero((category_of_box == row) & (n_points > 0)))
+        for k in range(int(number_in_box[is_of_class].max()) + 1):
+            flag = points.xyv[is_of_class & (number_in_box == k), 2]
             name = names[row][k] if k < len(names[row]) else str(k)
-            visible, hidden = int(np.count_nonzero(seen > 1)), int(np.count_nonzero((seen > 0) & (seen <= 1)))
+            visible, hidden = int(np.count_nonzero(flag > 1)), int(np.count_nonzero((flag > 0) & (flag <= 1)))
             yield PointCounts(dataset.categories.name[row], name, visible, hidden, objects)
 
 
@@ -213,7 +213,7 @@ class Statistics(msgspec.Struct, frozen=True):
     relative: bool = False
     """Whether lengths and areas are fractions of images of unknown size, so that none is in an area range."""
     shapes: ShapeCounts | None = None
-    """Count the shapes and keypoints of a dataset; None if no box has any."""
+    """None if no box has a shape or keypoints."""
 
     _repr_html_ = Shown._repr_html_
 
@@ -245,38 +245,40 @@ def describe(dataset: Dataset) -> Statistics:
     >>> [(row.name, row.boxes) for row in describe(truth).classes]
     [('person', 1)]
     """
-    regions, is_class = dataset.boxes.has(Flag.REGION), ~region_classes(dataset)
-    dataset = dataset.take(~regions) if regions.any() else dataset
+    is_region, is_class = dataset.boxes.has(Flag.REGION), ~region_classes(dataset)
+    dataset = dataset.take(~is_region) if is_region.any() else dataset
     images, boxes = dataset.images, dataset.boxes
     n_images, n_classes = len(images), len(dataset.categories)
     per_image = np.bincount(boxes.image, minlength=n_images)
-    numbers, times = np.unique(per_image, return_counts=True)
-    sized = (images.width > 0) & (images.height > 0)
-    sizes = Counter(zip(images.width[sized].tolist(), images.height[sized].tolist(), strict=True))
-    by_number = sorted(sizes.items(), key=lambda size: (-size[1], size[0]))
+    box_counts, images_of_count = np.unique(per_image, return_counts=True)
+    has_size = (images.width > 0) & (images.height > 0)
+    sizes = Counter(zip(images.width[has_size].tolist(), images.height[has_size].tolist(), strict=True))
+    sizes_by_count = sorted(sizes.items(), key=lambda size: (-size[1], size[0]))
     area = areas_of(dataset)
-    pixels = not dataset.relative  # else there are no areas in pixels
-    ranges = {name: pixels & (area >= low) & (area < high) for name, (low, high) in AREAS.items()}
-    by_range = {name: np.bincount(boxes.category[rows], minlength=n_classes) for name, rows in ranges.items()}
+    in_pixels = not dataset.relative  # else there are no areas in pixels
+    is_in_range = {name: in_pixels & (area >= low) & (area < high) for name, (low, high) in AREAS.items()}
+    by_range = {
+        name: np.bincount(boxes.category[mask], minlength=n_classes) for name, mask in is_in_range.items()
+    }
     per_class = np.bincount(boxes.category, minlength=n_classes)
-    pairs = distinct(boxes.category.astype(np.int64) * max(n_images, 1) + boxes.image)
-    shown_in = np.bincount(pairs // max(n_images, 1), minlength=n_classes)
-    aspect = aspects_of(dataset)[: None if pixels else 0]
-    scored = boxes.score[np.isfinite(boxes.score)] if dataset.kind == "det" else np.zeros(0)
+    class_and_image = distinct(boxes.category.astype(np.int64) * max(n_images, 1) + boxes.image)
+    images_of_class = np.bincount(class_and_image // max(n_images, 1), minlength=n_classes)
+    aspect = aspects_of(dataset)[: None if in_pixels else 0]
+    known_scores = boxes.score[np.isfinite(boxes.score)] if dataset.kind == "det" else np.zeros(0)
     n_flagged = {flag: int(np.count_nonzero(boxes.has(flag))) for flag in Flag}
-    n_flagged[Flag.REGION] = int(np.count_nonzero(regions))
+    n_flagged[Flag.REGION] = int(np.count_nonzero(is_region))
     return Statistics(
         kind=dataset.kind,
         relative=dataset.relative,
         images=n_images,
         images_without_boxes=int(np.count_nonzero(per_image == 0)),
-        images_without_size=int(np.count_nonzero(~sized)),
+        images_without_size=int(np.count_nonzero(~has_size)),
         boxes=len(boxes),
         classes=tuple(
             ClassStatistics(
                 name=name,
                 boxes=int(per_class[i]),
-                images=int(shown_in[i]),
+                images=int(images_of_class[i]),
                 **{key: int(counts[i]) for key, counts in by_range.items()},
                 share=int(per_class[i]) / len(boxes) if len(boxes) else None,
             )
@@ -285,26 +287,26 @@ def describe(dataset: Dataset) -> Statistics:
         ),
         splits={name: images.split.count(name) for name in dict.fromkeys(images.split) if name},
         flags={str(flag.name).lower(): n for flag, n in n_flagged.items() if n},
-        image_sizes=tuple((w, h, n) for (w, h), n in by_number),
-        image_width=Distribution.of(images.width[sized]),
-        image_height=Distribution.of(images.height[sized]),
+        image_sizes=tuple((w, h, n) for (w, h), n in sizes_by_count),
+        image_width=Distribution.of(images.width[has_size]),
+        image_height=Distribution.of(images.height[has_size]),
         boxes_per_image=Distribution.of(per_image),
-        images_by_boxes=tuple(zip(numbers.tolist(), times.tolist(), strict=True)),
+        images_by_boxes=tuple(zip(box_counts.tolist(), images_of_count.tolist(), strict=True)),
         box_width=Distribution.of(boxes.wh[:, 0]),
         box_height=Distribution.of(boxes.wh[:, 1]),
         area=Distribution.of(area),
-        areas={name: int(np.count_nonzero(rows)) for name, rows in ranges.items()},
+        areas={name: int(np.count_nonzero(rows)) for name, rows in is_in_range.items()},
         aspect=Distribution.of(aspect),
         aspects=_groups(aspect, ASPECTS),
-        score=Distribution.of(scored),
-        scores=_groups(scored, SCORES) if dataset.kind == "det" else (),
+        score=Distribution.of(known_scores),
+        scores=_groups(known_scores, SCORES) if dataset.kind == "det" else (),
         tracks=TrackCounts.of(dataset),
         shapes=ShapeCounts.of(dataset),
     )
 
 
 def areas_of(dataset: Dataset) -> Floats:
-    """(n,) area of each box in square pixels: its own where it has one, else width * height."""
+    """(n,) area of each box in square pixels: the one that the source states, else width * height."""
     boxes = dataset.boxes
     area: Floats = np.where(np.isnan(boxes.area), boxes.wh[:, 0] * boxes.wh[:, 1], boxes.area)
     return area

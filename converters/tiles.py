@@ -92,8 +92,8 @@ def cut(dataset: Dataset, tiling: Tiling, ledger: Ledger, log: Log) -> tuple[Dat
     unknown = np.flatnonzero((sizes <= 0).any(axis=1)) if not dataset.relative else np.arange(len(sizes))
     if len(unknown):
         names = listed([dataset.images.name[row] for row in unknown.tolist()])
-        number = plural(len(unknown), "image")
-        raise DataError(f"{spell('tile')}: the size of {number} is not known: {names}; {GIVE_SIZES}", log)
+        n_images = plural(len(unknown), "image")
+        raise DataError(f"{spell('tile')}: the size of {n_images} is not known: {names}; {GIVE_SIZES}", log)
     ledger.lose("tracks of boxes, as tiles are no video", 0 if dataset.images.video is None else len(dataset))
     ledger.lose("labels of whole images", len(dataset.labels.image))
     tiles = _grid(sizes, tiling)
@@ -101,27 +101,27 @@ def cut(dataset: Dataset, tiling: Tiling, ledger: Ledger, log: Log) -> tuple[Dat
     images, cuts = _tile_images(dataset.images, tiles, sizes)
     boxes, share = _boxes_in_tiles(dataset, rows, tile, tiles, sizes, ledger)
     tiled = _with_images(dataset, images, boxes)
-    few = (share < tiling.least) & ~boxes.has(Flag.CROWD | Flag.REGION) | (share <= 0)
-    whole = len(np.unique(rows))
-    ledger.read += len(rows) - whole
-    ledger.change("boxes that stand in more than one tile", len(rows) - whole)
-    ledger.change("boxes cut at the edge of a tile", int(np.count_nonzero((share < 1) & ~few)))
-    if whole < len(dataset):
-        ledger.left_out["boxes outside their image"] = len(dataset) - whole
+    is_left_out = (share < tiling.least) & ~boxes.has(Flag.CROWD | Flag.REGION) | (share <= 0)
+    n_boxes = len(np.unique(rows))
+    ledger.read += len(rows) - n_boxes
+    ledger.change("boxes that stand in more than one tile", len(rows) - n_boxes)
+    ledger.change("boxes cut at the edge of a tile", int(np.count_nonzero((share < 1) & ~is_left_out)))
+    if n_boxes < len(dataset):
+        ledger.left_out["boxes outside their image"] = len(dataset) - n_boxes
     reason = f"boxes with less than {100 * tiling.least:g} % of their area in a tile ({spell('tile_min')})"
-    return ledger.leave_out(tiled, few, reason), cuts
+    return ledger.leave_out(tiled, is_left_out, reason), cuts
 
 
 def _grid(sizes: Longs, tiling: Tiling) -> _Tiles:
-    """The tiles of images of these sizes, (images, 2)."""
+    """Return the tiles of all images; `sizes` (images, 2) are their widths and heights."""
     columns: list[list[Longs]] = []
     counts = np.zeros(len(sizes), np.int64)
-    of_size: dict[tuple[int, int], tuple[Longs, Longs]] = {}
+    corners_of_size: dict[tuple[int, int], tuple[Longs, Longs]] = {}
     for row, (width, height) in enumerate(sizes.tolist()):
-        if (width, height) not in of_size:
+        if (width, height) not in corners_of_size:
             x, y = tiling.starts(width, tiling.width), tiling.starts(height, tiling.height)
-            of_size[width, height] = np.tile(x, len(y)), np.repeat(y, len(x))
-        left, top = of_size[width, height]
+            corners_of_size[width, height] = np.tile(x, len(y)), np.repeat(y, len(x))
+        left, top = corners_of_size[width, height]
         counts[row] = len(left)
         columns.append([left, top])
     image = np.repeat(np.arange(len(sizes)), counts)
@@ -132,7 +132,10 @@ def _grid(sizes: Longs, tiling: Tiling) -> _Tiles:
 
 
 def _pairs(dataset: Dataset, tiles: _Tiles, tiling: Tiling, sizes: Longs) -> tuple[Longs, Longs]:
-    """The rows of boxes and the tiles that they touch, by box; one without area counts as a pixel."""
+    """Return two columns, the row of a box and the row of a tile that it touches, sorted by tile, then box.
+
+    A box without area counts as one with a small area.
+    """
     boxes, pairs = dataset.boxes, []
     size_of_box = sizes[boxes.image]
     low = np.minimum(boxes.xyxy[:, :2], boxes.xyxy[:, 2:])
@@ -140,47 +143,54 @@ def _pairs(dataset: Dataset, tiles: _Tiles, tiling: Tiling, sizes: Longs) -> tup
     unique, group = np.unique(size_of_box, axis=0, return_inverse=True)
     for k, (width, height) in enumerate(unique.tolist()):
         rows = np.flatnonzero(group.reshape(-1) == k)
-        begin, n = [], []
+        first_tiles, n_tiles = [], []
         for axis, (length, size) in enumerate(((width, tiling.width), (height, tiling.height))):
             starts = tiling.starts(length, size)
             first = np.searchsorted(starts + min(size, length), low[rows, axis], side="right")
             last = np.searchsorted(starts, high[rows, axis], side="left")
-            begin.append(first)
-            n.append(np.maximum(last - first, 0))
-        in_row = len(tiling.starts(width, tiling.width))
-        place, of = spread(np.zeros(len(rows), np.int64), n[0] * n[1])
-        down, across = np.divmod(place, np.maximum(n[0][of], 1))
-        at = (begin[1][of] + down) * in_row + begin[0][of] + across
-        pairs.append(np.stack([rows[of], tiles.first[boxes.image[rows[of]]] + at]))
+            first_tiles.append(first)
+            n_tiles.append(np.maximum(last - first, 0))
+        # The tiles that a box touches are a block of n_tiles[0] columns and n_tiles[1] rows of the grid. In a
+        # grid of 4 columns, a block of 2 x 2 that begins in row 1, column 1 has the tiles 5 6 9 10.
+        tiles_per_row = len(tiling.starts(width, tiling.width))
+        position, index = spread(np.zeros(len(rows), np.int64), n_tiles[0] * n_tiles[1])
+        down, across = np.divmod(position, np.maximum(n_tiles[0][index], 1))
+        tile_of_image = (first_tiles[1][index] + down) * tiles_per_row + first_tiles[0][index] + across
+        pairs.append(np.stack([rows[index], tiles.first[boxes.image[rows[index]]] + tile_of_image]))
     joined = np.concatenate(pairs, axis=1) if pairs else np.zeros((2, 0), np.int64)
     row, tile = joined[:, np.lexsort((joined[0], joined[1]))]
     return row, tile
 
 
 def _tile_images(images: Images, tiles: _Tiles, sizes: Longs) -> tuple[Images, Cuts]:
-    """The tiles as images, whose paths are those that `Cuts` takes."""
-    of = tiles.image.tolist()
+    """Return the tiles as images, whose paths stand for tiles, and the `Cuts` that take these paths."""
+    rows = tiles.image.tolist()
     names, paths, cuts = [], [], {}
     corners = zip(
-        of, tiles.left.tolist(), tiles.top.tolist(), tiles.width.tolist(), tiles.height.tolist(), strict=True
+        rows,
+        tiles.left.tolist(),
+        tiles.top.tolist(),
+        tiles.width.tolist(),
+        tiles.height.tolist(),
+        strict=True,
     )
     for i, left, top, width, height in corners:
         name, path = images.name[i], images.path[i]
-        place = f"_x{left}_y{top}_of_{sizes[i, 0]}x{sizes[i, 1]}"
-        names.append(f"{stem(name)}{place}{name[len(stem(name)) :]}")
-        paths.append(f"{path}/{place}{os.path.splitext(path)[1]}" if path else "")
+        suffix = f"_x{left}_y{top}_of_{sizes[i, 0]}x{sizes[i, 1]}"
+        names.append(f"{stem(name)}{suffix}{name[len(stem(name)) :]}")
+        paths.append(f"{path}/{suffix}{os.path.splitext(path)[1]}" if path else "")
         if path:
             cuts[paths[-1]] = path, (left, top, left + width, top + height)
-    taken = images.take(tiles.image)
+    source_images = images.take(tiles.image)
     return replace(
-        taken, name=tuple(names), path=tuple(paths), width=frozen(tiles.width.astype(np.int32)),
-        height=frozen(tiles.height.astype(np.int32)), source_id=frozen(np.full(len(of), NO_ID)),
+        source_images, name=tuple(names), path=tuple(paths), width=frozen(tiles.width.astype(np.int32)),
+        height=frozen(tiles.height.astype(np.int32)), source_id=frozen(np.full(len(rows), NO_ID)),
         video=None, frame=None, extra={},
     ), Cuts(cuts)  # fmt: skip
 
 
 def _with_images(dataset: Dataset, images: Images, boxes: Boxes) -> Dataset:
-    """The dataset with other images and boxes, without videos, tracks and labels of whole images."""
+    """Replace the images and boxes of a dataset, and drop its videos, tracks and labels of whole images."""
     empty = Dataset.from_arrays(images=(), categories=(), image=[], category=[], ltwh=np.zeros((0, 4)))
     nothing = {"labels": empty.labels, "videos": empty.videos, "tracks": empty.tracks}
     return replace(dataset, images=images, boxes=boxes, **nothing)
@@ -189,19 +199,21 @@ def _with_images(dataset: Dataset, images: Images, boxes: Boxes) -> Dataset:
 def _boxes_in_tiles(
     dataset: Dataset, rows: Longs, tile: Longs, tiles: _Tiles, sizes: Longs, ledger: Ledger
 ) -> tuple[Boxes, Floats]:
-    """The boxes at `rows`, cut at the edges of their tiles, and the share of its area that each keeps."""
-    source = _without_json(dataset.boxes, ledger).take(rows)
+    """Return a box for each pair of `rows` and `tile`, cut at the edges of the tile, in pixels of the tile,
+    and (n,) the share of its area that each keeps.
+    """
+    source_boxes = _without_json(dataset.boxes, ledger).take(rows)
     origin = np.stack([tiles.left, tiles.top], axis=1)[tile].astype(np.float64)
     limit = np.stack([tiles.width, tiles.height], axis=1)[tile]
-    boxes = _moved(source, -origin, sizes[source.image], limit)
-    before, corners = _areas(source), np.tile(limit, 2) * np.array([0, 0, 1, 1])
+    boxes = _moved(source_boxes, -origin, sizes[source_boxes.image], limit)
+    source_areas, corners = _areas(source_boxes), np.tile(limit, 2) * np.array([0, 0, 1, 1])
     boxes = replace(boxes, image=frozen(tile.astype(np.int32)))
-    whole = boxes
+    uncut = boxes
     if boxes.shapes is not None or boxes.keypoints is not None:
-        one = _with_images(dataset, _sized(dataset.images, tiles), boxes)
-        boxes = clip_outlines(one, np.ones(len(rows), np.bool_), Ledger("", "")).boxes
+        tiled = _with_images(dataset, _sized(dataset.images, tiles), boxes)
+        boxes = clip_outlines(tiled, np.ones(len(rows), np.bool_), Ledger("", "")).boxes
     xyxy = np.clip(boxes.xyxy, corners[:, [0, 1, 0, 1]], corners[:, [2, 3, 2, 3]])
-    xyxy = _around_parts(boxes, whole, xyxy, limit[:, 1])
+    xyxy = _around_parts(boxes, uncut, xyxy, limit[:, 1])
     boxes = _unlabelled_outside(boxes, limit, ledger)
     is_cut = (xyxy != boxes.xyxy).any(axis=1)
     wh = xyxy[:, 2:] - xyxy[:, :2]
@@ -211,22 +223,25 @@ def _boxes_in_tiles(
         area=frozen(np.where(is_cut, np.nan, boxes.area)), track=None,
         source_id=frozen(np.full(len(rows), NO_ID)),
     )  # fmt: skip
-    after = _areas(boxes)
-    if whole.shapes is not None and boxes.shapes is not None:
-        after[(whole.shapes.kind > 0) & (boxes.shapes.kind == 0)] = 0  # the outline lies beside the tile
-        turned = np.flatnonzero(whole.shapes.kind == ShapeKind.ORIENTED)
-        rectangles = corners[turned][:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 4, 2)
-        after[turned] = shared_areas(whole.shapes.corners(turned), rectangles.astype(np.float64))
+    areas = _areas(boxes)
+    if uncut.shapes is not None and boxes.shapes is not None:
+        areas[(uncut.shapes.kind > 0) & (boxes.shapes.kind == 0)] = 0  # the outline lies beside the tile
+        oriented = np.flatnonzero(uncut.shapes.kind == ShapeKind.ORIENTED)
+        rectangles = corners[oriented][:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 4, 2)
+        areas[oriented] = shared_areas(uncut.shapes.corners(oriented), rectangles.astype(np.float64))
     with np.errstate(divide="ignore", invalid="ignore"):
-        return boxes, np.where(before > 0, np.minimum(after / before, 1), 1.0)
+        return boxes, np.where(source_areas > 0, np.minimum(areas / source_areas, 1), 1.0)
 
 
-def _around_parts(boxes: Boxes, whole: Boxes, xyxy: Floats, height: Longs) -> Floats:
-    """The edges of boxes that a tile cuts, `xyxy`, drawn close around the part of their shape in it."""
+def _around_parts(boxes: Boxes, uncut: Boxes, xyxy: Floats, height: Longs) -> Floats:
+    """Return `xyxy` (n, 4), with boxes that a tile cuts drawn close around the part of their shape in it.
+
+    `uncut` are the boxes before they were cut, and `height` (n,) that of their tile, both in its pixels.
+    """
     if boxes.shapes is None:
         return xyxy
     kind = boxes.shapes.kind
-    is_cut = (xyxy != whole.xyxy).any(axis=1)
+    is_cut = (xyxy != uncut.xyxy).any(axis=1)
     around = boxes.shapes.edges()
     masks = np.flatnonzero((kind == ShapeKind.MASK) & is_cut)
     ltwh = boxes.shapes.take(masks).measured(height[masks]).box
@@ -238,7 +253,7 @@ def _around_parts(boxes: Boxes, whole: Boxes, xyxy: Floats, height: Longs) -> Fl
 
 
 def _without_json(boxes: Boxes, ledger: Ledger) -> Boxes:
-    """The boxes without shapes that are only kept as JSON, whose places are not known."""
+    """Return the boxes without the shapes that are kept as JSON only, as these cannot be moved."""
     kept = {key: column for key, column in boxes.extra.items() if key not in SHAPES}
     for key in boxes.extra.keys() - kept.keys():
         ledger.lose(f"{key} that was not read as shapes", count_extra({key: boxes.extra[key]}).get(key, 0))
@@ -251,43 +266,48 @@ def _sized(images: Images, tiles: _Tiles) -> Images:
 
 
 def _areas(boxes: Boxes) -> Floats:
-    """(n,) the areas of shapes, of boxes without one that of the box."""
+    """(n,) the area of each shape in square pixels; of a box without a shape, width * height."""
     areas: Floats = np.abs(boxes.wh[:, 0] * boxes.wh[:, 1])
     shapes = boxes.shapes
     if shapes is None:
         return areas
     areas = areas.copy()
-    corners = np.diff(shapes.point)
-    following = np.arange(len(shapes.xy)) + 1
-    some = corners > 0
-    following[shapes.point[1:][some] - 1] = shapes.point[:-1][some]
-    base = np.repeat(shapes.xy[shapes.point[:-1][some]], corners[some], axis=0)
-    x, y = (shapes.xy - base).T
-    twice = np.append(0, np.cumsum(x * y[following] - y * x[following])) if len(x) else np.zeros(1)
-    of_ring = np.abs(np.diff(twice[shapes.point])) / 2
-    total = np.append(0, np.cumsum(of_ring))
+    # The shoelace formula for all outlines at once. Corners 0 1 2 | 3 4 5 are followed by 1 2 0 | 4 5 3, and
+    # sums over an outline are differences of one running sum. Relative to its first corner, values are small.
+    n_corners = np.diff(shapes.point)
+    next_corner = np.arange(len(shapes.xy)) + 1
+    has_corners = n_corners > 0
+    next_corner[shapes.point[1:][has_corners] - 1] = shapes.point[:-1][has_corners]
+    first_corner = np.repeat(shapes.xy[shapes.point[:-1][has_corners]], n_corners[has_corners], axis=0)
+    x, y = (shapes.xy - first_corner).T
+    doubled = np.append(0, np.cumsum(x * y[next_corner] - y * x[next_corner])) if len(x) else np.zeros(1)
+    ring_areas = np.abs(np.diff(doubled[shapes.point])) / 2
+    area_before = np.append(0, np.cumsum(ring_areas))
     is_outline = (shapes.kind == ShapeKind.POLYGONS) | (shapes.kind == ShapeKind.ORIENTED)
-    areas[is_outline] = np.diff(total[shapes.ring])[is_outline]
-    is_mask = np.flatnonzero(shapes.kind == ShapeKind.MASK)
-    masks = shapes.take(is_mask)
-    areas[is_mask] = Runs.of_counts(*read_texts(masks.text, masks.mask)[:2]).areas()
+    areas[is_outline] = np.diff(area_before[shapes.ring])[is_outline]
+    mask_rows = np.flatnonzero(shapes.kind == ShapeKind.MASK)
+    masks = shapes.take(mask_rows)
+    areas[mask_rows] = Runs.of_counts(*read_texts(masks.text, masks.mask)[:2]).areas()
     return areas
 
 
 def _moved(boxes: Boxes, by: Floats, size: Longs, new_size: Longs) -> Boxes:
-    """Boxes whose place on an image of one size is moved onto one of another size; (n, 2) all of them."""
+    """Move boxes, with their shapes and keypoints, onto images of another size.
+
+    `by` (n, 2) are pixels to the right and down, `size` and `new_size` (n, 2) widths and heights of images.
+    """
     xyxy = boxes.xyxy + np.tile(by, 2)
     shapes, points = boxes.shapes, boxes.keypoints
     if shapes is not None:
-        corners = np.diff(shapes.point[shapes.ring])
-        shapes = replace(shapes, xy=frozen(shapes.xy + np.repeat(by, corners, axis=0)))
-        rows = np.flatnonzero(shapes.kind == ShapeKind.MASK)
-        if len(rows):
-            masks = shapes.take(rows)
+        n_corners = np.diff(shapes.point[shapes.ring])
+        shapes = replace(shapes, xy=frozen(shapes.xy + np.repeat(by, n_corners, axis=0)))
+        mask_rows = np.flatnonzero(shapes.kind == ShapeKind.MASK)
+        if len(mask_rows):
+            masks = shapes.take(mask_rows)
             runs = Runs.of_counts(*read_texts(masks.text, masks.mask)[:2])
-            moved = move_runs(runs, by[rows].astype(np.int64), size[rows, 1], new_size[rows])
-            text, first = write_texts(*moved.counts(new_size[rows].prod(axis=1)))
-            shapes = shapes.replaced(rows, Shapes.of_masks(text, first))
+            moved = move_runs(runs, by[mask_rows].astype(np.int64), size[mask_rows, 1], new_size[mask_rows])
+            text, first = write_texts(*moved.counts(new_size[mask_rows].prod(axis=1)))
+            shapes = shapes.replaced(mask_rows, Shapes.of_masks(text, first))
     if points is not None:
         step = np.repeat(by, points.counts(), axis=0) * (points.xyv[:, 2:] > 0)
         points = replace(points, xyv=frozen(points.xyv + np.column_stack([step, np.zeros(len(step))])))
@@ -299,36 +319,38 @@ def move_runs(runs: Runs, by: Longs, height: Longs, new_size: Longs) -> Runs:
 
     `height` of the images that they are on, (n,), and `new_size`, width and height (n, 2), of the others.
     """
-    owner = np.repeat(np.arange(len(runs)), np.diff(runs.first) // 2)
+    # A run is [begin, end) in pixels counted down the columns: pixel = column * h + row. It is divided at the
+    # ends of columns; of each piece `low` and `high` are the first row, and the row after the last.
+    mask_number = np.repeat(np.arange(len(runs)), np.diff(runs.first) // 2)
     begin, end = runs.edge[0::2], runs.edge[1::2]
-    h = height[owner]
+    h = height[mask_number]
     column, run = spread(begin // h, (end - 1) // h - begin // h + 1)  # a run may pass several columns
-    owner, h = owner[run], h[run]
-    low = np.maximum(begin[run] - column * h, 0) + by[owner, 1]
-    high = np.minimum(end[run] - column * h, h) + by[owner, 1]
-    width, new_height = new_size[owner].T
+    mask_number, h = mask_number[run], h[run]
+    low = np.maximum(begin[run] - column * h, 0) + by[mask_number, 1]
+    high = np.minimum(end[run] - column * h, h) + by[mask_number, 1]
+    width, new_height = new_size[mask_number].T
     low, high = np.clip(low, 0, new_height), np.clip(high, 0, new_height)
-    column = column + by[owner, 0]
-    kept = (column >= 0) & (column < width) & (high > low)
-    edges = np.stack([low, high], axis=1)[kept] + (column * new_height)[kept, None]
-    return Runs.of_keys((np.repeat(owner[kept], 2) << 32) | edges.reshape(-1), len(runs))
+    column = column + by[mask_number, 0]
+    is_kept = (column >= 0) & (column < width) & (high > low)
+    edges = np.stack([low, high], axis=1)[is_kept] + (column * new_height)[is_kept, None]
+    return Runs.of_keys((np.repeat(mask_number[is_kept], 2) << 32) | edges.reshape(-1), len(runs))
 
 
 def _unlabelled_outside(boxes: Boxes, limit: Longs, ledger: Ledger) -> Boxes:
-    """The boxes with keypoints outside their tile as points that are not labelled."""
+    """Make keypoints outside their tile points that are not labelled; `limit` (n, 2) are sizes of tiles."""
     points = boxes.keypoints
     if points is None:
         return boxes
     x, y, v = points.xyv.T
     width, height = np.repeat(limit, points.counts(), axis=0).T
-    outside = (v > 0) & ((x < 0) | (y < 0) | (x > width) | (y > height))
-    ledger.change("keypoints outside the tile of their box, not labelled", int(np.count_nonzero(outside)))
-    xyv = np.where(outside[:, None], 0, points.xyv)
+    is_outside = (v > 0) & ((x < 0) | (y < 0) | (x > width) | (y > height))
+    ledger.change("keypoints outside the tile of their box, not labelled", int(np.count_nonzero(is_outside)))
+    xyv = np.where(is_outside[:, None], 0, points.xyv)
     return replace(boxes, keypoints=replace(points, xyv=frozen(xyv), stated=frozen(np.full(len(boxes), -1))))
 
 
 class Cuts:
-    """The pictures of tiles: the source and the window of each, by the path that stands for it."""
+    """Cuts the pictures of tiles: knows the image file and the window of each, by the path of the tile."""
 
     def __init__(self, windows: dict[str, tuple[str, tuple[int, int, int, int]]]) -> None:
         self._windows = windows
@@ -379,44 +401,50 @@ def join(dataset: Dataset, same: float, ledger: Ledger) -> Dataset:
     if not 0 < same <= 1:
         raise UsageError(f"{spell('untile')} {same}: expected a share above 0 and up to 1")
     images, matches = dataset.images, [_NAME.fullmatch(name) for name in dataset.images.name]
-    others = [name for name, match in zip(images.name, matches, strict=True) if match is None]
-    if others:
+    other_names = [name for name, match in zip(images.name, matches, strict=True) if match is None]
+    if other_names:
         raise UsageError(
-            f"{spell('untile')}: {plural(len(others), 'image')} of other names than those of tiles, which "
-            f"end with _x512_y0_of_4000x3000: {listed(others[:3])}"
+            f"{spell('untile')}: {plural(len(other_names), 'image')} of other names than those of tiles, "
+            f"which end with _x512_y0_of_4000x3000: {listed(other_names[:3])}"
         )
-    wholes = {name: k for k, name in enumerate(dict.fromkeys(map(origin_of, images.name)))}
-    whole = np.array([wholes[origin_of(name)] for name in images.name], np.int64)
-    place = np.array([[int(match[k]) for k in (2, 3, 4, 5)] for match in matches if match], np.int64).reshape(
-        -1, 4
-    )
-    at = np.zeros(len(wholes), np.int64)
-    at[whole[::-1]] = np.arange(len(whole))[::-1]
-    size = place[at, 2:].astype(np.int32)
+    row_of_name = {name: k for k, name in enumerate(dict.fromkeys(map(origin_of, images.name)))}
+    image_of_tile = np.array([row_of_name[origin_of(name)] for name in images.name], np.int64)
+    # (tiles, 4): where a tile begins, x and y, and the width and height of its whole image.
+    window = np.array(
+        [[int(match[k]) for k in (2, 3, 4, 5)] for match in matches if match], np.int64
+    ).reshape(-1, 4)
+    # Written backwards, so that the first tile of each image is the one that stays.
+    first_tile = np.zeros(len(row_of_name), np.int64)
+    first_tile[image_of_tile[::-1]] = np.arange(len(image_of_tile))[::-1]
+    size = window[first_tile, 2:].astype(np.int32)
     joined = replace(
-        images.take(at), name=tuple(wholes), path=("",) * len(wholes), width=frozen(size[:, 0].copy()),
-        height=frozen(size[:, 1].copy()), source_id=frozen(np.full(len(at), NO_ID)), video=None, frame=None,
-        extra={},
+        images.take(first_tile), name=tuple(row_of_name), path=("",) * len(row_of_name),
+        width=frozen(size[:, 0].copy()), height=frozen(size[:, 1].copy()),
+        source_id=frozen(np.full(len(first_tile), NO_ID)), video=None, frame=None, extra={},
     )  # fmt: skip
     tile, boxes = dataset.boxes.image.astype(np.int64), dataset.boxes
     boxes = _without_json(boxes, ledger)
-    moved = _moved(boxes, place[tile, :2].astype(np.float64), dataset.limits()[tile], place[tile, 2:])
-    moved = replace(moved, image=frozen(whole[tile].astype(np.int32)), track=None)
-    dropped = _repeated(moved, tile, same)
+    moved = _moved(boxes, window[tile, :2].astype(np.float64), dataset.limits()[tile], window[tile, 2:])
+    moved = replace(moved, image=frozen(image_of_tile[tile].astype(np.int32)), track=None)
+    is_dropped = _repeated(moved, tile, same)
     ledger.change("boxes put back from tiles onto their images", len(boxes))
     reason = f"boxes that another tile has too (they share {same:g} of the smaller one, {spell('untile')})"
-    return ledger.leave_out(_with_images(dataset, joined, moved), dropped, reason)
+    return ledger.leave_out(_with_images(dataset, joined, moved), is_dropped, reason)
 
 
 def _repeated(boxes: Boxes, tile: Longs, same: float) -> NDArray[np.bool_]:
-    """(n,) which boxes another one from a different tile suppresses: by descending score, or by area."""
+    """(n,) mask of the boxes that are left out, as a better one from a different tile is the same object.
+
+    The better one has the higher score, or of labels the larger area. Boxes that are left out suppress no
+    others. `tile` (n,) are the rows of tiles, `same` the least share of the smaller box that both cover.
+    """
     area = boxes.wh[:, 0] * boxes.wh[:, 1]
     rank = np.argsort(np.argsort(-np.where(np.isnan(boxes.score), area, boxes.score), kind="stable"))
     order = np.lexsort((rank, boxes.category, boxes.image))
-    key = np.stack([boxes.image, boxes.category], axis=1)[order]
-    ends = np.append(np.flatnonzero((np.diff(key, axis=0) != 0).any(axis=1)) + 1, len(order))
-    above: list[Longs] = []
-    below: list[Longs] = []
+    keys = np.stack([boxes.image, boxes.category], axis=1)[order]
+    ends = np.append(np.flatnonzero((np.diff(keys, axis=0) != 0).any(axis=1)) + 1, len(order))
+    high_rows: list[Longs] = []
+    low_rows: list[Longs] = []
     start = 0
     for end in ends.tolist():
         rows, start = order[start:end], end
@@ -424,26 +452,26 @@ def _repeated(boxes: Boxes, tile: Longs, same: float) -> NDArray[np.bool_]:
             continue
         step = max(1, _PAIRS_AT_A_TIME // len(rows))
         for begin in range(0, len(rows), step):
-            part = rows[begin : begin + step]
-            low = np.maximum(boxes.xyxy[part, None, :2], boxes.xyxy[None, rows, :2])
-            high = np.minimum(boxes.xyxy[part, None, 2:], boxes.xyxy[None, rows, 2:])
-            shared = np.maximum(high - low, 0).prod(axis=2)
-            least = same * np.minimum(area[part, None], area[None, rows])
-            near = (shared >= least) & (shared > 0) & (tile[part, None] != tile[None, rows])
-            i, j = np.nonzero(near & (rank[part, None] < rank[None, rows]))
-            above.append(part[i])
-            below.append(rows[j])
-    dropped = np.zeros(len(order), np.bool_)
-    if not above:
-        return dropped
-    high_row, low_row = np.concatenate(above), np.concatenate(below)
+            block = rows[begin : begin + step]
+            inner_low = np.maximum(boxes.xyxy[block, None, :2], boxes.xyxy[None, rows, :2])
+            inner_high = np.minimum(boxes.xyxy[block, None, 2:], boxes.xyxy[None, rows, 2:])
+            shared = np.maximum(inner_high - inner_low, 0).prod(axis=2)
+            min_area = same * np.minimum(area[block, None], area[None, rows])
+            is_same = (shared >= min_area) & (shared > 0) & (tile[block, None] != tile[None, rows])
+            i, j = np.nonzero(is_same & (rank[block, None] < rank[None, rows]))
+            high_rows.append(block[i])
+            low_rows.append(rows[j])
+    is_dropped = np.zeros(len(order), np.bool_)
+    if not high_rows:
+        return is_dropped
+    high_row, low_row = np.concatenate(high_rows), np.concatenate(low_rows)
     is_open = np.ones(len(order), np.bool_)
     while True:  # a box stays once no box above it is undecided; what it suppresses is decided then, too
-        waits = np.zeros(len(order), np.bool_)
-        waits[low_row[is_open[high_row] & ~dropped[high_row]]] = True
-        stays = is_open & ~waits & ~dropped
-        if not stays.any():
-            return dropped
-        is_open &= ~stays
-        dropped[low_row[stays[high_row]]] = True
-        is_open &= ~dropped
+        is_waiting = np.zeros(len(order), np.bool_)
+        is_waiting[low_row[is_open[high_row] & ~is_dropped[high_row]]] = True
+        is_staying = is_open & ~is_waiting & ~is_dropped
+        if not is_staying.any():
+            return is_dropped
+        is_open &= ~is_staying
+        is_dropped[low_row[is_staying[high_row]]] = True
+        is_open &= ~is_dropped

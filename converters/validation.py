@@ -193,7 +193,7 @@ def examine(
 
 
 def _check_part(check: Check, take: Callable[[Dataset], Dataset]) -> Check:
-    """Check only a part of each dataset."""
+    """Return a check that looks only at the part of a dataset that `take` returns; it leaves out no row."""
 
     def check_part(dataset: Dataset, log: Log, options: Collection[str]) -> NDArray[np.bool_]:
         check(take(dataset), log, options)
@@ -203,7 +203,9 @@ def _check_part(check: Check, take: Callable[[Dataset], Dataset]) -> Check:
 
 
 def _take_part(side: Loaded, take: Callable[[Dataset], Dataset], log: Log) -> Loaded:
-    """Take a part of what was read, and withdraw the faults of files that hold images of the rest alone."""
+    """Take a part of a dataset that was read, and withdraw the issues of files that no image or box of the
+    part comes from.
+    """
     dataset, part = side.dataset, take(side.dataset)
     is_chosen = np.isin(dataset.images.name, part.images.name)
     chosen_files, other_files = (

@@ -121,7 +121,7 @@ def _is_single(path: str, format_: Format) -> bool:
 
 
 def bad_rows() -> str:
-    """Why rows with errors are left out."""
+    """Return the reason, for the ledger, why rows with errors are left out."""
     return f"rows with errors ({spell('skip_bad')})"
 
 
@@ -214,10 +214,10 @@ def _with_fitted_shapes(
 def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Ledger:
     """Edit what was read and write it, all or nothing. Raises as `odm.convert` does."""
     shapes = target.shapes or ("same" if loaded.format.name == target.format.name else "")
-    chosen = target.options
-    target = replace(target, options=target.format.settled(chosen, loaded.dataset, shapes))
+    options = target.options
+    target = replace(target, options=target.format.settled(options, loaded.dataset, shapes))
     format_ = target.format.adapted(target.options)
-    if target.options != chosen and not target.shapes:
+    if target.options != options and not target.shapes:
         suggest_shapes(loaded.dataset, format_, log)
     ids = target.edits.category_ids
     if ids in ("0", "1") and "category_id" not in format_.keeps:
@@ -241,11 +241,12 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
     dataset = _without_losses(dataset, loaded.format, holder, target, ledger, log)
     dataset = _with_fitted_shapes(dataset, holder, target, ledger, log)
     names = dataset.categories.name
-    unordered = not (dataset.categories.ordered or target.edits.order or ids)
-    if unordered and "order" in format_.keeps and len(names) > 1:
-        some = first_few(names, 8, lambda name: shorten(name, 30))
+    is_unordered = not (dataset.categories.ordered or target.edits.order or ids)
+    if is_unordered and "order" in format_.keeps and len(names) > 1:
+        examples = first_few(names, 8, lambda name: shorten(name, 30))
         log.note(
-            f"classes are numbered in order of first appearance: {some} (--class-list FILE sets the order)"
+            f"classes are numbered in order of first appearance: {examples} "
+            "(--class-list FILE sets the order)"
         )
     ledger.written = len(dataset)
     ledger.images, ledger.categories = len(dataset.images), len(dataset.categories)
@@ -255,10 +256,10 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
         raise StrictLoss(f"{printable(target.path)}: {lost}", log, ledger)
     output = open_output(target.path, format_, overwrite=target.overwrite, dry_run=target.dry_run)
     # The target holds nothing that was read: a list file may have led to other folders.
-    real = os.path.realpath(output.target)
+    root = os.path.realpath(output.target)
     for folder in dict.fromkeys(folder_of(file.path) for file in dataset.files):
-        below = os.path.realpath(folder)
-        if below == real or below.startswith(real.rstrip(os.sep) + os.sep):
+        source_folder = os.path.realpath(folder)
+        if source_folder == root or source_folder.startswith(root.rstrip(os.sep) + os.sep):
             shown = printable(output.target)
             raise PathError(f"{shown}: the target contains files of the source; write elsewhere")
     pieces: Iterable[tuple[str, Dataset]] = [("", dataset)]
@@ -267,8 +268,8 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
         part = divide(target.selection, dataset, log, tiled=cuts is not None)
         images, boxes = np.bincount(part), np.bincount(part[dataset.boxes.image], minlength=part.max() + 1)
         sizes = zip(images.tolist(), boxes.tolist(), strict=True)
-        tested = "val of " if target.selection.folds is not None else ""
-        parts = [tested + name for name in target.selection.parts]
+        prefix = "val of " if target.selection.folds is not None else ""
+        parts = [prefix + name for name in target.selection.parts]
         ledger.parts = dict(zip(parts, sizes, strict=True))
         pieces = _pieces(dataset, part, target.selection, whole="split" in format_.keeps)
     output.cuts = cuts
@@ -280,7 +281,10 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
 
 
 def _selected(dataset: Dataset, target: Target, ledger: Ledger, log: Log) -> tuple[Dataset, Cuts | None]:
-    """Return the chosen images and boxes, put together from tiles or cut into some, and their cutter."""
+    """Return the images and boxes that are selected, put together from tiles or cut into some.
+
+    The second value cuts the pictures of tiles; None if images are not cut.
+    """
     cuts, selection = None, target.selection
     if target.untile is not None:
         dataset = join(dataset, target.untile, ledger)
@@ -297,8 +301,8 @@ def _selected(dataset: Dataset, target: Target, ledger: Ledger, log: Log) -> tup
 
 
 def _held_by(path: str, format_: Format, dataset: Dataset, ledger: Ledger, log: Log) -> Format:
-    """Return the format as the target holds it: a single file loses splits for which a folder has a file
-    each.
+    """Return the format, without ``split`` in `keeps` if it has a file for each split and the target is one
+    file; the loss is noted or booked.
     """
     splits = set(dataset.images.split)
     if not format_.split_is_file or not _is_single(path, format_) or splits <= {""}:
@@ -315,31 +319,32 @@ def _held_by(path: str, format_: Format, dataset: Dataset, ledger: Ledger, log: 
 
 
 def _without_unsplit(dataset: Dataset, holder: Format, ledger: Ledger, log: Log) -> Dataset:
-    """Return the dataset with the images that have no split, where others have one, in ``train``.
+    """Put images without a split into ``train`` if others have one, and report them.
 
-    So are those of splits that a trainer does not know, unless they are called ``val`` or ``test`` something.
+    For a format that is used for training, images of splits that it does not name go to ``val`` or ``test``
+    if the name begins so, else to ``train``.
     """
     splits = dataset.images.split
     known = holder.split_names if holder.use == "training" else frozenset()
-    strange = {split for split in splits if split and known and split not in known}
-    place_of = {
-        split: next((k for k in ("val", "test") if split.startswith(k)), "train") for split in strange
+    unknown = {split for split in splits if split and known and split not in known}
+    new_split = {
+        split: next((k for k in ("val", "test") if split.startswith(k)), "train") for split in unknown
     }
     if "" in splits and any(splits):
-        place_of[""] = "train"
-    for names, what in (({""}, "no split"), (strange, f"a split that {holder.name} does not name: ")):
-        rows = [row for row, split in enumerate(splits) if split in names and split in place_of]
+        new_split[""] = "train"
+    for names, what in (({""}, "no split"), (unknown, f"a split that {holder.name} does not name: ")):
+        rows = [row for row, split in enumerate(splits) if split in names and split in new_split]
         if rows:
             names_of = Trusted(what + listed(sorted(names - {""})))
-            place = " or ".join(sorted({repr(place_of[splits[row]]) for row in rows}))
-            about: dict[str, Any] = {
+            destination = " or ".join(sorted({repr(new_split[splits[row]]) for row in rows}))
+            fields: dict[str, Any] = {
                 "what": names_of,
-                "place": Trusted(place),
+                "place": Trusted(destination),
                 "value": dataset.images.name[rows[0]],
             }
-            log.report(WITHOUT_SPLIT, dataset.image_place(rows[0]), n=len(rows), total=len(splits), **about)
-    ledger.change("images whose split is replaced", sum(split in strange for split in splits))
-    return _with_splits(dataset, [place_of.get(split, split) for split in splits]) if place_of else dataset
+            log.report(WITHOUT_SPLIT, dataset.image_place(rows[0]), n=len(rows), total=len(splits), **fields)
+    ledger.change("images whose split is replaced", sum(split in unknown for split in splits))
+    return _with_splits(dataset, [new_split.get(split, split) for split in splits]) if new_split else dataset
 
 
 def check_parts(selection: Selection, output: Output, format_: Format) -> None:
@@ -351,10 +356,10 @@ def check_parts(selection: Selection, output: Output, format_: Format) -> None:
             f"{printable(output.target)}: one file cannot hold the {what}; name a folder, and add "
             f"{spell('to')} {format_.name}"
         )
-    strange = [name for name in selection.parts if name not in format_.split_names]
-    if selection.folds is None and format_.split_names and strange:
+    unknown = [name for name in selection.parts if name not in format_.split_names]
+    if selection.folds is None and format_.split_names and unknown:
         known = ", ".join(sorted(format_.split_names))
-        raise UsageError(f"{spell('split_into')}: {format_.name} has no part {strange[0]!r}, only {known}")
+        raise UsageError(f"{spell('split_into')}: {format_.name} has no part {unknown[0]!r}, only {known}")
 
 
 def _with_splits(dataset: Dataset, splits: Sequence[str]) -> Dataset:
@@ -393,37 +398,35 @@ def _put(
     target: Target,
     log: Log,
 ) -> None:
-    """Have the format write into the output.
+    """Have the format write each piece of the dataset into a folder of the output.
 
-    Raises DataError, and nothing is written, if it reports an error.
-
-    The pieces of the dataset go into folders of the output; what several of them have in common is reported
-    once.
+    `pieces` are (folder, dataset), as of `_pieces`; issues that several pieces have are reported once. Raises
+    DataError, and nothing is written, if the format reports an error.
     """
-    writing, write = log.fresh(), format_.write
+    output_log, write = log.fresh(), format_.write
     assert write is not None  # get_target refuses others
     if "extension" not in format_.keeps:  # what is written is the name without it
         for row, name in enumerate(dataset.images.name):
             if (reason := refuse_name(stem(name))) is not None:
-                writing.report(BAD_NAME, dataset.image_place(row), value=stem(name), reason=reason)
+                output_log.report(BAD_NAME, dataset.image_place(row), value=stem(name), reason=reason)
     with output:
         try:
             for folder, piece in pieces:
-                piece_log = writing.fresh()
-                place = output.below(folder) if folder else output
+                piece_log = output_log.fresh()
+                piece_output = output.below(folder) if folder else output
                 try:
-                    write(piece, place, piece_log, target.options)
+                    write(piece, piece_output, piece_log, target.options)
                     if target.pictures and not piece_log.errors:
-                        _put_pictures(piece, place, f"{format_.pictures}/", target.pictures, piece_log)
+                        _put_pictures(piece, piece_output, f"{format_.pictures}/", target.pictures, piece_log)
                     links = getattr(target.options, "link_images", False)  # an option of the format's own
                     if links or (target.pictures and "size" not in format_.keeps):
-                        place.write(SIZES_FILE, _sizes_of(piece))
+                        piece_output.write(SIZES_FILE, _sizes_of(piece))
                 finally:
-                    writing.extend(piece_log, once=True)
+                    output_log.extend(piece_log, once=True)
         finally:
-            writing.set_place(output.target)
-            log.extend(writing)
-        if writing.errors:
+            output_log.set_place(output.target)
+            log.extend(output_log)
+        if output_log.errors:
             raise not_written(log, output.target)
         # An empty folder is read as no detections, and holds no classes.
         has_classes = bool(len(dataset.categories)) and "unused" in format_.keeps
@@ -438,39 +441,40 @@ def _put(
 def pictures_asked(
     options: Mapping[str, Any], target: str, format_: Format, *, tiled: bool = False
 ) -> tuple[dict[str, Any], str]:
-    """Split options into those of the format, and how image files are put beside it: ``copy``, ``link`` or
-    empty. Tiles are copied if the option ``images`` says where the pictures are.
+    """Split options into those for the format, and how image files are put beside it: ``copy``, ``link`` or
+    empty.
 
-    UsageError if they are to be both copied and linked, or the target is one file.
+    Tiles are copied if the option ``images`` says where the pictures are. Raises UsageError if pictures are
+    to be both copied and linked, or the target is one file.
     """
-    rest = {name.replace("-", "_"): value for name, value in options.items()}
-    if tiled and rest.get("link_images"):
+    format_options = {name.replace("-", "_"): value for name, value in options.items()}
+    if tiled and format_options.get("link_images"):
         raise UsageError(f"{spell('tile')}: tiles are cut from pictures, so they cannot be linked")
     has_option = any(spec.name == "copy_images" for spec in option_specs(format_.options))
-    if tiled and rest.get("images") and (has_option or format_.pictures is not None):
-        rest["copy_images"] = rest.get("copy_images", not _is_single(target, format_))
+    if tiled and format_options.get("images") and (has_option or format_.pictures is not None):
+        format_options["copy_images"] = format_options.get("copy_images", not _is_single(target, format_))
     if has_option:
-        return rest, ""
-    ways = [how for how in ("copy", "link") if rest.pop(f"{how}_images", False)]
+        return format_options, ""
+    ways = [how for how in ("copy", "link") if format_options.pop(f"{how}_images", False)]
     if len(ways) == 2:
         raise UsageError(f"{spell('copy_images')} and {spell('link_images')}: use one of them")
-    how = ways[0] if ways and format_.pictures is not None else ""
-    if how and _is_single(target, format_):
+    way = ways[0] if ways and format_.pictures is not None else ""
+    if way and _is_single(target, format_):
         raise UsageError(
-            f"{printable(target)}: one file cannot hold the pictures of --{how}-images; name a folder, and "
+            f"{printable(target)}: one file cannot hold the pictures of --{way}-images; name a folder, and "
             f"add {spell('to')} {format_.name}"
         )
-    return rest, how
+    return format_options, way
 
 
 def _put_pictures(dataset: Dataset, output: Output, folder: str, how: str, log: Log) -> None:
     """Copy or link the image file of each image into a folder of the output, under the image's name."""
     images = dataset.images
-    lost = [row for row in range(len(images)) if not images.path[row]]
-    if lost:
-        names = Trusted(listed([images.name[row] for row in lost]))
-        place = dataset.image_place(lost[0])
-        log.report(NOTHING_TO_PUT, place, n=len(lost), total=len(images), names=names)
+    rows_without_path = [row for row in range(len(images)) if not images.path[row]]
+    if rows_without_path:
+        names = Trusted(listed([images.name[row] for row in rows_without_path]))
+        place = dataset.image_place(rows_without_path[0])
+        log.report(NOTHING_TO_PUT, place, n=len(rows_without_path), total=len(images), names=names)
         return
     pictures = {
         folder + (name if stem(name) != name else name + os.path.splitext(path)[1]): path
@@ -482,7 +486,7 @@ def _put_pictures(dataset: Dataset, output: Output, folder: str, how: str, log: 
 
 
 def _sizes_of(dataset: Dataset) -> bytes:
-    """The sizes of the images as ``--image-sizes`` reads them."""
+    """Return the sizes of the images as a CSV file, which ``--image-sizes`` reads."""
     images = dataset.images
     text = io.StringIO()
     rows = zip(images.name, images.width.tolist(), images.height.tolist(), strict=True)
@@ -493,5 +497,5 @@ def _sizes_of(dataset: Dataset) -> bytes:
 
 
 def not_written(log: Log, target: str) -> DataError:
-    """The error that leaves a target unwritten, with the errors that `log` holds; they are the source's."""
+    """Return the DataError for a target that is not written because of the errors in `log`."""
     return DataError(f"{printable(target)}: not written, because of {plural(log.errors, 'error')}", log)
