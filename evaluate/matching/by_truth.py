@@ -32,8 +32,8 @@ _UNKNOWN_ANGLE = -10
 class _Candidates(msgspec.Struct, frozen=True, eq=False):
     """Pairs of an object and a detection that overlap enough; a row of each column is a pair.
 
-    Objects and detections are copied into further classes, see `_copies`: `gt` and `det` are positions among
-    the copies, `object` and `detection` those among the boxes of the sides.
+    Objects and detections are copied into further classes, see `_candidates`: `gt` and `det` are positions
+    among the copies, `object` and `detection` those among the boxes of the sides.
     """
 
     category: Ints
@@ -62,7 +62,7 @@ class TruthMatches(msgspec.Struct, frozen=True, eq=False):
 
     hits: Hits
     counting: Mask
-    """(areas, detections) which are false positives if they match nothing."""
+    """(areas, detections) which detections are false positives if they match nothing."""
     curves: Floats
     """(2, areas, classes, limits) precision and orientation similarity, 0 beyond the last limit."""
 
@@ -79,67 +79,84 @@ def match_by_truth(
     protocol
         The rules.
     pairs
-        The pairs of these sides, of which those with regions are looked at.
+        The pairs of these sides; only those with regions to ignore are used.
     outside, counting
         (areas, objects) which objects count as nothing, and which count.
     """
+    # A detection takes part in an area range (is "able") if it is of the object's class, or lower than the
+    # range asks for ("small"), whatever its class. If eligible and unused, it is a false positive.
     truth, detections, n_classes = sides.truth, sides.detections, len(sides.classes)
     is_region = protocol.crowds(truth.flags)
-    least = protocol.least_of(sides.classes)
-    heights = [[b.low for b in a.also if b.column == "height"] for a in protocol.areas]
-    lowest = np.floor([max(of_area, default=0) for of_area in heights])
-    small = np.floor(detections.wh[:, 1])[None] < lowest[:, None]
+    iou_min = protocol.least_of(sides.classes)
+    heights = [[b.low for b in area.also if b.column == "height"] for area in protocol.areas]
+    least_height = np.floor([max(of_area, default=0) for of_area in heights])
+    is_small = np.floor(detections.wh[:, 1])[None] < least_height[:, None]
     is_covered = np.zeros(len(detections), np.bool_)
     if pairs.ioa is not None:
-        covering = is_region[pairs.gt] & (pairs.ioa >= least[detections.category[pairs.det]])
+        covering = is_region[pairs.gt] & (pairs.ioa >= iou_min[detections.category[pairs.det]])
         is_covered[pairs.det[covering]] = True
-    evaluated = evaluated_rows(sides.classes, protocol) >= 0
-    eligible = ~small & ~is_covered & evaluated[detections.category]
+    is_evaluated = evaluated_rows(sides.classes, protocol) >= 0
+    eligible = ~is_small & ~is_covered & is_evaluated[detections.category]
 
-    candidates = _candidates(sides, protocol, np.flatnonzero(~is_region), outside, small, least)
+    candidates = _candidates(sides, protocol, np.flatnonzero(~is_region), outside, is_small, iou_min)
     similarity = _similarities(truth, detections, candidates)
     n_objects = np.stack([np.bincount(truth.category[rows], minlength=n_classes) for rows in counting])
     by_score = candidates.take(
         np.lexsort((candidates.det, -candidates.score, candidates.gt, candidates.category))
     )
-    bits = (np.uint64(1) << np.arange(len(protocol.areas), dtype=np.uint64))[:, None]
-    taken = _take_in_turn(by_score, np.bitwise_or.reduce(np.where(by_score.able, bits, np.uint64(0))))
+    area_bit = (np.uint64(1) << np.arange(len(protocol.areas), dtype=np.uint64))[:, None]
+    taken_areas = _take_in_turn(
+        by_score, np.bitwise_or.reduce(np.where(by_score.able, area_bit, np.uint64(0)))
+    )
     curves = np.zeros((2, len(protocol.areas), n_classes, protocol.n_limits))
     hits = Hits.none(np.arange(len(detections), dtype=np.int32), 1)
-    for a in range(len(protocol.areas)):
-        is_true = (taken & bits[a]) != 0
-        is_true &= ~(by_score.nothing[a] | by_score.small[a])
+    for area in range(len(protocol.areas)):
+        is_true_positive = (taken_areas & area_bit[area]) != 0
+        is_true_positive &= ~(by_score.nothing[area] | by_score.small[area])
         limits = [
-            _limits(by_score.score[is_true & (by_score.category == k)], int(n), protocol.n_limits)
-            for k, n in enumerate(n_objects[a].tolist())
+            _limits(by_score.score[is_true_positive & (by_score.category == k)], int(n), protocol.n_limits)
+            for k, n in enumerate(n_objects[area].tolist())
         ]
-        low = candidates.small[a]
-        keys = candidates.det, np.where(low, 0, -candidates.iou), low, candidates.gt, candidates.category
-        order = np.lexsort(keys)
-        ranked = candidates.take(order)
-        reached = _reached(ranked.score, ranked.category, limits)
-        words = _take_in_turn(ranked, np.where(ranked.able[a], reached, np.uint64(0)))
-        true = np.where(ranked.nothing[a] | ranked.small[a], np.uint64(0), words)
-        used = np.where(eligible[a][ranked.detection] & ~ranked.small[a], words, np.uint64(0))
-        for k, of_class in enumerate(limits):
-            pairs_of_class = np.flatnonzero(ranked.category == k)
-            scores = np.sort(detections.score[eligible[a] & (detections.category == k)])
-            at_least = len(scores) - np.searchsorted(scores, of_class)
-            n_true, n_used, similar = _sums(
-                len(of_class), true[pairs_of_class], used[pairs_of_class], similarity[order][pairs_of_class]
+        is_low = candidates.small[area]
+        keys = (
+            candidates.det,
+            np.where(is_low, 0, -candidates.iou),
+            is_low,
+            candidates.gt,
+            candidates.category,
+        )
+        overlap_order = np.lexsort(keys)
+        by_overlap = candidates.take(overlap_order)
+        limit_bits = _reached(by_overlap.score, by_overlap.category, limits)
+        taken_words = _take_in_turn(by_overlap, np.where(by_overlap.able[area], limit_bits, np.uint64(0)))
+        true_words = np.where(by_overlap.nothing[area] | by_overlap.small[area], np.uint64(0), taken_words)
+        used_words = np.where(
+            eligible[area][by_overlap.detection] & ~by_overlap.small[area], taken_words, np.uint64(0)
+        )
+        for k, class_limits in enumerate(limits):
+            pairs_of_class = np.flatnonzero(by_overlap.category == k)
+            scores = np.sort(detections.score[eligible[area] & (detections.category == k)])
+            n_at_least = len(scores) - np.searchsorted(scores, class_limits)
+            n_true, n_used, similarity_sums = _sums(
+                len(class_limits),
+                true_words[pairs_of_class],
+                used_words[pairs_of_class],
+                similarity[overlap_order][pairs_of_class],
             )
-            n = n_true + at_least - n_used
-            for curve, total in zip(curves[:, a, k], (n_true, similar), strict=True):
-                shares = np.divide(total, n, out=np.zeros(len(n)), where=n > 0)
-                curve[: len(n)] = np.maximum.accumulate(shares[::-1])[::-1]
-        curves[:, a, n_objects[a] == 0] = np.nan
-        at = np.flatnonzero((words & _EVERY_SCORE) != 0)
-        at = at[ranked.category[at] == detections.category[ranked.detection[at]]]  # no copies
-        is_hit = (true[at] & _EVERY_SCORE) != 0
-        hits.positive[ranked.detection[at[is_hit]], 0] |= np.uint64(1 << a)
-        hits.ignored[ranked.detection[at[~is_hit]], 0] |= np.uint64(1 << a)
-        if a == 0:
-            hits.gt[ranked.detection[at]] = ranked.object[at]
+            n_counted = n_true + n_at_least - n_used
+            for curve, total in zip(curves[:, area, k], (n_true, similarity_sums), strict=True):
+                shares = np.divide(total, n_counted, out=np.zeros(len(n_counted)), where=n_counted > 0)
+                curve[: len(n_counted)] = np.maximum.accumulate(shares[::-1])[::-1]
+        curves[:, area, n_objects[area] == 0] = np.nan
+        taking = np.flatnonzero((taken_words & _EVERY_SCORE) != 0)
+        taking = taking[
+            by_overlap.category[taking] == detections.category[by_overlap.detection[taking]]
+        ]  # no copies
+        is_hit = (true_words[taking] & _EVERY_SCORE) != 0
+        hits.positive[by_overlap.detection[taking[is_hit]], 0] |= np.uint64(1 << area)
+        hits.ignored[by_overlap.detection[taking[~is_hit]], 0] |= np.uint64(1 << area)
+        if area == 0:
+            hits.gt[by_overlap.detection[taking]] = by_overlap.object[taking]
     if np.isnan(similarity).any():
         curves[1] = np.nan
     hits = hits.take(np.flatnonzero((hits.positive | hits.ignored)[:, 0]))
@@ -147,132 +164,162 @@ def match_by_truth(
 
 
 def _candidates(
-    sides: Joined, protocol: Protocol, objects: Longs, outside: Mask, small: Mask, least: Floats
+    sides: Joined, protocol: Protocol, objects: Longs, outside: Mask, small: Mask, iou_min: Floats
 ) -> _Candidates:
-    """The pairs that overlap enough: of a class, its neighbours, and small detections of every class."""
+    """Find the pairs that overlap enough, with neighbouring classes and small detections of any class.
+
+    An object is copied into each class that is a neighbour of its own (where it counts as nothing), a small
+    detection into each class of the objects of its image.
+
+    Parameters
+    ----------
+    sides, protocol
+        Prepared sides and the rules.
+    objects
+        Rows of the ground truths that are no regions to ignore.
+    outside, small
+        (areas, ground truths) what counts as nothing; (areas, detections) what is too low to count.
+    iou_min
+        (classes,) the least IoU.
+    """
     truth, detections = sides.truth, sides.detections
     evaluated = evaluated_rows(sides.classes, protocol).tolist()
-    rows = {sides.classes[row].casefold(): row for row in evaluated if row >= 0}
+    row_of_class = {sides.classes[row].casefold(): row for row in evaluated if row >= 0}
     parts = [(objects, truth.category[objects], np.zeros(len(objects), np.bool_))]
-    for one, other in protocol.neighbours:
-        if one.casefold() in rows and other.casefold() in rows:
-            at = objects[truth.category[objects] == rows[one.casefold()]]
-            category = np.full(len(at), rows[other.casefold()], np.int32)
-            parts.append((at, category, np.ones(len(at), np.bool_)))
-    order = np.argsort(np.concatenate([at for at, *_ in parts]), kind="stable")  # of the file
-    gt_at = np.concatenate([at for at, *_ in parts])[order]
-    gt_class = np.concatenate([category for _, category, _ in parts])[order]
-    neighbour = np.concatenate([copied for *_, copied in parts])[order]
+    for neighbour_name, class_name in protocol.neighbours:
+        if neighbour_name.casefold() in row_of_class and class_name.casefold() in row_of_class:
+            neighbour_rows = objects[truth.category[objects] == row_of_class[neighbour_name.casefold()]]
+            category = np.full(len(neighbour_rows), row_of_class[class_name.casefold()], np.int32)
+            parts.append((neighbour_rows, category, np.ones(len(neighbour_rows), np.bool_)))
+    file_order = np.argsort(np.concatenate([rows for rows, *_ in parts]), kind="stable")
+    gt_rows = np.concatenate([rows for rows, *_ in parts])[file_order]
+    gt_category = np.concatenate([category for _, category, _ in parts])[file_order]
+    neighbour = np.concatenate([is_copy for *_, is_copy in parts])[file_order]
 
-    keys = distinct(truth.image[gt_at].astype(np.int64) * max(len(sides.classes), 1) + gt_class)
-    image, of_class = np.divmod(keys, max(len(sides.classes), 1))
-    low = np.flatnonzero(small.any(axis=0))
-    first, end = (np.searchsorted(detections.image[low], image, side) for side in ("left", "right"))
-    n = end - first
-    copied = low[np.repeat(first - np.cumsum(n) + n, n) + np.arange(n.sum())]
-    copied_class = np.repeat(of_class, n).astype(np.int32)
-    foreign = detections.category[copied] != copied_class
-    det_at = np.concatenate([np.arange(len(detections)), copied[foreign]])
-    det_class = np.concatenate([detections.category, copied_class[foreign]])
-    order = np.argsort(det_at, kind="stable")
-    det_at, det_class = det_at[order], det_class[order]
+    keys = distinct(truth.image[gt_rows].astype(np.int64) * max(len(sides.classes), 1) + gt_category)
+    image, gt_class_of_key = np.divmod(keys, max(len(sides.classes), 1))
+    small_rows = np.flatnonzero(small.any(axis=0))
+    start, end = (np.searchsorted(detections.image[small_rows], image, side) for side in ("left", "right"))
+    n_small = end - start
+    copied_rows = small_rows[
+        np.repeat(start - np.cumsum(n_small) + n_small, n_small) + np.arange(n_small.sum())
+    ]
+    copied_class = np.repeat(gt_class_of_key, n_small).astype(np.int32)
+    is_foreign = detections.category[copied_rows] != copied_class
+    det_rows = np.concatenate([np.arange(len(detections)), copied_rows[is_foreign]])
+    det_category = np.concatenate([detections.category, copied_class[is_foreign]])
+    file_order = np.argsort(det_rows, kind="stable")
+    det_rows, det_category = det_rows[file_order], det_category[file_order]
 
-    both = replace(
+    copies = replace(
         sides,
-        truth=replace(truth.take(gt_at), category=gt_class.astype(np.int32)),
-        detections=replace(detections.take(det_at), category=det_class.astype(np.int32)),
+        truth=replace(truth.take(gt_rows), category=gt_category.astype(np.int32)),
+        detections=replace(detections.take(det_rows), category=det_category.astype(np.int32)),
     )
-    pieces = list(find_pairs(both, protocol, float(least.min(initial=1))).pieces())
+    pieces = list(find_pairs(copies, protocol, float(iou_min.min(initial=1))).pieces())
     gt, det, iou = (
         np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("gt", "det", "iou")
     )
-    keep = iou >= least[gt_class[gt]]
-    gt, det, iou = gt[keep].astype(np.int64), det[keep].astype(np.int64), iou[keep]
-    is_small = small[:, det_at[det]]
-    native = det_class[det] == detections.category[det_at[det]]
+    reaches = iou >= iou_min[gt_category[gt]]
+    gt, det, iou = gt[reaches].astype(np.int64), det[reaches].astype(np.int64), iou[reaches]
+    is_small = small[:, det_rows[det]]
+    is_native = det_category[det] == detections.category[det_rows[det]]
     return _Candidates(
-        category=gt_class[gt],
-        image=truth.image[gt_at[gt]],
+        category=gt_category[gt],
+        image=truth.image[gt_rows[gt]],
         gt=gt,
         det=det,
-        object=gt_at[gt],
-        detection=det_at[det],
+        object=gt_rows[gt],
+        detection=det_rows[det],
         iou=iou,
-        score=detections.score[det_at[det]],
-        nothing=outside[:, gt_at[gt]] | neighbour[gt],
+        score=detections.score[det_rows[det]],
+        nothing=outside[:, gt_rows[gt]] | neighbour[gt],
         small=is_small,
-        able=is_small | native,
+        able=is_small | is_native,
     )
 
 
 def _similarities(truth: SideTable, detections: SideTable, candidates: _Candidates) -> Floats:
-    """(pairs,) how alike the directions are, from 0 to 1; NaN where that of any detection is not known."""
+    """(pairs,) how alike the directions are, from 0 to 1; all NaN if that of any detection is not known."""
     angles = column_of(detections, "alpha")
     if (np.isnan(angles) | (angles == _UNKNOWN_ANGLE)).any():
         return np.full(len(candidates.gt), np.nan)
-    between = column_of(truth, "alpha")[candidates.object] - angles[candidates.detection]
-    similarities: Floats = (1 + np.cos(between)) / 2
+    difference = column_of(truth, "alpha")[candidates.object] - angles[candidates.detection]
+    similarities: Floats = (1 + np.cos(difference)) / 2
     return similarities
 
 
-def _limits(scores: Floats, n_objects: int, most: int) -> Floats:
-    """The scores at which precision is measured, descending: those of true positives about as far apart as
-    `most` of them are on the way to recall 1.
+def _limits(scores: Floats, n_objects: int, n_limits: int) -> Floats:
+    """Choose the scores at which precision is measured, descending, at most `n_limits`.
+
+    `scores` are those of the true positives, of `n_objects` objects. Each limit is the score whose recall is
+    nearest to the next step of 1 / (n_limits - 1).
     """
     ranked = np.sort(scores)[::-1]
     limits: list[float] = []
     recall = 0.0
     for i, score in enumerate(ranked.tolist()):
-        before = (i + 1) / n_objects
-        after = (i + 2) / n_objects
-        if i < len(ranked) - 1 and after - recall < recall - before:
+        recall_here = (i + 1) / n_objects
+        recall_next = (i + 2) / n_objects
+        if i < len(ranked) - 1 and recall_next - recall < recall - recall_here:
             continue
         limits.append(score)
-        recall += 1 / (most - 1.0)
-    return np.array(limits[:most])
+        recall += 1 / (n_limits - 1.0)
+    return np.array(limits[:n_limits])
 
 
 def _reached(score: Floats, category: Ints, limits: list[Floats]) -> Words:
-    """(pairs,) the bits of the limits of its class that the score of each detection reaches."""
+    """(pairs,) the bits of the limits of its class that the score of each detection reaches.
+
+    `limits` has the descending score limits of each class.
+    """
     words = np.full(len(score), _EVERY_SCORE)
-    for k, of_class in enumerate(limits):
-        at = np.flatnonzero(category == k)
-        n = len(of_class)
-        lower = np.searchsorted(of_class[::-1], score[at], side="right")  # limits at or below the score
-        every = np.uint64((1 << n) - 1)
-        words[at] |= every & ~((np.uint64(1) << (n - lower).astype(np.uint64)) - np.uint64(1))
+    for k, class_limits in enumerate(limits):
+        pair_rows = np.flatnonzero(category == k)
+        n_limits = len(class_limits)
+        # Limits .9 .7 .5 (n_limits = 3) and a score of .8: it reaches two, bits 1 and 2: 0b111 & ~0b001.
+        n_reached = np.searchsorted(class_limits[::-1], score[pair_rows], side="right")
+        all_limits = np.uint64((1 << n_limits) - 1)
+        words[pair_rows] |= all_limits & ~(
+            (np.uint64(1) << (n_limits - n_reached).astype(np.uint64)) - np.uint64(1)
+        )
     return words
 
 
 def _take_in_turn(candidates: _Candidates, able: Words) -> Words:
-    """(pairs,) the bits under which each pair is made, of those under which it is `able`.
+    """(pairs,) the bits under which each pair is taken, of those under which it is `able`, (pairs,).
 
-    The pairs stand by class and object, those of an object by preference.
+    The pairs are ordered by class and object, those of an object by preference. The first objects of all
+    images and classes take their detections together, then the second ones, and so on.
     """
-    first = first_of_runs(candidates.category, candidates.gt)
-    n_pairs = np.diff(first, append=len(able))
-    groups = first_of_runs(candidates.category[first], candidates.image[first])
-    turn = rank_in_runs(groups, len(first))
+    starts = first_of_runs(candidates.category, candidates.gt)
+    n_pairs = np.diff(starts, append=len(able))
+    groups = first_of_runs(candidates.category[starts], candidates.image[starts])
+    turn_of_object = rank_in_runs(groups, len(starts))
     taken = np.zeros(len(able), np.uint64)
     free = np.full(int(candidates.det.max(initial=-1)) + 1, _ALL)
-    by_turn = argsort_int(turn, int(turn.max(initial=0)) + 1)
-    for rows in np.split(by_turn, np.cumsum(np.bincount(turn))[:-1]):
-        wanting = np.full(len(rows), _ALL)
-        for j in range(int(n_pairs[rows].max(initial=0))):
-            having = np.flatnonzero((n_pairs[rows] > j) & (wanting != 0))
-            if not len(having):
+    by_turn = argsort_int(turn_of_object, int(turn_of_object.max(initial=0)) + 1)
+    for rows in np.split(by_turn, np.cumsum(np.bincount(turn_of_object))[:-1]):
+        still_wanting = np.full(len(rows), _ALL)
+        for preference in range(int(n_pairs[rows].max(initial=0))):
+            has_next = np.flatnonzero((n_pairs[rows] > preference) & (still_wanting != 0))
+            if not len(has_next):
                 break
-            at = first[rows[having]] + j
+            pair_rows = starts[rows[has_next]] + preference
             # No two objects of a turn share a detection, so none is written twice.
-            takes = wanting[having] & able[at] & free[candidates.det[at]]
-            free[candidates.det[at]] &= ~takes
-            wanting[having] &= ~takes
-            taken[at] = takes
+            takes = still_wanting[has_next] & able[pair_rows] & free[candidates.det[pair_rows]]
+            free[candidates.det[pair_rows]] &= ~takes
+            still_wanting[has_next] &= ~takes
+            taken[pair_rows] = takes
     return taken
 
 
 def _sums(n_limits: int, true: Words, used: Words, similarity: Floats) -> tuple[Longs, Longs, Floats]:
-    """(limits,) how many pairs are true positives and how many use a detection, and their similarity."""
+    """Sum over the pairs of a class, under each score limit (a bit of the words).
+
+    Returns, each (limits,), the number of true positives, that of used detections, and the sum of the
+    similarities of the true positives.
+    """
     n_true, n_used = np.zeros(n_limits, np.int64), np.zeros(n_limits, np.int64)
     similar = np.zeros(n_limits)
     for i in range(n_limits):

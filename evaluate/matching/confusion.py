@@ -32,7 +32,7 @@ MOST_PAIRS = 2**22
 
 
 class Counts(msgspec.Struct, frozen=True, eq=False):
-    """A sparse table: ``n`` (m,) at the places ``index`` (axes, m) of an array of the given shape."""
+    """A sparse table of ``shape``: counts ``n`` (m,) of the cells ``index``, (m,) positions per axis."""
 
     shape: tuple[int, ...]
     index: tuple[Longs, ...]
@@ -41,8 +41,8 @@ class Counts(msgspec.Struct, frozen=True, eq=False):
     @classmethod
     def of(cls, shape: tuple[int, ...], *columns: NDArray[np.integer]) -> Counts:
         """Count each combination of the columns, each (rows,)."""
-        key = np.ravel_multi_index(tuple(c.astype(np.int64) for c in columns), shape)
-        keys, n = count_keys(key, math.prod(shape))
+        cells = np.ravel_multi_index(tuple(c.astype(np.int64) for c in columns), shape)
+        keys, n = count_keys(cells, math.prod(shape))
         return cls(shape, tuple(np.unravel_index(keys, shape)), n)
 
     def dense(self) -> Longs:
@@ -53,7 +53,7 @@ class Counts(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def key(self) -> Longs:
-        """(m,) rising places in the flat array."""
+        """(m,) ascending positions of the cells in the flattened array."""
         return np.ravel_multi_index(self.index, self.shape).astype(np.int64)
 
 
@@ -81,7 +81,7 @@ class Confusion(msgspec.Struct, frozen=True, eq=False, dict=True):
         return self.table.dense()
 
     def cell_shares(self, of: Of) -> Floats:
-        """(m,) of the places in `table`, their counts divided by the sum of their row or column."""
+        """(m,) the count of each cell of `table`, divided by the sum of its row (``gt``) or column."""
         line = self.table.index[0 if of == "gt" else 1]
         sums = np.bincount(line, weights=self.table.n)
         shares: Floats = self.table.n / sums[line]
@@ -116,8 +116,8 @@ class Confusion(msgspec.Struct, frozen=True, eq=False, dict=True):
 def count_keys(keys: Longs, n: int) -> tuple[Longs, Longs]:
     """Return the distinct keys, which are below `n`, ascending, and how often each occurs."""
     if n > 8 * len(keys) + SPARSE:  # most entries of a table of all keys would be 0
-        distinct, times = np.unique(keys, return_counts=True)
-        return distinct, times.astype(np.int64)
+        unique_keys, n_times = np.unique(keys, return_counts=True)
+        return unique_keys, n_times.astype(np.int64)
     counts = np.bincount(keys, minlength=n)
     occurring = np.flatnonzero(counts)
     return occurring, counts[occurring]
@@ -155,50 +155,66 @@ def confusion(joined: Joined, rules: Protocol, *, score: float | Floats, iou: fl
             f"confusion matrix at score {score} and IoU {iou}: expected a finite score and an IoU in 0..1"
         )
     joined, _ = prepare(joined, rules)
-    least = np.broadcast_to(score, len(joined.classes))
+    score_min = np.broadcast_to(score, len(joined.classes))
     with np.errstate(invalid="ignore"):
-        joined = joined.only(detections=joined.detections.score >= least[joined.detections.category])
-    nothing = counts_as_nothing(joined, rules)
-    n = len(joined.classes)
+        joined = joined.only(detections=joined.detections.score >= score_min[joined.detections.category])
+    is_nothing = counts_as_nothing(joined, rules)
+    n_classes = len(joined.classes)
     rows, columns = [], []
     for gt_start, _, part in parts(joined):
-        void = nothing[gt_start : gt_start + len(part.truth)]
-        det, gt, on_void = overlapping(part, rules, void, iou)
-        chosen = one_to_one(det, gt)
-        det, gt = det[chosen], gt[chosen]
+        is_void = is_nothing[gt_start : gt_start + len(part.truth)]
+        det, gt, det_on_void = overlapping(part, rules, is_void, iou)
+        taken = one_to_one(det, gt)
+        det, gt = det[taken], gt[taken]
         det_class, gt_class = part.detections.category, part.truth.category
-        alone, missed = np.ones(len(part.detections), np.bool_), ~void
-        alone[on_void] = alone[det] = missed[gt] = False
-        nothing_there, nobody = np.full(int(alone.sum()), n), np.full(int(missed.sum()), n)
-        rows += [gt_class[gt], nothing_there, gt_class[missed]]
-        columns += [det_class[det], det_class[alone], nobody]
-    none = [np.zeros(0, np.int64)]
-    table = Counts.of((n + 1, n + 1), np.concatenate(rows or none), np.concatenate(columns or none))
-    of_all = float(least[0]) if len(least) and (least == least[0]).all() else math.nan
-    return Confusion(joined.classes, table, of_all, iou)
+        is_unpaired, is_missed = np.ones(len(part.detections), np.bool_), ~is_void
+        is_unpaired[det_on_void] = is_unpaired[det] = is_missed[gt] = False
+        background_row, background_column = (
+            np.full(int(is_unpaired.sum()), n_classes),
+            np.full(int(is_missed.sum()), n_classes),
+        )
+        rows += [gt_class[gt], background_row, gt_class[is_missed]]
+        columns += [det_class[det], det_class[is_unpaired], background_column]
+    no_rows = [np.zeros(0, np.int64)]
+    table = Counts.of(
+        (n_classes + 1, n_classes + 1), np.concatenate(rows or no_rows), np.concatenate(columns or no_rows)
+    )
+    common_score = float(score_min[0]) if len(score_min) and (score_min == score_min[0]).all() else math.nan
+    return Confusion(joined.classes, table, common_score, iou)
 
 
-def overlapping(part: Joined, rules: Protocol, void: Mask, iou: float) -> tuple[Ints, Ints, Ints]:
-    """The pairs of any class that overlap by `iou`, and the detections that lie on what counts as nothing.
+def overlapping(part: Joined, rules: Protocol, is_void: Mask, iou: float) -> tuple[Ints, Ints, Ints]:
+    """Find the pairs of any class that overlap by `iou`, and the detections on what counts as nothing.
 
-    Pairs are in the order in which they are taken: those of one class first, then by descending IoU. `void`
-    are the ground truths that count as nothing.
+    Parameters
+    ----------
+    part, rules, iou
+        Both sides of a few images, how boxes are measured, and the least IoU.
+    is_void
+        (ground truths,) which of them count as nothing.
+
+    Returns
+    -------
+    tuple of ndarray
+        (pairs,) detection and (pairs,) ground truth, in the order in which pairs are taken: those of one
+        class first, then by descending IoU; and the detections that lie on a void ground truth, with
+        repeats.
 
     Raises
     ------
     UsageError
         If an image has too many.
     """
-    parts: list[tuple[Ints, Ints, Floats]] = []
-    on_void = [np.zeros(0, np.int32)]
-    n = 0
+    columns: list[tuple[Ints, Ints, Floats]] = []
+    det_on_void = [np.zeros(0, np.int32)]
+    n_pairs = 0
     for pairs in pieces_of(collapsed(part), rules, iou):
-        reaches = pairs.iou if pairs.ioa is None else np.maximum(pairs.iou, pairs.ioa)
-        on_void.append(pairs.det[void[pairs.gt] & (reaches >= iou)])
-        kept = ~void[pairs.gt] & (pairs.iou >= iou)
-        parts.append((pairs.det[kept], pairs.gt[kept], pairs.iou[kept]))
-        n += len(parts[-1][0])
-        if n > MOST_PAIRS:
+        overlap_or_ioa = pairs.iou if pairs.ioa is None else np.maximum(pairs.iou, pairs.ioa)
+        det_on_void.append(pairs.det[is_void[pairs.gt] & (overlap_or_ioa >= iou)])
+        is_pair = ~is_void[pairs.gt] & (pairs.iou >= iou)
+        columns.append((pairs.det[is_pair], pairs.gt[is_pair], pairs.iou[is_pair]))
+        n_pairs += len(columns[-1][0])
+        if n_pairs > MOST_PAIRS:
             name = shorten(part.images[int(part.detections.image[pairs.det[-1]])])
             sides = f"{len(part.detections)} detections and {len(part.truth)} objects"
             raise UsageError(
@@ -206,7 +222,7 @@ def overlapping(part: Joined, rules: Protocol, void: Mask, iou: float) -> tuple[
                 f"matrix or report: drop some with {spell('score_min')}, or leave the image out with "
                 f"{spell('only_images')}"
             )
-    det, gt, overlap = (np.concatenate([f[i] for f in parts]) for i in range(3))
+    det, gt, overlap = (np.concatenate([f[i] for f in columns]) for i in range(3))
     differs = part.detections.category[det] != part.truth.category[gt]
     order = np.lexsort((gt, np.arange(len(det)), -overlap, differs))
-    return det[order], gt[order], np.concatenate(on_void)
+    return det[order], gt[order], np.concatenate(det_on_void)

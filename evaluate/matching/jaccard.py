@@ -48,102 +48,109 @@ def jaccard_ratios(sides: Joined, protocol: Protocol, pairs: Pairs) -> Floats:
     ratios = np.full((n_images, len(protocol.jaccard)), np.nan)
     if not can_pair():
         return ratios
-    truth, detections, least = sides.truth, sides.detections, protocol.least[0]
+    truth, detections, iou_min = sides.truth, sides.detections, protocol.least[0]
     is_object = ~protocol.crowds(truth.flags)
     is_covered = np.zeros(len(detections), np.bool_)
     edges: list[tuple[Ints, Ints, Floats]] = []
-    for piece in pairs.pieces():
-        of_object = is_object[piece.gt]
-        is_covered[_covered(piece, ~of_object, least)] = True
-        edge = of_object & (piece.iou >= least)
-        edges.append((piece.det[edge], piece.gt[edge], piece.iou[edge]))
+    for part in pairs.pieces():
+        is_on_object = is_object[part.gt]
+        is_covered[_covered(part, ~is_on_object, iou_min)] = True
+        is_edge = is_on_object & (part.iou >= iou_min)
+        edges.append((part.det[is_edge], part.gt[is_edge], part.iou[is_edge]))
     det, gt, iou = (np.concatenate(column) for column in zip(*edges, strict=True))
     by_image = np.argsort(detections.image[det], kind="stable")
     det, gt, iou = det[by_image], gt[by_image], iou[by_image]
 
     objects = np.flatnonzero(is_object)
     ignored = truth.take(np.flatnonzero(~is_object))
-    alone = replace(sides, truth=ignored, detections=truth.take(objects))
+    ignored_and_objects = replace(sides, truth=ignored, detections=truth.take(objects))
     gt_covered = np.zeros(len(truth), np.bool_)
-    for piece in find_pairs(alone, protocol, protocol.ious[0], np.arange(len(objects))).pieces():
-        gt_covered[objects[_covered(piece, np.ones(len(piece.gt), np.bool_), least)]] = True
+    for part in find_pairs(ignored_and_objects, protocol, protocol.ious[0], np.arange(len(objects))).pieces():
+        gt_covered[objects[_covered(part, np.ones(len(part.gt), np.bool_), iou_min)]] = True
 
-    for i, limit in enumerate(protocol.jaccard):
-        kept = detections.score > limit
-        edge = kept[det]
-        paired = _pair(detections.image[det[edge]], det[edge], gt[edge], iou[edge])
-        det_counts, gt_counts = kept & ~is_covered, is_object & ~gt_covered
-        det_counts[det[edge][paired]] = gt_counts[gt[edge][paired]] = True
-        k, n, m = (
+    for i, score_limit in enumerate(protocol.jaccard):
+        is_above = detections.score > score_limit
+        is_edge = is_above[det]
+        paired_edges = _pair(detections.image[det[is_edge]], det[is_edge], gt[is_edge], iou[is_edge])
+        det_counts, gt_counts = is_above & ~is_covered, is_object & ~gt_covered
+        det_counts[det[is_edge][paired_edges]] = gt_counts[gt[is_edge][paired_edges]] = True
+        n_paired, n_detections, n_objects = (
             np.bincount(image, minlength=n_images)
             for image in (
-                detections.image[det[edge][paired]],
+                detections.image[det[is_edge][paired_edges]],
                 detections.image[det_counts],
                 truth.image[gt_counts],
             )
         )
-        some = m + n > 0
-        ratios[some, i] = (k / (m + n - k + _ADDED))[some]
+        has_boxes = n_objects + n_detections > 0
+        ratios[has_boxes, i] = (n_paired / (n_objects + n_detections - n_paired + _ADDED))[has_boxes]
     return ratios
 
 
 def jaccard_index(ratios: Floats, weights: Longs | None = None) -> Floats:
-    """(weightings,) the highest mean of (images, limits) ratios; `weights` are (weightings, images).
+    """(weightings,) the Jaccard index: the mean of (images, limits) `ratios` at the best score limit.
 
-    NaN where no image has anything to pair.
+    `weights` are (weightings, images) how often each image counts. NaN where no image has anything to pair.
     """
-    times = np.ones((1, len(ratios)), np.int64) if weights is None else weights
-    n = times @ ~np.isnan(ratios)
-    sums = times @ np.nan_to_num(ratios)
-    means = np.divide(sums, n, out=np.full(sums.shape, -np.inf), where=n > 0)
+    n_times = np.ones((1, len(ratios)), np.int64) if weights is None else weights
+    n_images = n_times @ ~np.isnan(ratios)
+    sums = n_times @ np.nan_to_num(ratios)
+    means = np.divide(sums, n_images, out=np.full(sums.shape, -np.inf), where=n_images > 0)
     highest: Floats = means.max(axis=1)
     return np.where(np.isfinite(highest), highest, np.nan)
 
 
-def _covered(pairs: Pairs, by_ignored: Mask, least: float) -> Ints:
-    """The detections that lie in something ignored."""
+def _covered(pairs: Pairs, by_ignored: Mask, ioa_min: float) -> Ints:
+    """Return the detections of the pairs under `by_ignored` (pairs,) whose IoA is at least `ioa_min`."""
     if pairs.ioa is None:
         return pairs.det[:0]
-    return pairs.det[by_ignored & (pairs.ioa >= least)]
+    return pairs.det[by_ignored & (pairs.ioa >= ioa_min)]
 
 
 def _pair(image: Ints, det: Ints, gt: Ints, iou: Floats) -> Longs:
-    """The edges of the greatest sum of IoUs of each image; all columns are (edges,), ordered by image."""
+    """Return the rows of the edges that become pairs: of each image those of the greatest sum of IoUs.
+
+    An edge joins a detection and an object that overlap. All columns are (edges,), ordered by image.
+    """
     from scipy.optimize import linear_sum_assignment  # an extra
 
-    of_object, is_decided = _pair_stars(gt, det, iou)
-    left = np.flatnonzero(~is_decided)
-    of_detection, is_decided = _pair_stars(det[left], gt[left], iou[left])
-    paired = [of_object, left[of_detection]]
-    left = left[~is_decided]
-    image, det, gt, iou = image[left], det[left], gt[left], iou[left]
-    first = first_of_runs(image)
-    ends = np.append(first[1:], len(image))[: len(first)]
-    for start, stop in zip(first.tolist(), ends.tolist(), strict=True):
-        (d, row), (g, column) = (np.unique(ids[start:stop], return_inverse=True) for ids in (det, gt))
-        gains = np.zeros((len(d), len(g)))
-        edge_at = np.full(gains.shape, -1)
+    pairs_of_objects, is_decided = _pair_stars(gt, det, iou)
+    undecided = np.flatnonzero(~is_decided)
+    pairs_of_detections, is_decided = _pair_stars(det[undecided], gt[undecided], iou[undecided])
+    paired = [pairs_of_objects, undecided[pairs_of_detections]]
+    undecided = undecided[~is_decided]
+    image, det, gt, iou = image[undecided], det[undecided], gt[undecided], iou[undecided]
+    starts = first_of_runs(image)
+    ends = np.append(starts[1:], len(image))[: len(starts)]
+    for start, stop in zip(starts.tolist(), ends.tolist(), strict=True):
+        (det_rows, row), (gt_rows, column) = (
+            np.unique(ids[start:stop], return_inverse=True) for ids in (det, gt)
+        )
+        gains = np.zeros((len(det_rows), len(gt_rows)))
+        edge_of_cell = np.full(gains.shape, -1)
         gains[row, column] = iou[start:stop]
-        edge_at[row, column] = np.arange(start, stop)
-        chosen = edge_at[linear_sum_assignment(gains, maximize=True)]
-        paired.append(left[chosen[chosen >= 0]])
+        edge_of_cell[row, column] = np.arange(start, stop)
+        paired_edges = edge_of_cell[linear_sum_assignment(gains, maximize=True)]
+        paired.append(undecided[paired_edges[paired_edges >= 0]])
     return np.concatenate(paired)
 
 
 def _pair_stars(centre: Ints, leaf: Ints, iou: Floats) -> tuple[Longs, Mask]:
-    """Return the pairs of boxes whose others have no other edge, and (edges,) which edges that decides.
+    """Pair each centre whose leaves all have this one edge with its leaf of the highest IoU.
 
-    Such a box is paired with the one of the highest IoU. Where two have it, nothing is decided.
+    `centre`, `leaf` and `iou` are (edges,). Returns the rows of the edges that become pairs, and (edges,)
+    which edges are decided by that. Where two leaves have the highest IoU, nothing is decided.
     """
-    most = np.zeros(int(centre.max(initial=-1)) + 1, np.int64)
-    np.maximum.at(most, centre, np.bincount(leaf)[leaf])
-    edges = np.flatnonzero(most[centre] == 1)
-    edges = edges[np.lexsort((-iou[edges], centre[edges]))]
-    first = first_of_runs(centre[edges])
-    second = np.minimum(first + 1, max(len(edges) - 1, 0))
-    is_tied = np.diff(first, append=len(edges)) > 1
-    is_tied &= iou[edges[second]] == iou[edges[first]]
-    decided = np.zeros(len(most), np.bool_)
-    decided[centre[edges[first[~is_tied]]]] = True
-    is_decided: Mask = decided[centre] & (most[centre] == 1)
-    return edges[first[~is_tied]], is_decided
+    # max_degree is, for each centre, the highest number of edges of any of its leaves; 1 = a star.
+    max_degree = np.zeros(int(centre.max(initial=-1)) + 1, np.int64)
+    np.maximum.at(max_degree, centre, np.bincount(leaf)[leaf])
+    leaf_edges = np.flatnonzero(max_degree[centre] == 1)
+    leaf_edges = leaf_edges[np.lexsort((-iou[leaf_edges], centre[leaf_edges]))]
+    best = first_of_runs(centre[leaf_edges])
+    runner_up = np.minimum(best + 1, max(len(leaf_edges) - 1, 0))
+    is_tied = np.diff(best, append=len(leaf_edges)) > 1
+    is_tied &= iou[leaf_edges[runner_up]] == iou[leaf_edges[best]]
+    is_decided_centre = np.zeros(len(max_degree), np.bool_)
+    is_decided_centre[centre[leaf_edges[best[~is_tied]]]] = True
+    is_decided: Mask = is_decided_centre[centre] & (max_degree[centre] == 1)
+    return leaf_edges[best[~is_tied]], is_decided

@@ -1,4 +1,4 @@
-"""Bring ground truth and detections together over one list of images and one of classes.
+"""Join ground truth and detections over one list of images and one of classes.
 
 `odm.pairing` decides which image and which class is which. What cannot be joined is never a silent zero: it
 is an error, a warning with the nearest name, or a count.
@@ -147,49 +147,53 @@ class Admitted(msgspec.Struct, frozen=True, eq=False):
 
     def joined(self, boxes: Boxes, hierarchy: Mapping[str, Any] | None, unit: str = "images") -> Joined:
         """Return both sides, with these boxes of the detections."""
-        truth, detections, pairing, number = self.truth, self.detections, self.pairing, self.gt_number
-        partner, gt_names, det_names = pairing.image, pairing.gt_names, pairing.det_names
-        extra_names = tuple(detections.images.name[i] for i in np.flatnonzero(partner < 0).tolist())
+        truth, detections, pairing, gt_number = self.truth, self.detections, self.pairing, self.gt_number
+        partner_rows, gt_names, det_names = pairing.image, pairing.gt_names, pairing.det_names
+        extra_names = tuple(detections.images.name[i] for i in np.flatnonzero(partner_rows < 0).tolist())
         gt_class = [self.classes.get(name, -1) for name in gt_names]  # -1 of regions to ignore
-        of_objects = [name for name in gt_names if name in self.classes]
-        objects, regions = _without_regions(side_table(truth.boxes, number, gt_class))
+        object_names = [name for name in gt_names if name in self.classes]
+        objects, regions = _without_regions(side_table(truth.boxes, gt_number, gt_class))
         in_detections = set(det_names)
         labels, image_labels = truth.labels, None
         if len(labels):
-            image_labels = number[labels.image], np.array(gt_class, np.int64)[labels.category], labels.verdict
-        alone = np.ones(len(truth.images), np.bool_)
-        alone[partner[partner >= 0]] = False
+            image_labels = (
+                gt_number[labels.image],
+                np.array(gt_class, np.int64)[labels.category],
+                labels.verdict,
+            )
+        is_unmatched = np.ones(len(truth.images), np.bool_)
+        is_unmatched[partner_rows[partner_rows >= 0]] = False
         return Joined(
             images=tuple(truth.images.name[i] for i in self.order.tolist()) + extra_names,
-            n_truth_images=len(number),
+            n_truth_images=len(gt_number),
             classes=tuple(self.classes),
             truth=objects,
             regions=regions,
             detections=side_table(boxes, self.det_number, self.det_classes),
             report=JoinReport(
-                images_both=len(partner) - len(extra_names),
-                images_gt_only=tuple(truth.images.name[i] for i in np.flatnonzero(alone).tolist()),
+                images_both=len(partner_rows) - len(extra_names),
+                images_gt_only=tuple(truth.images.name[i] for i in np.flatnonzero(is_unmatched).tolist()),
                 images_det_only=extra_names,
-                classes_both=tuple(name for name in of_objects if name in in_detections),
-                classes_gt_only=tuple(name for name in of_objects if name not in in_detections),
+                classes_both=tuple(name for name in object_names if name in in_detections),
+                classes_gt_only=tuple(name for name in object_names if name not in in_detections),
                 classes_det_only=tuple(self.det_only),
                 how=pairing.how,
                 hints=self.hints,
                 unit=unit,
-                images_empty=len(partner) - len(extra_names) - int((partner[self.used] >= 0).sum()),
+                images_empty=len(partner_rows) - len(extra_names) - int((partner_rows[self.used] >= 0).sum()),
             ),
             relative=truth.relative,
-            sizes=self._sizes(len(number) + len(extra_names)),
+            sizes=self._sizes(len(gt_number) + len(extra_names)),
             image_labels=image_labels,
             hierarchy=None if hierarchy is None else ancestors(hierarchy),
             frequency={n: f for n, f in zip(gt_names, truth.categories.frequency, strict=True) if f},
         )
 
-    def _sizes(self, n: int) -> Longs:
+    def _sizes(self, n_images: int) -> Longs:
         sides = (self.truth, self.gt_number), (self.detections, self.det_number)
-        sizes = np.zeros((2, n, 2), np.int64)
-        for side_sizes, (side, number) in zip(sizes, sides, strict=True):
-            side_sizes[number] = np.stack([side.images.height, side.images.width], axis=1)
+        sizes = np.zeros((2, n_images, 2), np.int64)
+        for side_sizes, (side, numbers) in zip(sizes, sides, strict=True):
+            side_sizes[numbers] = np.stack([side.images.height, side.images.width], axis=1)
         return sizes
 
 
@@ -207,8 +211,8 @@ def admit(
 ) -> Admitted:
     """Decide which images and classes of the two sides correspond.
 
-    Of `detections` only the images, the classes and a sample of the boxes are looked at: the first of each
-    class and those of the highest scores. `summary` is that of all of them.
+    `detections` need hold only a sample of the boxes, beside all images and classes: the first of each class
+    and those of the highest scores. `summary` counts all of them. `unit` is ``images`` or ``videos``.
 
     Raises
     ------
@@ -224,8 +228,8 @@ def admit(
         log.report(NO_TRUTH, source_of(truth))
     elif not len(truth):
         log.report(NO_BOXES, source_of(truth), n=len(truth.images))
-    scored = len(truth) and not np.isnan(truth.boxes.score).any()
-    if scored or (truth.kind == "det" and len(truth)):
+    is_scored = len(truth) and not np.isnan(truth.boxes.score).any()
+    if is_scored or (truth.kind == "det" and len(truth)):
         log.report(ALL_SCORED, source_of(truth), n=len(truth))
     _check_scores(detections, log, summary)
     for side in (truth, detections):
@@ -239,30 +243,30 @@ def admit(
         report_splits(truth, detections, pairing, log, summary.images)
         if log.errors == errors_before:
             report_empty_images(truth, pairing, log, summary.images, unit=unit)
-    misread = unit == "images" and log.errors == errors_before
-    misread = misread and check_numbers(truth, detections, pairing, log)
+    is_misread = unit == "images" and log.errors == errors_before
+    is_misread = is_misread and check_numbers(truth, detections, pairing, log)
     det_only: Sequence[str] = ()
     hints: Mapping[str, str] = {}
-    if not misread:
-        used: NDArray[np.bool_] | None = None
-        counts: Longs | None = summary.per_class
+    if not is_misread:
+        is_used: NDArray[np.bool_] | None = None
+        n_of_class: Longs | None = summary.per_class
         if extra_images == "ignore" and (pairing.image < 0).any():
-            used, counts = pairing.image[detections.boxes.image] >= 0, None
+            is_used, n_of_class = pairing.image[detections.boxes.image] >= 0, None
         requested = None if only_classes is None else set(only_classes)
         det_only, hints = report_classes(
-            truth, detections, pairing, log, used=used, requested=requested, counts=counts
+            truth, detections, pairing, log, used=is_used, requested=requested, counts=n_of_class
         )
     if log.errors > errors_before:
         raise DataError("the ground truth and the detections cannot be compared", log)
-    partner, number = pairing.image, np.empty(len(order), np.int64)
-    number[order] = np.arange(len(order))
-    extra = np.flatnonzero(partner < 0)
-    det_number = np.where(partner >= 0, number[partner] if len(number) else partner, 0)
-    det_number[extra] = len(number) + np.arange(len(extra))
-    of_objects = itertools.compress(pairing.gt_names, ~region_classes(truth))
-    classes = {name: i for i, name in enumerate(dict.fromkeys([*of_objects, *det_only]))}
-    admitted = truth, detections, pairing, order, number, det_number, classes
-    return Admitted(*admitted, summary.images, det_only, hints)
+    partner_rows, gt_number = pairing.image, np.empty(len(order), np.int64)
+    gt_number[order] = np.arange(len(order))
+    extra_rows = np.flatnonzero(partner_rows < 0)
+    det_number = np.where(partner_rows >= 0, gt_number[partner_rows] if len(gt_number) else partner_rows, 0)
+    det_number[extra_rows] = len(gt_number) + np.arange(len(extra_rows))
+    object_names = itertools.compress(pairing.gt_names, ~region_classes(truth))
+    classes = {name: i for i, name in enumerate(dict.fromkeys([*object_names, *det_only]))}
+    columns = truth, detections, pairing, order, gt_number, det_number, classes
+    return Admitted(*columns, summary.images, det_only, hints)
 
 
 def _order_of(ids: NDArray[Any]) -> Longs:
@@ -271,34 +275,39 @@ def _order_of(ids: NDArray[Any]) -> Longs:
         if len(ids) == 0 or (ids == NO_ID).any():
             return np.arange(len(ids))
         return np.argsort(ids, kind="stable").astype(np.int64)
-    listed = ids.tolist()
-    if NO_ID in listed:
+    id_list = ids.tolist()
+    if NO_ID in id_list:
         return np.arange(len(ids))
-    keys = [(isinstance(i, str), i) for i in listed]
+    keys = [(isinstance(i, str), i) for i in id_list]
     return np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
 
 
 def class_ranks(joined: Joined, truth: Dataset) -> Longs:
     """(classes,) ranks of the classes: by id if the ground truth has ids, else by position."""
-    by_id = [truth.categories.name[row] for row in _order_of(truth.categories.source_id).tolist()]
-    known = {name: rank for rank, name in reversed(list(enumerate(by_id)))}
-    return np.array([known.get(name, len(by_id) + k) for k, name in enumerate(joined.classes)], np.int64)
+    names_by_id = [truth.categories.name[row] for row in _order_of(truth.categories.source_id).tolist()]
+    rank_of_name = {name: rank for rank, name in reversed(list(enumerate(names_by_id)))}
+    return np.array(
+        [rank_of_name.get(name, len(names_by_id) + k) for k, name in enumerate(joined.classes)], np.int64
+    )
 
 
 def side_table(boxes: Boxes, image_number: Longs, class_number: Sequence[int] | Longs) -> SideTable:
-    """The boxes by image, with the numbers that images and classes have on both sides."""
+    """Return the boxes ordered by image, with the joint numbers of their images and classes.
+
+    `image_number` (images,) and `class_number` (classes,) map rows of the dataset to the joint numbers.
+    """
     image = image_number.astype(np.int32)[boxes.image] if len(boxes) else boxes.image
     category = np.array(class_number, np.int32)[boxes.category] if len(boxes) else boxes.category
     row = np.arange(len(boxes), dtype=np.int32)
-    columns = boxes.xyxy, boxes.wh, boxes.score, boxes.flags, boxes.area
-    more = boxes.shapes is not None or boxes.keypoints is not None or boxes.extra
-    table = SideTable(image, category, *columns, row, source=boxes if more else None)
-    rises = (image[1:] >= image[:-1]).all()
-    return table if rises else table.take(np.argsort(image, kind="stable"))
+    box_columns = boxes.xyxy, boxes.wh, boxes.score, boxes.flags, boxes.area
+    has_more = boxes.shapes is not None or boxes.keypoints is not None or boxes.extra
+    table = SideTable(image, category, *box_columns, row, source=boxes if has_more else None)
+    is_sorted = (image[1:] >= image[:-1]).all()
+    return table if is_sorted else table.take(np.argsort(image, kind="stable"))
 
 
 def _without_regions(side: SideTable) -> tuple[SideTable, SideTable | None]:
-    """The objects of a side, and its regions to ignore if it has any."""
+    """Split a side into its objects and its regions to ignore, None if it has no regions."""
     is_region = (side.flags & np.uint16(Flag.REGION)) != 0
     return (side.take(~is_region), side.take(is_region)) if is_region.any() else (side, None)
 
@@ -355,16 +364,16 @@ class DetectionSummary(msgspec.Struct, frozen=True, eq=False):
         """Summarise a whole dataset."""
         boxes, n = detections.boxes, len(detections)
         score, xyxy = boxes.score, boxes.xyxy
-        missing = np.isnan(score)
-        known = score[~missing] if missing.any() else score
+        is_missing = np.isnan(score)
+        known_scores = score[~is_missing] if is_missing.any() else score
         has_boxes = np.zeros(len(detections.images), np.bool_)
         has_boxes[boxes.image] = True
         return cls(
             n=n,
-            scored=len(known),
-            low=float(known.min()) if len(known) else math.nan,
-            high=float(known.max()) if len(known) else math.nan,
-            above_one=int(np.count_nonzero(known > 1)),
+            scored=len(known_scores),
+            low=float(known_scores.min()) if len(known_scores) else math.nan,
+            high=float(known_scores.max()) if len(known_scores) else math.nan,
+            above_one=int(np.count_nonzero(known_scores > 1)),
             extent=float(max(xyxy.max(), -xyxy.min())) if n else -math.inf,
             fractional=any(  # mostly in the first part
                 bool((part != np.floor(part)).any())
@@ -386,7 +395,7 @@ class DetectionSummary(msgspec.Struct, frozen=True, eq=False):
         per_class = np.zeros(n_classes, np.int64)
         for part, rows in zip(parts, classes, strict=True):
             np.add.at(per_class, rows, part.per_class)
-        used = [rows[part.images] for part, rows in zip(parts, images, strict=True)]
+        used_images = [rows[part.images] for part, rows in zip(parts, images, strict=True)]
         return cls(
             n=sum(p.n for p in parts),
             scored=sum(p.scored for p in parts),
@@ -396,7 +405,7 @@ class DetectionSummary(msgspec.Struct, frozen=True, eq=False):
             extent=max([-math.inf, *(p.extent for p in parts)]),
             fractional=any(p.fractional for p in parts),
             per_class=per_class,
-            images=distinct(np.concatenate([np.zeros(0, np.int64), *used])),
+            images=distinct(np.concatenate([np.zeros(0, np.int64), *used_images])),
         )
 
     @property
@@ -418,10 +427,10 @@ def _check_scores(detections: Dataset, log: Log, summary: DetectionSummary) -> N
     if not summary.scored:
         log.report(NO_SCORES, source_of(detections), n=summary.n)
         return
-    wrong = np.flatnonzero(~np.isfinite(score))
-    if len(wrong):
+    bad_rows = np.flatnonzero(~np.isfinite(score))
+    if len(bad_rows):
         log.report_rows(
-            SCORE_NOT_FINITE, detections, wrong, lambda row: {"value": float(score[row])}, field="score"
+            SCORE_NOT_FINITE, detections, bad_rows, lambda row: {"value": float(score[row])}, field="score"
         )
         return
     low, high, n = summary.low, summary.high, summary.n
@@ -429,8 +438,8 @@ def _check_scores(detections: Dataset, log: Log, summary: DetectionSummary) -> N
         path, line, pointer = detections.location(int((detections.boxes.score > 1).argmax()))
         largest = Trusted(f"{high:g}")
         log.report(PERCENT, path, line=line, pointer=pointer, n=summary.above_one, total=n, value=largest)
-    shown = low / 100 if summary.in_percent else low
-    if n >= 3 and shown >= FILTERED and high <= 100:
+    lowest_fraction = low / 100 if summary.in_percent else low
+    if n >= 3 and lowest_fraction >= FILTERED and high <= 100:
         log.note(
             f"all {n} detections score at least {low:g}: they look already filtered, which lowers "
             f"recall and AP; if so, keep all of them (a threshold of 0.01 or less)"
@@ -442,25 +451,27 @@ def _check_scores(detections: Dataset, log: Log, summary: DetectionSummary) -> N
 def check_rows(side: Dataset, log: Log) -> None:
     """Report boxes that cannot be compared: coordinates that are not numbers, or edges in the wrong order."""
     xyxy, wh = side.boxes.xyxy, side.boxes.wh
-    finite: Any = True
+    is_finite: Any = True
     if not (np.isfinite(xyxy).all() and np.isfinite(wh).all()):
-        finite = np.isfinite(np.c_[xyxy, wh]).all(axis=1)
-        wrong = np.flatnonzero(~finite)
-        log.report_rows(COORDINATES_NOT_FINITE, side, wrong, lambda row: {"value": str(xyxy[row].tolist())})
+        is_finite = np.isfinite(np.c_[xyxy, wh]).all(axis=1)
+        bad_rows = np.flatnonzero(~is_finite)
+        log.report_rows(
+            COORDINATES_NOT_FINITE, side, bad_rows, lambda row: {"value": str(xyxy[row].tolist())}
+        )
     left, top, right, bottom = xyxy.T
-    wrong = np.flatnonzero(((right < left) | (bottom < top) | (wh[:, 0] < 0) | (wh[:, 1] < 0)) & finite)
-    if len(wrong):
+    bad_rows = np.flatnonzero(((right < left) | (bottom < top) | (wh[:, 0] < 0) | (wh[:, 1] < 0)) & is_finite)
+    if len(bad_rows):
 
-        def edges(row: int) -> dict[str, Any]:
+        def describe_edges(row: int) -> dict[str, Any]:
             named = zip(("left", "top", "right", "bottom"), xyxy[row].tolist(), strict=True)
             text = ", ".join(f"{name} {without_noise(value):.15g}" for name, value in named)
             return {"value": Trusted(text), "option": Trusted("")}
 
-        log.report_rows(INVERTED, side, wrong, edges)
+        log.report_rows(INVERTED, side, bad_rows, describe_edges)
 
 
 def _check_coordinates(truth: Dataset, detections: Dataset, log: Log, summary: DetectionSummary) -> None:
-    """Report if one side is in pixels and the other in 0..1."""
+    """Report if one side is in pixels and the other in fractions of the image, 0..1."""
     if truth.relative or detections.relative:
         for side in (truth, detections) if truth.relative != detections.relative else ():
             if side.relative:
@@ -469,9 +480,9 @@ def _check_coordinates(truth: Dataset, detections: Dataset, log: Log, summary: D
                 log.report(NO_SIZE, path, line=line, pointer=pointer, value=name)
         return
     truth_xyxy = truth.boxes.xyxy
-    largest = [float(max(truth_xyxy.max(), -truth_xyxy.min())), summary.extent]
-    fractional = [bool((truth_xyxy != np.floor(truth_xyxy)).any()), summary.fractional]
-    if max(largest) <= 1.5:
+    largest_values = [float(max(truth_xyxy.max(), -truth_xyxy.min())), summary.extent]
+    are_fractional = [bool((truth_xyxy != np.floor(truth_xyxy)).any()), summary.fractional]
+    if max(largest_values) <= 1.5:
         log.note(
             "all boxes of both sides are in 0..1: if they are relative, give the image sizes, because "
             "areas and inclusive pixels need real pixels"
@@ -481,12 +492,12 @@ def _check_coordinates(truth: Dataset, detections: Dataset, log: Log, summary: D
         (1, 0, ("the detections", "the ground truth's boxes")),
     ):
         # A box or two of one pixel may be all there is; fractions within 0..1 are no pixels.
-        if largest[small] <= 1.5 and largest[large] > 4 and fractional[small]:
+        if largest_values[small] <= 1.5 and largest_values[large] > 4 and are_fractional[small]:
             log.report(
                 COORDINATES_DIFFER,
                 source_of((truth, detections)[small]),
                 relative=sides[0],
                 absolute=sides[1],
-                small=f" (largest value {largest[small]:g})",
-                large=f" (largest value {largest[large]:g})",
+                small=f" (largest value {largest_values[small]:g})",
+                large=f" (largest value {largest_values[large]:g})",
             )

@@ -53,7 +53,8 @@ def match(
     pairs
         The pairs of the prepared sides at `floor_of` the protocol or lower, if they are known already.
     order
-        Positions of the detections of the prepared sides by descending score, if ties are ordered otherwise.
+        (n,) positions of the detections of the prepared sides by descending score; only needed if equal
+        scores are to be ordered otherwise than by position.
 
     Examples
     --------
@@ -71,16 +72,16 @@ def match(
     sides, dropped = prepare(joined, protocol)
     if order is None:
         order = _order_of(sides.detections.score, protocol)
-    beyond = beyond_cap(sides, protocol, order)
+    is_beyond_cap = beyond_cap(sides, protocol, order)
     if pairs is None:
-        among = None if beyond is None else ~beyond
+        takes_part = None if is_beyond_cap is None else ~is_beyond_cap
         best_only = protocol.match not in ("free", "truth")
-        pairs = pairs_of(sides, protocol, floor_of(protocol), order, among=among, best_only=best_only)
-    return _match(sides, protocol, dropped, order, pairs, beyond, _range_of(joined))
+        pairs = pairs_of(sides, protocol, floor_of(protocol), order, among=takes_part, best_only=best_only)
+    return _match(sides, protocol, dropped, order, pairs, is_beyond_cap, _range_of(joined))
 
 
 def _order_of(score: Floats, protocol: Protocol) -> Longs:
-    """(n,) positions of detections by descending score; equal ones as they stand, or the last one first."""
+    """(n,) positions by descending score; equal scores by position, or last first if the protocol says so."""
     if protocol.detections_in == "reverse":
         return len(score) - 1 - argsort_descending(score[::-1])
     return argsort_descending(score)
@@ -99,25 +100,27 @@ def match_all(joined: Joined, protocols: Sequence[Protocol]) -> Iterator[Matches
     prepared: dict[tuple[Any, ...], tuple[Joined, tuple[tuple[str, int], ...]]] = {}
     orders: dict[tuple[int, bool], Longs] = {}
     pairs_of_settings: dict[tuple[Any, ...], tuple[float, Pairs, Mask | None]] = {}
-    for p in protocols:
-        if _prepared_as(p) not in prepared:
-            prepared[_prepared_as(p)] = prepare(joined, p)
-        sides, dropped = prepared[_prepared_as(p)]
-        same_detections = id(sides.detections), p.detections_in == "reverse"
-        if same_detections not in orders:
-            orders[same_detections] = _order_of(sides.detections.score, p)
-        order = orders[same_detections]
-        key = id(sides.truth), *same_detections, *_measured_as(p)
-        if key not in pairs_of_settings:
-            floor = min(floor_of(q) for q in protocols if _measured_as(q) == _measured_as(p))
-            beyond = beyond_cap(sides, p, order)
-            among = None if beyond is None else ~beyond
-            pairs = pairs_of(sides, p, floor, order, among=among, best_only=p.match not in ("free", "truth"))
-            pairs_of_settings[key] = floor, pairs, beyond
-        floor, pairs, beyond = pairs_of_settings[key]
-        if floor < floor_of(p):
-            pairs = pairs.above(floor_of(p))
-        yield _match(sides, p, dropped, order, pairs, beyond, _range_of(joined))
+    for rules in protocols:
+        if _prepared_as(rules) not in prepared:
+            prepared[_prepared_as(rules)] = prepare(joined, rules)
+        sides, dropped = prepared[_prepared_as(rules)]
+        detections_key = id(sides.detections), rules.detections_in == "reverse"
+        if detections_key not in orders:
+            orders[detections_key] = _order_of(sides.detections.score, rules)
+        order = orders[detections_key]
+        pairs_key = id(sides.truth), *detections_key, *_measured_as(rules)
+        if pairs_key not in pairs_of_settings:
+            floor = min(floor_of(q) for q in protocols if _measured_as(q) == _measured_as(rules))
+            is_beyond_cap = beyond_cap(sides, rules, order)
+            takes_part = None if is_beyond_cap is None else ~is_beyond_cap
+            pairs = pairs_of(
+                sides, rules, floor, order, among=takes_part, best_only=rules.match not in ("free", "truth")
+            )
+            pairs_of_settings[pairs_key] = floor, pairs, is_beyond_cap
+        floor, pairs, is_beyond_cap = pairs_of_settings[pairs_key]
+        if floor < floor_of(rules):
+            pairs = pairs.above(floor_of(rules))
+        yield _match(sides, rules, dropped, order, pairs, is_beyond_cap, _range_of(joined))
 
 
 def _prepared_as(p: Protocol) -> tuple[Any, ...]:
@@ -144,10 +147,26 @@ def _match(
     dropped: tuple[tuple[str, int], ...],
     order: Longs,
     pairs: Pairs,
-    beyond: Mask | None,
+    is_beyond_cap: Mask | None,
     score_range: tuple[float, float],
 ) -> Matches:
-    """Match the prepared sides; `order` are the positions of the detections by descending score."""
+    """Match the prepared sides and put the outcome into `Matches`.
+
+    Parameters
+    ----------
+    sides, protocol
+        Prepared sides and the rules.
+    dropped
+        What `prepare` left out: (what, how many).
+    order
+        (n,) positions of the detections by descending score.
+    pairs
+        The overlapping pairs.
+    is_beyond_cap
+        (n,) which detections exceed the limit of their image and class; None if none does.
+    score_range
+        The lowest and the highest score before any detection was dropped.
+    """
     guesses = np.zeros((0, 3), np.int64)
     curves: Floats | None = None
     detections, n_classes = sides.detections, len(sides.classes)
@@ -159,23 +178,27 @@ def _match(
             det, gt = _best_hits(pairs, protocol, candidates)
             hits = Hits.of_one_bit(det, np.ones(len(det), np.bool_), gt)
         # A class counts once per image, and what is no candidate is ignored.
-        in_images = distinct(sides.keys_of(sides.truth)) % max(n_classes, 1)
-        npos = np.bincount(in_images, minlength=n_classes)[:, None]
+        class_of_images = distinct(sides.keys_of(sides.truth)) % max(n_classes, 1)
+        npos = np.bincount(class_of_images, minlength=n_classes)[:, None]
         gt_ignored = np.zeros(n_classes, np.int64)
         fp_if_unmatched: NDArray[AreaBits] | None = candidates.astype(AreaBits)
     else:
-        truth = Truth(sides, protocol)
-        if beyond is not None:
-            dropped += ((f"{OVER}{protocol.max_dets} per image and class", int(np.count_nonzero(beyond))),)
-        among = pairs if beyond is None else pairs.of(~beyond)
-        hits, fp_if_unmatched, curves = _match_single(sides, protocol, truth, among, beyond)
+        truth_state = Truth(sides, protocol)
+        if is_beyond_cap is not None:
+            dropped += (
+                (f"{OVER}{protocol.max_dets} per image and class", int(np.count_nonzero(is_beyond_cap))),
+            )
+        pairs_within_cap = pairs if is_beyond_cap is None else pairs.of(~is_beyond_cap)
+        hits, fp_if_unmatched, curves = _match_single(
+            sides, protocol, truth_state, pairs_within_cap, is_beyond_cap
+        )
         category = sides.truth.category
-        npos = truth.count(n_classes)
-        objects = category[(sides.truth.flags & np.uint16(protocol.region_flags)) == 0]
-        gt_ignored = np.bincount(objects, minlength=n_classes) - npos[:, 0]
+        npos = truth_state.count(n_classes)
+        object_category = category[(sides.truth.flags & np.uint16(protocol.region_flags)) == 0]
+        gt_ignored = np.bincount(object_category, minlength=n_classes) - npos[:, 0]
     hit_gt = np.full(len(hits.det), -1, np.int32)
-    matched = hits.gt >= 0
-    hit_gt[matched] = sides.truth.row[hits.gt[matched]]
+    has_truth = hits.gt >= 0
+    hit_gt[has_truth] = sides.truth.row[hits.gt[has_truth]]
     frequency = tuple(sides.frequency.get(name, "") for name in sides.classes)
     return Matches(
         protocol=protocol,
@@ -205,13 +228,17 @@ def _match(
 
 
 def _match_single(
-    sides: Joined, protocol: Protocol, truth: Truth, pairs: Pairs, beyond: Mask | None
+    sides: Joined, protocol: Protocol, truth: Truth, pairs: Pairs, is_beyond_cap: Mask | None
 ) -> tuple[Hits, NDArray[AreaBits] | None, Floats | None]:
-    """The hits, which detections are false positives if they match nothing, and `TruthMatches.curves`."""
+    """Match boxes one to one, by the rule of the protocol.
+
+    Returns the hits, (n,) the bits of the area ranges in which an unmatched detection is a false positive
+    (None = all), and `TruthMatches.curves`, None unless the protocol matches by ground truth.
+    """
     if protocol.match == "truth":
         by_truth = match_by_truth(sides, protocol, pairs, truth.outside, truth.counting)
         return by_truth.hits, _bits_of_areas(~by_truth.counting, None), by_truth.curves
-    return _match_boxes(sides, protocol, truth, pairs), _fp_areas(sides, protocol, beyond), None
+    return _match_boxes(sides, protocol, truth, pairs), _fp_areas(sides, protocol, is_beyond_cap), None
 
 
 def _match_boxes(sides: Joined, protocol: Protocol, truth: Truth, pairs: Pairs) -> Hits:
@@ -223,13 +250,13 @@ def _match_boxes(sides: Joined, protocol: Protocol, truth: Truth, pairs: Pairs) 
         for group in pairs.large:
             parts += (_match_free(piece, protocol, truth) for piece in pairs.pieces_of(group))
         hits = join_hits(parts)
-        of = hits.det
-        hits = hits.take(np.lexsort((pairs.rank[of], detections.category[of], detections.image[of])))
+        det = hits.det
+        hits = hits.take(np.lexsort((pairs.rank[det], detections.category[det], detections.image[det])))
     if protocol.group_weight:
         # A group-of box whose best detection scores 0 or less is not found, as in the TensorFlow program.
-        unsure = (hits.gt >= 0) & truth.group[hits.gt] & (detections.score[hits.det] <= 0)
-        hits.ignored[unsure] |= hits.positive[unsure]
-        hits.positive[unsure] = 0
+        is_unsure = (hits.gt >= 0) & truth.group[hits.gt] & (detections.score[hits.det] <= 0)
+        hits.ignored[is_unsure] |= hits.positive[is_unsure]
+        hits.positive[is_unsure] = 0
     return hits
 
 
@@ -237,8 +264,9 @@ def _match_boxes(sides: Joined, protocol: Protocol, truth: Truth, pairs: Pairs) 
 
 
 class Truth:
-    """The ground truths under a protocol: which count, which are ignored and which are still free, as
-    words of bits.
+    """The ground truths under a protocol: which count, are ignored and are still free, as words of bits.
+
+    Masks and words are (ground truths,) unless another shape is stated.
     """
 
     def __init__(self, joined: Joined, protocol: Protocol) -> None:
@@ -249,14 +277,14 @@ class Truth:
         self.group_key = joined.keys_of(side)
         self.crowd = protocol.crowds(side.flags)
         self.group = protocol.groups(side.flags)
-        nothing = self.crowd | ((side.flags & np.uint16(protocol.ignored | protocol.region_flags)) != 0)
+        is_nothing = self.crowd | ((side.flags & np.uint16(protocol.ignored | protocol.region_flags)) != 0)
         if protocol.measure == "oks" and side.source is not None and side.source.keypoints is not None:
-            nothing |= side.source.keypoints.labelled_as_stated()[side.row] == 0
+            is_nothing |= side.source.keypoints.labelled_as_stated()[side.row] == 0
         if protocol.detected_only:
-            nothing |= ~np.isin(self.group_key, joined.keys_of(joined.detections))
+            is_nothing |= ~np.isin(self.group_key, joined.keys_of(joined.detections))
         for field in protocol.ignored_fields:
-            nothing |= np.nan_to_num(column_of(side, field)) != 0
-        self.outside = np.stack([nothing | outside_of(side, a) for a in protocol.areas])
+            is_nothing |= np.nan_to_num(column_of(side, field)) != 0
+        self.outside = np.stack([is_nothing | outside_of(side, a) for a in protocol.areas])
         """(areas, n) what counts as nothing."""
         self.weight = protocol.group_weight or 0
         self.counting = ~(self.outside | (self.group & (self.weight == 0)))
@@ -265,12 +293,12 @@ class Truth:
             self.counting |= (side.flags & np.uint16(protocol.crowd_flags)) != 0
         self.nothing: list[Words] = [_spread(self.outside, block) for block in self.blocks]
         """Per word (n,) the bits under which a ground truth counts as nothing."""
-        n_areas, n = self.outside.shape
-        every = [threshold_bits(block, n_areas, *block) for block in self.blocks]
-        self.free: list[Words] = [np.full(n, bits, np.uint64) for bits in every]
+        n_areas, n_truth = self.outside.shape
+        all_bits = [threshold_bits(block, n_areas, *block) for block in self.blocks]
+        self.free: list[Words] = [np.full(n_truth, bits, np.uint64) for bits in all_bits]
         """Per word (n,) the bits under which a ground truth is still free: at first all of them."""
-        kept = np.stack([~left_out(joined.detections, a) for a in protocol.areas])
-        self.kept: list[Words] = [] if kept.all() else [_spread(kept, block) for block in self.blocks]
+        is_kept = np.stack([~left_out(joined.detections, a) for a in protocol.areas])
+        self.kept: list[Words] = [] if is_kept.all() else [_spread(is_kept, block) for block in self.blocks]
         """Per word (detections,) the bits of the set-ups that keep a detection; empty if all do."""
 
     def count(self, n_classes: int) -> Longs:
@@ -287,48 +315,51 @@ class Truth:
         left, top, right, bottom, _ = geometry(self.side.xyxy, self.side.wh, self.protocol)
         w, h = right - left + self.protocol.pixel, bottom - top + self.protocol.pixel
         with np.errstate(invalid="ignore", divide="ignore"):
-            threshold: Floats = np.fmin(w * h / ((w + 10) * (h + 10)), self.protocol.ious[0])
-        return np.where(self.crowd, self.protocol.ious[0], threshold)
+            thresholds: Floats = np.fmin(w * h / ((w + 10) * (h + 10)), self.protocol.ious[0])
+        return np.where(self.crowd, self.protocol.ious[0], thresholds)
 
 
 def _spread(mask: Mask, block: range) -> Words:
     """(n,) words with the bits of all thresholds of a block, in the areas where `mask` (areas, n) is True."""
-    bits = 2 ** len(block) - 1
-    each = [area_mask * np.uint64(bits << (a * len(block))) for a, area_mask in enumerate(mask)]
-    spread: Words = np.bitwise_or.reduce(each)
+    # 10 thresholds; True in area 0 and 2 of 4: bits 0-9 and 20-29 are set
+    all_thresholds = 2 ** len(block) - 1
+    words = [area_mask * np.uint64(all_thresholds << (a * len(block))) for a, area_mask in enumerate(mask)]
+    spread: Words = np.bitwise_or.reduce(words)
     return spread
 
 
-def _fp_areas(sides: Joined, protocol: Protocol, beyond: Mask | None) -> NDArray[AreaBits] | None:
+def _fp_areas(sides: Joined, protocol: Protocol, is_beyond_cap: Mask | None) -> NDArray[AreaBits] | None:
     """(n,) a bit per area range: whether an unmatched detection is a false positive there.
 
-    None if all are everywhere.
-
-    Those `beyond` the limit never are, nor those of a class that is not annotated exhaustively, where the
-    protocol asks for that. None where all are everywhere.
+    Never false positives are those beyond the limit and, if the protocol says so, those of a class that is
+    not annotated exhaustively on their image and those on images without objects. None if all are
+    everywhere.
     """
-    detections, exempt = sides.detections, beyond
+    detections, is_exempt = sides.detections, is_beyond_cap
     if protocol.exempt_partial:
-        partial = has_label(sides, LabelState.PARTIAL)
-        exempt = partial if beyond is None else beyond | partial
+        is_partial = has_label(sides, LabelState.PARTIAL)
+        is_exempt = is_partial if is_beyond_cap is None else is_beyond_cap | is_partial
     if protocol.exempt_empty:
         is_object = (sides.truth.flags & np.uint16(protocol.region_flags)) == 0
-        empty = ~np.isin(detections.image, sides.truth.image[is_object])
-        exempt = empty if exempt is None else exempt | empty
+        is_empty_image = ~np.isin(detections.image, sides.truth.image[is_object])
+        is_exempt = is_empty_image if is_exempt is None else is_exempt | is_empty_image
     area = compared_areas(detections, protocol)
-    outside = [(area < a.low) | (area > a.high) | left_out(detections, a) for a in protocol.areas]
-    return _bits_of_areas(np.stack(outside), exempt)
+    is_outside = [(area < a.low) | (area > a.high) | left_out(detections, a) for a in protocol.areas]
+    return _bits_of_areas(np.stack(is_outside), is_exempt)
 
 
-def _bits_of_areas(outside: Mask, exempt: Mask | None) -> NDArray[AreaBits] | None:
-    """(n,) the bits of the areas that (areas, n) `outside` leaves, none for those exempt; None if all are."""
-    if exempt is None and not outside.any():
+def _bits_of_areas(is_outside: Mask, is_exempt: Mask | None) -> NDArray[AreaBits] | None:
+    """(n,) a bit per area range that a detection is not outside of; no bits for exempt ones.
+
+    `is_outside` is (areas, n), `is_exempt` (n,) or None. None if every bit is set.
+    """
+    if is_exempt is None and not is_outside.any():
         return None
-    bits = np.zeros(outside.shape[1], AreaBits)
-    for a, o in enumerate(outside):
-        bits |= np.left_shift(~o, AreaBits(a), dtype=AreaBits)
-    if exempt is not None:
-        bits[exempt] = 0
+    bits = np.zeros(is_outside.shape[1], AreaBits)
+    for area, is_outside_area in enumerate(is_outside):
+        bits |= np.left_shift(~is_outside_area, AreaBits(area), dtype=AreaBits)
+    if is_exempt is not None:
+        bits[is_exempt] = 0
     return bits
 
 
@@ -354,21 +385,23 @@ def beyond_cap(joined: Joined, protocol: Protocol, order: Longs) -> Mask | None:
         return None
     if np.bincount(detections.image).max() <= cap:
         return None
-    key = joined.keys_of(detections)
-    if int(key.max()) <= 4 * len(detections) + SPARSE:
-        n = np.bincount(key)
+    group_of_detection = joined.keys_of(detections)
+    if int(group_of_detection.max()) <= 4 * len(detections) + SPARSE:
+        n_of_group = np.bincount(group_of_detection)
     else:
-        _, key, n = np.unique(key, return_inverse=True, return_counts=True)
-    if n.max() <= cap:
+        _, group_of_detection, n_of_group = np.unique(
+            group_of_detection, return_inverse=True, return_counts=True
+        )
+    if n_of_group.max() <= cap:
         return None
     # The detections of the few images and classes that have too many.
-    rows = order[(n > cap)[key][order]]
-    key = key[rows]
-    by_key = np.argsort(key, kind="stable")
-    rank = rank_in_runs(first_of_runs(key[by_key]), len(rows))
-    beyond = np.zeros(len(detections), np.bool_)
-    beyond[rows[by_key][rank >= cap]] = True
-    return beyond
+    rows = order[(n_of_group > cap)[group_of_detection][order]]
+    group_of_detection = group_of_detection[rows]
+    by_group = np.argsort(group_of_detection, kind="stable")
+    rank = rank_in_runs(first_of_runs(group_of_detection[by_group]), len(rows))
+    is_beyond = np.zeros(len(detections), np.bool_)
+    is_beyond[rows[by_group][rank >= cap]] = True
+    return is_beyond
 
 
 # ------------------------------------------------------------------------------------------------------ free
@@ -382,58 +415,67 @@ MANY_PAIRS = 32
 
 def _match_free(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     """Match each detection with the best free ground truth, one that counts before one that is ignored."""
+    # IoA takes the place of IoU in pairs with a crowd; where the protocol ignores by IoA, it is kept beside
+    # IoU.
     iou = pairs.iou
     if pairs.ioa is not None:
         iou = np.where(truth.crowd[pairs.gt], pairs.ioa, iou)
     ioa = pairs.ioa if protocol.ignored_by_ioa else None
-    keep = np.flatnonzero((iou if ioa is None else np.maximum(iou, ioa)) >= floor_of(protocol))
-    det, gt, iou, ioa = pairs.det[keep], pairs.gt[keep], iou[keep], None if ioa is None else ioa[keep]
-    first = first_of_runs(det)  # of the pairs of each detection
-    n_pairs = np.diff(first, append=len(det))
-    several = np.flatnonzero(np.repeat((n_pairs > 1) & (n_pairs <= MANY_PAIRS), n_pairs))
-    if len(several):
-        tie = -gt[several] if protocol.last_of_equals else gt[several]
-        by_iou = several[np.lexsort((tie, -iou[several], np.repeat(first, n_pairs)[several]))]
-        gt[several], iou[several] = gt[by_iou], iou[by_iou]
+    pair_rows = np.flatnonzero((iou if ioa is None else np.maximum(iou, ioa)) >= floor_of(protocol))
+    det, gt, iou, ioa = (
+        pairs.det[pair_rows],
+        pairs.gt[pair_rows],
+        iou[pair_rows],
+        None if ioa is None else ioa[pair_rows],
+    )
+    pair_starts = first_of_runs(det)  # of the pairs of each detection
+    n_pairs = np.diff(pair_starts, append=len(det))
+    to_sort = np.flatnonzero(np.repeat((n_pairs > 1) & (n_pairs <= MANY_PAIRS), n_pairs))
+    if len(to_sort):
+        tie_breaker = -gt[to_sort] if protocol.last_of_equals else gt[to_sort]
+        sorted_rows = to_sort[
+            np.lexsort((tie_breaker, -iou[to_sort], np.repeat(pair_starts, n_pairs)[to_sort]))
+        ]
+        gt[to_sort], iou[to_sort] = gt[sorted_rows], iou[sorted_rows]
         if ioa is not None:
-            ioa[several] = ioa[by_iou]
-    hits = Hits.none(det[first], len(truth.blocks))
-    if not len(first):
+            ioa[to_sort] = ioa[sorted_rows]
+    hits = Hits.none(det[pair_starts], len(truth.blocks))
+    if not len(pair_starts):
         return hits
     # The round of a detection is its rank among those of its image and class that have pairs, so that no two
     # of a round compete for a ground truth. Where neither it nor its ground truth has another pair, it need
     # not wait for others.
-    number = np.zeros(len(first), np.int64)
-    waits = np.flatnonzero((n_pairs > 1) | (np.bincount(gt)[gt[first]] > 1))
-    if len(waits):
-        starts = first_of_runs(truth.group_key[gt[first[waits]]])
-        number[waits] = rank_in_runs(starts, len(waits))
-    by_round = argsort_int(number, int(number.max()) + 1)
-    rounds = np.split(by_round, np.cumsum(np.bincount(number))[:-1])
-    for w in range(len(truth.blocks)):
-        taking = _Taking(first, n_pairs, gt, iou, truth, protocol, w, hits)
+    round_of_detection = np.zeros(len(pair_starts), np.int64)
+    has_to_wait = np.flatnonzero((n_pairs > 1) | (np.bincount(gt)[gt[pair_starts]] > 1))
+    if len(has_to_wait):
+        group_starts = first_of_runs(truth.group_key[gt[pair_starts[has_to_wait]]])
+        round_of_detection[has_to_wait] = rank_in_runs(group_starts, len(has_to_wait))
+    by_round = argsort_int(round_of_detection, int(round_of_detection.max()) + 1)
+    rounds = np.split(by_round, np.cumsum(np.bincount(round_of_detection))[:-1])
+    for word_index in range(len(truth.blocks)):
+        taking = _Taking(pair_starts, n_pairs, gt, iou, truth, protocol, word_index, hits)
         if ioa is not None:
             taking.covers = taking.bits_of(ioa)
         if truth.kept:
-            taking.reaches &= truth.kept[w][det]
-            taking.covers &= truth.kept[w][det]
+            taking.reaches &= truth.kept[word_index][det]
+            taking.covers &= truth.kept[word_index][det]
         for rows in rounds:
-            many = n_pairs[rows] > MANY_PAIRS
-            for row in rows[many].tolist():
+            has_many = n_pairs[rows] > MANY_PAIRS
+            for row in rows[has_many].tolist():
                 taking.take_one(row)
-            few = rows[~many]
-            if len(few):
-                taking.take(few, counting=True)
+            few_rows = rows[~has_many]
+            if len(few_rows):
+                taking.take(few_rows, counting=True)
                 if taking.some_nothing:
-                    taking.take(few, counting=False)
+                    taking.take(few_rows, counting=False)
     return hits
 
 
 class _Taking:
     """Detections taking ground truths, under the thresholds and area ranges of one word (see `Matches`).
 
-    ``first`` and ``n_pairs`` (detections,) say which pairs are those of a detection; ``gt`` and ``iou``, for
-    crowds the IoA, are (pairs,). Those of a detection stand by descending IoU, unless they are many.
+    The pairs of detection i are ``first[i]`` to ``first[i] + n_pairs[i]``, by descending IoU unless they are
+    more than `MANY_PAIRS`. ``gt`` and ``iou`` (for crowds the IoA) are (pairs,).
     """
 
     def __init__(
@@ -444,25 +486,33 @@ class _Taking:
         iou: Floats,
         truth: Truth,
         protocol: Protocol,
-        w: int,
+        word_index: int,
         hits: Hits,
     ) -> None:
-        block, n_areas = truth.blocks[w], len(truth.outside)
+        block, n_areas = truth.blocks[word_index], len(truth.outside)
         self.first, self.n_pairs, self.gt, self.iou = first, n_pairs, gt, iou
-        self.free, self.crowd, self.last_of_equals = truth.free[w], truth.crowd, protocol.last_of_equals
-        self.positive, self.ignored, self.hit_gt = hits.positive[:, w], hits.ignored[:, w], hits.gt
+        self.free, self.crowd, self.last_of_equals = (
+            truth.free[word_index],
+            truth.crowd,
+            protocol.last_of_equals,
+        )
+        self.positive, self.ignored, self.hit_gt = (
+            hits.positive[:, word_index],
+            hits.ignored[:, word_index],
+            hits.gt,
+        )
         # An overlap that reaches a threshold reaches all lower ones, so it is enough to count them: the bits
         # under which the first n thresholds of the word are reached, n = 0, 1, ...
         self.bits = np.array([threshold_bits(block, n_areas, *block[:n]) for n in range(len(block) + 1)])
         self.ious = np.minimum(protocol.least, CEILING if protocol.averaged else 1)[block.start : block.stop]
-        reaches_own = (iou >= truth.own_threshold[gt]).astype(np.int64) if truth.has_own_threshold else None
-        self.reaches: Words = self.bits_of(iou) if reaches_own is None else self.bits[reaches_own]
-        """(pairs,)"""
+        n_reached_own = (iou >= truth.own_threshold[gt]).astype(np.int64) if truth.has_own_threshold else None
+        self.reaches: Words = self.bits_of(iou) if n_reached_own is None else self.bits[n_reached_own]
+        """(pairs,) the bits of the thresholds that the overlap reaches."""
         self.covers = self.reaches
         """(pairs,) the same for ground truths that count as nothing."""
         self.by_ioa = protocol.ignored_by_ioa
         self.every = self.bits[-1]
-        self.nothing = truth.nothing[w]
+        self.nothing = truth.nothing[word_index]
         """(ground truths,) where they count as nothing."""
         self.some_nothing = bool(self.nothing[gt].any())
         self.reference = np.uint64(0)
@@ -479,27 +529,30 @@ class _Taking:
         """Match each detection in `rows` with its best free ground truth.
 
         This is done under every threshold and area range where the detection has none yet: with `counting`
-        among the ground truths that count, without it among those that are ignored.
+        among the ground truths that count, without it among those that are ignored. No two of `rows` share a
+        ground truth.
         """
+        # In each pass, `takes` has the bits of the detection's next best ground truth that it still wants,
+        # whose threshold it reaches, and under which that ground truth is free.
         starts, n_pairs = self.first[rows], self.n_pairs[rows]
         taken = self.positive if counting else self.ignored
-        wanting = np.full(len(rows), self.every) if counting else self.every & ~self.positive[rows]
-        for j in range(int(n_pairs.max())):
-            having = np.flatnonzero(n_pairs > j) if j else slice(None)
-            at = starts[having] + j
-            g = self.gt[at]
-            takes = wanting[having] & (self.reaches if counting else self.covers)[at]
+        still_wanting = np.full(len(rows), self.every) if counting else self.every & ~self.positive[rows]
+        for preference in range(int(n_pairs.max())):
+            has_pair = np.flatnonzero(n_pairs > preference) if preference else slice(None)
+            pair_rows = starts[has_pair] + preference
+            gt = self.gt[pair_rows]
+            takes = still_wanting[has_pair] & (self.reaches if counting else self.covers)[pair_rows]
             if not counting:
-                takes &= self.nothing[g] & np.where(self.crowd[g] | self.by_ioa, self.every, self.free[g])
+                takes &= self.nothing[gt] & np.where(self.crowd[gt] | self.by_ioa, self.every, self.free[gt])
             else:
-                takes &= self.free[g] & ~self.nothing[g] if self.some_nothing else self.free[g]
+                takes &= self.free[gt] & ~self.nothing[gt] if self.some_nothing else self.free[gt]
             # No two detections of a round share a ground truth, so none is written twice.
-            self.free[g] &= ~takes
-            taken[rows[having]] |= takes
-            wanting[having] &= ~takes
+            self.free[gt] &= ~takes
+            taken[rows[has_pair]] |= takes
+            still_wanting[has_pair] &= ~takes
             if self.reference:
-                seen = (takes & self.reference) != 0
-                self.hit_gt[rows[having][seen]] = g[seen]
+                is_reference = (takes & self.reference) != 0
+                self.hit_gt[rows[has_pair][is_reference]] = gt[is_reference]
 
     def take_one(self, row: int) -> None:
         """Match one detection with more than `MANY_PAIRS` pairs, sorted by ground truth instead of IoU; see
@@ -515,20 +568,20 @@ class _Taking:
         nothing = self.nothing[gt]
         for counting, taken in ((True, self.positive), (False, self.ignored)):
             if counting:
-                able = reaches & self.free[gt] & ~nothing
+                able_bits = reaches & self.free[gt] & ~nothing
             else:
-                able = covers & nothing & ~self.positive[row]
-                able &= np.where(self.crowd[gt] | self.by_ioa, self.every, self.free[gt])
-            while len(able_at := np.flatnonzero(able)):
+                able_bits = covers & nothing & ~self.positive[row]
+                able_bits &= np.where(self.crowd[gt] | self.by_ioa, self.every, self.free[gt])
+            while len(able_pairs := np.flatnonzero(able_bits)):
                 if self.last_of_equals:
-                    able_at = able_at[::-1]
-                at = int(able_at[np.argmax(iou[able_at])])
-                takes = able[at]
+                    able_pairs = able_pairs[::-1]
+                best_pair = int(able_pairs[np.argmax(iou[able_pairs])])
+                takes = able_bits[best_pair]
                 taken[row] |= takes
-                self.free[gt[at]] &= ~takes
-                able &= ~takes
+                self.free[gt[best_pair]] &= ~takes
+                able_bits &= ~takes
                 if takes & self.reference:
-                    self.hit_gt[row] = gt[at]
+                    self.hit_gt[row] = gt[best_pair]
 
 
 # ------------------------------------------------------------------------------------------------------ best
@@ -540,52 +593,54 @@ def _match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
 
     If that is taken already, the detection is a false positive.
     """
-    plain = ~truth.group[pairs.gt] & (pairs.iou >= floor_of(protocol))
-    det, gt, iou = pairs.det[plain], pairs.gt[plain], pairs.iou[plain]
+    is_plain = ~truth.group[pairs.gt] & (pairs.iou >= floor_of(protocol))
+    det, gt, iou = pairs.det[is_plain], pairs.gt[is_plain], pairs.iou[is_plain]
     best = best_of_each(det, iou, last=protocol.last_of_equals)
     det, gt, iou = det[best], gt[best], iou[best]
     hits = Hits.none(det, len(truth.blocks))
     positive, ignored = hits.positive, hits.ignored
-    marked = np.zeros(len(det), np.bool_)
-    for w, block in enumerate(truth.blocks):
-        nothing = truth.nothing[w][gt]
-        for t in block:
-            least = truth.own_threshold[gt] if protocol.class_ious else protocol.least[t]
-            reaches = np.flatnonzero(iou >= least)
-            bit = threshold_bits(block, len(protocol.areas), t)
-            first = reaches[_first_of_each(gt[reaches], len(truth.group))]
-            positive[first, w] |= bit & ~nothing[first]
-            ignored[reaches, w] |= bit & nothing[reaches]
-            if t == protocol.reference:
-                marked[reaches] = ignored[reaches, w] & np.uint64(1 << (t - block.start)) != 0
-                marked[first] = True
-    hits.gt[marked] = gt[marked]
+    is_marked = np.zeros(len(det), np.bool_)
+    for word_index, block in enumerate(truth.blocks):
+        nothing_bits = truth.nothing[word_index][gt]
+        for threshold in block:
+            iou_min = truth.own_threshold[gt] if protocol.class_ious else protocol.least[threshold]
+            reaching = np.flatnonzero(iou >= iou_min)
+            bit = threshold_bits(block, len(protocol.areas), threshold)
+            is_first_of_truth = reaching[_first_of_each(gt[reaching], len(truth.group))]
+            positive[is_first_of_truth, word_index] |= bit & ~nothing_bits[is_first_of_truth]
+            ignored[reaching, word_index] |= bit & nothing_bits[reaching]
+            if threshold == protocol.reference:
+                is_marked[reaching] = (
+                    ignored[reaching, word_index] & np.uint64(1 << (threshold - block.start)) != 0
+                )
+                is_marked[is_first_of_truth] = True
+    hits.gt[is_marked] = gt[is_marked]
     hits = hits.take(np.flatnonzero((positive | ignored).any(axis=1)))
     if pairs.ioa is None:
         return hits
     # Where they found nothing else, detections go to the group-of box or region that covers them best.
-    every = threshold_bits(truth.blocks[0], len(protocol.areas), *truth.blocks[0])
+    all_bits = threshold_bits(truth.blocks[0], len(protocol.areas), *truth.blocks[0])
     row_of = np.full(len(pairs.rank), -1)
     row_of[hits.det] = np.arange(len(hits.det))
-    left = np.full(len(pairs.rank), every)
-    left[hits.det] &= ~(hits.positive | hits.ignored)[:, 0]
-    least = truth.own_threshold[pairs.gt] if protocol.class_ious else protocol.ious[0]
-    among = truth.group[pairs.gt] & (pairs.ioa >= least) & (left[pairs.det] != 0)
-    det, gt, ioa = pairs.det[among], pairs.gt[among], pairs.ioa[among]
+    left_bits = np.full(len(pairs.rank), all_bits)
+    left_bits[hits.det] &= ~(hits.positive | hits.ignored)[:, 0]
+    iou_min = truth.own_threshold[pairs.gt] if protocol.class_ious else protocol.ious[0]
+    is_group_pair = truth.group[pairs.gt] & (pairs.ioa >= iou_min) & (left_bits[pairs.det] != 0)
+    det, gt, ioa = pairs.det[is_group_pair], pairs.gt[is_group_pair], pairs.ioa[is_group_pair]
     best = best_of_each(det, ioa)
     det, gt = det[best], gt[best]
     # A group that counts is one true positive, with the best of its detections.
-    takes = _first_of_each(gt, len(truth.group)) & (truth.weight > 0) & ~truth.outside[0][gt]
-    covered, is_new = left[det] & ~takes.astype(np.uint64), row_of[det] < 0
+    is_true_positive = _first_of_each(gt, len(truth.group)) & (truth.weight > 0) & ~truth.outside[0][gt]
+    covered, is_new = left_bits[det] & ~is_true_positive.astype(np.uint64), row_of[det] < 0
     hits.ignored[row_of[det[~is_new]], 0] |= covered[~is_new]
-    words = takes.astype(np.uint64)[:, None], covered[:, None]
+    words = is_true_positive.astype(np.uint64)[:, None], covered[:, None]
     return join_hits([hits, Hits(det, *words, gt).take(is_new)])
 
 
 def _first_of_each(gt: Ints, n: int) -> Mask:
-    """(n,) mask of the rows that are the first of their ground truth.
+    """(rows,) mask of the rows that are the first of their ground truth.
 
-    Rows are by image, class and descending score.
+    `gt` (rows,) are ground truths below `n`, ordered by the descending score of their detections.
     """
     is_first: Mask = first_index_of(gt, n)[gt] == np.arange(len(gt))
     return is_first
@@ -600,8 +655,8 @@ def _match_greatest(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
 
     A lower threshold only goes on where a higher one ended, so the pairs of the lowest are those of all.
     """
-    keep = np.flatnonzero(pairs.iou >= floor_of(protocol))
-    det, gt, iou = pairs.det[keep], pairs.gt[keep], pairs.iou[keep]
+    pair_rows = np.flatnonzero(pairs.iou >= floor_of(protocol))
+    det, gt, iou = pairs.det[pair_rows], pairs.gt[pair_rows], pairs.iou[pair_rows]
     order = np.lexsort((pairs.rank[det], gt, -iou))
     det, gt, iou = det[order], gt[order], iou[order]
     taken = one_to_one(det, gt)
@@ -609,13 +664,13 @@ def _match_greatest(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     by_det = np.argsort(det, kind="stable")
     det, gt, iou = det[by_det], gt[by_det], iou[by_det]
     hits = Hits.none(det, len(truth.blocks))
-    for w, block in enumerate(truth.blocks):
-        nothing = truth.nothing[w][gt]
-        for t in block:
-            bit = threshold_bits(block, len(protocol.areas), t)
-            reached = np.where(iou >= protocol.ious[t], bit, np.uint64(0))
-            hits.positive[:, w] |= reached & ~nothing
-            hits.ignored[:, w] |= reached & nothing
+    for word_index, block in enumerate(truth.blocks):
+        nothing_bits = truth.nothing[word_index][gt]
+        for threshold in block:
+            bit = threshold_bits(block, len(protocol.areas), threshold)
+            reached_bits = np.where(iou >= protocol.ious[threshold], bit, np.uint64(0))
+            hits.positive[:, word_index] |= reached_bits & ~nothing_bits
+            hits.ignored[:, word_index] |= reached_bits & nothing_bits
     hits.gt[:] = np.where(iou >= protocol.ious[protocol.reference], gt, -1)
     return hits
 
@@ -625,11 +680,12 @@ def _match_greatest(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
 
 
 def _best_hits(pairs: Pairs, protocol: Protocol, eligible: Mask) -> tuple[Ints, Ints]:
-    """Return the eligible detections that reach the threshold with any ground truth, and the best one of
-    each.
+    """Return the eligible detections that reach the threshold with any ground truth, and each one's best.
+
+    `eligible` is a mask (n,) of the detections; both results are positions, (hits,).
     """
-    keep = (pairs.iou >= protocol.ious[0]) & eligible[pairs.det]
-    det, gt, iou = pairs.det[keep], pairs.gt[keep], pairs.iou[keep]
+    is_kept = (pairs.iou >= protocol.ious[0]) & eligible[pairs.det]
+    det, gt, iou = pairs.det[is_kept], pairs.gt[is_kept], pairs.iou[is_kept]
     best = best_of_each(det, iou)
     return det[best], gt[best]
 
@@ -639,10 +695,13 @@ def _match_guesses(
 ) -> tuple[Hits, Mask, Longs]:
     """Match the best detections of every image with ground truth, whatever their class.
 
-    Answers the hits, (n,) which detections are guesses, and `Matches.guesses`.
+    The guesses of an image are its `Protocol.max_dets` best detections. The first hit of an image and class
+    is a true positive; further hits and the detections beyond the guesses are ignored.
 
-    The first hit of an image and class is a true positive, further ones are ignored, as are the detections
-    beyond the guesses.
+    Returns
+    -------
+    tuple
+        The hits, (n,) which detections are guesses, and `Matches.guesses`.
     """
     assert protocol.max_dets is not None
     detections, n_images = joined.detections, len(joined.images)
@@ -655,24 +714,24 @@ def _match_guesses(
         rank = rank_in_runs(first_of_runs(image), len(rows))
     else:
         rank = detections.rank_in_image[rows]
-    within = rank < protocol.max_dets
-    rows, image, rank = rows[within], image[within], rank[within]
+    is_within = rank < protocol.max_dets
+    rows, image, rank = rows[is_within], image[is_within], rank[is_within]
 
-    guess = np.zeros(len(detections), np.bool_)
-    guess[rows] = True
-    det, gt = _best_hits(pairs, protocol, guess)
+    is_guess = np.zeros(len(detections), np.bool_)
+    is_guess[rows] = True
+    det, gt = _best_hits(pairs, protocol, is_guess)
     best_gt = np.full(len(detections), -1, np.int32)
     best_gt[det] = gt
-    hits = best_gt[rows] >= 0
+    is_hit = best_gt[rows] >= 0
     # The rank of the first guess with the right class, and of the first hit on a ground truth.
-    first = np.empty((n_images, 3), np.int64)
-    first[:, 2] = np.arange(n_images)
-    for column, selected in enumerate((pairs.rank[rows] >= 0, hits)):
-        first[:, column] = np.append(rank[selected], protocol.max_dets)[
-            first_index_of(image[selected], n_images)
+    first_ranks = np.empty((n_images, 3), np.int64)
+    first_ranks[:, 2] = np.arange(n_images)
+    for column, is_selected in enumerate((pairs.rank[rows] >= 0, is_hit)):
+        first_ranks[:, column] = np.append(rank[is_selected], protocol.max_dets)[
+            first_index_of(image[is_selected], n_images)
         ]
-    det = rows[hits].astype(np.int32)
-    key = joined.keys_of(detections)[det]
-    takes = np.zeros(len(det), np.bool_)
-    takes[np.unique(key, return_index=True)[1]] = True
-    return Hits.of_one_bit(det, takes, best_gt[det]), guess, first[has_truth]
+    det = rows[is_hit].astype(np.int32)
+    class_keys = joined.keys_of(detections)[det]
+    is_first_of_class = np.zeros(len(det), np.bool_)
+    is_first_of_class[np.unique(class_keys, return_index=True)[1]] = True
+    return Hits.of_one_bit(det, is_first_of_class, best_gt[det]), is_guess, first_ranks[has_truth]

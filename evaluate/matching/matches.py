@@ -116,7 +116,7 @@ def concatenate(parts: Sequence[Matches]) -> Matches:
     for p in parts:
         for what, n in p.dropped:
             dropped[what] = dropped.get(what, 0) + n
-    images = [p.class_images for p in parts if p.class_images is not None]
+    image_counts = [p.class_images for p in parts if p.class_images is not None]
     ratios = [p.jaccard for p in parts if p.jaccard is not None]
     columns = [{name: getattr(p, name) for name in _COLUMNS if getattr(p, name) is not None} for p in parts]
     return with_rows(
@@ -128,7 +128,7 @@ def concatenate(parts: Sequence[Matches]) -> Matches:
         guesses=np.concatenate([p.guesses for p in parts]),
         dropped=tuple(dropped.items()),
         jaccard=np.fmax.reduce(ratios) if ratios else None,
-        class_images=np.sum(images, axis=0) if images else None,
+        class_images=np.sum(image_counts, axis=0) if image_counts else None,
         score_range=(min(p.score_range[0] for p in parts), max(p.score_range[1] for p in parts)),
     )
 
@@ -138,20 +138,20 @@ _COLUMNS = (*_PER_DETECTION, "hit", "positive", "ignored", "hit_rank", "hit_gt")
 
 
 def with_rows(totals: Matches, tables: Sequence[Mapping[str, NDArray[Any]]], **fields: Any) -> Matches:
-    """Return `totals` with other detections: tables of columns of `Matches`, concatenated.
+    """Return `totals` with the detections of `tables` instead of its own.
 
-    ``hit`` of a table counts its own rows. If no table has ``row``, rows are numbered from 0; detections
-    without the other columns match nothing and are false positives.
-    `fields` are further fields of `Matches`.
+    A table maps names of columns of `Matches` to arrays; the tables are concatenated. ``hit`` counts the
+    rows of its table alone. If no table has ``row``, rows are numbered from 0. A table without hits has
+    false positives only. `fields` replace further fields of `Matches`.
     """
-    n = [len(table.get("score", ())) for table in tables]
+    n_rows = [len(table.get("score", ())) for table in tables]
     n_hits = [len(table.get("hit", ())) for table in tables]
 
     def column(name: str, kind: Any, absent: int = 0) -> NDArray[Any]:
-        lengths = n if name in _PER_DETECTION else n_hits
+        lengths = n_rows if name in _PER_DETECTION else n_hits
         shape = totals.positive.shape[1:] if name in ("positive", "ignored") else ()
         pieces = [
-            t.get(name, np.full((k, *shape), absent, kind)) for t, k in zip(tables, lengths, strict=True)
+            t.get(name, np.full((n, *shape), absent, kind)) for t, n in zip(tables, lengths, strict=True)
         ]
         return np.concatenate(pieces).astype(kind, copy=False)
 
@@ -163,9 +163,9 @@ def with_rows(totals: Matches, tables: Sequence[Mapping[str, NDArray[Any]]], **f
         "category": column("category", np.int32),
         "score": column("score", np.float64),
         "image": column("image", np.int32),
-        "row": column("row", np.int32) if in_tables else np.arange(sum(n), dtype=np.int32),
+        "row": column("row", np.int32) if in_tables else np.arange(sum(n_rows), dtype=np.int32),
         "fp_if_unmatched": fp_if_unmatched,
-        "hit": column("hit", np.int64) + np.repeat(np.cumsum(n) - n, n_hits),
+        "hit": column("hit", np.int64) + np.repeat(np.cumsum(n_rows) - n_rows, n_hits),
         "positive": column("positive", np.uint64),
         "ignored": column("ignored", np.uint64),
         "hit_rank": column("hit_rank", np.int32),
@@ -188,8 +188,8 @@ def word_blocks(protocol: Protocol) -> list[range]:
 
 def threshold_bits(block: range, n_areas: int, *ious: int) -> np.uint64:
     """Return the bits of the thresholds `ious` of a word, in all area ranges."""
-    one_area = sum(1 << (t - block.start) for t in ious)
-    return np.uint64(sum(one_area << (a * len(block)) for a in range(n_areas)))
+    bits_of_one_area = sum(1 << (t - block.start) for t in ious)
+    return np.uint64(sum(bits_of_one_area << (a * len(block)) for a in range(n_areas)))
 
 
 def bits_of_area(protocol: Protocol, area: int = 0) -> list[tuple[int, np.uint64]]:
@@ -202,15 +202,16 @@ def bits_of_area(protocol: Protocol, area: int = 0) -> list[tuple[int, np.uint64
 
 
 def outcomes(matches: Matches) -> tuple[NDArray[np.uint8], Ints]:
-    """(n,) the outcome at the reference threshold, and (n,) the matched ground truth of every row, -1 if
-    none.
+    """Return (n,) the outcome of each detection at the reference threshold and its (n,) matched ground truth.
+
+    Outcomes are positions in `OUTCOMES`, ground truths rows of their dataset, -1 = none.
     """
-    w, bit = bits_of_area(matches.protocol)[matches.protocol.reference]
+    word_index, bit = bits_of_area(matches.protocol)[matches.protocol.reference]
     outcome = np.full(len(matches.score), OUTCOMES.index("FP"), np.uint8)
     if matches.fp_if_unmatched is not None:
         outcome[matches.fp_if_unmatched & np.uint8(1) == 0] = OUTCOMES.index("ignored")
-    for words, what in ((matches.ignored, "ignored"), (matches.positive, "TP")):
-        outcome[matches.hit[words[:, w] & bit != 0]] = OUTCOMES.index(what)
+    for words, outcome_name in ((matches.ignored, "ignored"), (matches.positive, "TP")):
+        outcome[matches.hit[words[:, word_index] & bit != 0]] = OUTCOMES.index(outcome_name)
     gt = np.full(len(matches.score), -1, np.int32)
     gt[matches.hit] = matches.hit_gt
     return outcome, gt
@@ -232,7 +233,7 @@ class Hits(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def of_one_bit(cls, det: Ints, positive: Mask, gt: Ints) -> Hits:
-        """Hits under one threshold and area range: true positives, and all others ignored."""
+        """Hits under one threshold and area range: true where `positive`, else ignored."""
         words = positive.astype(np.uint64)[:, None]
         return cls(det, words, 1 - words, gt)
 

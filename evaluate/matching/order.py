@@ -18,25 +18,25 @@ def argsort_descending(score: Floats) -> Longs:
     # One int64 per detection: [high bits of -score as an integer | position, `bits` wide]. Bit patterns of
     # positive floats rise with their value and those of negative ones fall, hence the XOR. A plain sort of
     # these integers is a stable sort by score, except between scores that differ only in the dropped bits:
-    # these are sorted again.
+    # every run of equal high bits in which a score rises is sorted again.
     bits = np.int64(len(score).bit_length())
-    leading = (0.0 - score).view(np.int64)  # which is never -0.0
-    leading ^= (leading >> 63) & np.iinfo(np.int64).max  # negative floats are ordered the other way round
-    leading >>= bits
-    order = leading << bits
+    high_bits = (0.0 - score).view(np.int64)  # which is never -0.0
+    high_bits ^= (high_bits >> 63) & np.iinfo(np.int64).max  # negative floats are ordered the other way round
+    high_bits >>= bits
+    order = high_bits << bits
     order |= np.arange(len(score))
     order.sort()
     order &= (np.int64(1) << bits) - 1
     ranked = score[order]
-    wrong = np.flatnonzero(ranked[1:] > ranked[:-1])
-    if len(wrong):
-        leading = leading[order]
-        run = np.concatenate([[0], np.cumsum(leading[1:] != leading[:-1])])
-        is_wrong = np.zeros(len(run), np.bool_)
-        is_wrong[run[wrong]] = True
-        alike = np.flatnonzero(is_wrong[run])
-        tied_rows = order[alike]
-        order[alike] = tied_rows[np.lexsort((tied_rows, -score[tied_rows]))]
+    inversions = np.flatnonzero(ranked[1:] > ranked[:-1])
+    if len(inversions):
+        high_bits = high_bits[order]
+        run_of_position = np.concatenate([[0], np.cumsum(high_bits[1:] != high_bits[:-1])])
+        is_mixed_run = np.zeros(len(run_of_position), np.bool_)
+        is_mixed_run[run_of_position[inversions]] = True
+        tied_positions = np.flatnonzero(is_mixed_run[run_of_position])
+        tied_rows = order[tied_positions]
+        order[tied_positions] = tied_rows[np.lexsort((tied_rows, -score[tied_rows]))]
     return order
 
 
@@ -56,16 +56,16 @@ def argsort_int(number: NDArray[Any], limit: int) -> Longs:
 
 def first_of_runs(*columns: NDArray[Any]) -> Longs:
     """Return the first row of each run of rows that are equal in all `columns`, each (n,)."""
-    new = np.ones(len(columns[0]), np.bool_)
-    if len(new):
-        np.logical_or.reduce([column[1:] != column[:-1] for column in columns], out=new[1:])
-    return np.flatnonzero(new)
+    is_first = np.ones(len(columns[0]), np.bool_)
+    if len(is_first):
+        np.logical_or.reduce([column[1:] != column[:-1] for column in columns], out=is_first[1:])
+    return np.flatnonzero(is_first)
 
 
-def rank_in_runs(first: Longs, n: int) -> Longs:
-    """(n,) 0, 1, 2, ... in each of the runs that begin at `first` and fill n rows."""
-    # first = [0, 3, 5], n = 6:  arange 0 1 2 3 4 5  minus  repeat(first) 0 0 0 3 3 5  =  0 1 2 0 1 0
-    return np.arange(n) - np.repeat(first, np.diff(first, append=n))
+def rank_in_runs(starts: Longs, n_rows: int) -> Longs:
+    """(n_rows,) 0, 1, 2, ... in each of the runs that begin at the rows `starts` and fill `n_rows` rows."""
+    # starts = [0, 3, 5], n_rows = 6:  arange 0 1 2 3 4 5  minus  repeat(starts) 0 0 0 3 3 5  =  0 1 2 0 1 0
+    return np.arange(n_rows) - np.repeat(starts, np.diff(starts, append=n_rows))
 
 
 def best_of_each(owner: NDArray[Any], value: Floats, *, last: bool = False) -> Longs:
@@ -75,44 +75,52 @@ def best_of_each(owner: NDArray[Any], value: Floats, *, last: bool = False) -> L
     """
     if not len(owner):
         return np.zeros(0, np.int64)
-    first = first_of_runs(owner)
-    if len(first) == len(owner):
-        return first
-    best = np.maximum.reduceat(value, first)  # one value for each run of equal owners
-    equal = np.flatnonzero(value == np.repeat(best, np.diff(first, append=len(owner))))
-    first = first_of_runs(owner[equal])
-    return equal[np.append(first[1:], len(equal)) - 1] if last else equal[first]
+    starts = first_of_runs(owner)
+    if len(starts) == len(owner):
+        return starts
+    best = np.maximum.reduceat(value, starts)  # one value for each run of equal owners
+    best_positions = np.flatnonzero(value == np.repeat(best, np.diff(starts, append=len(owner))))
+    starts = first_of_runs(owner[best_positions])
+    return best_positions[np.append(starts[1:], len(best_positions)) - 1] if last else best_positions[starts]
 
 
 ROUNDS = 8
 """Rounds in which pairs are taken at once; long chains, where each pair waits for another, go one by one."""
 
 AT_ONCE = 2**16
+"""Pairs that are turned into Python numbers at a time."""
 
 
 def one_to_one(det: Ints, gt: Ints) -> Longs:
     """Match one to one: from the first pair on, each takes its detection and ground truth if both are free.
 
-    Returns the positions of the pairs that are taken, ascending. In a round, all pairs are taken that are the
-    first of those left for both of their ends; this gives the same pairs as one after the other.
+    `det` and `gt`, each (pairs,), are the two ends of each pair, by preference. Returns (taken,) positions of
+    the pairs that are taken, ascending.
     """
-    left = np.arange(len(det))
-    taken = [left[:0]]
+    # A round takes every pair that is the first open pair of both of its ends, which gives the same pairs as
+    # one after the other. det 0 0 1, gt 0 1 1: round 1 takes pair 0 and drops pair 1; round 2 takes pair 2.
+    open_pairs = np.arange(len(det))
+    taken = [open_pairs[:0]]
     n_det, n_gt = int(det.max(initial=-1)) + 1, int(gt.max(initial=-1)) + 1
-    for _ in range(ROUNDS if len(left) else 0):
-        d, g = det[left], gt[left]
-        first_of_d, first_of_g = first_index_of(d, n_det)[d], first_index_of(g, n_gt)[g]
-        is_first = (first_of_d == np.arange(len(left))) & (first_of_g == np.arange(len(left)))
-        taken.append(left[is_first])
+    for _ in range(ROUNDS if len(open_pairs) else 0):
+        det_number, gt_number = det[open_pairs], gt[open_pairs]
+        first_of_d, first_of_g = (
+            first_index_of(det_number, n_det)[det_number],
+            first_index_of(gt_number, n_gt)[gt_number],
+        )
+        is_first = (first_of_d == np.arange(len(open_pairs))) & (first_of_g == np.arange(len(open_pairs)))
+        taken.append(open_pairs[is_first])
         # The pairs of an end go if the first pair of that end was taken.
-        left = left[~(is_first[first_of_d] | is_first[first_of_g])]
-    used: tuple[set[int], set[int]] = set(), set()
-    for start in range(0, len(left), AT_ONCE):
-        some, chain = left[start : start + AT_ONCE], []
-        for at, d, g in zip(some.tolist(), det[some].tolist(), gt[some].tolist(), strict=True):
-            if d not in used[0] and g not in used[1]:
-                used[0].add(d)
-                used[1].add(g)
-                chain.append(at)
-        taken.append(np.array(chain, np.int64))
+        open_pairs = open_pairs[~(is_first[first_of_d] | is_first[first_of_g])]
+    used_ends: tuple[set[int], set[int]] = set(), set()
+    for start in range(0, len(open_pairs), AT_ONCE):
+        chunk, chunk_taken = open_pairs[start : start + AT_ONCE], []
+        for position, det_number, gt_number in zip(
+            chunk.tolist(), det[chunk].tolist(), gt[chunk].tolist(), strict=True
+        ):
+            if det_number not in used_ends[0] and gt_number not in used_ends[1]:
+                used_ends[0].add(det_number)
+                used_ends[1].add(gt_number)
+                chunk_taken.append(position)
+        taken.append(np.array(chunk_taken, np.int64))
     return np.sort(np.concatenate(taken))

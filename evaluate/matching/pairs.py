@@ -72,12 +72,12 @@ class Pairs(msgspec.Struct, frozen=True, eq=False):
         return replace(self.part(keep), large=large)
 
     def of(self, detections: Mask) -> Pairs:
-        """The pairs of some of the detections."""
+        """Return the pairs of the detections under a mask (detections,)."""
         large = tuple(replace(group, det=group.det[detections[group.det]]) for group in self.large)
         return replace(self.part(detections[self.det]), large=large)
 
     def part(self, keep: Mask | slice) -> Pairs:
-        """Return some of the pairs."""
+        """Return the pairs under a mask (n,) or in a slice, without the large groups."""
         ioa = None if self.ioa is None else self.ioa[keep]
         return Pairs(self.det[keep], self.gt[keep], self.iou[keep], ioa, self.rank)
 
@@ -113,52 +113,55 @@ def find_pairs(
     among
         (n,) which detections take part; the others have no rank.
     best_only
-        Of each detection only the pair of the highest IoU, and with a group-of box that of the highest
-        IoA, each the first (or last) of equals. They are all held; without this those of large groups are
-        not.
+        Keep, of each detection, only the pair of the highest IoU, and with a group-of box that of the highest
+        IoA, each the first (or last) of equals. Then the result has no `Pairs.large`.
     """
+    # A group is an image and class that has ground truth; groups are numbered by image and class.
     detections = joined.detections
     rank = np.full(len(detections), -1, np.int32)
     empty = Pairs(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), None, rank)
     if not len(joined.truth) or not len(detections):
         return empty
-    key = joined.keys_of(joined.truth)
-    truth_order = argsort_int(key, int(key.max()) + 1)  # by image and class
-    key = key[truth_order]
-    truth_first = first_of_runs(key)
-    n_truth = np.diff(truth_first, append=len(key))
+    truth_keys = joined.keys_of(joined.truth)
+    truth_order = argsort_int(truth_keys, int(truth_keys.max()) + 1)  # by image and class
+    truth_keys = truth_keys[truth_order]
+    truth_starts = first_of_runs(truth_keys)
+    n_truth = np.diff(truth_starts, append=len(truth_keys))
     order = argsort_descending(detections.score) if order is None else order
-    group = _lookup(joined.keys_of(detections), key[truth_first])[order]
-    contends = group >= 0
+    group_of_detection = _lookup(joined.keys_of(detections), truth_keys[truth_starts])[order]
+    takes_part = group_of_detection >= 0
     if among is not None:
-        contends &= among[order]
-    order, group = order[contends], group[contends]
-    by_group = argsort_int(group, len(n_truth))  # which keeps the order by score within a group
-    order, group = order[by_group], group[by_group]
-    n_det = np.bincount(group, minlength=len(n_truth))
-    start = np.cumsum(n_det) - n_det
-    rank[order] = np.arange(len(order)) - start[group]
+        takes_part &= among[order]
+    order, group_of_detection = order[takes_part], group_of_detection[takes_part]
+    by_group = argsort_int(group_of_detection, len(n_truth))  # which keeps the order by score within a group
+    order, group_of_detection = order[by_group], group_of_detection[by_group]
+    n_det = np.bincount(group_of_detection, minlength=len(n_truth))
+    det_starts = np.cumsum(n_det) - n_det
+    rank[order] = np.arange(len(order)) - det_starts[group_of_detection]
 
     boxes = _Boxes(joined, protocol, truth_order)
     parts: list[Found] = []
     large: list[LargeGroup] = []
 
-    done = 0
-    for g in [*np.flatnonzero(n_det * n_truth > LARGE).tolist(), None]:
-        begin = len(order) if g is None else int(start[g])  # all that stand before the large group
-        group_rows = group[done:begin]
+    n_done = 0
+    for large_number in [*np.flatnonzero(n_det * n_truth > LARGE).tolist(), None]:
+        # All groups before the large one are compared together; None stands for the end.
+        large_start = len(order) if large_number is None else int(det_starts[large_number])
+        group_rows = group_of_detection[n_done:large_start]
         parts += boxes.compare(
-            order[done:begin], n_truth[group_rows], truth_first[group_rows], floor, best_only
+            order[n_done:large_start], n_truth[group_rows], truth_starts[group_rows], floor, best_only
         )
-        if g is None:
+        if large_number is None:
             break
-        done = begin + int(n_det[g])
-        of_group = slice(int(truth_first[g]), int(truth_first[g] + n_truth[g]))
-        boxes_of_g = LargeGroup(boxes, order[begin:done], of_group, floor, best_only)
+        n_done = large_start + int(n_det[large_number])
+        truth_rows = slice(
+            int(truth_starts[large_number]), int(truth_starts[large_number] + n_truth[large_number])
+        )
+        large_group = LargeGroup(boxes, order[large_start:n_done], truth_rows, floor, best_only)
         if best_only:
-            parts += boxes_of_g.parts()
+            parts += large_group.parts()
         else:
-            large.append(boxes_of_g)
+            large.append(large_group)
     if not large and not any(len(part[0]) for part in parts):
         return empty
     det, gt, iou, ioa = _together(parts or [(empty.det, empty.gt, empty.iou, empty.iou)])
@@ -166,7 +169,7 @@ def find_pairs(
 
 
 def floor_of(protocol: Protocol) -> float:
-    """The lowest IoU that can matter to a protocol."""
+    """Return the lowest IoU that can matter to a protocol."""
     of_classes = [iou for _, iou in protocol.class_ious]
     return 1e-9 if protocol.size_threshold else min(*protocol.ious, *of_classes, CEILING)
 
@@ -206,18 +209,18 @@ def intersection(det: Columns, truth: Columns, pixel: float = 0) -> Floats:
     return width * height
 
 
-def _lookup(key: Longs, keys: Longs) -> Ints:
+def _lookup(keys_to_find: Longs, keys: Longs) -> Ints:
     """(n,) the position of each key in the ascending `keys`, -1 if it is not there."""
     # Looking up in a table of all possible keys is faster than searching, as long as it is small.
     size = int(keys[-1]) + 1
-    if size <= 4 * (len(key) + len(keys)) + SPARSE:
+    if size <= 4 * (len(keys_to_find) + len(keys)) + SPARSE:
         table = np.full(size + 1, -1, np.int32)
         table[keys] = np.arange(len(keys), dtype=np.int32)
-        return table[np.minimum(key, size)]
-    position = np.searchsorted(keys, key).astype(np.int32)
-    np.minimum(position, len(keys) - 1, out=position)
-    position[keys[position] != key] = -1
-    return position
+        return table[np.minimum(keys_to_find, size)]
+    positions = np.searchsorted(keys, keys_to_find).astype(np.int32)
+    np.minimum(positions, len(keys) - 1, out=positions)
+    positions[keys[positions] != keys_to_find] = -1
+    return positions
 
 
 class _Boxes:
@@ -236,7 +239,7 @@ class _Boxes:
         self.any_grouped = bool(self.grouped.any())
 
     def measured(self, rows: Longs) -> Columns:
-        """The columns of some detections."""
+        """Return left, top, right, bottom and area of the detections at `rows`, each (rows,)."""
         return geometry(self.detections.xyxy[rows], self.detections.wh[rows], self.protocol)
 
     def overlap(self, width: Floats, det: Columns, truth: Columns, grouped: Mask) -> tuple[Floats, Floats]:
@@ -249,78 +252,95 @@ class _Boxes:
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             if self.protocol.single:
                 # As floats of 64 bits that reach a threshold if they reach it as 32 bits.
-                single = inter / (area + truth[4] - inter + EPSILON)
-                iou = single.astype(np.float64)
+                iou_32 = inter / (area + truth[4] - inter + EPSILON)
+                iou = iou_32.astype(np.float64)
                 for threshold in self.protocol.ious:
-                    equal = single == np.float32(threshold)
+                    equal = iou_32 == np.float32(threshold)
                     iou[equal] = np.maximum(iou[equal], threshold)
             else:
                 iou = inter / (area + truth[4] - inter + self.protocol.added_area)
-            own_area = area + self.protocol.added_area
-            ioa = np.where(grouped, inter / own_area, 0) if self.any_grouped else iou
-        apart = ~(inter > 0)
-        iou[apart] = -1
+            det_area = area + self.protocol.added_area
+            ioa = np.where(grouped, inter / det_area, 0) if self.any_grouped else iou
+        is_apart = ~(inter > 0)
+        iou[is_apart] = -1
         if self.any_grouped:
-            ioa[apart] = -1
+            ioa[is_apart] = -1
         return iou, ioa
 
     def compare(
-        self, rows: Longs, n_truth: Longs, first: Longs, floor: float, best_only: bool
+        self, rows: Longs, n_truth: Longs, truth_starts: Longs, floor: float, best_only: bool
     ) -> list[Found]:
-        """Compare each of the detections `rows` with the `n_truth` ground truths from `first` on."""
-        ends = np.cumsum(n_truth)
-        cuts = [0]
-        while cuts[-1] < len(ends):
-            before = int(ends[cuts[-1] - 1]) if cuts[-1] else 0
-            cuts.append(max(int(np.searchsorted(ends, before + CHUNK, side="right")), cuts[-1] + 1))
+        """Compare detections with the ground truths of their image and class, `CHUNK` pairs at a time.
 
-        def one(part: slice) -> Found:
-            before = int(ends[part.start - 1]) if part.start else 0
-            count = n_truth[part]
+        Parameters
+        ----------
+        rows
+            (n,) positions of the detections.
+        n_truth, truth_starts
+            (n,) how many ground truths each is compared with, and where these begin in `truth`.
+        floor
+            The least IoU or IoA of a pair that is kept.
+        best_only
+            As for `find_pairs`.
+        """
+        ends = np.cumsum(n_truth)
+        part_starts = [0]
+        while part_starts[-1] < len(ends):
+            n_before = int(ends[part_starts[-1] - 1]) if part_starts[-1] else 0
+            part_starts.append(
+                max(int(np.searchsorted(ends, n_before + CHUNK, side="right")), part_starts[-1] + 1)
+            )
+
+        def compare_part(part: slice) -> Found:
+            n_before = int(ends[part.start - 1]) if part.start else 0
+            n_truth_of_det = n_truth[part]
             # Each detection as often as it has ground truths, and beside it those of its image and class: the
             # running number of the pair, moved from where its detection begins to where its ground truths do.
-            local = np.repeat(np.arange(len(count)), count)
-            truth_at = np.arange(int(ends[part.stop - 1]) - before)
-            truth_at += np.repeat(first[part] - (ends[part] - count - before), count)
+            # n_truth 2 1, truth_starts 5 9:  det_index 0 0 1,  truth_at 0 1 2 + (5 5 7) = 5 6 9
+            det_index = np.repeat(np.arange(len(n_truth_of_det)), n_truth_of_det)
+            truth_at = np.arange(int(ends[part.stop - 1]) - n_before)
+            truth_at += np.repeat(
+                truth_starts[part] - (ends[part] - n_truth_of_det - n_before), n_truth_of_det
+            )
             det = self.measured(rows[part])
             # Most pairs lie apart in x already; only the others are looked at further.
-            width = np.minimum(det[2][local], self.truth[2][truth_at])
-            width -= np.maximum(det[0][local], self.truth[0][truth_at])
+            width = np.minimum(det[2][det_index], self.truth[2][truth_at])
+            width -= np.maximum(det[0][det_index], self.truth[0][truth_at])
             width += self.protocol.pixel
             meets = np.flatnonzero(width > 0)
-            local, truth_at = local[meets], truth_at[meets]
+            det_index, truth_at = det_index[meets], truth_at[meets]
             iou, ioa = self.overlap(
                 width[meets],
-                tuple(c[local] for c in det),
+                tuple(c[det_index] for c in det),
                 tuple(c[truth_at] for c in self.truth),
                 self.grouped[truth_at],
             )
-            kept = np.flatnonzero(iou >= floor if ioa is iou else (iou >= floor) | (ioa >= floor))
-            high = iou[kept]
-            high_ioa = high if ioa is iou else ioa[kept]
-            pairs = self.named(rows[part][local[kept]], truth_at[kept], high, high_ioa)
+            kept_rows = np.flatnonzero(iou >= floor if ioa is iou else (iou >= floor) | (ioa >= floor))
+            iou_kept = iou[kept_rows]
+            ioa_kept = iou_kept if ioa is iou else ioa[kept_rows]
+            pairs = self.named(rows[part][det_index[kept_rows]], truth_at[kept_rows], iou_kept, ioa_kept)
             return self.best(pairs) if best_only else pairs
 
-        return by_threads(one, list(map(slice, cuts, cuts[1:])))
+        return by_threads(compare_part, list(map(slice, part_starts, part_starts[1:])))
 
     def named(self, rows: Longs, truth_at: Longs, iou: Floats, ioa: Floats) -> Found:
-        """Pairs with the ground truth as a position in the joined side."""
+        """Return pairs whose ground truths are positions in the joined side, not in the sorted `truth`."""
         return rows.astype(np.int32), self.truth_order[truth_at].astype(np.int32), iou, ioa
 
     def best(self, pairs: Found) -> Found:
         """Return the best pair of each detection, and its best pair with a group-of box."""
         det, gt, iou, ioa = pairs
-        group = self.is_group[gt]
+        is_group_box = self.is_group[gt]
         last = self.protocol.last_of_equals
-        if group.any():
-            plain, others = np.flatnonzero(~group), np.flatnonzero(group)
-            of_plain = plain[best_of_each(det[plain], iou[plain], last=last)]
-            of_groups = others[best_of_each(det[others], ioa[others])]
-            kept = np.sort(np.concatenate([of_plain, of_groups]))
+        if is_group_box.any():
+            plain_pairs, group_pairs = np.flatnonzero(~is_group_box), np.flatnonzero(is_group_box)
+            best_plain = plain_pairs[best_of_each(det[plain_pairs], iou[plain_pairs], last=last)]
+            best_group = group_pairs[best_of_each(det[group_pairs], ioa[group_pairs])]
+            kept = np.sort(np.concatenate([best_plain, best_group]))
         else:
             kept = best_of_each(det, iou, last=last)
-        high = iou[kept]
-        return det[kept], gt[kept], high, high if ioa is iou else ioa[kept]
+        best_iou = iou[kept]
+        return det[kept], gt[kept], best_iou, best_iou if ioa is iou else ioa[kept]
 
 
 def _together(parts: Sequence[Found]) -> Found:
@@ -347,7 +367,7 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
     def parts(self) -> Iterator[Found]:
         """Yield pairs by descending score of the detection, then ground truth, a bounded number at a time.
 
-        As many detections are taken at a time as have a bounded number of pairs, which is found by trial.
+        How many detections that allows is tried: half as many after too many pairs, twice as many after few.
         """
         start, size = 0, len(self.det)
         while start < len(self.det):
@@ -362,34 +382,38 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
                 size *= 2
 
     def _near(self, rows: Longs) -> Found | None:
-        """Return the pairs of some detections, each compared with the ground truths near it.
+        """Return the pairs of the detections `rows`, each compared only with the ground truths near it.
 
-        None if they are too many.
-
-        The plane is cut in two for as long as that spares comparisons.
-        Boxes on both sides of a cut belong to both halves; a pair counts where its common area begins.
+        None if there are more than `AT_A_TIME` pairs of several detections. The plane is cut in two for as
+        long as that spares comparisons. Boxes on both sides of a cut belong to both halves; so that their
+        pair counts once, it counts where its common area begins, right of `left` and below `top`.
         """
         n_truth = self.truth.stop - self.truth.start
         det, truth = self.boxes.measured(rows), tuple(c[self.truth] for c in self.boxes.truth)
         chunks: list[Found] = []
         n = 0
-        nowhere = -np.inf
-        areas = [(np.arange(len(rows)), np.arange(n_truth), nowhere, nowhere)]
-        while areas:
-            d, t, left, top = areas.pop()
-            if not len(d) or not len(t):
+        no_limit = -np.inf
+        todo = [(np.arange(len(rows)), np.arange(n_truth), no_limit, no_limit)]
+        while todo:
+            det_part, truth_part, left, top = todo.pop()
+            if not len(det_part) or not len(truth_part):
                 continue
-            if len(d) * len(t) > CHUNK and (halves := self._halved(det, truth, d, t)) is not None:
-                (lower, upper), axis, cut = halves
-                areas.append((*lower, left, top))
-                areas.append((*upper, cut if axis == 0 else left, cut if axis == 1 else top))
+            if (
+                len(det_part) * len(truth_part) > CHUNK
+                and (halves := self._halved(det, truth, det_part, truth_part)) is not None
+            ):
+                (lower_half, upper_half), axis, cut = halves
+                todo.append((*lower_half, left, top))
+                todo.append((*upper_half, cut if axis == 0 else left, cut if axis == 1 else top))
                 continue
-            for one, other, iou, ioa in self._cross(det, truth, d, t):
-                is_near = np.maximum(det[0][one], truth[0][other]) >= left
-                is_near &= np.maximum(det[1][one], truth[1][other]) >= top
+            for det_near, truth_near, iou, ioa in self._cross(det, truth, det_part, truth_part):
+                is_near = np.maximum(det[0][det_near], truth[0][truth_near]) >= left
+                is_near &= np.maximum(det[1][det_near], truth[1][truth_near]) >= top
                 high = iou[is_near]
-                spread = high if ioa is iou else ioa[is_near]
-                chunks.append((one[is_near].astype(np.int32), other[is_near].astype(np.int32), high, spread))
+                high_ioa = high if ioa is iou else ioa[is_near]
+                chunks.append(
+                    (det_near[is_near].astype(np.int32), truth_near[is_near].astype(np.int32), high, high_ioa)
+                )
                 n += int(np.count_nonzero(is_near))
                 if n > AT_A_TIME and len(rows) > 1:
                     return None
@@ -404,63 +428,69 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
     def _cross(
         self, det: Columns, truth: Columns, d: Longs, t: Longs
     ) -> Iterator[tuple[Longs, Longs, Floats, Floats]]:
-        """Yield the pairs among the boxes `d` and `t`."""
-        theirs = tuple(c[t] for c in truth)
+        """Yield the overlapping pairs among the detections `d` and ground truths `t`, a chunk at a time.
+
+        `d` and `t` are positions in the columns `det` and `truth`. Yields, each (pairs,), the two
+        positions, IoU and IoA.
+        """
+        truth_columns = tuple(c[t] for c in truth)
         grouped = self.boxes.grouped[self.truth][t]
         is_group = self.boxes.is_group[self.boxes.truth_order[self.truth][t]]
         step = max(1, CHUNK // len(t))
         for start in range(0, len(d), step):
-            some = d[start : start + step]
-            ours = tuple(c[some][:, None] for c in det)
-            width = shared(ours, theirs, 0, self.boxes.protocol.pixel)
-            iou, ioa = self.boxes.overlap(width, ours, theirs, grouped)
+            det_rows = d[start : start + step]
+            det_columns = tuple(c[det_rows][:, None] for c in det)
+            width = shared(det_columns, truth_columns, 0, self.boxes.protocol.pixel)
+            iou, ioa = self.boxes.overlap(width, det_columns, truth_columns, grouped)
             if (
                 self.best_only
             ):  # flat positions of the best pair of each row, and of its best with a group-of box
-                score = [(iou, is_group), (ioa, ~is_group)] if is_group.any() else [(iou, is_group)]
-                begin = np.arange(len(iou)) * len(t)
+                criteria = [(iou, is_group), (ioa, ~is_group)] if is_group.any() else [(iou, is_group)]
+                row_starts = np.arange(len(iou)) * len(t)
                 best = []
-                for overlap, others in score:
-                    overlap_or_none = np.where((overlap >= self.floor) & ~others, overlap, -1)
+                for overlap, is_other_kind in criteria:
+                    overlap_or_none = np.where((overlap >= self.floor) & ~is_other_kind, overlap, -1)
                     last = self.boxes.protocol.last_of_equals
-                    at = begin + (
+                    best_flat = row_starts + (
                         len(t) - 1 - overlap_or_none[:, ::-1].argmax(axis=1)
                         if last
                         else overlap_or_none.argmax(axis=1)
                     )
-                    best.append(at[overlap_or_none.ravel()[at] >= 0])
+                    best.append(best_flat[overlap_or_none.ravel()[best_flat] >= 0])
                 kept = np.sort(np.concatenate(best))
             else:
-                reach = iou >= self.floor if ioa is iou else (iou >= self.floor) | (ioa >= self.floor)
-                kept = np.flatnonzero(reach)
+                is_overlapping = (
+                    iou >= self.floor if ioa is iou else (iou >= self.floor) | (ioa >= self.floor)
+                )
+                kept = np.flatnonzero(is_overlapping)
             local = kept // len(t)
             truth_at = kept - local * len(t)
-            high = iou.ravel()[kept]
-            yield some[local], t[truth_at], high, high if ioa is iou else ioa.ravel()[kept]
+            high_iou = iou.ravel()[kept]
+            yield det_rows[local], t[truth_at], high_iou, high_iou if ioa is iou else ioa.ravel()[kept]
 
     def _halved(
         self, det: Columns, truth: Columns, d: Longs, t: Longs
     ) -> tuple[tuple[_Half, _Half], int, float] | None:
-        """Divide the boxes `d` and `t` by a line.
+        """Divide the detections `d` and ground truths `t` by a line across x (axis 0) or y (axis 1).
 
-        Returns both halves, and the axis and position of the line; None if none saves a fifth of the pairs.
-
-        The line is one of those at which a quarter, half or three quarters of the boxes begin.
+        The line is one of those at which a quarter, half or three quarters of the boxes begin: the one that
+        leaves the fewest combinations. Returns both halves (positions of detections and ground truths), and
+        the axis and position of the line; None if no line saves a fifth of the combinations.
         """
         pixel = self.boxes.protocol.pixel
-        best = 0.8 * len(d) * len(t)
+        best_cost = 0.8 * len(d) * len(t)
         halves = None
         for axis in (0, 1):
             edges = [(side[axis][rows], side[axis + 2][rows]) for side, rows in ((det, d), (truth, t))]
-            low = np.sort(np.concatenate([low for low, _ in edges]))
+            starts = np.sort(np.concatenate([low for low, _ in edges]))
             for quarter in (2, 1, 3):
-                cut = float(low[len(low) * quarter // 4])
-                if not math.isfinite(cut):
+                line = float(starts[len(starts) * quarter // 4])
+                if not math.isfinite(line):
                     continue
-                below = [low < cut for low, _ in edges]
-                above = [high + pixel >= cut for _, high in edges]
-                cost = sum(float(np.count_nonzero(a)) * np.count_nonzero(b) for a, b in (below, above))
-                if cost <= best:
-                    best = cost
-                    halves = ((d[below[0]], t[below[1]]), (d[above[0]], t[above[1]])), axis, cut
+                is_below = [low < line for low, _ in edges]
+                is_above = [high + pixel >= line for _, high in edges]
+                cost = sum(float(np.count_nonzero(a)) * np.count_nonzero(b) for a, b in (is_below, is_above))
+                if cost <= best_cost:
+                    best_cost = cost
+                    halves = ((d[is_below[0]], t[is_below[1]]), (d[is_above[0]], t[is_above[1]])), axis, line
         return halves

@@ -51,7 +51,7 @@ _WORDS: dict[IouType, str] = {
 def missing_shapes(boxes: Boxes, iou_type: IouType) -> Mask:
     """(n,) mask of the boxes without the shape that is compared.
 
-    An outline of four corners is an oriented box, and so are boxes none of which has a shape.
+    For ``obb`` an outline of four corners will do, and so will plain boxes if no box has a shape.
     """
     if iou_type == "bbox" or (iou_type == "obb" and boxes.shapes is None):
         return np.zeros(len(boxes), np.bool_)
@@ -61,37 +61,41 @@ def missing_shapes(boxes: Boxes, iou_type: IouType) -> Mask:
     shapes = boxes.shapes
     if shapes is None:
         return np.ones(len(boxes), np.bool_)
-    missing: Mask = shapes.kind == ShapeKind.NONE
+    is_missing: Mask = shapes.kind == ShapeKind.NONE
     if iou_type == "obb":
-        missing = ~shapes.four_cornered()
-    return missing
+        is_missing = ~shapes.four_cornered()
+    return is_missing
 
 
 def report_missing(dataset: Dataset, iou_type: IouType, log: Log, among: Mask | None = None) -> Mask:
-    """Report the boxes (`among` some) without the shape that is compared, and answer which they are, (n,)."""
-    missing = missing_shapes(dataset.boxes, iou_type)
+    """Report the boxes without the shape that is compared, and return their mask, (n,).
+
+    `among`, (n,), is a mask of the boxes that matter; None = all.
+    """
+    is_missing = missing_shapes(dataset.boxes, iou_type)
     if among is not None:
-        missing &= among
-    if missing.any():
-        words = {"what": Trusted(_WORDS[iou_type]), "value": Trusted(iou_type)}
-        log.report_rows(SHAPE_MISSING, dataset, np.flatnonzero(missing), lambda _: words)
-    return missing
+        is_missing &= among
+    if is_missing.any():
+        fields = {"what": Trusted(_WORDS[iou_type]), "value": Trusted(iou_type)}
+        log.report_rows(SHAPE_MISSING, dataset, np.flatnonzero(is_missing), lambda _: fields)
+    return is_missing
 
 
 def report_unfit(dataset: Dataset, iou_type: IouType, log: Log, among: Mask) -> Mask:
-    """Report as `report_missing` does, and for masks also the outlines too large to fill on images of a
-    known size.
+    """Report boxes as `report_missing` does, for masks also outlines too large to fill; return their mask.
+
+    Outlines are checked on images of known size.
     """
-    wrong = report_missing(dataset, iou_type, log, among)
+    is_unfit = report_missing(dataset, iou_type, log, among)
     if iou_type in ("segm", "boundary") and dataset.boxes.shapes is not None:
-        rows = np.flatnonzero(among & ~wrong)
+        rows = np.flatnonzero(among & ~is_unfit)
         width = dataset.limits()[dataset.boxes.image[rows], 0]
-        large, columns, most = dataset.boxes.shapes.take(rows).unfillable(
+        large_rows, columns, highest = dataset.boxes.shapes.take(rows).unfillable(
             width, is_held=iou_type == "boundary"
         )
-        report_unfillable(dataset, rows[large], columns, most, log)
-        wrong[rows[large]] = True
-    return wrong
+        report_unfillable(dataset, rows[large_rows], columns, highest, log)
+        is_unfit[rows[large_rows]] = True
+    return is_unfit
 
 
 def with_points(dataset: Dataset) -> Mask:
@@ -105,20 +109,20 @@ def with_points(dataset: Dataset) -> Mask:
 
 def _only_with_points(joined: Joined, truth: Dataset, detections: Dataset, log: Log) -> Joined:
     """Drop the classes without keypoints, with a note; keep all if no class has any."""
-    has = np.zeros(len(joined.classes), np.bool_)
+    has_points = np.zeros(len(joined.classes), np.bool_)
     for side, table in ((detections, joined.detections), (truth, joined.truth)):
-        has[joined.truth.category] = False  # the ground truth decides about its classes
-        has[table.category[with_points(side)[side.boxes.category[table.row]]]] = True
-    if has.all() or not has[joined.truth.category].any():
+        has_points[joined.truth.category] = False  # the ground truth decides about its classes
+        has_points[table.category[with_points(side)[side.boxes.category[table.row]]]] = True
+    if has_points.all() or not has_points[joined.truth.category].any():
         return joined
-    kept, left = (
-        [joined.classes[i] for i in np.flatnonzero(has == keeps).tolist()] for keeps in (True, False)
+    kept_names, left_names = (
+        [joined.classes[i] for i in np.flatnonzero(has_points == keeps).tolist()] for keeps in (True, False)
     )
-    joined, counted = narrow(joined, Choice(classes=kept))
-    n_objects, n_detections = (counted.counts[1, :2] - counted.counts[1, 2:]).tolist()
+    joined, kept_counts = narrow(joined, Choice(classes=kept_names))
+    n_objects, n_detections = (kept_counts.counts[1, :2] - kept_counts.counts[1, 2:]).tolist()
     log.note(
-        f"left out {plural(len(left), 'class')} without keypoints, with {plural(n_objects, 'object')} and "
-        f"{plural(n_detections, 'detection')}: {some(left)}"
+        f"left out {plural(len(left_names), 'class')} without keypoints, with "
+        f"{plural(n_objects, 'object')} and {plural(n_detections, 'detection')}: {some(left_names)}"
     )
     return joined
 
@@ -151,9 +155,9 @@ def ready_for(
     if joined.regions is not None:
         joined = _with_drawn_regions(joined, joined.regions, truth.boxes, iou_type, log)
     for side, table in ((truth, joined.truth), (detections, joined.detections)):
-        among = np.zeros(len(side), np.bool_)
-        among[table.row] = True
-        report_missing(side, iou_type, log, among)
+        is_joined = np.zeros(len(side), np.bool_)
+        is_joined[table.row] = True
+        report_missing(side, iou_type, log, is_joined)
     if iou_type in ("segm", "boundary") and log.errors == errors:
         _check_sizes(joined, truth, log)
         if log.errors == errors:
@@ -183,55 +187,64 @@ def _check_sizes(joined: Joined, truth: Dataset, log: Log) -> None:
     """Report images with masks to compare whose size is unknown, too large or not the same on both sides."""
     if joined.sizes is None:
         return
-    ours, theirs = joined.sizes
-    of_truth = joined.truth.image
+    truth_sizes, detection_sizes = joined.sizes
+    truth_images = joined.truth.image
     if joined.regions is not None:
-        of_truth = np.concatenate([of_truth, joined.regions.image])
-    both = np.intersect1d(of_truth, joined.detections.image)
-    known = (ours > 0).all(axis=1) & (theirs > 0).all(axis=1)
-    for i in both[(known & (ours != theirs).any(axis=1))[both]].tolist():
-        one, other = (Trusted(f"{w} x {h}") for h, w in (ours[i], theirs[i]))
-        log.report(MASK_SIZES_DIFFER, truth.path, value=joined.images[i], ours=one, theirs=other)
-    size = np.where(ours > 0, ours, theirs)
-    used = np.union1d(joined.truth.image, both)
-    for i in used[((size == 0).any(axis=1) | (size.prod(axis=1) >= MOST_PIXELS))[used]].tolist():
+        truth_images = np.concatenate([truth_images, joined.regions.image])
+    images_of_both = np.intersect1d(truth_images, joined.detections.image)
+    are_known = (truth_sizes > 0).all(axis=1) & (detection_sizes > 0).all(axis=1)
+    for i in images_of_both[
+        (are_known & (truth_sizes != detection_sizes).any(axis=1))[images_of_both]
+    ].tolist():
+        truth_text, detection_text = (Trusted(f"{w} x {h}") for h, w in (truth_sizes[i], detection_sizes[i]))
+        log.report(
+            MASK_SIZES_DIFFER, truth.path, value=joined.images[i], ours=truth_text, theirs=detection_text
+        )
+    sizes = np.where(truth_sizes > 0, truth_sizes, detection_sizes)
+    used_images = np.union1d(joined.truth.image, images_of_both)
+    for i in used_images[
+        ((sizes == 0).any(axis=1) | (sizes.prod(axis=1) >= MOST_PIXELS))[used_images]
+    ].tolist():
         log.report(MASK_SIZE_UNKNOWN, truth.path, value=joined.images[i])
 
 
 def _with_drawn_regions(
     joined: Joined, regions: SideTable, boxes: Boxes, iou_type: IouType, log: Log
 ) -> Joined:
-    """Return the sides with the boxes of regions to ignore without a shape as their outlines."""
-    missing = missing_shapes(boxes, iou_type)[regions.row]
-    if not missing.any():
+    """Return the sides with a shape for every region to ignore: its box as an outline where it has none.
+
+    Regions are left out with a note where keypoints are compared or no box has a shape.
+    """
+    is_missing = missing_shapes(boxes, iou_type)[regions.row]
+    if not is_missing.any():
         return joined
     if iou_type == "keypoints" or boxes.shapes is None:
-        n = plural(int(missing.sum()), "region to ignore", "regions to ignore")
-        log.note(f"{n} without {_WORDS[iou_type]} left out")
-        return replace(joined, regions=regions.take(~missing))
-    rows = regions.row[missing]
+        n_text = plural(int(is_missing.sum()), "region to ignore", "regions to ignore")
+        log.note(f"{n_text} without {_WORDS[iou_type]} left out")
+        return replace(joined, regions=regions.take(~is_missing))
+    rows = regions.row[is_missing]
     source = replace(boxes, shapes=boxes.shapes.replaced(rows, Shapes.of_boxes(boxes.xyxy[rows])))
     sides = {name: replace(getattr(joined, name), source=source) for name in ("truth", "regions")}
     return replace(joined, **sides)
 
 
 def _with_areas(joined: Joined, side: SideTable, iou_type: IouType) -> SideTable:
-    """The side with the area of the shape where none is given."""
-    absent = np.flatnonzero(np.isnan(side.area))
-    if not len(absent):
+    """Return the side with areas filled in: those of the shapes where the file has none."""
+    rows_without_area = np.flatnonzero(np.isnan(side.area))
+    if not len(rows_without_area):
         return side
     area = side.area.copy()
-    area[absent] = measured_areas(joined, side.take(absent), iou_type)
+    area[rows_without_area] = measured_areas(joined, side.take(rows_without_area), iou_type)
     return replace(side, area=area)
 
 
 def _with_person_areas(joined: Joined, rules: Sequence[Protocol], log: Log) -> Joined:
     truth = joined.truth
-    absent = np.isnan(truth.area)
-    if not absent.any() or all(p.measure == "pose" for p in rules):
+    has_no_area = np.isnan(truth.area)
+    if not has_no_area.any() or all(p.measure == "pose" for p in rules):
         return joined
-    log.note(f"{int(absent.sum())} objects have no area: {POSE_AREA} of the area of their boxes is used")
-    area = np.where(absent, truth.wh[:, 0] * truth.wh[:, 1] * POSE_AREA, truth.area)
+    log.note(f"{int(has_no_area.sum())} objects have no area: {POSE_AREA} of the area of their boxes is used")
+    area = np.where(has_no_area, truth.wh[:, 0] * truth.wh[:, 1] * POSE_AREA, truth.area)
     return replace(joined, truth=replace(truth, area=area))
 
 
@@ -239,35 +252,39 @@ def _with_sigmas(joined: Joined, rules: Sequence[Protocol], truth: Dataset, log:
     """Return the protocols with a sigma for each keypoint."""
     point_counts = [side.source.keypoints.counts()[side.row] for side in (joined.truth, joined.detections)
              if side.source is not None and side.source.keypoints is not None]  # fmt: skip
-    counts = np.unique(np.concatenate([np.zeros(0, np.int64), *point_counts])).tolist()
-    if len(counts) > 1:
-        listed = ", ".join(map(str, counts[:-1]))
+    point_numbers = np.unique(np.concatenate([np.zeros(0, np.int64), *point_counts])).tolist()
+    if len(point_numbers) > 1:
+        all_but_last = ", ".join(map(str, point_numbers[:-1]))
         raise UsageError(
-            f"{spell('iou_type')} keypoints: some objects have {listed} keypoints and others {counts[-1]}, "
+            f"{spell('iou_type')} keypoints: some objects have {all_but_last} keypoints and others "
+            f"{point_numbers[-1]}, "
             f"but a list of sigmas fits one number only: choose classes with {spell('only_classes')}"
         )
-    k = counts[0] if counts else 0
-    ready: list[Protocol] = []
-    for p in rules:
-        sigmas: tuple[Any, ...] = p.sigmas * k if len(p.sigmas) == 1 else p.sigmas
-        if sigmas and k and len(sigmas) != k:
+    n_points = point_numbers[0] if point_numbers else 0
+    adapted: list[Protocol] = []
+    for protocol in rules:
+        sigmas: tuple[Any, ...] = protocol.sigmas * n_points if len(protocol.sigmas) == 1 else protocol.sigmas
+        if sigmas and n_points and len(sigmas) != n_points:
             raise UsageError(
-                f"{spell('sigmas')}: {k} are needed, one for each keypoint, but {len(sigmas)} are given"
+                f"{spell('sigmas')}: {n_points} are needed, one for each keypoint, "
+                f"but {len(sigmas)} are given"
             )
-        if not sigmas and k == len(COCO_SIGMAS):
+        if not sigmas and n_points == len(COCO_SIGMAS):
             sigmas = COCO_SIGMAS
             names = {point_names for point_names in truth.categories.keypoints or () if point_names}
             if names - {COCO_POINTS}:
-                log.note(f"{p.name}: the sigmas are those of COCO's 17 points, but these have other names")
-        elif not sigmas and p.measure == "pose":
-            sigmas = (1 / k,) * k if k else ()
-        elif not sigmas and k:
+                log.note(
+                    f"{protocol.name}: the sigmas are those of COCO's 17 points, but these have other names"
+                )
+        elif not sigmas and protocol.measure == "pose":
+            sigmas = (1 / n_points,) * n_points if n_points else ()
+        elif not sigmas and n_points:
             raise UsageError(
-                f"{spell('sigmas')}: {k} are needed, one for each keypoint ({spell('sigmas')} "
+                f"{spell('sigmas')}: {n_points} are needed, one for each keypoint ({spell('sigmas')} "
                 "0.025,0.05,... or a file with one per line); only those of COCO's 17 points are known"
             )
-        ready.append(replace(p, sigmas=sigmas))
-    return ready
+        adapted.append(replace(protocol, sigmas=sigmas))
+    return adapted
 
 
 _LIMBS = "eye", "ear", "shoulder", "elbow", "wrist", "hip", "knee", "ankle"

@@ -45,7 +45,7 @@ _FEW = 1e-7
 """What Ultralytics adds to denominators."""
 
 Overlap = tuple[Floats, Floats]
-"""(n,) of pairs the overlap that thresholds are about, and its counterpart over the detection's own area."""
+"""(pairs,) IoU, or the similarity that thresholds are about, and IoA, over the detection's area alone."""
 
 
 def pairs_of(
@@ -88,21 +88,26 @@ def pieces_of(joined: Joined, protocol: Protocol, floor: float) -> Iterator[Pair
 
 
 def overlap(joined: Joined, protocol: Protocol, det: Longs | Ints, gt: Longs | Ints) -> Overlap:
-    """The overlaps of pairs, given by positions in the joined sides."""
-    iou, share = np.zeros(len(det)), np.zeros(len(det))
+    """Measure the overlap of pairs; `det` and `gt`, each (pairs,), are positions in the joined sides."""
+    iou, ioa = np.zeros(len(det)), np.zeros(len(det))
     if protocol.measure == "bbox":
-        ours = geometry(joined.detections.xyxy[det], joined.detections.wh[det], protocol)
-        theirs = geometry(joined.truth.xyxy[gt], joined.truth.wh[gt], protocol)
-        inter = intersection(ours, theirs, protocol.pixel)
+        det_columns = geometry(joined.detections.xyxy[det], joined.detections.wh[det], protocol)
+        gt_columns = geometry(joined.truth.xyxy[gt], joined.truth.wh[gt], protocol)
+        intersections = intersection(det_columns, gt_columns, protocol.pixel)
         with np.errstate(invalid="ignore", divide="ignore"):
-            iou[:], share[:] = inter / (ours[4] + theirs[4] - inter), inter / ours[4]
-        return iou, share
+            iou[:], ioa[:] = (
+                intersections / (det_columns[4] + gt_columns[4] - intersections),
+                intersections / det_columns[4],
+            )
+        return iou, ioa
     for start in range(0, len(det), PAIRS_AT_A_TIME // 4):
-        piece = slice(start, start + PAIRS_AT_A_TIME // 4)
-        (d, at_d), (g, at_g) = (np.unique(rows[piece], return_inverse=True) for rows in (det, gt))
-        measure = _MEASURES[protocol.measure](joined.only(truth=g, detections=d), protocol)
-        iou[piece], share[piece] = measure.overlap(at_d.reshape(-1), at_g.reshape(-1))
-    return iou, share
+        chunk = slice(start, start + PAIRS_AT_A_TIME // 4)
+        (det_rows, det_index), (gt_rows, gt_index) = (
+            np.unique(rows[chunk], return_inverse=True) for rows in (det, gt)
+        )
+        measure = _MEASURES[protocol.measure](joined.only(truth=gt_rows, detections=det_rows), protocol)
+        iou[chunk], ioa[chunk] = measure.overlap(det_index.reshape(-1), gt_index.reshape(-1))
+    return iou, ioa
 
 
 def measured_areas(joined: Joined, side: SideTable, iou_type: IouType) -> Floats:
@@ -125,72 +130,83 @@ def _pieces(
     among: Mask | None,
     rank: Ints,
 ) -> Iterator[Pairs]:
-    """The pairs of some images at a time; `rank` is filled in with that of their detections."""
-    contends = np.isin(joined.keys_of(joined.detections), joined.keys_of(joined.truth))
+    """Yield the pairs of some images at a time.
+
+    `rank`, (detections,), is filled in on the way: the rank of each detection in its image and class.
+    """
+    # Only detections of an image and class that has ground truth are measured: positions in `part` lead
+    # through `det_start` to `contending`, and from there to the detections of `joined`.
+    takes_part = np.isin(joined.keys_of(joined.detections), joined.keys_of(joined.truth))
     if among is not None:
-        contends &= among
+        takes_part &= among
     order = argsort_descending(joined.detections.score) if order is None else order
-    place = np.cumsum(contends) - 1
-    order = place[order[contends[order]]]
-    contending = np.flatnonzero(contends)
-    if len(contending) < len(joined.detections):  # no shape of the others is looked at
-        joined = joined.only(detections=contending)
-    around = replace(protocol, measure="bbox", pixels="edges", as_given=False, single=False)
+    rank_of_contender = np.cumsum(takes_part) - 1
+    order = rank_of_contender[order[takes_part[order]]]
+    contending_rows = np.flatnonzero(takes_part)
+    if len(contending_rows) < len(joined.detections):  # no shape of the others is looked at
+        joined = joined.only(detections=contending_rows)
+    box_protocol = replace(protocol, measure="bbox", pixels="edges", as_given=False, single=False)
     has_groups = bool(protocol.by_ioa(joined.truth.flags).any())  # of all parts, which are joined
-    for gt_start, det_start, own_order, part in _parts(joined, order):
+    for gt_start, det_start, part_order, part in _parts(joined, order):
         measure = _MEASURES[protocol.measure](part, protocol)
-        near = find_pairs(measure.around(), around, 0.0, own_order)
-        at = contending[det_start : det_start + len(part.detections)]
-        rank[at] = near.rank
-        grouped = protocol.by_ioa(part.truth.flags)
-        for piece in near.pieces():
-            in_group = grouped[piece.gt]
+        near_pairs = find_pairs(measure.around(), box_protocol, 0.0, part_order)
+        det_rows = contending_rows[det_start : det_start + len(part.detections)]
+        rank[det_rows] = near_pairs.rank
+        is_group = protocol.by_ioa(part.truth.flags)
+        for piece in near_pairs.pieces():
+            in_group = is_group[piece.gt]
             det, gt = piece.det, piece.gt
             if measure.bounded:
-                kept = np.flatnonzero(measure.bound(det, gt, in_group) >= floor)
-                det, gt, in_group = det[kept], gt[kept], in_group[kept]
+                kept_rows = np.flatnonzero(measure.bound(det, gt, in_group) >= floor)
+                det, gt, in_group = det[kept_rows], gt[kept_rows], in_group[kept_rows]
             iou, ioa = measure.overlap(det, gt)
             _as_thresholds_see(iou, protocol)
             ioa[~in_group] = 0
-            reach = np.flatnonzero((iou > 0) & (iou >= floor) | (ioa > 0) & (ioa >= floor))
+            reaching = np.flatnonzero((iou > 0) & (iou >= floor) | (ioa > 0) & (ioa >= floor))
             yield Pairs(
-                at[det[reach]].astype(np.int32),
-                (gt[reach] + gt_start).astype(np.int32),
-                iou[reach],
-                ioa[reach] if has_groups else None,
+                det_rows[det[reaching]].astype(np.int32),
+                (gt[reaching] + gt_start).astype(np.int32),
+                iou[reaching],
+                ioa[reaching] if has_groups else None,
                 rank,
             )
 
 
 def _parts(joined: Joined, order: Longs) -> Iterator[tuple[int, int, Longs, Joined]]:
-    """Images of a bounded size of shapes: their first ground truth and detection, order, and sides."""
-    n = len(joined.images)
-    size = sum(np.bincount(side.image, _bytes(side), n) for side in (joined.truth, joined.detections))
-    images = pieces(np.asarray(size, np.int64), BYTES_AT_A_TIME)
-    begin = np.array([part.start for part in images] + [n])
-    gt_edge, det_edge = (
-        np.searchsorted(side.image, begin).tolist() for side in (joined.truth, joined.detections)
+    """Yield the sides of a few consecutive images at a time, whose shapes have a bounded size.
+
+    `order` are the positions of the detections by descending score. Yields the positions of the first ground
+    truth and detection, the same order within the part, and the part.
+    """
+    n_images = len(joined.images)
+    n_bytes = sum(
+        np.bincount(side.image, _bytes(side), n_images) for side in (joined.truth, joined.detections)
     )
-    part_of = np.searchsorted(begin, joined.detections.image[order], side="right")
-    order = order[argsort_int(part_of, len(begin) + 1)]
+    images = pieces(np.asarray(n_bytes, np.int64), BYTES_AT_A_TIME)
+    part_starts = np.array([part.start for part in images] + [n_images])
+    gt_bounds, det_bounds = (
+        np.searchsorted(side.image, part_starts).tolist() for side in (joined.truth, joined.detections)
+    )
+    part_of = np.searchsorted(part_starts, joined.detections.image[order], side="right")
+    order = order[argsort_int(part_of, len(part_starts) + 1)]
     for i in range(len(images)):
-        gt, det = slice(gt_edge[i], gt_edge[i + 1]), slice(det_edge[i], det_edge[i + 1])
+        gt, det = slice(gt_bounds[i], gt_bounds[i + 1]), slice(det_bounds[i], det_bounds[i + 1])
         if det.start < det.stop:
             part = replace(joined, truth=joined.truth.take(gt), detections=joined.detections.take(det))
             yield gt.start, det.start, order[det] - det.start, part
 
 
 def _bytes(side: SideTable) -> Longs:
-    """(n,) about what the shape and the keypoints of each box take."""
-    boxes, size = side.source, np.full(len(side), 64)
+    """(n,) roughly how many bytes the shape and the keypoints of each box take."""
+    boxes, n_bytes = side.source, np.full(len(side), 64)
     if boxes is None:
-        return size
+        return n_bytes
     if (shapes := boxes.shapes) is not None:
         corners = shapes.point[shapes.ring]
-        size += (np.diff(shapes.mask) + 16 * np.diff(corners))[side.row]
+        n_bytes += (np.diff(shapes.mask) + 16 * np.diff(corners))[side.row]
     if boxes.keypoints is not None:
-        size += 24 * boxes.keypoints.counts()[side.row]
-    return size
+        n_bytes += 24 * boxes.keypoints.counts()[side.row]
+    return n_bytes
 
 
 def _source(side: SideTable) -> Boxes:
@@ -204,18 +220,18 @@ def _as_thresholds_see(iou: Floats, protocol: Protocol) -> None:
         if protocol.strict:  # more than the threshold is asked for
             iou[iou == threshold] = np.nextafter(threshold, 0)
         elif protocol.single:  # reached as floats of 32 bits
-            equal = iou == np.float32(threshold)
-            iou[equal] = np.maximum(iou[equal], threshold)
+            is_equal = iou == np.float32(threshold)
+            iou[is_equal] = np.maximum(iou[is_equal], threshold)
 
 
 # ---------------------------------------------------------------------------------------------- the measures
 
 
 class _Measure:
-    """The shapes of both sides, and the boxes around them."""
+    """The shapes of both sides, and (n, 4) the xyxy of the boxes around them."""
 
     bounded = False
-    """Whether what the boxes share bounds what the shapes do."""
+    """Whether shapes share no more than the boxes around them, so that `bound` can rule pairs out."""
     det_area: Any
     gt_area: Any
 
@@ -231,21 +247,28 @@ class _Measure:
         return replace(self.joined, truth=truth, detections=detections)
 
     def bound(self, det: Ints, gt: Ints, in_group: Mask) -> Floats:
-        """(n,) what no overlap of a pair exceeds; for groups that over the detection's area."""
-        one: Columns = tuple(self.det_box.take(det, axis=0).T)
-        most = intersection(one, tuple(self.gt_box.take(gt, axis=0).T))
-        a, b = self.det_area[det], self.gt_area[gt]
-        most = np.minimum(most, np.minimum(a, b))
-        whole = np.where(in_group, a, a + b - most)
-        limits: Floats = np.divide(most, whole, out=np.zeros(len(most)), where=whole > 0) * (1 + 1e-9)
+        """(pairs,) an upper bound of the IoU of each pair, in groups of its IoA, from boxes and areas."""
+        det_columns: Columns = tuple(self.det_box.take(det, axis=0).T)
+        shared_max = intersection(det_columns, tuple(self.gt_box.take(gt, axis=0).T))
+        det_area, gt_area = self.det_area[det], self.gt_area[gt]
+        shared_max = np.minimum(shared_max, np.minimum(det_area, gt_area))
+        union_min = np.where(in_group, det_area, det_area + gt_area - shared_max)
+        limits: Floats = np.divide(
+            shared_max, union_min, out=np.zeros(len(shared_max)), where=union_min > 0
+        ) * (1 + 1e-9)
         return limits
 
     def overlap(self, det: Any, gt: Any) -> Overlap:
-        """IoU, and intersection over the area of the detection, of pairs at (n,) positions on each side."""
-        both, a, b = self.shared(det, gt), self.det_area[det], self.gt_area[gt]
-        some = both > 0
-        iou = np.divide(both, a + b - both, out=np.zeros(len(both)), where=some)
-        return iou, np.divide(both, a, out=np.zeros(len(both)), where=some)
+        """Return IoU and IoA of pairs; `det` and `gt`, each (pairs,), are positions on the two sides."""
+        shared_area, det_area, gt_area = self.shared(det, gt), self.det_area[det], self.gt_area[gt]
+        is_overlapping = shared_area > 0
+        iou = np.divide(
+            shared_area,
+            det_area + gt_area - shared_area,
+            out=np.zeros(len(shared_area)),
+            where=is_overlapping,
+        )
+        return iou, np.divide(shared_area, det_area, out=np.zeros(len(shared_area)), where=is_overlapping)
 
     def shared(self, det: Any, gt: Any) -> Any:
         """(n,) the area that both shapes of each pair cover."""
@@ -268,20 +291,22 @@ class _Masks(_Measure):
     def shared(self, det: Any, gt: Any) -> Any:
         rows = [np.asarray(det, np.int64), np.asarray(gt, np.int64)]
         if not self.is_large:
-            (a, at_a), (b, at_b) = (
+            (det_runs, det_index), (gt_runs, gt_index) = (
                 side.runs_at(side_rows) for side, side_rows in zip(self.sides, rows, strict=True)
             )
-            return shared(a, at_a, b, at_b)
+            return shared(det_runs, det_index, gt_runs, gt_index)
         # The masks are too large together: they are made again, some columns of the images at a time.
-        sides, cuts = [], set[int]()
+        side_shapes, cuts = [], set[int]()
         for side, side_rows in zip(self.sides, rows, strict=True):
-            shapes, size, at = side.take(side_rows)
-            sides.append((shapes, size, at))
+            shapes, size, index = side.take(side_rows)
+            side_shapes.append((shapes, size, index))
             cuts.update(shapes.column_cuts(size[1], RUNS_AT_A_TIME))
         areas = np.zeros(len(rows[0]), np.int64)
-        for between in itertools.pairwise(sorted(cuts)):
-            (a, at_a), (b, at_b) = ((shapes.runs(*size, between=between), at) for shapes, size, at in sides)
-            areas += shared(a, at_a, b, at_b)
+        for column_range in itertools.pairwise(sorted(cuts)):
+            (det_runs, det_index), (gt_runs, gt_index) = (
+                (shapes.runs(*size, between=column_range), at) for shapes, size, at in side_shapes
+            )
+            areas += shared(det_runs, det_index, gt_runs, gt_index)
         return areas
 
 
@@ -300,24 +325,31 @@ class _SideMasks:
             self.n_runs = int((self.shapes.mask[side.row + 1] - self.shapes.mask[side.row]).sum())
 
     def extents(self, *, is_large: bool) -> tuple[Longs, Longs]:
-        """As `Shapes.extents`; unknown ones become runs, unless those are too large."""
+        """Return (n,) areas and (n, 4) boxes, as `Shapes.extents` does.
+
+        Those that are not known come from runs, which are kept unless the masks are too large.
+        """
         if self.known is None and not is_large:
             self.runs = self.shapes.runs(*self.size)
             return self.runs.areas(), self.runs.boxes(self.size[0])
         return self.known or self.shapes.extents(*self.size)
 
     def take(self, positions: Longs) -> tuple[Shapes, tuple[Longs, Longs], Longs]:
-        """The distinct shapes at positions, height and width of their images, and which each position has."""
-        some, at = np.unique(positions, return_inverse=True)
+        """Return the distinct shapes at (n,) positions, (height, width) of their images, and (n,) indices."""
+        unique_positions, index = np.unique(positions, return_inverse=True)
         height, width = self.size
-        return self.shapes.take(self.rows[some]), (height[some], width[some]), at.reshape(-1)
+        return (
+            self.shapes.take(self.rows[unique_positions]),
+            (height[unique_positions], width[unique_positions]),
+            index.reshape(-1),
+        )
 
     def runs_at(self, positions: Longs) -> tuple[Runs, Longs]:
-        """The runs of shapes, and which of them each position has."""
+        """Return the runs of the shapes at (n,) positions, and (n,) the index into them of each position."""
         if self.runs is not None:
             return self.runs, positions
-        shapes, size, at = self.take(positions)
-        return shapes.runs(*size), at
+        shapes, size, index = self.take(positions)
+        return shapes.runs(*size), index
 
 
 class _Bands(_Masks):
@@ -330,11 +362,11 @@ class _Bands(_Masks):
 
     def overlap(self, det: Any, gt: Any) -> Overlap:
         iou, ioa = super().overlap(det, gt)
-        some = np.flatnonzero(iou > 0)
-        (one, other), rows = self.bands, (np.asarray(det)[some], np.asarray(gt)[some])
-        both = shared(one, rows[0].astype(np.int64), other, rows[1].astype(np.int64))
-        whole = one.areas()[rows[0]] + other.areas()[rows[1]] - both
-        iou[some] = np.minimum(iou[some], both / whole)
+        overlapping = np.flatnonzero(iou > 0)
+        (det_bands, gt_bands), rows = self.bands, (np.asarray(det)[overlapping], np.asarray(gt)[overlapping])
+        shared_area = shared(det_bands, rows[0].astype(np.int64), gt_bands, rows[1].astype(np.int64))
+        union = det_bands.areas()[rows[0]] + gt_bands.areas()[rows[1]] - shared_area
+        iou[overlapping] = np.minimum(iou[overlapping], shared_area / union)
         return iou, ioa
 
 
@@ -352,11 +384,14 @@ def _sizes(joined: Joined, side: SideTable) -> tuple[Longs, Longs]:
 
 
 def unfillable(joined: Joined, side: SideTable, iou_type: IouType) -> tuple[Longs, list[int], int]:
-    """Rows of a side's dataset that cannot be filled, as `Shapes.unfillable` names them."""
+    """Find outlines of a side that are too large to fill; returns what `Shapes.unfillable` does.
+
+    The rows are those of the dataset, (m,).
+    """
     shapes = _shapes(side)
     side = side.take(shapes.ring[side.row + 1] > shapes.ring[side.row])  # masks are filled already
-    is_held = iou_type == "boundary"  # bands are of whole masks
-    rows, columns, most = shapes.take(side.row).unfillable(_sizes(joined, side)[1], is_held=is_held)
+    are_kept = iou_type == "boundary"  # bands are of whole masks
+    rows, columns, most = shapes.take(side.row).unfillable(_sizes(joined, side)[1], is_held=are_kept)
     return side.row[rows].astype(np.int64), columns, most
 
 
@@ -392,19 +427,19 @@ class _ProbIou(_Quads):
         self.spreads = _spread(self.det), _spread(self.gt)
 
     def overlap(self, det: Any, gt: Any) -> Overlap:
-        """ProbIoU, in 32 bits as there."""
-        few = np.float32(_FEW)
+        """Return the ProbIoU of pairs, twice, computed in 32 bits as Ultralytics does."""
+        epsilon = np.float32(_FEW)
         (x1, y1, a1, b1, c1), (x2, y2, a2, b2, c2) = (
             one[rows].T for one, rows in zip(self.spreads, (det, gt), strict=True)
         )
         a, b, c = a1 + a2, b1 + b2, c1 + c2
-        whole = a * b - c**2
-        far = (a * (y2 - y1) ** 2 + b * (x2 - x1) ** 2) / (whole + few) / 4
-        slant = c * (x1 - x2) * (y2 - y1) / (whole + few) / 2
+        determinant = a * b - c**2
+        far = (a * (y2 - y1) ** 2 + b * (x2 - x1) ** 2) / (determinant + epsilon) / 4
+        slant = c * (x1 - x2) * (y2 - y1) / (determinant + epsilon) / 2
         determinants = np.sqrt(np.maximum(a1 * b1 - c1**2, 0) * np.maximum(a2 * b2 - c2**2, 0))
-        shape = np.log(whole / (4 * determinants + few) + few) / 2
-        distance = np.clip(far + slant + shape, few, np.float32(100))
-        value = (1 - np.sqrt(1 - np.exp(-distance) + few)).astype(np.float64)
+        shape = np.log(determinant / (4 * determinants + epsilon) + epsilon) / 2
+        distance = np.clip(far + slant + shape, epsilon, np.float32(100))
+        value = (1 - np.sqrt(1 - np.exp(-distance) + epsilon)).astype(np.float64)
         return value, value.copy()
 
 
@@ -413,59 +448,70 @@ RECTANGLE = 0.5
 
 
 def _spread(corners: Floats) -> Floats:
-    """(n, 5) middle and covariance (x, y, and of both) of the rectangles around quadrilaterals."""
-    crooked = np.flatnonzero(off_rectangle(corners) > RECTANGLE)
-    if len(crooked):
+    """(n, 5) x and y of the middle, variances of x and of y, and covariance, of oriented boxes.
+
+    `corners` are (n, 4, 2). Where they are no rectangle, the smallest rectangle around them is used.
+    """
+    not_rectangles = np.flatnonzero(off_rectangle(corners) > RECTANGLE)
+    if len(not_rectangles):
         corners = corners.copy()
-        corners[crooked] = [smallest_rectangle(quadrilateral) for quadrilateral in corners[crooked]]
+        corners[not_rectangles] = [
+            smallest_rectangle(quadrilateral) for quadrilateral in corners[not_rectangles]
+        ]
     x, y, w, h, angle = as_rectangles(corners).astype(np.float32).T
-    a, b, cos, sin = w**2 / 12, h**2 / 12, np.cos(angle), np.sin(angle)
-    columns = x, y, a * cos**2 + b * sin**2, a * sin**2 + b * cos**2, (a - b) * cos * sin
+    variance_along, variance_across, cos, sin = w**2 / 12, h**2 / 12, np.cos(angle), np.sin(angle)
+    columns = (
+        x,
+        y,
+        variance_along * cos**2 + variance_across * sin**2,
+        variance_along * sin**2 + variance_across * cos**2,
+        (variance_along - variance_across) * cos * sin,
+    )
     return np.stack(columns, axis=1)
 
 
 class _Points(_Measure):
-    """Object keypoint similarity (OKS): how far the points lie from where they should, by the size.
+    """Object keypoint similarity (OKS): how near the points lie to the labelled ones, by the object's size.
 
-    Every pair of an image and class is measured: all have one box.
+    Every pair of an image and class is measured: as boxes around the shapes, all have the unit square.
     """
 
     def __init__(self, joined: Joined, protocol: Protocol) -> None:
-        k, unit = len(protocol.sigmas), np.array([[0.0, 0, 1, 1]])
+        k, unit_square = len(protocol.sigmas), np.array([[0.0, 0, 1, 1]])
         sides = joined.detections, joined.truth
-        super().__init__(joined, *(np.repeat(unit, len(side), axis=0) for side in sides))
+        super().__init__(joined, *(np.repeat(unit_square, len(side), axis=0) for side in sides))
         self.variance = (np.array(protocol.sigmas) * 2) ** 2
         self.det, self.gt = (_points(side, k) for side in sides)
         self.area = areas_of(joined.truth)
 
     def overlap(self, det: Any, gt: Any) -> Overlap:
-        """OKS, twice."""
+        """Return the OKS of pairs, as IoU and as IoA."""
         step = PAIRS_AT_A_TIME // 8
         parts = [self.oks(det[i : i + step], gt[i : i + step]) for i in range(0, len(det), step)]
         value = np.concatenate([np.zeros(0), *parts])
         return value, value.copy()
 
     def oks(self, det: Any, gt: Any) -> Floats:
-        """OKS as pycocotools computes it, to the last bit: its operations in its order, on as many
-        numbers.
-        """
+        """(pairs,) OKS as pycocotools computes it, to the last bit: the same operations in the same order."""
         (gt_x, gt_y, gt_v), (det_x, det_y, _) = self.gt.take(gt, axis=1), self.det.take(det, axis=1)
-        dx, dy, seen = det_x - gt_x, det_y - gt_y, gt_v > 0
-        count = seen.sum(axis=1)
-        blind = np.flatnonzero(count == 0)
-        if len(blind):  # from a box of three times the size around the ground truth
-            truth = self.joined.truth
+        dx, dy, is_seen = det_x - gt_x, det_y - gt_y, gt_v > 0
+        n_seen = is_seen.sum(axis=1)
+        without_points = np.flatnonzero(n_seen == 0)
+        if len(without_points):  # from a box of three times the size around the ground truth
+            truth, rows = self.joined.truth, gt[without_points]
             for axis, distance in enumerate((dx, dy)):
-                low, size = truth.xyxy[gt[blind], axis, None], truth.wh[gt[blind], axis, None]
-                z = self.det[axis, det[blind]]
-                distance[blind] = np.maximum(0, low - size - z) + np.maximum(0, z - (low + size * 2))
+                start, size = truth.xyxy[rows, axis, None], truth.wh[rows, axis, None]
+                z = self.det[axis, det[without_points]]
+                distance[without_points] = np.maximum(0, start - size - z) + np.maximum(
+                    0, z - (start + size * 2)
+                )
         with np.errstate(over="ignore"):
-            e = (dx**2 + dy**2) / self.variance / (self.area[gt] + np.spacing(1))[:, None] / 2
-        value, means = np.exp(-e), np.empty(len(det))
-        for n in np.flatnonzero(np.bincount(count)).tolist():
+            exponents = (dx**2 + dy**2) / self.variance / (self.area[gt] + np.spacing(1))[:, None] / 2
+        value, means = np.exp(-exponents), np.empty(len(det))
+        for n_points in np.flatnonzero(np.bincount(n_seen)).tolist():
             # As many are summed as there, so that rounding is the same.
-            rows = np.flatnonzero(count == n)
-            similarity = value[rows] if n == 0 else value[rows][seen[rows]].reshape(-1, n)
+            rows = np.flatnonzero(n_seen == n_points)
+            similarity = value[rows] if n_points == 0 else value[rows][is_seen[rows]].reshape(-1, n_points)
             means[rows] = similarity.sum(axis=1) / similarity.shape[1]
         return means
 
@@ -481,15 +527,16 @@ class _Pose(_Points):
     """OKS as `yolo val` computes it, in 32 bits, with 0.53 of the box as the area of the object."""
 
     def oks(self, det: Any, gt: Any) -> Floats:
-        """0 for a ground truth without labelled points."""
-        few, wh = np.float32(_FEW), self.joined.truth.wh[gt].astype(np.float32)
-        ours = self.det.take(det, axis=1).astype(np.float32)
-        theirs = self.gt.take(gt, axis=1).astype(np.float32)
+        """(pairs,) OKS; 0 for a ground truth without labelled points."""
+        epsilon, wh = np.float32(_FEW), self.joined.truth.wh[gt].astype(np.float32)
+        det_points = self.det.take(det, axis=1).astype(np.float32)
+        gt_points = self.gt.take(gt, axis=1).astype(np.float32)
         area = wh[:, 0] * wh[:, 1] * np.float32(POSE_AREA)
-        distance = ((ours[:2] - theirs[:2]) ** 2).sum(axis=0)
-        e = distance / (self.variance.astype(np.float32) * (area + few)[:, None] * 2)
-        seen = theirs[2] != 0
-        means: Floats = ((np.exp(-e) * seen).sum(axis=1) / (seen.sum(axis=1) + few)).astype(np.float64)
+        distance = ((det_points[:2] - gt_points[:2]) ** 2).sum(axis=0)
+        exponents = distance / (self.variance.astype(np.float32) * (area + epsilon)[:, None] * 2)
+        is_seen = gt_points[2] != 0
+        oks = (np.exp(-exponents) * is_seen).sum(axis=1) / (is_seen.sum(axis=1) + epsilon)
+        means: Floats = oks.astype(np.float64)
         return means
 
 

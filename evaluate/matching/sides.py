@@ -43,7 +43,8 @@ class SideTable(msgspec.Struct, frozen=True, eq=False):
     """(n,) the rank by score among the detections of all classes of the image, 0 the best; None where no
     class was left out, so that it can be counted."""
     place: Longs | None = None
-    """(n,) the place of a detection among all of its image, in the order of the file; where that matters."""
+    """(n,) the position of a detection among all of its image, in the order of the file; None where no rule
+    asks for that."""
     source: Boxes | None = None
     """The boxes that ``row`` names, where they have shapes, keypoints or other fields."""
 
@@ -74,7 +75,7 @@ class JoinReport(msgspec.Struct, frozen=True, eq=False):
     classes_gt_only: tuple[str, ...]
     classes_det_only: tuple[str, ...]
     how: Mapping[str, int]
-    """How many images were matched by ``name``, ``name without extension``, ``last part``, ``id``."""
+    """How many images were matched by each of ``name``, ``name without extension``, ``last part``, ``id``."""
     hints: Mapping[str, str]
     """The nearest class of the ground truth for classes that only the detections have."""
     unit: str = "images"
@@ -120,13 +121,13 @@ class Joined(msgspec.Struct, frozen=True, eq=False):
     hierarchy: Mapping[str, frozenset[str]] | None = None
     """The ancestors of each class that has any."""
     added: tuple[str, ...] = ()
-    """The classes that the hierarchy adds to `classes`, for all images together; so those of shards agree."""
+    """The classes that the hierarchy adds to `classes`, decided for all images, so that shards agree."""
     wanted: frozenset[str] | None = None
     """The classes to keep, where that waits for the hierarchy to be applied."""
     chosen: Longs | None = None
     """Numbers of the images that are evaluated, ascending; None = all."""
     relative: bool = False
-    """Whether coordinates are fractions of images of unknown size."""
+    """Whether coordinates are fractions of the image because its size is unknown."""
     sizes: Longs | None = None
     """(2, images, 2) height and width of each image as either side has them, 0 = not known."""
     regions: SideTable | None = None
@@ -159,9 +160,9 @@ class Joined(msgspec.Struct, frozen=True, eq=False):
 
     def shard(self, images: NDArray[Any] | Iterable[int]) -> Joined:
         """Return the sides with only the boxes on some `images` (numbers): a part of the work."""
-        chosen = np.zeros(len(self.images), np.bool_)
-        chosen[np.fromiter(images, np.int64)] = True
-        return self.only(truth=chosen[self.truth.image], detections=chosen[self.detections.image])
+        is_chosen = np.zeros(len(self.images), np.bool_)
+        is_chosen[np.fromiter(images, np.int64)] = True
+        return self.only(truth=is_chosen[self.truth.image], detections=is_chosen[self.detections.image])
 
 
 # ---------------------------------------------------------------------- all boxes as if of one class
@@ -171,33 +172,42 @@ AT_A_TIME = 2**20
 
 
 def collapsed(joined: Joined, name: str = "", ranks: Longs | None = None) -> Joined:
-    """Return the sides with all boxes in one class.
+    """Return the sides with all boxes in one class, called `name`.
 
-    Those of an image are ordered by `ranks` (classes,), if given.
+    With `ranks`, (classes,), the boxes of an image are ordered by the rank of their class.
     """
 
-    def one(side: SideTable) -> SideTable:
+    def collapse_side(side: SideTable) -> SideTable:
         if ranks is not None:
             side = side.take(np.lexsort((ranks[side.category], side.image)))
         return replace(side, category=np.zeros(len(side), np.int32))
 
-    return replace(joined, classes=(name,), truth=one(joined.truth), detections=one(joined.detections))
+    return replace(
+        joined,
+        classes=(name,),
+        truth=collapse_side(joined.truth),
+        detections=collapse_side(joined.detections),
+    )
 
 
 def parts(joined: Joined) -> Iterator[tuple[int, int, Joined]]:
-    """Yield consecutive images with a bounded number of pairs: first ground truth, first detection, the
-    sides.
+    """Yield the sides of a few consecutive images at a time, with a bounded number of pairs.
+
+    Each comes with the positions of its first ground truth and detection in `joined`.
     """
     n_images = len(joined.images)
-    edges = np.arange(n_images + 1)
-    gt_edge = np.searchsorted(joined.truth.image, edges)
-    det_edge = np.searchsorted(joined.detections.image, edges)
-    pairs = np.concatenate([[0], np.cumsum(np.diff(gt_edge) * np.diff(det_edge))])
+    image_edges = np.arange(n_images + 1)
+    gt_starts = np.searchsorted(joined.truth.image, image_edges)
+    det_starts = np.searchsorted(joined.detections.image, image_edges)
+    n_pairs_before = np.concatenate([[0], np.cumsum(np.diff(gt_starts) * np.diff(det_starts))])
     start = 0
     while start < n_images:
-        stop = max(start + 1, int(np.searchsorted(pairs, pairs[start] + AT_A_TIME, side="right")) - 1)
-        gt = slice(int(gt_edge[start]), int(gt_edge[stop]))
-        det = slice(int(det_edge[start]), int(det_edge[stop]))
+        stop = max(
+            start + 1,
+            int(np.searchsorted(n_pairs_before, n_pairs_before[start] + AT_A_TIME, side="right")) - 1,
+        )
+        gt = slice(int(gt_starts[start]), int(gt_starts[stop]))
+        det = slice(int(det_starts[start]), int(det_starts[stop]))
         part = replace(joined, truth=joined.truth.take(gt), detections=joined.detections.take(det))
         yield gt.start, det.start, part
         start = stop
@@ -243,69 +253,75 @@ class Kept(msgspec.Struct, frozen=True, eq=False):
         return cls(sum((p.counts for p in parts), np.zeros((4, 4), np.int64)), max(p.highest for p in parts))
 
     def report(self, choice: Choice, extra: Sequence[str], path: str, log: Log) -> None:
-        """Note what was dropped, and report what leaves nothing; `extra` are images of detections only."""
-        dropped = self.counts[:, 1] - self.counts[:, 3]
+        """Note what was dropped, and report options that leave nothing.
+
+        `extra` are the names of the images that only the detections have, `path` the file that is blamed.
+        """
+        n_dropped_detections = self.counts[:, 1] - self.counts[:, 3]
         if choice.drop_extra and extra:
             log.note(
                 f"{plural(len(extra), 'image')} only in the detections left out, with "
-                f"{plural(int(dropped[0]), 'detection')}: {some(extra)}"
+                f"{plural(int(n_dropped_detections[0]), 'detection')}: {some(extra)}"
             )
         if choice.classes is not None:
             self._report_nothing_left(1, "--only-classes", path, log)
         if choice.images is not None:
             self._report_nothing_left(2, "--only-images", path, log)
-        if choice.score_min is not None and dropped[3]:
+        if choice.score_min is not None and n_dropped_detections[3]:
             lowest = choice.score_min
-            log.note(f"{int(dropped[3])} detections with a score below {lowest:g} were dropped")
+            log.note(f"{int(n_dropped_detections[3])} detections with a score below {lowest:g} were dropped")
             option = f"--score-min {lowest:g}, above the highest score, {self.highest:g},"
             self._report_nothing_left(3, option, path, log)
 
     def _report_nothing_left(self, step: int, option: str, path: str, log: Log) -> None:
         """Report an option that leaves a side without boxes."""
-        had, has = self.counts[step, :2].tolist(), self.counts[step, 2:].tolist()
-        for before, after, what in zip(had, has, ("ground truth boxes", "detections"), strict=True):
+        n_before, n_after = self.counts[step, :2].tolist(), self.counts[step, 2:].tolist()
+        for before, after, noun in zip(n_before, n_after, ("ground truth boxes", "detections"), strict=True):
             if before and not after:
-                log.report(NOTHING_LEFT, path, option=Trusted(option), n=before, what=Trusted(what))
+                log.report(NOTHING_LEFT, path, option=Trusted(option), n=before, what=Trusted(noun))
 
 
 def narrow(joined: Joined, choice: Choice) -> tuple[Joined, Kept]:
     """Return the part of the sides that a choice leaves, and its counts.
 
-    With a hierarchy, classes are left out after it was applied. UsageError if there is no such class.
+    With a class hierarchy, classes are only marked as `Joined.wanted`: `keep_wanted` drops the others after
+    the hierarchy was applied. Raises UsageError if there is no such class.
     """
     counts = np.zeros((4, 4), np.int64)
     highest = float(joined.detections.score.max(initial=-np.inf))
 
-    def counted(step: int, kept: Joined) -> Joined:
+    def count_step(step: int, kept: Joined) -> Joined:
         counts[step] = *map(len, (joined.truth, joined.detections)), *map(len, (kept.truth, kept.detections))
         return kept
 
     if choice.drop_extra and len(joined.images) > joined.n_truth_images:
-        keep = joined.detections.image < joined.n_truth_images
+        is_kept = joined.detections.image < joined.n_truth_images
         images = joined.images[: joined.n_truth_images]
-        joined = counted(0, replace(joined.only(detections=keep), images=images))
+        joined = count_step(0, replace(joined.only(detections=is_kept), images=images))
     if choice.classes is not None:
-        tree = joined.hierarchy or {}
-        known = {*joined.classes, *tree, *(name for above in tree.values() for name in above)}
+        hierarchy = joined.hierarchy or {}
+        known = {*joined.classes, *hierarchy, *(name for above in hierarchy.values() for name in above)}
         for name in choice.classes:
             if name not in known:
                 raise UsageError(
                     f"{spell('only_classes')}: there is no class {name!r}{hint(name, sorted(known))}"
                 )
         detections = joined.detections
-        order = np.lexsort((-detections.score, detections.image))
-        rank = np.empty(len(order), np.int64)
-        rank[order] = rank_in_runs(first_of_runs(detections.image[order]), len(order))
+        score_order = np.lexsort((-detections.score, detections.image))
+        rank = np.empty(len(score_order), np.int64)
+        rank[score_order] = rank_in_runs(first_of_runs(detections.image[score_order]), len(score_order))
         detections = replace(detections, rank_in_image=rank)
-        kept = replace(joined, detections=detections, wanted=frozenset(choice.classes))
-        joined = counted(1, kept if tree else keep_wanted(kept))  # the hierarchy may lead from others to them
+        kept_sides = replace(joined, detections=detections, wanted=frozenset(choice.classes))
+        joined = count_step(
+            1, kept_sides if hierarchy else keep_wanted(kept_sides)
+        )  # the hierarchy may lead from others to them
     if choice.images is not None:
         chosen = distinct(np.asarray(choice.images, np.int64))
-        joined = counted(2, replace(joined.shard(chosen), chosen=chosen))
+        joined = count_step(2, replace(joined.shard(chosen), chosen=chosen))
     if choice.score_min is not None:
         highest = float(joined.detections.score.max(initial=-np.inf))
-        keep = joined.detections.score >= choice.score_min
-        joined = counted(3, joined if keep.all() else joined.only(detections=keep))
+        is_kept = joined.detections.score >= choice.score_min
+        joined = count_step(3, joined if is_kept.all() else joined.only(detections=is_kept))
     return joined, Kept(counts, highest)
 
 
@@ -314,16 +330,20 @@ def keep_wanted(joined: Joined) -> Joined:
     if joined.wanted is None:
         return joined
     classes = tuple(name for name in joined.classes if name in joined.wanted)
-    rows = {name: i for i, name in enumerate(classes)}
-    row = np.array([rows.get(name, -1) for name in joined.classes], np.int32)
+    row_of_class = {name: i for i, name in enumerate(classes)}
+    row_of_category = np.array([row_of_class.get(name, -1) for name in joined.classes], np.int32)
     sides = []
     for side in (joined.truth, joined.detections):
-        category = row[side.category] if len(side) else side.category
+        category = row_of_category[side.category] if len(side) else side.category
         sides.append(replace(side, category=category).take(category >= 0))
     labels = joined.image_labels
     if labels is not None:
-        kept = row[labels[1]] >= 0
-        labels = (labels[0][kept], row[labels[1]][kept].astype(np.int64), labels[2][kept])
+        is_kept = row_of_category[labels[1]] >= 0
+        labels = (
+            labels[0][is_kept],
+            row_of_category[labels[1]][is_kept].astype(np.int64),
+            labels[2][is_kept],
+        )
     return replace(
         joined, classes=classes, truth=sides[0], detections=sides[1], image_labels=labels, wanted=None
     )
@@ -336,19 +356,19 @@ def choose(
     only_images: Sequence[str] | None,
     score_min: float | None,
 ) -> Choice:
-    """Make a choice by names, of images with or without extension.
+    """Make a choice from the options of a user, with images as row numbers.
 
-    Raises UsageError if there is no such image.
+    `only_images` are names with or without extension. Raises UsageError if there is no such image.
     """
-    chosen: list[int] | None = None
+    image_rows: list[int] | None = None
     if only_images is not None:
         images = joined.images[: joined.n_truth_images] if extra_images == "ignore" else joined.images
         rows = {name: i for i, name in enumerate(images)}
         stems = unique(stem(name) for name in images)
-        chosen = []
+        image_rows = []
         for name in only_images:
             row = rows.get(name, stems.get(name))
             if row is None:
                 raise UsageError(f"{spell('only_images')}: there is no image {name!r}{hint(name, images)}")
-            chosen.append(row)
-    return Choice(extra_images == "ignore", only_classes, chosen, score_min)
+            image_rows.append(row)
+    return Choice(extra_images == "ignore", only_classes, image_rows, score_min)
