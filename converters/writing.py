@@ -255,13 +255,7 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
         lost = f"not written ({spell('strict')}): it would lose {losses(ledger)}"
         raise StrictLoss(f"{printable(target.path)}: {lost}", log, ledger)
     output = open_output(target.path, format_, overwrite=target.overwrite, dry_run=target.dry_run)
-    # The target holds nothing that was read: a list file may have led to other folders.
-    root = os.path.realpath(output.target)
-    for folder in dict.fromkeys(folder_of(file.path) for file in dataset.files):
-        source_folder = os.path.realpath(folder)
-        if source_folder == root or source_folder.startswith(root.rstrip(os.sep) + os.sep):
-            shown = printable(output.target)
-            raise PathError(f"{shown}: the target contains files of the source; write elsewhere")
+    _check_holds_no_source(output.target, dataset)
     pieces: Iterable[tuple[str, Dataset]] = [("", dataset)]
     if target.selection.divides:
         check_parts(target.selection, output, format_)
@@ -278,6 +272,15 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
     if target.selection.divides and not target.pictures and format_.pictures is not None:
         log.note("pictures were not added (use --link-images or --copy-images)")
     return ledger
+
+
+def _check_holds_no_source(target: str, dataset: Dataset) -> None:
+    """Raise PathError if the target contains files that were read: a list may have led to other folders."""
+    root = os.path.realpath(target)
+    for folder in dict.fromkeys(folder_of(file.path) for file in dataset.files):
+        source_folder = os.path.realpath(folder)
+        if source_folder == root or source_folder.startswith(root.rstrip(os.sep) + os.sep):
+            raise PathError(f"{printable(target)}: the target contains files of the source; write elsewhere")
 
 
 def _selected(dataset: Dataset, target: Target, ledger: Ledger, log: Log) -> tuple[Dataset, Cuts | None]:

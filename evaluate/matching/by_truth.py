@@ -32,8 +32,8 @@ _UNKNOWN_ANGLE = -10
 class _Candidates(msgspec.Struct, frozen=True, eq=False):
     """Pairs of an object and a detection that overlap enough; a row of each column is a pair.
 
-    Objects and detections are copied into further classes, see `_candidates`: `gt` and `det` are positions
-    among the copies, `object` and `detection` those among the boxes of the sides.
+    Objects and detections are copied into further classes, see `_find_candidates`: `gt` and `det` are
+    positions among the copies, `object` and `detection` those among the boxes of the sides.
     """
 
     category: Ints
@@ -98,8 +98,8 @@ def match_by_truth(
     is_evaluated = evaluated_rows(sides.classes, protocol) >= 0
     eligible = ~is_small & ~is_covered & is_evaluated[detections.category]
 
-    candidates = _candidates(sides, protocol, np.flatnonzero(~is_region), outside, is_small, iou_min)
-    similarity = _similarities(truth, detections, candidates)
+    candidates = _find_candidates(sides, protocol, np.flatnonzero(~is_region), outside, is_small, iou_min)
+    similarity = _measure_similarities(truth, detections, candidates)
     n_objects = np.stack([np.bincount(truth.category[rows], minlength=n_classes) for rows in counting])
     by_score = candidates.take(
         np.lexsort((candidates.det, -candidates.score, candidates.gt, candidates.category))
@@ -111,59 +111,43 @@ def match_by_truth(
     curves = np.zeros((2, len(protocol.areas), n_classes, protocol.n_limits))
     hits = Hits.none(np.arange(len(detections), dtype=np.int32), 1)
     for area in range(len(protocol.areas)):
-        is_true_positive = (taken_areas & area_bit[area]) != 0
-        is_true_positive &= ~(by_score.nothing[area] | by_score.small[area])
+        is_true = (taken_areas & area_bit[area]) != 0
+        is_true &= ~(by_score.nothing[area] | by_score.small[area])
         limits = [
-            _limits(by_score.score[is_true_positive & (by_score.category == k)], int(n), protocol.n_limits)
+            _choose_limits(by_score.score[is_true & (by_score.category == k)], int(n), protocol.n_limits)
             for k, n in enumerate(n_objects[area].tolist())
         ]
         is_low = candidates.small[area]
-        keys = (
-            candidates.det,
-            np.where(is_low, 0, -candidates.iou),
-            is_low,
-            candidates.gt,
-            candidates.category,
-        )
-        overlap_order = np.lexsort(keys)
+        by_iou = np.where(is_low, 0, -candidates.iou)
+        overlap_order = np.lexsort((candidates.det, by_iou, is_low, candidates.gt, candidates.category))
         by_overlap = candidates.take(overlap_order)
-        limit_bits = _reached(by_overlap.score, by_overlap.category, limits)
+        limit_bits = _find_reached_limits(by_overlap.score, by_overlap.category, limits)
         taken_words = _take_in_turn(by_overlap, np.where(by_overlap.able[area], limit_bits, np.uint64(0)))
         true_words = np.where(by_overlap.nothing[area] | by_overlap.small[area], np.uint64(0), taken_words)
         used_words = np.where(
             eligible[area][by_overlap.detection] & ~by_overlap.small[area], taken_words, np.uint64(0)
         )
         for k, class_limits in enumerate(limits):
-            pairs_of_class = np.flatnonzero(by_overlap.category == k)
-            scores = np.sort(detections.score[eligible[area] & (detections.category == k)])
-            n_at_least = len(scores) - np.searchsorted(scores, class_limits)
-            n_true, n_used, similarity_sums = _sums(
-                len(class_limits),
-                true_words[pairs_of_class],
-                used_words[pairs_of_class],
-                similarity[overlap_order][pairs_of_class],
-            )
-            n_counted = n_true + n_at_least - n_used
-            for curve, total in zip(curves[:, area, k], (n_true, similarity_sums), strict=True):
-                shares = np.divide(total, n_counted, out=np.zeros(len(n_counted)), where=n_counted > 0)
-                curve[: len(n_counted)] = np.maximum.accumulate(shares[::-1])[::-1]
+            of_class = np.flatnonzero(by_overlap.category == k)
+            scores = detections.score[eligible[area] & (detections.category == k)]
+            pair_columns = true_words[of_class], used_words[of_class], similarity[overlap_order][of_class]
+            curves[:, area, k, : len(class_limits)] = _measure_curves(class_limits, scores, *pair_columns)
         curves[:, area, n_objects[area] == 0] = np.nan
         taking = np.flatnonzero((taken_words & _EVERY_SCORE) != 0)
-        taking = taking[
-            by_overlap.category[taking] == detections.category[by_overlap.detection[taking]]
-        ]  # no copies
-        is_hit = (true_words[taking] & _EVERY_SCORE) != 0
-        hits.positive[by_overlap.detection[taking[is_hit]], 0] |= np.uint64(1 << area)
-        hits.ignored[by_overlap.detection[taking[~is_hit]], 0] |= np.uint64(1 << area)
+        is_copy = by_overlap.category[taking] != detections.category[by_overlap.detection[taking]]
+        taking = taking[~is_copy]
+        det, is_hit = by_overlap.detection[taking], (true_words[taking] & _EVERY_SCORE) != 0
+        hits.positive[det[is_hit], 0] |= np.uint64(1 << area)
+        hits.ignored[det[~is_hit], 0] |= np.uint64(1 << area)
         if area == 0:
-            hits.gt[by_overlap.detection[taking]] = by_overlap.object[taking]
+            hits.gt[det] = by_overlap.object[taking]
     if np.isnan(similarity).any():
         curves[1] = np.nan
     hits = hits.take(np.flatnonzero((hits.positive | hits.ignored)[:, 0]))
     return TruthMatches(hits, eligible, curves)
 
 
-def _candidates(
+def _find_candidates(
     sides: Joined, protocol: Protocol, objects: Longs, outside: Mask, small: Mask, iou_min: Floats
 ) -> _Candidates:
     """Find the pairs that overlap enough, with neighbouring classes and small detections of any class.
@@ -239,7 +223,7 @@ def _candidates(
     )
 
 
-def _similarities(truth: SideTable, detections: SideTable, candidates: _Candidates) -> Floats:
+def _measure_similarities(truth: SideTable, detections: SideTable, candidates: _Candidates) -> Floats:
     """(pairs,) how alike the directions are, from 0 to 1; all NaN if that of any detection is not known."""
     angles = column_of(detections, "alpha")
     if (np.isnan(angles) | (angles == _UNKNOWN_ANGLE)).any():
@@ -249,7 +233,7 @@ def _similarities(truth: SideTable, detections: SideTable, candidates: _Candidat
     return similarities
 
 
-def _limits(scores: Floats, n_objects: int, n_limits: int) -> Floats:
+def _choose_limits(scores: Floats, n_objects: int, n_limits: int) -> Floats:
     """Choose the scores at which precision is measured, descending, at most `n_limits`.
 
     `scores` are those of the true positives, of `n_objects` objects. Each limit is the score whose recall is
@@ -268,7 +252,7 @@ def _limits(scores: Floats, n_objects: int, n_limits: int) -> Floats:
     return np.array(limits[:n_limits])
 
 
-def _reached(score: Floats, category: Ints, limits: list[Floats]) -> Words:
+def _find_reached_limits(score: Floats, category: Ints, limits: list[Floats]) -> Words:
     """(pairs,) the bits of the limits of its class that the score of each detection reaches.
 
     `limits` has the descending score limits of each class.
@@ -314,7 +298,22 @@ def _take_in_turn(candidates: _Candidates, able: Words) -> Words:
     return taken
 
 
-def _sums(n_limits: int, true: Words, used: Words, similarity: Floats) -> tuple[Longs, Longs, Floats]:
+def _measure_curves(limits: Floats, scores: Floats, true: Words, used: Words, similarity: Floats) -> Floats:
+    """(2, limits) precision and orientation similarity of a class at its score limits, which descend.
+
+    Each is the highest at this or any lower limit. `scores` are those of the eligible detections; the other
+    columns are (pairs,), as for `_sum_by_limit`.
+    """
+    scores = np.sort(scores)
+    n_true, n_used, similarity_sums = _sum_by_limit(len(limits), true, used, similarity)
+    n_counted = n_true - n_used + len(scores) - np.searchsorted(scores, limits)
+    totals = np.stack([n_true, similarity_sums])
+    shares = np.divide(totals, n_counted, out=np.zeros(totals.shape), where=n_counted > 0)
+    curves: Floats = np.maximum.accumulate(shares[:, ::-1], axis=1)[:, ::-1]
+    return curves
+
+
+def _sum_by_limit(n_limits: int, true: Words, used: Words, similarity: Floats) -> tuple[Longs, Longs, Floats]:
     """Sum over the pairs of a class, under each score limit (a bit of the words).
 
     Returns, each (limits,), the number of true positives, that of used detections, and the sum of the

@@ -159,7 +159,7 @@ def confusion(joined: Joined, rules: Protocol, *, score: float | Floats, iou: fl
     with np.errstate(invalid="ignore"):
         joined = joined.only(detections=joined.detections.score >= score_min[joined.detections.category])
     is_nothing = counts_as_nothing(joined, rules)
-    n_classes = len(joined.classes)
+    n = len(joined.classes)
     rows, columns = [], []
     for gt_start, _, part in parts(joined):
         is_void = is_nothing[gt_start : gt_start + len(part.truth)]
@@ -169,16 +169,12 @@ def confusion(joined: Joined, rules: Protocol, *, score: float | Floats, iou: fl
         det_class, gt_class = part.detections.category, part.truth.category
         is_unpaired, is_missed = np.ones(len(part.detections), np.bool_), ~is_void
         is_unpaired[det_on_void] = is_unpaired[det] = is_missed[gt] = False
-        background_row, background_column = (
-            np.full(int(is_unpaired.sum()), n_classes),
-            np.full(int(is_missed.sum()), n_classes),
-        )
+        background_row = np.full(int(is_unpaired.sum()), n)
+        background_column = np.full(int(is_missed.sum()), n)
         rows += [gt_class[gt], background_row, gt_class[is_missed]]
         columns += [det_class[det], det_class[is_unpaired], background_column]
     no_rows = [np.zeros(0, np.int64)]
-    table = Counts.of(
-        (n_classes + 1, n_classes + 1), np.concatenate(rows or no_rows), np.concatenate(columns or no_rows)
-    )
+    table = Counts.of((n + 1, n + 1), np.concatenate(rows or no_rows), np.concatenate(columns or no_rows))
     common_score = float(score_min[0]) if len(score_min) and (score_min == score_min[0]).all() else math.nan
     return Confusion(joined.classes, table, common_score, iou)
 

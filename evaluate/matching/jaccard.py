@@ -54,7 +54,7 @@ def jaccard_ratios(sides: Joined, protocol: Protocol, pairs: Pairs) -> Floats:
     edges: list[tuple[Ints, Ints, Floats]] = []
     for part in pairs.pieces():
         is_on_object = is_object[part.gt]
-        is_covered[_covered(part, ~is_on_object, iou_min)] = True
+        is_covered[_find_covered(part, ~is_on_object, iou_min)] = True
         is_edge = is_on_object & (part.iou >= iou_min)
         edges.append((part.det[is_edge], part.gt[is_edge], part.iou[is_edge]))
     det, gt, iou = (np.concatenate(column) for column in zip(*edges, strict=True))
@@ -66,7 +66,7 @@ def jaccard_ratios(sides: Joined, protocol: Protocol, pairs: Pairs) -> Floats:
     ignored_and_objects = replace(sides, truth=ignored, detections=truth.take(objects))
     gt_covered = np.zeros(len(truth), np.bool_)
     for part in find_pairs(ignored_and_objects, protocol, protocol.ious[0], np.arange(len(objects))).pieces():
-        gt_covered[objects[_covered(part, np.ones(len(part.gt), np.bool_), iou_min)]] = True
+        gt_covered[objects[_find_covered(part, np.ones(len(part.gt), np.bool_), iou_min)]] = True
 
     for i, score_limit in enumerate(protocol.jaccard):
         is_above = detections.score > score_limit
@@ -100,7 +100,7 @@ def jaccard_index(ratios: Floats, weights: Longs | None = None) -> Floats:
     return np.where(np.isfinite(highest), highest, np.nan)
 
 
-def _covered(pairs: Pairs, by_ignored: Mask, ioa_min: float) -> Ints:
+def _find_covered(pairs: Pairs, by_ignored: Mask, ioa_min: float) -> Ints:
     """Return the detections of the pairs under `by_ignored` (pairs,) whose IoA is at least `ioa_min`."""
     if pairs.ioa is None:
         return pairs.det[:0]
@@ -123,10 +123,8 @@ def _pair(image: Ints, det: Ints, gt: Ints, iou: Floats) -> Longs:
     starts = first_of_runs(image)
     ends = np.append(starts[1:], len(image))[: len(starts)]
     for start, stop in zip(starts.tolist(), ends.tolist(), strict=True):
-        (det_rows, row), (gt_rows, column) = (
-            np.unique(ids[start:stop], return_inverse=True) for ids in (det, gt)
-        )
-        gains = np.zeros((len(det_rows), len(gt_rows)))
+        (dets, row), (gts, column) = (np.unique(ids[start:stop], return_inverse=True) for ids in (det, gt))
+        gains = np.zeros((len(dets), len(gts)))
         edge_of_cell = np.full(gains.shape, -1)
         gains[row, column] = iou[start:stop]
         edge_of_cell[row, column] = np.arange(start, stop)

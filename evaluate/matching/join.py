@@ -156,11 +156,8 @@ class Admitted(msgspec.Struct, frozen=True, eq=False):
         in_detections = set(det_names)
         labels, image_labels = truth.labels, None
         if len(labels):
-            image_labels = (
-                gt_number[labels.image],
-                np.array(gt_class, np.int64)[labels.category],
-                labels.verdict,
-            )
+            category = np.array(gt_class, np.int64)[labels.category]
+            image_labels = gt_number[labels.image], category, labels.verdict
         is_unmatched = np.ones(len(truth.images), np.bool_)
         is_unmatched[partner_rows[partner_rows >= 0]] = False
         return Joined(
@@ -190,6 +187,7 @@ class Admitted(msgspec.Struct, frozen=True, eq=False):
         )
 
     def _sizes(self, n_images: int) -> Longs:
+        """Return `Joined.sizes`, (2, n_images, 2)."""
         sides = (self.truth, self.gt_number), (self.detections, self.det_number)
         sizes = np.zeros((2, n_images, 2), np.int64)
         for side_sizes, (side, numbers) in zip(sizes, sides, strict=True):
@@ -285,9 +283,9 @@ def _order_of(ids: NDArray[Any]) -> Longs:
 def class_ranks(joined: Joined, truth: Dataset) -> Longs:
     """(classes,) ranks of the classes: by id if the ground truth has ids, else by position."""
     names_by_id = [truth.categories.name[row] for row in _order_of(truth.categories.source_id).tolist()]
-    rank_of_name = {name: rank for rank, name in reversed(list(enumerate(names_by_id)))}
+    ranks = {name: rank for rank, name in reversed(list(enumerate(names_by_id)))}
     return np.array(
-        [rank_of_name.get(name, len(names_by_id) + k) for k, name in enumerate(joined.classes)], np.int64
+        [ranks.get(name, len(names_by_id) + k) for k, name in enumerate(joined.classes)], np.int64
     )
 
 
@@ -454,20 +452,18 @@ def check_rows(side: Dataset, log: Log) -> None:
     is_finite: Any = True
     if not (np.isfinite(xyxy).all() and np.isfinite(wh).all()):
         is_finite = np.isfinite(np.c_[xyxy, wh]).all(axis=1)
-        bad_rows = np.flatnonzero(~is_finite)
-        log.report_rows(
-            COORDINATES_NOT_FINITE, side, bad_rows, lambda row: {"value": str(xyxy[row].tolist())}
-        )
+        rows = np.flatnonzero(~is_finite)
+        log.report_rows(COORDINATES_NOT_FINITE, side, rows, lambda row: {"value": str(xyxy[row].tolist())})
     left, top, right, bottom = xyxy.T
-    bad_rows = np.flatnonzero(((right < left) | (bottom < top) | (wh[:, 0] < 0) | (wh[:, 1] < 0)) & is_finite)
-    if len(bad_rows):
+    rows = np.flatnonzero(((right < left) | (bottom < top) | (wh[:, 0] < 0) | (wh[:, 1] < 0)) & is_finite)
+    if len(rows):
 
         def describe_edges(row: int) -> dict[str, Any]:
             named = zip(("left", "top", "right", "bottom"), xyxy[row].tolist(), strict=True)
             text = ", ".join(f"{name} {without_noise(value):.15g}" for name, value in named)
             return {"value": Trusted(text), "option": Trusted("")}
 
-        log.report_rows(INVERTED, side, bad_rows, describe_edges)
+        log.report_rows(INVERTED, side, rows, describe_edges)
 
 
 def _check_coordinates(truth: Dataset, detections: Dataset, log: Log, summary: DetectionSummary) -> None:

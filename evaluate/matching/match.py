@@ -5,7 +5,7 @@ The rules; `tests/matching_rules.py` states them plainly, one box after the othe
 - free: a detection takes the best ground truth that is still free (COCO, LVIS, ILSVRC detection)
 - best: it goes to its best ground truth, taken or not (VOC, TensorFlow, Open Images)
 - greatest: the two that overlap most are a pair, then the two of the rest that do (spatio-temporal tubes)
-- per image: whether something was found on an image (CorLoc, top-k errors)
+- per image: whether anything was detected on an image (CorLoc, top-k errors), see `by_image.py`
 
 All combinations of IoU threshold and area range are matched at once, each a bit of a word, see `Matches`.
 """
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.evaluate.matching.by_image import find_best_hits, match_guesses
 from odm.evaluate.matching.by_truth import match_by_truth
 from odm.evaluate.matching.jaccard import jaccard_ratios
 from odm.evaluate.matching.matches import OVER, Hits, Matches, Words, join_hits, threshold_bits, word_blocks
@@ -77,7 +78,7 @@ def match(
         takes_part = None if is_beyond_cap is None else ~is_beyond_cap
         best_only = protocol.match not in ("free", "truth")
         pairs = pairs_of(sides, protocol, floor_of(protocol), order, among=takes_part, best_only=best_only)
-    return _match(sides, protocol, dropped, order, pairs, is_beyond_cap, _range_of(joined))
+    return _match(sides, protocol, dropped, order, pairs, is_beyond_cap, _find_score_range(joined))
 
 
 def _order_of(score: Floats, protocol: Protocol) -> Longs:
@@ -87,7 +88,8 @@ def _order_of(score: Floats, protocol: Protocol) -> Longs:
     return argsort_descending(score)
 
 
-def _range_of(joined: Joined) -> tuple[float, float]:
+def _find_score_range(joined: Joined) -> tuple[float, float]:
+    """Return the lowest and the highest score of the detections."""
     score = joined.detections.score
     return float(score.min(initial=np.inf)), float(score.max(initial=-np.inf))
 
@@ -101,29 +103,28 @@ def match_all(joined: Joined, protocols: Sequence[Protocol]) -> Iterator[Matches
     orders: dict[tuple[int, bool], Longs] = {}
     pairs_of_settings: dict[tuple[Any, ...], tuple[float, Pairs, Mask | None]] = {}
     for rules in protocols:
-        if _prepared_as(rules) not in prepared:
-            prepared[_prepared_as(rules)] = prepare(joined, rules)
-        sides, dropped = prepared[_prepared_as(rules)]
+        if _preparation_key(rules) not in prepared:
+            prepared[_preparation_key(rules)] = prepare(joined, rules)
+        sides, dropped = prepared[_preparation_key(rules)]
         detections_key = id(sides.detections), rules.detections_in == "reverse"
         if detections_key not in orders:
             orders[detections_key] = _order_of(sides.detections.score, rules)
         order = orders[detections_key]
-        pairs_key = id(sides.truth), *detections_key, *_measured_as(rules)
+        pairs_key = id(sides.truth), *detections_key, *_pairing_key(rules)
         if pairs_key not in pairs_of_settings:
-            floor = min(floor_of(q) for q in protocols if _measured_as(q) == _measured_as(rules))
+            floor = min(floor_of(q) for q in protocols if _pairing_key(q) == _pairing_key(rules))
             is_beyond_cap = beyond_cap(sides, rules, order)
             takes_part = None if is_beyond_cap is None else ~is_beyond_cap
-            pairs = pairs_of(
-                sides, rules, floor, order, among=takes_part, best_only=rules.match not in ("free", "truth")
-            )
+            best_only = rules.match not in ("free", "truth")
+            pairs = pairs_of(sides, rules, floor, order, among=takes_part, best_only=best_only)
             pairs_of_settings[pairs_key] = floor, pairs, is_beyond_cap
         floor, pairs, is_beyond_cap = pairs_of_settings[pairs_key]
         if floor < floor_of(rules):
             pairs = pairs.above(floor_of(rules))
-        yield _match(sides, rules, dropped, order, pairs, is_beyond_cap, _range_of(joined))
+        yield _match(sides, rules, dropped, order, pairs, is_beyond_cap, _find_score_range(joined))
 
 
-def _prepared_as(p: Protocol) -> tuple[Any, ...]:
+def _preparation_key(p: Protocol) -> tuple[Any, ...]:
     """Cache key: the settings of a protocol that `prepare` depends on."""
     cap = p.cap_of, p.max_dets if p.cap_of != "class" else None
     empty = p.drop_empty and (p.as_given, p.drop_empty_truth)
@@ -132,7 +133,7 @@ def _prepared_as(p: Protocol) -> tuple[Any, ...]:
     return p.hierarchical, dropped, p.labelled_only, cap, p.single, bool(p.jaccard), chosen
 
 
-def _measured_as(p: Protocol) -> tuple[Any, ...]:
+def _pairing_key(p: Protocol) -> tuple[Any, ...]:
     """Cache key: the settings of a protocol that `pairs_of` depends on."""
     as_given = p.as_given and p.pixels == "edges"
     many = p.crowd_flags, p.group_weight is not None, p.region_flags
@@ -172,10 +173,10 @@ def _match(
     detections, n_classes = sides.detections, len(sides.classes)
     if protocol.metric in ("corloc", "top-k"):
         if protocol.metric == "top-k":
-            hits, candidates, guesses = _match_guesses(sides, protocol, pairs, order)
+            hits, candidates, guesses = match_guesses(sides, protocol, pairs, order)
         else:  # the best detection of every image and class that has ground truth
             candidates = pairs.rank == 0
-            det, gt = _best_hits(pairs, protocol, candidates)
+            det, gt = find_best_hits(pairs, protocol, candidates)
             hits = Hits.of_one_bit(det, np.ones(len(det), np.bool_), gt)
         # A class counts once per image, and what is no candidate is ignored.
         class_of_images = distinct(sides.keys_of(sides.truth)) % max(n_classes, 1)
@@ -183,17 +184,14 @@ def _match(
         gt_ignored = np.zeros(n_classes, np.int64)
         fp_if_unmatched: NDArray[AreaBits] | None = candidates.astype(AreaBits)
     else:
-        truth_state = Truth(sides, protocol)
+        truth = Truth(sides, protocol)
         if is_beyond_cap is not None:
-            dropped += (
-                (f"{OVER}{protocol.max_dets} per image and class", int(np.count_nonzero(is_beyond_cap))),
-            )
-        pairs_within_cap = pairs if is_beyond_cap is None else pairs.of(~is_beyond_cap)
-        hits, fp_if_unmatched, curves = _match_single(
-            sides, protocol, truth_state, pairs_within_cap, is_beyond_cap
-        )
+            n_beyond = int(np.count_nonzero(is_beyond_cap))
+            dropped += ((f"{OVER}{protocol.max_dets} per image and class", n_beyond),)
+        within_cap = pairs if is_beyond_cap is None else pairs.of(~is_beyond_cap)
+        hits, fp_if_unmatched, curves = _match_single(sides, protocol, truth, within_cap, is_beyond_cap)
         category = sides.truth.category
-        npos = truth_state.count(n_classes)
+        npos = truth.count(n_classes)
         object_category = category[(sides.truth.flags & np.uint16(protocol.region_flags)) == 0]
         gt_ignored = np.bincount(object_category, minlength=n_classes) - npos[:, 0]
     hit_gt = np.full(len(hits.det), -1, np.int32)
@@ -291,14 +289,14 @@ class Truth:
         """(areas, n) what counts."""
         if protocol.counts_ignored:
             self.counting |= (side.flags & np.uint16(protocol.crowd_flags)) != 0
-        self.nothing: list[Words] = [_spread(self.outside, block) for block in self.blocks]
+        self.nothing: list[Words] = [_set_bits(self.outside, block) for block in self.blocks]
         """Per word (n,) the bits under which a ground truth counts as nothing."""
         n_areas, n_truth = self.outside.shape
         all_bits = [threshold_bits(block, n_areas, *block) for block in self.blocks]
         self.free: list[Words] = [np.full(n_truth, bits, np.uint64) for bits in all_bits]
         """Per word (n,) the bits under which a ground truth is still free: at first all of them."""
         is_kept = np.stack([~left_out(joined.detections, a) for a in protocol.areas])
-        self.kept: list[Words] = [] if is_kept.all() else [_spread(is_kept, block) for block in self.blocks]
+        self.kept: list[Words] = [] if is_kept.all() else [_set_bits(is_kept, block) for block in self.blocks]
         """Per word (detections,) the bits of the set-ups that keep a detection; empty if all do."""
 
     def count(self, n_classes: int) -> Longs:
@@ -319,7 +317,7 @@ class Truth:
         return np.where(self.crowd, self.protocol.ious[0], thresholds)
 
 
-def _spread(mask: Mask, block: range) -> Words:
+def _set_bits(mask: Mask, block: range) -> Words:
     """(n,) words with the bits of all thresholds of a block, in the areas where `mask` (areas, n) is True."""
     # 10 thresholds; True in area 0 and 2 of 4: bits 0-9 and 20-29 are set
     all_thresholds = 2 ** len(block) - 1
@@ -385,20 +383,18 @@ def beyond_cap(joined: Joined, protocol: Protocol, order: Longs) -> Mask | None:
         return None
     if np.bincount(detections.image).max() <= cap:
         return None
-    group_of_detection = joined.keys_of(detections)
-    if int(group_of_detection.max()) <= 4 * len(detections) + SPARSE:
-        n_of_group = np.bincount(group_of_detection)
+    group = joined.keys_of(detections)
+    if int(group.max()) <= 4 * len(detections) + SPARSE:
+        n_det = np.bincount(group)
     else:
-        _, group_of_detection, n_of_group = np.unique(
-            group_of_detection, return_inverse=True, return_counts=True
-        )
-    if n_of_group.max() <= cap:
+        _, group, n_det = np.unique(group, return_inverse=True, return_counts=True)
+    if n_det.max() <= cap:
         return None
     # The detections of the few images and classes that have too many.
-    rows = order[(n_of_group > cap)[group_of_detection][order]]
-    group_of_detection = group_of_detection[rows]
-    by_group = np.argsort(group_of_detection, kind="stable")
-    rank = rank_in_runs(first_of_runs(group_of_detection[by_group]), len(rows))
+    rows = order[(n_det > cap)[group][order]]
+    group = group[rows]
+    by_group = np.argsort(group, kind="stable")
+    rank = rank_in_runs(first_of_runs(group[by_group]), len(rows))
     is_beyond = np.zeros(len(detections), np.bool_)
     is_beyond[rows[by_group][rank >= cap]] = True
     return is_beyond
@@ -421,21 +417,15 @@ def _match_free(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     if pairs.ioa is not None:
         iou = np.where(truth.crowd[pairs.gt], pairs.ioa, iou)
     ioa = pairs.ioa if protocol.ignored_by_ioa else None
-    pair_rows = np.flatnonzero((iou if ioa is None else np.maximum(iou, ioa)) >= floor_of(protocol))
-    det, gt, iou, ioa = (
-        pairs.det[pair_rows],
-        pairs.gt[pair_rows],
-        iou[pair_rows],
-        None if ioa is None else ioa[pair_rows],
-    )
+    kept = np.flatnonzero((iou if ioa is None else np.maximum(iou, ioa)) >= floor_of(protocol))
+    det, gt, iou, ioa = (pairs.det[kept], pairs.gt[kept], iou[kept], None if ioa is None else ioa[kept])
     pair_starts = first_of_runs(det)  # of the pairs of each detection
     n_pairs = np.diff(pair_starts, append=len(det))
     to_sort = np.flatnonzero(np.repeat((n_pairs > 1) & (n_pairs <= MANY_PAIRS), n_pairs))
     if len(to_sort):
         tie_breaker = -gt[to_sort] if protocol.last_of_equals else gt[to_sort]
-        sorted_rows = to_sort[
-            np.lexsort((tie_breaker, -iou[to_sort], np.repeat(pair_starts, n_pairs)[to_sort]))
-        ]
+        detection = np.repeat(pair_starts, n_pairs)[to_sort]
+        sorted_rows = to_sort[np.lexsort((tie_breaker, -iou[to_sort], detection))]
         gt[to_sort], iou[to_sort] = gt[sorted_rows], iou[sorted_rows]
         if ioa is not None:
             ioa[to_sort] = ioa[sorted_rows]
@@ -491,16 +481,10 @@ class _Taking:
     ) -> None:
         block, n_areas = truth.blocks[word_index], len(truth.outside)
         self.first, self.n_pairs, self.gt, self.iou = first, n_pairs, gt, iou
-        self.free, self.crowd, self.last_of_equals = (
-            truth.free[word_index],
-            truth.crowd,
-            protocol.last_of_equals,
-        )
-        self.positive, self.ignored, self.hit_gt = (
-            hits.positive[:, word_index],
-            hits.ignored[:, word_index],
-            hits.gt,
-        )
+        self.crowd, self.last_of_equals = truth.crowd, protocol.last_of_equals
+        self.free = truth.free[word_index]
+        self.positive, self.ignored = hits.positive[:, word_index], hits.ignored[:, word_index]
+        self.hit_gt = hits.gt
         # An overlap that reaches a threshold reaches all lower ones, so it is enough to count them: the bits
         # under which the first n thresholds of the word are reached, n = 0, 1, ...
         self.bits = np.array([threshold_bits(block, n_areas, *block[:n]) for n in range(len(block) + 1)])
@@ -606,7 +590,7 @@ def _match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
             iou_min = truth.own_threshold[gt] if protocol.class_ious else protocol.least[threshold]
             reaching = np.flatnonzero(iou >= iou_min)
             bit = threshold_bits(block, len(protocol.areas), threshold)
-            is_first_of_truth = reaching[_first_of_each(gt[reaching], len(truth.group))]
+            is_first_of_truth = reaching[_is_first_of_each(gt[reaching], len(truth.group))]
             positive[is_first_of_truth, word_index] |= bit & ~nothing_bits[is_first_of_truth]
             ignored[reaching, word_index] |= bit & nothing_bits[reaching]
             if threshold == protocol.reference:
@@ -630,14 +614,14 @@ def _match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     best = best_of_each(det, ioa)
     det, gt = det[best], gt[best]
     # A group that counts is one true positive, with the best of its detections.
-    is_true_positive = _first_of_each(gt, len(truth.group)) & (truth.weight > 0) & ~truth.outside[0][gt]
+    is_true_positive = _is_first_of_each(gt, len(truth.group)) & (truth.weight > 0) & ~truth.outside[0][gt]
     covered, is_new = left_bits[det] & ~is_true_positive.astype(np.uint64), row_of[det] < 0
     hits.ignored[row_of[det[~is_new]], 0] |= covered[~is_new]
     words = is_true_positive.astype(np.uint64)[:, None], covered[:, None]
     return join_hits([hits, Hits(det, *words, gt).take(is_new)])
 
 
-def _first_of_each(gt: Ints, n: int) -> Mask:
+def _is_first_of_each(gt: Ints, n: int) -> Mask:
     """(rows,) mask of the rows that are the first of their ground truth.
 
     `gt` (rows,) are ground truths below `n`, ordered by the descending score of their detections.
@@ -673,65 +657,3 @@ def _match_greatest(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
             hits.ignored[:, word_index] |= reached_bits & nothing_bits
     hits.gt[:] = np.where(iou >= protocol.ious[protocol.reference], gt, -1)
     return hits
-
-
-# ------------------------------------------------------------------------------------------------- per image
-# Whether something was found on an image: CorLoc and top-k errors.
-
-
-def _best_hits(pairs: Pairs, protocol: Protocol, eligible: Mask) -> tuple[Ints, Ints]:
-    """Return the eligible detections that reach the threshold with any ground truth, and each one's best.
-
-    `eligible` is a mask (n,) of the detections; both results are positions, (hits,).
-    """
-    is_kept = (pairs.iou >= protocol.ious[0]) & eligible[pairs.det]
-    det, gt, iou = pairs.det[is_kept], pairs.gt[is_kept], pairs.iou[is_kept]
-    best = best_of_each(det, iou)
-    return det[best], gt[best]
-
-
-def _match_guesses(
-    joined: Joined, protocol: Protocol, pairs: Pairs, order: Longs
-) -> tuple[Hits, Mask, Longs]:
-    """Match the best detections of every image with ground truth, whatever their class.
-
-    The guesses of an image are its `Protocol.max_dets` best detections. The first hit of an image and class
-    is a true positive; further hits and the detections beyond the guesses are ignored.
-
-    Returns
-    -------
-    tuple
-        The hits, (n,) which detections are guesses, and `Matches.guesses`.
-    """
-    assert protocol.max_dets is not None
-    detections, n_images = joined.detections, len(joined.images)
-    has_truth = np.zeros(n_images, np.bool_)
-    has_truth[joined.truth.image] = True
-    rows = order[has_truth[detections.image[order]]]
-    rows = rows[argsort_int(detections.image[rows], max(n_images, 1))]
-    image = detections.image[rows]
-    if detections.rank_in_image is None:
-        rank = rank_in_runs(first_of_runs(image), len(rows))
-    else:
-        rank = detections.rank_in_image[rows]
-    is_within = rank < protocol.max_dets
-    rows, image, rank = rows[is_within], image[is_within], rank[is_within]
-
-    is_guess = np.zeros(len(detections), np.bool_)
-    is_guess[rows] = True
-    det, gt = _best_hits(pairs, protocol, is_guess)
-    best_gt = np.full(len(detections), -1, np.int32)
-    best_gt[det] = gt
-    is_hit = best_gt[rows] >= 0
-    # The rank of the first guess with the right class, and of the first hit on a ground truth.
-    first_ranks = np.empty((n_images, 3), np.int64)
-    first_ranks[:, 2] = np.arange(n_images)
-    for column, is_selected in enumerate((pairs.rank[rows] >= 0, is_hit)):
-        first_ranks[:, column] = np.append(rank[is_selected], protocol.max_dets)[
-            first_index_of(image[is_selected], n_images)
-        ]
-    det = rows[is_hit].astype(np.int32)
-    class_keys = joined.keys_of(detections)[det]
-    is_first_of_class = np.zeros(len(det), np.bool_)
-    is_first_of_class[np.unique(class_keys, return_index=True)[1]] = True
-    return Hits.of_one_bit(det, is_first_of_class, best_gt[det]), is_guess, first_ranks[has_truth]

@@ -148,6 +148,7 @@ def with_rows(totals: Matches, tables: Sequence[Mapping[str, NDArray[Any]]], **f
     n_hits = [len(table.get("hit", ())) for table in tables]
 
     def column(name: str, kind: Any, absent: int = 0) -> NDArray[Any]:
+        """Concatenate a column of all tables, filled with `absent` for tables that lack it."""
         lengths = n_rows if name in _PER_DETECTION else n_hits
         shape = totals.positive.shape[1:] if name in ("positive", "ignored") else ()
         pieces = [

@@ -104,10 +104,8 @@ def one_to_one(det: Ints, gt: Ints) -> Longs:
     n_det, n_gt = int(det.max(initial=-1)) + 1, int(gt.max(initial=-1)) + 1
     for _ in range(ROUNDS if len(open_pairs) else 0):
         det_number, gt_number = det[open_pairs], gt[open_pairs]
-        first_of_d, first_of_g = (
-            first_index_of(det_number, n_det)[det_number],
-            first_index_of(gt_number, n_gt)[gt_number],
-        )
+        first_of_d = first_index_of(det_number, n_det)[det_number]
+        first_of_g = first_index_of(gt_number, n_gt)[gt_number]
         is_first = (first_of_d == np.arange(len(open_pairs))) & (first_of_g == np.arange(len(open_pairs)))
         taken.append(open_pairs[is_first])
         # The pairs of an end go if the first pair of that end was taken.

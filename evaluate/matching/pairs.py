@@ -128,7 +128,7 @@ def find_pairs(
     truth_starts = first_of_runs(truth_keys)
     n_truth = np.diff(truth_starts, append=len(truth_keys))
     order = argsort_descending(detections.score) if order is None else order
-    group_of_detection = _lookup(joined.keys_of(detections), truth_keys[truth_starts])[order]
+    group_of_detection = _look_up(joined.keys_of(detections), truth_keys[truth_starts])[order]
     takes_part = group_of_detection >= 0
     if among is not None:
         takes_part &= among[order]
@@ -144,27 +144,25 @@ def find_pairs(
     large: list[LargeGroup] = []
 
     n_done = 0
-    for large_number in [*np.flatnonzero(n_det * n_truth > LARGE).tolist(), None]:
+    for g in [*np.flatnonzero(n_det * n_truth > LARGE).tolist(), None]:
         # All groups before the large one are compared together; None stands for the end.
-        large_start = len(order) if large_number is None else int(det_starts[large_number])
-        group_rows = group_of_detection[n_done:large_start]
+        start = len(order) if g is None else int(det_starts[g])
+        group_rows = group_of_detection[n_done:start]
         parts += boxes.compare(
-            order[n_done:large_start], n_truth[group_rows], truth_starts[group_rows], floor, best_only
+            order[n_done:start], n_truth[group_rows], truth_starts[group_rows], floor, best_only
         )
-        if large_number is None:
+        if g is None:
             break
-        n_done = large_start + int(n_det[large_number])
-        truth_rows = slice(
-            int(truth_starts[large_number]), int(truth_starts[large_number] + n_truth[large_number])
-        )
-        large_group = LargeGroup(boxes, order[large_start:n_done], truth_rows, floor, best_only)
+        n_done = start + int(n_det[g])
+        truth_rows = slice(int(truth_starts[g]), int(truth_starts[g] + n_truth[g]))
+        large_group = LargeGroup(boxes, order[start:n_done], truth_rows, floor, best_only)
         if best_only:
             parts += large_group.parts()
         else:
             large.append(large_group)
     if not large and not any(len(part[0]) for part in parts):
         return empty
-    det, gt, iou, ioa = _together(parts or [(empty.det, empty.gt, empty.iou, empty.iou)])
+    det, gt, iou, ioa = _concatenate(parts or [(empty.det, empty.gt, empty.iou, empty.iou)])
     return Pairs(det, gt, iou, ioa if boxes.any_grouped else None, rank, tuple(large))
 
 
@@ -209,7 +207,7 @@ def intersection(det: Columns, truth: Columns, pixel: float = 0) -> Floats:
     return width * height
 
 
-def _lookup(keys_to_find: Longs, keys: Longs) -> Ints:
+def _look_up(keys_to_find: Longs, keys: Longs) -> Ints:
     """(n,) the position of each key in the ascending `keys`, -1 if it is not there."""
     # Looking up in a table of all possible keys is faster than searching, as long as it is small.
     size = int(keys[-1]) + 1
@@ -238,7 +236,7 @@ class _Boxes:
         """(n,) which ground truths are group-of boxes, in the order by image and class."""
         self.any_grouped = bool(self.grouped.any())
 
-    def measured(self, rows: Longs) -> Columns:
+    def measure(self, rows: Longs) -> Columns:
         """Return left, top, right, bottom and area of the detections at `rows`, each (rows,)."""
         return geometry(self.detections.xyxy[rows], self.detections.wh[rows], self.protocol)
 
@@ -292,6 +290,7 @@ class _Boxes:
             )
 
         def compare_part(part: slice) -> Found:
+            """Return the pairs of the detections ``rows[part]``."""
             n_before = int(ends[part.start - 1]) if part.start else 0
             n_truth_of_det = n_truth[part]
             # Each detection as often as it has ground truths, and beside it those of its image and class: the
@@ -302,7 +301,7 @@ class _Boxes:
             truth_at += np.repeat(
                 truth_starts[part] - (ends[part] - n_truth_of_det - n_before), n_truth_of_det
             )
-            det = self.measured(rows[part])
+            det = self.measure(rows[part])
             # Most pairs lie apart in x already; only the others are looked at further.
             width = np.minimum(det[2][det_index], self.truth[2][truth_at])
             width -= np.maximum(det[0][det_index], self.truth[0][truth_at])
@@ -318,16 +317,17 @@ class _Boxes:
             kept_rows = np.flatnonzero(iou >= floor if ioa is iou else (iou >= floor) | (ioa >= floor))
             iou_kept = iou[kept_rows]
             ioa_kept = iou_kept if ioa is iou else ioa[kept_rows]
-            pairs = self.named(rows[part][det_index[kept_rows]], truth_at[kept_rows], iou_kept, ioa_kept)
-            return self.best(pairs) if best_only else pairs
+            det_rows = rows[part][det_index[kept_rows]]
+            pairs = self.to_joined_positions(det_rows, truth_at[kept_rows], iou_kept, ioa_kept)
+            return self.keep_best(pairs) if best_only else pairs
 
         return by_threads(compare_part, list(map(slice, part_starts, part_starts[1:])))
 
-    def named(self, rows: Longs, truth_at: Longs, iou: Floats, ioa: Floats) -> Found:
+    def to_joined_positions(self, rows: Longs, truth_at: Longs, iou: Floats, ioa: Floats) -> Found:
         """Return pairs whose ground truths are positions in the joined side, not in the sorted `truth`."""
         return rows.astype(np.int32), self.truth_order[truth_at].astype(np.int32), iou, ioa
 
-    def best(self, pairs: Found) -> Found:
+    def keep_best(self, pairs: Found) -> Found:
         """Return the best pair of each detection, and its best pair with a group-of box."""
         det, gt, iou, ioa = pairs
         is_group_box = self.is_group[gt]
@@ -343,7 +343,8 @@ class _Boxes:
         return det[kept], gt[kept], best_iou, best_iou if ioa is iou else ioa[kept]
 
 
-def _together(parts: Sequence[Found]) -> Found:
+def _concatenate(parts: Sequence[Found]) -> Found:
+    """Concatenate columns of pairs; IoA stays the array of IoU if it is in all parts."""
     det, gt, iou, ioa = zip(*parts, strict=True)
     overlap = np.concatenate(iou)
     shared = all(map(operator.is_, iou, ioa))
@@ -372,7 +373,7 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
         start, size = 0, len(self.det)
         while start < len(self.det):
             size = min(size, len(self.det) - start)
-            pairs = self._near(self.det[start : start + size])
+            pairs = self._find_near(self.det[start : start + size])
             if pairs is None:
                 size = -(-size // 2)
                 continue
@@ -381,7 +382,7 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
             if len(pairs[0]) < AT_A_TIME // 4:
                 size *= 2
 
-    def _near(self, rows: Longs) -> Found | None:
+    def _find_near(self, rows: Longs) -> Found | None:
         """Return the pairs of the detections `rows`, each compared only with the ground truths near it.
 
         None if there are more than `AT_A_TIME` pairs of several detections. The plane is cut in two for as
@@ -389,24 +390,21 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
         pair counts once, it counts where its common area begins, right of `left` and below `top`.
         """
         n_truth = self.truth.stop - self.truth.start
-        det, truth = self.boxes.measured(rows), tuple(c[self.truth] for c in self.boxes.truth)
+        det, truth = self.boxes.measure(rows), tuple(c[self.truth] for c in self.boxes.truth)
         chunks: list[Found] = []
         n = 0
         no_limit = -np.inf
         todo = [(np.arange(len(rows)), np.arange(n_truth), no_limit, no_limit)]
         while todo:
-            det_part, truth_part, left, top = todo.pop()
-            if not len(det_part) or not len(truth_part):
+            d, t, left, top = todo.pop()
+            if not len(d) or not len(t):
                 continue
-            if (
-                len(det_part) * len(truth_part) > CHUNK
-                and (halves := self._halved(det, truth, det_part, truth_part)) is not None
-            ):
+            if len(d) * len(t) > CHUNK and (halves := self._halve(det, truth, d, t)) is not None:
                 (lower_half, upper_half), axis, cut = halves
                 todo.append((*lower_half, left, top))
                 todo.append((*upper_half, cut if axis == 0 else left, cut if axis == 1 else top))
                 continue
-            for det_near, truth_near, iou, ioa in self._cross(det, truth, det_part, truth_part):
+            for det_near, truth_near, iou, ioa in self._compare_all(det, truth, d, t):
                 is_near = np.maximum(det[0][det_near], truth[0][truth_near]) >= left
                 is_near &= np.maximum(det[1][det_near], truth[1][truth_near]) >= top
                 high = iou[is_near]
@@ -418,14 +416,14 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
                 if n > AT_A_TIME and len(rows) > 1:
                     return None
         if not chunks:
-            return self.boxes.named(rows[:0], rows[:0], np.zeros(0), np.zeros(0))
-        local, truth_at, iou, ioa = _together(chunks)
+            return self.boxes.to_joined_positions(rows[:0], rows[:0], np.zeros(0), np.zeros(0))
+        local, truth_at, iou, ioa = _concatenate(chunks)
         order = np.argsort(local.astype(np.int64) * n_truth + truth_at)
         local, truth_at, iou, ioa = local[order], truth_at[order], iou[order], ioa[order]
-        pairs = self.boxes.named(rows[local], truth_at + self.truth.start, iou, ioa)
-        return self.boxes.best(pairs) if self.best_only else pairs
+        pairs = self.boxes.to_joined_positions(rows[local], truth_at + self.truth.start, iou, ioa)
+        return self.boxes.keep_best(pairs) if self.best_only else pairs
 
-    def _cross(
+    def _compare_all(
         self, det: Columns, truth: Columns, d: Longs, t: Longs
     ) -> Iterator[tuple[Longs, Longs, Floats, Floats]]:
         """Yield the overlapping pairs among the detections `d` and ground truths `t`, a chunk at a time.
@@ -442,9 +440,8 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
             det_columns = tuple(c[det_rows][:, None] for c in det)
             width = shared(det_columns, truth_columns, 0, self.boxes.protocol.pixel)
             iou, ioa = self.boxes.overlap(width, det_columns, truth_columns, grouped)
-            if (
-                self.best_only
-            ):  # flat positions of the best pair of each row, and of its best with a group-of box
+            if self.best_only:
+                # Flat positions of the best pair of each row, and of its best with a group-of box.
                 criteria = [(iou, is_group), (ioa, ~is_group)] if is_group.any() else [(iou, is_group)]
                 row_starts = np.arange(len(iou)) * len(t)
                 best = []
@@ -459,16 +456,14 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
                     best.append(best_flat[overlap_or_none.ravel()[best_flat] >= 0])
                 kept = np.sort(np.concatenate(best))
             else:
-                is_overlapping = (
-                    iou >= self.floor if ioa is iou else (iou >= self.floor) | (ioa >= self.floor)
-                )
-                kept = np.flatnonzero(is_overlapping)
+                reaches = iou >= self.floor if ioa is iou else (iou >= self.floor) | (ioa >= self.floor)
+                kept = np.flatnonzero(reaches)
             local = kept // len(t)
             truth_at = kept - local * len(t)
             high_iou = iou.ravel()[kept]
             yield det_rows[local], t[truth_at], high_iou, high_iou if ioa is iou else ioa.ravel()[kept]
 
-    def _halved(
+    def _halve(
         self, det: Columns, truth: Columns, d: Longs, t: Longs
     ) -> tuple[tuple[_Half, _Half], int, float] | None:
         """Divide the detections `d` and ground truths `t` by a line across x (axis 0) or y (axis 1).

@@ -33,14 +33,14 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
     if joined.wanted is not None:
         joined = keep_wanted(joined)
     if protocol.whole_corners:
-        joined = replace(joined, truth=_cut(joined.truth))
+        joined = replace(joined, truth=_cut_to_corners(joined.truth))
     if protocol.clipped and joined.sizes is not None:
-        joined = _all_clipped(joined, *joined.sizes)
+        joined = _clip_to_images(joined, *joined.sizes)
     dropped: list[tuple[str, int]] = []
 
     def keep(what: str, **sides: Mask) -> None:
         nonlocal joined
-        joined = _kept(joined, dropped, what, **sides)
+        joined = _keep(joined, dropped, what, **sides)
 
     if protocol.single:
         # Scores as 32-bit floats: the shortest decimals that stand for them, so that 0.9 is shown as 0.9.
@@ -66,9 +66,9 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
     if protocol.score_above is not None:
         is_above = joined.detections.score > protocol.score_above
         keep(f"score {protocol.score_above:g} or lower", detections=is_above)
-    joined = _chosen(joined, protocol, dropped)
+    joined = _choose_evaluated(joined, protocol, dropped)
     if protocol.cap_of == "image" and protocol.max_dets is not None:
-        is_within_cap = _best_of_images(joined.detections, protocol.max_dets)
+        is_within_cap = _find_best_of_images(joined.detections, protocol.max_dets)
         keep(f"{OVER}{protocol.max_dets} per image", detections=is_within_cap)
     if protocol.drop_empty:
         detections = joined.detections
@@ -83,29 +83,27 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
         keep("class neither annotated nor labelled on the image", detections=is_labelled)
     if joined.regions is not None:
         joined = (
-            _with_regions(joined, joined.regions, truth_too=bool(protocol.jaccard))
+            _add_regions(joined, joined.regions, truth_too=bool(protocol.jaccard))
             if protocol.region_flags
             else replace(joined, regions=None)
         )
     return joined, tuple(dropped)
 
 
-def _cut(side: SideTable) -> SideTable:
+def _cut_to_corners(side: SideTable) -> SideTable:
     """Return the side with coordinates cut to whole numbers.
 
     A shape of four corners becomes the box from its first to its third corner.
     """
     xyxy = side.xyxy.copy()
     if side.source is not None and side.source.shapes is not None:
-        rows_with_corners = np.flatnonzero(side.source.shapes.four_cornered()[side.row])
-        xyxy[rows_with_corners] = side.source.shapes.corners(side.row[rows_with_corners])[:, [0, 2]].reshape(
-            -1, 4
-        )
+        rows = np.flatnonzero(side.source.shapes.four_cornered()[side.row])
+        xyxy[rows] = side.source.shapes.corners(side.row[rows])[:, [0, 2]].reshape(-1, 4)
     xyxy = np.trunc(xyxy)
     return replace(side, xyxy=xyxy, wh=xyxy[:, 2:] - xyxy[:, :2])
 
 
-def _all_clipped(joined: Joined, truth_sizes: Longs, detection_sizes: Longs) -> Joined:
+def _clip_to_images(joined: Joined, truth_sizes: Longs, detection_sizes: Longs) -> Joined:
     """Clip all boxes to their images.
 
     Sizes are (images, 2) height and width, 0 = not known: those of the detections, or else of the ground
@@ -115,23 +113,23 @@ def _all_clipped(joined: Joined, truth_sizes: Longs, detection_sizes: Longs) -> 
     highest_corners = np.stack([width - 1, height - 1, width, height], axis=1).astype(np.float64)
     limits = np.where((height > 0) & (width > 0), highest_corners.T, np.inf).T
     sides = {name: getattr(joined, name) for name in ("truth", "detections", "regions")}
-    return replace(joined, **{name: side and _clipped(side, limits) for name, side in sides.items()})
+    return replace(joined, **{name: side and _clip(side, limits) for name, side in sides.items()})
 
 
-def _clipped(side: SideTable, limits: Floats) -> SideTable:
+def _clip(side: SideTable, limits: Floats) -> SideTable:
     """Clip boxes to 0 and to the highest xyxy of their image, `limits` (images, 4)."""
     xyxy = np.clip(side.xyxy, 0, limits[side.image])
     return replace(side, xyxy=xyxy, wh=xyxy[:, 2:] - xyxy[:, :2])
 
 
-def _kept(joined: Joined, dropped: list[tuple[str, int]], what: str, **sides: Mask) -> Joined:
+def _keep(joined: Joined, dropped: list[tuple[str, int]], what: str, **sides: Mask) -> Joined:
     """Keep the boxes under the masks, (n,) by name of the side; append `what` and how many to `dropped`."""
     n = sum(int(np.count_nonzero(~mask)) for mask in sides.values())
     dropped.append((what, n))
     return joined.only(**sides) if n else joined
 
 
-def _chosen(joined: Joined, protocol: Protocol, dropped: list[tuple[str, int]]) -> Joined:
+def _choose_evaluated(joined: Joined, protocol: Protocol, dropped: list[tuple[str, int]]) -> Joined:
     """Drop boxes that regions cover, detections too many in their file, and classes that are not evaluated.
 
     What and how many is appended to `dropped`. With ``detections_in == "file"`` scores are raised to those
@@ -140,14 +138,14 @@ def _chosen(joined: Joined, protocol: Protocol, dropped: list[tuple[str, int]]) 
     if protocol.covered is not None and joined.regions is not None and len(joined.regions):
         for name in ("truth", "detections"):
             what = TRUTHS * (name == "truth") + "covered by regions to ignore"
-            shares = _covered_shares(joined, getattr(joined, name), joined.regions)
-            joined = _kept(joined, dropped, what, **{name: shares < protocol.covered})
+            shares = _measure_covered_shares(joined, getattr(joined, name), joined.regions)
+            joined = _keep(joined, dropped, what, **{name: shares < protocol.covered})
     if protocol.cap_of == "file" and protocol.max_dets is not None:
         image = joined.detections.image
         position_in_file = rank_in_runs(first_of_runs(image), len(image))
         joined = replace(joined, detections=replace(joined.detections, place=position_in_file))
         what = f"{OVER}{protocol.max_dets} per image"
-        joined = _kept(joined, dropped, what, detections=position_in_file < protocol.max_dets)
+        joined = _keep(joined, dropped, what, detections=position_in_file < protocol.max_dets)
     if protocol.only or protocol.never:
         row_of_class = evaluated_rows(joined.classes, protocol)
         for name in ("truth", "detections"):
@@ -156,7 +154,7 @@ def _chosen(joined: Joined, protocol: Protocol, dropped: list[tuple[str, int]]) 
             joined = replace(joined, **{name: replace(side, category=category)})
             if name == "truth" or protocol.match != "truth":  # which looks at detections of every class
                 what = TRUTHS * (name == "truth") + "of classes that are not evaluated"
-                joined = _kept(joined, dropped, what, **{name: row_of_class[category] >= 0})
+                joined = _keep(joined, dropped, what, **{name: row_of_class[category] >= 0})
     if protocol.detections_in == "file":
         scores = _scores_down_the_file(joined.detections)
         joined = replace(joined, detections=replace(joined.detections, score=scores))
@@ -194,7 +192,7 @@ def _round_away(values: Floats) -> Floats:
     return rounded
 
 
-def _covered_shares(joined: Joined, side: SideTable, regions: SideTable) -> Floats:
+def _measure_covered_shares(joined: Joined, side: SideTable, regions: SideTable) -> Floats:
     """(n,) the share of the pixels of each box that regions cover, as VisDrone's program counts them.
 
     Boxes are rounded, with corners and sides of at least 1; a region has a pixel more than its width, and a
@@ -211,10 +209,8 @@ def _covered_shares(joined: Joined, side: SideTable, regions: SideTable) -> Floa
     for image in distinct(regions.image).tolist():
         rows = slice(*np.searchsorted(side.image, [image, image + 1]).tolist())
         image_regions, image_size = region_xywh[regions.image == image], limits[image]
-        low, high = (
-            image_regions[:, :2] - 1,
-            np.minimum(image_regions[:, :2] + image_regions[:, 2:], image_size),
-        )
+        low = image_regions[:, :2] - 1
+        high = np.minimum(image_regions[:, :2] + image_regions[:, 2:], image_size)
         start = np.minimum(box_xywh[rows, :2], image_size)
         stop = np.minimum(start + box_xywh[rows, 2:], image_size)
         grid_lines = [np.unique(np.concatenate([low[:, axis], high[:, axis]])) for axis in (0, 1)]
@@ -230,13 +226,12 @@ def _covered_shares(joined: Joined, side: SideTable, regions: SideTable) -> Floa
             )
             for k in (0, 1)
         ]
-        shares[rows] = ((shared_lengths[0] @ is_painted) * shared_lengths[1]).sum(axis=1) / box_xywh[
-            rows, 2:
-        ].prod(axis=1)
+        painted_areas = ((shared_lengths[0] @ is_painted) * shared_lengths[1]).sum(axis=1)
+        shares[rows] = painted_areas / box_xywh[rows, 2:].prod(axis=1)
     return shares
 
 
-def _with_regions(joined: Joined, regions: SideTable, *, truth_too: bool) -> Joined:
+def _add_regions(joined: Joined, regions: SideTable, *, truth_too: bool) -> Joined:
     """Add every region to ignore as a ground truth of each class that is detected on its image.
 
     With `truth_too` also of each class that has ground truth there.
@@ -245,21 +240,17 @@ def _with_regions(joined: Joined, regions: SideTable, *, truth_too: bool) -> Joi
     keys = np.concatenate([keys, joined.keys_of(joined.truth)]) if truth_too else keys
     image, category = np.divmod(distinct(keys), max(len(joined.classes), 1))
     starts, end = (np.searchsorted(regions.image, image, side) for side in ("left", "right"))
-    n_regions = end - starts
+    n = end - starts
     # starts 0 4, n_regions 2 3:  repeat(first - 0 2) 0 0 2 2 2  +  arange 0 1 2 3 4  =  rows 0 1 4 5 6
-    copies = regions.take(
-        np.repeat(starts - np.cumsum(n_regions) + n_regions, n_regions) + np.arange(n_regions.sum())
-    )
-    copies = replace(copies, category=np.repeat(category, n_regions).astype(np.int32))
+    copies = regions.take(np.repeat(starts - np.cumsum(n) + n, n) + np.arange(n.sum()))
+    copies = replace(copies, category=np.repeat(category, n).astype(np.int32))
     columns = joined.truth.columns()
-    columns_with_regions = {
-        name: np.concatenate([column, getattr(copies, name)]) for name, column in columns.items()
-    }
-    truth = replace(joined.truth, **columns_with_regions, source=regions.source)
+    new_columns = {name: np.concatenate([column, getattr(copies, name)]) for name, column in columns.items()}
+    truth = replace(joined.truth, **new_columns, source=regions.source)
     return replace(joined, truth=truth.take(np.argsort(truth.image, kind="stable")), regions=None)
 
 
-def _best_of_images(detections: SideTable, cap: int) -> Mask:
+def _find_best_of_images(detections: SideTable, cap: int) -> Mask:
     """(n,) mask of the best `cap` detections of every image, of all classes; equal scores in their order."""
     if detections.rank_in_image is not None:
         return detections.rank_in_image < cap
@@ -330,12 +321,10 @@ def with_labelled_images(truth: Dataset, labels: Iterable[Label], log: Log) -> D
             added.setdefault(stem(image), image)
     if not added:
         return truth
-    n_added = len(added)
-    subject = (
-        f"{n_added} images that only they name have" if n_added > 1 else "1 image that only they name has"
-    )
-    log.note(f"image labels: {subject} no boxes and count{'' if n_added > 1 else 's'} as ground truth")
-    defaults: dict[str, Any] = {
+    n = len(added)
+    subject = f"{n} images that only they name have" if n > 1 else "1 image that only they name has"
+    log.note(f"image labels: {subject} no boxes and count{'' if n > 1 else 's'} as ground truth")
+    blanks: dict[str, Any] = {
         "width": 0,
         "height": 0,
         "source_id": NO_ID,
@@ -343,15 +332,13 @@ def with_labelled_images(truth: Dataset, labels: Iterable[Label], log: Log) -> D
         "split": "",
         "file": -1,
     }
-    defaults |= {key: -1 for key in ("video", "frame") if getattr(images, key) is not None}
+    blanks |= {key: -1 for key in ("video", "frame") if getattr(images, key) is not None}
     columns: dict[str, Any] = {"name": (*images.name, *added.values())}
-    for field, value in {**defaults, "line": 0}.items():
+    for field, value in {**blanks, "line": 0}.items():
         column = getattr(images, field)
         is_text = isinstance(column, tuple)
         columns[field] = (
-            (*column, *[value] * n_added)
-            if is_text
-            else np.append(column, np.full(n_added, value, column.dtype))
+            (*column, *[value] * n) if is_text else np.append(column, np.full(n, value, column.dtype))
         )
     return replace(truth, images=Images(**columns))
 
@@ -363,27 +350,27 @@ def with_known(joined: Joined, labels: Iterable[Label] | None, log: Log) -> Join
     side. Raises UsageError if the hierarchy names none of the classes.
     """
     if labels is not None:
-        joined = _with_labels(joined, labels, log)
+        joined = _add_labels(joined, labels, log)
     if joined.hierarchy is None:
         return joined
     class_names = set(joined.classes)
     if not class_names & (joined.hierarchy.keys() | set().union(*joined.hierarchy.values())):
         raise UsageError("the class hierarchy contains none of these classes: use one with the same names")
-    ancestors_of_class = _above(joined)
+    ancestors_of = _find_ancestors(joined)
     named_rows = {*distinct(joined.truth.category).tolist()}
     if joined.image_labels is not None:
         named_rows.update(joined.image_labels[1].tolist())
-    added_names = {other for c in named_rows for other in ancestors_of_class.get(joined.classes[c], ())}
+    added_names = {other for c in named_rows for other in ancestors_of.get(joined.classes[c], ())}
     return replace(joined, added=tuple(sorted(added_names - class_names)))
 
 
-def _with_labels(joined: Joined, labels: Iterable[Label], log: Log) -> Joined:
+def _add_labels(joined: Joined, labels: Iterable[Label], log: Log) -> Joined:
     """Add image-level labels to the joined sides, as rows of image, class and state."""
     row_of_image = {name: i for i, name in enumerate(joined.images)}
     stems = unique(stem(name) for name in joined.images)
     last_parts = unique(last_part(name) for name in joined.images)
-    row_of_class = {name: i for i, name in enumerate(joined.classes)}
-    ancestors_of_class = joined.hierarchy or {}
+    numbers = {name: i for i, name in enumerate(joined.classes)}
+    ancestors_of = joined.hierarchy or {}
 
     @functools.cache
     def rows_concerned(category: str, positive: bool) -> list[int]:
@@ -392,15 +379,11 @@ def _with_labels(joined: Joined, labels: Iterable[Label], log: Log) -> Joined:
         A label of a class that is not evaluated concerns its ancestors if positive, its descendants if
         negative.
         """
-        if category in row_of_class:
-            return [row_of_class[category]]
+        if category in numbers:
+            return [numbers[category]]
         if positive:
-            return [
-                row_of_class[name]
-                for name in sorted(ancestors_of_class.get(category, ()))
-                if name in row_of_class
-            ]
-        return [row_of_class[name] for name in row_of_class if category in ancestors_of_class.get(name, ())]
+            return [numbers[name] for name in sorted(ancestors_of.get(category, ())) if name in numbers]
+        return [numbers[name] for name in numbers if category in ancestors_of.get(name, ())]
 
     rows: list[tuple[int, int, bool]] = []
     n_labels = 0
@@ -410,7 +393,7 @@ def _with_labels(joined: Joined, labels: Iterable[Label], log: Log) -> Joined:
         if image_row >= 0:
             rows += ((image_row, c, positive) for c in rows_concerned(category, positive))
     log.note(f"image labels: {len(rows)} of {n_labels} rows concern images and classes of this evaluation")
-    labels_columns = _columns(rows)
+    labels_columns = _make_label_columns(rows)
     if (earlier := joined.image_labels) is not None:
         labels_columns = (
             np.r_[earlier[0], labels_columns[0]],
@@ -420,7 +403,8 @@ def _with_labels(joined: Joined, labels: Iterable[Label], log: Log) -> Joined:
     return replace(joined, image_labels=labels_columns)
 
 
-def _columns(rows: Iterable[tuple[int, int, int]]) -> Labels:
+def _make_label_columns(rows: Iterable[tuple[int, int, int]]) -> Labels:
+    """Return rows of (image, class, state) as three columns, each (n,)."""
     image, category, state = list(zip(*rows, strict=True)) or [(), (), ()]
     return np.array(image, np.int64), np.array(category, np.int64), np.array(state, np.uint8)
 
@@ -465,7 +449,7 @@ def ancestors(hierarchy: Mapping[str, Any]) -> dict[str, frozenset[str]]:
     return {name: frozenset(names) for name, names in ancestors_of_class.items() if names}
 
 
-def _above(joined: Joined) -> dict[str, list[str]]:
+def _find_ancestors(joined: Joined) -> dict[str, list[str]]:
     """Return the ancestors of each class, without roots that are no classes of the data."""
     hierarchy = joined.hierarchy or {}
     roots = {n for names in hierarchy.values() for n in names} - hierarchy.keys()
@@ -479,24 +463,20 @@ def expand(joined: Joined) -> Joined:
     A positive or partial image label holds for the ancestors, a negative one for the descendants. The root
     of a tree is a class only where the data use it as one (that of Open Images, "Entity", is none).
     """
-    ancestors_of_class = _above(joined)
-    descendants_of_class: dict[str, list[str]] = {}
-    for name, names in ancestors_of_class.items():
+    ancestors_of = _find_ancestors(joined)
+    descendants_of: dict[str, list[str]] = {}
+    for name, names in ancestors_of.items():
         for other in names:
-            descendants_of_class.setdefault(other, []).append(name)
+            descendants_of.setdefault(other, []).append(name)
     classes = [*joined.classes, *joined.added]
-    row_of_class = {name: i for i, name in enumerate(classes)}
+    row_of = {name: i for i, name in enumerate(classes)}
 
-    ancestor_rows = [
-        [row_of_class[o] for o in ancestors_of_class.get(name, ()) if o in row_of_class] for name in classes
-    ]
-    descendant_rows = [
-        [row_of_class[o] for o in descendants_of_class.get(name, ()) if o in row_of_class] for name in classes
-    ]
-    n_ancestors = np.array([len(rows) for rows in ancestor_rows], np.int64)
+    up_rows = [[row_of[o] for o in ancestors_of.get(name, ()) if o in row_of] for name in classes]
+    down_rows = [[row_of[o] for o in descendants_of.get(name, ()) if o in row_of] for name in classes]
+    n_ancestors = np.array([len(rows) for rows in up_rows], np.int64)
     source_rows = np.repeat(np.arange(len(joined.truth)), 1 + n_ancestors[joined.truth.category])
     category = np.fromiter(
-        (c for class_row in joined.truth.category.tolist() for c in (class_row, *ancestor_rows[class_row])),
+        (c for class_row in joined.truth.category.tolist() for c in (class_row, *up_rows[class_row])),
         np.int32,
         len(source_rows),
     )
@@ -508,8 +488,8 @@ def expand(joined: Joined) -> Joined:
             for image, class_row, state in zip(*(column.tolist() for column in labels), strict=True)
             for c in (
                 class_row,
-                *(descendant_rows[class_row] if state == LabelState.ABSENT else ancestor_rows[class_row]),
+                *(down_rows[class_row] if state == LabelState.ABSENT else up_rows[class_row]),
             )
         ]
-        labels = _columns(rows)
+        labels = _make_label_columns(rows)
     return replace(joined, classes=tuple(classes), truth=truth, image_labels=labels)

@@ -191,20 +191,16 @@ def _check_sizes(joined: Joined, truth: Dataset, log: Log) -> None:
     truth_images = joined.truth.image
     if joined.regions is not None:
         truth_images = np.concatenate([truth_images, joined.regions.image])
-    images_of_both = np.intersect1d(truth_images, joined.detections.image)
+    images = np.intersect1d(truth_images, joined.detections.image)
     are_known = (truth_sizes > 0).all(axis=1) & (detection_sizes > 0).all(axis=1)
-    for i in images_of_both[
-        (are_known & (truth_sizes != detection_sizes).any(axis=1))[images_of_both]
-    ].tolist():
+    for i in images[(are_known & (truth_sizes != detection_sizes).any(axis=1))[images]].tolist():
         truth_text, detection_text = (Trusted(f"{w} x {h}") for h, w in (truth_sizes[i], detection_sizes[i]))
         log.report(
             MASK_SIZES_DIFFER, truth.path, value=joined.images[i], ours=truth_text, theirs=detection_text
         )
     sizes = np.where(truth_sizes > 0, truth_sizes, detection_sizes)
-    used_images = np.union1d(joined.truth.image, images_of_both)
-    for i in used_images[
-        ((sizes == 0).any(axis=1) | (sizes.prod(axis=1) >= MOST_PIXELS))[used_images]
-    ].tolist():
+    used = np.union1d(joined.truth.image, images)
+    for i in used[((sizes == 0).any(axis=1) | (sizes.prod(axis=1) >= MOST_PIXELS))[used]].tolist():
         log.report(MASK_SIZE_UNKNOWN, truth.path, value=joined.images[i])
 
 
@@ -239,6 +235,7 @@ def _with_areas(joined: Joined, side: SideTable, iou_type: IouType) -> SideTable
 
 
 def _with_person_areas(joined: Joined, rules: Sequence[Protocol], log: Log) -> Joined:
+    """Return the sides with `POSE_AREA` of the box as the area of objects without one, with a note."""
     truth = joined.truth
     has_no_area = np.isnan(truth.area)
     if not has_no_area.any() or all(p.measure == "pose" for p in rules):

@@ -65,7 +65,7 @@ def pairs_of(
         return find_pairs(joined, protocol, floor, order, among=among, best_only=best_only)
     rank = np.full(len(joined.detections), -1, np.int32)
     none = Pairs(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), None, rank)
-    parts = list(_pieces(joined, protocol, floor, order, among, rank)) or [none]
+    parts = list(_find_pieces(joined, protocol, floor, order, among, rank)) or [none]
     det, gt, iou = (np.concatenate([getattr(part, name) for part in parts]) for name in ("det", "gt", "iou"))
     ioa = None
     if parts[0].ioa is not None:
@@ -84,21 +84,18 @@ def pieces_of(joined: Joined, protocol: Protocol, floor: float) -> Iterator[Pair
         yield from find_pairs(joined, protocol, floor).pieces()
     else:
         rank = np.full(len(joined.detections), -1, np.int32)
-        yield from _pieces(joined, protocol, floor, None, None, rank)
+        yield from _find_pieces(joined, protocol, floor, None, None, rank)
 
 
 def overlap(joined: Joined, protocol: Protocol, det: Longs | Ints, gt: Longs | Ints) -> Overlap:
     """Measure the overlap of pairs; `det` and `gt`, each (pairs,), are positions in the joined sides."""
     iou, ioa = np.zeros(len(det)), np.zeros(len(det))
     if protocol.measure == "bbox":
-        det_columns = geometry(joined.detections.xyxy[det], joined.detections.wh[det], protocol)
-        gt_columns = geometry(joined.truth.xyxy[gt], joined.truth.wh[gt], protocol)
-        intersections = intersection(det_columns, gt_columns, protocol.pixel)
+        det_box = geometry(joined.detections.xyxy[det], joined.detections.wh[det], protocol)
+        gt_box = geometry(joined.truth.xyxy[gt], joined.truth.wh[gt], protocol)
+        inter = intersection(det_box, gt_box, protocol.pixel)
         with np.errstate(invalid="ignore", divide="ignore"):
-            iou[:], ioa[:] = (
-                intersections / (det_columns[4] + gt_columns[4] - intersections),
-                intersections / det_columns[4],
-            )
+            iou[:], ioa[:] = (inter / (det_box[4] + gt_box[4] - inter), inter / det_box[4])
         return iou, ioa
     for start in range(0, len(det), PAIRS_AT_A_TIME // 4):
         chunk = slice(start, start + PAIRS_AT_A_TIME // 4)
@@ -117,12 +114,12 @@ def measured_areas(joined: Joined, side: SideTable, iou_type: IouType) -> Floats
     shapes, (height, width) = _shapes(side), _sizes(joined, side)
     if (known := shapes.known_extents(side.row, height)) is not None:
         return known[0].astype(np.float64)
-    rows = pieces(_bytes(side), BYTES_AT_A_TIME)
+    rows = pieces(_estimate_bytes(side), BYTES_AT_A_TIME)
     areas = (shapes.take(side.row[piece]).extents(height[piece], width[piece])[0] for piece in rows)
     return np.concatenate([np.zeros(0), *areas])
 
 
-def _pieces(
+def _find_pieces(
     joined: Joined,
     protocol: Protocol,
     floor: float,
@@ -147,7 +144,7 @@ def _pieces(
         joined = joined.only(detections=contending_rows)
     box_protocol = replace(protocol, measure="bbox", pixels="edges", as_given=False, single=False)
     has_groups = bool(protocol.by_ioa(joined.truth.flags).any())  # of all parts, which are joined
-    for gt_start, det_start, part_order, part in _parts(joined, order):
+    for gt_start, det_start, part_order, part in _split_images(joined, order):
         measure = _MEASURES[protocol.measure](part, protocol)
         near_pairs = find_pairs(measure.around(), box_protocol, 0.0, part_order)
         det_rows = contending_rows[det_start : det_start + len(part.detections)]
@@ -160,7 +157,7 @@ def _pieces(
                 kept_rows = np.flatnonzero(measure.bound(det, gt, in_group) >= floor)
                 det, gt, in_group = det[kept_rows], gt[kept_rows], in_group[kept_rows]
             iou, ioa = measure.overlap(det, gt)
-            _as_thresholds_see(iou, protocol)
+            _nudge_to_thresholds(iou, protocol)
             ioa[~in_group] = 0
             reaching = np.flatnonzero((iou > 0) & (iou >= floor) | (ioa > 0) & (ioa >= floor))
             yield Pairs(
@@ -172,17 +169,17 @@ def _pieces(
             )
 
 
-def _parts(joined: Joined, order: Longs) -> Iterator[tuple[int, int, Longs, Joined]]:
+def _split_images(joined: Joined, order: Longs) -> Iterator[tuple[int, int, Longs, Joined]]:
     """Yield the sides of a few consecutive images at a time, whose shapes have a bounded size.
 
     `order` are the positions of the detections by descending score. Yields the positions of the first ground
     truth and detection, the same order within the part, and the part.
     """
     n_images = len(joined.images)
-    n_bytes = sum(
-        np.bincount(side.image, _bytes(side), n_images) for side in (joined.truth, joined.detections)
+    sizes = sum(
+        np.bincount(side.image, _estimate_bytes(side), n_images) for side in (joined.truth, joined.detections)
     )
-    images = pieces(np.asarray(n_bytes, np.int64), BYTES_AT_A_TIME)
+    images = pieces(np.asarray(sizes, np.int64), BYTES_AT_A_TIME)
     part_starts = np.array([part.start for part in images] + [n_images])
     gt_bounds, det_bounds = (
         np.searchsorted(side.image, part_starts).tolist() for side in (joined.truth, joined.detections)
@@ -196,7 +193,7 @@ def _parts(joined: Joined, order: Longs) -> Iterator[tuple[int, int, Longs, Join
             yield gt.start, det.start, order[det] - det.start, part
 
 
-def _bytes(side: SideTable) -> Longs:
+def _estimate_bytes(side: SideTable) -> Longs:
     """(n,) roughly how many bytes the shape and the keypoints of each box take."""
     boxes, n_bytes = side.source, np.full(len(side), 64)
     if boxes is None:
@@ -214,7 +211,7 @@ def _source(side: SideTable) -> Boxes:
     return side.source
 
 
-def _as_thresholds_see(iou: Floats, protocol: Protocol) -> None:
+def _nudge_to_thresholds(iou: Floats, protocol: Protocol) -> None:
     """Nudge IoUs (n,) that equal a threshold, in place, to the side on which the protocol counts them."""
     for threshold in protocol.ious:
         if protocol.strict:  # more than the threshold is asked for
@@ -261,14 +258,11 @@ class _Measure:
     def overlap(self, det: Any, gt: Any) -> Overlap:
         """Return IoU and IoA of pairs; `det` and `gt`, each (pairs,), are positions on the two sides."""
         shared_area, det_area, gt_area = self.shared(det, gt), self.det_area[det], self.gt_area[gt]
-        is_overlapping = shared_area > 0
+        meets = shared_area > 0
         iou = np.divide(
-            shared_area,
-            det_area + gt_area - shared_area,
-            out=np.zeros(len(shared_area)),
-            where=is_overlapping,
+            shared_area, det_area + gt_area - shared_area, out=np.zeros(len(shared_area)), where=meets
         )
-        return iou, np.divide(shared_area, det_area, out=np.zeros(len(shared_area)), where=is_overlapping)
+        return iou, np.divide(shared_area, det_area, out=np.zeros(len(shared_area)), where=meets)
 
     def shared(self, det: Any, gt: Any) -> Any:
         """(n,) the area that both shapes of each pair cover."""
@@ -289,6 +283,7 @@ class _Masks(_Measure):
         super().__init__(joined, *(box.astype(np.float64) for box in boxes))
 
     def shared(self, det: Any, gt: Any) -> Any:
+        """(pairs,) the pixels that both masks of each pair cover."""
         rows = [np.asarray(det, np.int64), np.asarray(gt, np.int64)]
         if not self.is_large:
             (det_runs, det_index), (gt_runs, gt_index) = (
@@ -336,13 +331,9 @@ class _SideMasks:
 
     def take(self, positions: Longs) -> tuple[Shapes, tuple[Longs, Longs], Longs]:
         """Return the distinct shapes at (n,) positions, (height, width) of their images, and (n,) indices."""
-        unique_positions, index = np.unique(positions, return_inverse=True)
+        distinct, index = np.unique(positions, return_inverse=True)
         height, width = self.size
-        return (
-            self.shapes.take(self.rows[unique_positions]),
-            (height[unique_positions], width[unique_positions]),
-            index.reshape(-1),
-        )
+        return (self.shapes.take(self.rows[distinct]), (height[distinct], width[distinct]), index.reshape(-1))
 
     def runs_at(self, positions: Longs) -> tuple[Runs, Longs]:
         """Return the runs of the shapes at (n,) positions, and (n,) the index into them of each position."""
@@ -424,22 +415,22 @@ class _ProbIou(_Quads):
 
     def __init__(self, joined: Joined, protocol: Protocol) -> None:
         super().__init__(joined, protocol)
-        self.spreads = _spread(self.det), _spread(self.gt)
+        self.spreads = _fit_normals(self.det), _fit_normals(self.gt)
 
     def overlap(self, det: Any, gt: Any) -> Overlap:
         """Return the ProbIoU of pairs, twice, computed in 32 bits as Ultralytics does."""
-        epsilon = np.float32(_FEW)
+        eps = np.float32(_FEW)
         (x1, y1, a1, b1, c1), (x2, y2, a2, b2, c2) = (
             one[rows].T for one, rows in zip(self.spreads, (det, gt), strict=True)
         )
         a, b, c = a1 + a2, b1 + b2, c1 + c2
         determinant = a * b - c**2
-        far = (a * (y2 - y1) ** 2 + b * (x2 - x1) ** 2) / (determinant + epsilon) / 4
-        slant = c * (x1 - x2) * (y2 - y1) / (determinant + epsilon) / 2
+        far = (a * (y2 - y1) ** 2 + b * (x2 - x1) ** 2) / (determinant + eps) / 4
+        slant = c * (x1 - x2) * (y2 - y1) / (determinant + eps) / 2
         determinants = np.sqrt(np.maximum(a1 * b1 - c1**2, 0) * np.maximum(a2 * b2 - c2**2, 0))
-        shape = np.log(determinant / (4 * determinants + epsilon) + epsilon) / 2
-        distance = np.clip(far + slant + shape, epsilon, np.float32(100))
-        value = (1 - np.sqrt(1 - np.exp(-distance) + epsilon)).astype(np.float64)
+        shape = np.log(determinant / (4 * determinants + eps) + eps) / 2
+        distance = np.clip(far + slant + shape, eps, np.float32(100))
+        value = (1 - np.sqrt(1 - np.exp(-distance) + eps)).astype(np.float64)
         return value, value.copy()
 
 
@@ -447,25 +438,23 @@ RECTANGLE = 0.5
 """Pixels by which a corner may differ from that of a rectangle that stands for four corners."""
 
 
-def _spread(corners: Floats) -> Floats:
+def _fit_normals(corners: Floats) -> Floats:
     """(n, 5) x and y of the middle, variances of x and of y, and covariance, of oriented boxes.
 
     `corners` are (n, 4, 2). Where they are no rectangle, the smallest rectangle around them is used.
     """
-    not_rectangles = np.flatnonzero(off_rectangle(corners) > RECTANGLE)
-    if len(not_rectangles):
+    crooked = np.flatnonzero(off_rectangle(corners) > RECTANGLE)
+    if len(crooked):
         corners = corners.copy()
-        corners[not_rectangles] = [
-            smallest_rectangle(quadrilateral) for quadrilateral in corners[not_rectangles]
-        ]
+        corners[crooked] = [smallest_rectangle(quadrilateral) for quadrilateral in corners[crooked]]
     x, y, w, h, angle = as_rectangles(corners).astype(np.float32).T
-    variance_along, variance_across, cos, sin = w**2 / 12, h**2 / 12, np.cos(angle), np.sin(angle)
+    along, across, cos, sin = w**2 / 12, h**2 / 12, np.cos(angle), np.sin(angle)
     columns = (
         x,
         y,
-        variance_along * cos**2 + variance_across * sin**2,
-        variance_along * sin**2 + variance_across * cos**2,
-        (variance_along - variance_across) * cos * sin,
+        along * cos**2 + across * sin**2,
+        along * sin**2 + across * cos**2,
+        (along - across) * cos * sin,
     )
     return np.stack(columns, axis=1)
 
@@ -496,15 +485,13 @@ class _Points(_Measure):
         (gt_x, gt_y, gt_v), (det_x, det_y, _) = self.gt.take(gt, axis=1), self.det.take(det, axis=1)
         dx, dy, is_seen = det_x - gt_x, det_y - gt_y, gt_v > 0
         n_seen = is_seen.sum(axis=1)
-        without_points = np.flatnonzero(n_seen == 0)
-        if len(without_points):  # from a box of three times the size around the ground truth
-            truth, rows = self.joined.truth, gt[without_points]
+        unlabelled = np.flatnonzero(n_seen == 0)
+        if len(unlabelled):  # from a box of three times the size around the ground truth
+            truth, rows = self.joined.truth, gt[unlabelled]
             for axis, distance in enumerate((dx, dy)):
                 start, size = truth.xyxy[rows, axis, None], truth.wh[rows, axis, None]
-                z = self.det[axis, det[without_points]]
-                distance[without_points] = np.maximum(0, start - size - z) + np.maximum(
-                    0, z - (start + size * 2)
-                )
+                z = self.det[axis, det[unlabelled]]
+                distance[unlabelled] = np.maximum(0, start - size - z) + np.maximum(0, z - (start + size * 2))
         with np.errstate(over="ignore"):
             exponents = (dx**2 + dy**2) / self.variance / (self.area[gt] + np.spacing(1))[:, None] / 2
         value, means = np.exp(-exponents), np.empty(len(det))

@@ -177,16 +177,13 @@ def collapsed(joined: Joined, name: str = "", ranks: Longs | None = None) -> Joi
     With `ranks`, (classes,), the boxes of an image are ordered by the rank of their class.
     """
 
-    def collapse_side(side: SideTable) -> SideTable:
+    def collapse(side: SideTable) -> SideTable:
         if ranks is not None:
             side = side.take(np.lexsort((ranks[side.category], side.image)))
         return replace(side, category=np.zeros(len(side), np.int32))
 
     return replace(
-        joined,
-        classes=(name,),
-        truth=collapse_side(joined.truth),
-        detections=collapse_side(joined.detections),
+        joined, classes=(name,), truth=collapse(joined.truth), detections=collapse(joined.detections)
     )
 
 
@@ -199,13 +196,10 @@ def parts(joined: Joined) -> Iterator[tuple[int, int, Joined]]:
     image_edges = np.arange(n_images + 1)
     gt_starts = np.searchsorted(joined.truth.image, image_edges)
     det_starts = np.searchsorted(joined.detections.image, image_edges)
-    n_pairs_before = np.concatenate([[0], np.cumsum(np.diff(gt_starts) * np.diff(det_starts))])
+    n_before = np.concatenate([[0], np.cumsum(np.diff(gt_starts) * np.diff(det_starts))])
     start = 0
     while start < n_images:
-        stop = max(
-            start + 1,
-            int(np.searchsorted(n_pairs_before, n_pairs_before[start] + AT_A_TIME, side="right")) - 1,
-        )
+        stop = max(start + 1, int(np.searchsorted(n_before, n_before[start] + AT_A_TIME, side="right")) - 1)
         gt = slice(int(gt_starts[start]), int(gt_starts[stop]))
         det = slice(int(det_starts[start]), int(det_starts[stop]))
         part = replace(joined, truth=joined.truth.take(gt), detections=joined.detections.take(det))
@@ -290,14 +284,14 @@ def narrow(joined: Joined, choice: Choice) -> tuple[Joined, Kept]:
     counts = np.zeros((4, 4), np.int64)
     highest = float(joined.detections.score.max(initial=-np.inf))
 
-    def count_step(step: int, kept: Joined) -> Joined:
+    def count(step: int, kept: Joined) -> Joined:
         counts[step] = *map(len, (joined.truth, joined.detections)), *map(len, (kept.truth, kept.detections))
         return kept
 
     if choice.drop_extra and len(joined.images) > joined.n_truth_images:
         is_kept = joined.detections.image < joined.n_truth_images
         images = joined.images[: joined.n_truth_images]
-        joined = count_step(0, replace(joined.only(detections=is_kept), images=images))
+        joined = count(0, replace(joined.only(detections=is_kept), images=images))
     if choice.classes is not None:
         hierarchy = joined.hierarchy or {}
         known = {*joined.classes, *hierarchy, *(name for above in hierarchy.values() for name in above)}
@@ -312,16 +306,16 @@ def narrow(joined: Joined, choice: Choice) -> tuple[Joined, Kept]:
         rank[score_order] = rank_in_runs(first_of_runs(detections.image[score_order]), len(score_order))
         detections = replace(detections, rank_in_image=rank)
         kept_sides = replace(joined, detections=detections, wanted=frozenset(choice.classes))
-        joined = count_step(
+        joined = count(
             1, kept_sides if hierarchy else keep_wanted(kept_sides)
         )  # the hierarchy may lead from others to them
     if choice.images is not None:
         chosen = distinct(np.asarray(choice.images, np.int64))
-        joined = count_step(2, replace(joined.shard(chosen), chosen=chosen))
+        joined = count(2, replace(joined.shard(chosen), chosen=chosen))
     if choice.score_min is not None:
         highest = float(joined.detections.score.max(initial=-np.inf))
         is_kept = joined.detections.score >= choice.score_min
-        joined = count_step(3, joined if is_kept.all() else joined.only(detections=is_kept))
+        joined = count(3, joined if is_kept.all() else joined.only(detections=is_kept))
     return joined, Kept(counts, highest)
 
 
@@ -331,19 +325,15 @@ def keep_wanted(joined: Joined) -> Joined:
         return joined
     classes = tuple(name for name in joined.classes if name in joined.wanted)
     row_of_class = {name: i for i, name in enumerate(classes)}
-    row_of_category = np.array([row_of_class.get(name, -1) for name in joined.classes], np.int32)
+    row_of = np.array([row_of_class.get(name, -1) for name in joined.classes], np.int32)
     sides = []
     for side in (joined.truth, joined.detections):
-        category = row_of_category[side.category] if len(side) else side.category
+        category = row_of[side.category] if len(side) else side.category
         sides.append(replace(side, category=category).take(category >= 0))
     labels = joined.image_labels
     if labels is not None:
-        is_kept = row_of_category[labels[1]] >= 0
-        labels = (
-            labels[0][is_kept],
-            row_of_category[labels[1]][is_kept].astype(np.int64),
-            labels[2][is_kept],
-        )
+        is_kept = row_of[labels[1]] >= 0
+        labels = (labels[0][is_kept], row_of[labels[1]][is_kept].astype(np.int64), labels[2][is_kept])
     return replace(
         joined, classes=classes, truth=sides[0], detections=sides[1], image_labels=labels, wanted=None
     )
