@@ -164,16 +164,16 @@ def _read_label(label: Row, size: Size) -> None:
         parts: list[list[tuple[float, float]]] = []
         for flat_points in label.array("polygon"):
             xy_pixels = in_pixels(flat_points, size) if _are_numbers(flat_points) else []
-            parts += [list(zip(xy_pixels[0::2], xy_pixels[1::2], strict=False))] if xy_pixels else []
+            if xy_pixels:
+                parts.append(list(zip(xy_pixels[0::2], xy_pixels[1::2], strict=False)))
         if not any(parts):
             label.wrong("polygon", "a list of lists of numbers")
             raise BadRecord
         corners = bounds([point for part in parts for point in part])
         label.draw("polygons", parts, "polygons")
     else:
-        left, top, right, bottom = in_pixels(
-            (label.object("box") if "box" in label else label).numbers(*_EDGES), size
-        )
+        place = label.object("box") if "box" in label else label
+        left, top, right, bottom = in_pixels(place.numbers(*_EDGES), size)
         corners = left, top, right, bottom
     flags = Flag.CROWD if label.flag("isCrowd") else Flag(0)
     label.add(category, corners, score=score, flags=int(flags))

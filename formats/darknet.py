@@ -85,12 +85,12 @@ def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
     if not have_sizes(dataset, log) or name is None:
         return
     class_numbers = class_ids(dataset)
-    relative_places_of = relative_places(dataset, form="cxcywh")
+    cxcywh_of_row = relative_places(dataset, form="cxcywh")
     texts = []
     for image in images_of(dataset):
         objects = [
             {"class_id": class_numbers[box.label], "name": box.label}
-            | {"relative_coordinates": dict(zip(_PLACE, relative_places_of(box.row), strict=True))}
+            | {"relative_coordinates": dict(zip(_PLACE, cxcywh_of_row(box.row), strict=True))}
             | box.scored("confidence")
             for box in image.boxes
         ]

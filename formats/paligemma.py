@@ -91,7 +91,7 @@ def _parse_objects(text: str) -> Iterator[dict[str, Any]]:
         return
     for part in filter(str.strip, _PARTS.findall(text)):
         if match := _FLORENCE.fullmatch(part):
-            numbers = [(int(n) + 0.5) / 1000 for n in _NUMBER.findall(match[2])]
+            numbers = [(int(n) + 0.5) / 1000 for n in _NUMBER.findall(match[2])]  # four for each box
             yield from ({"class": match[1], "place": numbers[i : i + 4]} for i in range(0, len(numbers), 4))
         else:
             yield {"text": part.strip()}

@@ -449,7 +449,7 @@ def _format_points(box: Box) -> Any:
     """The ``points`` of an instance: its polygon, oriented box or corners."""
     if box.outlines:
         return [value for point in box.outlines[0] for value in point]
-    if box.corners:
+    if box.corners:  # {"x1": ..., "y1": ..., "x2": ..., ..., "y4": ...}
         return {
             f"{axis}{k}": v for k, p in enumerate(box.corners, 1) for axis, v in zip("xy", p, strict=True)
         }

@@ -307,7 +307,7 @@ def _read_region(
         value = option_texts.get(value, value)
     value = default if value is None or value == "" else value
     if value is None:
-        if attribute is not None:  # else one issue says it of all
+        if attribute is not None:  # else the missing attribute has been reported once for all regions
             region.missing(attribute)
         raise BadRecord
     category = region.category_named(value, attributes.at / (attribute or ""))
