@@ -54,8 +54,8 @@ def apply(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
     if edits.order:
         dataset = _put_in_order(dataset, edits.order, ledger)
     if edits.category_ids in ("0", "1"):
-        return _count(dataset, int(edits.category_ids), ledger)
-    return _number(dataset, edits.category_ids, ledger) if edits.category_ids else dataset
+        return _number_from(dataset, int(edits.category_ids), ledger)
+    return _number_as_coco(dataset, edits.category_ids, ledger) if edits.category_ids else dataset
 
 
 def write_underscores(dataset: Dataset, ledger: Ledger) -> Dataset:
@@ -110,7 +110,7 @@ def _with_classes(
     }
     table_columns["source_id"] = frozen(table_columns["source_id"])
     extra = take_extra(old.extra, rows)
-    refuse_other_points([old], [row_of], tuple(names))
+    check_keypoint_counts([old], [row_of], tuple(names))
     for name in ("keypoints", "skeleton"):
         column = getattr(old, name)
         table_columns[name] = column and tuple((*column, ())[row] for row in rows)
@@ -160,7 +160,7 @@ def drop_emptied(dataset: Dataset, of_regions: NDArray[np.bool_], ledger: Ledger
     return _with_classes(dataset, [old.name[row] for row in rows], rows, row_of, ledger, **columns)
 
 
-def refuse_other_points(
+def check_keypoint_counts(
     tables: Sequence[Categories], rows_of: Sequence[NDArray[Any]], names: Sequence[str]
 ) -> None:
     """Raise UsageError if classes that become one have different numbers of keypoints.
@@ -178,7 +178,7 @@ def refuse_other_points(
                 )
 
 
-def _count(dataset: Dataset, start: int, ledger: Ledger) -> Dataset:
+def _number_from(dataset: Dataset, start: int, ledger: Ledger) -> Dataset:
     """Number the class ids from `start`, in order of the classes.
 
     A class that is known only by its number keeps that number as its position.
@@ -193,7 +193,7 @@ def _count(dataset: Dataset, start: int, ledger: Ledger) -> Dataset:
     return replace(dataset, categories=replace(categories, source_id=ids))
 
 
-def _number(dataset: Dataset, scheme: str, ledger: Ledger) -> Dataset:
+def _number_as_coco(dataset: Dataset, scheme: str, ledger: Ledger) -> Dataset:
     """Return the dataset with COCO's names and ids of its classes.
 
     Ids are 0 to 79 in the `scheme` ``coco80``, and 1 to 90 with gaps in ``coco91``. Classes that are only

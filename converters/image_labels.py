@@ -28,6 +28,7 @@ BAD_HIERARCHY = Code(
 
 
 def _text(path: str, code: Code, log: Log) -> str:
+    """Read a file of UTF-8 text. Raises PathError for a folder, and DataError if it cannot be read."""
     source = Source(path, follow_links=True)
     if source.is_dir:
         raise PathError(f"{printable(path)}: this is a folder, not a file")

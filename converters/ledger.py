@@ -223,6 +223,7 @@ def _drop_groups(dataset: Dataset, target: Format, ledger: Ledger, *, keep_group
 
 
 def _lose_field(name: str, n: int, target: Format, ledger: Ledger) -> None:
+    """Book `n` values of a field as lost, with the option that would write them if there is one."""
     words, shape = _SHAPE_FIELDS.get(name, (name, ""))
     ledger.lose(words + target.shape_advice(shape), n)
 

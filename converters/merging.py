@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from odm.checks.rules import equal_boxes
 from odm.codes import GIVE_SIZES
-from odm.converters.edit import refuse_other_points
+from odm.converters.edit import check_keypoint_counts
 from odm.issues import DataError, Log, UsageError, first_few, plural, printable, shorten, spell
 from odm.names import stem
 from odm.tables import (
@@ -183,7 +183,7 @@ def add_regions(truth: Dataset, regions: Dataset, partner: Longs, log: Log) -> D
             f"ignore_regions: no image of {regions.path or 'the regions'} is in the ground truth"
         )
     if unpaired:
-        names = _some([regions.images.name[row] for row in unpaired])
+        names = _examples([regions.images.name[row] for row in unpaired])
         log.note(
             f"regions to ignore of {plural(len(unpaired), 'image')} not in the ground truth left out: {names}"
         )
@@ -270,7 +270,7 @@ def _refuse_same(
     for (first, second), shared in names_by_sources.items():
         name, other_name = _called(datasets[first], datasets), _called(datasets[second], datasets)
         count = plural(len(shared), "image is", "images are")
-        lines.append(f"{count} both in {name} and in {other_name}: {_some(shared)}")
+        lines.append(f"{count} both in {name} and in {other_name}: {_examples(shared)}")
     if same_image == "error":
         lines.append(
             "--same-image join makes one image of them, with the boxes of both, and --same-image prefix puts "
@@ -279,7 +279,8 @@ def _refuse_same(
     raise DataError("; ".join(lines), log)
 
 
-def _some(names: Sequence[str]) -> str:
+def _examples(names: Sequence[str]) -> str:
+    """Return the first three names, quoted, for a message."""
     return first_few(names, 3, lambda name: repr(shorten(name, 60)))
 
 
@@ -456,7 +457,7 @@ def _images(
         n_sizes = plural(len(differing), "image has", "images have")
         raise DataError(
             f"{spell('same_image')} join: {n_sizes} another size in another source, so they are not the "
-            f"same: {_some([all_names[i] for i in differing.tolist()])}",
+            f"same: {_examples([all_names[i] for i in differing.tolist()])}",
             log,
         )
     with_suffix = rows.first(np.array([stem(name) != name for name in all_names], bool))
@@ -553,7 +554,7 @@ def _categories(datasets: Sequence[Dataset], changed: dict[str, int]) -> tuple[_
     changed["classes whose frequency the sources do not agree on, and which have none now"] = len(disputed)
     parents = [rows.of(number, c.parent, len(c)) for number, c in enumerate(tables)]
     nonempty = [categories for categories in tables if len(categories)]
-    refuse_other_points(tables, [rows.each[number] for number in range(len(tables))], names)
+    check_keypoint_counts(tables, [rows.each[number] for number in range(len(tables))], names)
     categories = Categories(
         name=tuple(names),
         source_id=np.zeros(0, np.int64),

@@ -135,6 +135,7 @@ class PendingSource:
         """The options, where they are complete already."""
 
     def _open(self) -> Source:
+        """Open the path of the request. Raises UsageError for an unknown encoding."""
         request = self.request
         if request.encoding and not is_encoding(request.encoding):
             raise UsageError(
@@ -299,6 +300,7 @@ class PendingSource:
         return dataset
 
     def _builder(self, counterpart: Counterpart | None) -> Builder:
+        """Make a builder that asks the reader for the kind, shapes and fields of the request."""
         builder = Builder(counterpart)
         builder.kind, builder.keeps_extra = self.request.kind, self.request.own_fields
         builder.unlisted = self.request.unlisted

@@ -119,6 +119,7 @@ def _classes(axes: Axes, statistics: Statistics) -> None:
 
 
 def _per_image(axes: Axes, statistics: Statistics) -> None:
+    """Draw how many images have each number of boxes; over a wide range, in 60 bins."""
     numbers, n_images = (np.array(column) for column in zip(*statistics.images_by_boxes, strict=True))
     least, most = int(numbers.min()), int(numbers.max())
     if most - least <= 60:
@@ -135,6 +136,7 @@ def _per_image(axes: Axes, statistics: Statistics) -> None:
 
 
 def _log_bins(values: Floats, number: int) -> Floats:
+    """Return the `number` + 1 edges of bins over positive values, evenly spaced on a logarithmic axis."""
     low, high = float(values.min()), float(values.max())
     if low == high:
         low, high = low / 2, high * 2
@@ -165,6 +167,7 @@ def _aspects(axes: Axes, aspects: Floats) -> None:
 
 
 def _box_sizes(axes: Axes, wh: Floats) -> None:
+    """Draw a two-dimensional histogram of widths and heights, both logarithmic."""
     valid_wh = wh[np.isfinite(wh).all(axis=1) & (wh > 0).all(axis=1)]
     if len(valid_wh):
         bins: Any = [_log_bins(valid_wh[:, 0], 60), _log_bins(valid_wh[:, 1], 60)]
@@ -194,6 +197,7 @@ def _scores(axes: Axes, scores: Floats) -> None:
 
 
 def _title(axes: Axes, title: str, across: str, up: str) -> None:
+    """Name a plot and its two axes; an axis of counts shows whole numbers."""
     axes.set_title(title)
     axes.set_xlabel(across)
     axes.set_ylabel(up)

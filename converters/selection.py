@@ -234,6 +234,7 @@ def divide(selection: Selection, dataset: Dataset, log: Log, *, tiled: bool = Fa
         groups = group_names(dataset, selection.group_by, log)
 
     def divided(*, stratify: bool) -> tuple[Longs, Longs]:
+        """Return the part of each image, and the number of images of each part."""
         ratios = list(parts.values())
         rows = split_rows(dataset, ratios, seed=selection.key, groups=groups, stratify=stratify)
         return rows, np.bincount(rows, minlength=len(parts))
@@ -256,6 +257,7 @@ def divide(selection: Selection, dataset: Dataset, log: Log, *, tiled: bool = Fa
         )
         raise DataError(f"{option}: {empty} would get no images; there {verb} {available}; {advice}", log)
     names = dataset.categories.name
+    # (parts, classes): whether a part has a box of a class.
     keys = rows[dataset.boxes.image] * len(names) + dataset.boxes.category
     has_class = np.bincount(keys, minlength=len(parts) * len(names)).reshape(len(parts), len(names)) > 0
     is_used = has_class.any(axis=0)
@@ -404,7 +406,9 @@ def _stratified(
     categories, counts, images = category.tolist(), count.tolist(), images_of_group.tolist()
     parts = range(len(ratios))
 
+    # What each part still lacks, in images * `total`, so that shares are whole numbers.
     def place(group_row: int, missing: Sequence[int]) -> None:
+        """Put a group into the part that misses most; in a tie, the one that lacks most images."""
         s = max(parts, key=lambda s: (missing[s], images_due[s], -s))
         part_of_group[group_row] = s
         images_due[s] -= total * images[group_row]

@@ -189,6 +189,7 @@ def _ungrouped(dataset: Dataset, group: Ints, ledger: Ledger) -> Dataset:
 
 
 def _with(dataset: Dataset, **columns: Any) -> Dataset:
+    """Replace columns of the boxes of a dataset."""
     return replace(dataset, boxes=replace(dataset.boxes, **columns))
 
 
@@ -213,6 +214,7 @@ class _Fitting:
         self.known: Any = (size > 0).all(axis=1)
 
     def runs(self, shapes: Shapes, rows: Rows) -> Runs:
+        """Return the masks of the shapes at `rows`."""
         return shapes.take(rows).runs(self.height[rows], self.width[rows])
 
     def pieces(self, shapes: Shapes, rows: Rows) -> list[Rows]:
@@ -304,6 +306,7 @@ class _Fitting:
         return self._around(shapes, rows)
 
     def _around(self, shapes: Shapes, rows: Rows) -> Shapes:
+        """Replace the shapes at `rows` by the smallest rectangles around them, as oriented boxes."""
         if not len(rows):
             return shapes
         selected, rectangles = shapes.take(rows), ShapeRows()
@@ -314,6 +317,7 @@ class _Fitting:
         return shapes.replaced(rows, table)
 
     def _traced(self, runs: Runs, rows: Rows) -> Shapes:
+        """Trace masks into shapes of outlines; `rows` are the boxes that they belong to."""
         outlines_of_rows = ShapeRows()
         for outlines in trace_all(runs, self.height[rows]):
             outlines_of_rows.polygons(outlines)
@@ -366,9 +370,8 @@ def clip_outlines(dataset: Dataset, rows: NDArray[np.bool_], ledger: Ledger) -> 
                 parts = [_cut(part, *limit[i]) for part in boxes.shapes.polygons(i)]
                 clipped.polygons([part for part in parts if len(part) >= 3])
             ledger.change("outlines clipped to their image", len(cut))
-            dataset = _with(
-                dataset, shapes=boxes.shapes.replaced(cut, clipped.table() or Shapes.none(len(cut)))
-            )
+            table = clipped.table() or Shapes.none(len(cut))
+            dataset = _with(dataset, shapes=boxes.shapes.replaced(cut, table))
     if boxes.keypoints is not None:
         box_rows = np.repeat(np.arange(len(boxes)), boxes.keypoints.counts())
         x, y, v = boxes.keypoints.xyv.T

@@ -89,6 +89,7 @@ def read_good_files(source: Source, log: Log, read: Callable[[Log], Dataset]) ->
 
 
 def _nothing_left(source: Source, left_out: LeftOut, log: Log) -> DataError:
+    """Return the DataError for a source of which all files have errors."""
     files = plural(len(left_out.files), "file has", "files have")
     text = f"{files} errors, and {spell('skip_bad_files')} leaves no image"
     return DataError(f"{printable(source.path)}: {text}", log)
@@ -126,6 +127,7 @@ def _faulty(log: Log, source: Source) -> dict[str, str]:
 
 
 def _leave_out(source: Source, files: Collection[str], left_out: LeftOut) -> None:
+    """Leave files out of a source, with the image files that belong to them, and add them to `left_out`."""
     if files:
         left_out.files += sorted(source.full(file) for file in files)
         names = (file.rpartition("/")[2] for file in files)

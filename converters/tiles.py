@@ -261,6 +261,7 @@ def _without_json(boxes: Boxes, ledger: Ledger) -> Boxes:
 
 
 def _sized(images: Images, tiles: _Tiles) -> Images:
+    """Return an image of the size of each tile, otherwise as the image it is cut from."""
     width, height = tiles.width.astype(np.int32), tiles.height.astype(np.int32)
     return replace(images.take(tiles.image), width=frozen(width), height=frozen(height))
 
