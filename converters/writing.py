@@ -243,10 +243,9 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
     names = dataset.categories.name
     is_unordered = not (dataset.categories.ordered or target.edits.order or ids)
     if is_unordered and "order" in format_.keeps and len(names) > 1:
-        examples = first_few(names, 8, lambda name: shorten(name, 30))
+        shown = first_few(names, 8, lambda name: shorten(name, 30))
         log.note(
-            f"classes are numbered in order of first appearance: {examples} "
-            "(--class-list FILE sets the order)"
+            f"classes are numbered in order of first appearance: {shown} (--class-list FILE sets the order)"
         )
     ledger.written = len(dataset)
     ledger.images, ledger.categories = len(dataset.images), len(dataset.categories)
