@@ -925,6 +925,28 @@ def plain_shapes(dataset, rows):
     return found, [[(12.3, 20, 2), (30, 25.1, 1), (0, 0, 0)] if row == 1 else [] for row in rows]
 
 
+@pytest.mark.parametrize(("truth", "found", "files"), [
+    ("truth.json", "detections.json", (["truth.json", "/annotations"], ["detections.json", ""])),
+    ("data.yaml", "predictions", (["night.txt", None], ["night.txt", None])),
+])  # fmt: skip
+def test_boxes_of_a_page_name_where_they_were_read(tmp_path, truth, found, files):
+    street = Path(__file__).parents[1] / "fixtures" / "street"
+    odm.eval(street / truth, street / found, report=tmp_path / "page.html")
+    result = read_page(tmp_path / "page.html")[0]["results"][0]
+    for kind, file in zip(("gt", "det"), files, strict=True):
+        side, whole = result[kind], odm.read(street / (truth if kind == "gt" else found), gt=street / truth)
+        assert file in side["files"]
+        assert len(side["files"]) == (1 if file[1] is not None else 12)
+        for i, row in enumerate(side["row"]):
+            path, line, pointer = whole.location(row)
+            name, of_list = side["files"][side["file"][i] if len(side["files"]) > 1 else side["file"]]
+            assert name == Path(path).name
+            if of_list is None:
+                assert side["line"][i] == line
+            else:
+                assert f"{of_list}/{side['line'][i]}" == pointer
+
+
 def test_pages_draw_the_shapes_of_every_kind():
     """Outlines, masks, oriented boxes and keypoints, of each side; of detections those that are not doubtful."""
     truth, found = drawn_shapes(), drawn_shapes([0.001, 0.9, 0.8, 0.7, 0.6], shift=3)

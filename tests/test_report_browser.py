@@ -781,6 +781,37 @@ def test_each_of_more_runs_is_shown_beside_the_first(visit, made):
     assert {text.split("\n")[0] for text in missed} >= {part.split(" × ")[0] for part in lost.split(", ")}
 
 
+def test_boxes_name_the_file_and_line_or_pointer(visit, tmp_path):
+    street = pathlib.Path(__file__).parents[1] / "fixtures" / "street"
+    sides = ("truth.json", "detections.json"), ("data.yaml", "predictions")
+    for number, (names, pattern) in enumerate(
+        zip(
+            sides,
+            (r"(truth.json /annotations|detections.json )/\d+$", r"[a-z-]+\.txt, line \d+$"),
+            strict=True,
+        )
+    ):
+        target = tmp_path / f"{number}.html"
+        assert run("eval", *(str(street / name) for name in names), "--report", str(target)) == 0
+        page = visit(target)
+        page.locator(".shot").first.click()
+        page.wait_for_selector("dialog[open] .bx")
+        texts = page.locator("dialog .bx small").all_inner_texts()
+        assert texts
+        assert all(re.search(pattern, text) for text in texts), texts
+
+
+def test_the_head_of_the_class_table_is_one_line_on_a_narrow_screen(visit, made):
+    page = visit(made[0] / "eval.html", size=NARROW)
+    row = page.locator("#classes thead tr").first
+    tops = row.locator("th").evaluate_all(
+        "all => all.filter(e => e.offsetParent).map(e => Math.round(e.getBoundingClientRect().top))"
+    )
+    assert len(tops) > 4
+    assert len(set(tops)) == 1
+    assert row.evaluate("e => e.clientWidth") <= NARROW["width"]
+
+
 def test_the_page_of_two_versions_filters_by_change(visit, made):
     page = visit(made[0] / "diff.html")
     counts = {

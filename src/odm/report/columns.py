@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from odm.issues import Code, Issue, Log, UsageError, printable
 from odm.report.build import Page
 from odm.report.pictures import Picture
-from odm.tables import Floats, Ints, Longs
+from odm.tables import Dataset, Floats, Ints, Longs
 
 HUGE = 1e12
 """Pixels that no picture has; rounding still larger numbers can make them infinite."""
@@ -47,6 +47,23 @@ def reading(log: Log, sources: Sequence[str], doubtful: Sequence[Code] = ()) -> 
 def last_part(path: str) -> str:
     """The last part of a path, printable."""
     return printable(os.path.basename(path.rstrip("/\\")) or path)
+
+
+def place_columns(dataset: Dataset | None, rows: NDArray[Any]) -> dict[str, Any]:
+    """Return where boxes were read: the ``line`` of each, or its index in a list of JSON, and its ``file``.
+
+    The latter is a position in ``files``, which have names and JSON pointers (None of files with lines), or
+    one position for all boxes.
+    """
+    if dataset is None:
+        return {}
+    numbers, positions = np.unique(dataset.boxes.file[rows], return_inverse=True)
+    files = [dataset.files[n] if n >= 0 else None for n in numbers.tolist()]
+    return {
+        "files": [f and [last_part(f.path), f.pointer.rstrip("/") if f.pointer else None] for f in files],
+        "file": positions.tolist() if len(files) > 1 else 0,
+        "line": dataset.boxes.line[rows].tolist(),
+    }
 
 
 def without_folders(text: str, sources: Sequence[str]) -> str:

@@ -15,7 +15,17 @@ from odm.evaluate.results import plain
 from odm.issues import Code
 from odm.report import words
 from odm.report.build import Page
-from odm.report.columns import IMAGES, MOST, ShownImages, by_cell, curve_points, last_part, reading, rounded
+from odm.report.columns import (
+    IMAGES,
+    MOST,
+    ShownImages,
+    by_cell,
+    curve_points,
+    last_part,
+    place_columns,
+    reading,
+    rounded,
+)
 from odm.report.pictures import Picture
 from odm.report.shapes import shape_columns, skeletons
 
@@ -329,6 +339,7 @@ def _boxes(evaluation: Evaluation, table: ReportData, on_page: ShownImages) -> d
             "image": image_of_det[det_rows].tolist(),
             "class": detections.category[det_rows].tolist(),
             "row": detections.row[det_rows].tolist(),
+            **place_columns(detections_dataset, detections.row[det_rows]),
             "level": table.level[det_rows].tolist(),
             "score": rounded(detections.score[det_rows], 4),
             "kind": table.kind[det_rows].tolist(),
@@ -341,6 +352,7 @@ def _boxes(evaluation: Evaluation, table: ReportData, on_page: ShownImages) -> d
             "image": image_of_gt[gt_rows].tolist(),
             "class": truth.category[gt_rows].tolist(),
             "row": truth.row[gt_rows].tolist(),
+            **place_columns(truth_dataset, truth.row[gt_rows]),
             "counts": truth.counts[gt_rows].astype(int).tolist(),
             "paired": pairing.eligible[gt_rows].astype(int).tolist(),
             "by": number_of_det[truth.found_by[gt_rows]].tolist(),

@@ -43,6 +43,7 @@ function drawPage(X, sources) {
     return [
       X.verdict ? h("p", { class: "said" }, clean(X.verdict)) : null,
       X.ranking.length ? rankingTable(X.ranking) : null,
+      h("p", { class: "said" }, phrase("compare.against", { first: nameOf(X.names[0], 40) })),
       h("div", { class: "tabs", role: "group", "aria-label": t("compare.runs") }, pairs.map(tab)),
     ];
   }

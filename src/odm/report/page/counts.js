@@ -214,7 +214,7 @@ function makeBoxes(X, R, st) {
       return short(this.name, 22);
     }
     get why() {
-      const row = t("row", { row: String(det.row[this.d]) });
+      const row = placeOf(det, this.d);
       const iou = overlap(R, det.iou[this.d]);
       if (this.kind === "TP") return dotted(t("found-iou", { iou }), row);
       if (this.kind === "IG") return dotted(t("ignored"), iouText(R, det.iou[this.d]), row);
@@ -222,6 +222,14 @@ function makeBoxes(X, R, st) {
       const other = reason === "class" && onto(this.d);
       return dotted(t("wrong." + (other ? "class-of" : reason), { iou, ...other }), row);
     }
+  }
+
+  // Where a box was read: "night.txt, line 8", "truth.json /annotations/12", or its row if it has no file.
+  function placeOf(side, i) {
+    const [file, pointer] = (side.files && side.files[side.files.length > 1 ? side.file[i] : 0]) || [];
+    if (file === undefined) return t("row", { row: String(side.row[i]) });
+    if (typeof pointer === "string") return `${file} ${pointer}/${side.line[i]}`;
+    return side.line[i] ? t("place", { file, line: String(side.line[i]) }) : file;
   }
 
   class Truth {
@@ -244,7 +252,7 @@ function makeBoxes(X, R, st) {
       return this.kind === "FN" ? t("missed-class", { name }) : name;
     }
     get why() {
-      const row = t("row", { row: String(gt.row[this.g]) });
+      const row = placeOf(gt, this.g);
       if (this.kind === "IG") return dotted(t(R.perImage ? "once-per-image" : "ignored"), row);
       if (this.kind === "GT") return dotted(t("truth"), row);
       const by = byOf(this.g);
