@@ -88,9 +88,9 @@ class Table(msgspec.Struct, eq=False):
         self,
         index: NDArray[Any],
         columns: Mapping[str, Any],
-        own: Mapping[str, Any],
+        extra: Mapping[str, Any],
         expected: int = 0,
-        others: Mapping[str, Sequence[bytes]] = MappingProxyType({}),
+        unread_shapes: Mapping[str, Sequence[bytes]] = MappingProxyType({}),
     ) -> None:
         """Append boxes with the columns of their records; the list is likely to have `expected` records in
         all.
@@ -101,13 +101,13 @@ class Table(msgspec.Struct, eq=False):
         begin, end = self.n, self.n + len(index)
         self.n = end
         if self.shape_keys:
-            drawn = {key: own[key] for key in self.shape_keys if key in own}
+            drawn = {key: extra[key] for key in self.shape_keys if key in extra}
             if not self.outlines and drawn.keys().isdisjoint(ORIENTED_KEYS):
                 self.unread += count_extra({"segmentation": tuple(drawn.pop("segmentation", ()))})
             self.drawn.append(read_shapes(drawn, len(index)))
             if not self.passes_shapes_on:
-                own = {key: values for key, values in own.items() if key not in self.shape_keys}
-        self.own.extend(len(index), own)
+                extra = {key: values for key, values in extra.items() if key not in self.shape_keys}
+        self.own.extend(len(index), extra)
         if end > self._room:
             self._room = max(end, expected, 2 * begin)
         ltwh = columns.get("bbox")
@@ -137,45 +137,45 @@ class Table(msgspec.Struct, eq=False):
                     continue
                 self.ids[key] = [none(begin)]
             self.ids[key].append(none(len(index)) if part is None else part)
-        if others and np.isnan(self.columns["xyxy"][begin:end]).any():
-            self._fill_boxes(begin, others)
+        if unread_shapes and np.isnan(self.columns["xyxy"][begin:end]).any():
+            self._fill_boxes(begin, unread_shapes)
 
-    def _fill_boxes(self, begin: int, others: Mapping[str, Sequence[bytes]]) -> None:
+    def _fill_boxes(self, begin: int, unread_shapes: Mapping[str, Sequence[bytes]]) -> None:
         """Put the boxes around shapes in the rows from `begin` that have no box, and no other shape."""
         is_empty = np.isnan(self.columns["xyxy"][begin : self.n]).all(axis=1)
         if self.shape_keys:
             is_empty &= (self.drawn[-1].shapes.kind == 0) & (self.drawn[-1].keypoints.counts() == 0)
         rows = np.flatnonzero(is_empty)
-        values = {key: [column[row] for row in rows.tolist()] for key, column in others.items()}
+        values = {key: [column[row] for row in rows.tolist()] for key, column in unread_shapes.items()}
         drawn, rows = read_shapes(values, len(rows)), rows + begin
         self.faults += [(int(rows[row]), code, key, about) for row, code, key, about in drawn.faults]
         score = self.columns.get("score", np.full(self.n, np.nan))[rows]
         n_points = self._put_around(drawn, np.arange(len(rows)), rows, ~np.isnan(score))
-        n = int(np.count_nonzero(~np.isnan(self.columns["xyxy"][rows]).any(axis=1)))
-        self.around += {"shape": n - n_points, "keypoints": n_points}
+        n_boxes = int(np.count_nonzero(~np.isnan(self.columns["xyxy"][rows]).any(axis=1)))
+        self.around += {"shape": n_boxes - n_points, "keypoints": n_points}
 
-    def _put_around(self, drawn: Drawn, places: Longs, rows: Longs, scored: NDArray[np.bool_]) -> int:
+    def _put_around(self, drawn: Drawn, shape_rows: Longs, rows: Longs, has_score: NDArray[np.bool_]) -> int:
         """Put the boxes around the shapes at these places in rows, and their areas where those are `scored`.
 
         Answers how many of them are around keypoints.
         """
-        edges, area = boxes_of(drawn, places, ~scored)
+        edges, area = boxes_of(drawn, shape_rows, ~has_score)
         self.columns["xyxy"][rows] = edges
         self.columns["wh"][rows] = edges[:, 2:] - edges[:, :2]
-        if scored.any():
+        if has_score.any():
             if "area" not in self.columns:
                 self._put("area", 0, np.nan)
-            self.columns["area"][rows[scored]] = area[scored]
-        is_around_points = ~np.isnan(edges).any(axis=1) & (drawn.shapes.kind[places] == 0)
+            self.columns["area"][rows[has_score]] = area[has_score]
+        is_around_points = ~np.isnan(edges).any(axis=1) & (drawn.shapes.kind[shape_rows] == 0)
         return int(np.count_nonzero(is_around_points))
 
     def _put(self, name: str, begin: int, values: Any) -> None:
         """Append to a column; in a new one, the boxes before count as missing. None only makes room."""
-        old = self.columns.get(name)
-        if old is None or len(old) < self.n:
+        old_column = self.columns.get(name)
+        if old_column is None or len(old_column) < self.n:
             inner, dtype, missing = _COLUMNS[name]
             self.columns[name] = np.empty((self._room, *inner), dtype)
-            self.columns[name][:begin] = missing if old is None else old[:begin]
+            self.columns[name][:begin] = missing if old_column is None else old_column[:begin]
         if values is not None:
             self.columns[name][begin : self.n] = values
 
@@ -197,70 +197,74 @@ class Table(msgspec.Struct, eq=False):
             parts[:] = [joined]
         return parts[0]
 
-    def _in_pixels(self, builder: Builder, log: Log, image: Ints, good: NDArray[np.bool_]) -> None:
+    def _in_pixels(self, builder: Builder, log: Log, image: Ints, is_valid: NDArray[np.bool_]) -> None:
         """Multiply the boxes by the sizes of their images; where none is known they are reported, and bad."""
-        rows = np.unique(image[good]).tolist()
+        rows = np.unique(image[is_valid]).tolist()
         size = np.zeros((max(rows, default=0) + 1, 2))
         index = self.column("index")
         assert index is not None
         for row in rows:
             size[row] = builder.image_size(row)
             if not size[row].all():
-                first = int(np.flatnonzero(good & (image == row))[0])
-                pointer = f"{self.pointer}/{index[first]}"
+                first_box = int(np.flatnonzero(is_valid & (image == row))[0])
+                pointer = f"{self.pointer}/{index[first_box]}"
                 ids = self.id_column("image_id")
-                value = Trusted(show(listed(ids)[first])) if ids is not None else ""
+                value = Trusted(show(listed(ids)[first_box])) if ids is not None else ""
                 log.report(NO_SIZE, self.path, pointer=pointer, value=value)
-        self._scale = scale = np.where(good[:, None], size[np.where(good, image, 0)], 0)
-        good &= (scale > 0).all(axis=1)
+        self._scale = scale = np.where(is_valid[:, None], size[np.where(is_valid, image, 0)], 0)
+        is_valid &= (scale > 0).all(axis=1)
         for name, factor in (("xyxy", np.tile(scale, 2)), ("wh", scale)):
             if (column := self.column(name)) is not None:
                 column *= factor
         if (area := self.column("area")) is not None:  # larger than the whole image, it is in pixels already
             area *= np.where(area > 1 + SLACK, 1, scale.prod(axis=1))
 
-    def add_to(self, builder: Builder, log: Log, found: int, total: int, *, relative: bool = False) -> None:
+    def add_to(
+        self, builder: Builder, log: Log, n_scored: int, total: int, *, relative: bool = False
+    ) -> None:
         """Hand the good boxes over; of the `total` of all files, those `found` have a score."""
         if not self.n:
             return
         score, index = self.column("score"), self.column("index")
         assert index is not None
-        good = np.ones(self.n, bool)
-        if (odd := self.column("odd")) is not None:
-            bad = np.flatnonzero(odd)
+        is_valid = np.ones(self.n, bool)
+        if (flag_values := self.column("odd")) is not None:
+            bad_rows = np.flatnonzero(flag_values)
             about = {"expected": "0 or 1"}
-            self._tell(log, BAD_FLAG, bad, self.flag[0], lambda row: {"value": int(odd[row]), **about})
-            good[bad] = False
+            self._tell(
+                log, BAD_FLAG, bad_rows, self.flag[0], lambda row: {"value": int(flag_values[row]), **about}
+            )
+            is_valid[bad_rows] = False
         if builder.kind == "det":
-            bad = np.flatnonzero(np.isnan(score)) if score is not None else np.arange(self.n)
-            if len(bad):
-                self._tell(log, SCORE_MISSING, bad, "", lambda _: {})
-                good[bad] = False
+            bad_rows = np.flatnonzero(np.isnan(score)) if score is not None else np.arange(self.n)
+            if len(bad_rows):
+                self._tell(log, SCORE_MISSING, bad_rows, "", lambda _: {})
+                is_valid[bad_rows] = False
         elif score is not None:
             scored_rows = np.flatnonzero(~np.isnan(score))
             if len(scored_rows):
                 pointer = f"{self.pointer}/{index[scored_rows[0]]}/score"
-                if found < total:
+                if n_scored < total:
                     log.report(
-                        SOME_SCORES, self.path, pointer=pointer, field="score", found=found, total=total
+                        SOME_SCORES, self.path, pointer=pointer, field="score", found=n_scored, total=total
                     )
                 elif not log.counts[ALL_SCORED.name]:  # once, however many files there are
                     log.report(ALL_SCORED, self.path, pointer=pointer, field="score", n=total)
             score = None
-        image = self._rows_of(log, "image_id", self.images, UNKNOWN_IMAGE, good)
-        shapes = self._shapes(builder, log, image, good, relative=relative)
+        image = self._rows_of(log, "image_id", self.images, UNKNOWN_IMAGE, is_valid)
+        shapes = self._shapes(builder, log, image, is_valid, relative=relative)
         for what, n in (+self.around).items():
             boxes = f"{plural(n, 'annotation')} without a bbox"
             log.note(f"{printable(self.path)}: {boxes}: the box around the {what} is read")
-        category = self._rows_of(log, "category_id", self.categories, UNKNOWN_CATEGORY, good)
-        builder.skipped -= self._drop_boxless(builder, log, good)
+        category = self._rows_of(log, "category_id", self.categories, UNKNOWN_CATEGORY, is_valid)
+        builder.skipped -= self._drop_boxless(builder, log, is_valid)
         ids = self.id_column("id")
         if ids is not None:
-            self._report_repeated(log, ids, good)
+            self._report_repeated(log, ids, is_valid)
             if isinstance(ids, list):
                 ids = np.array([i if isinstance(i, int) else NO_ID for i in ids], np.int64)
         if relative:
-            self._in_pixels(builder, log, image, good)
+            self._in_pixels(builder, log, image, is_valid)
             shapes = {name: column and column.scaled(self._scale) for name, column in shapes.items()}
         columns: dict[str, Any] = {
             **shapes,
@@ -276,22 +280,26 @@ class Table(msgspec.Struct, eq=False):
             "line": index,
         }
         fields = self.own.columns
-        if not good.all():
-            fields = self.own.at(np.flatnonzero(good).tolist())
-            builder.skipped += int(np.count_nonzero(~good))
+        if not is_valid.all():
+            fields = self.own.at(np.flatnonzero(is_valid).tolist())
+            builder.skipped += int(np.count_nonzero(~is_valid))
             columns = {
-                name: values if values is None else values.take(good) if name in shapes else values[good]
+                name: values
+                if values is None
+                else values.take(is_valid)
+                if name in shapes
+                else values[is_valid]
                 for name, values in columns.items()
             }
         box_columns: dict[str, Any] = {name: values for name, values in columns.items() if values is not None}
         builder.boxes(**box_columns, extra=fields, file=builder.file(self.path, self.pointer or "/"))
 
-    def _drop_boxless(self, builder: Builder, log: Log, good: NDArray[np.bool_]) -> int:
+    def _drop_boxless(self, builder: Builder, log: Log, is_valid: NDArray[np.bool_]) -> int:
         """Drop annotations without a box or shape; where others have boxes they are counted, not errors."""
-        lacks = np.isnan(self.columns["xyxy"][: self.n]).all(axis=1)
-        rows = np.flatnonzero(good & lacks)
-        good[rows] = False
-        if not len(rows) or lacks.all() or not self.pointer:
+        lacks_box = np.isnan(self.columns["xyxy"][: self.n]).all(axis=1)
+        rows = np.flatnonzero(is_valid & lacks_box)
+        is_valid[rows] = False
+        if not len(rows) or lacks_box.all() or not self.pointer:
             self._tell(log, MISSING_BOX_KEY, rows, "", lambda _: {"value": "bbox"})
             return 0
         builder.extras["annotations without a box"] += len(rows)
@@ -299,7 +307,7 @@ class Table(msgspec.Struct, eq=False):
         return len(rows)
 
     def _shapes(
-        self, builder: Builder, log: Log, image: Ints, good: NDArray[np.bool_], *, relative: bool
+        self, builder: Builder, log: Log, image: Ints, is_valid: NDArray[np.bool_], *, relative: bool
     ) -> dict[str, Shapes | Keypoints | None]:
         """Shapes and keypoints, and from them the boxes that the file does not give; reports bad ones."""
         if not self.drawn:
@@ -308,36 +316,38 @@ class Table(msgspec.Struct, eq=False):
             self.drawn.append(read_shapes({}, self.n))
         drawn = Drawn.joined(self.drawn)
         self.drawn.clear()
-        faults = [fault for fault in (*drawn.faults, *self.faults) if good[fault[0]]]
-        masks = np.flatnonzero(good & (drawn.size.min(axis=1) > 0) & (image >= 0))
-        rows, first = np.unique(image[masks], return_index=True)
-        for row, i in zip(rows.tolist(), masks[first].tolist(), strict=True):
+        faults = [fault for fault in (*drawn.faults, *self.faults) if is_valid[fault[0]]]
+        masks = np.flatnonzero(is_valid & (drawn.size.min(axis=1) > 0) & (image >= 0))
+        mask_images, first_positions = np.unique(image[masks], return_index=True)
+        for row, i in zip(mask_images.tolist(), masks[first_positions].tolist(), strict=True):
             if not all(builder.image_size(row)):
                 builder.size_image(row, *drawn.size[i, ::-1].tolist())
-        known = np.array([builder.image_size(row) for row in rows.tolist()], np.int64).reshape(-1, 2)[:, ::-1]
-        wanted = known[np.searchsorted(rows, image[masks])]
-        for i in np.flatnonzero((drawn.size[masks] != wanted).any(axis=1)).tolist():
-            (h, w), (height, width) = drawn.size[masks[i]], wanted[i]
+        image_sizes = np.array([builder.image_size(row) for row in mask_images.tolist()], np.int64).reshape(
+            -1, 2
+        )[:, ::-1]
+        expected_sizes = image_sizes[np.searchsorted(mask_images, image[masks])]
+        for i in np.flatnonzero((drawn.size[masks] != expected_sizes).any(axis=1)).tolist():
+            (h, w), (height, width) = drawn.size[masks[i]], expected_sizes[i]
             values = {"value": Trusted(f"{w}x{h}"), "expected": Trusted(f"{width}x{height}")}
             faults.append((int(masks[i]), MASK_SIZE, "segmentation", values))
         for row, code, key, values in sorted(faults, key=lambda fault: fault[0]):
             self._tell(log, code, np.array([row]), key, lambda _, values=values: values)  # type: ignore[misc]
-            good[row] = False
+            is_valid[row] = False
         xyxy = self.columns["xyxy"][: self.n]
-        some = drawn.shapes.kind > 0 if self.boxes_of_shapes else np.zeros(self.n, bool)
+        takes_shape_box = drawn.shapes.kind > 0 if self.boxes_of_shapes else np.zeros(self.n, bool)
         is_det = builder.kind == "det"
-        lacking = np.flatnonzero(good & (some | np.isnan(xyxy).all(axis=1)))
-        if len(lacking):
-            n_points = self._put_around(drawn, lacking, lacking, np.full(len(lacking), is_det))
+        rows_to_fill = np.flatnonzero(is_valid & (takes_shape_box | np.isnan(xyxy).all(axis=1)))
+        if len(rows_to_fill):
+            n_points = self._put_around(drawn, rows_to_fill, rows_to_fill, np.full(len(rows_to_fill), is_det))
             self.around["keypoints"] += 0 if is_det or self.boxes_of_shapes else n_points
         outlines, turn = drawn.shapes, self.column("turn")
         if turn is not None and not relative:
-            is_turned = good & (turn != 0) & (outlines.kind == 0) & np.isfinite(xyxy).all(axis=1)
-            turned = np.flatnonzero(is_turned)
-            edges = xyxy[turned]
-            outlines = outlines.replaced(turned, turn_boxes(edges, turn[turned]))
-            xyxy[turned], self.columns["wh"][turned] = edges, edges[:, 2:] - edges[:, :2]
-            note_turned(log, self.path, len(turned))
+            is_turned = is_valid & (turn != 0) & (outlines.kind == 0) & np.isfinite(xyxy).all(axis=1)
+            turned_rows = np.flatnonzero(is_turned)
+            edges = xyxy[turned_rows]
+            outlines = outlines.replaced(turned_rows, turn_boxes(edges, turn[turned_rows]))
+            xyxy[turned_rows], self.columns["wh"][turned_rows] = edges, edges[:, 2:] - edges[:, :2]
+            note_turned(log, self.path, len(turned_rows))
         return {
             "shapes": outlines if outlines.kind.any() else None,
             "keypoints": drawn.keypoints if len(drawn.keypoints.xyv) else None,
@@ -352,8 +362,8 @@ class Table(msgspec.Struct, eq=False):
         else:
             ids = np.where(ids < 0, NO_ID, ids)
         rows = np.full(len(image), -1, np.int32)
-        known = image >= 0
-        rows[known] = builder.tracks_of_images(image[known], ids[known])
+        has_image = image >= 0
+        rows[has_image] = builder.tracks_of_images(image[has_image], ids[has_image])
         for (video, id_), score in self.track_scores.items():
             builder.score_track(video, id_, score)
         return rows
@@ -364,24 +374,24 @@ class Table(msgspec.Struct, eq=False):
         code: Code,
         rows: NDArray[Any],
         key: str,
-        values: Callable[[int], dict[str, Any]],
-        most: int | None = None,
+        values_of: Callable[[int], dict[str, Any]],
+        at_most: int | None = None,
     ) -> None:
         """Report one fault of many boxes. All are counted, but `values` is called only for issues that are
         kept.
         """
         index = self.column("index")
         assert index is not None
-        room = max(0, log.room(code) if most is None else min(most, log.room(code)))
-        for row in rows[:room].tolist():
+        n_shown = max(0, log.room(code) if at_most is None else min(at_most, log.room(code)))
+        for row in rows[:n_shown].tolist():
             pointer = f"{self.pointer}/{index[row]}"
             pointer = f"{pointer}/{key}" if key else pointer
-            log.report(code, self.path, pointer=pointer, field=key, **values(row))
-        if len(rows) > room:
-            log.counts[code.name] += len(rows) - room
+            log.report(code, self.path, pointer=pointer, field=key, **values_of(row))
+        if len(rows) > n_shown:
+            log.counts[code.name] += len(rows) - n_shown
 
     def _rows_of(
-        self, log: Log, key: str, known: Mapping[Id, int], code: Code, good: NDArray[np.bool_]
+        self, log: Log, key: str, row_of_id: Mapping[Id, int], code: Code, is_valid: NDArray[np.bool_]
     ) -> NDArray[np.int32]:
         """Row numbers for ids; unknown ones are reported and no longer good.
 
@@ -389,28 +399,30 @@ class Table(msgspec.Struct, eq=False):
         """
         ids = self.id_column(key)
         assert ids is not None
-        rows = self.rows[key] if key in self.rows else look_up(ids, known)
-        bad = np.flatnonzero(rows < 0)
-        if len(bad) and (self.pointer or key in self.rows):  # ids, not names or positions
-            known = with_other_type(known, map(listed(ids).__getitem__, bad.tolist()), key, self.path, log)
-            rows = look_up(ids, known)
-            bad = np.flatnonzero(rows < 0)
-        if len(bad):
-            texts = [k for k in known if isinstance(k, str)]
+        rows = self.rows[key] if key in self.rows else look_up(ids, row_of_id)
+        bad_rows = np.flatnonzero(rows < 0)
+        if len(bad_rows) and (self.pointer or key in self.rows):  # ids, not names or positions
+            row_of_id = with_other_type(
+                row_of_id, map(listed(ids).__getitem__, bad_rows.tolist()), key, self.path, log
+            )
+            rows = look_up(ids, row_of_id)
+            bad_rows = np.flatnonzero(rows < 0)
+        if len(bad_rows):
+            text_ids = [k for k in row_of_id if isinstance(k, str)]
             unknown = np.flatnonzero(rows == -1)
-            shared = _shared_reason(ids, unknown, known) if code is UNKNOWN_IMAGE else ""
+            shared_reason = _shared_reason(ids, unknown, row_of_id) if code is UNKNOWN_IMAGE else ""
 
             def values(row: int) -> dict[str, Any]:
                 value = ids[row] if isinstance(ids, list) else int(ids[row])
                 hint = self.hint if code is UNKNOWN_CATEGORY else ""
                 return {
                     "value": Trusted(show(value)),
-                    "near": Trusted(hint or near(value, known, texts) + shared),
+                    "near": Trusted(hint or near(value, row_of_id, text_ids) + shared_reason),
                 }
 
             if key not in self.unlisted:
-                self._tell(log, code, unknown, key, values, most=1 if shared else None)
-            good[bad] = False
+                self._tell(log, code, unknown, key, values, at_most=1 if shared_reason else None)
+            is_valid[bad_rows] = False
         return rows
 
     def find_references(self, text: bytes) -> None:
@@ -425,29 +437,29 @@ class Table(msgspec.Struct, eq=False):
     def _repeated(ids: NDArray[Any] | list[Any]) -> dict[int, int]:
         """The rows whose id an earlier row has, each with the first such row."""
         if isinstance(ids, np.ndarray):
-            ranked = np.sort(ids[ids != NONE])
-            if (ranked[1:] > ranked[:-1]).all():
+            sorted_ids = np.sort(ids[ids != NONE])
+            if (sorted_ids[1:] > sorted_ids[:-1]).all():
                 return {}
-        first: dict[Id, int] = {}
-        pairs = ((i, first.setdefault(id_, i)) for i, id_ in enumerate(listed(ids)) if id_ != NONE)
+        first_row_of_id: dict[Id, int] = {}
+        pairs = ((i, first_row_of_id.setdefault(id_, i)) for i, id_ in enumerate(listed(ids)) if id_ != NONE)
         return {i: earlier for i, earlier in pairs if earlier != i}
 
-    def _report_repeated(self, log: Log, ids: NDArray[Any] | list[Any], good: NDArray[np.bool_]) -> None:
+    def _report_repeated(self, log: Log, ids: NDArray[Any] | list[Any], is_valid: NDArray[np.bool_]) -> None:
         """Report ids that repeat: an error, and no box, where something refers to one."""
-        first, listed_ids = self._repeated(ids), listed(ids)
+        first_row_of, listed_ids = self._repeated(ids), listed(ids)
         index = self.column("index")
         assert index is not None
 
         def values(row: int) -> dict[str, Any]:
-            place = Trusted(f"#{self.pointer}/{index[first[row]]}")
+            place = Trusted(f"#{self.pointer}/{index[first_row_of[row]]}")
             key = self.references.get(listed_ids[row], "")
             return {"value": Trusted(show(listed_ids[row])), "first": place, "key": key}
 
-        referred = [row for row in first if listed_ids[row] in self.references]
-        plain = [row for row in first if listed_ids[row] not in self.references]
-        for code, rows in ((AMBIGUOUS_BOX_ID, referred), (DUPLICATE_BOX_ID, plain)):
+        referred = [row for row in first_row_of if listed_ids[row] in self.references]
+        unreferred = [row for row in first_row_of if listed_ids[row] not in self.references]
+        for code, rows in ((AMBIGUOUS_BOX_ID, referred), (DUPLICATE_BOX_ID, unreferred)):
             self._tell(log, code, np.array(rows, np.int64), "id", values)
-        good[referred] = False
+        is_valid[referred] = False
 
 
 _REFERENCE = re.compile(rb'"([a-z_]*(?:ann|annotation)s?_ids?)"\s*:\s*(\[[^\]]*\]|"[^"]*"|-?[0-9]+)')
@@ -462,12 +474,13 @@ def _shared_reason(ids: NDArray[Any] | list[Any], unknown: NDArray[np.intp], kno
 
     if len(unknown) == len(ids) > 1:
         return f" (as for all {len(ids)} boxes here; the known ids are {some(known) or 'none'})"
-    of_images = dict.fromkeys(
+    unknown_images = dict.fromkeys(
         ids[row] if isinstance(ids, list) else int(ids[row]) for row in unknown.tolist()
     )
-    if len(of_images) <= FEW_IMAGES:
+    if len(unknown_images) <= FEW_IMAGES:
         return ""
-    return f" ({len(unknown)} of {len(ids)} boxes are on {len(of_images)} unknown images: {some(of_images)})"
+    n_unknown = f"{len(unknown)} of {len(ids)} boxes"
+    return f" ({n_unknown} are on {len(unknown_images)} unknown images: {some(unknown_images)})"
 
 
 _COLUMNS: dict[str, tuple[tuple[int, ...], Any, float]] = {

@@ -35,32 +35,32 @@ def packed(ids: Sequence[Id | None]) -> NDArray[Any] | list[Any]:
     return list(ids) if str in set(map(type, ids)) else np.array(ids, np.int64)
 
 
-def look_up(ids: NDArray[Any] | list[Any], known: Mapping[Id, int]) -> NDArray[np.int32]:
+def look_up(ids: NDArray[Any] | list[Any], row_of_id: Mapping[Id, int]) -> NDArray[np.int32]:
     """(n,) row of each id, -1 for an unknown one."""
     if isinstance(ids, list):
-        return np.array([known.get(i, -1) for i in ids], np.int32).reshape(-1)
-    if str in set(map(type, known)):
-        known = {key: row for key, row in known.items() if not isinstance(key, str)}
-    if not known:
+        return np.array([row_of_id.get(i, -1) for i in ids], np.int32).reshape(-1)
+    if str in set(map(type, row_of_id)):
+        row_of_id = {key: row for key, row in row_of_id.items() if not isinstance(key, str)}
+    if not row_of_id:
         return np.full(len(ids), -1, np.int32)
-    keys, rows = np.array(list(known)), np.array(list(known.values()))
+    keys, rows = np.array(list(row_of_id)), np.array(list(row_of_id.values()))
     low, high = int(keys.min()), int(keys.max())
-    found: NDArray[np.int32]
+    looked_up: NDArray[np.int32]
     if high - low <= max(2**16, 4 * len(ids)):
-        table = np.full(high - low + 1, -1, np.int32)
-        table[keys - low] = rows
-        at = ids - low
-        outside = at.view(np.uint64) > np.uint64(high - low)  # below as well, as these are then huge
+        row_of_offset = np.full(high - low + 1, -1, np.int32)
+        row_of_offset[keys - low] = rows
+        positions = ids - low
+        outside = positions.view(np.uint64) > np.uint64(high - low)  # below as well, as these are then huge
         if outside.any():
-            at[outside] = 0
-        found = np.take(table, at)
-        found[outside] = -1
-        return found
+            positions[outside] = 0
+        looked_up = np.take(row_of_offset, positions)
+        looked_up[outside] = -1
+        return looked_up
     order = np.argsort(keys)
     keys, rows = keys[order], rows[order]
-    at = np.searchsorted(keys, ids)
-    at[at == len(keys)] = 0
-    return np.where(keys[at] == ids, rows[at], -1).astype(np.int32)
+    positions = np.searchsorted(keys, ids)
+    positions[positions == len(keys)] = 0
+    return np.where(keys[positions] == ids, rows[positions], -1).astype(np.int32)
 
 
 def other_type(id_: Id) -> Id | None:
@@ -72,22 +72,23 @@ def other_type(id_: Id) -> Id | None:
 
 
 def with_other_type(
-    known: Mapping[Id, int], ids: Iterable[Id], key: str, path: str, log: Log
+    row_of_id: Mapping[Id, int], ids: Iterable[Id], key: str, path: str, log: Log
 ) -> dict[Id, int]:
     """The rows by id, also by those of `ids` that are text for a number there, or a number for text.
 
     A note names the first.
     """
-    unknown = [id_ for id_ in dict.fromkeys(ids) if id_ not in known]
-    twins = {id_: twin for id_ in unknown if (twin := other_type(id_)) is not None and twin in known}
+    unknown = [id_ for id_ in dict.fromkeys(ids) if id_ not in row_of_id]
+    twins = {id_: twin for id_ in unknown if (twin := other_type(id_)) is not None and twin in row_of_id}
     for id_, twin in list(twins.items())[:1]:
-        what = "text" if isinstance(twin, str) else "numbers"
+        listed_type = "text" if isinstance(twin, str) else "numbers"
         more = f" ({len(twins)} such ids)" if len(twins) > 1 else ""
         shown, meant = json.dumps(id_), json.dumps(twin)
         log.note(
-            f"{printable(path)}: {key} {shown} is read as {meant}, because the listed ids are {what}{more}"
+            f"{printable(path)}: {key} {shown} is read as {meant}, "
+            f"because the listed ids are {listed_type}{more}"
         )
-    return {**known, **{id_: known[twin] for id_, twin in twins.items()}}
+    return {**row_of_id, **{id_: row_of_id[twin] for id_, twin in twins.items()}}
 
 
 def near(id_: Id, known: Mapping[Id, int], texts: Sequence[str]) -> str:
@@ -101,8 +102,8 @@ def near(id_: Id, known: Mapping[Id, int], texts: Sequence[str]) -> str:
 
 def choose_reading(
     column: NDArray[Any] | list[Any],
-    own: NDArray[Any],
-    others: Callable[[], list[tuple[str, dict[Id, int]]]],
+    reference_ids: NDArray[Any],
+    other_readings: Callable[[], list[tuple[str, dict[Id, int]]]],
     key: str,
     path: str,
     log: Log,
@@ -111,18 +112,18 @@ def choose_reading(
 
     Beside it the rows of the ids, if it is that of the ids of the ground truth.
     """
-    by_id = {id_: row for row, id_ in enumerate(own.tolist()) if id_ != NO_ID}
+    by_id = {id_: row for row, id_ in enumerate(reference_ids.tolist()) if id_ != NO_ID}
     rows = look_up(column, by_id)
-    readings = [] if (rows >= 0).all() else others()
+    readings = [] if (rows >= 0).all() else other_readings()
     if not readings:
         return by_id, rows
     if by_id:
         readings = [("the ids of the ground truth", by_id), *readings]
     ids = dict.fromkeys(listed(column))
-    hits = [sum(id_ in known for id_ in ids) for _, known in readings]
-    what, known = readings[hits.index(max(hits))]
-    if known is not by_id and max(hits):
-        log.note(f"{printable(path)}: {key} is read as {what}")
+    n_known = [sum(id_ in known for id_ in ids) for _, known in readings]
+    reading_name, known = readings[n_known.index(max(n_known))]
+    if known is not by_id and max(n_known):
+        log.note(f"{printable(path)}: {key} is read as {reading_name}")
     return known, rows if known is by_id else None
 
 
@@ -174,20 +175,20 @@ def position_hint(column: NDArray[Any] | list[Any] | None, categories: Categorie
         return ""
     if column.min() < 0 or np.isin(column, categories.source_id).all():
         return ""
-    for counted, start in (("positions", 0), ("positions-from-1", 1)):
+    for counted, first_position in (("positions", 0), ("positions-from-1", 1)):
         if np.isin(column, counted_ids(categories, counted)).all():
-            return f" (all ids of the file look like positions from {start}: -O ids={counted})"
-    trained = trainers_ids(categories)
-    if (trained != NO_ID).all() and np.isin(column, trained).all():
+            return f" (all ids of the file look like positions from {first_position}: -O ids={counted})"
+    trainer_ids = trainers_ids(categories)
+    if (trainer_ids != NO_ID).all() and np.isin(column, trainer_ids).all():
         return " (all ids of the file look like positions among COCO's 80 classes: -O ids=80)"
     return ""
 
 
 def image_readings(names: Sequence[str]) -> list[tuple[str, dict[Id, int]]]:
     """What an image_id may mean besides an id, in order of preference."""
-    last = [stem(name.rsplit("/", 1)[-1]) for name in names]
-    by_name = {**unique_rows(last), **unique_rows(map(stem, names)), **unique_rows(names)}
-    by_number = {n: row for n, row in unique_rows(map(number_of, last)).items() if n != -1}
+    last_parts = [stem(name.rsplit("/", 1)[-1]) for name in names]
+    by_name = {**unique_rows(last_parts), **unique_rows(map(stem, names)), **unique_rows(names)}
+    by_number = {n: row for n, row in unique_rows(map(number_of, last_parts)).items() if n != -1}
     return [
         ("the names of the images", by_name),
         ("the numbers in the image names", by_number),
@@ -239,11 +240,11 @@ def trainers_ids(categories: Categories) -> NDArray[np.int64]:
 def unique_rows(keys: Iterable[Any]) -> dict[Id, int]:
     """The row of each key that is there once."""
     rows: dict[Id, int] = {}
-    twice = set()
+    repeated_keys = set()
     for row, key in enumerate(keys):
         if key is not None and rows.setdefault(key, row) != row:
-            twice.add(key)
-    return {key: row for key, row in rows.items() if key not in twice}
+            repeated_keys.add(key)
+    return {key: row for key, row in rows.items() if key not in repeated_keys}
 
 
 def add_ids(
@@ -260,9 +261,9 @@ def add_ids(
         if name not in repeated_names:
             continue
         new_name, extension = name, name[len(stem(name)) :]
-        mark = str(id_) if is_usual(str(id_)) and "/" not in str(id_) else str(i)
+        suffix = str(id_) if is_usual(str(id_)) and "/" not in str(id_) else str(i)
         while new_name in places:
-            new_name = f"{stem(new_name)}-{mark}{extension}"
+            new_name = f"{stem(new_name)}-{suffix}{extension}"
         places[new_name] = path, i
         renamed[name] = new_name
         kept[row] = (new_name, *values, id_, i)

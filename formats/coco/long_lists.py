@@ -51,32 +51,36 @@ class LongList:
         self._columns: dict[str, Any] = {}
         self._shared: list[mmap.mmap] = []
         self._team: Team[int, tuple[int, int] | None] | None = None
-        first = self._decode(0)
-        if first is None or not first[1].n:  # which is all that other files cost
+        span_and_chunk = self._decode(0)
+        if span_and_chunk is None or not span_and_chunk[1].n:  # which is all that other files cost
             self._file.close()
             return
-        (start, end), chunk = first
+        (start, end), chunk = span_and_chunk
         self._bytes_per_row = DENSEST * (end - start) / chunk.n
-        room = int(size / self._bytes_per_row) + 1
+        n_rows = int(size / self._bytes_per_row) + 1
         for name, width in COLUMNS.items():
-            self._shared.append(mmap.mmap(-1, 8 * width * room))
+            self._shared.append(mmap.mmap(-1, 8 * width * n_rows))
             column = np.frombuffer(self._shared[-1], np.int64 if name.endswith("_id") else np.float64)
-            self._columns[name] = column.reshape(room, width) if width > 1 else column
+            self._columns[name] = column.reshape(n_rows, width) if width > 1 else column
         self._team = Team(self._put, range(self._n_parts))
 
     def _put(self, number: int) -> tuple[int, int] | None:
         """Decode a part, and answer its first row and the number of its rows; None if it is unusual."""
-        found = self._decode(number)
-        if found is None:
+        span_and_chunk = self._decode(number)
+        if span_and_chunk is None:
             return None
-        (start, end), chunk = found
+        (start, end), chunk = span_and_chunk
         row = int(start / self._bytes_per_row)
         if row + chunk.n > int(end / self._bytes_per_row):
             return None
-        own = slice(row, row + chunk.n)
-        put_edges(np.asarray(chunk.columns.pop("bbox")), self._columns["xyxy"][own], self._columns["wh"][own])
+        row_slice = slice(row, row + chunk.n)
+        put_edges(
+            np.asarray(chunk.columns.pop("bbox")),
+            self._columns["xyxy"][row_slice],
+            self._columns["wh"][row_slice],
+        )
         for key, values in chunk.columns.items():
-            self._columns[key][own] = values
+            self._columns[key][row_slice] = values
         return row, chunk.n
 
     def _decode(self, number: int) -> tuple[tuple[int, int], Chunk] | None:
@@ -84,16 +88,18 @@ class LongList:
 
         Returns their first and last byte and columns.
         """
-        begin, last = number * SLICE, number + 1 == self._n_parts
-        text = os.pread(self._file.fileno(), 2 * SLICE if last else SLICE + MARGIN, begin)
-        first = CUT.search(text) if number else None
-        after = None if last else CUT.search(text, SLICE)
-        if (number and first is None) or not (last or after):
+        begin, is_last = number * SLICE, number + 1 == self._n_parts
+        text = os.pread(self._file.fileno(), 2 * SLICE if is_last else SLICE + MARGIN, begin)
+        first_cut = CUT.search(text) if number else None
+        last_cut = None if is_last else CUT.search(text, SLICE)
+        if (number and first_cut is None) or not (is_last or last_cut):
             return None
-        start = first.end() - 1 if first else 0
-        body = memoryview(text)[start : after.start() + 1 if after else len(text)]
+        start = first_cut.end() - 1 if first_cut else 0
+        body = memoryview(text)[start : last_cut.start() + 1 if last_cut else len(text)]
         try:
-            chunk = self._shapes.decode(b"".join((b"[" if number else b"", body, b"" if last else b"]")), 0)
+            chunk = self._shapes.decode(
+                b"".join((b"[" if number else b"", body, b"" if is_last else b"]")), 0
+            )
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
         if chunk is None or chunk.columns.keys() != _KEYS or chunk.extras or chunk.written_float:
@@ -124,9 +130,9 @@ class LongList:
                 column[n : n + n_rows] = column[first_row : first_row + n_rows]
             n += n_rows
         for memory in self._shared:  # pages after the last record go back to the system
-            used = -(-len(memory) * n // len(self._columns["score"]) // mmap.PAGESIZE) * mmap.PAGESIZE
-            if used < len(memory):
-                memory.madvise(mmap.MADV_REMOVE, used)
+            n_used_bytes = -(-len(memory) * n // len(self._columns["score"]) // mmap.PAGESIZE) * mmap.PAGESIZE
+            if n_used_bytes < len(memory):
+                memory.madvise(mmap.MADV_REMOVE, n_used_bytes)
         for name, column in self._columns.items():
             if name in ("image_id", "category_id"):
                 table.ids[name] = [column[:n]]
@@ -169,28 +175,28 @@ def _divide(stream: IO[bytes], length: int, size: int, units: str) -> tuple[list
     boxes, records = msgspec.json.Decoder(list[_Box]), msgspec.json.Decoder(list[msgspec.Raw])
     piece_size = max(min(PIECE, size), 2 * MARGIN)
     text = stream.read(piece_size)
-    at = len(text) - len(text[1:].lstrip(b" \t\r\n"))
-    if not text.startswith(b"[") or text[at : at + 1] != b"{":
+    offset = len(text) - len(text[1:].lstrip(b" \t\r\n"))
+    if not text.startswith(b"[") or text[offset : offset + 1] != b"{":
         return None
-    text, spans, n, has_fractions = text[at:], [Span(at, at, 0)], 0, False
+    text, spans, n_records, has_fractions = text[offset:], [Span(offset, offset, 0)], 0, False
     while text:
         text += stream.read(piece_size - len(text))
-        is_last = at + len(text) >= length
+        is_last = offset + len(text) >= length
         cut = None if is_last else CUT.search(text, len(text) - MARGIN)
         body = text[: cut.start() + 1] if cut else text.rstrip(b" \t\r\n").removesuffix(b"]")
         piece = b"".join((b"[", body, b"]"))
-        if n == 0 or units == "auto":  # pixels mostly show in the first boxes
+        if n_records == 0 or units == "auto":  # pixels mostly show in the first boxes
             numbers = np.array([box.bbox for box in boxes.decode(piece)])
             edges = np.concatenate([numbers[:, :2], numbers[:, :2] + numbers[:, 2:]], axis=1)
             has_fractions |= bool(((edges > 0) & (edges < 1)).any())
             if units == "auto" and not ((edges >= 0) & (edges <= 1 + SLACK)).all():
                 units = "pixel"
-        if at + len(body) - spans[-1].start > size and n > spans[-1].first:
-            spans.append(Span(at, at, n))
-        n += len(records.decode(piece))
-        spans[-1] = replace(spans[-1], stop=at + len(body))
-        taken = cut.end() - 1 if cut else len(text)
-        at, text = at + taken, text[taken:]
+        if offset + len(body) - spans[-1].start > size and n_records > spans[-1].first:
+            spans.append(Span(offset, offset, n_records))
+        n_records += len(records.decode(piece))
+        spans[-1] = replace(spans[-1], stop=offset + len(body))
+        n_taken = cut.end() - 1 if cut else len(text)
+        offset, text = offset + n_taken, text[n_taken:]
     return spans, units if units != "auto" else "normalized" if has_fractions else "pixel"
 
 

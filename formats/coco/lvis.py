@@ -73,13 +73,13 @@ def _name_of(image: Mapping[str, Any]) -> tuple[str, Any]:
 def _columns_of_categories(dataset: Dataset) -> dict[str, list[Any]]:
     boxes, classes = dataset.boxes, dataset.categories
     pairs = np.unique(np.stack([boxes.category, boxes.image], axis=1), axis=0)
-    in_images = np.bincount(pairs[:, 0], minlength=len(classes)).tolist()
+    n_images = np.bincount(pairs[:, 0], minlength=len(classes)).tolist()
     return {
         "frequency": [
             frequency or ("r" if n <= 10 else "c" if n <= 100 else "f")
-            for frequency, n in zip(classes.frequency, in_images, strict=True)
+            for frequency, n in zip(classes.frequency, n_images, strict=True)
         ],
-        "image_count": in_images,
+        "image_count": n_images,
         "instance_count": np.bincount(boxes.category, minlength=len(classes)).tolist(),
     }
 

@@ -565,7 +565,7 @@ class Reader:
         *bbox, score, area, turn = np.array(numbers, np.float64)
         columns = {"bbox": np.stack(bbox, axis=1), "score": score, "area": area, key: np.array(flags)}
         columns |= {"turn": turn} if turn.any() else {}
-        table.add(np.array(index, np.int32), ids | columns, extra_rows.columns, others=more.columns)
+        table.add(np.array(index, np.int32), ids | columns, extra_rows.columns, unread_shapes=more.columns)
 
     def _read_tubes(self, document: Document, values: Values, split: str) -> None:
         """Read boxes that stand in the tracks that they belong to, one record for each."""

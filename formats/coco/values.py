@@ -140,7 +140,7 @@ class Values:
         document: Document,
         pointer: str,
         fields: Sequence[Field],
-        own: ExtraRows | None = None,
+        extra_rows: ExtraRows | None = None,
         *,
         count: bool = True,
         take: Callable[[Chunk], bool] = lambda _: False,
@@ -151,32 +151,36 @@ class Values:
         that `take` takes as columns are left out.
         """
         keys = {field.key for field in fields}
-        for chunk in document.records(fields, rest=own is not None):
+        for chunk in document.records(fields, rest=extra_rows is not None):
             if count:
                 self.note(chunk, pointer)
-            if chunk.records is None and own is None and take(chunk):
+            if chunk.records is None and extra_rows is None and take(chunk):
                 continue
             if chunk.records is None:
                 columns = {key: listed(column) for key, column in chunk.columns.items()}
-                if own is not None:
-                    kept = {
+                if extra_rows is not None:
+                    kept_columns = {
                         key: [b"" if value is None else json.dumps(value).encode() for value in columns[key]]
                         for key in self.dialect.kept & columns.keys()
                     }
-                    own.extend(chunk.n, chunk.rest | kept)
+                    extra_rows.extend(chunk.n, chunk.rest | kept_columns)
                 for i, row in enumerate(zip(*columns.values(), strict=True), chunk.start):
                     pairs = zip(columns, row, strict=True)
                     yield i, {key: value for key, value in pairs if value is not None and value != NONE}
                 continue
-            for i, _, record in self.objects(chunk, pointer, fields, ENTRY, count=count and own is None):
-                if own is not None:
-                    own.extend(i - own.n, {})
-                    own.extend(1, own_fields(record, keys - self.dialect.kept, lambda k: self.count({k: 1})))
+            for i, _, record in self.objects(
+                chunk, pointer, fields, ENTRY, count=count and extra_rows is None
+            ):
+                if extra_rows is not None:
+                    extra_rows.extend(i - extra_rows.n, {})
+                    extra_rows.extend(
+                        1, own_fields(record, keys - self.dialect.kept, lambda k: self.count({k: 1}))
+                    )
                 yield i, {key: value for key, value in record.items() if key in keys}
-            if own is not None:
-                own.extend(chunk.start + chunk.n - own.n, {})
-        if own is not None:
-            self.count(own.lost)
+            if extra_rows is not None:
+                extra_rows.extend(chunk.start + chunk.n - extra_rows.n, {})
+        if extra_rows is not None:
+            self.count(extra_rows.lost)
 
     def note(self, chunk: Chunk, pointer: str) -> None:
         """Count the unread keys of a chunk, and report the first of its ids that have a decimal point."""
@@ -195,9 +199,9 @@ class Values:
             extras[name] += n
 
     def _float_id(self, location: str, key: str) -> None:
-        which = re.sub("[0-9]+", "", location), key
-        if which not in self._float_ids:
-            self._float_ids.add(which)
+        list_and_key = re.sub("[0-9]+", "", location), key
+        if list_and_key not in self._float_ids:
+            self._float_ids.add(list_and_key)
             self.report(FLOAT_ID, location, key, value=Trusted("with a decimal point, as in 1.0,"))
 
     # -- faults
@@ -239,11 +243,11 @@ class Values:
         """
         missing = codes[0]
         assert chunk.records is not None
-        empty = 0 if self.log.keeps(missing) else chunk.records.count({})
-        if empty:
-            self.log.counts[missing.name] += empty * sum(field.required for field in fields)
-        for i, record in enumerate(chunk.records if empty < chunk.n else (), chunk.start):
-            if empty and record == {}:
+        n_empty = 0 if self.log.keeps(missing) else chunk.records.count({})
+        if n_empty:
+            self.log.counts[missing.name] += n_empty * sum(field.required for field in fields)
+        for i, record in enumerate(chunk.records if n_empty < chunk.n else (), chunk.start):
+            if n_empty and record == {}:
                 continue
             location = f"{pointer}/{i}"
             if self.is_object(record, location, codes, fields if count else ()):
@@ -274,12 +278,12 @@ class Values:
     def track(self, record: dict[str, Any], location: str) -> Id:
         """The id of the track of a box, `NONE` where there is none or, with an issue, where it is no id."""
         attributes = record.get("attributes")
-        places = [(record, location, key) for key in TRACK_KEYS]
+        candidates = [(record, location, key) for key in TRACK_KEYS]
         if isinstance(attributes, dict):
-            places.append((attributes, f"{location}/attributes", "track_id"))
-        for holder, place, key in places:
-            if holder.get(key) is not None:
-                track_id = self.id(holder, key, place, ROW)
+            candidates.append((attributes, f"{location}/attributes", "track_id"))
+        for record_with_key, record_location, key in candidates:
+            if record_with_key.get(key) is not None:
+                track_id = self.id(record_with_key, key, record_location, ROW)
                 return NONE if track_id is None else track_id
         return NONE
 
@@ -315,12 +319,12 @@ class Values:
     def read_categories(self, document: Document, *, count: bool = True) -> dict[Id, int]:
         """Add the classes of the list that begins here; the row of each id, -2 where it cannot be one."""
         builder, fields = self._builder, self.dialect.category
-        points = "keypoints" in builder.wants
-        extra_rows = ExtraRows() if builder.keeps_extra or points else None
-        first: dict[Id, int] = {}
-        rows: dict[Id, int] = {}
+        wants_points = "keypoints" in builder.wants
+        extra_rows = ExtraRows() if builder.keeps_extra or wants_points else None
+        index_of_id: dict[Id, int] = {}
+        row_of_id: dict[Id, int] = {}
         id_of: dict[str, str] = {}
-        kept: dict[int, int] = {}
+        index_of_row: dict[int, int] = {}
         for i, record in self.entries(document, "/categories", fields, extra_rows, count=count):
             location = f"/categories/{i}"
             id_ = self.id(record, "id", location)
@@ -334,36 +338,36 @@ class Values:
                 frequency = ""
             if id_ is None:
                 continue
-            if first.setdefault(id_, i) != i:
-                self.duplicate_id(location, id_, f"#/categories/{first[id_]}")
+            if index_of_id.setdefault(id_, i) != i:
+                self.duplicate_id(location, id_, f"#/categories/{index_of_id[id_]}")
                 continue
-            rows[id_] = -2
+            row_of_id[id_] = -2
             if not isinstance(name, str):
                 continue
             if reason := refuse_class(name):
                 self.report(BAD_LISTED_CLASS, location, "name", value=name, reason=reason)
                 continue
             shown = f"id {show(id_)}"
-            before = Trusted(id_of.setdefault(name, shown))
-            if before != shown:
-                self.report(DUPLICATE_CLASS, location, value=name, first=before, second=Trusted(shown))
-            row = rows[id_] = builder.category(name, source_id=id_, frequency=frequency)
-            kept.setdefault(row, i)
+            first_id = Trusted(id_of.setdefault(name, shown))
+            if first_id != shown:
+                self.report(DUPLICATE_CLASS, location, value=name, first=first_id, second=Trusted(shown))
+            row = row_of_id[id_] = builder.category(name, source_id=id_, frequency=frequency)
+            index_of_row.setdefault(row, i)
         if extra_rows is None:
-            return rows
-        fields_of = extra_rows.at([*kept.values()])
-        if points:
-            none = [b""] * len(kept)
+            return row_of_id
+        fields_of = extra_rows.at([*index_of_row.values()])
+        if wants_points:
+            no_values = [b""] * len(index_of_row)
             take = fields_of.get if builder.passes_shapes_on else fields_of.pop
-            names, skeletons = take("keypoints", none), take("skeleton", none)
-            for row, of, lines in zip(kept, names, skeletons, strict=True):
-                if found := points_of_class(of, lines):
-                    builder.describe_points(row, *found)
+            names, skeletons = take("keypoints", no_values), take("skeleton", no_values)
+            for row, point_names, lines in zip(index_of_row, names, skeletons, strict=True):
+                if points_and_lines := points_of_class(point_names, lines):
+                    builder.describe_points(row, *points_and_lines)
         if builder.keeps_extra:
-            builder.add_extra("categories", [*kept], fields_of)
+            builder.add_extra("categories", [*index_of_row], fields_of)
         else:
             self.count(count_extra({key: tuple(values) for key, values in fields_of.items()}))
-        return rows
+        return row_of_id
 
 
 def own_fields(
@@ -391,13 +395,17 @@ def _is_json(value: Any) -> bool:
 
 def points_of_class(names: bytes, skeleton: bytes) -> tuple[list[str], list[tuple[int, int]]] | None:
     """The names of the keypoints of a class, and the pairs of them that are joined, from 0; None if none."""
-    listed = json.loads(names or b"[]")
-    lines = json.loads(skeleton or b"[]")
-    if not listed or not isinstance(listed, list) or not isinstance(lines, list):
+    point_names = json.loads(names or b"[]")
+    skeleton_pairs = json.loads(skeleton or b"[]")
+    if not point_names or not isinstance(point_names, list) or not isinstance(skeleton_pairs, list):
         return None
-    pairs = [tuple(pair) for pair in lines if isinstance(pair, list) and [*map(type, pair)] == [int, int]]
-    inside = [(a - 1, b - 1) for a, b in pairs if 0 < a <= len(listed) and 0 < b <= len(listed)]
-    return [str(name) for name in listed], inside
+    pairs = [
+        tuple(pair) for pair in skeleton_pairs if isinstance(pair, list) and [*map(type, pair)] == [int, int]
+    ]
+    valid_pairs = [
+        (a - 1, b - 1) for a, b in pairs if 0 < a <= len(point_names) and 0 < b <= len(point_names)
+    ]
+    return [str(name) for name in point_names], valid_pairs
 
 
 def has_instances(look: JsonPreview) -> bool:
@@ -420,7 +428,7 @@ def instances_of(data: bytes) -> bytes | None:
         ]
     except msgspec.MsgspecError:
         return None  # the reader of records says where it is wrong
-    return b"[" + b",\n".join(bytes(found) for held in lists for found in held) + b"]"
+    return b"[" + b",\n".join(bytes(instance) for instances in lists for instance in instances) + b"]"
 
 
 def as_text(name: Any) -> Any:
@@ -482,8 +490,8 @@ def segments_of(data: bytes) -> tuple[bytes, int] | None:
 
     record = dict[str, msgspec.Raw]
     try:
-        file = msgspec.json.decode(data, type=record)
-        images = msgspec.json.decode(file["annotations"], type=list[record])
+        members = msgspec.json.decode(data, type=record)
+        images = msgspec.json.decode(members["annotations"], type=list[record])
         segments: list[dict[str, msgspec.Raw]] = [
             {"image_id": image["image_id"], **{key: segment[key] for key in segment if key != "id"}}
             for image in images
@@ -491,4 +499,4 @@ def segments_of(data: bytes) -> tuple[bytes, int] | None:
         ]
     except (KeyError, msgspec.MsgspecError):
         return None  # the reader of records says where it is wrong
-    return msgspec.json.encode({**file, "annotations": segments}), len(segments)
+    return msgspec.json.encode({**members, "annotations": segments}), len(segments)

@@ -92,23 +92,23 @@ class Frames:
 
     def add_other_type(self, ids: Iterable[Any], path: str, log: Log) -> None:
         """Resolve ids of another type than those in the list of videos, such as ``"7"`` for 7."""
-        usual = [id_ for id_ in ids if type(id_) in (int, str)]
-        self._rows = with_other_type(self._rows, usual, "video_id", path, log)
+        valid_ids = [id_ for id_ in ids if type(id_) in (int, str)]
+        self._rows = with_other_type(self._rows, valid_ids, "video_id", path, log)
 
     def finish(self, path: str, log: Log) -> None:
         """Tell the builder."""
         if not self._placed:
             return
         self.add_other_type((id_ for _, id_, _ in self._placed), path, log)
-        first = self._placed[0][0]
-        n = self._placed[-1][0] - first + 1
+        first_row = self._placed[0][0]
+        n = self._placed[-1][0] - first_row + 1
         videos, frames = [-1] * n, [-1] * n
         for row, id_, number in self._placed:
             if isinstance(id_, (int, str)) and not isinstance(id_, bool):
                 if id_ not in self._rows:
                     self._rows[id_] = self._builder.video(str(id_), source_id=id_)
-                videos[row - first], frames[row - first] = self._rows[id_], number
-        self._builder.set_frames(first, videos, frames)
+                videos[row - first_row], frames[row - first_row] = self._rows[id_], number
+        self._builder.set_frames(first_row, videos, frames)
 
     def read_videos(self, document: Document, values: Values) -> dict[int, tuple[int, int]]:
         """Add the list of videos; the sizes of their frames by row, where they are given."""
@@ -252,20 +252,22 @@ class TubeReader:
                 self._add_slowly(record, i)
 
     def _add(self, chunk: Chunk, columns: dict[str, Any], boxes: tuple[Any, Any, int]) -> None:
-        n, begin = chunk.n, len(self._tubes)
+        n, first_tube = chunk.n, len(self._tubes)
         none, nan = [NONE] * n, [float("nan")] * n
         scores = [
             b if a != a else a  # noqa: PLR0124 -- NaN
             for a, b in zip(columns.get("confidence", nan), columns.get("score", nan), strict=True)
         ]
-        index = range(chunk.start, chunk.start + n)
+        record_indices = range(chunk.start, chunk.start + n)
         ids = columns.get("id", none)
-        self._tubes += zip(index, columns["video_id"], columns["category_id"], ids, scores, strict=True)
-        counts, table, outside = boxes
+        self._tubes += zip(
+            record_indices, columns["video_id"], columns["category_id"], ids, scores, strict=True
+        )
+        counts, table, n_outside = boxes
         track_rows = np.repeat(np.arange(n), counts)
         table[:, 5] = np.where(np.isnan(table[:, 5]), np.array(scores, np.float64)[track_rows], table[:, 5])
-        self._parts.append((begin + track_rows, table))
-        self._outside += outside
+        self._parts.append((first_tube + track_rows, table))
+        self._outside += n_outside
 
     def _add_slowly(self, record: Any, i: int) -> None:
         """Take one record, each value checked."""
@@ -316,53 +318,57 @@ class TubeReader:
 
     # -- when all was read
 
-    def add_to(self, builder: Builder, found: int, total: int) -> None:
+    def add_to(self, builder: Builder, n_scored: int, total: int) -> None:
         """Hand over images, tracks and boxes, of which `found` of `total` in all files have a score."""
         if self._outside:
             self._log.report(OUTSIDE_COUNTS, self._values.path, n=self._outside, total=self.total)
         video, category, is_valid = self._resolve(builder)
-        at = np.concatenate([at for at, _ in self._parts]) if self._parts else np.zeros(0, np.int64)
-        table = np.concatenate([rows for _, rows in self._parts]) if self._parts else np.zeros((0, 6))
+        tube_of_box = (
+            np.concatenate([tube_of_box for tube_of_box, _ in self._parts])
+            if self._parts
+            else np.zeros(0, np.int64)
+        )
+        box_values = np.concatenate([rows for _, rows in self._parts]) if self._parts else np.zeros((0, 6))
         is_det = builder.kind == "det"
-        score = table[:, 5]
+        score = box_values[:, 5]
         if not is_det and self.scored:  # which is reported at the first
-            first_scored = at[int(np.argmax(~np.isnan(score)))]
+            first_scored = tube_of_box[int(np.argmax(~np.isnan(score)))]
             where: dict[str, Any] = {
                 "pointer": f"{self._pointer}/{self._tubes[first_scored][0]}",
                 "field": "confidence",
             }
-            if found < total:
-                self._log.report(SOME_SCORES, self._values.path, **where, found=found, total=total)
+            if n_scored < total:
+                self._log.report(SOME_SCORES, self._values.path, **where, found=n_scored, total=total)
             elif not self._log.counts[ALL_SCORED.name]:
                 self._log.report(ALL_SCORED, self._values.path, **where, n=total)
-        keep = is_valid[at] if len(at) else np.zeros(0, np.bool_)
+        is_kept = is_valid[tube_of_box] if len(tube_of_box) else np.zeros(0, np.bool_)
         if is_det:
-            bad = np.isnan(score) & keep
-            for n in dict.fromkeys(at[bad].tolist()):
+            lacks_score = np.isnan(score) & is_kept
+            for n in dict.fromkeys(tube_of_box[lacks_score].tolist()):
                 pointer = f"{self._pointer}/{self._tubes[n][0]}"
                 self._log.report(SCORE_MISSING, self._values.path, pointer=pointer, field="confidence")
-            keep &= ~bad
-        builder.skipped += int(np.count_nonzero(~keep))
-        at, table, score = at[keep], table[keep], score[keep]
-        image = self._images(builder, video[at], table[:, 0].astype(np.int64))
+            is_kept &= ~lacks_score
+        builder.skipped += int(np.count_nonzero(~is_kept))
+        tube_of_box, box_values, score = tube_of_box[is_kept], box_values[is_kept], score[is_kept]
+        image = self._images(builder, video[tube_of_box], box_values[:, 0].astype(np.int64))
         tracks = np.full(len(self._tubes), -1, np.int64)
         for n, (i, _, _, id_, own_score) in enumerate(self._tubes):
             if is_valid[n]:
                 name = i + 1 if id_ == NONE else id_
                 tracks[n] = builder.track(int(video[n]), name, score=own_score if is_det else float("nan"))
-        wh = table[:, 3:5]
+        wh = box_values[:, 3:5]
         with np.errstate(over="ignore"):
-            xyxy = np.concatenate([table[:, 1:3], table[:, 1:3] + wh], axis=1)
+            xyxy = np.concatenate([box_values[:, 1:3], box_values[:, 1:3] + wh], axis=1)
         index = np.array([tube[0] for tube in self._tubes], np.int32)
         builder.boxes(
             image=image,
-            category=category[at],
+            category=category[tube_of_box],
             xyxy=xyxy,
             wh=wh,
             score=score if is_det else None,
-            track=tracks[at],
+            track=tracks[tube_of_box],
             file=builder.file(self._values.path, self._pointer or "/"),
-            line=index[at],
+            line=index[tube_of_box],
         )
 
     def _resolve(self, builder: Builder) -> tuple[Any, Any, Any]:
@@ -382,19 +388,21 @@ class TubeReader:
                     path,
                     log,
                 )
-            known: dict[Id, int] = {name: row for row, name in enumerate(reference.videos.name)}
+            row_of_video: dict[Id, int] = {name: row for row, name in enumerate(reference.videos.name)}
             ids = reference.videos.source_id.tolist()
-            known |= {id_: row for row, id_ in enumerate(ids) if id_ != NO_ID}
-            known = with_other_type(known, (tube[1] for tube in self._tubes), "video_id", path, log)
+            row_of_video |= {id_: row for row, id_ in enumerate(ids) if id_ != NO_ID}
+            row_of_video = with_other_type(
+                row_of_video, (tube[1] for tube in self._tubes), "video_id", path, log
+            )
         else:
             self._frames.add_other_type((tube[1] for tube in self._tubes), path, log)
         categories = with_other_type(categories, (tube[2] for tube in self._tubes), "category_id", path, log)
         video = np.full(len(self._tubes), -1, np.int64)
         category = np.full(len(self._tubes), -1, np.int64)
         is_valid = np.ones(len(self._tubes), np.bool_)
-        first: dict[Id, int] = {}
+        index_of_id: dict[Id, int] = {}
         where: dict[str, Any]
-        free = max((tube[3] for tube in self._tubes if type(tube[3]) is int), default=0)
+        last_free_id = max((tube[3] for tube in self._tubes if type(tube[3]) is int), default=0)
         for n, (i, video_id, category_id, id_, score) in enumerate(self._tubes):
             location = f"{self._pointer}/{i}"
             if reference is None:
@@ -404,45 +412,49 @@ class TubeReader:
                     log.report(UNKNOWN_VIDEO, path, **where, value=Trusted(show(video_id)))
                     is_valid[n] = False
             else:
-                row = known.get(video_id, -1)
+                row = row_of_video.get(video_id, -1)
                 video[n] = builder.video(reference.videos.name[row] if row >= 0 else str(video_id))
             category[n] = categories.get(category_id, -1)
             if category[n] < 0:
                 where = {"pointer": f"{location}/category_id", "field": "category_id"}
                 log.report(UNKNOWN_CATEGORY, path, **where, value=Trusted(show(category_id)), near="")
                 is_valid[n] = False
-            if id_ != NONE and first.setdefault(id_, i) != i:
+            if id_ != NONE and index_of_id.setdefault(id_, i) != i:
                 where = {"pointer": f"{location}/id", "field": "id"}
-                shown = Trusted(f"#{self._pointer}/{first[id_]}")
+                shown = Trusted(f"#{self._pointer}/{index_of_id[id_]}")
                 log.report(DUPLICATE_BOX_ID, path, **where, value=Trusted(show(id_)), first=shown)
-                free += 1  # a track of its own
-                self._tubes[n] = (i, video_id, category_id, free, score)
+                last_free_id += 1  # a track of its own
+                self._tubes[n] = (i, video_id, category_id, last_free_id, score)
         return video, category, is_valid
 
     def _images(self, builder: Builder, video: Any, frame: Any) -> Any:
         """(n,) rows of the images of boxes; a frame that is new becomes an image named after its video."""
         keys = video * 2**31 + frame
-        used, inverse = np.unique(keys, return_inverse=True)
-        known, rows = builder.frame_rows()
-        at = np.minimum(np.searchsorted(known, used), max(len(known) - 1, 0))
-        row = np.where(known[at] == used, rows[at], -1) if len(known) else np.full(len(used), -1)
-        new = np.flatnonzero(row < 0)
-        if len(new):
-            video_rows = (used[new] >> 31).tolist()
-            numbers = (used[new] & (2**31 - 1)).tolist()
+        distinct_keys, inverse = np.unique(keys, return_inverse=True)
+        known_keys, known_rows = builder.frame_rows()
+        positions = np.minimum(np.searchsorted(known_keys, distinct_keys), max(len(known_keys) - 1, 0))
+        row_of_key = (
+            np.where(known_keys[positions] == distinct_keys, known_rows[positions], -1)
+            if len(known_keys)
+            else np.full(len(distinct_keys), -1)
+        )
+        new_positions = np.flatnonzero(row_of_key < 0)
+        if len(new_positions):
+            video_rows = (distinct_keys[new_positions] >> 31).tolist()
+            numbers = (distinct_keys[new_positions] & (2**31 - 1)).tolist()
             names = builder.video_names
             sizes = np.array([self._sizes.get(v, (0, 0)) for v in video_rows], np.int32).reshape(-1, 2)
-            first = builder.add_images(
+            first_new = builder.add_images(
                 [f"{names[v]}/{f:06d}" for v, f in zip(video_rows, numbers, strict=True)],
                 width=sizes[:, 0],
                 height=sizes[:, 1],
-                split=[self._split] * len(new),
-                line=[0] * len(new),
+                split=[self._split] * len(new_positions),
+                line=[0] * len(new_positions),
                 video=video_rows,
                 frame=numbers,
             )
-            row[new] = first + np.arange(len(new))
-        return row[inverse.reshape(-1)]
+            row_of_key[new_positions] = first_new + np.arange(len(new_positions))
+        return row_of_key[inverse.reshape(-1)]
 
 
 def _quick_boxes(tracks: list[Any]) -> tuple[Any, Any, int] | None:
@@ -471,5 +483,5 @@ def _quick_boxes(tracks: list[Any]) -> tuple[Any, Any, int] | None:
     table[:, 1:5] = np.array([b.bbox for b in boxes]).reshape(-1, 4)
     score = np.array([b.confidence for b in boxes])
     table[:, 5] = np.where(np.isnan(score), np.array([b.score for b in boxes]), score)
-    outside = sum(bytes(b.outside) not in (b"", b"0", b"false", b"null") for b in boxes)
-    return counts, table, outside
+    n_outside = sum(bytes(b.outside) not in (b"", b"0", b"false", b"null") for b in boxes)
+    return counts, table, n_outside

@@ -33,30 +33,32 @@ def result_ids(dataset: Dataset, reference: Dataset | None, log: Log) -> tuple[l
     if reference is None:
         return [*own_ids(dataset.images.source_id, 0)], [*own_ids(dataset.categories.source_id, 0)]
     errors = log.errors
-    theirs = reference.images
+    reference_images = reference.images
     ids: list[Id] = [
         stem(name) if id_ == NO_ID else id_
-        for name, id_ in zip(theirs.name, theirs.source_id.tolist(), strict=True)
+        for name, id_ in zip(reference_images.name, reference_images.source_id.tolist(), strict=True)
     ]
-    exact = {name: row for row, name in enumerate(theirs.name)}
-    stems = unique_rows(map(stem, theirs.name))
-    last = unique_rows(stem(name.rsplit("/", 1)[-1]) for name in theirs.name)
-    used = set(distinct(dataset.boxes.image).tolist())
+    row_of_name = {name: row for row, name in enumerate(reference_images.name)}
+    row_of_stem = unique_rows(map(stem, reference_images.name))
+    row_of_last_part = unique_rows(stem(name.rsplit("/", 1)[-1]) for name in reference_images.name)
+    used_rows = set(distinct(dataset.boxes.image).tolist())
     image_ids: list[Id] = []
     for row, name in enumerate(dataset.images.name):
-        reference_row = exact.get(name, stems.get(stem(name), last.get(stem(name.rsplit("/", 1)[-1]))))
-        if reference_row is None and row in used:
-            near = Trusted(hint(name, theirs.name))
+        reference_row = row_of_name.get(
+            name, row_of_stem.get(stem(name), row_of_last_part.get(stem(name.rsplit("/", 1)[-1])))
+        )
+        if reference_row is None and row in used_rows:
+            near = Trusted(hint(name, reference_images.name))
             log.report(NOT_IN_REFERENCE, "", what="image", value=name, near=near)
         image_ids.append(0 if reference_row is None else ids[reference_row])
     classes = reference.categories
     numbers = classes.source_id.tolist()
-    rows = {name: row for row, name in enumerate(classes.name)}
-    used = set(distinct(dataset.boxes.category).tolist())
+    row_of_class = {name: row for row, name in enumerate(classes.name)}
+    used_rows = set(distinct(dataset.boxes.category).tolist())
     category_ids: list[Id] = []
     for row, name in enumerate(dataset.categories.name):
-        reference_row = rows.get(name)
-        if reference_row is None and row in used:
+        reference_row = row_of_class.get(name)
+        if reference_row is None and row in used_rows:
             near = Trusted(hint(name, classes.name))
             log.report(NOT_IN_REFERENCE, "", what="class", value=name, near=near)
         number = reference_row + 1 if reference_row is not None else 0
@@ -85,17 +87,20 @@ def results_of(
     heads: list[bytes] = []
     if any(isinstance(id_, str) for id_ in (*image_ids, *category_ids)):
         encode = msgspec.json.encode
-        ours = [b'"image_id":' + encode(id_) for id_ in image_ids]
-        theirs = [b',"category_id":' + encode(id_) for id_ in category_ids]
-        heads = [ours[i] + theirs[k] for i, k in zip(image.tolist(), category.tolist(), strict=True)]
+        image_members = [b'"image_id":' + encode(id_) for id_ in image_ids]
+        category_members = [b',"category_id":' + encode(id_) for id_ in category_ids]
+        heads = [
+            image_members[i] + category_members[k]
+            for i, k in zip(image.tolist(), category.tolist(), strict=True)
+        ]
     else:
         columns["image_id"] = np.array(image_ids, np.int64)[image]
         columns["category_id"] = np.array(category_ids, np.int64)[category]
     columns["bbox"] = _ltwh(dataset, rows)
     columns["score"] = boxes.score[rows] + 0.0
     _, tracks = tracks_of(dataset, rows, log)
-    own = _extra_of_boxes(dataset, rows, rle)
-    lines = _lines(columns, "write detections", log, heads, optional=tracks, own=own)
+    extra = _extra_of_boxes(dataset, rows, rle)
+    lines = _lines(columns, "write detections", log, heads, optional=tracks, extra=extra)
     return b"".join([*_array(lines), b"\n"])
 
 
@@ -113,15 +118,15 @@ def object_of(
     category_ids = own_ids(categories.source_id, least)
     # What the files of these images say of themselves, and the other fields of the images.
     file_of = dataset.images.file[image_rows].tolist()
-    used = [row for row in dict.fromkeys(file_of) if row >= 0]
-    files = [dataset.files[row].extra for row in used] or [f.extra for f in dataset.files if f.extra]
+    used_files = [row for row in dict.fromkeys(file_of) if row >= 0]
+    files = [dataset.files[row].extra for row in used_files] or [f.extra for f in dataset.files if f.extra]
     members, ids, _ = join_members(files) if any(files) else ({}, [], {})
     members = {"info": b"{}", "licenses": b"[]", **members}
     image_fields: dict[str, Sequence[bytes]] = {**_rows_of(dataset.images.extra, image_rows)}
     if any(ids) and "license" in image_fields:
-        new = dict(zip(used, ids, strict=True))
+        new_licenses_of_file = dict(zip(used_files, ids, strict=True))
         image_fields["license"] = [
-            new[f].get(i, b"") for f, i in zip(file_of, image_fields["license"], strict=True)
+            new_licenses_of_file[f].get(i, b"") for f, i in zip(file_of, image_fields["license"], strict=True)
         ]
     extra_of_boxes = _extra_of_boxes(dataset, box_rows, rle)
     if not dialect.sparse:  # some tools ask for the key, with an empty list where there is no outline
@@ -130,7 +135,7 @@ def object_of(
     extra_of_categories: Mapping[str, Sequence[bytes]] = categories.extra
     if categories.keypoints is not None:
         extra_of_categories = _with_shapes(extra_of_categories, _points_of_classes(dataset))
-    names = {"id": category_ids, "name": categories.name, **dialect.of_categories(dataset)}
+    category_columns = {"id": category_ids, "name": categories.name, **dialect.of_categories(dataset)}
     ids_by_row = np.zeros(len(dataset.images), np.int64)
     ids_by_row[image_rows] = image_ids
     columns, optional = _box_columns(dataset, box_rows, ids_by_row, np.array(category_ids, np.int64), dialect)
@@ -140,9 +145,9 @@ def object_of(
             _image_lines(dataset, image_rows, image_ids, category_ids, image_fields, log, dialect)
         ),
         "annotations": _array(
-            _lines(columns, "write annotations", log, optional={**optional, **tracks}, own=extra_of_boxes)
+            _lines(columns, "write annotations", log, optional={**optional, **tracks}, extra=extra_of_boxes)
         ),
-        "categories": _array(_lines(names, "write categories", log, own=extra_of_categories)),
+        "categories": _array(_lines(category_columns, "write categories", log, extra=extra_of_categories)),
     }
     lists = {**lists, **tables} if dialect.all_tracks else {**tables, **lists}
     head = b",".join(_member(key, value) for key, value in members.items())
@@ -150,26 +155,26 @@ def object_of(
     return b"".join([b"{", head, *itertools.chain(*body), b"}\n"])
 
 
-def _rows_of(own: Mapping[str, Sequence[bytes]], rows: NDArray[Any]) -> dict[str, list[bytes]]:
+def _rows_of(extra: Mapping[str, Sequence[bytes]], rows: NDArray[Any]) -> dict[str, list[bytes]]:
     """The other fields of these images or boxes, by key."""
-    return {key: [column[row] for row in rows.tolist()] for key, column in own.items()}
+    return {key: [column[row] for row in rows.tolist()] for key, column in extra.items()}
 
 
 def _extra_of_boxes(dataset: Dataset, rows: NDArray[Any], rle: str | None) -> dict[str, Sequence[bytes]]:
     """The other fields of these boxes and their shapes, by key."""
     boxes = dataset.boxes
-    own: dict[str, Sequence[bytes]] = {**_rows_of(boxes.extra, rows)}
+    extra: dict[str, Sequence[bytes]] = {**_rows_of(boxes.extra, rows)}
     if boxes.shapes is None and boxes.keypoints is None:
-        return own
-    return _with_shapes(own, _shapes_of(dataset, rows, rle))
+        return extra
+    return _with_shapes(extra, _shapes_of(dataset, rows, rle))
 
 
 def _with_shapes(
-    own: Mapping[str, Sequence[bytes]], shapes: Mapping[str, Sequence[bytes]]
+    extra: Mapping[str, Sequence[bytes]], shapes: Mapping[str, Sequence[bytes]]
 ) -> dict[str, Sequence[bytes]]:
     """Other fields and shapes; where a row has a shape as the source wrote it, that one."""
-    return {**own} | {
-        key: [a or b for a, b in zip(own[key], column, strict=True)] if key in own else column
+    return {**extra} | {
+        key: [a or b for a, b in zip(extra[key], column, strict=True)] if key in extra else column
         for key, column in shapes.items()
     }
 
@@ -191,27 +196,32 @@ def _shapes_of(dataset: Dataset, rows: Longs, rle: str | None) -> dict[str, list
     if boxes.shapes is not None:
         shapes = boxes.shapes.take(rows)
         column = [b""] * len(rows)
-        ring, point = shapes.ring.tolist(), shapes.point.tolist()
+        ring_starts, point_starts = shapes.ring.tolist(), shapes.point.tolist()
         numbers = _shortest(shapes.xy.ravel())
         for i in np.flatnonzero(shapes.ring[1:] > shapes.ring[:-1]).tolist():
-            outlines = [numbers[2 * point[j] : 2 * point[j + 1]] for j in range(ring[i], ring[i + 1])]
+            outlines = [
+                numbers[2 * point_starts[j] : 2 * point_starts[j + 1]]
+                for j in range(ring_starts[i], ring_starts[i + 1])
+            ]
             column[i] = encode(outlines)
         masks = np.flatnonzero(shapes.kind == ShapeKind.MASK)
         size = dataset.limits()[boxes.image[rows[masks]]][:, ::-1].tolist()
-        crowd = boxes.has(Flag.CROWD)[rows[masks]] & (dataset.kind == "gt")
-        as_list = crowd if rle is None else np.full(len(masks), rle == "list")
-        for i, height_width, listed in zip(masks.tolist(), size, as_list.tolist(), strict=True):
+        is_crowd = boxes.has(Flag.CROWD)[rows[masks]] & (dataset.kind == "gt")
+        is_list = is_crowd if rle is None else np.full(len(masks), rle == "list")
+        for i, height_width, writes_list in zip(masks.tolist(), size, is_list.tolist(), strict=True):
             text = shapes.counts(i)
-            if listed:
+            if writes_list:
                 counts = read_texts(np.frombuffer(text, np.uint8), np.array([0, len(text)]))[1]
                 column[i] = encode({"counts": counts.tolist(), "size": height_width})
             else:
                 column[i] = encode({"size": height_width, "counts": text.decode("ascii", "replace")})
         columns["segmentation"] = column
-        turned = np.flatnonzero(shapes.kind == ShapeKind.ORIENTED)
-        if len(turned):
+        oriented_rows = np.flatnonzero(shapes.kind == ShapeKind.ORIENTED)
+        if len(oriented_rows):
             columns["obb"] = [b""] * len(rows)
-            for i, box in zip(turned.tolist(), as_rectangles(shapes.corners(turned)), strict=True):
+            for i, box in zip(
+                oriented_rows.tolist(), as_rectangles(shapes.corners(oriented_rows)), strict=True
+            ):
                 columns["obb"][i] = encode(_shortest(box))
     if boxes.keypoints is not None:
         points = boxes.keypoints.take(rows)
@@ -243,10 +253,10 @@ def _pixels_of(dataset: Dataset, rows: Longs) -> Floats:
     area, boxes = np.full(len(rows), np.nan), dataset.boxes
     assert boxes.shapes is not None
     size = dataset.limits()[boxes.image[rows]]
-    drawn = np.flatnonzero((boxes.shapes.kind[rows] != ShapeKind.NONE) & (size > 0).all(axis=1))
-    for start in range(0, len(drawn), _SHAPES_AT_A_TIME):
-        some = drawn[start : start + _SHAPES_AT_A_TIME]
-        area[some] = boxes.shapes.take(rows[some]).extents(size[some, 1], size[some, 0])[0]
+    rows_with_shape = np.flatnonzero((boxes.shapes.kind[rows] != ShapeKind.NONE) & (size > 0).all(axis=1))
+    for start in range(0, len(rows_with_shape), _SHAPES_AT_A_TIME):
+        batch = rows_with_shape[start : start + _SHAPES_AT_A_TIME]
+        area[batch] = boxes.shapes.take(rows[batch]).extents(size[batch, 1], size[batch, 0])[0]
     area[area < 0] = np.nan
     return area
 
@@ -257,13 +267,13 @@ def _member(key: str, value: bytes) -> bytes:
     return msgspec.json.encode(key) + b":" + value
 
 
-def _with_extra(lines: bytes, own: Mapping[str, Sequence[bytes]]) -> bytes:
+def _with_extra(lines: bytes, extra: Mapping[str, Sequence[bytes]]) -> bytes:
     """Records, one a line, with other fields as JSON, of which empty ones are left out."""
-    heads = [b"," + _member(key, b"") for key in own]
+    heads = [b"," + _member(key, b"") for key in extra]
     records = []
-    for line, *values in zip(lines.splitlines(), *own.values(), strict=True):
-        more = [head + value for head, value in zip(heads, values, strict=True) if value]
-        records.append(line[:-1] + b"".join(more) + b"}\n")
+    for line, *values in zip(lines.splitlines(), *extra.values(), strict=True):
+        members = [head + value for head, value in zip(heads, values, strict=True) if value]
+        records.append(line[:-1] + b"".join(members) + b"}\n")
     return b"".join(records)
 
 
@@ -272,7 +282,7 @@ def _image_lines(
     rows: NDArray[Any],
     image_ids: list[int],
     category_ids: list[int],
-    own: Mapping[str, Sequence[bytes]],
+    extra: Mapping[str, Sequence[bytes]],
     log: Log,
     dialect: Dialect,
 ) -> list[bytes]:
@@ -280,10 +290,10 @@ def _image_lines(
     columns: dict[str, list[Any]] = {"id": image_ids, "file_name": [names[row] for row in rows.tolist()]}
     for key, verdict in dialect.labels.items():
         labels = dataset.labels.take(dataset.labels.verdict == verdict)
-        of_row: dict[int, list[int]] = {}
+        ids_of_row: dict[int, list[int]] = {}
         for row, k in zip(labels.image.tolist(), labels.category.tolist(), strict=True):
-            of_row.setdefault(row, []).append(category_ids[k])
-        columns[key] = [of_row.get(row, []) for row in rows.tolist()]
+            ids_of_row.setdefault(row, []).append(category_ids[k])
+        columns[key] = [ids_of_row.get(row, []) for row in rows.tolist()]
     sides = (("width", images.width[rows]), ("height", images.height[rows]))
     optional = {key: np.where(side == 0, -1, side) for key, side in sides}
     if images.video is not None:
@@ -291,7 +301,7 @@ def _image_lines(
         optional["video_id"] = ids[images.video[rows]]
         if images.frame is not None:
             optional[dialect.frame_key] = images.frame[rows]
-    return _lines(columns, "write images", log, optional=optional, own=own)
+    return _lines(columns, "write images", log, optional=optional, extra=extra)
 
 
 def _box_columns(
@@ -371,7 +381,7 @@ def _lines(
     heads: Sequence[bytes] = (),
     *,
     optional: Mapping[str, NDArray[Any]] | None = None,
-    own: Mapping[str, Sequence[bytes]] | None = None,
+    extra: Mapping[str, Sequence[bytes]] | None = None,
 ) -> list[bytes]:
     """Records as JSON, one a line, separated by commas; in parts, which are to be joined.
 
@@ -381,23 +391,23 @@ def _lines(
     import msgspec
 
     optional = optional or {}
-    own = {key: column for key, column in (own or {}).items() if key not in {*columns, *optional}}
-    outlines, nothing = own.pop("segmentation", []), msgspec.Raw(b"")
-    members: list[Any] = [*columns, ("segmentation", msgspec.Raw, nothing)]
+    extra = {key: column for key, column in (extra or {}).items() if key not in {*columns, *optional}}
+    outlines, empty_value = extra.pop("segmentation", []), msgspec.Raw(b"")
+    members: list[Any] = [*columns, ("segmentation", msgspec.Raw, empty_value)]
     members += ((key, int, -1) for key in optional)
     record = msgspec.defstruct("Record", members, omit_defaults=True, gc=False)
     encode = msgspec.json.Encoder().encode_lines
     parts: list[bytes] = []
     starts = range(0, len(next(iter(columns.values()))), _BATCH)
     for start in log.track(starts, what) if len(starts) > 1 else starts:
-        batch, more = (
+        batch, optional_batch = (
             [_shortest(column[start : start + _BATCH]) for column in part.values()]
             for part in (columns, optional)
         )
-        raw = [msgspec.Raw(v) if v else nothing for v in outlines[start : start + _BATCH]]
-        text = encode(list(map(record, *batch, raw or itertools.repeat(nothing), *more)))
-        if own:
-            text = _with_extra(text, {key: column[start : start + _BATCH] for key, column in own.items()})
+        raw = [msgspec.Raw(v) if v else empty_value for v in outlines[start : start + _BATCH]]
+        text = encode(list(map(record, *batch, raw or itertools.repeat(empty_value), *optional_batch)))
+        if extra:
+            text = _with_extra(text, {key: column[start : start + _BATCH] for key, column in extra.items()})
         text = text[:-1].replace(b"\n", b",\n")
         if heads:
             lines = zip(heads[start : start + _BATCH], text.split(b"\n"), strict=True)
@@ -411,10 +421,10 @@ def _shortest(column: NDArray[Any] | Sequence[Any]) -> list[Any]:
     if not isinstance(column, np.ndarray):
         return [*column]
     if column.dtype.kind == "f":
-        whole = (column == np.rint(column)) & (np.abs(column) < 1e16)
-        wholes = column[whole].astype(np.int64)
+        is_whole = (column == np.rint(column)) & (np.abs(column) < 1e16)
+        whole_numbers = column[is_whole].astype(np.int64)
         column = column.astype(object)
-        column[whole] = wholes
+        column[is_whole] = whole_numbers
     numbers: list[Any] = column.tolist()
     return numbers
 
@@ -423,21 +433,21 @@ def _array(lines: list[bytes]) -> list[bytes]:
     return [b"[\n", *lines, b"\n]"] if any(lines) else [b"[]"]
 
 
-def own_ids(given: NDArray[Any], least: int) -> list[int]:
+def own_ids(source_ids: NDArray[Any], least: int) -> list[int]:
     """The ids of the source if they can be written, else numbers from 1."""
-    ids = given.tolist()
-    fits = all(isinstance(i, int) and least <= i < 2**63 for i in ids) and len(set(ids)) == len(ids)
-    return ids if fits else list(range(1, len(ids) + 1))
+    ids = source_ids.tolist()
+    are_writable = all(isinstance(i, int) and least <= i < 2**63 for i in ids) and len(set(ids)) == len(ids)
+    return ids if are_writable else list(range(1, len(ids) + 1))
 
 
-def box_ids(given: Longs) -> list[int]:
+def box_ids(id_column: Longs) -> list[int]:
     """Annotation ids: the source's where they are unique and at least 1, the others follow the highest."""
-    has = given >= 1
-    source_ids = given[has]
-    n = len(given) - len(source_ids)
+    has_id = id_column >= 1
+    source_ids = id_column[has_id]
+    n = len(id_column) - len(source_ids)
     if not len(source_ids) or len(np.unique(source_ids)) != len(source_ids) or int(source_ids.max()) > 2**53:
-        return list(range(1, len(given) + 1))
-    ids = given.copy()
-    ids[~has] = np.arange(n) + int(source_ids.max()) + 1
+        return list(range(1, len(id_column) + 1))
+    ids = id_column.copy()
+    ids[~has_id] = np.arange(n) + int(source_ids.max()) + 1
     listed: list[int] = ids.tolist()
     return listed
