@@ -79,7 +79,7 @@ class Table(msgspec.Struct, eq=False):
     faults: list[Fault] = msgspec.field(default_factory=list)
     """Faults of shapes that are read only because there is no box."""
     around: Counter[str] = msgspec.field(default_factory=Counter)
-    """How many boxes are those around something else, because there is no bbox."""
+    """How many boxes are computed from a ``shape`` or ``keypoints``, because the record has no bbox."""
     _room: int = 0
     _scale: Any = None
     """(n, 2) width and height of the image of each box, where the boxes are relative to it."""
@@ -141,7 +141,7 @@ class Table(msgspec.Struct, eq=False):
             self._fill_boxes(begin, unread_shapes)
 
     def _fill_boxes(self, begin: int, unread_shapes: Mapping[str, Sequence[bytes]]) -> None:
-        """Put the boxes around shapes in the rows from `begin` that have no box, and no other shape."""
+        """Compute the boxes of the rows from `begin` that have neither a box nor a stored shape."""
         is_empty = np.isnan(self.columns["xyxy"][begin : self.n]).all(axis=1)
         if self.shape_keys:
             is_empty &= (self.drawn[-1].shapes.kind == 0) & (self.drawn[-1].keypoints.counts() == 0)
@@ -155,9 +155,10 @@ class Table(msgspec.Struct, eq=False):
         self.around += {"shape": n_boxes - n_points, "keypoints": n_points}
 
     def _put_around(self, drawn: Drawn, shape_rows: Longs, rows: Longs, has_score: NDArray[np.bool_]) -> int:
-        """Put the boxes around the shapes at these places in rows, and their areas where those are `scored`.
+        """Set the boxes of `rows` to those around the shapes in ``drawn`` at `shape_rows`.
 
-        Answers how many of them are around keypoints.
+        Boxes that have a score, (rows,) `has_score`, also get their area. Returns how many boxes are around
+        keypoints.
         """
         edges, area = boxes_of(drawn, shape_rows, ~has_score)
         self.columns["xyxy"][rows] = edges
@@ -198,7 +199,10 @@ class Table(msgspec.Struct, eq=False):
         return parts[0]
 
     def _in_pixels(self, builder: Builder, log: Log, image: Ints, is_valid: NDArray[np.bool_]) -> None:
-        """Multiply the boxes by the sizes of their images; where none is known they are reported, and bad."""
+        """Multiply the boxes by the sizes of their images, in place.
+
+        Images without a size are reported, and `is_valid`, (n,), becomes False for their boxes.
+        """
         rows = np.unique(image[is_valid]).tolist()
         size = np.zeros((max(rows, default=0) + 1, 2))
         index = self.column("index")
@@ -222,7 +226,7 @@ class Table(msgspec.Struct, eq=False):
     def add_to(
         self, builder: Builder, log: Log, n_scored: int, total: int, *, relative: bool = False
     ) -> None:
-        """Hand the good boxes over; of the `total` of all files, those `found` have a score."""
+        """Add the valid boxes to the builder; `n_scored` of the `total` boxes of all files have a score."""
         if not self.n:
             return
         score, index = self.column("score"), self.column("index")
@@ -295,7 +299,10 @@ class Table(msgspec.Struct, eq=False):
         builder.boxes(**box_columns, extra=fields, file=builder.file(self.path, self.pointer or "/"))
 
     def _drop_boxless(self, builder: Builder, log: Log, is_valid: NDArray[np.bool_]) -> int:
-        """Drop annotations without a box or shape; where others have boxes they are counted, not errors."""
+        """Set `is_valid` to False for annotations without a box or shape; return how many were dropped.
+
+        They are counted if others have boxes, and are errors (and not counted here) if none has one.
+        """
         lacks_box = np.isnan(self.columns["xyxy"][: self.n]).all(axis=1)
         rows = np.flatnonzero(is_valid & lacks_box)
         is_valid[rows] = False
@@ -309,7 +316,10 @@ class Table(msgspec.Struct, eq=False):
     def _shapes(
         self, builder: Builder, log: Log, image: Ints, is_valid: NDArray[np.bool_], *, relative: bool
     ) -> dict[str, Shapes | Keypoints | None]:
-        """Shapes and keypoints, and from them the boxes that the file does not give; reports bad ones."""
+        """Return the columns ``shapes`` and ``keypoints``, and compute boxes that the file does not give.
+
+        Faulty shapes are reported, and `is_valid`, (n,), becomes False for their boxes.
+        """
         if not self.drawn:
             if not (self.faults or np.isnan(self.columns["xyxy"][: self.n]).any()):
                 return {}
@@ -354,7 +364,7 @@ class Table(msgspec.Struct, eq=False):
         }
 
     def _tracks(self, builder: Builder, image: NDArray[np.int32]) -> NDArray[np.int32]:
-        """(n,) rows of the tracks of the boxes on these images, -1 of a box that names none."""
+        """Return (n,) track rows of the boxes, whose image rows are `image`; -1 for a box without a track."""
         ids = self.id_column("track_id")
         assert ids is not None
         if isinstance(ids, list):
@@ -393,7 +403,7 @@ class Table(msgspec.Struct, eq=False):
     def _rows_of(
         self, log: Log, key: str, row_of_id: Mapping[Id, int], code: Code, is_valid: NDArray[np.bool_]
     ) -> NDArray[np.int32]:
-        """Row numbers for ids; unknown ones are reported and no longer good.
+        """Look up the ids of a key: (n,) rows. Unknown ids are reported, and `is_valid` becomes False there.
 
         A row of -2 is not reported: the entry with that id is in the log already.
         """
@@ -426,7 +436,7 @@ class Table(msgspec.Struct, eq=False):
         return rows
 
     def find_references(self, text: bytes) -> None:
-        """Keep which ids the text of the file refers to, if ids repeat, which is rare."""
+        """Set `references` from the text of the file, if any box id is repeated, which is rare."""
         ids = self.id_column("id")
         if ids is not None and self._repeated(ids):
             for match in _REFERENCE.finditer(text):
@@ -445,7 +455,7 @@ class Table(msgspec.Struct, eq=False):
         return {i: earlier for i, earlier in pairs if earlier != i}
 
     def _report_repeated(self, log: Log, ids: NDArray[Any] | list[Any], is_valid: NDArray[np.bool_]) -> None:
-        """Report ids that repeat: an error, and no box, where something refers to one."""
+        """Report repeated ids. If a field refers to such an id, its later boxes are errors and not valid."""
         first_row_of, listed_ids = self._repeated(ids), listed(ids)
         index = self.column("index")
         assert index is not None
@@ -505,5 +515,5 @@ def put_edges(ltwh: Floats, xyxy: Floats, wh: Floats) -> None:
 
 
 def none(n: int) -> Longs:
-    """(n,) ids or sizes that are missing."""
+    """Return (n,) int64 that stand for missing ids or sizes."""
     return np.full(n, NONE, np.int64)

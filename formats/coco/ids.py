@@ -36,7 +36,7 @@ def packed(ids: Sequence[Id | None]) -> NDArray[Any] | list[Any]:
 
 
 def look_up(ids: NDArray[Any] | list[Any], row_of_id: Mapping[Id, int]) -> NDArray[np.int32]:
-    """(n,) row of each id, -1 for an unknown one."""
+    """Return (n,) int32, the row of each id in `row_of_id`, -1 for an unknown id."""
     if isinstance(ids, list):
         return np.array([row_of_id.get(i, -1) for i in ids], np.int32).reshape(-1)
     if str in set(map(type, row_of_id)):
@@ -64,7 +64,7 @@ def look_up(ids: NDArray[Any] | list[Any], row_of_id: Mapping[Id, int]) -> NDArr
 
 
 def other_type(id_: Id) -> Id | None:
-    """The number as text, or the number that a text is written as; None for other text."""
+    """Return a number as text, and a text of a plain number as that number; None for other text."""
     if isinstance(id_, int):
         return str(id_)
     number = number_of(id_)
@@ -74,7 +74,7 @@ def other_type(id_: Id) -> Id | None:
 def with_other_type(
     row_of_id: Mapping[Id, int], ids: Iterable[Id], key: str, path: str, log: Log
 ) -> dict[Id, int]:
-    """The rows by id, also by those of `ids` that are text for a number there, or a number for text.
+    """Add to the rows by id those of `ids` that are known only as the other type, such as ``"7"`` for 7.
 
     A note names the first.
     """
@@ -108,9 +108,10 @@ def choose_reading(
     path: str,
     log: Log,
 ) -> tuple[dict[Id, int], NDArray[np.int32] | None]:
-    """The one reading of the ids of a column that knows all of them, else the one that knows most.
+    """Choose the meaning of the ids in a column: that which knows the most of them, the first of equals.
 
-    Beside it the rows of the ids, if it is that of the ids of the ground truth.
+    The meanings are the ids of the ground truth, and `other_readings`: a name and the row of each value.
+    Returns the row of each id, and (n,) the rows of the column if the ids of the ground truth were chosen.
     """
     by_id = {id_: row for row, id_ in enumerate(reference_ids.tolist()) if id_ != NO_ID}
     rows = look_up(column, by_id)
@@ -146,7 +147,7 @@ _FROM_1 = " (no id is 0: if they count from 1, as Ultralytics does since 8.3, us
 
 
 def _is_list_of_names(reference: Dataset) -> bool:
-    """Whether the ground truth's classes are a list of names, as lines count in, and not records with ids."""
+    """Whether the classes of the ground truth come from a list of names, whose ids are 0, 1, ... by line."""
     categories = reference.categories
     numbered = bool((categories.source_id == np.arange(len(categories))).all())
     return numbered and bool(reference.files) and not any(f.pointer for f in reference.files)
@@ -155,7 +156,7 @@ def _is_list_of_names(reference: Dataset) -> bool:
 def note_positions(
     known: Mapping[Id, int], categories: Categories, path: str, log: Log, *, doubt: str = ""
 ) -> None:
-    """Say which class is which where the ids are places in the list of the ground truth."""
+    """Note that ids are read as positions in the list of the ground truth, with the first classes."""
     shown = _shown_order(known, categories)
     log.note(
         f"{printable(path)}: category_id is read as the position in the ground truth's list, {shown}{doubt}"
@@ -163,6 +164,7 @@ def note_positions(
 
 
 def _shown_order(known: Mapping[Id, int], categories: Categories) -> str:
+    """Return the first few ids with the names of their classes, for a message."""
     return first_few(known, 3, lambda id_: f"{id_} = {shorten(categories.name[known[id_]], 30)!r}")
 
 
@@ -185,7 +187,7 @@ def position_hint(column: NDArray[Any] | list[Any] | None, categories: Categorie
 
 
 def image_readings(names: Sequence[str]) -> list[tuple[str, dict[Id, int]]]:
-    """What an image_id may mean besides an id, in order of preference."""
+    """Return the meanings that an image_id may have besides an id: their names, and rows by value."""
     last_parts = [stem(name.rsplit("/", 1)[-1]) for name in names]
     by_name = {**unique_rows(last_parts), **unique_rows(map(stem, names)), **unique_rows(names)}
     by_number = {n: row for n, row in unique_rows(map(number_of, last_parts)).items() if n != -1}
@@ -197,7 +199,10 @@ def image_readings(names: Sequence[str]) -> list[tuple[str, dict[Id, int]]]:
 
 
 def category_readings(reference: Dataset) -> list[tuple[str, dict[Id, int]]]:
-    """What a category_id may mean besides an id: where there are no ids, the position or the name."""
+    """Return the meanings that a category_id may have besides an id, as `image_readings` does.
+
+    They are the position and the name of a class, if the ground truth has no ids of its own.
+    """
     categories = reference.categories
     by_position: dict[Id, int] = {row + 1: row for row in range(len(categories))}
     if _is_list_of_names(reference):
@@ -217,9 +222,9 @@ def category_readings(reference: Dataset) -> list[tuple[str, dict[Id, int]]]:
 
 
 def counted_ids(categories: Categories, counted: str) -> NDArray[np.int64]:
-    """(n,) the number of each category as `counted`, a value of the option ``ids``.
+    """Return (n,) the id of each category when ids are positions in a list; `counted` as in `Reader`.
 
-    Classes that are only numbers are their own positions, also where some numbers are absent.
+    If all classes are only numbers, these are their positions, also if some numbers are absent.
     """
     if counted == "80":
         return trainers_ids(categories)
@@ -238,7 +243,7 @@ def trainers_ids(categories: Categories) -> NDArray[np.int64]:
 
 
 def unique_rows(keys: Iterable[Any]) -> dict[Id, int]:
-    """The row of each key that is there once."""
+    """Return the position of each key that occurs once; None is no key."""
     rows: dict[Id, int] = {}
     repeated_keys = set()
     for row, key in enumerate(keys):
@@ -250,9 +255,9 @@ def unique_rows(keys: Iterable[Any]) -> dict[Id, int]:
 def add_ids(
     kept: list[Any], repeated_names: set[str], places: dict[str, tuple[str, int]], path: str, log: Log
 ) -> None:
-    """Add its id to the name of each image whose name another of its file has: ``a.jpg`` -> ``a-7.jpg``.
+    """Add its id to the name of each image that shares its name in its file: ``a.jpg`` -> ``a-7.jpg``.
 
-    Both sides of an evaluation call the image alike then. `kept` are tuples of name, values, id and number of
+    Both sides of an evaluation then use the same name. `kept` are tuples of name, values, id and number of
     the images of a file, changed in place; `places` are the names that are taken, and where. An id that is no
     part of a file name is replaced by the image's number. A note names the first.
     """

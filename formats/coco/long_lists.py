@@ -27,19 +27,17 @@ PIECE = 2**24
 LONG = 2**23
 """Bytes from which on other processes are worth it."""
 MARGIN = 2**16
-"""Bytes in which a record ends."""
+"""Bytes after the end of a part in which its last record should end."""
 DENSEST = 0.75
-"""How long records are at least, in times of the first ones; where some are shorter, all are read in the
-other way."""
+"""The shortest mean record of a part, relative to that of the first; below it, `Reader` reads the file."""
 COLUMNS = {"xyxy": 4, "wh": 2, "score": 1, "image_id": 1, "category_id": 1}
 _KEYS = {"image_id", "category_id", "bbox", "score"}
 
 
 class LongList:
-    """A list that other processes are decoding.
+    """A results list that other processes are decoding into shared columns.
 
-    Each puts what a part holds after the room that all that stands before can need; at the end all is moved
-    together.
+    The rows of a part begin after the most rows that all parts before it can have. `fill` closes the gaps.
     """
 
     def __init__(self, source: Source) -> None:
@@ -65,7 +63,10 @@ class LongList:
         self._team = Team(self._put, range(self._n_parts))
 
     def _put(self, number: int) -> tuple[int, int] | None:
-        """Decode a part, and answer its first row and the number of its rows; None if it is unusual."""
+        """Decode part `number` into the shared columns; return its first row and number of rows.
+
+        None if the part is unusual, so that `Reader` must read the file.
+        """
         span_and_chunk = self._decode(number)
         if span_and_chunk is None:
             return None
@@ -84,9 +85,9 @@ class LongList:
         return row, chunk.n
 
     def _decode(self, number: int) -> tuple[tuple[int, int], Chunk] | None:
-        """Decode the records that begin in one part of the file.
+        """Decode the records that begin in part `number`, `SLICE` bytes of the file.
 
-        Returns their first and last byte and columns.
+        Returns the offsets of their first byte and behind their last, and their columns; None if unusual.
         """
         begin, is_last = number * SLICE, number + 1 == self._n_parts
         text = os.pread(self._file.fileno(), 2 * SLICE if is_last else SLICE + MARGIN, begin)
@@ -172,6 +173,7 @@ def divide(source: Source, file: str, size: int, units: str) -> tuple[list[Span]
 
 
 def _divide(stream: IO[bytes], length: int, size: int, units: str) -> tuple[list[Span], str] | None:
+    """Divide the list in `stream`, `length` bytes; the rest is as in `divide`, errors are msgspec's."""
     boxes, records = msgspec.json.Decoder(list[_Box]), msgspec.json.Decoder(list[msgspec.Raw])
     piece_size = max(min(PIECE, size), 2 * MARGIN)
     text = stream.read(piece_size)

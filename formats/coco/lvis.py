@@ -64,6 +64,7 @@ _LISTS = {"neg_category_ids": LabelState.ABSENT, "not_exhaustive_category_ids": 
 
 
 def _name_of(image: Mapping[str, Any]) -> tuple[str, Any]:
+    """Return the key that names an image, and its name: the file name or the end of ``coco_url``."""
     if image.get("file_name") is not None:
         return "file_name", image["file_name"]
     url = image.get("coco_url")
@@ -71,6 +72,7 @@ def _name_of(image: Mapping[str, Any]) -> tuple[str, Any]:
 
 
 def _columns_of_categories(dataset: Dataset) -> dict[str, list[Any]]:
+    """Return frequency, image count and instance count of each class; the counts are of the boxes."""
     boxes, classes = dataset.boxes, dataset.categories
     pairs = np.unique(np.stack([boxes.category, boxes.image], axis=1), axis=0)
     n_images = np.bincount(pairs[:, 0], minlength=len(classes)).tolist()

@@ -60,7 +60,7 @@ TRACK_KEYS = ("track_id", "instance_id")
 ENTRY = MISSING_KEY, WRONG_TYPE, DUPLICATE_KEY
 """The codes of a key that is missing, of another type, or there twice in an entry of a list."""
 ROW = MISSING_BOX_KEY, WRONG_BOX_TYPE, DUPLICATE_BOX_KEY
-"""The same in what should be a box."""
+"""The same codes for a record that should be a box."""
 _UNREAD_IN_RESULTS = frozenset({"id", "area", "iscrowd"})
 """Keys that some programs add to results, where they carry no information."""
 _MOST_EXTRAS = 30
@@ -113,7 +113,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     kept: frozenset[str] = frozenset()
     """Keys that are read and kept for writing as well."""
     labels: Mapping[str, LabelState] = msgspec.field(default_factory=dict)
-    """Lists of ids of classes that images have, and what they say of these."""
+    """The keys of images that hold lists of class ids, and what each list says of its classes."""
     least_id: int = 0
     """The lowest id of an image, class, video or track that is written."""
     frame_key: str = "frame_id"
@@ -220,7 +220,10 @@ class Values:
         self.report(code, location, key, expected=Trusted(expected), value=Trusted(show(value)))
 
     def is_object(self, record: Any, location: str, codes: Codes, fields: Sequence[Field] = ()) -> bool:
-        """Whether a record is an object without repeated keys; those no field names, if any, are counted."""
+        """Whether a record is an object without repeated keys; if not, that is reported.
+
+        With `fields` the keys that none of them names are counted as unread.
+        """
         if not isinstance(record, dict):
             self.wrong(codes[1], location, "", "an object", record)
             return False
@@ -236,7 +239,7 @@ class Values:
     def objects(
         self, chunk: Chunk, pointer: str, fields: Sequence[Field], codes: Codes, *, count: bool = True
     ) -> Iterator[tuple[int, str, dict[str, Any]]]:
-        """The records of a chunk that are objects, each with its number and place; the others are reported.
+        """Yield the number, location and record of each object in a chunk; other values are reported.
 
         Records without any key are only counted once enough of them were reported: a short file can hold
         millions.
@@ -256,7 +259,7 @@ class Values:
     # -- values
 
     def id(self, record: Mapping[str, Any], key: str, location: str, codes: Codes = ENTRY) -> Id | None:
-        """An id, or None and an issue."""
+        """Return the id under a key; None, after an issue, if there is none or it is not valid."""
         if key not in record:
             self.log.report(codes[0], self.path, pointer=location, value=key)
             return None
@@ -276,7 +279,7 @@ class Values:
         return None
 
     def track(self, record: dict[str, Any], location: str) -> Id:
-        """The id of the track of a box, `NONE` where there is none or, with an issue, where it is no id."""
+        """Return the id of the track of a box; `NONE` if there is none, or after an issue."""
         attributes = record.get("attributes")
         candidates = [(record, location, key) for key in TRACK_KEYS]
         if isinstance(attributes, dict):
@@ -288,7 +291,10 @@ class Values:
         return NONE
 
     def number(self, value: Any, location: str, key: str, field: str = "") -> float:
-        """A number, or NaN and an issue; it stands under a key, which is a field or an index in one."""
+        """Return a number as float; NaN, after an issue, for another value.
+
+        `key` is that of the value or its index in a list; then `field` is the key of the list.
+        """
         if type(value) in (int, float):
             return float(value)
         where: dict[str, Any] = {"pointer": f"{location}/{key}", "field": field or key}
@@ -300,7 +306,7 @@ class Values:
         return float("nan")
 
     def box(self, record: dict[str, Any], location: str) -> tuple[float, ...]:
-        """The four numbers of a box, or fewer and an issue."""
+        """Return the four numbers of a box. After an issue they are NaN where wrong, or none at all."""
         if "bbox" not in record:
             self.report(MISSING_BOX_KEY, location, value="bbox")
             return ()
@@ -317,7 +323,7 @@ class Values:
     # -- classes
 
     def read_categories(self, document: Document, *, count: bool = True) -> dict[Id, int]:
-        """Add the classes of the list that begins here; the row of each id, -2 where it cannot be one."""
+        """Add the classes of the list that begins here; return their rows by id, -2 for a bad class."""
         builder, fields = self._builder, self.dialect.category
         wants_points = "keypoints" in builder.wants
         extra_rows = ExtraRows() if builder.keeps_extra or wants_points else None
@@ -394,7 +400,7 @@ def _is_json(value: Any) -> bool:
 
 
 def points_of_class(names: bytes, skeleton: bytes) -> tuple[list[str], list[tuple[int, int]]] | None:
-    """The names of the keypoints of a class, and the pairs of them that are joined, from 0; None if none."""
+    """Decode the keypoint names of a class and its skeleton, pairs of positions from 0; None if no names."""
     point_names = json.loads(names or b"[]")
     skeleton_pairs = json.loads(skeleton or b"[]")
     if not point_names or not isinstance(point_names, list) or not isinstance(skeleton_pairs, list):
@@ -409,13 +415,13 @@ def points_of_class(names: bytes, skeleton: bytes) -> tuple[list[str], list[tupl
 
 
 def has_instances(look: JsonPreview) -> bool:
-    """Whether the first bytes show results that stand in a list for each image, as in Detectron2."""
+    """Whether the file begins like results with a list of instances for each image, as in Detectron2."""
     first = look.first.get("", {})
     return look.top == "[" and "image_id" in first and first.get("instances") == "["
 
 
 def instances_of(data: bytes) -> bytes | None:
-    """The results in the lists of all images as one list; None where there are no such lists."""
+    """Join the lists of instances of all images to one JSON list of results; None for any other file."""
     if not has_instances(glance(data[: 2**16])):
         return None
     import msgspec
@@ -445,7 +451,7 @@ _NESTED = re.compile(rb'^\s*\{\s*"images"\s*:\s*\[\s*\{[^{}\[\]]*"annotations"\s
 
 
 def find_other_task(data: bytes) -> tuple[str, str] | None:
-    """What a file without boxes in COCO's lists is, and what to give instead; None for any other file."""
+    """Return what a file without boxes in COCO's lists is, and the remedy; None for any other file."""
     if _NESTED.search(data):
         remedy = "give a file with a list annotations beside images, as ochuman_coco_format_*.json"
         return "images that hold their own annotations, as in OCHuman", remedy
@@ -468,7 +474,7 @@ _CATEGORIES = re.compile(rb'"categories"\s*:\s*(\[[^\[\]]*\])')
 
 
 def find_root_class(head: bytes) -> tuple[Id, str] | None:
-    """The id and name of the class that is the supercategory of all others, as Roboflow puts it first."""
+    """Find the first class if it is the supercategory of all others, as in Roboflow: its id and name."""
     match = _CATEGORIES.search(head)
     try:
         records = json.loads(match[1]) if match else []
@@ -480,9 +486,10 @@ def find_root_class(head: bytes) -> tuple[Id, str] | None:
 
 
 def segments_of(data: bytes) -> tuple[bytes, int] | None:
-    """A panoptic file with the segments of all images as annotations, and how many; None for another file.
+    """Rewrite a panoptic file with its segments as annotations; return it and the number of segments.
 
-    A segment has no id then: it is that of a colour, and unique in its image only.
+    The ids of segments are left out, as they are colours and unique only within an image. None for any other
+    file.
     """
     if b'"segments_info"' not in data:
         return None

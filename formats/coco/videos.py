@@ -85,7 +85,7 @@ class Frames:
         return -1 if video is None else self._rows.get(video, -1)
 
     def place(self, row: int, record: Mapping[str, Any]) -> None:
-        """The next image that is a frame has this row and record."""
+        """Note the video and frame number in the record of an image that has this row."""
         number = frame_number(record.get("frame_id"))
         number = number if number >= 0 else frame_number(record.get("frame_index"))
         self._placed.append((row, record["video_id"], number))
@@ -96,7 +96,7 @@ class Frames:
         self._rows = with_other_type(self._rows, valid_ids, "video_id", path, log)
 
     def finish(self, path: str, log: Log) -> None:
-        """Tell the builder."""
+        """Resolve the ids of videos, and give the builder the video and frame number of each image."""
         if not self._placed:
             return
         self.add_other_type((id_ for _, id_, _ in self._placed), path, log)
@@ -111,7 +111,7 @@ class Frames:
         self._builder.set_frames(first_row, videos, frames)
 
     def read_videos(self, document: Document, values: Values) -> dict[int, tuple[int, int]]:
-        """Add the list of videos; the sizes of their frames by row, where they are given."""
+        """Add the list of videos that begins here; return the frame sizes that it states, by video row."""
         sizes: dict[int, tuple[int, int]] = {}
         for i, record in values.entries(document, "/videos", VIDEO, count=False):
             location = f"/videos/{i}"
@@ -136,12 +136,12 @@ class Frames:
 
 
 def frame_number(value: Any) -> int:
-    """A value that is a whole number from 0, else -1."""
+    """Return a value that is a whole number from 0 below 2^31; else -1."""
     return value if type(value) is int and 0 <= value < 2**31 else -1
 
 
 def read_scores(document: Document, values: Values) -> list[tuple[Id, Id | None, float]]:
-    """Id, video and score of the tracks of a list that have a score."""
+    """Return id, video id and score of those tracks in the list that have a score."""
     scores: list[tuple[Id, Id | None, float]] = []
     for i, record in values.entries(document, "/tracks", TRACK, count=False):
         id_ = values.id(record, "id", f"/tracks/{i}")
@@ -152,7 +152,10 @@ def read_scores(document: Document, values: Values) -> list[tuple[Id, Id | None,
 
 
 def track_ids(columns: dict[str, Column]) -> dict[str, Column]:
-    """The columns of annotations with one of the ids of their tracks, wherever those stand."""
+    """Merge the track ids of annotations, from several keys or their attributes, in one column ``track_id``.
+
+    `columns` is changed in place and returned.
+    """
     attributes: Any = columns.pop("attributes", None)
     id_columns: list[Any] = [columns.pop(key) for key in TRACK_KEYS if key in columns]
     if attributes is not None and b'"track_id"' in b"".join(attributes):
@@ -166,6 +169,7 @@ def track_ids(columns: dict[str, Column]) -> dict[str, Column]:
 
 
 def _attribute_ids(attributes: list[Any]) -> Any:
+    """Return the column of the ``track_id`` in the JSON of attributes, `NONE` for records without one."""
     import msgspec
 
     record = msgspec.defstruct("Attributes", [("track_id", int | str | None, None)], gc=False)
@@ -203,16 +207,16 @@ class TubeReader:
 
     @property
     def total(self) -> int:
-        """How many boxes there are."""
+        """The number of boxes."""
         return sum(len(at) for at, _ in self._parts)
 
     @property
     def scored(self) -> int:
-        """How many of them have a score."""
+        """The number of boxes that have a score."""
         return sum(int(np.count_nonzero(~np.isnan(rows[:, 5]))) for _, rows in self._parts)
 
     def read(self, document: Document) -> None:
-        """Read the lists of a file, or the one list that it is."""
+        """Read a file: an object with the lists of videos, classes and tracks, or just a list of tracks."""
         if document.top == "[":
             self._read_tubes(document)
             document.end()
@@ -252,6 +256,10 @@ class TubeReader:
                 self._add_slowly(record, i)
 
     def _add(self, chunk: Chunk, columns: dict[str, Any], boxes: tuple[Any, Any, int]) -> None:
+        """Add the tracks of a chunk and their boxes, which are the result of `_quick_boxes`.
+
+        A box without a score gets that of its track.
+        """
         n, first_tube = chunk.n, len(self._tubes)
         none, nan = [NONE] * n, [float("nan")] * n
         scores = [
@@ -270,7 +278,7 @@ class TubeReader:
         self._outside += n_outside
 
     def _add_slowly(self, record: Any, i: int) -> None:
-        """Take one record, each value checked."""
+        """Add one track, the i-th record, and check each value; after an issue it is skipped."""
         values, location = self._values, f"{self._pointer}/{i}"
         errors = self._log.errors
         if not values.is_object(record, location, ROW):
@@ -301,7 +309,7 @@ class TubeReader:
         self._tubes.append((i, video, category, track_id, score))
 
     def _box(self, box: Any, location: str) -> tuple[float, ...] | None:
-        """Frame, bbox and score of one box of a track; None, and an issue, if it cannot be one."""
+        """Return frame, bbox and score, six numbers, of a box of a track; None, after an issue, if faulty."""
         values = self._values
         if not values.is_object(box, location, ROW):
             return None
@@ -372,8 +380,9 @@ class TubeReader:
         )
 
     def _resolve(self, builder: Builder) -> tuple[Any, Any, Any]:
-        """Resolve ids: (tracks,) rows of videos and of classes, and which tracks have both and a
-        unique id.
+        """Look up the ids of all tracks; return (tracks,) video rows, category rows, and True if both exist.
+
+        A track whose id is repeated is reported, and gets an unused id.
         """
         reference, log, path = self._reference, self._log, self._values.path
         categories = self._categories
@@ -428,7 +437,7 @@ class TubeReader:
         return video, category, is_valid
 
     def _images(self, builder: Builder, video: Any, frame: Any) -> Any:
-        """(n,) rows of the images of boxes; a frame that is new becomes an image named after its video."""
+        """Return (n,) image rows of boxes; a new frame becomes an image, named after its video."""
         keys = video * 2**31 + frame
         distinct_keys, inverse = np.unique(keys, return_inverse=True)
         known_keys, known_rows = builder.frame_rows()

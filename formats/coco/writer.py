@@ -29,7 +29,11 @@ _SHAPES_AT_A_TIME = 2048
 
 
 def result_ids(dataset: Dataset, reference: Dataset | None, log: Log) -> tuple[list[Id], list[Id]] | None:
-    """Ids of images and categories for a results list, by row; None, and issues, if one is not there."""
+    """Return the ids of images and of categories, by row, for a results list.
+
+    With a `reference` they are its ids, by name (also without extension or folder). None, after issues, if
+    an image or class with boxes is not in it.
+    """
     if reference is None:
         return [*own_ids(dataset.images.source_id, 0)], [*own_ids(dataset.categories.source_id, 0)]
     errors = log.errors
@@ -78,7 +82,7 @@ def results_of(
     log: Log,
     rle: str | None = None,
 ) -> bytes:
-    """The boxes of these rows as a list of results, with the ids of images and categories by their rows."""
+    """Write the boxes of `rows` as a JSON list of results; `image_ids` and `category_ids` are by row."""
     import msgspec
 
     boxes = dataset.boxes
@@ -156,12 +160,12 @@ def object_of(
 
 
 def _rows_of(extra: Mapping[str, Sequence[bytes]], rows: NDArray[Any]) -> dict[str, list[bytes]]:
-    """The other fields of these images or boxes, by key."""
+    """Return the extra fields, JSON by key, of the images or boxes in `rows`."""
     return {key: [column[row] for row in rows.tolist()] for key, column in extra.items()}
 
 
 def _extra_of_boxes(dataset: Dataset, rows: NDArray[Any], rle: str | None) -> dict[str, Sequence[bytes]]:
-    """The other fields of these boxes and their shapes, by key."""
+    """Return the JSON of the extra fields and the shapes of the boxes in `rows`, by key."""
     boxes = dataset.boxes
     extra: dict[str, Sequence[bytes]] = {**_rows_of(boxes.extra, rows)}
     if boxes.shapes is None and boxes.keypoints is None:
@@ -172,7 +176,7 @@ def _extra_of_boxes(dataset: Dataset, rows: NDArray[Any], rle: str | None) -> di
 def _with_shapes(
     extra: Mapping[str, Sequence[bytes]], shapes: Mapping[str, Sequence[bytes]]
 ) -> dict[str, Sequence[bytes]]:
-    """Other fields and shapes; where a row has a shape as the source wrote it, that one."""
+    """Merge extra fields and shapes by key. If a row has both, the field stays, as the source wrote it."""
     return {**extra} | {
         key: [a or b for a, b in zip(extra[key], column, strict=True)] if key in extra else column
         for key, column in shapes.items()
@@ -180,7 +184,7 @@ def _with_shapes(
 
 
 def _shapes_of(dataset: Dataset, rows: Longs, rle: str | None) -> dict[str, list[bytes]]:
-    """The JSON of the shapes and keypoints of these boxes, by key; empty where there are none.
+    """Return the JSON of the shapes and keypoints of the boxes in `rows`, by key; empty for boxes without.
 
     Parameters
     ----------
@@ -234,7 +238,7 @@ def _shapes_of(dataset: Dataset, rows: Longs, rle: str | None) -> dict[str, list
 
 
 def _points_of_classes(dataset: Dataset) -> dict[str, list[bytes]]:
-    """The JSON of the names and the skeletons of the keypoints of all classes."""
+    """Return the JSON of the keypoint names and of the skeleton of each class."""
     categories = dataset.categories
     assert categories.keypoints is not None
     skeletons = categories.skeleton or ((),) * len(categories)
@@ -249,7 +253,7 @@ def _points_of_classes(dataset: Dataset) -> dict[str, list[bytes]]:
 
 
 def _pixels_of(dataset: Dataset, rows: Longs) -> Floats:
-    """(n,) pixels of the outlines and masks of these boxes; NaN where one has none, or no image size."""
+    """Return (n,) areas in pixels of the outlines and masks of n boxes; NaN without one, or without size."""
     area, boxes = np.full(len(rows), np.nan), dataset.boxes
     assert boxes.shapes is not None
     size = dataset.limits()[boxes.image[rows]]
@@ -262,13 +266,14 @@ def _pixels_of(dataset: Dataset, rows: Longs) -> Floats:
 
 
 def _member(key: str, value: bytes) -> bytes:
+    """Write a member of an object from its key and the JSON of its value."""
     import msgspec
 
     return msgspec.json.encode(key) + b":" + value
 
 
 def _with_extra(lines: bytes, extra: Mapping[str, Sequence[bytes]]) -> bytes:
-    """Records, one a line, with other fields as JSON, of which empty ones are left out."""
+    """Add extra fields, JSON by key, to the records, one a line; empty fields are left out."""
     heads = [b"," + _member(key, b"") for key in extra]
     records = []
     for line, *values in zip(lines.splitlines(), *extra.values(), strict=True):
@@ -311,7 +316,10 @@ def _box_columns(
     category_ids: NDArray[Any],
     dialect: Dialect,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
-    """The fields of the annotations, and those that are left out where they are -1; the ids are by row."""
+    """Return the columns of the annotations, and columns whose values are left out where they are -1.
+
+    `image_ids` and `category_ids` are by row.
+    """
     boxes = dataset.boxes
     ltwh = _ltwh(dataset, rows)
     area = boxes.area[rows]
@@ -339,7 +347,7 @@ def _box_columns(
 def tracks_of(
     dataset: Dataset, rows: NDArray[Any], log: Log, dialect: Dialect = COCO
 ) -> tuple[dict[str, list[bytes]], dict[str, NDArray[Any]]]:
-    """The lists of videos and tracks by their keys, and the columns of the boxes' tracks."""
+    """Return the lists ``videos`` and ``tracks`` as JSON lines, and the columns of boxes for them."""
     import msgspec
 
     videos, tracks, track = dataset.videos, dataset.tracks, dataset.boxes.track
@@ -369,6 +377,7 @@ def tracks_of(
 
 
 def _ltwh(dataset: Dataset, rows: NDArray[Any]) -> Floats:
+    """Return (n, 4) left, top, width and height of the boxes in `rows`."""
     boxes = dataset.boxes
     # Adding zero turns -0.0 into 0, which is what a reader of "-0" sees.
     return np.concatenate([boxes.xyxy[rows, :2], boxes.short_wh()[rows]], axis=1) + 0.0
@@ -383,10 +392,11 @@ def _lines(
     optional: Mapping[str, NDArray[Any]] | None = None,
     extra: Mapping[str, Sequence[bytes]] | None = None,
 ) -> list[bytes]:
-    """Records as JSON, one a line, separated by commas; in parts, which are to be joined.
+    """Write records as JSON, one a line, separated by commas; returns parts, which are to be joined.
 
-    ``heads`` are the first members of every record as JSON, where they are not only numbers. Of `optional`
-    columns of whole numbers -1 is left out, and of `own` fields, as JSON, what is empty.
+    `columns` are the values by key, and `what` names the work for the progress bar. `heads` are the first
+    members of each record as JSON, if they are not only numbers. -1 in `optional` columns of whole numbers,
+    and empty `extra` fields, which are JSON, are left out.
     """
     import msgspec
 
@@ -417,7 +427,7 @@ def _lines(
 
 
 def _shortest(column: NDArray[Any] | Sequence[Any]) -> list[Any]:
-    """Values as they are written: whole numbers of an array without a point, of those without exponent."""
+    """Return the values of a column as Python values; floats that are whole, below 1e16, become ints."""
     if not isinstance(column, np.ndarray):
         return [*column]
     if column.dtype.kind == "f":
@@ -430,18 +440,22 @@ def _shortest(column: NDArray[Any] | Sequence[Any]) -> list[Any]:
 
 
 def _array(lines: list[bytes]) -> list[bytes]:
+    """Put brackets around the lines of a JSON list."""
     return [b"[\n", *lines, b"\n]"] if any(lines) else [b"[]"]
 
 
 def own_ids(source_ids: NDArray[Any], least: int) -> list[int]:
-    """The ids of the source if they can be written, else numbers from 1."""
+    """Return the ids of the source if all are different whole numbers from `least` on; else 1, 2, ..."""
     ids = source_ids.tolist()
     are_writable = all(isinstance(i, int) and least <= i < 2**63 for i in ids) and len(set(ids)) == len(ids)
     return ids if are_writable else list(range(1, len(ids) + 1))
 
 
 def box_ids(id_column: Longs) -> list[int]:
-    """Annotation ids: the source's where they are unique and at least 1, the others follow the highest."""
+    """Return the annotation ids: those of the source from 1 on, and for other boxes the next numbers.
+
+    They are 1, 2, ... if the ids of the source are not unique or too large.
+    """
     has_id = id_column >= 1
     source_ids = id_column[has_id]
     n = len(id_column) - len(source_ids)
