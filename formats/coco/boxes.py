@@ -92,11 +92,11 @@ class Table(msgspec.Struct, eq=False):
         expected: int = 0,
         unread_shapes: Mapping[str, Sequence[bytes]] = MappingProxyType({}),
     ) -> None:
-        """Append boxes with the columns of their records; the list is likely to have `expected` records in
-        all.
+        """Append n boxes; their whole list is likely to have `expected` records.
 
-        `own` are the JSON of other keys, or their lists of numbers. `others` are shapes that are not stored;
-        they give the edges of a record without a bbox.
+        `index` (n,) int32 are the positions of their records, and `columns` the (n, ...) values by key, as in
+        `Chunk.columns`. `extra` are the JSON of other keys, or their lists of numbers. `unread_shapes` are
+        shapes that are not stored; they give the edges of a record without a bbox.
         """
         begin, end = self.n, self.n + len(index)
         self.n = end

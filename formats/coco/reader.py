@@ -113,10 +113,10 @@ class Reader:
     Parameters
     ----------
     counted
-        What the category ids of results are positions in: the ground truth's list, from 0 (``positions``) or
-        from 1 (``positions-from-1``), COCO's 80 classes (``80``), or nothing, for they are ids.
+        The list in which category ids of results are positions: that of the ground truth, from 0
+        (``positions``) or 1 (``positions-from-1``), or COCO's 80 classes (``80``). None: they are ids.
     units
-        What the numbers of boxes are: ``pixel``, ``normalized``, or ``auto`` where they say it themselves.
+        The unit of the boxes: ``pixel``, ``normalized``, or ``auto``, which decides by their values.
     boxes
         Where the boxes come from: ``given``, or ``shapes`` for those around the shapes.
     span
@@ -398,7 +398,7 @@ class Reader:
                 builder.add_extra("images", range(first, first + len(kept)), extra_rows.at(lines))
 
     def _has_unique_name(self, name: str, path: str, i: int, key: str, repeated_names: set[str]) -> bool:
-        """Whether no other file has an image of this name; an issue if one has. Note it if this file has."""
+        """Whether no other file has this name, else report it; a repeated name in this file is only noted."""
         there, n = self._image_places.setdefault(name, (path, i))
         if there != path:
             first = Trusted(f"{printable(there)}#/images/{n}")
@@ -443,7 +443,7 @@ class Reader:
     def _size(
         self, name: str, record: Mapping[str, Any], values: Values, location: str
     ) -> tuple[int, int, str]:
-        """Width and height, 0 where unknown, and the path of the picture where one was looked for."""
+        """Return width and height, 0 if unknown, and the path of the image file, "" if there is none."""
         pictures, size, wrong = self._pictures, [], False
         width, height = record.get("width"), record.get("height")
         if type(width) is type(height) is int and 0 < width < 2**31 and 0 < height < 2**31 and not pictures:
@@ -590,7 +590,7 @@ class Reader:
         self._take_list(table)
 
     def _take_list(self, table: Table) -> None:
-        """Keep a results list, and find out what its ids mean."""
+        """Keep the boxes of a results list, and choose what its image and category ids mean."""
         path = table.path
         self._lists.append(path)
         if self._own:
@@ -687,7 +687,7 @@ class Reader:
 
 
 def _whole_numbers(value: Any, values: Values, location: str, key: str) -> list[int]:
-    """A list of whole numbers; empty, with an issue, if the value is something else."""
+    """Return a list of whole numbers, empty for null; empty after an issue for any other value."""
     if value is None:
         return []
     if not isinstance(value, list):

@@ -70,7 +70,10 @@ def _pack_lists(values: list[list[float]]) -> tuple[NumberLists, int]:
 
 
 def turns_of(texts: Sequence[bytes]) -> tuple[Floats | None, list[bytes]]:
-    """(n,) the radians by which CVAT's attributes turn records, None if all are 0; the other attributes."""
+    """Split the JSON of the attributes of n records into CVAT's rotations and all other attributes.
+
+    Returns (n,) radians, None if all are 0, and the n JSON texts without the rotations.
+    """
     turns, rest = np.zeros(len(texts)), list(texts)
     for i, text in enumerate(texts):
         if b'"rotation"' in text:
@@ -82,7 +85,10 @@ def turns_of(texts: Sequence[bytes]) -> tuple[Floats | None, list[bytes]]:
 
 
 def turn_boxes(xyxy: Floats, turn: Floats) -> Shapes:
-    """Turn boxes (n, 4) about their centres by radians (n,), in place to the boxes around; their corners."""
+    """Turn (n, 4) edges about their centres by (n,) radians; return the oriented boxes.
+
+    `xyxy` is changed in place to the edges around the turned boxes.
+    """
     size = xyxy[:, 2:] - xyxy[:, :2]
     corners = rectangles(np.column_stack([xyxy[:, :2] + size / 2, size, turn]))
     xyxy[:, :2], xyxy[:, 2:] = corners.min(axis=1), corners.max(axis=1)
@@ -173,11 +179,13 @@ def _decoded(values: Sequence[bytes], kind: Any, code: Code) -> tuple[list[Any],
 
 
 def _short(value: bytes) -> str:
+    """Return the text of a JSON value, cut to 60 characters for a message."""
     text = value.decode("utf-8", "replace")
     return text if len(text) <= 60 else text[:59] + "…"
 
 
 def _read_outlines(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[Shapes, Bad]:
+    """Read the polygons of n records from their JSON; `size` and `rows` are as in `_read_masks`, unused."""
     del size, rows
     objects, bad = _decoded(values, list[list[float]], OUTLINE_NUMBERS)
     for i, outlines in enumerate(objects):
@@ -196,6 +204,7 @@ def _read_outlines(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[S
 
 
 def _read_masks(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[Shapes, Bad]:
+    """Read the masks of n records from their JSON, and set their height and width in ``size[rows]``."""
     records, bad = _decoded(values, _Mask, MASK_SYNTAX)
     json_text = b"".join(values)
     keys_are_usual = all(json_text.count(key) == len(values) for key in (b'"size"', b'"counts"'))
@@ -268,7 +277,10 @@ def _read_lists(values: Sequence[bytes] | NumberLists, code: Code) -> tuple[Numb
 def _with_oriented(
     shapes: Shapes, values: Sequence[bytes] | NumberLists, key: str, faults: list[Fault]
 ) -> Shapes:
-    """The shapes with the oriented boxes of records; the outline beside one has its corners as written."""
+    """Return the shapes of n records with the oriented boxes under `key` in place of their outlines.
+
+    If the outline is a rectangle that is the same box, the corners are taken from it, as they were written.
+    """
     n = 8 if key == "poly" else 5
     lists, bad = _read_lists(values, OUTLINE_NUMBERS)
     sizes = lists.sizes
@@ -293,6 +305,7 @@ def _with_oriented(
 
 
 def _read_points(values: Sequence[bytes] | NumberLists, faults: list[Fault]) -> Keypoints:
+    """Read the keypoints of n records; a record with a wrong list has none, and adds to `faults`."""
     lists, bad = _read_lists(values, KEYPOINT_COUNT)
     numbers, sizes = lists.numbers, lists.sizes
     is_wrong = sizes % 3 > 0
@@ -306,9 +319,9 @@ def _read_points(values: Sequence[bytes] | NumberLists, faults: list[Fault]) -> 
 
 
 def boxes_of(drawn: Drawn, rows: NDArray[Any], labelled: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """(n, 4) left, top, right, bottom of the shapes of these rows, else of their keypoints; and (n,) areas.
+    """Return (n, 4) edges around the shapes, else the keypoints, of n rows of `drawn`, and (n,) areas.
 
-    The areas are the pixels of masks, and for keypoints those of the box; NaN of outlines.
+    The area of a mask is its pixels, that of keypoints the area of their box; NaN for outlines.
 
     Parameters
     ----------
