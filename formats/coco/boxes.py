@@ -233,11 +233,11 @@ class Table(msgspec.Struct, eq=False):
         score, index = self.column("score"), self.column("index")
         assert index is not None
         is_valid = np.ones(self.n, bool)
-        if (flag_values := self.column("odd")) is not None:
-            bad_rows = np.flatnonzero(flag_values)
+        if (odd_flags := self.column("odd")) is not None:
+            bad_rows = np.flatnonzero(odd_flags)
             about = {"expected": "0 or 1"}
             self._tell(
-                log, BAD_FLAG, bad_rows, self.flag[0], lambda row: {"value": int(flag_values[row]), **about}
+                log, BAD_FLAG, bad_rows, self.flag[0], lambda row: {"value": int(odd_flags[row]), **about}
             )
             is_valid[bad_rows] = False
         if builder.kind == "det":
