@@ -236,9 +236,8 @@ class Table(msgspec.Struct, eq=False):
         if (odd_flags := self.column("odd")) is not None:
             bad_rows = np.flatnonzero(odd_flags)
             about = {"expected": "0 or 1"}
-            self._tell(
-                log, BAD_FLAG, bad_rows, self.flag[0], lambda row: {"value": int(odd_flags[row]), **about}
-            )
+            key = self.flag[0]
+            self._tell(log, BAD_FLAG, bad_rows, key, lambda i: {"value": int(odd_flags[i]), **about})
             is_valid[bad_rows] = False
         if builder.kind == "det":
             bad_rows = np.flatnonzero(np.isnan(score)) if score is not None else np.arange(self.n)
