@@ -22,7 +22,7 @@ from odm.converters.ledger import Ledger
 from odm.converters.shapes import clip_outlines
 from odm.files import Unreadable, open_binary
 from odm.issues import DataError, Log, PathError, UsageError, listed, plural, printable, shorten, spell
-from odm.masks.runs import Runs, read_texts, spread, write_texts
+from odm.masks.runs import Runs, spread, write_texts
 from odm.names import stem
 from odm.tables import NO_ID, Boxes, Dataset, Flag, Floats, Images, Longs, Shapes, frozen
 from odm.tables.extra_fields import SHAPES, count_extra
@@ -288,7 +288,7 @@ def _areas(boxes: Boxes) -> Floats:
     areas[is_outline] = np.diff(area_before[shapes.ring])[is_outline]
     mask_rows = np.flatnonzero(shapes.kind == ShapeKind.MASK)
     masks = shapes.take(mask_rows)
-    areas[mask_rows] = Runs.of_counts(*read_texts(masks.text, masks.mask)[:2]).areas()
+    areas[mask_rows] = Runs.of_texts(masks.text, masks.mask).areas()
     return areas
 
 
@@ -305,7 +305,7 @@ def _moved(boxes: Boxes, by: Floats, size: Longs, new_size: Longs) -> Boxes:
         mask_rows = np.flatnonzero(shapes.kind == ShapeKind.MASK)
         if len(mask_rows):
             masks = shapes.take(mask_rows)
-            runs = Runs.of_counts(*read_texts(masks.text, masks.mask)[:2])
+            runs = Runs.of_texts(masks.text, masks.mask)
             moved = move_runs(runs, by[mask_rows].astype(np.int64), size[mask_rows, 1], new_size[mask_rows])
             text, first = write_texts(*moved.counts(new_size[mask_rows].prod(axis=1)))
             shapes = shapes.replaced(mask_rows, Shapes.of_masks(text, first))

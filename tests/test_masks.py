@@ -358,3 +358,25 @@ def test_thousands_of_parts_are_joined_into_one_outline_in_bounded_work(monkeypa
     assert masks.rasterise([whole], 80, 80) == expected
     assert masks.area(expected) == sum(masks.area(masks.rasterise([part], 80, 80)) for part in parts)
     assert len(whole) == 4 * 60 + 2 * 59
+
+
+@pytest.mark.parametrize("longest", [3, 2**9, 2**14, 2**19, 2**24, 2**29, 2**31 - 1, 2**31, 2**32 - 1])
+@pytest.mark.parametrize("n_longest", [1, 2, 3, 40])
+@pytest.mark.parametrize("bytes_at_a_time", [100, 2**17])
+def test_run_lengths_of_any_size_come_back(monkeypatch, longest, n_longest, bytes_at_a_time):
+    """Numbers of 32 bits are used where all sums fit: the last run lengths that do, and the first that do not."""
+    monkeypatch.setattr(runs_module, "_TEXT_AT_A_TIME", bytes_at_a_time)
+    rng = np.random.default_rng(0)
+    n = rng.integers(0, 60, 50)
+    counts = rng.integers(1, 40, int(n.sum()))
+    counts[rng.choice(len(counts), n_longest, replace=False)] = longest
+    text, first = write_texts(offsets(n), counts)
+    begin, read_counts, wrong = read_texts(text, first)
+    assert np.array_equal(np.diff(begin), n)
+    assert np.array_equal(read_counts, counts)
+    assert not wrong.any()
+    alone = [read_texts(text[a:b], np.array([0, b - a]))[1] for a, b in itertools.pairwise(first.tolist())]
+    assert np.array_equal(np.concatenate(alone), counts)
+    whole, parts = runs_module.Runs.of_counts(begin, read_counts), runs_module.Runs.of_texts(text, first)
+    assert np.array_equal(whole.first, parts.first)
+    assert np.array_equal(whole.edge, parts.edge)

@@ -238,7 +238,7 @@ class _Sides(msgspec.Struct, frozen=True, eq=False):
             h, e = height[self.owner[piece]][side_rows], side_rows + piece.start
             keys.append((self.outline[piece] << 32)[side_rows] + c * h + self.rows_at(e, c, h))
         key = np.concatenate(keys)
-        key.sort()
+        key.sort(kind="stable")  # merges ascending parts, which is several times as fast
         return key
 
     def rows_at(self, e: Longs, c: Longs, height: Longs) -> Longs:
@@ -310,7 +310,7 @@ class _Steps(_Sides, frozen=True, eq=False):
             high[left[~further]] = middle[~further]
         column[at] = low
         key = (self.outline[step_rows] << 32) + row * height[self.owner[step_rows]] + column
-        key.sort()
+        key.sort(kind="stable")  # merges ascending parts, which is several times as fast
         return key
 
 
@@ -348,11 +348,11 @@ def _united(outlines: Runs, n: Longs) -> Runs:
     # pixel, entering first, so that outlines which touch are one run.
     step = 1 - 2 * (np.arange(len(key)) & 1)  # the edges of every outline are even in number
     part = key[several] * 2 + (step[several] < 0)
-    part.sort()
+    part.sort(kind="stable")
     step = 1 - 2 * (part & 1)
     level = np.cumsum(step)
     part = part[(level == 0) | ((level == 1) & (step > 0))] >> 1
-    return Runs.of_keys(np.sort(np.concatenate([key[~several], part])), len(n))
+    return Runs.of_keys(np.sort(np.concatenate([key[~several], part]), kind="stable"), len(n))
 
 
 def _first_beyond(x: Longs, slope: Floats, u: Longs) -> Longs:

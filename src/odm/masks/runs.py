@@ -90,6 +90,8 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
         """(n, 4) left, top, width and height of the pixels, zeros for none; `height` of each image, (n,)."""
         n = np.diff(self.first) // 2
         h = np.repeat(height.astype(np.float64), n)
+        if len(h) and (height == height[0]).all():
+            h = np.broadcast_to(h[0], len(h))  # which NumPy takes as one number
         begin, end = self.edge[0::2], self.edge[1::2]
         # Floats divide many times as fast, and exactly enough below `MOST_PIXELS`.
         left = np.floor(begin / h)
@@ -140,6 +142,17 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
             return cls(offsets(n & ~1), ends[keep])
         key = (np.repeat(np.arange(len(n)), n)[keep] << 32) | ends[keep]
         return cls.of_keys(key, len(n))
+
+    @classmethod
+    def of_texts(cls, text: NDArray[np.uint8], first: Longs) -> Runs:
+        """Masks of COCO's compressed texts, as `read_texts` takes them; empty where one cannot be decoded."""
+        parts = []
+        for s in pieces(np.diff(first), _TEXT_AT_A_TIME):
+            begin = first[s.start : s.stop + 1]
+            parts.append(cls.of_counts(*read_texts(text[begin[0] : begin[-1]], begin - begin[0])[:2]))
+        none = np.zeros(0, np.int64)
+        n = np.concatenate([none, *(np.diff(part.first) for part in parts)])
+        return cls(offsets(n), np.concatenate([none, *(part.edge for part in parts)]))
 
     @classmethod
     def of_keys(cls, key: Longs, n: int) -> Runs:
@@ -236,8 +249,10 @@ def _read_part(text: NDArray[np.uint8], size: Longs) -> tuple[Longs, Longs, Mask
     if wrong.any():
         n, counts, others = _read_part(text[np.repeat(~wrong, size)], np.where(wrong, 0, size))
         return n, counts, wrong | others
+    # Half as wide numbers take less time; so long as their sum fits, so do all running sums.
+    most = sum(int(np.count_nonzero(groups > k)) << 5 * k + 4 for k in range(int(groups.max(initial=0))))
     # The last group has the sign in its highest bit; the lower bits come in the groups before it.
-    value = (group[last] ^ 16).astype(np.int64) - 16
+    value: NDArray[Any] = (group[last] ^ 16).astype(np.int32 if most < 2**31 else np.int64) - 16
     more = np.flatnonzero(groups > 1)
     for back in range(1, _MOST_GROUPS):
         value[more] = (value[more] << 5) | (group[last[more] - back] & 31)
@@ -251,9 +266,11 @@ def _read_part(text: NDArray[np.uint8], size: Longs) -> tuple[Longs, Longs, Mask
     #   running sums  6   1  46   4  11     of the places 0, 2, 4 and of 1, 3
     #   less the 6    6   1  40   4   5     at the places 2 and 4
     total = np.empty_like(value)
-    total[0::2], total[1::2] = np.cumsum(value[0::2]), np.cumsum(value[1::2])
+    for odd in (0, 1):
+        np.cumsum(value[odd::2], dtype=value.dtype, out=total[odd::2])
     begin, m = cut[:-1][n > 0], n[n > 0]
-    base, other = total[begin], np.concatenate([[0], total])[begin]
+    base, other = total[begin], total[begin - 1]
+    other[begin == 0] = 0
     for odd in (0, 1):
         n_odd = (begin + m + 1 - odd) // 2 - (begin + 1 - odd) // 2
         total[odd::2] -= np.repeat(np.where(begin & 1 == odd, base, other), n_odd)
@@ -328,7 +345,9 @@ def measure(text: NDArray[np.uint8], first: Longs, height: Longs) -> Measured:
             continue
         begin, counts, bad = read_texts(text[of_rows[0] : of_rows[-1]], of_rows - of_rows[0])
         total[rows] = sums(counts, begin)
-        wrong[rows] = bad | (sums(counts < 0, begin) > 0)
+        wrong[rows] = bad
+        if (counts < 0).any():
+            wrong[rows] |= sums(counts < 0, begin) > 0
         fits = ~wrong[rows] & (total[rows] < MOST_PIXELS)
         if not fits.all():
             counts, begin = counts[np.repeat(fits, np.diff(begin))], offsets(np.diff(begin) * fits)
@@ -347,6 +366,7 @@ def _measure_long(text: NDArray[np.uint8], height: Longs) -> Measured:
             ends = np.flatnonzero(text[start:stop] - np.uint8(48) < 32)
             stop = start + int(ends[len(ends) // 2 * 2 - 1]) + 1 if len(ends) > 1 else start
         n, counts, bad = _read_part(text[start:stop], np.array([stop - start]))
+        counts = counts.astype(np.int64)
         if start and not bad[0] and stop > start:  # the first lengths are differences as well
             counts[0] += last[0]
             counts[1::2] += last[1]

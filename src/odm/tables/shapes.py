@@ -215,10 +215,10 @@ class Shapes(_Ragged, frozen=True, dict=True):
         columns than `MOST_HELD`.
         """
         from odm.masks.polygons import rasterise_all
-        from odm.masks.runs import Runs, read_texts
+        from odm.masks.runs import Runs
 
         is_mask = self.kind == ShapeKind.MASK
-        masks = Runs.of_counts(*read_texts(self.text, self.mask)[:2])
+        masks = Runs.of_texts(self.text, self.mask)
         if between is not None:
             masks = masks.between(*(np.minimum(column, width) * height for column in between))
         if is_mask.all():
