@@ -152,8 +152,8 @@ def _guess_layout(source: Source, files: Sequence[str], kind: Kind | None, names
     other_cells = [cells[width:] for cells in rows]
     prefix = _KINDS.get(label_rows.common_prefix(source, files, GRAMMAR))
 
-    def are_most(n: int) -> bool:
-        return 2 * n > len(other_cells)
+    def are_most(n_rows: int) -> bool:
+        return 2 * n_rows > len(other_cells)
 
     rows_with_number = [r for r in other_cells if r and NUMBER.fullmatch(r[0])]
     rows_with_difficulty = [

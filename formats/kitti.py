@@ -110,8 +110,8 @@ def _grammar(n_before: int) -> label_rows.Grammar:
     def replace_marks(chunk: Chunk) -> None:
         """Put numbers in the place of True and False, after a type of one word."""
         if any(mark in chunk.tokens for mark in _MARKS):
-            for first in chunk.first[np.isin(chunk.count - n_before, (15, 16))].tolist():
-                for position in (first + n_before + 1, first + n_before + 2):
+            for row_start in chunk.first[np.isin(chunk.count - n_before, (15, 16))].tolist():
+                for position in (row_start + n_before + 1, row_start + n_before + 2):
                     chunk.tokens[position] = _MARKS.get(chunk.tokens[position], chunk.tokens[position])
 
     def shape(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:

@@ -112,10 +112,10 @@ def read(source: Source, builder: Builder, log: Log, options: LabelboxOptions) -
                 else:
                     _read_record(record, options.project, n_unread, name_of)
     shown = printable(source.path)
-    if n := n_unread["labels"]:
-        log.note(f"{shown}: of images with several labels the first is read, {n} others are not")
-    if n := n_unread["projects"]:
-        log.note(f"{shown}: {n} labels of other projects are not read (-O project=NAME chooses one)")
+    if n_labels := n_unread["labels"]:
+        log.note(f"{shown}: of images with several labels the first is read, {n_labels} others are not")
+    if n_labels := n_unread["projects"]:
+        log.note(f"{shown}: {n_labels} labels of other projects are not read (-O project=NAME chooses one)")
     reader.finish(field="confidence")
 
 

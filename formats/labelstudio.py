@@ -349,8 +349,8 @@ def _read_result(result: Row, size: Size, score: float, labelled_ids: set[str]) 
         return
     result_size = result.size(*_SIZE_KEYS)
     if result_size is not None and result_size != size:
-        shown, other = (Trusted(f"{w}x{h}") for w, h in (result_size, size))
-        result.report(SIZES_DIFFER, value=shown, other=other)
+        size_here, size_of_image = (Trusted(f"{w}x{h}") for w, h in (result_size, size))
+        result.report(SIZES_DIFFER, value=size_here, other=size_of_image)
         raise BadRecord
     corners, wh = _read_shape(result, kind, value, size)
     if labels is None:

@@ -111,20 +111,20 @@ def _read_instance(box: Row, labels: _Labels) -> None:
     """Add a box; the class number -1 of an ignored box means none."""
     box.need("bbox", "bbox_label")
     is_ignored = box.flag("ignore_flag")
-    number = box.get("bbox_label")
+    class_number = box.get("bbox_label")
     flags = int(Flag.CROWD) if is_ignored else 0
-    category, flags = _read_category(box, None if number == -1 else number, labels, flags)
+    category, flags = _read_category(box, None if class_number == -1 else class_number, labels, flags)
     corners, score = box.ltrb("bbox"), box.score("bbox_score")
     box.add(category, corners, score=score, flags=flags)
 
 
-def _read_category(box: Row, number: Any, labels: _Labels, flags: int) -> tuple[int, int]:
-    """The category row and the flags of a box whose class `number` may be None.
+def _read_category(box: Row, class_number: Any, labels: _Labels, flags: int) -> tuple[int, int]:
+    """The category row and the flags of a box whose `class_number` may be None.
 
     An ignored box without a class is a region; an ignored box with one stays a crowd box.
     """
     at = box.at / "bbox_label"
-    if number is None and flags:
+    if class_number is None and flags:
         return box.category_named(IGNORED, at), int(Flag.REGION)
     return box.category_number(box.get("bbox_label"), at, labels), flags
 

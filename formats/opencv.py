@@ -139,8 +139,11 @@ def read(source: Source, builder: Builder, log: Log, options: OpencvOptions) -> 
             if name not in row_and_file_of_image or last_file == file:
                 row = reader.image(name, at, file=origin.number, line=line)
             row_and_file_of_image[name] = row, file
-            n = len(words) // max(n_boxes, 1)  # words per box: 4, or 5 with a score
-            records = [dict(zip(_FIELDS, words[n * i : n * i + n], strict=False)) for i in range(n_boxes)]
+            n_per_box = len(words) // max(n_boxes, 1)  # words per box: 4, or 5 with a score
+            records = [
+                dict(zip(_FIELDS, words[n_per_box * i : n_per_box * i + n_per_box], strict=False))
+                for i in range(n_boxes)
+            ]
             Rows(reader, at, records, origin).read(row, _read_box, label)
     reader.finish()
 

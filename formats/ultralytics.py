@@ -113,7 +113,7 @@ def _read_image(record: Item, classes: dict[str, int], wanted_split: str | None,
 
 def _read_label(label: Row, size: Size, kind: str, classes: dict[str, int]) -> None:
     """Add a box, polygon, oriented box or pose from a list of a class number and relative coordinates."""
-    number, *values = label.any_numbers(kind) or [NAN]
+    class_number, *values = label.any_numbers(kind) or [NAN]
     n_values, score = len(values), NAN
     if kind in ("segments", "obb"):
         has_right_count, expected = n_values >= 6, "a class and at least three points"
@@ -136,7 +136,7 @@ def _read_label(label: Row, size: Size, kind: str, classes: dict[str, int]) -> N
             label.key_points(_parse_key_points(values[4:], size))
         elif n_values > 5:
             label.reader.count("keypoints")
-    label.add(label.category_number(number, label.at / kind, classes), corners, score=score)
+    label.add(label.category_number(class_number, label.at / kind, classes), corners, score=score)
 
 
 def _parse_key_points(values: list[float], size: Size) -> list[list[float]]:

@@ -376,11 +376,11 @@ def _make_project(images: list[tuple[str, list[dict[str, Any]]]], attributes: li
 
     `images` are names with regions as in VIA 2; `attributes` are the names of the region attributes.
     """
-    ids = {name: str(number) for number, name in enumerate(attributes, 1)}
+    ids = {name: str(id_) for id_, name in enumerate(attributes, 1)}
     files: dict[str, Any] = {}
     metadata: dict[str, Any] = {}
-    for number, (image, regions) in enumerate(images, 1):
-        vid = str(number)
+    for file_number, (image, regions) in enumerate(images, 1):
+        vid = str(file_number)
         files[vid] = {"fid": vid, "fname": image, "type": 2, "loc": 1, "src": image}
         for k, region in enumerate(regions, 1):
             kind, *place = region["shape_attributes"].values()

@@ -236,14 +236,14 @@ def _split_blocks(lines: list[bytes]) -> Iterator[_Block]:
 def _split_retinaface_blocks(lines: list[bytes]) -> Iterator[_Block]:
     """Divide the lines of RetinaFace's file into blocks, which begin with "# " and the name of an image."""
     block = _Block(b"", 0, 0)
-    for number, line in enumerate(lines, 1):
+    for line_number, line in enumerate(lines, 1):
         if line.startswith(b"#"):
             if block.line:
                 yield block
             name = line[1:].strip(b" \t")
-            block = _Block(b"" if _NAME_AND_ROW.search(name) else name, number, 0)
+            block = _Block(b"" if _NAME_AND_ROW.search(name) else name, line_number, 0)
         elif line.strip(b" \t"):
-            block.rows.append((number, line.strip(b" \t")))
+            block.rows.append((line_number, line.strip(b" \t")))
             block.count = len(block.rows)
     yield block
 
@@ -273,8 +273,8 @@ def read(source: Source, builder: Builder, log: Log, options: WiderfaceOptions) 
     files = files_of_split(files, functools.partial(_split_of, source), options.split, source, log)
     root = source.path if source.is_dir else os.path.dirname(source.path) or "."
     picture_folders = [  # folders of pictures in the source or beside it
-        os.path.join(base, f"WIDER_{split}", "images")
-        for base in (root, os.path.normpath(os.path.join(root, os.pardir)))
+        os.path.join(folder, f"WIDER_{split}", "images")
+        for folder in (root, os.path.normpath(os.path.join(root, os.pardir)))
         for split in ("train", "val", "test")
     ]
     picture_folders += [
@@ -365,9 +365,9 @@ def _read_row(
         return False
     attributes = dict(zip(FIELDS[4:], values[4:] if n_numbers == 10 else (), strict=False))
     invalid, occlusion = attributes.pop("invalid", 0.0), attributes.pop("occlusion", 0.0)
-    for value, field, known in ((invalid, "invalid", (0, 1)), (occlusion, "occlusion", (0, 1, 2))):
-        if value not in known:
-            expected = " or ".join(map(str, known))
+    for value, field, allowed in ((invalid, "invalid", (0, 1)), (occlusion, "occlusion", (0, 1, 2))):
+        if value not in allowed:
+            expected = " or ".join(map(str, allowed))
             gather.log.report(BAD_FLAG, at.path, line=at.line, field=field, value=value, expected=expected)
             return False
     counts.update(field for field, value in attributes.items() if value)

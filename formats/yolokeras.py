@@ -210,20 +210,20 @@ def _collect_rows(
     of a picture, so that a line without boxes needs one.
     """
     rows: list[_Row] = []
-    for number, name, boxes in lines:
+    for line_number, name, boxes in lines:
         if _WITHIN.search(name) or (suffixed and not boxes and not name.lower().endswith(_SUFFIXES)):
             expected = "one path of a picture, and its boxes"
-            log.report(WRONG_COUNT, path, line=number, expected=expected, found=repr(shorten(name)))
+            log.report(WRONG_COUNT, path, line=line_number, expected=expected, found=repr(shorten(name)))
             builder.skipped += 1
             continue
         name = name.removeprefix("./").removeprefix(".\\")  # noqa: PLW2901
-        place = f"{path}:{number}"
+        place = f"{path}:{line_number}"
         if _BOX.fullmatch(name):
-            log.report(NO_IMAGE_NAME, path, line=number)
+            log.report(NO_IMAGE_NAME, path, line=line_number)
             builder.skipped += len(boxes) + 1
             continue
         if first_place.setdefault(name, place) != place:
-            log.report(DUPLICATE_IMAGE, path, line=number, value=name, first=first_place[name])
+            log.report(DUPLICATE_IMAGE, path, line=line_number, value=name, first=first_place[name])
             builder.skipped += len(boxes)
             continue
         n_rows_before = len(rows)
@@ -232,12 +232,12 @@ def _collect_rows(
             if len(cells) not in (5, 6):
                 expected = "x_min,y_min,x_max,y_max,class_id, or these and a score"
                 shown = f"{len(cells)} values in {box!r}"
-                log.report(WRONG_COUNT, path, line=number, expected=expected, found=shown)
+                log.report(WRONG_COUNT, path, line=line_number, expected=expected, found=shown)
                 builder.skipped += 1
             else:
-                rows.append((number, name, *cells, *[""] * (6 - len(cells))))
+                rows.append((line_number, name, *cells, *[""] * (6 - len(cells))))
         if len(rows) == n_rows_before:
-            rows.append((number, name, *[""] * 6))
+            rows.append((line_number, name, *[""] * 6))
     return rows
 
 
