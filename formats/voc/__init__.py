@@ -107,7 +107,7 @@ def sniff(source: Source) -> Sniff | None:
     files = _xml_files(source)
     if files:
         what = plural(len(files), "XML file")
-        rootless = 0
+        n_rootless = 0
         for file in files[:20]:
             looks = _looks(source.head(file))
             if looks is None:
@@ -115,8 +115,8 @@ def sniff(source: Source) -> Sniff | None:
             if looks[1]:
                 which = "the first" if file == files[0] else file
                 return Sniff(looks[0], f"{what}, {which} has the root <{looks[1]}>")
-            rootless += 1
-        if rootless == min(len(files), 20):
+            n_rootless += 1
+        if n_rootless == min(len(files), 20):
             return Sniff(LIKELY, f"{what}, none of which has another root element")
         return None
     results = result_files(source)
@@ -128,14 +128,16 @@ def sniff(source: Source) -> Sniff | None:
 
 def _xml_files(source: Source) -> list[str]:
     """The XML files of a folder; if there are none, the files without a suffix that look like some."""
-    plain = source.with_suffix(".xml")
-    bare = [] if plain else [file for file in source.files if "." not in file.rpartition("/")[2]]
+    xml_files = source.with_suffix(".xml")
+    without_suffix = (
+        [] if xml_files else [file for file in source.files if "." not in file.rpartition("/")[2]]
+    )
 
     def is_xml(file: str) -> bool:
         looks = _looks(source.head(file))
         return looks is not None and bool(looks[1])
 
-    return list(filter(is_xml, bare)) if any(map(is_xml, bare[:20])) else plain
+    return list(filter(is_xml, without_suffix)) if any(map(is_xml, without_suffix[:20])) else xml_files
 
 
 def _looks(head: bytes) -> tuple[int, str] | None:
@@ -176,8 +178,8 @@ def read(source: Source, builder: Builder, log: Log, options: VocOptions) -> Non
     gather = Gather(source, builder, log, options, own_folder(source), size_field="size")
     places = image_places(source, files, gather.pictures)
     if files[0] and not files[0].lower().endswith(".xml"):
-        lasts = [place._replace(key=place.key.rpartition("/")[2]) for place in places]
-        places = lasts if len({place.key for place in lasts}) == len(lasts) else places
+        short_places = [place._replace(key=place.key.rpartition("/")[2]) for place in places]
+        places = short_places if len({place.key for place in short_places}) == len(short_places) else places
     file_places = list(zip(files, places, strict=True))
     roots = sorted({place.root for _, place in file_places if place.root is not None})
     file_places.sort(key=lambda location: location[1].key)
@@ -280,9 +282,9 @@ def _object(dataset: Dataset, edges: Floats, origin: int) -> list[bytes | Column
     """The pieces of XML of the objects: constant bytes, and columns with a text for each box."""
     boxes = dataset.boxes
     # All that stands before the coordinates depends on class and flags alone, so there are few of them.
-    known = int(Flag.TRUNCATED | Flag.DIFFICULT | Flag.OCCLUDED)
-    kinds = boxes.category.astype(np.int64) * 65536 + (boxes.flags & known)
-    unique, which = np.unique(kinds, return_inverse=True)
+    known_flags = int(Flag.TRUNCATED | Flag.DIFFICULT | Flag.OCCLUDED)
+    kinds = boxes.category.astype(np.int64) * 65536 + (boxes.flags & known_flags)
+    unique, kind_of_box = np.unique(kinds, return_inverse=True)
     starts = []
     names = _escaped(dataset.categories.name)
     for kind in unique.tolist():
@@ -294,24 +296,24 @@ def _object(dataset: Dataset, edges: Floats, origin: int) -> list[bytes | Column
             f"\t\t<difficult>{int(flags & Flag.DIFFICULT > 0)}</difficult>\n"
             f"\t\t<occluded>{int(flags & Flag.OCCLUDED > 0)}</occluded>\n".encode()
         )
-    pieces: list[bytes | Column] = [(np.array(starts or [b""], np.bytes_), which)]
-    missing = np.isnan(boxes.score)
-    if not missing.all():
+    pieces: list[bytes | Column] = [(np.array(starts or [b""], np.bytes_), kind_of_box)]
+    lacks_score = np.isnan(boxes.score)
+    if not lacks_score.all():
         score = np.array(decimals(np.nan_to_num(boxes.score)), np.bytes_)
         for text in (b"\t\t<confidence>", score, b"</confidence>\n"):
             piece = np.resize(np.array(text, np.bytes_), len(boxes))
-            piece[missing] = b""
+            piece[lacks_score] = b""
             pieces.append(piece)
     if boxes.track is not None:
         ids = _escaped([str(i) for i in dataset.tracks.source_id.tolist()])
         cells = [f"\t\t<trackid>{id_}</trackid>\n".encode() for id_ in ids] + [b""]
         pieces.insert(1, (np.array(cells, np.bytes_), np.where(boxes.track < 0, len(ids), boxes.track)))
     texts = np.array(decimals(edges.reshape(-1)), np.bytes_)
-    between = b"\t\t<bndbox>\n"
+    separator = b"\t\t<bndbox>\n"
     for i, name in enumerate((b"xmin", b"ymin", b"xmax", b"ymax")):
-        pieces += [between + b"\t\t\t<%b>" % name, texts[i::4]]
-        between = b"</%b>\n" % name
-    return [*pieces, between + b"\t\t</bndbox>\n", *_turned(dataset, origin), b"\t</object>\n"]
+        pieces += [separator + b"\t\t\t<%b>" % name, texts[i::4]]
+        separator = b"</%b>\n" % name
+    return [*pieces, separator + b"\t\t</bndbox>\n", *_turned(dataset, origin), b"\t</object>\n"]
 
 
 def _turned(dataset: Dataset, origin: int) -> list[bytes | Column]:

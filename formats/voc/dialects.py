@@ -38,13 +38,13 @@ def _from_hrsc(root: Any) -> None:
     for tag in ("Width", "Height"):
         _move(root.find(f"Img_Size{tag}"), size, tag.lower())
     for element in root.findall("HRSC_Objects/HRSC_Object"):
-        box, turned = _add(element, "bndbox"), _add(element, "robndbox")
+        box, rotated_box = _add(element, "bndbox"), _add(element, "robndbox")
         _move(element.find("Class_ID"), element, "name")
         for child in element.findall("*"):
             kind, _, tag = child.tag.partition("_")
             if kind in ("box", "mbox"):
-                _move(child, box if kind == "box" else turned, "angle" if tag == "ang" else tag)
-        for empty in (part for part in (box, turned) if not len(part)):
+                _move(child, box if kind == "box" else rotated_box, "angle" if tag == "ang" else tag)
+        for empty in (part for part in (box, rotated_box) if not len(part)):
             element.remove(empty)
         _move(element, root, "object")
     for container in root.findall("HRSC_Objects"):
@@ -57,10 +57,10 @@ def _from_fair1m(element: Any) -> None:
     points = element.findall("points/point")
     if len(points) not in (4, 5):  # the fifth is the first again
         return
-    turned = _add(element, "robndbox")
+    rotated_box = _add(element, "robndbox")
     for number, point in enumerate(points[:4]):
         for i, text in enumerate((point.text or "").partition(",")[::2]):
-            corner = _add(turned, CORNERS[2 * number + i])
+            corner = _add(rotated_box, CORNERS[2 * number + i])
             corner.text, corner.sourceline = text, point.sourceline
     for part in element.findall("points") + element.findall("possibleresult"):
         element.remove(part)

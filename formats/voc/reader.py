@@ -105,11 +105,13 @@ class _Layout(NamedTuple):
 def _layout_of(first: bytes) -> _Layout | None:
     """Return the pattern of objects written like the first of a file; None if its elements are unusual."""
     literals, tags = _LEAF.split(first)[0::3], [tag.decode() for tag in _LEAF.split(first)[1::3]]
-    outline = _OUTLINE.fullmatch(_LEAF.sub(rb"\1,", re.sub(rb">[ \t\r\n]+", b">", first)).decode("latin-1"))
+    element_order = _OUTLINE.fullmatch(
+        _LEAF.sub(rb"\1,", re.sub(rb">[ \t\r\n]+", b">", first)).decode("latin-1")
+    )
     if (
-        outline is None
-        or "".join(outline.groups()) != "".join(f"{tag}," for tag in tags)
-        or sorted(outline[2].split(",")) != ["", *sorted(EDGES)]
+        element_order is None
+        or "".join(element_order.groups()) != "".join(f"{tag}," for tag in tags)
+        or sorted(element_order[2].split(",")) != ["", *sorted(EDGES)]
         or not {"name", *EDGES} <= {*tags} <= _PLAIN.keys()
         or len({*tags}) < len(tags)
         or {*SCORES} <= {*tags}
@@ -195,22 +197,22 @@ class Reader:
 
     def read(self, data: bytes, path: str, key: str) -> None:
         """Take the image and the objects of a file; `key` is the name of the image without extension."""
-        alike, root = self._find_alike(data), None
-        pieces = _LEAF.split(alike.before) if alike is not None else []
-        form = (*pieces[0::3], *pieces[1::3], alike.after if alike is not None else b"")
-        if alike is not None and (head := self._head_like(form, pieces)) is not None:
-            self._add_alike(alike, path, self._add_image(path, key, head))
+        uniform, root = self._find_alike(data), None
+        pieces = _LEAF.split(uniform.before) if uniform is not None else []
+        form = (*pieces[0::3], *pieces[1::3], uniform.after if uniform is not None else b"")
+        if uniform is not None and (head := self._head_like(form, pieces)) is not None:
+            self._add_alike(uniform, path, self._add_image(path, key, head))
             return
-        if alike is not None:
+        if uniform is not None:
             # The mark has as many line ends as the objects, for the lines of what follows.
-            n_lines = data.count(b"\n", len(alike.before), len(data) - len(alike.after))
-            rest = alike.before + f"<{_MARK}/>".encode() + b"\n" * n_lines + alike.after
-            root = self._parser.root(rest, path, self._trial)
+            n_lines = data.count(b"\n", len(uniform.before), len(data) - len(uniform.after))
+            shortened = uniform.before + f"<{_MARK}/>".encode() + b"\n" * n_lines + uniform.after
+            root = self._parser.root(shortened, path, self._trial)
             # The mark is missing where the objects are, say, part of a comment.
             marks = [] if root is None else [e.tag for e in root if e.tag in ("object", _MARK)]
             if self._trial.counts or marks != [_MARK]:
-                alike, self._trial = None, self._log.fresh()
-        if alike is None:
+                uniform, self._trial = None, self._log.fresh()
+        if uniform is None:
             root = self._parser.root(data, path, self._log)
         if root is None:
             return
@@ -219,13 +221,13 @@ class Reader:
         _KEYS.count_xml(root, self._builder.extras)
         head = self._head(root, path)
         image = None if head is None else self._add_image(path, key, head)
-        if alike is not None and head is not None and n_extras == self._builder.extras.total():
-            self._keep_head(form, pieces, alike.before, head)
+        if uniform is not None and head is not None and n_extras == self._builder.extras.total():
+            self._keep_head(form, pieces, uniform.before, head)
         if image is not None and (video := (root.findtext("video") or "").strip(BLANKS)):
             frame = (root.findtext("frame") or "").strip(BLANKS)
             self._frames[image] = video, frame_number(frame)
-        if alike is not None:
-            self._add_alike(alike, path, image)
+        if uniform is not None:
+            self._add_alike(uniform, path, image)
         for number, element in enumerate(root.iterchildren("object"), 1):
             if self._alike:
                 self._pack()
@@ -242,19 +244,19 @@ class Reader:
     ) -> tuple[dict[str, Any], bool]:
         """The known elements in an element by tag, and whether there is no fault; faults are reported."""
         members: dict[str, Any] = {}
-        sound = True
+        is_sound = True
         for child in element:
             tag = child.tag
             if tag not in known:
                 if tag not in _PASSED or element.tag != "annotation":
-                    sound &= self._unread(child, path, element.tag)
+                    is_sound &= self._unread(child, path, element.tag)
             elif tag in members or (tag in SCORES and not members.keys().isdisjoint(SCORES)):
                 code = DUPLICATE_BOX_KEY if field.startswith("object") else DUPLICATE_KEY
                 self._log.report(code, path, line=child.sourceline, field=field + tag, value=tag)
-                sound = False
+                is_sound = False
             else:
                 members[tag] = child
-        return members, sound
+        return members, is_sound
 
     def _text(self, element: Any, path: str, field: str) -> str | None:
         """The text of an element. Returns None, and reports an issue, if it holds elements."""
@@ -275,13 +277,13 @@ class Reader:
     def _unread(self, element: Any, path: str, parent: str) -> bool:
         """Count an element that is not read; False, and an issue, if it looks like one that should be."""
         tag, expected = element.tag, ""
-        local = tag.rsplit("}", 1)[-1].lower()
+        local_name = tag.rsplit("}", 1)[-1].lower()
         if tag == "pose":
             if (element.text or "").strip(BLANKS).lower() not in _SAYS_NOTHING:
                 self._builder.extras["pose"] += 1
             return True
-        if local in _HOMES and (tag != local or _HOMES[local] != parent):
-            expected = f"<{local}> in <{_HOMES[local]}>" if tag == local else f"<{local}>"
+        if local_name in _HOMES and (tag != local_name or _HOMES[local_name] != parent):
+            expected = f"<{local_name}> in <{_HOMES[local_name]}>" if tag == local_name else f"<{local_name}>"
         elif len(element) and parent != "object":
             inner = next((e for e in element.iter("object", "bndbox")), None)
             if inner is not None:
@@ -300,12 +302,12 @@ class Reader:
         """The head of a file, from an earlier one that differs only in plain values; None if none does."""
         if form not in self._heads:
             return None
-        places, first = self._heads[form]
-        name, width, height = (pieces[at].decode() for at in places)
-        plain = width.isdigit() and height.isdigit() and max(len(width), len(height)) < 8
-        if not (plain and is_usual(name)):
+        places, first_head = self._heads[form]
+        name, width, height = (pieces[place].decode() for place in places)
+        are_plain = width.isdigit() and height.isdigit() and max(len(width), len(height)) < 8
+        if not (are_plain and is_usual(name)):
             return None
-        return first._replace(name=name, size=(int(width), int(height)))
+        return first_head._replace(name=name, size=(int(width), int(height)))
 
     def _keep_head(self, form: tuple[bytes, ...], pieces: list[bytes], text: bytes, head: _Head) -> None:
         """Keep a head for `_head_like`, if nothing but plain values is read from it."""
@@ -321,32 +323,32 @@ class Reader:
 
     def _head(self, root: Any, path: str) -> _Head | None:
         """The name and size of the image in a file; None after an issue if they cannot be used."""
-        head, usable = self._members(root, _HEADER, path)
+        head, is_usable = self._members(root, _HEADER, path)
         filename, line = head.get("filename"), root.sourceline
         name: str | None = None
         if filename is not None:
             line = filename.sourceline
             text = self._text(filename, path, "filename")
-            usable &= text is not None
+            is_usable &= text is not None
             name = (text or "").strip(BLANKS)
         size, size_line = [0, 0], root.sourceline
         if "size" in head:
             size_line = head["size"].sourceline
-            parts, sound = self._members(head["size"], _SIZE, path, "size/")
-            usable &= sound
+            parts, is_sound = self._members(head["size"], _SIZE, path, "size/")
+            is_usable &= is_sound
             for i, tag in enumerate(("width", "height")):
                 text = self._text(parts[tag], path, f"size/{tag}") if tag in parts else ""
-                usable &= text is not None
+                is_usable &= text is not None
                 try:
                     size[i] = pixels_or_unknown((text or "").strip(BLANKS))
                 except ValueError:
                     value = (text or "").strip(BLANKS)
                     self._log.report(BAD_IMAGE_SIZE, path, line=size_line, field=f"size/{tag}", value=value)
-                    usable = False
+                    is_usable = False
         if name:
             slashed = name.replace("\\", "/")
-            usable &= accept_name(slashed, self._log, path, warn=False, line=line, field="filename")
-        return _Head(name, (size[0], size[1]), line, size_line) if usable else None
+            is_usable &= accept_name(slashed, self._log, path, warn=False, line=line, field="filename")
+        return _Head(name, (size[0], size[1]), line, size_line) if is_usable else None
 
     def _add_image(self, path: str, key: str, head: _Head) -> int | None:
         """Add the image of a file, named after it; None, and an issue, if it cannot be."""
@@ -354,16 +356,16 @@ class Reader:
         about: dict[str, Any] = {"line": head.line, "field": "filename", "where": "<filename>"}
         name = key
         if filename:
-            file_name, base = filename.replace("\\", "/").rsplit("/", 1)[-1], key.rpartition("/")[2]
-            if file_name != base:
+            file_name, xml_name = filename.replace("\\", "/").rsplit("/", 1)[-1], key.rpartition("/")[2]
+            if file_name != xml_name:
                 name = key + file_name[len(stem(file_name)) :]
-                if stem(file_name) not in (base, stem(base)):
+                if stem(file_name) not in (xml_name, stem(xml_name)):
                     log.report(FILE_NAME_DIFFERS, path, **about, value=filename, name=name)
         picture = None
         if gather.pictures:
-            pictured = self._pictures[key]
-            folder, slash, _ = pictured.rpartition("/")
-            picture = gather.picture(folder + slash + name.rpartition("/")[2], at, pictured)
+            picture_key = self._pictures[key]
+            folder, slash, _ = picture_key.rpartition("/")
+            picture = gather.picture(folder + slash + name.rpartition("/")[2], at, picture_key)
             if stem(name) == name:
                 name = with_extension(name, picture)
         if not filename:
@@ -433,19 +435,19 @@ class Reader:
             return pieces[places[tag] :: len(places) + 1] if tag in places else []
 
         names = column("name")
-        n = [len(file.pieces) // (len(places) + 1) for file in files]
+        n_objects = [len(file.pieces) // (len(places) + 1) for file in files]
         table = np.zeros((len(names), 9))
-        table[:, 0] = np.repeat(self._alike_images, n)
+        table[:, 0] = np.repeat(self._alike_images, n_objects)
         table[:, 1] = [self._names[name] for name in names]
-        for k, edge in enumerate(EDGES, 2):
-            table[:, k] = list(map(float, column(edge)))
+        for column_number, edge in enumerate(EDGES, 2):
+            table[:, column_number] = list(map(float, column(edge)))
         table[:, 6] = list(map(float, column("score"))) if "score" in places else np.nan
         for tag, flag in FLAGS.items():
             if b"1" in (marks := column(tag)):
                 table[:, 7] += [(mark == b"1") * flag for mark in marks]
-        rank = np.arange(len(names)) - np.repeat(np.cumsum(n) - n, n)
-        table[:, 8] = np.repeat([file.line for file in files], n) + rank * np.repeat(
-            [file.lines for file in files], n
+        rank = np.arange(len(names)) - np.repeat(np.cumsum(n_objects) - n_objects, n_objects)
+        table[:, 8] = np.repeat([file.line for file in files], n_objects) + rank * np.repeat(
+            [file.lines for file in files], n_objects
         )
         for pose in column("pose"):
             if pose != b"Unspecified" and pose.strip().lower() not in (b"", b"unspecified"):
@@ -457,24 +459,24 @@ class Reader:
         """Add the box of one <object>; False, and its faults reported, if there is none."""
         line = element.sourceline or 0
         known = _OBJECT | {"robndbox", "type", "angle"} if element.find("robndbox") is not None else _OBJECT
-        parts, sound = self._members(element, known, path, "object/")
+        parts, is_sound = self._members(element, known, path, "object/")
         texts: dict[str, str] = {}
         edges: dict[str, Any] = {}
         for tag, part in parts.items():
             if tag == "bndbox":
                 edges, whole = self._members(part, EDGES, path, "object/bndbox/")
-                sound &= whole
+                is_sound &= whole
             elif tag not in ("robndbox", "angle"):
                 text = self._text(part, path, f"object/{tag}")
-                sound &= text is not None
+                is_sound &= text is not None
                 texts[tag] = text or ""
-        if not sound:
+        if not is_sound:
             return False
         for tag in ("name", "bndbox"):
             if tag not in parts and not (tag == "bndbox" and "robndbox" in parts):
                 field = f"object/{tag}"
                 self._log.report(MISSING_BOX_KEY, path, line=line, field=field, value=tag)
-                sound = False
+                is_sound = False
         category = self._category(texts["name"], path, line) if "name" in texts else -1
         corners = [self._edge(edges.get(tag), tag, path, line) for tag in EDGES if "bndbox" in parts]
         turned = None
@@ -486,9 +488,9 @@ class Reader:
                 return False
             values = np.array(numbers, np.float64)
             turned = values.reshape(4, 2) if tags is CORNERS else rectangles(values[None])[0]
-            low, high = turned.min(axis=0), turned.max(axis=0)
-            corners = corners or [*low.tolist(), *high.tolist()]
-            if not self._builder.wants and ((turned == low) | (turned == high)).all():
+            left_top, right_bottom = turned.min(axis=0), turned.max(axis=0)
+            corners = corners or [*left_top.tolist(), *right_bottom.tolist()]
+            if not self._builder.wants and ((turned == left_top) | (turned == right_bottom)).all():
                 turned = None  # it is its box
         score: float | None = np.nan
         for tag in SCORES:
@@ -500,9 +502,9 @@ class Reader:
             if (mark := _TRUTH.get(value.lower())) is None:
                 expected, field = "0 or 1 (or no, yes, false, true)", f"object/{tag}"
                 self._log.report(BAD_FLAG, path, line=line, field=field, value=value, expected=expected)
-                sound = False
+                is_sound = False
             flags |= flag if mark else 0
-        if not sound or category < 0 or score is None or image is None or None in corners:
+        if not is_sound or category < 0 or score is None or image is None or None in corners:
             return False
         field = "object/robndbox"
         if turned is None and (turn := self._turn(element)):
@@ -529,9 +531,9 @@ class Reader:
             attributes["occluded"] = ""
         return self._gather.turn(attributes) if attributes else 0.0
 
-    def _edge(self, edge: Any, tag: str, path: str, line: int, home: str = "bndbox") -> float | None:
+    def _edge(self, edge: Any, tag: str, path: str, line: int, parent: str = "bndbox") -> float | None:
         """The number of one of the four edges; None, and an issue, if it is missing or no number."""
-        field = f"object/{home}/{tag}"
+        field = f"object/{parent}/{tag}"
         if edge is None:
             self._log.report(MISSING_BOX_KEY, path, line=line, field=field, value=tag)
             return None
@@ -564,8 +566,8 @@ class Reader:
         if self._origin:
             count_from_zero(xyxy)
         chunk: dict[str, Any] = {"xyxy": xyxy, "score": table[:, 6], "flags": table[:, 7].astype(np.uint16)}
-        for key, k in (("image", 0), ("category", 1), ("line", 8)):
-            chunk[key] = table[:, k].astype(np.int32)
+        for key, column_number in (("image", 0), ("category", 1), ("line", 8)):
+            chunk[key] = table[:, column_number].astype(np.int32)
         if self._tracks:
             chunk["source_track"] = [self._tracks.get(i) for i in range(self._packed, self._packed + n)]
         if (self._turned or self._masks) and self._builder.wants:
@@ -606,10 +608,10 @@ class Reader:
                 chunk["track"] = builder.tracks_of_images(chunk["image"], ids)
             self._gather.add(**chunk, file=chunk["image"])  # every image is a file
         self._chunks.clear()
-        scored, total = self._gather.counts()
-        if builder.kind is None and 0 < scored < total:
-            what = "detections" if decide_kind(builder, scored, total) else "ground truth"
-            self._log.note(f"{scored} of {total} objects have a score, so they are taken as {what}")
+        n_scored, total = self._gather.counts()
+        if builder.kind is None and 0 < n_scored < total:
+            kind_text = "detections" if decide_kind(builder, n_scored, total) else "ground truth"
+            self._log.note(f"{n_scored} of {total} objects have a score, so they are taken as {kind_text}")
         if self._first_turned is not None and not builder.wants:
             (path, line, field), n = self._first_turned, len(self._turned)
             builder.extras["rotation"] = n
@@ -620,12 +622,12 @@ class Reader:
     def _exclude_last_pixels(self) -> None:
         """Move right and bottom by a pixel if they are one beyond the last pixel, as supervision counts."""
         sizes = np.array(list(map(self._builder.image_size, range(self._builder.n_images))))
-        low = [chunk["xyxy"][:, :2].min(initial=np.inf) for chunk in self._chunks]
-        beyond = [
+        least_edges = [chunk["xyxy"][:, :2].min(initial=np.inf) for chunk in self._chunks]
+        most_beyond = [
             (chunk["xyxy"][:, 2:] - sizes[chunk["image"]])[sizes[chunk["image"]] > 0].max(initial=-np.inf)
             for chunk in self._chunks
         ]
-        if max(beyond, default=0) == 1 and min(low, default=0) >= 0:
+        if max(most_beyond, default=0) == 1 and min(least_edges, default=0) >= 0:
             for chunk in self._chunks:
                 chunk["xyxy"][:, 2:] -= 1
             self._log.note(

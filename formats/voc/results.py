@@ -57,69 +57,69 @@ def read_results(source: Source, builder: Builder, log: Log, options: VocOptions
     loaded = []
     for file in log.track(files, "reading"):
         path = source.full(file)
-        base = (file or source.path.replace("\\", "/")).rsplit("/", 1)[-1]
-        match = RESULT_NAME.fullmatch(base)
-        name = match[2] if match else base[: base.rfind(".")] if "." in base else base
+        file_name = (file or source.path.replace("\\", "/")).rsplit("/", 1)[-1]
+        match = RESULT_NAME.fullmatch(file_name)
+        name = match[2] if match else file_name[: file_name.rfind(".")] if "." in file_name else file_name
         if refuse_class(name) is not None:
-            log.report(NOT_RESULTS, path, value=base)
+            log.report(NOT_RESULTS, path, value=file_name)
             continue
         data = source.read(file, log)
         if data is None:
             continue
         category = builder.category(name)
-        number = builder.file(path)
+        file_number = builder.file(path)
         data = data.removeprefix(b"\xef\xbb\xbf")
         split_rows = _split_results(data)
         if split_rows is None:
             split_rows = _split_slowly(data, path, builder, log)
-        loaded.append((category, number, path, *split_rows))
-    first: dict[bytes, tuple[str, int]] = {}
+        loaded.append((category, file_number, path, *split_rows))
+    first_location: dict[bytes, tuple[str, int]] = {}
     for _, _, path, names, _, lines in loaded:
-        for raw in dict.fromkeys(names):
-            if raw not in first:
-                first[raw] = path, int(lines[names.index(raw)])
+        for raw_name in dict.fromkeys(names):
+            if raw_name not in first_location:
+                first_location[raw_name] = path, int(lines[names.index(raw_name)])
     gather = Gather(source, builder, log, options)
-    rows: dict[bytes, int] = {}
-    for raw in sorted(first):
-        path, line = first[raw]
-        name, at = raw.decode(), At(path, line=line)
+    image_of_name: dict[bytes, int] = {}
+    for raw_name in sorted(first_location):
+        path, line = first_location[raw_name]
+        name, at = raw_name.decode(), At(path, line=line)
         if not accept_name(name, log, path, line=line):
-            rows[raw] = -1
+            image_of_name[raw_name] = -1
             continue
         picture = gather.picture(name, at)
         if stem(name) == name:
             name = with_extension(name, picture)
         row = gather.image(name, at, picture=picture, accepted=True)
-        rows[raw] = -1 if row is None else row
-    for category, number, _, names, values, lines in loaded:
-        image = np.array([rows[name] for name in names], np.int64)
-        keep = image >= 0
-        builder.skipped += int(np.count_nonzero(~keep))
-        xyxy = values[keep, 1:]
+        image_of_name[raw_name] = -1 if row is None else row
+    for category, file_number, _, names, values, lines in loaded:
+        image = np.array([image_of_name[name] for name in names], np.int64)
+        has_image = image >= 0
+        builder.skipped += int(np.count_nonzero(~has_image))
+        xyxy = values[has_image, 1:]
         if options.origin:
             count_from_zero(xyxy)
         n = len(xyxy)
         gather.add(
-            image=image[keep],
+            image=image[has_image],
             category=np.full(n, category),
             xyxy=xyxy,
-            score=values[keep, 0],
-            file=number,
-            line=np.asarray(lines)[keep],
+            score=values[has_image, 0],
+            file=file_number,
+            line=np.asarray(lines)[has_image],
         )
     gather.finish()
 
 
 def _split_slowly(data: bytes, path: str, builder: Builder, log: Log) -> tuple[list[bytes], Floats, Any]:
     """Names, (n, 5) numbers and lines of the valid rows, row by row; every other row is reported."""
-    fields, seen = ("confidence", *EDGES), 0
+    fields, n_rows = ("confidence", *EDGES), 0
     expected = "an image, a confidence and four edges"
     names, values, lines = [], [], []
     for number, row in enumerate(data.split(b"\n"), 1):
         row = row.strip(WHITE)  # noqa: PLW2901
         if not row:
             continue
-        seen += 1
+        n_rows += 1
         try:
             text = row.decode()
         except UnicodeDecodeError as e:
@@ -148,7 +148,7 @@ def _split_slowly(data: bytes, path: str, builder: Builder, log: Log) -> tuple[l
         names.append(_RESULT_TAIL.sub("", text).encode())
         values.append(numbers)
         lines.append(number)
-    builder.skipped += seen - len(names)
+    builder.skipped += n_rows - len(names)
     return names, np.array(values, np.float64).reshape(-1, 5), np.array(lines, np.int64)
 
 
@@ -189,34 +189,34 @@ def write_results(dataset: Dataset, target: Output, log: Log, edges: Floats) -> 
     names = [stem(name) for name in images.name]
     classes = dataset.categories.name
     files = [f"comp4_det_test_{name}.txt" for name in classes]
-    errors = log.errors
+    n_errors = log.errors
     refuse_names(classes, log)
     for name in classes:
         if "/" in name or "\\" in name:
             log.report(
                 UNWRITABLE, "", value=name, reason="a class used in a file name cannot contain a slash"
             )
-    first: dict[str, str] = {}
-    for name, whole in zip(names, images.name, strict=True):
+    image_of_stem: dict[str, str] = {}
+    for name, full_name in zip(names, images.name, strict=True):
         if name != name.strip(" \t"):
             log.report(UNWRITABLE, "", value=name, reason="blanks at its ends would be lost")
         elif _has_columns(name.split()):
             log.report(UNWRITABLE, "", value=name, reason="numbers in it would be read as columns")
-        other = first.setdefault(name, whole)
-        if other != whole:
-            log.report(COLLISION, "", first=other, second=whole, value=name)
-    if log.errors > errors or not target.plan(files, classes, log):
+        other = image_of_stem.setdefault(name, full_name)
+        if other != full_name:
+            log.report(COLLISION, "", first=other, second=full_name, value=name)
+    if log.errors > n_errors or not target.plan(files, classes, log):
         return
-    empty = len(images) - len(np.unique(boxes.image))
-    if empty:
-        log.note(f"result files do not name images without detections: {plural(empty, 'image')}")
+    n_empty = len(images) - len(np.unique(boxes.image))
+    if n_empty:
+        log.note(f"result files do not name images without detections: {plural(n_empty, 'image')}")
     note_spaces(names, log)
     order = np.argsort(boxes.category, kind="stable")
-    ends = np.searchsorted(boxes.category[order], np.arange(len(classes) + 1)).tolist()
+    class_bounds = np.searchsorted(boxes.category[order], np.arange(len(classes) + 1)).tolist()
     texts = decimals(edges[order].reshape(-1))
     scores = decimals(boxes.score[order])
     image = [names[i] for i in boxes.image[order].tolist()]
     rows = list(map(" ".join, zip(image, scores, *(texts[i::4] for i in range(4)), strict=True)))
     for i, file in enumerate(log.track(files, "writing")):
-        part = rows[ends[i] : ends[i + 1]]
-        target.write(file, "\n".join([*part, ""]).encode() if part else b"")
+        class_rows = rows[class_bounds[i] : class_bounds[i + 1]]
+        target.write(file, "\n".join([*class_rows, ""]).encode() if class_rows else b"")

@@ -85,7 +85,7 @@ def count_from_zero(xyxy: Floats) -> None:
 
     The subtraction rounds: a box without a width, with a left edge of 1.1, must not become inverted by it.
     """
-    low, high = xyxy[:, :2], xyxy[:, 2:]
-    upright = low <= high + 1
-    low -= 1
-    np.minimum(low, high, out=low, where=upright)
+    left_top, right_bottom = xyxy[:, :2], xyxy[:, 2:]
+    is_upright = left_top <= right_bottom + 1
+    left_top -= 1
+    np.minimum(left_top, right_bottom, out=left_top, where=is_upright)

@@ -33,13 +33,13 @@ IN_TWO_SPLITS = Code(
 )
 
 
-def name_strays(source: Source, read: Collection[str], roots: Sequence[str], log: Log) -> None:
+def name_strays(source: Source, read_files: Collection[str], roots: Sequence[str], log: Log) -> None:
     """Say which files are not among those that are read."""
     if not source.is_dir:
         return
     strays = []
     for file in source.files:
-        if file in read:
+        if file in read_files:
             continue
         suffix = file[file.rfind(".") :].lower() if "." in file.rsplit("/", 1)[-1] else ""
         folders = (file[len(root) :].partition("/") for root in roots if file.startswith(root))
@@ -52,13 +52,13 @@ def name_strays(source: Source, read: Collection[str], roots: Sequence[str], log
 
 
 def find_splits(
-    source: Source, files: Sequence[tuple[str, Place]], roots: Sequence[str], wanted: str | None, log: Log
+    source: Source, files: Sequence[tuple[str, Place]], roots: Sequence[str], requested: str | None, log: Log
 ) -> tuple[Sequence[tuple[str, Place]], Mapping[str, str]]:
     """The files of the split that is asked for, or all, and the split of each image."""
     lists: dict[str, dict[str, None]] = {}
     for root in roots:
         below = {place.key for _, place in files if place.root == root}
-        for name, members in _read_lists(source, root, below, len(roots) > 1, log, wanted):
+        for name, members in _read_lists(source, root, below, len(roots) > 1, log, requested):
             lists.setdefault(name, {}).update(members)
     if not lists:
         for _, (key, _, _) in files:
@@ -67,26 +67,26 @@ def find_splits(
                 lists = {}
                 break
             lists.setdefault(parts[0], {})[key] = None
-    if wanted is not None and wanted not in lists:
-        report_unknown_split(log, source.path, wanted, lists, none="there are no lists in ImageSets/Main")
+    if requested is not None and requested not in lists:
+        report_unknown_split(log, source.path, requested, lists, none="there are no lists in ImageSets/Main")
         return (), {}
     # The smallest list that names an image is its split, so that `trainval` does not hide `train`.
     splits: dict[str, str] = {}
     order = sorted(lists, key=lambda name: (len(lists[name]), name))
-    inside = {(a, b) for a in order for b in order if lists[a].keys() <= lists[b].keys()}
+    is_within = {(a, b) for a in order for b in order if lists[a].keys() <= lists[b].keys()}
     for name in order:
         for key in lists[name]:
             first = splits.setdefault(key, name)
-            if first != name and (first, name) not in inside:
+            if first != name and (first, name) not in is_within:
                 log.report(IN_TWO_SPLITS, source.path, value=key, first=name, name=first)
-    if wanted is None:
+    if requested is None:
         return files, {key: name for key, name in splits.items() if name != NO_SPLIT}
-    members, name = lists[wanted], "" if wanted == NO_SPLIT else wanted
+    members, name = lists[requested], "" if requested == NO_SPLIT else requested
     return [(file, place) for file, place in files if place.key in members], dict.fromkeys(members, name)
 
 
 def _read_lists(
-    source: Source, root: str, keys: set[str], several: bool, log: Log, wanted: str | None
+    source: Source, root: str, keys: set[str], has_several_roots: bool, log: Log, requested: str | None
 ) -> list[tuple[str, dict[str, None]]]:
     """The lists of images in ``ImageSets`` that are splits, each with the keys that it names."""
     pattern = re.compile(re.escape(root) + r"ImageSets/(?:([^/]+)/)?([^/]+)\.txt", re.IGNORECASE)
@@ -96,29 +96,29 @@ def _read_lists(
         in_main = [m for m in matches if (m[1] or "").lower() not in ("layout", "segmentation", "action")]
     if not in_main:
         return []
-    ends: dict[str, list[str]] = {}
-    prefix = root if several else ""
+    keys_of_end: dict[str, list[str]] = {}
+    prefix = root if has_several_roots else ""
     for key in keys:
         parts = key[len(prefix) :].split("/")
         for i in range(1, len(parts)):
-            ends.setdefault("/".join(parts[i:]), []).append(key)
+            keys_of_end.setdefault("/".join(parts[i:]), []).append(key)
     lists: list[tuple[str, dict[str, None]]] = []
     for match in in_main:
-        if wanted is not None and match[2] != wanted:
+        if requested is not None and match[2] != requested:
             lists.append((match[2], {}))  # it is there, which is all that matters now
             continue
-        members = _read_list(source, match[0], keys, ends, prefix, log)
+        members = _read_list(source, match[0], keys, keys_of_end, prefix, log)
         if members is not None:
             lists.append((match[2], members))
-    if wanted is not None:
-        return [(name, members) for name, members in lists if name == wanted] or [
+    if requested is not None:
+        return [(name, members) for name, members in lists if name == requested] or [
             (name, members) for name, members in lists if "_" not in name
         ]
     return lists
 
 
 def _read_list(
-    source: Source, file: str, keys: set[str], ends: dict[str, list[str]], prefix: str, log: Log
+    source: Source, file: str, keys: set[str], keys_of_end: dict[str, list[str]], prefix: str, log: Log
 ) -> dict[str, None] | None:
     """The keys that a list names, in its order; None if it is a list of one class, or cannot be read."""
     data = source.read(file, log)
@@ -132,36 +132,36 @@ def _read_list(
         log.report(NOT_UTF8, path, line=line, value=f"the byte 0x{data[e.start]:02x}")
         return None
 
-    def known(name: str) -> str | None:
+    def find_key(name: str) -> str | None:
         for candidate in (name, stem(name)):
             if prefix + candidate in keys:
                 return prefix + candidate
-            if len(matches := ends.get(candidate, [])) == 1:
+            if len(matches := keys_of_end.get(candidate, [])) == 1:
                 return matches[0]
         return None
 
     members: dict[str, None] = {}
     missing = []
     marks = set()
-    rows = 0
+    n_rows = 0
     for number, row in enumerate(text.split("\n"), 1):
         name = row.strip(BLANKS)
         if not name:
             continue
-        rows += 1
-        key = known(name)
+        n_rows += 1
+        key = find_key(name)
         if key is None:
             parts = name.rsplit(None, 1)
             if len(parts) == 2 and re.fullmatch(r"-?[0-9]+", parts[1], re.ASCII):
                 marks.add(parts[1])
-                key = known(parts[0])
+                key = find_key(parts[0])
         else:
             marks.add("")
         if key is None:
             missing.append((number, name))
         else:
             members[key] = None
-    if marks and marks <= {"-1", "0", "1"} and (rows > 1 or "/main/" in f"/{file}".lower()):
+    if marks and marks <= {"-1", "0", "1"} and (n_rows > 1 or "/main/" in f"/{file}".lower()):
         return None  # which images show one class, not which images there are
     if missing:
         what, names = plural(len(missing), "image is", "images are"), [name for _, name in missing]

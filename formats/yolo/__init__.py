@@ -112,12 +112,12 @@ _CORNERS = re.compile(rb"^(?:-?[0-9.]+ ){8}[^0-9\s]", re.MULTILINE)
 def sniff(source: Source) -> Sniff | None:
     """Whole numbers before values in 0..1, or one of the well-known layouts."""
     if not source.is_dir:
-        low = source.path.lower()
-        if low.endswith((".yaml", ".yml")):
+        lower_path = source.path.lower()
+        if lower_path.endswith((".yaml", ".yml")):
             return Sniff(SURE, "it is a data.yaml") if describes(source.head()) else None
-        if low.endswith(".data"):
+        if lower_path.endswith(".data"):
             return Sniff(SURE, "it is darknet's obj.data") if is_data_file(source.head()) else None
-        if not low.endswith(".txt"):
+        if not lower_path.endswith(".txt"):
             return None
         return _sniff_lines(source, [""])
     if (yaml_file := yaml_file_of(source)) is not None:
@@ -129,9 +129,13 @@ def sniff(source: Source) -> Sniff | None:
     if any(f.lower().endswith(".xml") for f in source.files):
         return None
     files = listing(source)
-    below = [f for f in files.labels if "labels" in f.split("/")[:-1]]
-    answer = _sniff_lines(source, below or files.labels)
-    if answer is not None and below and any("images" in f.split("/")[:-1] for f in files.pictures):
+    files_below_labels = [f for f in files.labels if "labels" in f.split("/")[:-1]]
+    answer = _sniff_lines(source, files_below_labels or files.labels)
+    if (
+        answer is not None
+        and files_below_labels
+        and any("images" in f.split("/")[:-1] for f in files.pictures)
+    ):
         return Sniff(SURE, f"labels/ is beside images/, and {answer.reason}")
     return answer
 
@@ -150,20 +154,26 @@ def _sniff_lines(source: Source, labels: list[str]) -> Sniff | None:
         return None
     if points := find_key_points(source, labels):
         return Sniff(SURE, f"its rows are a box and {points // 3} keypoints, as in YOLO's pose labels")
-    rows = sample(source, labels)
-    if not rows.lines:
-        return Sniff(LIKELY, rows.empty)
-    if rows.relative < rows.named + rows.pixels:
+    counts = sample(source, labels)
+    if not counts.lines:
+        return Sniff(LIKELY, counts.empty)
+    if counts.relative < counts.named + counts.pixels:
         return None
-    usual = max(rows.counts, key=lambda n: (rows.counts[n], n))
-    if usual == 0:
+    usual_count = max(counts.counts, key=lambda n: (counts.counts[n], n))
+    if usual_count == 0:
         return None
-    how = f"all {rows.lines}" if rows.relative == rows.lines else f"{rows.relative} of {rows.lines}"
-    among = "" if rows.files <= 1 or len(labels) <= rows.files else f" of {rows.files} files looked at"
-    have = "its one line has" if rows.lines == 1 else f"{how} lines{among} have"
-    if rows.tracked:
-        return Sniff(LIKELY, f"{have} a whole number, {usual - 1} numbers in 0..1 and the id of a track")
-    return Sniff(LIKELY, f"{have} a whole number and {usual} numbers in 0..1")
+    count_text = (
+        f"all {counts.lines}" if counts.relative == counts.lines else f"{counts.relative} of {counts.lines}"
+    )
+    sample_text = (
+        "" if counts.files <= 1 or len(labels) <= counts.files else f" of {counts.files} files looked at"
+    )
+    subject = "its one line has" if counts.lines == 1 else f"{count_text} lines{sample_text} have"
+    if counts.tracked:
+        return Sniff(
+            LIKELY, f"{subject} a whole number, {usual_count - 1} numbers in 0..1 and the id of a track"
+        )
+    return Sniff(LIKELY, f"{subject} a whole number and {usual_count} numbers in 0..1")
 
 
 def _find_points(plan: Plan, files: list[str], task: str | None, builder: Builder, log: Log) -> None:
@@ -177,9 +187,9 @@ def _find_points(plan: Plan, files: list[str], task: str | None, builder: Builde
         log.note(f"{shown}: rows are read as a box and {n} keypoints of {plan.dims} numbers")
     elif not plan.key_points and (n_numbers := find_key_points(plan.source, files, builder.kind)):
         plan.key_points = n_numbers
-        read = "" if builder.wants else ", which are not read"
+        note = "" if builder.wants else ", which are not read"
         log.note(
-            f"{shown}: rows have a box and {n_numbers // 3} keypoints{read} (kpt_shape in data.yaml decides)"
+            f"{shown}: rows have a box and {n_numbers // 3} keypoints{note} (kpt_shape in data.yaml decides)"
         )
 
 
@@ -190,50 +200,54 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
     builder.extras.update(plan.unread)
     images = find_images(plan, builder, log, options)
     files = [image.label for image in images if image.label is not None]
-    owners = np.array([i for i, image in enumerate(images) if image.label is not None], np.int64)
+    image_of_file = np.array([i for i, image in enumerate(images) if image.label is not None], np.int64)
     _find_points(plan, files, options.task, builder, log)
     if options.conf_column is None:
         plan.tracks = find_tracks(source, files, plan.key_points, is_det=builder.kind == "det")
     if plan.tracks:
-        what = "a confidence and the id of a track" if plan.tracks == {0} else "the id of a track"
-        log.note(f"{printable(source.path)}: rows end in {what}, as yolo track writes them")
+        row_end = "a confidence and the id of a track" if plan.tracks == {0} else "the id of a track"
+        log.note(f"{printable(source.path)}: rows end in {row_end}, as yolo track writes them")
     parsed = ParsedRows(plan, files, builder, log)
     is_valid, box, score = parsed.choose_columns(options.conf_column)
-    numbers = np.array([builder.file(source.full(f)) for f in files], np.int32)
-    places = np.full(len(images), -1)
-    places[owners] = numbers
-    listed = images[0].pictures if images else Pictures(ImageOptions(), builder, log, source)
-    gather = Gather(source, builder, log, options, pictures=listed)
-    rows, sizes = add_images(images, owners[parsed.file[is_valid]], places, gather, tracked=bool(plan.tracks))
-    image = owners[parsed.file] if len(owners) else parsed.file.astype(np.int64)
+    file_numbers = np.array([builder.file(source.full(f)) for f in files], np.int32)
+    file_of_image = np.full(len(images), -1)
+    file_of_image[image_of_file] = file_numbers
+    first_pictures = images[0].pictures if images else Pictures(ImageOptions(), builder, log, source)
+    gather = Gather(source, builder, log, options, pictures=first_pictures)
+    rows, sizes = add_images(
+        images, image_of_file[parsed.file[is_valid]], file_of_image, gather, tracked=bool(plan.tracks)
+    )
+    image = image_of_file[parsed.file] if len(image_of_file) else parsed.file.astype(np.int64)
     is_valid &= (rows[image] >= 0) & (sizes[image, 0] > 0) if len(rows) else is_valid
-    category, known = parsed.add_categories(is_valid)
-    is_valid &= known
-    more = bool(parsed.n_after.any())  # than four numbers and a confidence
-    task = find_task(parsed, is_valid, options.task, log) if builder.wants and more else "detect"
+    category, has_class = parsed.add_categories(is_valid)
+    is_valid &= has_class
+    has_more_values = bool(parsed.n_after.any())  # than four numbers and a confidence
+    task = find_task(parsed, is_valid, options.task, log) if builder.wants and has_more_values else "detect"
     if task == "obb":
         is_valid = refuse_others(parsed, is_valid)
     if task == "detect" and parsed.outline[is_valid].any():
         parsed.report_outlines(is_valid)
     builder.skipped += int(len(is_valid) - is_valid.sum())
-    size = sizes[image[is_valid]].astype(np.float64)
+    size_of_box = sizes[image[is_valid]].astype(np.float64)
     corners, wh = parsed.corners(is_valid, box)
-    drawn = {}
+    shape_columns = {}
     if builder.wants and options.task != "detect":
-        drawn = columns_of(parsed, is_valid, size, task) if more else {}
+        shape_columns = columns_of(parsed, is_valid, size_of_box, task) if has_more_values else {}
         if plan.point_names or plan.flip_idx is not None:
             describe_points(plan, builder, parsed.classes)
-    elif plan.key_points and (n := int(np.count_nonzero(is_valid & ~parsed.outline & (parsed.count > 6)))):
-        builder.extras["keypoints"] = n
+    elif plan.key_points and (
+        n_unread := int(np.count_nonzero(is_valid & ~parsed.outline & (parsed.count > 6)))
+    ):
+        builder.extras["keypoints"] = n_unread
     gather.add(
         image=rows[image[is_valid]],
         category=category[is_valid],
-        xyxy=corners * np.tile(size, 2),
-        wh=wh * size,
+        xyxy=corners * np.tile(size_of_box, 2),
+        wh=wh * size_of_box,
         score=score[is_valid],
-        file=numbers[parsed.file[is_valid]] if files else parsed.file,
+        file=file_numbers[parsed.file[is_valid]] if files else parsed.file,
         line=parsed.line[is_valid],
-        **drawn,
+        **shape_columns,
         **(
             {"track": builder.tracks_of_images(rows[image[is_valid]], parsed.track[is_valid])}
             if plan.tracks
@@ -296,8 +310,8 @@ def settle(options: YoloOptions, dataset: Dataset, shapes: str) -> YoloOptions:
     """The task, if the user has not said it: that of the source, or obb if all boxes are oriented."""
     if options.task is not None:
         return options
-    drawn = dataset.boxes.shapes
-    kinds = set() if drawn is None else set(drawn.kind.tolist())
+    box_shapes = dataset.boxes.shapes
+    kinds = set() if box_shapes is None else set(box_shapes.kind.tolist())
     task = "obb" if kinds == {ShapeKind.ORIENTED} else "detect"
     if shapes == "same" and kinds:
         task = "obb" if kinds <= {ShapeKind.ORIENTED, ShapeKind.NONE} else "segment"

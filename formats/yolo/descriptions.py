@@ -73,40 +73,40 @@ def read_yaml(plan: Plan, file: str, options: YoloOptions, log: Log) -> None:
         return
     entries: dict[str, Node] = root.value
     if options.classes is None:
-        errors = log.errors
+        n_errors = log.errors
         if names := described_names(entries, path, log):
             plan.name_lists.append((path, names))
-        plan.sound &= log.errors == errors
+        plan.sound &= log.errors == n_errors
     _read_points(plan, entries, path)
     node = entries.get("path")
-    base = node.value if node is not None and isinstance(node.value, str) and not is_none(node) else ""
-    plan.bases = _bases(source, base)
-    named: dict[str, list[Node]] = {}
+    base_path = node.value if node is not None and isinstance(node.value, str) and not is_none(node) else ""
+    plan.bases = _bases(source, base_path)
+    items_of_split: dict[str, list[Node]] = {}
     """What each split is made of: the values of ``train``, ``val``, ... one by one."""
     for key, node in entries.items():
         is_split = key in SPLITS or (isinstance(node.value, str) and node.value == f"images/{key}")
         if is_split and not is_none(node):
             items = node.value if isinstance(node.value, list) else [node]
-            named.setdefault(ALIASES.get(key, key), []).extend(items)
+            items_of_split.setdefault(ALIASES.get(key, key), []).extend(items)
         elif not (is_split or key in _KEYS or is_none(node)):
             plan.unread[key] = 1
-    absent = _add_splits(plan, named, path, options, log)
-    check_split(plan, path, named, options, log)
+    absent_items = _add_splits(plan, items_of_split, path, options, log)
+    check_split(plan, path, items_of_split, options, log)
     code = ABSENT_SPLIT if plan.groups and options.wanted is None else MISSING_SPLIT
-    for item, key in absent:
-        tried = ""
+    for item, key in absent_items:
+        tried_text = ""
         if isinstance(source, NamedSource):
             folders = dict.fromkeys(
                 printable(source.full(folder)) for folder in _candidates(plan, item.value)
             )
-            tried = f" in path: {printable(base)}" if base else ""
-            tried += f" (tried {listed(list(folders))})" if folders else ""
-        near = ""
+            tried_text = f" in path: {printable(base_path)}" if base_path else ""
+            tried_text += f" (tried {listed(list(folders))})" if folders else ""
+        suggestion = ""
         for text in _other_names(item.value):
             if any(_folder_group(source, place, key) for place in _candidates(plan, text)):
-                near = text
-        tried += f" (did you mean {printable(near)}?)" if near else ""
-        log.report(code, path, line=item.line, field=key, value=item.value, tried=Trusted(tried))
+                suggestion = text
+        tried_text += f" (did you mean {printable(suggestion)}?)" if suggestion else ""
+        log.report(code, path, line=item.line, field=key, value=item.value, tried=Trusted(tried_text))
         plan.sound &= code is ABSENT_SPLIT
     note_elsewhere(plan, path, log)
 
@@ -152,24 +152,24 @@ def note_elsewhere(plan: Plan, path: str, log: Log) -> None:
 
 
 def _add_splits(
-    plan: Plan, named: dict[str, list[Node]], path: str, options: YoloOptions, log: Log
+    plan: Plan, items_of_split: dict[str, list[Node]], path: str, options: YoloOptions, log: Log
 ) -> list[tuple[Node, str]]:
     """Add the places of the splits that are wanted to the plan; those where nothing is, with their split."""
-    owners: dict[str, list[str]] = {}
-    for split, items in named.items():
+    splits_of_location: dict[str, list[str]] = {}
+    for split, items in items_of_split.items():
         for item in items:
-            owners.setdefault(_normal(plan.source, item), []).append(split)
-    absent: list[tuple[Node, str]] = []
+            splits_of_location.setdefault(_normal(plan.source, item), []).append(split)
+    absent_items: list[tuple[Node, str]] = []
     pictures: dict[str, list[tuple[Node, str]]] = {}
     """The image files that a description lists itself, by their split."""
-    done = set()
-    wanted = options.wanted
-    for split, items in named.items():
-        for item in items if wanted in {None, split} else ():
+    seen_locations = set()
+    requested = options.wanted
+    for split, items in items_of_split.items():
+        for item in items if requested in {None, split} else ():
             location = _normal(plan.source, item)
-            if location in done:
+            if location in seen_locations:
                 continue
-            done.add(location)
+            seen_locations.add(location)
             if not isinstance(item.value, str) or not item.value.strip():
                 expected = "a folder or a list of pictures"
                 log.report(
@@ -177,8 +177,8 @@ def _add_splits(
                 )
                 plan.sound = False
                 continue
-            splits, split_of = owners[location], split
-            if len(splits) > 1 and wanted is None:
+            splits, split_of = splits_of_location[location], split
+            if len(splits) > 1 and requested is None:
                 # A place that several splits share is none of them, unless it bears the name of one.
                 name = location.rpartition("/")[2]
                 name = ALIASES.get(name, name)
@@ -186,12 +186,12 @@ def _add_splits(
             if item.value.lower().endswith(tuple(PICTURE_SUFFIXES)):
                 pictures.setdefault(split_of, []).append((item, split))
             elif not _add_place(plan, item.value, split_of, path, item.line, options, log):
-                absent.append((item, split))
+                absent_items.append((item, split))
     for split_of, listed_here in pictures.items():
         entries = [(item.line, str(item.value)) for item, _ in listed_here]
         if not _add_pictures(plan, entries, path, "", split_of, options, log):
-            absent += listed_here
-    return absent
+            absent_items += listed_here
+    return absent_items
 
 
 def _normal(source: Source, item: Node) -> str:
@@ -223,28 +223,28 @@ def read_data_file(plan: Plan, file: str, options: YoloOptions, log: Log) -> Non
             plan.sound = False
         elif (names := read_list(source, name_file, log)) is not None:
             plan.name_lists.append((source.full(name_file), names))
-            count, at = entries.get("classes", ("", 0))
+            count, count_line = entries.get("classes", ("", 0))
             if count and count != str(len(names)):
-                log.report(CLASS_COUNT, path, line=at, field="classes", value=count, n=len(names))
+                log.report(CLASS_COUNT, path, line=count_line, field="classes", value=count, n=len(names))
                 plan.sound = False
         else:
             plan.sound = False
-    wanted = options.wanted
-    named = []
+    requested = options.wanted
+    splits = []
     for key, (value, number) in entries.items():
         split = ALIASES.get(key, key)
         location = _find_by_tail(source, value) if value and key not in _DARKNET_KEYS else None
         if not value or (key not in _DARKNET_SPLITS and not (location and lists_pictures(source, location))):
             plan.unread |= {key: 1} if value and key not in _DARKNET_KEYS else {}
             continue
-        named.append(split)
-        if wanted is not None and split != wanted:
+        splits.append(split)
+        if requested is not None and split != requested:
             continue
         if location is None or not _add_list(plan, location, split, options, log):
-            code = MISSING_SPLIT if key == "train" or wanted is not None else ABSENT_SPLIT
+            code = MISSING_SPLIT if key == "train" or requested is not None else ABSENT_SPLIT
             log.report(code, path, line=number, field=key, value=value, tried="")
             plan.sound &= code is ABSENT_SPLIT
-    check_split(plan, path, named, options, log)
+    check_split(plan, path, splits, options, log)
     note_elsewhere(plan, path, log)
 
 
@@ -278,8 +278,8 @@ def _bases(source: Source, text: str) -> list[str]:
     """
     folders = []
     if text and isinstance(source, NamedSource):
-        homes = [os.path.join(top, *more) for more in _DATASETS for top in (source.path, os.curdir)]
-        paths = [os.path.join(home, text.strip()) for home in homes]
+        parents = [os.path.join(top, *more) for more in _DATASETS for top in (source.path, os.curdir)]
+        paths = [os.path.join(parent, text.strip()) for parent in parents]
         folders = [source.named(path) for path in paths if os.path.isdir(path)]
     inside = _inside(source, text)
     if inside is None:
@@ -298,8 +298,8 @@ def _inside(source: Source, text: str) -> str | None:
         if real == root or real.startswith(root.rstrip(os.sep) + os.sep):
             return "/".join(p for p in os.path.relpath(real, root).split(os.sep) if p != ".")
         return None
-    rest = _without_dots(text)
-    return None if ".." in rest.split("/") else rest
+    relative_path = _without_dots(text)
+    return None if ".." in relative_path.split("/") else relative_path
 
 
 def _without_dots(text: str) -> str:
@@ -313,13 +313,17 @@ def _without_dots(text: str) -> str:
 def _candidates(plan: Plan, text: str) -> list[str]:
     """List the places in the source that a path may mean, best first; empty if the path leaves the source."""
     source, text = plan.source, text.strip().replace("\\", "/")
-    absolute, inside = text.startswith("/"), _inside(source, text)
+    is_absolute, inside = text.startswith("/"), _inside(source, text)
     paths = []
     if isinstance(source, NamedSource) and "://" not in text:
-        ways = [text] if absolute else [text, _without_dots(text)]
-        paths = [source.named(os.path.join(source.full(base), way)) for base in plan.bases for way in ways]
+        spellings = [text] if is_absolute else [text, _without_dots(text)]
+        paths = [
+            source.named(os.path.join(source.full(base), spelling))
+            for base in plan.bases
+            for spelling in spellings
+        ]
     if inside is not None:
-        paths += [inside] if absolute else [_join(base, inside) for base in plan.bases]
+        paths += [inside] if is_absolute else [_join(base, inside) for base in plan.bases]
     return list(dict.fromkeys(paths))
 
 
@@ -360,27 +364,27 @@ def _labels_of(location: str) -> str:
     parts = location.split("/")
     for kind in PICTURE_FOLDERS:
         if kind in parts:
-            at = len(parts) - 1 - parts[::-1].index(kind)
-            return "/".join([*parts[:at], "labels", *parts[at + 1 :]])
+            i = len(parts) - 1 - parts[::-1].index(kind)
+            return "/".join([*parts[:i], "labels", *parts[i + 1 :]])
     return location
 
 
 def _folder_group(source: Source, location: str, split: str) -> Group | None:
     folder = _labels_of(location)
-    inner = _join(location, "labels")
-    inside, beside, below = ({*source.below(place)} for place in (location, folder, inner))
+    inner_labels = _join(location, "labels")
+    inside, beside, below = ({*source.below(place)} for place in (location, folder, inner_labels))
     files = listing(source)
     labels = [f for f in files.labels if f in beside]
     pictures = [f for f in files.pictures if f in inside]
     if folder == location and not below.isdisjoint(labels):
         # ``train: train`` with train/images and train/labels
-        labels, folder, location = [f for f in labels if f in below], inner, _join(location, "images")
+        labels, folder, location = [f for f in labels if f in below], inner_labels, _join(location, "images")
     elif not labels:
         labels, folder = [f for f in files.labels if f in inside], location
     if not labels and not pictures:
         return None
-    cut = len(folder) + 1 if folder else 0
-    return Group(split, {f[cut:-4]: f for f in labels}, (source.full(location),))
+    prefix_length = len(folder) + 1 if folder else 0
+    return Group(split, {f[prefix_length:-4]: f for f in labels}, (source.full(location),))
 
 
 def _add_list(plan: Plan, file: str, split: str, options: YoloOptions, log: Log) -> bool:
@@ -389,9 +393,9 @@ def _add_list(plan: Plan, file: str, split: str, options: YoloOptions, log: Log)
     plan.lists.add(file)
     path = source.full(file)
     data = source.read(file, log)
-    errors = log.errors
+    n_errors = log.errors
     text = text_of(data or b"", path, log)
-    if data is None or log.errors > errors:
+    if data is None or log.errors > n_errors:
         plan.sound = False
         return True
     entries = list(enumerate(text.decode().split("\n"), 1))
@@ -412,9 +416,9 @@ def _add_pictures(
     group = Group(split, {}, (), only_listed=True)
     places: list[tuple[str, str | None]] = []
     absent: list[tuple[int, str]] = []
-    known = 0
-    homes = [*map(source.full, (folder, *plan.bases)), os.curdir]
-    named: dict[str, list[str]] = {}
+    n_present = 0
+    parents = [*map(source.full, (folder, *plan.bases)), os.curdir]
+    places_of: dict[str, list[str]] = {}
     """Folders of entries -> where they may be."""
     found_in: dict[str, None] = {}
     moved = ""
@@ -425,10 +429,12 @@ def _add_pictures(
         inside = _inside(source, entry)
         exact = []
         if isinstance(source, NamedSource):
-            above, _, name = entry.rpartition("/")
-            if above not in named:
-                named[above] = list(dict.fromkeys(source.named(os.path.join(h, above)) for h in homes))
-            exact = [_join(place, name) for place in named[above]]
+            parent, _, name = entry.rpartition("/")
+            if parent not in places_of:
+                places_of[parent] = list(
+                    dict.fromkeys(source.named(os.path.join(h, parent)) for h in parents)
+                )
+            exact = [_join(place, name) for place in places_of[parent]]
         if inside is None and (exact or options.images is not None):
             inside = entry.rsplit("/images/", 1)[-1] if "/images/" in entry else entry.rsplit("/", 1)[-1]
         if inside is None:
@@ -445,7 +451,7 @@ def _add_pictures(
             usual = [_join(base, inside) for base in (folder, *plan.bases)]
             picture, label, is_there = _find_listed(source, (*usual, inside, *_tails(inside)))
         if is_there:
-            known += 1
+            n_present += 1
             found_in[picture.rpartition("/")[0]] = None
         if not is_there and options.images is None:
             absent.append((number, entry))
@@ -458,7 +464,7 @@ def _add_pictures(
     for place in found_in:
         plan.found_in(place)
     _list_pictures(group, places)
-    if absent and not known:
+    if absent and not n_present:
         return _refuse_entries(plan, absent, path, log)
     for number, entry in absent:
         log.report(NOT_THERE, path, line=number, value=entry, joined=_LOST * bool(_JOINED.search(entry)))
@@ -492,12 +498,12 @@ def _refuse_entries(plan: Plan, absent: list[tuple[int, str]], path: str, log: L
     return bool(no_image_files)
 
 
-def _find_listed(source: Source, tried: Iterable[str]) -> tuple[str, str | None, bool]:
+def _find_listed(source: Source, candidates: Iterable[str]) -> tuple[str, str | None, bool]:
     """Find the first of the image files that exists or has a label file.
 
     Returns its path, its label file or None, and whether either exists.
     """
-    for picture in tried:
+    for picture in candidates:
         folder, _, name = picture.rpartition("/")
         name = f"{name.rpartition('.')[0] or name}.txt"
         for place in dict.fromkeys((_labels_of(folder), folder)):

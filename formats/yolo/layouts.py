@@ -203,40 +203,44 @@ def find_groups(plan: Plan, source_files: Listing, options: YoloOptions, log: Lo
     in_labels = any("labels" in f.split("/")[:-1] for f in source_files.labels) or any(
         "images" in f.split("/")[:-1] for f in source_files.pictures
     )
-    above = {part for f in source_files.pictures for part in f.split("/")[:-1]}
-    kinds = [kind for kind in PICTURE_FOLDERS if kind in above or kind == "images"]
+    picture_folders = {part for f in source_files.pictures for part in f.split("/")[:-1]}
+    picture_kinds = [kind for kind in PICTURE_FOLDERS if kind in picture_folders or kind == "images"]
     sibling = _sibling(source.path)
     skipped = []
     for file in [*source_files.labels, *(source_files.pictures if in_labels else ())]:
         parts = file.split("/")
         is_label = file.lower().endswith(".txt")
         if in_labels:
-            marks = ("labels",) if is_label else kinds
-            at = next((i for i in range(len(parts) - 2, -1, -1) if parts[i] in marks), -1)
-            if at < 0:
+            marker_folders = ("labels",) if is_label else picture_kinds
+            marker_index = next((i for i in range(len(parts) - 2, -1, -1) if parts[i] in marker_folders), -1)
+            if marker_index < 0:
                 skipped.append(file)
                 continue
-            before, rest = parts[:at], parts[at + 1 :]
+            outer_parts, inner_parts = parts[:marker_index], parts[marker_index + 1 :]
         else:
-            before, rest = [], parts
+            outer_parts, inner_parts = [], parts
         split = ""
         inner: list[str] = []
-        if before and before[-1] in SPLITS:
-            split = before[-1]
-        elif (in_labels or sibling) and len(rest) > 1 and rest[0] in SPLITS:
-            split, inner, rest = rest[0], rest[:1], rest[1:]
-        root = "/".join(before)
-        darknet = None if in_labels or len(rest) < 2 or sibling else _DARKNET_FOLDER.fullmatch(rest[0])
-        if darknet:  # pictures lie among the labels
-            split, inner, rest = (darknet[1] or "").lower(), rest[:1], rest[1:]
-            homes = [source.full(inner[0])]
+        if outer_parts and outer_parts[-1] in SPLITS:
+            split = outer_parts[-1]
+        elif (in_labels or sibling) and len(inner_parts) > 1 and inner_parts[0] in SPLITS:
+            split, inner, inner_parts = inner_parts[0], inner_parts[:1], inner_parts[1:]
+        root = "/".join(outer_parts)
+        darknet_match = (
+            None
+            if in_labels or len(inner_parts) < 2 or sibling
+            else _DARKNET_FOLDER.fullmatch(inner_parts[0])
+        )
+        if darknet_match:  # pictures lie among the labels
+            split, inner, inner_parts = (darknet_match[1] or "").lower(), inner_parts[:1], inner_parts[1:]
+            picture_places = [source.full(inner[0])]
         elif in_labels:
-            homes = [source.full("/".join([*before, kind, *inner])) for kind in kinds]
+            picture_places = [source.full("/".join([*outer_parts, kind, *inner])) for kind in picture_kinds]
         else:
-            homes = ["/".join([sibling, *inner]) if sibling else source.path]
-        group = groups.setdefault((root, split), Group(ALIASES.get(split, split), {}, tuple(homes)))
+            picture_places = ["/".join([sibling, *inner]) if sibling else source.path]
+        group = groups.setdefault((root, split), Group(ALIASES.get(split, split), {}, tuple(picture_places)))
         if is_label:
-            key = "/".join(rest)[:-4]
+            key = "/".join(inner_parts)[:-4]
             if group.labels.setdefault(key, file) != file:
                 log.report(
                     DUPLICATE_IMAGE, source.full(file), value=key, first=source.full(group.labels[key])
@@ -265,8 +269,8 @@ def _sibling(folder: str) -> str:
     parts = os.path.abspath(folder).split(os.sep)
     if "labels" not in parts:
         return ""
-    at = len(parts) - 1 - parts[::-1].index("labels")
-    places = [os.sep.join([*parts[:at], kind, *parts[at + 1 :]]) for kind in PICTURE_FOLDERS]
+    i = len(parts) - 1 - parts[::-1].index("labels")
+    places = [os.sep.join([*parts[:i], kind, *parts[i + 1 :]]) for kind in PICTURE_FOLDERS]
     place = next(filter(os.path.isdir, places), places[0])
     return place if os.path.isabs(folder) else os.path.relpath(place)
 
@@ -290,14 +294,14 @@ def listed_in(source_files: Listing, places: set[str]) -> Listing:
     """
     tops = tuple(f"{place}/" for place in places if place)
 
-    def kept(files: list[str], beside: Collection[str] = ()) -> list[str]:
+    def select(files: list[str], beside: Collection[str] = ()) -> list[str]:
         return [f for f in files if "" in places or f.startswith(tops) or f.lower() in beside]
 
     return Listing(
-        kept(source_files.labels),
-        kept(source_files.pictures),
-        kept(source_files.others),
-        kept(source_files.known, _FIRST_LISTS),
+        select(source_files.labels),
+        select(source_files.pictures),
+        select(source_files.others),
+        select(source_files.known, _FIRST_LISTS),
     )
 
 
@@ -314,12 +318,12 @@ def _class_lists(source_files: Listing, *, described: bool) -> list[str]:
 
 def settle_names(plan: Plan, source_files: Listing, options: YoloOptions, log: Log) -> None:
     """Choose the list of class names; all that were found must agree."""
-    lists, in_use = plan.name_lists, bool(plan.name_lists)
+    lists, is_described = plan.name_lists, bool(plan.name_lists)
     if options.classes is not None:
         list_source = Source(options.classes, follow_links=True, encoding=plan.source.encoding)
-        chosen = read_list(list_source, "", log)
-        plan.names, plan.names_from = chosen, options.classes
-        plan.sound &= chosen is not None
+        option_names = read_list(list_source, "", log)
+        plan.names, plan.names_from = option_names, options.classes
+        plan.sound &= option_names is not None
         return
     for file in _class_lists(source_files, described=bool(lists)):
         path = plan.source.full(file)
@@ -336,9 +340,9 @@ def settle_names(plan: Plan, source_files: Listing, options: YoloOptions, log: L
     plan.names_from, plan.names = lists[0]
     for path, names in lists[1:]:
         if names != plan.names:
-            code = OTHER_CLASS_LIST if in_use else CLASS_LISTS_DISAGREE
+            code = OTHER_CLASS_LIST if is_described else CLASS_LISTS_DISAGREE
             report_other_list(code, path, names, lists[0], log)
-            plan.sound &= in_use
+            plan.sound &= is_described
 
 
 def _names_above(source: Source, log: Log) -> tuple[str, list[str]] | None:
@@ -350,20 +354,20 @@ def _names_above(source: Source, log: Log) -> tuple[str, list[str]] | None:
     parts = os.path.abspath(folder).split(os.sep)
     if "labels" not in parts:
         return None
-    at = len(parts) - 1 - parts[::-1].index("labels")
-    levels = [len(parts) - at]
-    if parts[at - 1] in SPLITS:
-        levels.append(len(parts) - at + 1)
+    i = len(parts) - 1 - parts[::-1].index("labels")
+    levels = [len(parts) - i]
+    if parts[i - 1] in SPLITS:
+        levels.append(len(parts) - i + 1)
     for level in levels:
         for name in (*_DESCRIPTIONS, *_FIRST_LISTS, *_OTHER_LISTS):
             path = os.path.normpath(os.path.join(folder, *[os.pardir] * level, name))
             if not may_exist(path):
                 continue
             try:
-                above = Source(path, max_size=source.max_size)
+                list_source = Source(path, max_size=source.max_size)
             except PathError:
                 continue
-            names = None if above.is_dir else read_list(above, "", log.fresh())
+            names = None if list_source.is_dir else read_list(list_source, "", log.fresh())
             if names:
                 return path, names
     return None
@@ -393,18 +397,18 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
     """All images in code-point order of their names."""
     source = plan.source
     images: list[Image] = []
-    first: Pictures | None = None
-    taken: dict[str, str] = {}
+    first_pictures: Pictures | None = None
+    split_of_file: dict[str, str] = {}
     shown = printable(source.path)
     members: list[tuple[Group, list[Image]]] = []
     for group in plan.groups:
-        pictures = Pictures(options, builder, log, source, group.folders, beside=first)
-        first = first or pictures
-        missing: list[Image] = []
-        matched = 0
+        pictures = Pictures(options, builder, log, source, group.folders, beside=first_pictures)
+        first_pictures = first_pictures or pictures
+        without_picture: list[Image] = []
+        n_matched = 0
         keys = dict.fromkeys([*group.labels, *group.listed])
-        before = len(images)
-        seen = set()
+        first_image = len(images)
+        used_pictures = set()
         for key in keys:
             label = group.labels.get(key)
             path = source.full(label) if label is not None else ""
@@ -416,31 +420,31 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
             if picture is None and stem(key) != key:
                 picture = pictures.named(key)  # labels called img.jpg.txt
             if picture is not None:
-                matched += 1
-                seen.add(picture.location)
+                n_matched += 1
+                used_pictures.add(picture.location)
             image = Image(key, label, picture, group.split, pictures)
             if picture is None and label is not None:
-                missing.append(image)
-            if label is not None and taken.setdefault(label, group.split) != group.split:
-                log.note(f"{shown}: labels shared by two splits are read once, as {taken[label]!r}")
+                without_picture.append(image)
+            if label is not None and split_of_file.setdefault(label, group.split) != group.split:
+                log.note(f"{shown}: labels shared by two splits are read once, as {split_of_file[label]!r}")
                 continue
             images.append(image)
-        apart = find_apart([image.key for image in missing], pictures)
-        for image in missing:
-            image.lonely = bool(matched or apart) and image.key not in apart
+        apart = find_apart([image.key for image in without_picture], pictures)
+        for image in without_picture:
+            image.lonely = bool(n_matched or apart) and image.key not in apart
             if image.key in apart:
                 image.key, image.picture = apart[image.key]
-                seen.add(image.picture.location)
+                used_pictures.add(image.picture.location)
         # Of detections, a picture without a label file says nothing. One folder of pictures by --images may
         # hold those of other splits.
         if builder.kind != "det" and not group.only_listed:
             for picture in pictures.own if len(plan.groups) > 1 or group.split else pictures.all:
                 key = stem(picture.name)
-                if picture.location not in seen and key not in group.labels:
-                    if taken.setdefault(picture.location, group.split) != group.split:
+                if picture.location not in used_pictures and key not in group.labels:
+                    if split_of_file.setdefault(picture.location, group.split) != group.split:
                         continue
                     images.append(Image(key, None, picture, group.split, pictures))
-        members.append((group, images[before:]))
+        members.append((group, images[first_image:]))
     _report_bare(plan, members, builder, log)
     if len({image.split for image in images}) > 1:
         _part_splits(images, plan, log)
@@ -450,37 +454,50 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
 def _report_bare(plan: Plan, members: list[tuple[Group, list[Image]]], builder: Builder, log: Log) -> None:
     """Report pictures without a label file: some may show no object; if all lack one, look elsewhere."""
     source = plan.source
-    labelled = any(image.label is not None for _, images in members for image in images)
-    read = {image.label for _, images in members for image in images}
-    unread = [] if not source.is_dir else [f for f in listing(source).labels if f not in read]
+    any_labelled = any(image.label is not None for _, images in members for image in images)
+    read_labels = {image.label for _, images in members for image in images}
+    unread_labels = [] if not source.is_dir else [f for f in listing(source).labels if f not in read_labels]
     for group, images in members:
-        bare = [image for image in images if image.label is None]
-        strange = sorted({f.rpartition("/")[0] for f in unread if _is_of(source, group, f)})
-        none_has = len(bare) == len(images)
-        if none_has and not (images or strange):
+        without_label = [image for image in images if image.label is None]
+        text_folders = sorted({f.rpartition("/")[0] for f in unread_labels if _is_of(source, group, f)})
+        all_lack_labels = len(without_label) == len(images)
+        if all_lack_labels and not (images or text_folders):
             continue
-        where = f" of the split {group.split!r}" if group.split else ""
-        value = bare[0].picture.location if bare and bare[0].picture else source.path
-        if none_has and (strange or (bare and not labelled and builder.kind != "det")):
-            shown = ", ".join(repr(shorten(folder or ".")) for folder in strange[:3])
+        split_text = f" of the split {group.split!r}" if group.split else ""
+        value = (
+            without_label[0].picture.location if without_label and without_label[0].picture else source.path
+        )
+        if all_lack_labels and (
+            text_folders or (without_label and not any_labelled and builder.kind != "det")
+        ):
+            shown = ", ".join(repr(shorten(folder or ".")) for folder in text_folders[:3])
             if shown:
                 shown = f"; there are text files in {shown}, which is not searched for labels"
-            if any("labeltxt" in folder.lower().split("/") for folder in strange):
+            if any("labeltxt" in folder.lower().split("/") for folder in text_folders):
                 shown += " (labelTxt/ contains DOTA labels: give the folder above it, with the format dota)"
-            log.report(NO_LABELS, source.path, n=len(bare), where=Trusted(where), found=Trusted(shown))
-        elif bare:
-            what: dict[str, Any] = {"n": len(bare), "total": len(images), "where": Trusted(where)}
-            log.report(BARE_PICTURES, source.path, value=value, **what)
+            log.report(
+                NO_LABELS, source.path, n=len(without_label), where=Trusted(split_text), found=Trusted(shown)
+            )
+        elif without_label:
+            counts: dict[str, Any] = {
+                "n": len(without_label),
+                "total": len(images),
+                "where": Trusted(split_text),
+            }
+            log.report(BARE_PICTURES, source.path, value=value, **counts)
 
 
 def _is_of(source: Source, group: Group, file: str) -> bool:
     """Whether a text file lies where the labels of a group might: near its pictures."""
     for folder in group.folders:
         parts = [p for p in os.path.relpath(folder, source.path).split(os.sep) if p != "."]
-        at = len(parts) - 1 - parts[::-1].index("images") if "images" in parts else len(parts)
-        inner = parts[at + 1 :]
-        home = file.split("/")[:-1]
-        if home[:at] == parts[:at] and home[len(home) - len(inner) :] == inner:
+        images_index = len(parts) - 1 - parts[::-1].index("images") if "images" in parts else len(parts)
+        parts_below = parts[images_index + 1 :]
+        file_folders = file.split("/")[:-1]
+        if (
+            file_folders[:images_index] == parts[:images_index]
+            and file_folders[len(file_folders) - len(parts_below) :] == parts_below
+        ):
             return True
     return False
 

@@ -67,10 +67,21 @@ class ParsedRows:
         self.plan, self.builder, self.log = plan, builder, log
         self.classes: list[int] = []
         """The rows of the classes by their numbers, if the classes have names."""
-        none = np.zeros(0, np.int32)
-        longs, flags = none.astype(np.int64), none == 1
+        no_ints = np.zeros(0, np.int32)
+        no_longs, no_flags = no_ints.astype(np.int64), no_ints == 1
         parts: list[tuple[NDArray[Any], ...]] = [
-            (longs, np.zeros((0, 5)), flags, flags, none, np.zeros((0, 2), bool), longs, longs, none, none)
+            (
+                no_longs,
+                np.zeros((0, 5)),
+                no_flags,
+                no_flags,
+                no_ints,
+                np.zeros((0, 2), bool),
+                no_longs,
+                no_longs,
+                no_ints,
+                no_ints,
+            )
         ]
         after: list[Floats] = [np.zeros(0)]
         for chunk in chunks(plan.source, files, log):
@@ -112,22 +123,25 @@ class ParsedRows:
 
         Returns (n,) which rows are valid, (n, 4) boxes and (n,) scores.
         """
-        scored = ~np.isnan(self.columns[:, 4])
-        is_det = decide_kind(self.builder, int(scored.sum()), len(scored))
+        has_score = ~np.isnan(self.columns[:, 4])
+        is_det = decide_kind(self.builder, int(has_score.sum()), len(has_score))
         box, score = self.columns[:, :4], np.array(self.columns[:, 4])
-        size, at, second = 6 if is_det else 5, -1, False
+        size, score_position, is_second = 6 if is_det else 5, -1, False
         # Several rows of this size in one line would be outlines, where the others are boxes.
-        joined = self.outline & self.joined[:, size - 5]
-        if (self.outline & ~joined).any() or self.outline.all():
-            joined[:] = False
+        is_joined = self.outline & self.joined[:, size - 5]
+        if (self.outline & ~is_joined).any() or self.outline.all():
+            is_joined[:] = False
         if is_det:
-            six = np.flatnonzero(scored & ~self.outline & (self.count == 6))
-            if second := self._is_second(six, conf_column):
-                at, box = 1, box.copy()
-                box[six], score[six] = self.columns[six, 1:], self.columns[six, 0]
+            rows_of_six = np.flatnonzero(has_score & ~self.outline & (self.count == 6))
+            if is_second := self._is_second(rows_of_six, conf_column):
+                score_position, box = 1, box.copy()
+                box[rows_of_six], score[rows_of_six] = (
+                    self.columns[rows_of_six, 1:],
+                    self.columns[rows_of_six, 0],
+                )
 
         def say_score(cells: list[Cell]) -> dict[str, Any]:
-            column, value = cells[at] if len(cells) > abs(at) else (0, b"")
+            column, value = cells[score_position] if len(cells) > abs(score_position) else (0, b"")
             return {"column": column, "field": "score", "value": value}
 
         def say_joined(cells: list[Cell]) -> dict[str, Any]:
@@ -141,35 +155,35 @@ class ParsedRows:
             return {"expected": expected, "found": f"{len(cells)} values"}
 
         def say_far(cells: list[Cell]) -> dict[str, Any]:
-            for i, (column, value) in enumerate(cells[2:6] if second and len(cells) == 6 else cells[1:]):
+            for i, (column, value) in enumerate(cells[2:6] if is_second and len(cells) == 6 else cells[1:]):
                 if not 1 - FAR <= float(value) <= FAR:
                     field = _BOX_FIELDS[i] if len(cells) <= 6 else ""
                     return {"column": column, "field": field, "value": value}
             return {"value": b""}
 
-        self.report(WRONG_COUNT, joined, say_joined)
+        self.report(WRONG_COUNT, is_joined, say_joined)
         if is_det:
-            self.report(SCORE_MISSING, ~scored & ~joined, lambda _: {})
-            outside = scored & ~joined & ~((score >= 0) & (score <= 1))
-            self.report(SCORE_RANGE, outside, say_score)
-            is_valid = scored & ~joined & ~outside
+            self.report(SCORE_MISSING, ~has_score & ~is_joined, lambda _: {})
+            is_outside = has_score & ~is_joined & ~((score >= 0) & (score <= 1))
+            self.report(SCORE_RANGE, is_outside, say_score)
+            is_valid = has_score & ~is_joined & ~is_outside
         else:
-            is_outline = scored & self.outline & ~joined
+            is_outline = has_score & self.outline & ~is_joined
             self.report(WRONG_COUNT, is_outline, say_odd)
-            self.report(SCORE_UNEXPECTED, scored & ~is_outline & ~joined, say_score)
-            is_valid = ~scored & ~joined
-        far = is_valid & np.where(self.outline, self.far, are_far(box))
-        self.report(RELATIVE_RANGE, far, say_far)
-        return is_valid & ~far, box, score
+            self.report(SCORE_UNEXPECTED, has_score & ~is_outline & ~is_joined, say_score)
+            is_valid = ~has_score & ~is_joined
+        is_far = is_valid & np.where(self.outline, self.far, are_far(box))
+        self.report(RELATIVE_RANGE, is_far, say_far)
+        return is_valid & ~is_far, box, score
 
-    def _is_second(self, six: NDArray[Any], conf_column: str | None) -> bool:
+    def _is_second(self, rows_of_six: NDArray[Any], conf_column: str | None) -> bool:
         """Whether the confidence is the second column of these rows of six values."""
-        if conf_column is not None or not len(six):
+        if conf_column is not None or not len(rows_of_six):
             return conf_column == "second"
-        values, n = self.columns[six], len(six)
-        last = int((_fits(values[:, :4]) & (values[:, 4] >= 0) & (values[:, 4] <= 1)).sum())
-        second = int((_fits(values[:, 1:]) & (values[:, 0] >= 0) & (values[:, 0] <= 1)).sum())
-        if last == second == n:
+        values, n = self.columns[rows_of_six], len(rows_of_six)
+        n_last = int((_fits(values[:, :4]) & (values[:, 4] >= 0) & (values[:, 4] <= 1)).sum())
+        n_second = int((_fits(values[:, 1:]) & (values[:, 0] >= 0) & (values[:, 0] <= 1)).sum())
+        if n_last == n_second == n:
             row = [f"{v:.6g}" for v in values[0].tolist()]
             note = (
                 "the confidence is read from the last column, although the second is also possible. "
@@ -177,38 +191,44 @@ class ParsedRows:
                 f"confidence {row[0]} and box {' '.join(row[1:])} (otherwise use --conf-column second)"
             )
         else:
-            column, fits, others = ("second", second, last) if second > last else ("last", last, second)
+            column, n_plausible, n_other_way = (
+                ("second", n_second, n_last) if n_second > n_last else ("last", n_last, n_second)
+            )
             note = (
-                f"the confidence is read from the {column} column, because {fits} of {n} rows are "
-                f"plausible that way and {others} the other way (otherwise use --conf-column)"
+                f"the confidence is read from the {column} column, because {n_plausible} of {n} rows are "
+                f"plausible that way and {n_other_way} the other way (otherwise use --conf-column)"
             )
         self.log.note(f"{printable(self.plan.source.path)}: {note}")
-        return second > last
+        return n_second > n_last
 
     def corners(self, is_valid: NDArray[np.bool_], box: Floats) -> tuple[Floats, Floats]:
         """Relative edges (m, 4), and width and height (m, 2), of the m valid boxes."""
-        box, outline = box[is_valid], self.outline[is_valid]
+        box, is_outline = box[is_valid], self.outline[is_valid]
         wh = box[:, 2:].copy()
         corners = np.concatenate([box[:, :2] - wh / 2, box[:, :2] + wh / 2], axis=1)
-        if outline.any():
-            corners[outline] = box[outline]
-            wh[outline] = box[outline, 2:] - box[outline, :2]
+        if is_outline.any():
+            corners[is_outline] = box[is_outline]
+            wh[is_outline] = box[is_outline, 2:] - box[is_outline, :2]
         return corners, wh
 
     def add_categories(self, is_valid: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.bool_]]:
         """The category row of each box, and which boxes have one."""
         plan, builder, log, hint = self.plan, self.builder, self.log, ""
-        used = self.id[is_valid]
+        used_ids = self.id[is_valid]
         if plan.names_above is not None:
             path, names = plan.names_above
             # A description is what a trainer goes by; a list may belong to other labels.
-            if not len(used) or int(used.max()) < len(names) or path.lower().endswith((".yaml", ".yml")):
+            if (
+                not len(used_ids)
+                or int(used_ids.max()) < len(names)
+                or path.lower().endswith((".yaml", ".yml"))
+            ):
                 plan.names_from, plan.names = plan.names_above
                 log.note(f"{printable(plan.source.path)}: class names are from {printable(path)}")
             else:
                 hint = f" ({printable(path)} has fewer names)"
         if plan.names is None:
-            ids = np.unique(used)
+            ids = np.unique(used_ids)
             builder.named = False
             for number in ids.tolist():
                 builder.category(str(number), source_id=number)
@@ -216,91 +236,98 @@ class ParsedRows:
                 shown = first_few(ids, 10)
                 log.report(NUMBERED_CLASSES, plan.source.path, value=shown, near=Trusted(hint))
             return np.searchsorted(ids, self.id).astype(np.int32), np.ones(len(self.id), bool)
-        rows = np.array(add_list(plan.names, builder, log, plan.names_from), np.int32)
-        if rows[:1] < 0 and len(used) and used.min() == 0 and used.max() < len(plan.names):
+        category_rows = np.array(add_list(plan.names, builder, log, plan.names_from), np.int32)
+        if (
+            category_rows[:1] < 0
+            and len(used_ids)
+            and used_ids.min() == 0
+            and used_ids.max() < len(plan.names)
+        ):
             log.report(NAMES_FROM_1, plan.names_from, field="names")
-            rows = rows[1:]
-        self.classes = rows.tolist()
-        known = self.id < len(rows)
-        known[known] = rows[self.id[known]] >= 0
+            category_rows = category_rows[1:]
+        self.classes = category_rows.tolist()
+        has_class = self.id < len(category_rows)
+        has_class[has_class] = category_rows[self.id[has_class]] >= 0
 
         def say(cells: list[Cell]) -> dict[str, Any]:
             column, value = cells[0] if cells else (0, b"")
             place = {"column": column, "field": "class", "value": value}
-            return {**place, "n": len(rows), "where": plan.names_from}
+            return {**place, "n": len(category_rows), "where": plan.names_from}
 
-        self.report(UNKNOWN_CLASS, is_valid & ~known, say)
-        return rows[np.where(known, self.id, 0)], known
+        self.report(UNKNOWN_CLASS, is_valid & ~has_class, say)
+        return category_rows[np.where(has_class, self.id, 0)], has_class
 
     def report_outlines(self, is_valid: NDArray[np.bool_]) -> None:
         """Report and count the rows that have a shape which is read as its box."""
-        outlines = np.flatnonzero(is_valid & self.outline)
-        rotated = int(((self.count[outlines] == 9) | (self.count[outlines] == 10)).sum())
-        if rotated:
-            self.builder.extras["rotation"] = rotated
-        if rotated < len(outlines):
-            self.builder.extras["segmentation"] = len(outlines) - rotated
-        what = "rotated boxes" if rotated == len(outlines) else "outlines" if rotated else "polygons"
-        if not rotated and may_be_points(self._where.source, list(self._where.files)):
+        outline_rows = np.flatnonzero(is_valid & self.outline)
+        n_rotated = int(((self.count[outline_rows] == 9) | (self.count[outline_rows] == 10)).sum())
+        if n_rotated:
+            self.builder.extras["rotation"] = n_rotated
+        if n_rotated < len(outline_rows):
+            self.builder.extras["segmentation"] = len(outline_rows) - n_rotated
+        what = "rotated boxes" if n_rotated == len(outline_rows) else "outlines" if n_rotated else "polygons"
+        if not n_rotated and may_be_points(self._where.source, list(self._where.files)):
             what += " (if they are boxes with keypoints, set kpt_shape in data.yaml)"
-        values = {"n": len(outlines), "total": int(is_valid.sum()), "what": Trusted(what)}
-        self._where.report(self.log, OUTLINES, outlines[:1], lambda _: values)
+        values = {"n": len(outline_rows), "total": int(is_valid.sum()), "what": Trusted(what)}
+        self._where.report(self.log, OUTLINES, outline_rows[:1], lambda _: values)
 
 
 def _rows(
-    chunk: Chunk, key_points: int, tracks: frozenset[int], wanted: bool
+    chunk: Chunk, key_points: int, tracks: frozenset[int], wants_points: bool
 ) -> tuple[tuple[NDArray[Any], ...], Floats, NDArray[Any]]:
     """Split a chunk: the columns of its valid rows, their points if `wanted`, and the faulty rows."""
     n = len(chunk.first)
     track = _tracks(chunk, key_points, tracks) if tracks else np.full(n, NO_ID)
     count = chunk.count - (track != NO_ID)
-    sound = count >= 5
-    first = np.full(n, np.nan)
+    is_sound = count >= 5
+    ids = np.full(n, np.nan)
     columns = np.full((n, 5), np.nan)
-    outline, far, boxes = np.zeros((3, n), bool)
+    is_outline, is_far, is_box = np.zeros((3, n), bool)
     joined = np.zeros((n, 2), bool)
     after: list[tuple[NDArray[Any], NDArray[Any], Floats]] = []
     for size in dict.fromkeys((5, 6, 5 + key_points, 6 + key_points)):
         rows = np.flatnonzero(count == size)
         if not len(rows):
             continue
-        boxes[rows] = True
-        used = np.arange(5) if size in {5, 5 + key_points} else np.array([0, 1, 2, 3, 4, size - 1])
-        if with_points := wanted and size > 6:
-            used = np.arange(size)
-        values, not_numbers = chunk.numbers((chunk.first[rows, None] + used).ravel())
-        table = values.reshape(len(rows), len(used))
+        is_box[rows] = True
+        positions = np.arange(5) if size in {5, 5 + key_points} else np.array([0, 1, 2, 3, 4, size - 1])
+        if with_points := wants_points and size > 6:
+            positions = np.arange(size)
+        values, not_numbers = chunk.numbers((chunk.first[rows, None] + positions).ravel())
+        table = values.reshape(len(rows), len(positions))
         if with_points:
             points = table[:, 5 : 5 + key_points]
             table = np.delete(table, np.arange(5, 5 + key_points), axis=1)
             after.append((rows, np.full(len(rows), key_points), points.ravel()))
-        first[rows] = table[:, 0]
+        ids[rows] = table[:, 0]
         columns[rows, : table.shape[1] - 1] = table[:, 1:]
-        finite = every(np.isfinite(table[:, 1:5]))
+        is_finite = every(np.isfinite(table[:, 1:5]))
         if table.shape[1] == 6:
-            finite &= np.isfinite(table[:, 5])
+            is_finite &= np.isfinite(table[:, 5])
         if with_points:
-            finite &= np.isfinite(points).all(axis=1)
-        finite[not_numbers // len(used)] = False
-        sound[rows] = finite
-    rest = np.flatnonzero(~boxes & sound)
-    first[rest], not_numbers = chunk.numbers(chunk.first[rest])
-    sound[rest[not_numbers]] = False
+            is_finite &= np.isfinite(points).all(axis=1)
+        is_finite[not_numbers // len(positions)] = False
+        is_sound[rows] = is_finite
+    others = np.flatnonzero(~is_box & is_sound)
+    ids[others], not_numbers = chunk.numbers(chunk.first[others])
+    is_sound[others[not_numbers]] = False
     with np.errstate(invalid="ignore"):
-        sound &= (first >= 0) & (first < 2.0**53) & (first == np.rint(first)) & ~np.signbit(first)
-    rest = np.flatnonzero(~boxes & sound)
-    if len(rest):
-        outline[rest] = True
-        outlines = _outlines(chunk, rest, count[rest])
-        sound[rest], far[rest], columns[rest], joined[rest], n_coordinates, coordinates = outlines
-        if wanted:
-            after.append((rest, n_coordinates, coordinates))
-    n_after, values = _in_order(after, sound)
-    kept = np.flatnonzero(sound)
+        is_sound &= (ids >= 0) & (ids < 2.0**53) & (ids == np.rint(ids)) & ~np.signbit(ids)
+    others = np.flatnonzero(~is_box & is_sound)
+    if len(others):
+        is_outline[others] = True
+        outlines = _outlines(chunk, others, count[others])
+        (is_sound[others], is_far[others], columns[others], joined[others], n_coordinates, coordinates) = (
+            outlines
+        )
+        if wants_points:
+            after.append((others, n_coordinates, coordinates))
+    n_after, values = _in_order(after, is_sound)
+    sound_rows = np.flatnonzero(is_sound)
     columns_of_rows = (
         columns,
-        outline,
-        far,
+        is_outline,
+        is_far,
         count.astype(np.int32),
         joined,
         track,
@@ -308,42 +335,42 @@ def _rows(
         chunk.file,
         chunk.line,
     )
-    part = first[kept].astype(np.int64), *(column[kept] for column in columns_of_rows)
-    return part, values, np.flatnonzero(~sound)
+    part = ids[sound_rows].astype(np.int64), *(column[sound_rows] for column in columns_of_rows)
+    return part, values, np.flatnonzero(~is_sound)
 
 
 def _in_order(
-    after: list[tuple[NDArray[Any], NDArray[Any], Floats]], sound: NDArray[np.bool_]
+    after: list[tuple[NDArray[Any], NDArray[Any], Floats]], is_sound: NDArray[np.bool_]
 ) -> tuple[Longs, Floats]:
     """How many values each row has, and those of the sound rows one after the other.
 
     `after` has parts of them: the rows, how many values each of these has, and the values.
     """
-    n_after = np.zeros(len(sound), np.int64)
+    n_after = np.zeros(len(is_sound), np.int64)
     if not after:
         return n_after, np.zeros(0)
     for rows, n, _ in after:
         n_after[rows] = n
-    owner = np.concatenate([np.repeat(rows, n) for rows, n, _ in after])
-    values = np.concatenate([part for *_, part in after])[order := np.argsort(owner, kind="stable")]
-    return n_after, values[sound[owner[order]]]
+    row_of_value = np.concatenate([np.repeat(rows, n) for rows, n, _ in after])
+    values = np.concatenate([part for *_, part in after])[order := np.argsort(row_of_value, kind="stable")]
+    return n_after, values[is_sound[row_of_value[order]]]
 
 
 def _tracks(chunk: Chunk, key_points: int, tracks: frozenset[int]) -> Longs:
     """(n,) the id of the track that ends a row, `NO_ID` where the row has none."""
     track_ids = np.full(len(chunk.first), NO_ID)
-    extra = chunk.count - 5 - key_points
-    rows = np.flatnonzero((extra > 0) & np.isin(extra % 2, list(tracks)))
-    last, not_numbers = chunk.numbers(chunk.first[rows] + chunk.count[rows] - 1)
+    n_extra = chunk.count - 5 - key_points
+    rows = np.flatnonzero((n_extra > 0) & np.isin(n_extra % 2, list(tracks)))
+    last_values, not_numbers = chunk.numbers(chunk.first[rows] + chunk.count[rows] - 1)
     with np.errstate(invalid="ignore"):
-        is_id = (last >= 1) & (last < 2.0**53) & (last == np.rint(last))
+        is_id = (last_values >= 1) & (last_values < 2.0**53) & (last_values == np.rint(last_values))
     is_id[not_numbers] = False
-    track_ids[rows[is_id]] = last[is_id].astype(np.int64)
+    track_ids[rows[is_id]] = last_values[is_id].astype(np.int64)
     return track_ids
 
 
 def _outlines(
-    chunk: Chunk, rows: NDArray[Any], count: NDArray[Any]
+    chunk: Chunk, rows: NDArray[Any], n_values: NDArray[Any]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], Floats, NDArray[np.bool_], Longs, Floats]:
     """Read m rows of outlines, with a `count` of 1 + 2n or 2 + 2n values (a class, points, a confidence).
 
@@ -351,32 +378,38 @@ def _outlines(
     confidence, (m,) whether it may be joined rows of boxes, (m,) how many coordinates it has, and these
     coordinates one after another.
     """
-    count = count - 1
-    begin = np.cumsum(count) - count
-    where = np.repeat(chunk.first[rows] + 1 - begin, count) + np.arange(int(count.sum()))
-    values, not_numbers = chunk.numbers(where)
+    n_values = n_values - 1
+    row_starts = np.cumsum(n_values) - n_values
+    token_rows = np.repeat(chunk.first[rows] + 1 - row_starts, n_values) + np.arange(int(n_values.sum()))
+    values, not_numbers = chunk.numbers(token_rows)
     values[not_numbers] = np.nan
-    owner = np.repeat(np.arange(len(rows)), count)
-    sound = np.ones(len(rows), bool)
-    sound[owner[~np.isfinite(values)]] = False
-    location = np.arange(len(values)) - begin[owner]
-    has_score = count % 2 == 1
-    is_score = has_score[owner] & (location == count[owner] - 1)
+    row_of_value = np.repeat(np.arange(len(rows)), n_values)
+    is_sound = np.ones(len(rows), bool)
+    is_sound[row_of_value[~np.isfinite(values)]] = False
+    rank_in_row = np.arange(len(values)) - row_starts[row_of_value]
+    has_score = n_values % 2 == 1
+    is_score = has_score[row_of_value] & (rank_in_row == n_values[row_of_value] - 1)
     columns = np.full((len(rows), 5), np.nan)
     columns[has_score, 4] = values[is_score]
-    joined = np.zeros((len(rows), 2), bool)
-    whole = values == np.rint(values)
+    may_be_joined = np.zeros((len(rows), 2), bool)
+    is_whole = values == np.rint(values)
     for k, size in enumerate((5, 6)):  # the first value of each row in the line would be an id
-        joined[:, k] = (count + 1) % size == 0
-        joined[owner[((location + 1) % size == 0) & ~whole], k] = False
+        may_be_joined[:, k] = (n_values + 1) % size == 0
+        may_be_joined[row_of_value[((rank_in_row + 1) % size == 0) & ~is_whole], k] = False
     values = np.where(np.isfinite(values), values, 0)
     coordinates = values[~is_score]
-    length = count - has_score
-    starts = np.cumsum(length) - length
+    n_coordinates = n_values - has_score
+    coordinate_starts = np.cumsum(n_coordinates) - n_coordinates
     xs, ys = coordinates[0::2], coordinates[1::2]  # every length is even
-    columns[:, 0], columns[:, 2] = np.minimum.reduceat(xs, starts // 2), np.maximum.reduceat(xs, starts // 2)
-    columns[:, 1], columns[:, 3] = np.minimum.reduceat(ys, starts // 2), np.maximum.reduceat(ys, starts // 2)
-    return sound, are_far(columns[:, :4]), columns, joined, length, coordinates
+    columns[:, 0], columns[:, 2] = (
+        np.minimum.reduceat(xs, coordinate_starts // 2),
+        np.maximum.reduceat(xs, coordinate_starts // 2),
+    )
+    columns[:, 1], columns[:, 3] = (
+        np.minimum.reduceat(ys, coordinate_starts // 2),
+        np.maximum.reduceat(ys, coordinate_starts // 2),
+    )
+    return is_sound, are_far(columns[:, :4]), columns, may_be_joined, n_coordinates, coordinates
 
 
 def _explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
@@ -398,9 +431,11 @@ def _explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
 
 def _fits(box: Floats) -> NDArray[np.bool_]:
     """Which (n, 4) relative boxes are plausible: of some size, and within the image."""
-    half = box[:, 2:] / 2
-    inside = (box[:, :2] - half >= -_SLACK) & (box[:, :2] + half <= 1 + _SLACK) & (half >= 0)
-    return np.array(inside.all(axis=1))
+    half_size = box[:, 2:] / 2
+    is_inside = (
+        (box[:, :2] - half_size >= -_SLACK) & (box[:, :2] + half_size <= 1 + _SLACK) & (half_size >= 0)
+    )
+    return np.array(is_inside.all(axis=1))
 
 
 # ------------------------------------------------------------------- what the first files show
@@ -418,9 +453,9 @@ def find_tracks(source: Source, files: list[str], after_box: int, *, is_det: boo
     total = 0
     for file, row in _sampled(source, files):
         total += 1
-        extra = len(row) - 5 - after_box
-        if extra > 0:
-            rows_by_kind[extra % 2].append((file, row))
+        n_extra = len(row) - 5 - after_box
+        if n_extra > 0:
+            rows_by_kind[n_extra % 2].append((file, row))
     rows_by_kind = {
         kind: rows for kind, rows in rows_by_kind.items() if rows and _are_tracks(rows, kind, is_det=is_det)
     }
@@ -451,15 +486,15 @@ def points_by_hand(source: Source, files: list[str], kind: str | None) -> tuple[
     best = 0.0, 0, 3
     if table is None:
         return best[1:]
-    for scored, dims in ((0, 3), (0, 2), (1, 3), (1, 2)):
-        n = table.shape[1] - 5 - scored
-        if n <= 0 or n % dims or scored == {"gt": 1, "det": 0}.get(kind or ""):
+    for n_scores, dims in ((0, 3), (0, 2), (1, 3), (1, 2)):
+        n = table.shape[1] - 5 - n_scores
+        if n <= 0 or n % dims or n_scores == {"gt": 1, "det": 0}.get(kind or ""):
             continue
         points = table[:, 5 : 5 + n].reshape(len(table), -1, dims)
-        fits = _contains(table[:, 1:5], points)
+        is_inside = _contains(table[:, 1:5], points)
         if dims == 3:
-            fits = (fits | (points[:, :, 2] <= 0)) & (points[:, :, 2] <= 2)
-        best = max(best, (float(fits.mean()), n, dims), key=lambda one: one[0])
+            is_inside = (is_inside | (points[:, :, 2] <= 0)) & (points[:, :, 2] <= 2)
+        best = max(best, (float(is_inside.mean()), n, dims), key=lambda one: one[0])
     return best[1:]
 
 
@@ -471,19 +506,23 @@ def find_key_points(source: Source, files: list[str], kind: str | None = None) -
     number and the last one are confidences, and nearly all points that are likely must lie in their box.
     """
     table = _table(source, files)
-    if table is None or table.shape[1] < 8 or (scored := (table.shape[1] - 5) % 3) > 1:
+    if table is None or table.shape[1] < 8 or (n_scores := (table.shape[1] - 5) % 3) > 1:
         return 0
-    n = table.shape[1] - 5 - scored
+    n = table.shape[1] - 5 - n_scores
     points = table[:, 5 : 5 + n].reshape(len(table), -1, 3)
-    inside, third = _contains(table[:, 1:5], points), points[:, :, 2]
-    if not scored:
-        visible = third > 0
-        return n if np.isin(third, (0, 1, 2)).all() and visible.any() and inside[visible].all() else 0
-    likely = third > 0.5
-    if kind == "gt" or n < 6 or len(table) < _ROWS or not likely.any():
+    is_inside, third_numbers = _contains(table[:, 1:5], points), points[:, :, 2]
+    if not n_scores:
+        is_visible = third_numbers > 0
+        return (
+            n
+            if np.isin(third_numbers, (0, 1, 2)).all() and is_visible.any() and is_inside[is_visible].all()
+            else 0
+        )
+    is_likely = third_numbers > 0.5
+    if kind == "gt" or n < 6 or len(table) < _ROWS or not is_likely.any():
         return 0
-    rates = np.column_stack([third, table[:, -1]])
-    return n if ((rates >= 0) & (rates <= 1)).all() and inside[likely].mean() >= 0.9 else 0
+    rates = np.column_stack([third_numbers, table[:, -1]])
+    return n if ((rates >= 0) & (rates <= 1)).all() and is_inside[is_likely].mean() >= 0.9 else 0
 
 
 def may_be_points(source: Source, files: list[str]) -> bool:
@@ -502,9 +541,9 @@ def may_be_points(source: Source, files: list[str]) -> bool:
 
 def _contains(box: Floats, points: Floats) -> NDArray[np.bool_]:
     """(n, k) which points of (n, k, 2 or more) lie in the (n, 4) boxes, of centre and size."""
-    reach = (0.5 + _NEAR) * box[:, None, 2:]
-    near = np.abs(points[:, :, :2] - box[:, None, :2]) <= reach
-    return near[:, :, 0] & near[:, :, 1]
+    half_size = (0.5 + _NEAR) * box[:, None, 2:]
+    is_near = np.abs(points[:, :, :2] - box[:, None, :2]) <= half_size
+    return is_near[:, :, 0] & is_near[:, :, 1]
 
 
 def _table(source: Source, files: list[str]) -> Floats | None:

@@ -56,31 +56,31 @@ def refuse_others(parsed: ParsedRows, is_valid: NDArray[np.bool_]) -> NDArray[np
 def columns_of(parsed: ParsedRows, is_valid: NDArray[np.bool_], size: Floats, task: str) -> dict[str, Any]:
     """The columns ``shapes`` and ``keypoints`` of the valid rows, whose images have `size` (n, 2) pixels."""
     values = parsed.after[np.repeat(is_valid, parsed.n_after)]
-    n, outline = parsed.n_after[is_valid], parsed.outline[is_valid]
-    of_outline = np.repeat(outline, n)
+    n_values, is_outline = parsed.n_after[is_valid], parsed.outline[is_valid]
+    is_of_outline = np.repeat(is_outline, n_values)
     columns: dict[str, Any] = {}
-    rows = np.flatnonzero(outline)
+    rows = np.flatnonzero(is_outline)
     if len(rows):
-        corners = n[rows] // 2
-        xy = values[of_outline].reshape(-1, 2) * np.repeat(size[rows], corners, axis=0)
+        n_corners = n_values[rows] // 2
+        xy = values[is_of_outline].reshape(-1, 2) * np.repeat(size[rows], n_corners, axis=0)
         kind = ShapeKind.ORIENTED if task == "obb" else ShapeKind.POLYGONS
-        columns["shapes"] = Shapes.none(len(n)).replaced(rows, Shapes.of_outlines(xy, corners, kind))
-        boxes = is_valid & ~parsed.outline
-        about = {"n": int(np.count_nonzero(boxes)), "total": len(n)}
-        if boxes.any():
-            first = np.zeros(len(is_valid), bool)
-            first[np.flatnonzero(boxes)[0]] = True
-            parsed.report(SEVERAL_TASKS, first, lambda _: about)
+        columns["shapes"] = Shapes.none(len(n_values)).replaced(rows, Shapes.of_outlines(xy, n_corners, kind))
+        is_plain_box = is_valid & ~parsed.outline
+        about = {"n": int(np.count_nonzero(is_plain_box)), "total": len(n_values)}
+        if is_plain_box.any():
+            is_first_box = np.zeros(len(is_valid), bool)
+            is_first_box[np.flatnonzero(is_plain_box)[0]] = True
+            parsed.report(SEVERAL_TASKS, is_first_box, lambda _: about)
     dims = parsed.plan.dims
-    if len(rows) == len(n) or not n[~outline].any() or dims not in (2, 3):
+    if len(rows) == len(n_values) or not n_values[~is_outline].any() or dims not in (2, 3):
         return columns
-    points = values[~of_outline].reshape(-1, dims)
-    count = np.where(outline, 0, n) // dims
-    xy = points[:, :2] * np.repeat(size, count, axis=0)
-    hidden = (points < 0).any(axis=1) | (points == 0).all(axis=1)
-    seen = points[:, 2] if dims == 3 else np.where(hidden, 0, 2)
-    first_point = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
-    columns["keypoints"] = Keypoints(first_point, np.column_stack([xy, seen]))
+    points = values[~is_of_outline].reshape(-1, dims)
+    n_points = np.where(is_outline, 0, n_values) // dims
+    xy = points[:, :2] * np.repeat(size, n_points, axis=0)
+    is_hidden = (points < 0).any(axis=1) | (points == 0).all(axis=1)
+    visibility = points[:, 2] if dims == 3 else np.where(is_hidden, 0, 2)
+    first_point = np.concatenate([[0], np.cumsum(n_points)]).astype(np.int64)
+    columns["keypoints"] = Keypoints(first_point, np.column_stack([xy, visibility]))
     return columns
 
 

@@ -32,17 +32,17 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
     splits = _split_folders(dataset)
     stems = _stems_in_folders(dataset)
     labels = [f"labels/{split}{inner}.txt" for split, inner in zip(splits, stems, strict=True)]
-    wants = options.link_images or options.copy_images
+    wants_pictures = options.link_images or options.copy_images
     pictures = [
         f"images/{split}{inner}{_picture_suffix(path)}"
-        for split, inner, path in zip(splits, stems, images.path if wants else (), strict=False)
+        for split, inner, path in zip(splits, stems, images.path if wants_pictures else (), strict=False)
     ]
-    owners = [*images.name, "data.yaml", *(images.name if wants else ())]
-    fits = target.plan([*labels, "data.yaml", *pictures], owners, log)
+    file_uses = [*images.name, "data.yaml", *(images.name if wants_pictures else ())]
+    can_write = target.plan([*labels, "data.yaml", *pictures], file_uses, log)
     for name in dataset.categories.name:
         if (reason := refuse_class(name)) is not None:
             log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
-            fits = False
+            can_write = False
     outlines = boxes.shapes if options.task in ("segment", "obb") else None
     values = boxes.xyxy if outlines is None else outlines.edges()
     if outlines is None or dataset.kind == "gt":  # trainers judge an outline by the box around it
@@ -51,16 +51,16 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
     margin = MARGIN if dataset.kind == "gt" else FAR - 1
     fractions = relative_to_images(dataset, values, log, margin=margin)
     n_points = _points_of_all(dataset, log) if options.task == "pose" else 0
-    fits &= n_points >= 0
-    lost = [row for row in range(len(images)) if not images.path[row]] if wants else []
+    can_write &= n_points >= 0
+    lost = [row for row in range(len(images)) if not images.path[row]] if wants_pictures else []
     if lost:
         path, line, pointer = dataset.image_place(lost[0])
         names = Trusted(listed([images.name[row] for row in lost]))
         log.report(
             NOTHING_TO_PUT, path, line=line, pointer=pointer, n=len(lost), total=len(images), names=names
         )
-        fits = False
-    if not fits or fractions is None:
+        can_write = False
+    if not can_write or fractions is None:
         return
     if outlines is not None:
         texts = _outline_pages(dataset, outlines)
@@ -77,34 +77,41 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
     target.write("data.yaml", _data_yaml(dataset, places, options.task, n_points))
     for row, name in enumerate(pictures):
         (target.copy if options.copy_images else target.link)(name, images.path[row])
-    named = any(dataset.images.split)
+    has_splits = any(dataset.images.split)
     for needed in ("train", "val"):
-        if named and needed not in places:
+        if has_splits and needed not in places:
             log.note(
                 f"there is no split {needed!r}, so data.yaml uses another in its place; trainers need both"
             )
-    if not named and dataset.kind == "gt" and len(images):
+    if not has_splits and dataset.kind == "gt" and len(images):
         log.note("train and val of data.yaml are the same images (--split-into train:80,val:20 divides them)")
-    if not wants:
+    if not wants_pictures:
         log.note("pictures were not added to images/ (use --link-images or --copy-images)")
 
 
 def _outline_pages(dataset: Dataset, outlines: Shapes) -> Iterator[bytes]:
     """The label file of each image, with the only outline of each box."""
     images, boxes = dataset.images, dataset.boxes
-    first = outlines.point[outlines.ring]
-    owner = np.repeat(np.arange(len(boxes)), np.diff(first))
-    image = boxes.image[owner]
+    first_corners = outlines.point[outlines.ring]
+    box_of_corner = np.repeat(np.arange(len(boxes)), np.diff(first_corners))
+    image = boxes.image[box_of_corner]
     width, height = images.width[image], images.height[image]
     cells = relative(outlines.xy / dataset.limits()[image], width, height)
     # A line is made of its corners: the class stands before the first, and the end after the last.
     classes, ends = np.unique(boxes.category), [f" {score}\n" for score in decimals(boxes.score)]
-    before, after = np.zeros((2, len(owner)), np.int64)
-    before[first[:-1]] = np.searchsorted(classes, boxes.category) + 1
-    after[first[1:] - 1] = np.arange(len(boxes)) + 1 if dataset.kind == "det" else 1
+    start_of_corner, stop_of_corner = np.zeros((2, len(box_of_corner)), np.int64)
+    start_of_corner[first_corners[:-1]] = np.searchsorted(classes, boxes.category) + 1
+    stop_of_corner[first_corners[1:] - 1] = np.arange(len(boxes)) + 1 if dataset.kind == "det" else 1
     starts = np.array(["", *decimals(classes)], np.bytes_)
     stops = np.array(["", *(ends if dataset.kind == "det" else ["\n"])], np.bytes_)
-    pieces: list[bytes | Column] = [(starts, before), b" ", cells[0::2], b" ", cells[1::2], (stops, after)]
+    pieces: list[bytes | Column] = [
+        (starts, start_of_corner),
+        b" ",
+        cells[0::2],
+        b" ",
+        cells[1::2],
+        (stops, stop_of_corner),
+    ]
     return assemble(len(images), image, pieces)
 
 
@@ -115,14 +122,16 @@ def _points_of_all(dataset: Dataset, log: Log) -> int:
     """
     points = dataset.boxes.keypoints
     counts = np.zeros(0, np.int64) if points is None else points.counts()
-    some = np.flatnonzero(counts)
-    if not len(some):
+    rows_with_points = np.flatnonzero(counts)
+    if not len(rows_with_points):
         return 0
-    n = int(counts[some[0]])
-    others = some[counts[some] != n]
-    if not len(others):
+    n = int(counts[rows_with_points[0]])
+    other_rows = rows_with_points[counts[rows_with_points] != n]
+    if not len(other_rows):
         return n
-    log.report_rows(POINT_COUNTS, dataset, others[:1], lambda row: {"value": int(counts[row]), "first": n})
+    log.report_rows(
+        POINT_COUNTS, dataset, other_rows[:1], lambda row: {"value": int(counts[row]), "first": n}
+    )
     return -1
 
 
@@ -204,10 +213,10 @@ def _point_lines(dataset: Dataset, n: int) -> list[str]:
     flip = next((file.extra["flip_idx"] for file in dataset.files if "flip_idx" in file.extra), b"").decode()
     flip = flip if flip.count(",") == n - 1 else str(list(range(n)))
     lines = [f"kpt_shape: [{n}, 3]", f"flip_idx: {flip}"]
-    named = [(i, names) for i, names in enumerate(dataset.categories.keypoints or ()) if names]
-    if named:
+    class_points = [(i, names) for i, names in enumerate(dataset.categories.keypoints or ()) if names]
+    if class_points:
         lines.append("kpt_names:")
-    for i, names in named:
+    for i, names in class_points:
         lines += [f"  {i}:", *(f"    - {quoted(name)}" for name in names)]
     return lines
 
