@@ -127,7 +127,7 @@ def sniff(source: Source) -> Sniff | None:
 
 
 def _xml_files(source: Source) -> list[str]:
-    """The XML files of a folder; if there are none, the files without a suffix that look like some."""
+    """Return the XML files of a folder; if there are none, the files without a suffix that are VOC XML."""
     xml_files = source.with_suffix(".xml")
     without_suffix = (
         [] if xml_files else [file for file in source.files if "." not in file.rpartition("/")[2]]
@@ -141,7 +141,7 @@ def _xml_files(source: Source) -> list[str]:
 
 
 def _looks(head: bytes) -> tuple[int, str] | None:
-    """Confidence and root element of a file that may be VOC XML, the root empty if not seen; else None."""
+    """Return confidence and root element, "" if not seen, of a file that may be VOC XML; None if not."""
     text, root = root_of(head)
     if not root:
         return LIKELY, ""
@@ -195,6 +195,7 @@ def read(source: Source, builder: Builder, log: Log, options: VocOptions) -> Non
 
 
 def _check(options: VocOptions) -> None:
+    """Raise UsageError for a value of `origin` or `layout` that does not exist."""
     if options.origin not in (0, 1):
         raise UsageError(f"origin={options.origin}: choose one of 0, 1")
     if options.layout not in ("auto", "flat", "tree"):
@@ -338,7 +339,7 @@ _KEEPS = frozenset(("size", "extension", "empty", "split", "score", "video", "tr
 
 
 def adapt(options: VocOptions) -> dict[str, Any]:
-    """What result files change about the format."""
+    """Return what the option ``results`` changes about the format: result files keep less."""
     return {"keeps": _KEEPS - {"video", "track", "oriented", "rectangle"}} if options.results else {}
 
 

@@ -31,6 +31,7 @@ def unify(root: Any) -> None:
 
 
 def _from_hrsc(root: Any) -> None:
+    """Rename and move the elements of a file of HRSC2016 to those of Pascal VOC, in place."""
     root.tag, size = "annotation", _add(root, "size")
     if (name := root.find("Img_FileName")) is not None:
         name.text = f"{name.text}.{root.findtext('Img_FileFmt', '')}".rstrip(".")
@@ -52,6 +53,7 @@ def _from_hrsc(root: Any) -> None:
 
 
 def _from_fair1m(element: Any) -> None:
+    """Rename and move the elements of an object of FAIR1M to those of Pascal VOC, in place."""
     _move(element.find("possibleresult/name"), element, "name")
     _move(element.find("possibleresult/probability"), element, "confidence")
     points = element.findall("points/point")
@@ -67,6 +69,7 @@ def _from_fair1m(element: Any) -> None:
 
 
 def _add(parent: Any, tag: str) -> Any:
+    """Add an empty element to `parent`, on its line, and return it."""
     child = parent.makeelement(tag)
     parent.append(child)
     child.sourceline = parent.sourceline
@@ -74,6 +77,7 @@ def _add(parent: Any, tag: str) -> Any:
 
 
 def _move(element: Any, parent: Any, tag: str) -> None:
+    """Move an element, unless it is None, to the end of `parent` under another tag."""
     if element is not None:
         element.tag = tag
         parent.append(element)

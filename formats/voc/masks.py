@@ -44,17 +44,20 @@ class ObjectMasks:
         return bool(self._by_key)
 
     def image(self, row: int, key: str) -> None:
-        """Say which image has this key."""
+        """Note the row of the image with this key."""
         if key in self._by_key:
             self._of_image[row] = self._by_key[key]
 
     def leave_out(self, row: int | None, number: int) -> None:
-        """Say that an object, by its number from 1, has no box."""
+        """Note that an object of the image, by its number from 1, has no box."""
         if row is not None:
             self._left_out.setdefault(row, []).append(number)
 
     def shapes(self, images: Ints) -> Shapes:
-        """The shapes of n boxes; `images` (n,) are their ascending images, of which no boxes are left out."""
+        """Return the masks of n boxes; `images` (n,) are their image rows, ascending, with all their boxes.
+
+        The k-th box of an image, not counting objects that were left out, has the pixels with its number.
+        """
         rows, parts = [np.zeros(0, np.int64)], [Shapes.none(0)]
         for image in np.unique(images).tolist():
             if image not in self._of_image:
@@ -89,6 +92,7 @@ class ObjectMasks:
         return pixels
 
     def _count_others(self, pixels: NDArray[np.uint8], numbers: Collection[int]) -> None:
+        """Count the numbers in the pixels that belong to no object, as unread."""
         others = set(np.unique(pixels).tolist()) - {0, _BORDER, *numbers}
         if others:
             self._builder.extras["masks without an object"] += len(others)

@@ -98,7 +98,7 @@ class _Layout(NamedTuple):
 
     pattern: re.Pattern[bytes]
     places: dict[str, int]
-    """The place of each element's value among the pieces of one object."""
+    """The position of the value of each element, by tag, in what `pattern` splits one object into."""
     lines: int
 
 
@@ -242,7 +242,10 @@ class Reader:
     def _members(
         self, element: Any, known: Collection[str], path: str, field: str = ""
     ) -> tuple[dict[str, Any], bool]:
-        """The known elements in an element by tag, and whether there is no fault; faults are reported."""
+        """Return the children of an element whose tag is `known`, by tag, and whether there was no fault.
+
+        Repeated and misplaced elements are faults, and are reported.
+        """
         members: dict[str, Any] = {}
         is_sound = True
         for child in element:
@@ -299,7 +302,10 @@ class Reader:
     # -- images
 
     def _head_like(self, form: tuple[bytes, ...], pieces: list[bytes]) -> _Head | None:
-        """The head of a file, from an earlier one that differs only in plain values; None if none does."""
+        """Return the head of a file from an earlier one whose text differs only in plain values, else None.
+
+        `form` is the text of the file without objects and values, and `pieces` are the split text.
+        """
         if form not in self._heads:
             return None
         places, first_head = self._heads[form]
@@ -310,7 +316,7 @@ class Reader:
         return first_head._replace(name=name, size=(int(width), int(height)))
 
     def _keep_head(self, form: tuple[bytes, ...], pieces: list[bytes], text: bytes, head: _Head) -> None:
-        """Keep a head for `_head_like`, if nothing but plain values is read from it."""
+        """Keep the head of a file for `_head_like`, if only plain values were read from its `text`."""
         tags, values = pieces[1::3], pieces[2::3]
         values_of_head = {b"filename": head.name, b"width": str(head.size[0]), b"height": str(head.size[1])}
         if (
@@ -413,6 +419,7 @@ class Reader:
         return alike if max(map(len, alike.names)) <= MOST_OF_CLASS else None
 
     def _add_alike(self, alike: _Alike, path: str, image: int | None) -> None:
+        """Keep the objects of a file with one layout until `_pack`, and add their classes."""
         names = alike.names
         for name in dict.fromkeys(names):
             if name not in self._names:
@@ -445,6 +452,7 @@ class Reader:
         for tag, flag in FLAGS.items():
             if b"1" in (marks := column(tag)):
                 table[:, 7] += [(mark == b"1") * flag for mark in marks]
+        # Files of 3 and 2 objects: arange 0 1 2 3 4, minus repeat([0, 3]) 0 0 0 3 3, is rank 0 1 2 0 1.
         rank = np.arange(len(names)) - np.repeat(np.cumsum(n_objects) - n_objects, n_objects)
         table[:, 8] = np.repeat([file.line for file in files], n_objects) + rank * np.repeat(
             [file.lines for file in files], n_objects
@@ -456,7 +464,7 @@ class Reader:
         return table
 
     def _object(self, element: Any, path: str, image: int | None) -> bool:
-        """Add the box of one <object>; False, and its faults reported, if there is none."""
+        """Add the box of one <object>; return False, after reporting its faults, if it has no valid box."""
         line = element.sourceline or 0
         known = _OBJECT | {"robndbox", "type", "angle"} if element.find("robndbox") is not None else _OBJECT
         parts, is_sound = self._members(element, known, path, "object/")
@@ -532,7 +540,7 @@ class Reader:
         return self._gather.turn(attributes) if attributes else 0.0
 
     def _edge(self, edge: Any, tag: str, path: str, line: int, parent: str = "bndbox") -> float | None:
-        """The number of one of the four edges; None, and an issue, if it is missing or no number."""
+        """Parse a coordinate, the element `edge`; None, after an issue, if it is missing or no number."""
         field = f"object/{parent}/{tag}"
         if edge is None:
             self._log.report(MISSING_BOX_KEY, path, line=line, field=field, value=tag)
@@ -542,7 +550,7 @@ class Reader:
         return None if text is None else number_of(text.strip(BLANKS), self._log, path, line, field)
 
     def _category(self, text: str, path: str, line: int) -> int:
-        """The row of a class, -1 and an issue if its name cannot be one."""
+        """Return the row of a class, which is added if new; -1, after an issue, for a bad name."""
         if text in self._names:
             return self._names[text]
         # A line break around the name is a printer's, a blank may be its own.
@@ -557,6 +565,7 @@ class Reader:
     # -- all files
 
     def _pack(self) -> None:
+        """Turn the boxes that wait in `_values` and `_alike` into a chunk of columns."""
         table = np.array(self._values, np.float64).reshape(-1, 9)
         self._values.clear()
         if self._alike:
@@ -576,7 +585,7 @@ class Reader:
         self._chunks.append(chunk)
 
     def _shapes(self, images: Ints) -> Shapes:
-        """The masks and oriented boxes of the next boxes, whose images these are."""
+        """Return the masks and oriented boxes of the next n boxes; `images` (n,) are their image rows."""
         n = len(images)
         rows = np.array([i - self._packed for i in self._turned if self._packed <= i < self._packed + n], int)
         corners = np.array([self._turned[i + self._packed] for i in rows.tolist()]).reshape(-1, 2)

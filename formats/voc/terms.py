@@ -53,7 +53,7 @@ NO_SPLIT = "default"
 
 
 def refuse_class(name: str) -> str | None:
-    """Why a class cannot be called so; None if it can."""
+    """Return why a name is not valid for a class in XML; None if it is."""
     if not name.strip(BLANKS):
         return "it is empty"
     if len(name) > MOST_OF_CLASS:

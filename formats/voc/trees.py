@@ -34,7 +34,7 @@ IN_TWO_SPLITS = Code(
 
 
 def name_strays(source: Source, read_files: Collection[str], roots: Sequence[str], log: Log) -> None:
-    """Say which files are not among those that are read."""
+    """Note how many files in folders of annotations are neither among `read_files` nor XML nor pictures."""
     if not source.is_dir:
         return
     strays = []
@@ -54,7 +54,10 @@ def name_strays(source: Source, read_files: Collection[str], roots: Sequence[str
 def find_splits(
     source: Source, files: Sequence[tuple[str, Place]], roots: Sequence[str], requested: str | None, log: Log
 ) -> tuple[Sequence[tuple[str, Place]], Mapping[str, str]]:
-    """The files of the split that is asked for, or all, and the split of each image."""
+    """Find the splits by the lists in ``ImageSets``, else by folders named after splits.
+
+    Returns the `files` of the `requested` split, all if it is None, and the split of each image by its key.
+    """
     lists: dict[str, dict[str, None]] = {}
     for root in roots:
         below = {place.key for _, place in files if place.root == root}
@@ -88,7 +91,10 @@ def find_splits(
 def _read_lists(
     source: Source, root: str, keys: set[str], has_several_roots: bool, log: Log, requested: str | None
 ) -> list[tuple[str, dict[str, None]]]:
-    """The lists of images in ``ImageSets`` that are splits, each with the keys that it names."""
+    """Read the lists in ``ImageSets`` that are splits: their names, each with the keys of its images.
+
+    With a `requested` split the other lists are empty, as only their names matter.
+    """
     pattern = re.compile(re.escape(root) + r"ImageSets/(?:([^/]+)/)?([^/]+)\.txt", re.IGNORECASE)
     matches = [m for f in source.files if (m := pattern.fullmatch(f))]
     in_main = [m for m in matches if (m[1] or "").lower() == "main"]
@@ -120,7 +126,10 @@ def _read_lists(
 def _read_list(
     source: Source, file: str, keys: set[str], keys_of_end: dict[str, list[str]], prefix: str, log: Log
 ) -> dict[str, None] | None:
-    """The keys that a list names, in its order; None if it is a list of one class, or cannot be read."""
+    """Return the keys that a list names, in its order; None for a list of one class, or after an issue.
+
+    A name is a key without `prefix`, or the end of a key if only one key in `keys_of_end` has it.
+    """
     data = source.read(file, log)
     if data is None:
         return None

@@ -110,7 +110,7 @@ _CORNERS = re.compile(rb"^(?:-?[0-9.]+ ){8}[^0-9\s]", re.MULTILINE)
 
 
 def sniff(source: Source) -> Sniff | None:
-    """Whole numbers before values in 0..1, or one of the well-known layouts."""
+    """Recognise rows of a whole number and values in 0..1, or one of the well-known layouts."""
     if not source.is_dir:
         lower_path = source.path.lower()
         if lower_path.endswith((".yaml", ".yml")):
@@ -150,6 +150,7 @@ def _holds_corners(source: Source) -> bool:
 
 
 def _sniff_lines(source: Source, labels: list[str]) -> Sniff | None:
+    """Recognise the lines of label files; None if most do not look like those of YOLO."""
     if not labels:
         return None
     if points := find_key_points(source, labels):
@@ -300,14 +301,18 @@ _ADVICE = {
 
 
 def adapt(options: YoloOptions) -> dict[str, Any]:
-    """Rows of each task keep other shapes; pictures that are put in the target keep the size of images."""
+    """Return what the options change about the format: a task keeps certain shapes, and pictures sizes."""
     declared = _SHAPES[options.task or ""]
     with_pictures = {"size"} if options.link_images or options.copy_images else set()
     return {**declared, "keeps": KEEPS | with_pictures | declared["keeps"]}
 
 
 def settle(options: YoloOptions, dataset: Dataset, shapes: str) -> YoloOptions:
-    """The task, if the user has not said it: that of the source, or obb if all boxes are oriented."""
+    """Return the options with a task, if the user has not chosen one.
+
+    With `shapes` as ``same`` it is the task whose shapes the dataset has: obb, segment, pose or detect. Other
+    `shapes` are a kind to which all are converted, which decides.
+    """
     if options.task is not None:
         return options
     box_shapes = dataset.boxes.shapes

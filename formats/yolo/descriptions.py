@@ -137,7 +137,7 @@ def _read_points(plan: Plan, entries: dict[str, Node], path: str) -> None:
 
 
 def _whole_numbers(node: Node | None) -> list[int]:
-    """The whole numbers of a list, none where one is something else."""
+    """Return the whole numbers of a YAML list; an empty list if a value is anything else."""
     values = [item.value for item in node.value] if node and isinstance(node.value, list) else []
     if not all(isinstance(value, str) and re.fullmatch(r"[0-9]{1,4}", value) for value in values):
         return []
@@ -154,7 +154,7 @@ def note_elsewhere(plan: Plan, path: str, log: Log) -> None:
 def _add_splits(
     plan: Plan, items_of_split: dict[str, list[Node]], path: str, options: YoloOptions, log: Log
 ) -> list[tuple[Node, str]]:
-    """Add the places of the splits that are wanted to the plan; those where nothing is, with their split."""
+    """Add the places of the requested splits to the plan; return those that are missing, with their split."""
     splits_of_location: dict[str, list[str]] = {}
     for split, items in items_of_split.items():
         for item in items:
@@ -195,7 +195,7 @@ def _add_splits(
 
 
 def _normal(source: Source, item: Node) -> str:
-    """A place in one spelling, so that two splits that share it are noticed."""
+    """Return the location of an item in one spelling, so that two splits that share it are noticed."""
     if not isinstance(item.value, str):
         return f"#{item.line}"
     inside = _inside(source, item.value)
@@ -256,7 +256,10 @@ _DARKNET_SPLITS = ("train", "valid", "test")
 
 
 def _find_by_tail(source: Source, text: str) -> str | None:
-    """A file of the source by the end of a path: darknet's are relative to where it was started."""
+    """Find the file of the source that a path, or an end of it, names; None if there is none.
+
+    The paths of darknet are relative to the folder where it was started, which is unknown.
+    """
     exact = []
     if isinstance(source, NamedSource):
         exact = [source.named(text), source.named(os.path.join(source.path, text))]
@@ -264,13 +267,13 @@ def _find_by_tail(source: Source, text: str) -> str | None:
 
 
 def _tails(text: str) -> list[str]:
-    """The ends of a path, longest first."""
+    """Return the ends of a path, longest first: ``a/b.txt`` and ``b.txt`` of ``../a/b.txt``."""
     parts = [p for p in text.replace("\\", "/").split("/") if p not in {"", ".", ".."}]
     return ["/".join(parts[i:]) for i in range(len(parts))]
 
 
 def _bases(source: Source, text: str) -> list[str]:
-    """The folders that ``path`` may mean, best first, as the source has them.
+    """Return the folders of the source that ``path`` may mean, best first.
 
     In a file that the user named it may be absolute, above, or relative to the working folder or a
     ``datasets`` in it or beside it, where Ultralytics looks. Else, as on another machine, places are looked
@@ -291,7 +294,7 @@ _DATASETS = ((), ("datasets",), (os.pardir, "datasets"))
 
 
 def _inside(source: Source, text: str) -> str | None:
-    """A place of a description relative to the source, None where it lies elsewhere."""
+    """Return a path of a description relative to the source; None if it leads out of the source."""
     text = text.strip().replace("\\", "/")
     if text.startswith("/") or re.match(r"[A-Za-z]:", text) or "://" in text:
         real, root = os.path.realpath(text), os.path.realpath(source.path)
@@ -303,7 +306,7 @@ def _inside(source: Source, text: str) -> str | None:
 
 
 def _without_dots(text: str) -> str:
-    """A relative path without ``.`` in it, and without ``..`` before it."""
+    """Return a relative path without ``.``, and without ``..`` at its beginning."""
     parts = [p for p in text.split("/") if p not in {"", "."}]
     while parts and parts[0] == "..":
         parts.pop(0)
@@ -360,7 +363,7 @@ def _add_place(
 
 @functools.lru_cache(1024)
 def _labels_of(location: str) -> str:
-    """The folder of the labels of a folder of pictures: ``labels`` for its last ``images`` or the like."""
+    """Return the folder of the labels of a folder of pictures: its last ``images`` becomes ``labels``."""
     parts = location.split("/")
     for kind in PICTURE_FOLDERS:
         if kind in parts:
@@ -370,6 +373,7 @@ def _labels_of(location: str) -> str:
 
 
 def _folder_group(source: Source, location: str, split: str) -> Group | None:
+    """Group the labels and pictures of the folder of pictures, or of labels, at `location`; None for none."""
     folder = _labels_of(location)
     inner_labels = _join(location, "labels")
     inside, beside, below = ({*source.below(place)} for place in (location, folder, inner_labels))
@@ -418,8 +422,7 @@ def _add_pictures(
     absent: list[tuple[int, str]] = []
     n_present = 0
     parents = [*map(source.full, (folder, *plan.bases)), os.curdir]
-    places_of: dict[str, list[str]] = {}
-    """Folders of entries -> where they may be."""
+    places_of: dict[str, list[str]] = {}  # the folder of an entry -> where it may be
     found_in: dict[str, None] = {}
     moved = ""
     for number, raw in entries:
@@ -431,9 +434,8 @@ def _add_pictures(
         if isinstance(source, NamedSource):
             parent, _, name = entry.rpartition("/")
             if parent not in places_of:
-                places_of[parent] = list(
-                    dict.fromkeys(source.named(os.path.join(h, parent)) for h in parents)
-                )
+                candidates = (source.named(os.path.join(top, parent)) for top in parents)
+                places_of[parent] = list(dict.fromkeys(candidates))
             exact = [_join(place, name) for place in places_of[parent]]
         if inside is None and (exact or options.images is not None):
             inside = entry.rsplit("/images/", 1)[-1] if "/images/" in entry else entry.rsplit("/", 1)[-1]
@@ -489,7 +491,7 @@ def _list_pictures(group: Group, places: list[tuple[str, str | None]]) -> None:
 
 
 def _refuse_entries(plan: Plan, absent: list[tuple[int, str]], path: str, log: Log) -> bool:
-    """Report the lines of a list that cannot be pictures; False if there is none."""
+    """Report the lines of a list that are not names of image files; return whether there are any."""
     no_image_files = [line for line in absent if not line[1].lower().endswith(tuple(PICTURE_SUFFIXES))]
     for number, entry in no_image_files:
         shown_entry = repr(shorten(entry))

@@ -113,7 +113,7 @@ class Group(msgspec.Struct, eq=False):
     labels: dict[str, str]
     """Image name without extension -> label file, relative to the source."""
     folders: tuple[str, ...] = ()
-    """Where the pictures may lie."""
+    """Folders in which the pictures may be."""
     listed: dict[str, str] = msgspec.field(default_factory=dict)
     """Of a list of pictures: image name without extension -> path of the picture relative to the source."""
     only_listed: bool = False
@@ -129,7 +129,7 @@ class Plan(msgspec.Struct, eq=False):
     places: set[str] = msgspec.field(default_factory=set)
     """The folders that the description names."""
     elsewhere: list[str] = msgspec.field(default_factory=list)
-    """Those of them that lie outside the folder of the description."""
+    """Those of `places` that lie outside the folder of the description."""
     names: list[str] | None = None
     names_from: str = ""
     name_lists: list[tuple[str, list[str]]] = msgspec.field(default_factory=list)
@@ -155,7 +155,7 @@ class Plan(msgspec.Struct, eq=False):
     sound: bool = True
 
     def found_in(self, folder: str) -> None:
-        """Keep where something was found that the description names."""
+        """Note a folder with files that the description names."""
         if os.path.isabs(folder) and folder not in self.places:
             self.elsewhere.append(folder)
         self.places.add(folder)
@@ -191,7 +191,7 @@ def is_data_file(head: bytes) -> bool:
 
 
 def find_groups(plan: Plan, source_files: Listing, options: YoloOptions, log: Log) -> None:
-    """The groups of a source without a description."""
+    """Set the groups of a source without a description, by its folders ``labels``, ``images`` and splits."""
     source = plan.source
     if not source.is_dir:
         folder = os.path.dirname(source.path) or "."
@@ -265,7 +265,7 @@ def check_split(plan: Plan, path: str, names: Collection[str], options: YoloOpti
 
 
 def _sibling(folder: str) -> str:
-    """The canonical place of the pictures of labels in `folder`, if that is or lies below ``labels``."""
+    """Return the folder of the pictures of labels in `folder`; "" unless it is ``labels`` or below it."""
     parts = os.path.abspath(folder).split(os.sep)
     if "labels" not in parts:
         return ""
@@ -276,7 +276,7 @@ def _sibling(folder: str) -> str:
 
 
 def undescribed(source_files: Listing, lists: set[str]) -> Listing:
-    """The listing without the files that belong to a dataset of this format."""
+    """Drop from a listing the files that belong to a YOLO dataset; `lists` are its lists of pictures."""
     lists = lists.union(_class_lists(source_files, described=False))
     known = [
         f
@@ -288,10 +288,7 @@ def undescribed(source_files: Listing, lists: set[str]) -> Listing:
 
 
 def listed_in(source_files: Listing, places: set[str]) -> Listing:
-    """The listing of the files in the folders that a description names, and of the class lists beside it.
-
-    Other files beside it are no concern of the dataset.
-    """
+    """Keep of a listing the files in the folders that a description names, and class lists beside it."""
     tops = tuple(f"{place}/" for place in places if place)
 
     def select(files: list[str], beside: Collection[str] = ()) -> list[str]:
@@ -317,7 +314,7 @@ def _class_lists(source_files: Listing, *, described: bool) -> list[str]:
 
 
 def settle_names(plan: Plan, source_files: Listing, options: YoloOptions, log: Log) -> None:
-    """Choose the list of class names; all that were found must agree."""
+    """Choose the list of class names for the plan, and report lists that disagree with it."""
     lists, is_described = plan.name_lists, bool(plan.name_lists)
     if options.classes is not None:
         list_source = Source(options.classes, follow_links=True, encoding=plan.source.encoding)
@@ -346,7 +343,7 @@ def settle_names(plan: Plan, source_files: Listing, options: YoloOptions, log: L
 
 
 def _names_above(source: Source, log: Log) -> tuple[str, list[str]] | None:
-    """The path and the names of the ``data.yaml``, or a list, of the dataset whose ``labels`` the source is.
+    """Find the ``data.yaml``, or class list, of the dataset whose ``labels`` the source is: path and names.
 
     It lies beside ``labels``, or where that is in the folder of a split, beside this.
     """
@@ -452,7 +449,11 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
 
 
 def _report_bare(plan: Plan, members: list[tuple[Group, list[Image]]], builder: Builder, log: Log) -> None:
-    """Report pictures without a label file: some may show no object; if all lack one, look elsewhere."""
+    """Report pictures without a label file: a warning if only some lack one, else that labels are missing.
+
+    `members` are the groups with their images. Text files near the pictures of a group, which are not read,
+    may be its labels, so their folders are named.
+    """
     source = plan.source
     any_labelled = any(image.label is not None for _, images in members for image in images)
     read_labels = {image.label for _, images in members for image in images}
@@ -503,6 +504,7 @@ def _is_of(source: Source, group: Group, file: str) -> bool:
 
 
 def _listed_picture(source: Source, key: str, listed: str) -> Picture | None:
+    """Return the image file at the path `listed` of a list; None if it is not there or no image file."""
     suffix = listed[listed.rfind(".") :] if "." in listed.rsplit("/", 1)[-1] else ""
     if source.holds(listed) and suffix.lower() in PICTURE_SUFFIXES:
         return picture_in(source, listed, key + suffix)
@@ -510,7 +512,7 @@ def _listed_picture(source: Source, key: str, listed: str) -> Picture | None:
 
 
 def _part_splits(images: list[Image], plan: Plan, log: Log) -> None:
-    """Where two splits have an image of one name, put the split before the names."""
+    """Put the split before all image names, if two splits have an image of one name."""
     names = [image.name for image in images]
     if len(set(names)) == len(names):
         return
@@ -526,7 +528,11 @@ def _part_splits(images: list[Image], plan: Plan, log: Log) -> None:
 def add_images(
     images: list[Image], used: NDArray[Any], places: NDArray[Any], gather: Gather, *, tracked: bool
 ) -> tuple[Ints, Longs]:
-    """The row of each image (-1 = refused) and the (n, 2) sizes in pixels, 0 where unknown."""
+    """Add n images; return (n,) their rows, -1 if refused, and (n, 2) sizes in pixels, 0 if unknown.
+
+    `used` are the positions of images with boxes, whose size is needed, and `places` (n,) the numbers of
+    their label files. If `tracked`, images may be frames of videos.
+    """
     frames: list[tuple[str, int]] = []
     if tracked:  # `yolo track` calls the files of a video video_12
         matches = filter(None, map(_FRAME.fullmatch, (image.key for image in images)))

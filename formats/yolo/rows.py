@@ -114,7 +114,7 @@ class ParsedRows:
         self._where = Rows(plan.source, files, self.file, self.line)
 
     def report(self, code: Code, is_wrong: NDArray[np.bool_], say: Say) -> None:
-        """Report the rows that are wrong, with what `say` answers of their values."""
+        """Report the rows where `is_wrong`, (n,); `say` gets their values and returns what to report."""
         if is_wrong.any():
             self._where.report(self.log, code, np.flatnonzero(is_wrong), say)
 
@@ -212,7 +212,7 @@ class ParsedRows:
         return corners, wh
 
     def add_categories(self, is_valid: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.bool_]]:
-        """The category row of each box, and which boxes have one."""
+        """Add the classes; return (n,) the category row of each row, and (n,) True if it has a class."""
         plan, builder, log, hint = self.plan, self.builder, self.log, ""
         used_ids = self.id[is_valid]
         if plan.names_above is not None:
@@ -275,7 +275,7 @@ class ParsedRows:
 def _rows(
     chunk: Chunk, key_points: int, tracks: frozenset[int], wants_points: bool
 ) -> tuple[tuple[NDArray[Any], ...], Floats, NDArray[Any]]:
-    """Split a chunk: the columns of its valid rows, their points if `wanted`, and the faulty rows."""
+    """Split a chunk: the columns of valid rows, their coordinates if `wants_points`, and the faulty rows."""
     n = len(chunk.first)
     track = _tracks(chunk, key_points, tracks) if tracks else np.full(n, NO_ID)
     count = chunk.count - (track != NO_ID)
@@ -342,9 +342,9 @@ def _rows(
 def _in_order(
     after: list[tuple[NDArray[Any], NDArray[Any], Floats]], is_sound: NDArray[np.bool_]
 ) -> tuple[Longs, Floats]:
-    """How many values each row has, and those of the sound rows one after the other.
+    """Sort values by row: (n,) how many each row has, and all values of the rows where `is_sound`, (n,).
 
-    `after` has parts of them: the rows, how many values each of these has, and the values.
+    `after` are parts of them: the rows, how many values each of these rows has, and their values.
     """
     n_after = np.zeros(len(is_sound), np.int64)
     if not after:
@@ -357,7 +357,7 @@ def _in_order(
 
 
 def _tracks(chunk: Chunk, key_points: int, tracks: frozenset[int]) -> Longs:
-    """(n,) the id of the track that ends a row, `NO_ID` where the row has none."""
+    """Return (n,) the id of the track at the end of each row, `NO_ID` for none; see `find_tracks`."""
     track_ids = np.full(len(chunk.first), NO_ID)
     n_extra = chunk.count - 5 - key_points
     rows = np.flatnonzero((n_extra > 0) & np.isin(n_extra % 2, list(tracks)))
@@ -379,6 +379,7 @@ def _outlines(
     coordinates one after another.
     """
     n_values = n_values - 1
+    # Rows of 3 and 2 values: n_values 3 2, row_starts 0 3, row_of_value 0 0 0 1 1, rank_in_row 0 1 2 0 1.
     row_starts = np.cumsum(n_values) - n_values
     token_rows = np.repeat(chunk.first[rows] + 1 - row_starts, n_values) + np.arange(int(n_values.sum()))
     values, not_numbers = chunk.numbers(token_rows)
@@ -430,7 +431,7 @@ def _explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
 
 
 def _fits(box: Floats) -> NDArray[np.bool_]:
-    """Which (n, 4) relative boxes are plausible: of some size, and within the image."""
+    """Return (n,) True for relative boxes, (n, 4) centre and size, that are nearly within the image."""
     half_size = box[:, 2:] / 2
     is_inside = (
         (box[:, :2] - half_size >= -_SLACK) & (box[:, :2] + half_size <= 1 + _SLACK) & (half_size >= 0)
@@ -463,6 +464,7 @@ def find_tracks(source: Source, files: list[str], after_box: int, *, is_det: boo
 
 
 def _are_tracks(rows: list[tuple[str, list[float]]], kind: int, *, is_det: bool) -> bool:
+    """Whether the last values of rows, each with its file, are track ids; `kind` as in `find_tracks`."""
     ids = {(file, row[-1]) for file, row in rows}
     if len(ids) < len(rows) or not all(last >= 1 and last % 1 == 0 for _, last in ids):
         return False
@@ -540,14 +542,14 @@ def may_be_points(source: Source, files: list[str]) -> bool:
 
 
 def _contains(box: Floats, points: Floats) -> NDArray[np.bool_]:
-    """(n, k) which points of (n, k, 2 or more) lie in the (n, 4) boxes, of centre and size."""
+    """Return (n, k) True for points, (n, k, 2 or more), that lie in the boxes, (n, 4) centre and size."""
     half_size = (0.5 + _NEAR) * box[:, None, 2:]
     is_near = np.abs(points[:, :, :2] - box[:, None, :2]) <= half_size
     return is_near[:, :, 0] & is_near[:, :, 1]
 
 
 def _table(source: Source, files: list[str]) -> Floats | None:
-    """The rows of the first files, None if they differ in length or are not finite numbers."""
+    """Return the rows of the first files as (n, k); None if they differ in length or are not all numbers."""
     rows: list[list[float]] = []
     for _, row in _sampled(source, files[:_FILES]):
         if len(row) < 7 or (rows and len(row) != len(rows[0])) or not np.isfinite(row[-1]):
@@ -558,7 +560,7 @@ def _table(source: Source, files: list[str]) -> Floats | None:
 
 
 def _sampled(source: Source, files: list[str]) -> Iterator[tuple[str, list[float]]]:
-    """The rows of some files, spread evenly; NaN for what is not a number."""
+    """Yield file and numbers of each row of about 50 files, spread evenly; NaN for other values."""
     for file in files[:: max(1, len(files) // _FILES)][:_FILES]:
         text = source.head(file)
         lines = text.split(b"\n")

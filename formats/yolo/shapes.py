@@ -24,9 +24,10 @@ SEVERAL_TASKS = Code(
 
 
 def find_task(parsed: ParsedRows, is_valid: NDArray[np.bool_], task: str | None, log: Log) -> str:
-    """The task of the rows (``detect``, ``segment`` or ``obb``) by the options or the description.
+    """Return the task of the rows: ``detect``, ``segment`` or ``obb``.
 
-    Otherwise outlines of four corners, if all are such, are oriented boxes. Keypoints may follow boxes.
+    The `task` of the options comes first, then that of the description; else outlines are oriented boxes if
+    all have four corners. Keypoints may follow boxes in any task.
     """
     outlines = is_valid & parsed.outline
     task = task or parsed.plan.task
@@ -42,7 +43,7 @@ def find_task(parsed: ParsedRows, is_valid: NDArray[np.bool_], task: str | None,
 
 
 def refuse_others(parsed: ParsedRows, is_valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """(n,) the valid rows with an oriented box; valid rows with another shape are reported."""
+    """Report valid rows whose outline has not four corners; return (n,) the valid rows without these."""
     is_no_oriented_box: NDArray[np.bool_] = is_valid & parsed.outline & (parsed.n_after != 8)
     parsed.report(
         WRONG_COUNT,
@@ -54,7 +55,10 @@ def refuse_others(parsed: ParsedRows, is_valid: NDArray[np.bool_]) -> NDArray[np
 
 
 def columns_of(parsed: ParsedRows, is_valid: NDArray[np.bool_], size: Floats, task: str) -> dict[str, Any]:
-    """The columns ``shapes`` and ``keypoints`` of the valid rows, whose images have `size` (n, 2) pixels."""
+    """Return the columns ``shapes`` and ``keypoints`` of the m valid rows.
+
+    `size` is (m, 2) the width and height of the image of each in pixels.
+    """
     values = parsed.after[np.repeat(is_valid, parsed.n_after)]
     n_values, is_outline = parsed.n_after[is_valid], parsed.outline[is_valid]
     is_of_outline = np.repeat(is_outline, n_values)
@@ -85,7 +89,10 @@ def columns_of(parsed: ParsedRows, is_valid: NDArray[np.bool_], size: Floats, ta
 
 
 def describe_points(plan: Plan, builder: Builder, classes: Sequence[int]) -> None:
-    """Give the builder the keypoints of the description; `classes` are the rows of its classes."""
+    """Give the builder the keypoint names, and ``flip_idx``, of the description.
+
+    `classes` are category rows by class number.
+    """
     for number, names in plan.point_names.items():
         if number < len(classes) and classes[number] >= 0:
             builder.describe_points(classes[number], names)

@@ -136,7 +136,7 @@ def _points_of_all(dataset: Dataset, log: Log) -> int:
 
 
 def _point_columns(dataset: Dataset, n: int) -> list[Sequence[str] | Cells]:
-    """The columns of n keypoints of each box, zeros where it has none."""
+    """Return the columns x, y, visibility of n keypoints of each box; zeros for a box without keypoints."""
     images, boxes = dataset.images, dataset.boxes
     table = np.zeros((len(boxes), n, 3))
     if boxes.keypoints is not None:
@@ -150,7 +150,7 @@ def _point_columns(dataset: Dataset, n: int) -> list[Sequence[str] | Cells]:
 
 
 def _split_folders(dataset: Dataset) -> list[str]:
-    """``train/`` and the like of each image; the empty text where the dataset has no splits."""
+    """Return the folder of the split of each image, such as ``train/``; "" for an image without a split."""
     return [f"{split}/" if split else "" for split in dataset.images.split]
 
 
@@ -171,7 +171,7 @@ def _stems_in_folders(dataset: Dataset) -> list[str]:
 
 
 def _picture_suffix(path: str) -> str:
-    """``.jpg`` of the path of a picture, in its own letters; nothing if it has none."""
+    """Return the suffix of a path, such as ``.jpg`` or ``.JPG``; "" if it has none."""
     dot = path.rfind(".")
     return path[dot:] if dot > 0 and "/" not in path[dot:] else ""
 
@@ -209,7 +209,7 @@ def _data_yaml(dataset: Dataset, places: dict[str, str], task: str | None, n_poi
 
 
 def _point_lines(dataset: Dataset, n: int) -> list[str]:
-    """What ``data.yaml`` says of keypoints."""
+    """Return the lines of ``data.yaml`` about the n keypoints of each object."""
     flip = next((file.extra["flip_idx"] for file in dataset.files if "flip_idx" in file.extra), b"").decode()
     flip = flip if flip.count(",") == n - 1 else str(list(range(n)))
     lines = [f"kpt_shape: [{n}, 3]", f"flip_idx: {flip}"]
