@@ -75,7 +75,7 @@ class Unreadable(Exception):
 
 
 def _open(path: str, max_size: int) -> tuple[int, int]:
-    """Open a regular file; returns its descriptor and size. Raises Unreadable if it is anything else."""
+    """Open a regular file and return its descriptor and its size in bytes. Raises Unreadable for others."""
     try:
         descriptor = os.open(path, _FLAGS)
     except OSError as e:
@@ -168,6 +168,7 @@ def _open_entry(path: str, name: str, max_size: int) -> tuple[IO[bytes], int]:
 
 
 def _all_of(stream: IO[bytes], size: int) -> bytes:
+    """Read a file of an archive to its end. Raises Unreadable if it has not `size` bytes."""
     try:
         data = stream.read(size + 1)
     except OSError as e:
@@ -250,7 +251,7 @@ GIVE_A_PATH = "give a path (./- for a file of this name)"
 
 
 def reason_of(e: Exception) -> str:
-    """Why the system refused, in its words and without the path."""
+    """Return the reason why the system refused, in its words and without the path."""
     if isinstance(e, OSError) and e.errno is not None:
         return os.strerror(e.errno)
     return str(e)
@@ -282,12 +283,12 @@ def in_archive(path: str) -> tuple[str, str] | None:
     """The archive through which a path leads, and the name in it, empty for the archive itself; else None."""
     path = os.fspath(path)
     low = path.lower()
-    at = low.find(".zip")
-    while at >= 0:
-        end = at + 4
+    start = low.find(".zip")
+    while start >= 0:
+        end = start + 4
         if low[end : end + 1] in ("", "/", os.sep) and os.path.isfile(path[:end]):
             return path[:end], path[end:].replace(os.sep, "/").strip("/")
-        at = low.find(".zip", end)
+        start = low.find(".zip", end)
     return None
 
 
@@ -347,6 +348,7 @@ def entries_of(path: str) -> dict[str, zipfile.ZipInfo]:
 
 
 def _archive(path: str) -> tuple[zipfile.ZipFile, dict[str, zipfile.ZipInfo]]:
+    """Open an archive and list its files, unless it is open and has not changed since."""
     status = os.stat(path)
     return _listed(path, status.st_mtime_ns, status.st_size, os.getpid())
 
@@ -488,7 +490,7 @@ _LATIN = {
 }
 _LATIN["mac_roman"] = _LATIN["cp1252"]
 _NEVER = frozenset({"mac_roman", "cp1255"})
-"""Only rivals: too rare to be taken for granted."""
+"""Encodings that are too rare to be recognised; they can only make another one unclear."""
 _OTHER = {
     "cp1251": (
         "абвгдежзийклмнопрстуфхцчшщъыьэюяё",
@@ -529,14 +531,14 @@ def is_utf8(data: bytes, *, cut: bool = False) -> bool:
         return True
     if data.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return True
-    decoder, left = codecs.getincrementaldecoder("utf-8")(), _BLOCKS
+    decoder, blocks_left = codecs.getincrementaldecoder("utf-8")(), _BLOCKS
     try:
-        for at in range(0, len(data), _BLOCK):
-            block = data[at : at + _BLOCK]
+        for start in range(0, len(data), _BLOCK):
+            block = data[start : start + _BLOCK]
             if not block.isascii() or decoder.getstate()[0]:
                 decoder.decode(block)
-                left -= 1
-                if not left:
+                blocks_left -= 1
+                if not blocks_left:
                     return True
         decoder.decode(b"", not cut)
     except UnicodeDecodeError:
@@ -560,9 +562,9 @@ def as_utf8(data: bytes, encoding: str, *, cut: bool = False) -> bytes:
 
 
 def recognise_encoding(data: bytes, *, cut: bool = False) -> tuple[str, dict[str, str]]:
-    """Guess the encoding of a text that is not UTF-8, empty if unclear.
+    """Return the encoding of a text that is not UTF-8, empty if unclear, and sample words by candidate.
 
-    Also returns sample words in each candidate.
+    The module says by which rule. Of a text that is `cut` the last character may be incomplete.
     """
     if _CONTROL.search(data) or data.lstrip()[:1] == b"<":  # XML that does not name its encoding is UTF-8
         return "", {}
@@ -578,12 +580,12 @@ def recognise_encoding(data: bytes, *, cut: bool = False) -> tuple[str, dict[str
             fitting[name] = text
         elif share > _RIVAL and text not in fitting.values():
             rivals[name] = text
-    sure = len(set(fitting.values())) == 1 and not rivals
-    shown = {}  # a few words that are not ASCII, for a message
+    is_sure = len(set(fitting.values())) == 1 and not rivals
+    examples = {}  # a few words that are not ASCII, for a message
     for name, text in (fitting | rivals).items():
         words = (word for word in _WORD.findall(text) if not word.isascii())
-        shown[name] = ", ".join(list(dict.fromkeys(words))[:2])[:30]
-    return (next(iter(fitting)) if sure else ""), shown
+        examples[name] = ", ".join(list(dict.fromkeys(words))[:2])[:30]
+    return (next(iter(fitting)) if is_sure else ""), examples
 
 
 def _sample_pieces(data: bytes) -> bytes:
@@ -612,6 +614,7 @@ def _fit_of_wide(text: str, name: str) -> float:
 
 
 def _fit_of_page(text: str, name: str) -> float:
+    """Return 1 if a text decoded by a code page of one byte per letter has words of one language, else 0."""
     letters = {c for c in set(text) - _SIGNS if c > "\x7f"}
     alphabets = _LATIN.get(name) or _OTHER[name]
     if not any(letters <= frozenset(a + a.upper()) for a in alphabets):
@@ -626,13 +629,17 @@ def _fit_of_page(text: str, name: str) -> float:
 
 def _is_word(word: str, *, latin: bool) -> bool:
     """Whether a word has letters of one script, and capitals as words have them."""
-    rest = word[1:]
+    after_first = word[1:]
     if not latin:
-        return not re.search("[A-Za-z]", word) and rest == rest.lower() and _FINAL.isdisjoint(rest[:-1])
+        return (
+            not re.search("[A-Za-z]", word)
+            and after_first == after_first.lower()
+            and _FINAL.isdisjoint(after_first[:-1])
+        )
     return (
         (len(word) == 1 or re.search("[A-Za-z]", word) is not None)
         and re.search("[^A-Za-z]{4}", word) is None
-        and (rest == rest.lower() or word == word.upper())
+        and (after_first == after_first.lower() or word == word.upper())
     )
 
 

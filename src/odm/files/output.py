@@ -44,11 +44,11 @@ _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 PLACED: dict[str, bool] = {}
-"""The targets that this process has begun to put in place, and whether that was completed."""
+"""Whether each target that this process has begun to put in place is complete."""
 
 
 class Cutter(Protocol):
-    """Makes pictures that are no files, for paths that it knows."""
+    """Makes the pictures of tiles, which are no files; it knows them by paths that it has made up."""
 
     def __contains__(self, path: object) -> bool: ...
 
@@ -150,14 +150,14 @@ class Output:
         if self.single:
             return True
         try:
-            empty = all(map(scratch.STAGE.fullmatch, os.listdir(self._real)))
+            is_empty = all(map(scratch.STAGE.fullmatch, os.listdir(self._real)))
         except OSError as e:
             raise PathError(f"{shown}: {reason_of(e)}") from None
-        if not empty and not self._overwrite:
+        if not is_empty and not self._overwrite:
             raise PathError(
                 f"{shown}: the target exists and is not empty; use {spell('overwrite')} to write into it"
             )
-        return not empty
+        return not is_empty
 
     def _check_parent(self, shown: str) -> None:
         """Raise PathError if a target that does not exist yet cannot be made."""
@@ -219,6 +219,7 @@ class Output:
     # -- writing
 
     def __enter__(self) -> Self:
+        """Make and lock the staging folder, and lock a folder that is written into."""
         if self.dry_run:
             return self
         try:
@@ -249,6 +250,7 @@ class Output:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
+        """Put everything in place, unless an exception came, and remove the staging folder."""
         try:
             if kind is None:
                 self.check_apart()  # writing may have opened more
@@ -349,6 +351,7 @@ class Output:
         return False
 
     def _make_folders(self, folder: str) -> None:
+        """Make a folder and those above it; the new ones are removed again if nothing is put into them."""
         missing = []
         while not os.path.exists(folder):
             missing.append(folder)
@@ -383,6 +386,7 @@ class Output:
         raise OSError(errno.EAGAIN, "the temporary folder was removed")
 
     def _commit(self) -> None:
+        """Make all files durable and put them in place."""
         if self.single and not self.written:
             return
         made = os.path.join(self._stage, "file" if self.single else "tree")
@@ -398,7 +402,7 @@ class Output:
             PLACED[self.target] = True
 
     def _place(self, made: str) -> None:
-        """Move what was made to its target."""
+        """Move the finished file or folder `made` from the staging folder to the target."""
         if self.single and self._exists:
             self._keep_mode(made)
             os.replace(made, self._real)
@@ -452,7 +456,9 @@ class Output:
             )
 
     def _merge(self, tree: str) -> None:
-        """Move files into a folder that exists, one by one, with a marker meanwhile."""
+        """Move files into a folder that exists, one by one, with a marker meanwhile; then list those that
+        stayed.
+        """
         moves = self._moves(self.written)
         was_complete = not marker.is_incomplete(self._real)
         if len(moves) > 1 or not was_complete:
@@ -464,7 +470,7 @@ class Output:
         finally:
             if self._placed == len(moves) or (self._placed == 0 and was_complete):
                 marker.unmark(self._real, {os.path.dirname(name) for name in moves})
-        ours = set(self.written)
+        written = set(self.written)
         stayed = []
         for folder, folders, names in os.walk(self._real):
             if folder == self._real:
@@ -472,22 +478,22 @@ class Output:
             links = [f for f in folders if os.path.islink(os.path.join(folder, f))]
             for n in [*names, *links]:
                 name = os.path.relpath(os.path.join(folder, n), self._real).replace(os.sep, "/")
-                if name not in ours:
+                if name not in written:
                     stayed.append(name)
         self.stayed = sorted(stayed)
 
     def _moves(self, names: Sequence[str]) -> list[str]:
-        """List what is renamed into a target that exists: files, and folders that are new as a whole.
+        """Return what is to be renamed into a target that exists: files, and folders that are new as a whole.
 
-        PathError if something is in the way, so this comes before the first rename.
+        Raises PathError if something is in the way, so it is called before the first rename.
         """
         moves: dict[str, None] = {}
-        there: set[str] = set()
+        existing_folders: set[str] = set()
         for name in names:
             parts = name.split("/")
             for i in range(1, len(parts) + 1):
                 part = "/".join(parts[:i])
-                if part in there:
+                if part in existing_folders:
                     continue
                 if part in moves:
                     break
@@ -500,7 +506,7 @@ class Output:
                 if i < len(parts):
                     if not stat.S_ISDIR(mode):
                         raise PathError(f"{printable(location)}: in the way, not a folder of the target")
-                    there.add(part)
+                    existing_folders.add(part)
                 elif stat.S_ISREG(mode) or stat.S_ISLNK(mode):  # of a link, the link is replaced
                     moves[part] = None
                 else:
@@ -508,15 +514,16 @@ class Output:
         return list(moves)
 
     def _fail(self, e: OSError) -> NoReturn:
+        """Raise PathError with the reason of the system, and what has been changed."""
         if isinstance(e, PathError):
             raise e
         shown = printable(self.target)
         if isinstance(e, FileExistsError):
             raise PathError(f"{shown}: two of the files have the same name on this file system") from e
-        done = "nothing was changed"
+        outcome = "nothing was changed"
         if self._placed:
-            done = f"{self._placed} of the new files and folders are in place, the others are unchanged"
-        raise PathError(f"{shown}: {reason_of(e)}; {done}") from e
+            outcome = f"{self._placed} of the new files and folders are in place, the others are unchanged"
+        raise PathError(f"{shown}: {reason_of(e)}; {outcome}") from e
 
     def _clean(self) -> None:
         """Remove the staging folder."""
@@ -540,24 +547,27 @@ class Output:
 
 
 def _first_of_each(names: Sequence[str], owners: Sequence[str], log: Log, path: str) -> dict[str, int]:
-    """Map each name to where it first appears; unsafe names and names that are alike are reported."""
-    plain = all(map(is_usual, names)) and not any(map(is_hidden, names))
-    if plain and len(set(map(str.casefold, names))) == len(names):
+    """Return the position at which each name first appears; unsafe and equal names are reported.
+
+    Names that differ only in letter case or Unicode form give a warning.
+    """
+    is_simple = all(map(is_usual, names)) and not any(map(is_hidden, names))
+    if is_simple and len(set(map(str.casefold, names))) == len(names):
         return dict(zip(names, range(len(names)), strict=True))
-    seen: dict[str, int] = {}
-    folded: dict[str, int] = {}
+    row_of_name: dict[str, int] = {}
+    row_of_folded: dict[str, int] = {}
     for i, name in enumerate(names):
         if accept_name(name, log, path) and is_hidden(name):
             log.report(HIDDEN_NAME, path, value=name, owner=owners[i])
-        first = seen.setdefault(name, i)
+        first = row_of_name.setdefault(name, i)
         if first != i:
             log.report(COLLISION, path, first=owners[first], second=owners[i], value=name)
             continue
         key = name if name.isascii() else unicodedata.normalize("NFC", name)
-        near = folded.setdefault(key.casefold(), i)
-        if near != i:
-            log.report(CASE_COLLISION, path, first=owners[near], second=owners[i])
-    return seen
+        first_alike = row_of_folded.setdefault(key.casefold(), i)
+        if first_alike != i:
+            log.report(CASE_COLLISION, path, first=owners[first_alike], second=owners[i])
+    return row_of_name
 
 
 class _Below(Output):

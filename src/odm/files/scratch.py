@@ -46,12 +46,10 @@ STAGE = re.compile(r"\.odm-.*-[0-9a-f]{12}\.tmp", re.DOTALL)
 
 
 def hold(stage: str, *, left_over: bool = False) -> int | None:
-    """Lock a staging folder and return the descriptor.
+    """Lock a staging folder and return its descriptor; None if it is not ours, -1 if none can be locked.
 
-    None if another process holds it, -1 where folders cannot be locked.
-
-    A new one must be empty. A left-over must belong to the user of this process, be locked for certain, and
-    hold nothing but what is put into such a folder.
+    It is not ours if another process has locked it, or a new one is not empty. A left-over must belong to the
+    user of this process, be locked for certain, and hold nothing but what is put into such a folder.
     """
     if not hasattr(os, "fwalk"):  # Windows: left-overs stay until removed by hand
         return None if left_over else -1
@@ -73,8 +71,8 @@ def hold(stage: str, *, left_over: bool = False) -> int | None:
         except (ImportError, OSError):  # some network file systems have no locks
             if left_over:
                 return None
-        there = os.path.samestat(status, os.lstat(stage))
-        is_ours = there and {*os.listdir(descriptor)} <= (
+        is_same = os.path.samestat(status, os.lstat(stage))
+        is_ours = is_same and {*os.listdir(descriptor)} <= (
             {"file", "tree", INCOMPLETE} if left_over else set()
         )
     except FileNotFoundError:
@@ -147,7 +145,7 @@ def remove_stage(stage: str, descriptor: int) -> None:
 
 
 def syncfs() -> Any:
-    """The system's call of that name, None where it has none."""
+    """Return the system's call ``syncfs``, None if it has none."""
     try:
         import ctypes
 
@@ -170,9 +168,9 @@ def sync_file_system(folder: str) -> None:
 
 
 taken = threading.Event()
-"""Whether a signal has reached Python, in a process that called `end_soon`."""
+"""Set when a signal has reached a Python handler, in a process that called `end_soon`."""
 _SOON = 1.5
-"""Seconds."""
+"""Seconds that a handler has, before `_wait` ends the process."""
 
 
 def end_soon() -> None:
@@ -195,11 +193,13 @@ def end_soon() -> None:
 
 
 def _take(handler: Callable[[int, Any], object], number: int, frame: Any) -> None:
+    """Handle a signal as `handler` does, and note that it was reached."""
     taken.set()
     handler(number, frame)
 
 
 def _wait(pipe: int) -> None:
+    """End the process if a signal comes through the pipe and no handler is reached in time."""
     while number := os.read(pipe, 1)[0]:
         if number in (signal.SIGINT, signal.SIGTERM) and not taken.wait(_SOON):
             os.write(2, b"odm: interrupted\n")
@@ -212,7 +212,7 @@ def undisturbed() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # no signal raises anything here
         yield
         return
-    came: list[int] = []
+    signals: list[int] = []
     handlers = {
         number: handler
         for number in (signal.SIGINT, signal.SIGTERM)
@@ -221,7 +221,7 @@ def undisturbed() -> Iterator[None]:
 
     def note(number: int, _: object) -> None:
         taken.set()
-        came.append(number)
+        signals.append(number)
 
     for number in handlers:
         signal.signal(number, note)
@@ -230,8 +230,8 @@ def undisturbed() -> Iterator[None]:
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-        if came:
-            signal.raise_signal(came[0])
+        if signals:
+            signal.raise_signal(signals[0])
 
 
 _CHECKSUM = 4
@@ -285,7 +285,7 @@ class Scratch:
         return store
 
     def write(self, name: str, pieces: Sequence[bytes]) -> list[int]:
-        """Write a file; returns where each piece begins, and the end.
+        """Write a file of pieces, and return (pieces + 1) offsets: where each piece begins, and the end.
 
         Raises PathError if it cannot be written.
         """
@@ -343,9 +343,8 @@ class Scratch:
 
     @contextlib.contextmanager
     def _folder(self) -> Iterator[tuple[Any, int | None]]:
-        """Return how a name in the folder is written relative to the open folder.
-
-        None if that is not supported.
+        """Open the folder: yields a function that makes the path of a name in it, and the descriptor that the
+        path is relative to; None where the system does not support that.
 
         Everything goes by the descriptor: by a path, whoever may rename one of the folders above would have
         files of other places written or read.
@@ -362,18 +361,20 @@ class Scratch:
             os.close(folder)
 
     def _unsealed(self, name: str, data: bytes | bytearray, length: int) -> bytes:
+        """Return a piece without its checksum. Raises PathError if it is damaged or has another length."""
         body = bytes(memoryview(data)[:-_CHECKSUM])
         if len(data) != length or zlib.crc32(body).to_bytes(_CHECKSUM, "little") != data[-_CHECKSUM:]:
             raise PathError(f"scratch {printable(self.path)}: {name} is truncated or damaged")
         return body
 
     def _refusal(self, e: OSError) -> PathError:
+        """Return the PathError for an error of the system, with advice."""
         if isinstance(e, PathError):
             return e
-        more = ""
+        advice = ""
         if not os.path.isdir(self.path):
-            more = ", or it is not a folder that all workers share"
-        return PathError(f"scratch {printable(self.path)}: {reason_of(e)}{more}")
+            advice = ", or it is not a folder that all workers share"
+        return PathError(f"scratch {printable(self.path)}: {reason_of(e)}{advice}")
 
 
 def _refuse_shared(parent: str) -> None:
@@ -392,10 +393,12 @@ def _refuse_shared(parent: str) -> None:
 
 
 def _sealed(piece: bytes) -> tuple[bytes, bytes]:
+    """Return a piece and its checksum."""
     return piece, zlib.crc32(piece).to_bytes(_CHECKSUM, "little")
 
 
 def _ends(pieces: Sequence[bytes]) -> list[int]:
+    """Return the offsets of pieces in a file, each followed by a checksum, and the end."""
     return [0, *itertools.accumulate(len(piece) + _CHECKSUM for piece in pieces)]
 
 

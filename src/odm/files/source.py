@@ -92,12 +92,14 @@ class Source:
         try:
             status = os.stat(path)
         except (OSError, ValueError) as e:
-            near = ""
+            suggestion = ""
             if isinstance(e, FileNotFoundError):
                 folder, name = os.path.split(path.rstrip("/\\"))
                 with contextlib.suppress(OSError, ValueError):
-                    near = hint(name, sorted({*os.listdir(folder or ".")} - {name}))  # a link to nothing
-            raise PathError(f"{printable(path)}: {reason_of(e)}{near}") from None
+                    suggestion = hint(
+                        name, sorted({*os.listdir(folder or ".")} - {name})
+                    )  # a link to nothing
+            raise PathError(f"{printable(path)}: {reason_of(e)}{suggestion}") from None
         self.is_dir = stat.S_ISDIR(status.st_mode)
         if not self.is_dir and not stat.S_ISREG(status.st_mode):
             raise PathError(f"{printable(path)}: it is {kind_of(status.st_mode)}, not a file or a folder")
@@ -144,7 +146,7 @@ class Source:
         return self._size_files
 
     def with_suffix(self, *suffixes: str) -> list[str]:
-        """The files whose name ends so, in any letter case."""
+        """Return the files whose name ends with one of `suffixes`, in any letter case; ``.gz`` is ignored."""
         return [f for f in self.files if plain_name(f or self.path).lower().endswith(suffixes)]
 
     def holds(self, file: str) -> bool:
@@ -189,7 +191,7 @@ class Source:
         return result
 
     def forget(self) -> None:
-        """Let go of what was found out."""
+        """Drop the results that `once` keeps."""
         self._found.clear()
         if self.inner is not None:
             self.inner.forget()
@@ -203,7 +205,7 @@ class Source:
         return os.path.join(self.path, *file.split("/"))
 
     def relative(self, file: str = "") -> str:
-        """The path of one of `files` below the source; of a single file its name."""
+        """Return the path of one of `files` below the source, without ``.gz``; of a single file its name."""
         return plain_name(file or self.path.replace("\\", "/").rpartition("/")[2])
 
     def read(self, file: str, log: Log) -> bytes | None:
@@ -243,20 +245,20 @@ class Source:
             try:
                 return as_utf8(data, self.encoding)
             except UnicodeError as e:
-                at = data.count(b"\n", 0, getattr(e, "start", 0)) + 1
-                log.report(UNREADABLE, path, reason=f"line {at} is not in {self.encoding} (--encoding)")
+                line = data.count(b"\n", 0, getattr(e, "start", 0)) + 1
+                log.report(UNREADABLE, path, reason=f"line {line} is not in {self.encoding} (--encoding)")
                 return None
         if is_utf8(data):
             return data
         name, readings = recognise_encoding(data)
-        before, first = self._recognised
-        if name and before in ("", name):
+        earlier, first_path = self._recognised
+        if name and earlier in ("", name):
             try:
                 text = as_utf8(data, name)
             except UnicodeDecodeError:
                 return data
-            self._recognised = name, first or path
-            log.note(f"{printable(first or path)}: not UTF-8, read as {name} (--encoding NAME)")
+            self._recognised = name, first_path or path
+            log.note(f"{printable(first_path or path)}: not UTF-8, read as {name} (--encoding NAME)")
             return text
         if readings:
             shown = first_few([f"{n} ({printable(words)})" for n, words in readings.items()], 5)
@@ -271,7 +273,7 @@ class Source:
         return open_binary(self.full(file), max_size=self.max_size)
 
     def open_text(self, file: str, log: Log) -> IO[bytes]:
-        """One of `files` that is read as a stream; whole if it begins with text that is not UTF-8."""
+        """Open one of `files` as a stream of UTF-8; it is read whole if it begins with other text."""
         stream = self.open(file)
         if not self.encoding and is_utf8(stream.read(_BEGINNING), cut=True):
             stream.seek(0)
@@ -298,6 +300,7 @@ class Source:
         return self._head_in_utf8(read_head(self.full(file)))
 
     def _head_in_utf8(self, head: bytes) -> bytes:
+        """Return the beginning of a text as UTF-8, or unchanged if its encoding is unclear."""
         if not self.encoding and is_utf8(head, cut=len(head) >= HEAD):
             return head
         cut = len(head) >= HEAD
@@ -351,6 +354,7 @@ class Source:
         return self._not_hidden(entry[len(top) :].lstrip("/") for entry in inside)
 
     def _not_hidden(self, names: Iterable[str]) -> Iterator[str]:
+        """Yield the names that are not hidden, and keep the others in `hidden`."""
         for name in names:
             if any(part.startswith(".") or part == "__MACOSX" for part in name.split("/")):
                 self.hidden.append(name)
@@ -410,7 +414,7 @@ class Source:
                     pending.append((name, entry.path, above | {real}))
 
     def _resolve(self, link: str) -> tuple[str, bool]:
-        """``os.path.realpath(link, strict=True)``, and whether it is a folder.
+        """Return ``os.path.realpath(link, strict=True)``, and whether it is a folder.
 
         A folder of targets is resolved once for all links.
         """

@@ -27,7 +27,7 @@ _ADVICE = {
     "gs://anonymous@BUCKET/ reads a public bucket)",
     "a": "check the address, the network and the credentials (AZURE_CLIENT_ID and the like, or az login)",
 }
-"""By how the scheme begins."""
+"""Advice in errors of a store, by how the scheme of its address begins."""
 
 _SECONDS = 15
 """How long Google's library tries again, whose own limit is 15 minutes; the address may say otherwise."""
@@ -44,7 +44,7 @@ _SECRETS = re.compile(
 """``KEY:SECRET`` in ``s3://KEY:SECRET@bucket``, and the values of account_key, client_secret, session_token,
 password and sig in the query."""
 _hidden: dict[str, str] = {}
-"""What stands for each secret in the addresses of this process, and the secret."""
+"""The secrets in the addresses of this process, by the ``***`` that stands for each."""
 
 
 def conceal(address: str) -> str:
@@ -53,6 +53,7 @@ def conceal(address: str) -> str:
         return address
 
     def star(match: re.Match[str]) -> str:
+        """Return what stands for a secret, the same each time."""
         if match[0] in _hidden:
             return match[0]
         for number in itertools.count(1):

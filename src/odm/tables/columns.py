@@ -45,7 +45,7 @@ GROUPS = Flag.CROWD | Flag.GROUP_OF | Flag.REGION
 
 
 FLAGS = {flag.name.lower(): flag for flag in Flag if flag.name}
-"""The columns of a table of boxes that mark them: ``crowd``, ``difficult``, ``truncated``, ..."""
+"""Flags by their column in a table of boxes: ``crowd``, ``difficult``, ``truncated``, ..."""
 
 
 class LabelState(enum.IntEnum):
@@ -84,7 +84,7 @@ class SourceFile(msgspec.Struct, frozen=True):
 
 
 class _Table(msgspec.Struct, frozen=True, eq=False):
-    """A table: each field is a column with a value for each row, or None, or says something of the whole."""
+    """A table: each field is a column with a value for each row, or None, or a fact about the whole table."""
 
     def __len__(self) -> int:
         return len(getattr(self, self.__struct_fields__[0]))
@@ -99,16 +99,16 @@ class _Rows(_Table, frozen=True):
 
     def take(self, rows: NDArray[Any]) -> Self:
         """Return the table with the rows at `rows`, a mask or row numbers."""
-        lists = hasattr(self, "name") or getattr(self, "extra", None)
-        listed = np.arange(len(self))[rows].tolist() if lists else []
+        has_lists = hasattr(self, "name") or getattr(self, "extra", None)
+        row_numbers = np.arange(len(self))[rows].tolist() if has_lists else []
         columns: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
         for name, column in columns.items():
             if isinstance(column, np.ndarray):
                 columns[name] = frozen(column[rows])
             elif isinstance(column, tuple):
-                columns[name] = tuple(column[i] for i in listed)
+                columns[name] = tuple(column[i] for i in row_numbers)
             elif name == "extra":
-                columns[name] = take_extra(column, listed)
+                columns[name] = take_extra(column, row_numbers)
             elif isinstance(column, Shapes | Keypoints):
                 columns[name] = column.take(rows)
         return type(self)(**columns)
@@ -210,11 +210,14 @@ class Boxes(_Rows, TableMixin, frozen=True, dict=True):
     """The number of its group in its image, -1 = none; (n,). None where no box has one."""
 
     def named(self, images: tuple[str, ...], categories: tuple[str, ...], *, scored: bool) -> Boxes:
-        """Return these boxes with the names of the images and classes of their dataset, for `columns`."""
+        """Return these boxes with the names of the images and classes of their dataset, for `columns`.
+
+        Boxes that already have these very names are returned as they are.
+        """
         names = (images, categories, scored)
-        known = getattr(self, "_names", names)
-        same = known[0] is images and known[1] is categories and known[2] is scored
-        boxes = self if same else replace(self)
+        previous = getattr(self, "_names", names)
+        is_same = previous[0] is images and previous[1] is categories and previous[2] is scored
+        boxes = self if is_same else replace(self)
         force_setattr(boxes, "_names", names)
         return boxes
 
@@ -252,20 +255,22 @@ class Boxes(_Rows, TableMixin, frozen=True, dict=True):
         number of fewest decimals that, added to the left edge, gives the same right edge.
         """
         low, high, wh = self.xyxy[:, :2], self.xyxy[:, 2:], self.wh
-        derived = np.full(wh.shape, True) if self.wh_given is None else ~self.wh_given
-        if not derived.any():
+        is_derived = np.full(wh.shape, True) if self.wh_given is None else ~self.wh_given
+        if not is_derived.any():
             return wh
-        result = wh.copy()
-        open_ = np.nonzero(derived & (wh != np.rint(wh)))
+        short = wh.copy()
+        # 0.30000000000000004 from left edge 0.1 to right edge 0.4: with 0 decimals 0.1 + 0.0 misses 0.4, with
+        # 1 decimal 0.1 + 0.3 hits it. What fits is done; the others are tried with one decimal more.
+        undecided = np.nonzero(is_derived & (wh != np.rint(wh)))
         for places in range(17):
-            if not len(open_[0]):
+            if not len(undecided[0]):
                 break
-            tried = np.round(wh[open_], places)
-            fits = low[open_] + tried == high[open_]
-            done = tuple(index[fits] for index in open_)
-            result[done] = tried[fits]
-            open_ = tuple(index[~fits] for index in open_)
-        return result
+            rounded = np.round(wh[undecided], places)
+            fits = low[undecided] + rounded == high[undecided]
+            done = tuple(index[fits] for index in undecided)
+            short[done] = rounded[fits]
+            undecided = tuple(index[~fits] for index in undecided)
+        return short
 
     def has(self, flag: Flag | int) -> NDArray[np.bool_]:
         """(n,) mask of the boxes with any bit of `flag`."""
@@ -347,6 +352,6 @@ def first_index_of(values: NDArray[Any], n: int) -> Longs:
 
 def rows_without(n: int, rows: NDArray[Any]) -> Longs:
     """Return the row numbers 0 to n - 1 without `rows`."""
-    others = np.ones(n, np.bool_)
-    others[rows] = False
-    return np.flatnonzero(others)
+    is_other = np.ones(n, np.bool_)
+    is_other[rows] = False
+    return np.flatnonzero(is_other)

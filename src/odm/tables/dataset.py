@@ -262,7 +262,7 @@ class Builder:
         return len(self._files) - 1
 
     def describe(self, file: int, extra: Mapping[str, bytes]) -> None:
-        """Keep what a file says of itself, as the JSON of its members."""
+        """Keep the members of a file beside its rows, such as ``info``: the JSON of each value by key."""
         self._files[file] = replace(self._files[file], extra=extra)
 
     def add_extra(
@@ -363,7 +363,7 @@ class Builder:
         return list(self._videos)
 
     def frame_rows(self) -> tuple[Longs, Longs]:
-        """Frames that are images, as video * 2**31 + frame, ascending; and the rows of the images."""
+        """The keys video * 2**31 + frame of the frames that are images, ascending; and their images"""
         video, frame = self._frame_columns()
         if video is None or frame is None:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -396,24 +396,26 @@ class Builder:
                 if id_ is not None and id_ != NO_ID:
                     track_rows[i] = self.track(video_row, id_)
             return track_rows
-        has = np.flatnonzero(source_id != NO_ID)
-        ids, video_rows = source_id[has].astype(np.int64), video[has].astype(np.int64)
+        rows_with_id = np.flatnonzero(source_id != NO_ID)
+        ids, video_rows = source_id[rows_with_id].astype(np.int64), video[rows_with_id].astype(np.int64)
         if len(ids) and int(ids.min()) > -(2**31) and int(ids.max()) < 2**31:
-            _, first, which = np.unique((video_rows << 32) + ids, return_index=True, return_inverse=True)
+            _, first_boxes, track_of_box = np.unique(
+                (video_rows << 32) + ids, return_index=True, return_inverse=True
+            )
         else:
             keys = np.stack([video_rows, ids], axis=1)
-            _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-        rows = np.empty(len(first), np.int32)
-        for k in np.argsort(first).tolist():  # in the order of their first boxes
-            rows[k] = self.track(int(video_rows[first[k]]), int(ids[first[k]]))
-        track_rows[has] = rows[which.reshape(-1)]
+            _, first_boxes, track_of_box = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        new_rows = np.empty(len(first_boxes), np.int32)
+        for k in np.argsort(first_boxes).tolist():  # in the order of their first boxes
+            new_rows[k] = self.track(int(video_rows[first_boxes[k]]), int(ids[first_boxes[k]]))
+        track_rows[rows_with_id] = new_rows[track_of_box.reshape(-1)]
         return track_rows
 
     def tracks_of_images(self, image: NDArray[Any], source_id: NDArray[Any] | Sequence[Id | None]) -> Ints:
         """Return rows of tracks as `tracks` does, by the image of each box, whose video is known."""
         video, _ = self._frame_columns()
-        at = np.full(len(image), -1, np.int32) if video is None else video[image]
-        return self.tracks(at, source_id)
+        video_of_box = np.full(len(image), -1, np.int32) if video is None else video[image]
+        return self.tracks(video_of_box, source_id)
 
     def _frame_columns(self) -> tuple[Ints | None, Ints | None]:
         """The columns ``video`` and ``frame`` of the images so far; None where no image has one."""
@@ -570,6 +572,7 @@ class Builder:
         return Boxes(**columns, extra=extra)
 
     def _points_of_categories(self) -> dict[str, Any]:
+        """Return the columns ``keypoints`` and ``skeleton`` of the categories."""
         rows = [self._points_of.get(row, ((), ())) for row in range(len(self._category_rows))]
         names, skeletons = zip(*rows, strict=True)
         return {"keypoints": names, "skeleton": skeletons if any(skeletons) else None}
@@ -646,21 +649,22 @@ def _add_categories(
 
 _INNER = {"xyxy": (4,), "wh": (2,), "wh_given": (2,)}
 _OPTIONAL = {"track": np.int32(-1), "group": np.int32(-1), "wh_given": np.False_}
-"""Columns that are None where no box has them, and what the others then hold."""
+"""Columns that are None if no box has them, and the value for a box without if others have them."""
 
 
 def _extent(xyxy: Floats) -> Floats:
+    """(n, 2) width and height of boxes (n, 4)."""
     with np.errstate(over="ignore", invalid="ignore"):  # wrong boxes can be held, quietly
         return xyxy[:, 2:] - xyxy[:, :2]
 
 
 def _columns(columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """Convert lists of values to columns: texts to a tuple, ids and whole numbers to an array."""
-    made: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     column: NDArray[Any]
     for name, values in columns.items():
         if name in ("path", "split", "frequency"):
-            made[name] = tuple(values)
+            result[name] = tuple(values)
             continue
         if name != "source_id":
             column = np.array(values, np.int32)
@@ -670,8 +674,8 @@ def _columns(columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
             if not any(issubclass(kind, str) for kind in set(map(type, values))):
                 with contextlib.suppress(OverflowError):  # whole numbers beyond 64 bits stay exact as objects
                     column = np.array(values, np.int64)
-        made[name] = frozen(column)
-    return made
+        result[name] = frozen(column)
+    return result
 
 
 def _empty(dtype: Any) -> NDArray[Any]:
@@ -691,6 +695,7 @@ def _corners(xyxy: ArrayLike | None, ltwh: ArrayLike | None) -> tuple[Floats, Fl
 
 
 def _row_numbers(rows: ArrayLike, what: str) -> Longs:
+    """Return row numbers as an array. Raises ValueError, which begins with `what`, for other values."""
     array = np.array(rows).reshape(-1)
     if len(array) and not np.issubdtype(array.dtype, np.integer):
         raise ValueError(f"{what} has type {array.dtype}, not row numbers")

@@ -63,12 +63,12 @@ def count_extra(extra: ExtraFields) -> Counter[str]:
 def join_members(
     files: Sequence[Mapping[str, bytes]],
 ) -> tuple[dict[str, bytes], list[dict[bytes, bytes]], dict[str, int]]:
-    """Merge what several files say of themselves: the members of the first, and the licences of all.
+    """Merge the members that several files have beside their rows: those of the first, and all licences.
 
     Returns
     -------
-    The members of the one file; for each file the new id of each of its licences, as JSON, if they are
-    renumbered; and what is not as it was, with how often.
+    The members of the merged file; for each file, if the licences are numbered anew, the new id of each of
+    its licences by the old one, both as JSON; and how often each kind of change was made.
     """
     members: dict[str, bytes] = {}
     changed: Counter[str] = Counter()
@@ -76,22 +76,26 @@ def join_members(
         for key, value in file.items():
             if key != "licenses" and members.setdefault(key, value) != value:
                 changed[f"{key} of other files, of which the first is written"] += 1
-    lists = [_by_id(file.get("licenses", b"[]")) for file in files]
+    licences_of_files = [_by_id(file.get("licenses", b"[]")) for file in files]
     ids: list[dict[bytes, bytes]] = [{} for _ in files]
-    listed: dict[bytes, Any] = {}
+    record_of_id: dict[bytes, Any] = {}
     if any(
-        listed.setdefault(id_, record) != record for licences in lists for id_, record in licences.items()
+        record_of_id.setdefault(id_, record) != record
+        for licences in licences_of_files
+        for id_, record in licences.items()
     ):
-        distinct: dict[str, bytes] = {}
-        for licences, new in zip(lists, ids, strict=True):
+        id_of_text: dict[str, bytes] = {}
+        for licences, new_ids in zip(licences_of_files, ids, strict=True):
             for id_, record in licences.items():
                 text = json.dumps({**record, "id": None}, sort_keys=True)
-                new[id_] = distinct.setdefault(text, b"%d" % (len(distinct) + 1))
-        listed = {id_: json.loads(text) | {"id": int(id_)} for text, id_ in distinct.items()}
-        changed["licences numbered from 1, as the files disagree"] = len(listed)
+                new_ids[id_] = id_of_text.setdefault(text, b"%d" % (len(id_of_text) + 1))
+        record_of_id = {id_: json.loads(text) | {"id": int(id_)} for text, id_ in id_of_text.items()}
+        changed["licences numbered from 1, as the files disagree"] = len(record_of_id)
     if any("licenses" in file for file in files):
         texts = [file.get("licenses", b"[]") for file in files]
-        members["licenses"] = texts[0] if len(set(texts)) == 1 else json.dumps([*listed.values()]).encode()
+        members["licenses"] = (
+            texts[0] if len(set(texts)) == 1 else json.dumps([*record_of_id.values()]).encode()
+        )
     return members, ids, dict(changed)
 
 
@@ -107,7 +111,7 @@ def _by_id(licenses: bytes) -> dict[bytes, dict[str, Any]]:
 
 
 class ExtraRows:
-    """Collect the fields of rows as they are read. Keys after the first `most` are counted in `lost`."""
+    """Collects the fields of rows as they are read. Keys after the first `most` are counted in `lost`."""
 
     def __init__(self, most: int = MOST_KEYS) -> None:
         self.n, self._most = 0, most

@@ -27,7 +27,7 @@ def find_objects(
     is_part, is_box
         (n,) masks of the outlines and masks, and of the rectangles without a shape.
     xyxy
-        (n, 4) their edges.
+        (n, 4) left, top, right and bottom of each box.
 
     Returns
     -------
@@ -41,6 +41,7 @@ def find_objects(
         parts = [row for row in rows if is_part[row]] if len(rows) > 1 else []
         if not parts:
             continue
+        # Left and top at most, and -right and -bottom at most, so that a box goes around all parts.
         inner = np.concatenate([xyxy[parts, :2].min(axis=0) + RIM, RIM - xyxy[parts, 2:].max(axis=0)])
         boxes = [i for i in rows if is_box[i] and (xyxy[i] * [1, 1, -1, -1] <= inner).all()]
         box = min(boxes, key=lambda i: np.prod(xyxy[i, 2:] - xyxy[i, :2]), default=-1)

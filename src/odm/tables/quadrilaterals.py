@@ -37,11 +37,11 @@ def is_convex(corners: Floats) -> Mask:
 
 def convex(corners: Floats) -> Floats:
     """Replace quadrilaterals that are not convex by their hull, which may have a corner twice."""
-    wrong = ~is_convex(corners)
-    if not wrong.any():
+    is_concave = ~is_convex(corners)
+    if not is_concave.any():
         return corners
     result = corners.copy()
-    for row in np.flatnonzero(wrong).tolist():
+    for row in np.flatnonzero(is_concave).tolist():
         hull = convex_hull(corners[row])
         result[row] = hull[np.minimum(np.arange(4), len(hull) - 1)]
     return result
@@ -63,41 +63,45 @@ def shared_areas(a: Floats, b: Floats) -> Floats:
 def _shared(a: Floats, b: Floats) -> Floats:
     """(n,) shared areas: each quadrilateral of `a` is clipped at the sides of its partner in `b`."""
     direction = np.where(signed_areas(b) < 0, -1.0, 1.0)
-    # Corners stand in columns, a pair in each, the first `m` of them in use.
+    # x and y are (corners, pairs): column p holds the polygon of pair p in its first n_corners[p] rows.
     x, y = (np.ascontiguousarray(a[..., axis].T) for axis in (0, 1))
-    m = np.full(len(a), 4)
+    n_corners = np.full(len(a), 4)
     pair = np.arange(len(a))
     for k in range(4):
         corner, side = b[:, k], (b[:, (k + 1) % 4] - b[:, k]) * direction[:, None]
         inside = side[:, 0] * (y - corner[:, 1]) - side[:, 1] * (x - corner[:, 0])
-        used, following = _columns(len(x), m)
+        is_used, following = _columns(len(x), n_corners)
         next_inside = inside[following, pair]
-        cut = used & ((inside >= 0) != (next_inside >= 0))
-        share = np.divide(inside, inside - next_inside, out=np.zeros_like(inside), where=cut)
-        # Of each side its first corner, if it is inside, then the point where it is cut.
-        kept = np.stack([used & (inside >= 0), cut], axis=1).reshape(-1, len(a))
-        place = np.cumsum(kept, axis=0) - 1
-        m = place[-1] + 1
-        row, column = np.nonzero(kept)
+        is_cut = is_used & ((inside >= 0) != (next_inside >= 0))
+        share = np.divide(inside, inside - next_inside, out=np.zeros_like(inside), where=is_cut)
+        # Of each side its first corner, if it is inside, then the point where it is cut; `place` is the row
+        # to which each of these moves up: kept 1 0 1 1 -> place 0 . 1 2.
+        is_kept = np.stack([is_used & (inside >= 0), is_cut], axis=1).reshape(-1, len(a))
+        place = np.cumsum(is_kept, axis=0) - 1
+        n_corners = place[-1] + 1
+        row, column = np.nonzero(is_kept)
         slots = place[row, column], column
         corners = []
         for values in (x, y):
             step = share * (values[following, pair] - values)
-            both = np.stack([values, values + step], axis=1).reshape(-1, len(a))
-            left = np.zeros((int(m.max(initial=1)), len(a)))
-            left[slots] = both[row, column]
-            corners.append(left)
+            candidates = np.stack([values, values + step], axis=1).reshape(-1, len(a))
+            column_values = np.zeros((int(n_corners.max(initial=1)), len(a)))
+            column_values[slots] = candidates[row, column]
+            corners.append(column_values)
         x, y = corners
-    used, following = _columns(len(x), m)
-    twice = np.where(used, x * y[following, pair] - y * x[following, pair], 0)
+    is_used, following = _columns(len(x), n_corners)
+    twice = np.where(is_used, x * y[following, pair] - y * x[following, pair], 0)
     areas: Floats = np.abs(twice.sum(axis=0)) / 2
     return areas
 
 
-def _columns(rows: int, m: NDArray[np.int64]) -> tuple[Mask, NDArray[np.int64]]:
-    """Return the mask of the rows that each column uses, and the row that follows each."""
+def _columns(rows: int, n_used: NDArray[np.int64]) -> tuple[Mask, NDArray[np.int64]]:
+    """Return (rows, n) whether each column uses a row, and (rows, n) the row of the next corner.
+
+    Column i uses its first ``n_used[i]`` rows, and the last of these is followed by row 0.
+    """
     row = np.arange(rows)[:, None]
-    return row < m, np.where(row + 1 < m, row + 1, 0)
+    return row < n_used, np.where(row + 1 < n_used, row + 1, 0)
 
 
 def off_rectangle(corners: Floats) -> Floats:
@@ -106,8 +110,8 @@ def off_rectangle(corners: Floats) -> Floats:
     The rectangle has the same centre; its sides are the means of opposite ones.
     """
     across, down = (rectangles(as_rectangles(corners)) - corners).transpose(2, 1, 0).copy()
-    far: Floats = np.sqrt(across**2 + down**2).max(axis=0, initial=0)
-    return far
+    distance: Floats = np.sqrt(across**2 + down**2).max(axis=0, initial=0)
+    return distance
 
 
 def smallest_rectangle(points: Floats) -> Floats:
@@ -138,6 +142,7 @@ def convex_hull(points: Floats) -> Floats:
         return ordered
 
     def chain(rows: list[list[float]]) -> list[list[float]]:
+        """Return one half of the hull, without its end: a corner that does not turn left is dropped."""
         kept: list[list[float]] = []
         for x, y in rows:
             while len(kept) > 1:

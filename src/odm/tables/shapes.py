@@ -46,17 +46,21 @@ class _Ragged(msgspec.Struct, frozen=True, eq=False):
 
     def take(self, rows: NDArray[Any]) -> Self:
         """Return the columns with the rows at `rows`, a mask or row numbers."""
-        kept = np.arange(len(self))[rows]
-        if len(kept) and kept[-1] - kept[0] == len(kept) - 1 and (np.diff(kept) == 1).all():
-            return self._part(int(kept[0]), int(kept[-1]) + 1)
-        columns: dict[str, Any] = {name: getattr(self, name)[kept] for name in self._PLAIN}
-        items = {self._LEVELS[0][0]: kept}
+        row_numbers = np.arange(len(self))[rows]
+        if (
+            len(row_numbers)
+            and row_numbers[-1] - row_numbers[0] == len(row_numbers) - 1
+            and (np.diff(row_numbers) == 1).all()
+        ):
+            return self._part(int(row_numbers[0]), int(row_numbers[-1]) + 1)
+        columns: dict[str, Any] = {name: getattr(self, name)[row_numbers] for name in self._PLAIN}
+        items = {self._LEVELS[0][0]: row_numbers}
         for name, below in self._LEVELS:
             first, column = getattr(self, name), getattr(self, below)
             if below == "text":  # numbers of all bytes would take eight times as much memory
-                columns[name], columns[below] = _take_texts(first, column, kept)
+                columns[name], columns[below] = _take_texts(first, column, row_numbers)
                 continue
-            above, size = items.get(name, kept), first[1:2].sum()
+            above, size = items.get(name, row_numbers), first[1:2].sum()
             if column.ndim == 2 and (np.diff(first) == size).all():
                 # Rows of one length are copied whole, which is several times as fast.
                 columns[name], width = np.arange(len(above) + 1) * size, column.shape[1]
@@ -69,7 +73,7 @@ class _Ragged(msgspec.Struct, frozen=True, eq=False):
         return type(self)(**{name: _frozen(column) for name, column in columns.items()})
 
     def _part(self, start: int, stop: int) -> Self:
-        """Consecutive rows: no value is copied."""
+        """Return the columns with the rows `start` to `stop`, without copying values."""
         columns: dict[str, Any] = {name: getattr(self, name)[start:stop] for name in self._PLAIN}
         ends = {self._LEVELS[0][0]: (start, stop)}
         for name, below in self._LEVELS:
@@ -146,9 +150,9 @@ class Shapes(_Ragged, frozen=True, dict=True):
         return cls(np.full(n, ShapeKind.MASK, np.uint8), zero, zero[:1], np.zeros((0, 2)), first, text)
 
     def polygons(self, row: int) -> list[Floats]:
-        """The outlines of a box, each (corners, 2); the four corners of an oriented box; none of a mask."""
-        at = range(int(self.ring[row]), int(self.ring[row + 1]))
-        return [self.xy[self.point[j] : self.point[j + 1]] for j in at]
+        """Return the outlines of a box, each (corners, 2); an oriented box has one of four, a mask none."""
+        outlines = range(int(self.ring[row]), int(self.ring[row + 1]))
+        return [self.xy[self.point[j] : self.point[j + 1]] for j in outlines]
 
     def four_cornered(self) -> NDArray[np.bool_]:
         """(n,) mask of the boxes with one outline of four corners, which `corners` can return."""
@@ -173,29 +177,31 @@ class Shapes(_Ragged, frozen=True, dict=True):
         """(n, 4) left, top, right and bottom of the corners of each box; NaN for a box without corners."""
         edges = np.full((len(self), 4), np.nan)
         first = self.point[self.ring]
-        some = np.flatnonzero(first[1:] > first[:-1])
-        edges[some] = _edges(self.xy, first[some])
+        rows = np.flatnonzero(first[1:] > first[:-1])
+        edges[rows] = _edges(self.xy, first[rows])
         return edges
 
     def scaled(self, factor: Floats) -> Shapes:
         """Multiply all corners by the factors of their box, (n, 2)."""
-        corners = np.diff(self.point[self.ring])
-        return replace(self, xy=_frozen(self.xy * np.repeat(factor, corners, axis=0)))
+        n_corners = np.diff(self.point[self.ring])
+        return replace(self, xy=_frozen(self.xy * np.repeat(factor, n_corners, axis=0)))
 
     def without_short_parts(self) -> Shapes:
         """Drop outlines of fewer than three corners; a box whose outlines are all dropped has no shape."""
-        corners = np.diff(self.point)
-        keep = corners >= 3
-        if keep.all():
+        n_corners = np.diff(self.point)
+        is_kept = n_corners >= 3
+        if is_kept.all():
             return self
-        parts = np.bincount(np.repeat(np.arange(len(self)), np.diff(self.ring))[keep], minlength=len(self))
-        gone = (parts == 0) & (np.diff(self.ring) > 0)
+        n_outlines = np.bincount(
+            np.repeat(np.arange(len(self)), np.diff(self.ring))[is_kept], minlength=len(self)
+        )
+        is_emptied = (n_outlines == 0) & (np.diff(self.ring) > 0)
         return replace(
             self,
-            kind=_frozen(np.where(gone, ShapeKind.NONE, self.kind).astype(np.uint8)),
-            ring=_frozen(np.append(0, np.cumsum(parts))),
-            point=_frozen(np.append(0, np.cumsum(corners[keep]))),
-            xy=_frozen(self.xy[np.repeat(keep, corners)]),
+            kind=_frozen(np.where(is_emptied, ShapeKind.NONE, self.kind).astype(np.uint8)),
+            ring=_frozen(np.append(0, np.cumsum(n_outlines))),
+            point=_frozen(np.append(0, np.cumsum(n_corners[is_kept]))),
+            xy=_frozen(self.xy[np.repeat(is_kept, n_corners)]),
         )
 
     def replaced(self, rows: NDArray[Any], other: Shapes) -> Shapes:
@@ -244,10 +250,14 @@ class Shapes(_Ragged, frozen=True, dict=True):
 
     def known_extents(self, rows: NDArray[Any], height: Longs) -> tuple[Longs, Longs] | None:
         """Return the `extents` of the boxes at `rows`; None unless all are masks, and measured before."""
-        known: Measured | None = getattr(self, "_measured", None)
-        if known is None or (self.kind[rows] != ShapeKind.MASK).any() or (known.height[rows] != height).any():
+        measured: Measured | None = getattr(self, "_measured", None)
+        if (
+            measured is None
+            or (self.kind[rows] != ShapeKind.MASK).any()
+            or (measured.height[rows] != height).any()
+        ):
             return None
-        return known.area[rows], known.box[rows]
+        return measured.area[rows], measured.box[rows]
 
     def run_bounds(self, width: Longs) -> Longs:
         """(n,) how many runs each shape has as a mask at the most; `width` of each image, (n,)."""
@@ -262,7 +272,7 @@ class Shapes(_Ragged, frozen=True, dict=True):
         return cut_columns(self.xy, self.point, self.ring, width, most)
 
     def drawn(self, height: Longs, width: Longs) -> Shapes:
-        """Outlines as masks. Raises ValueError if one is among `unfillable`."""
+        """Fill outlines and return them as masks. Raises ValueError if one is among `unfillable`."""
         from odm.masks.polygons import write_outlines
 
         return Shapes.of_masks(*write_outlines(self.xy, self.point, self.ring, height, width))
@@ -279,8 +289,8 @@ class Shapes(_Ragged, frozen=True, dict=True):
         rows = np.flatnonzero(np.diff(self.point[self.ring]) * (width + 1) > most)
         with np.errstate(invalid="ignore"):  # of corners that are not finite, an error of their own
             columns = self.take(rows).run_bounds(width[rows])
-        large = columns > most
-        return rows[large], columns[large].tolist(), most
+        is_large = columns > most
+        return rows[is_large], columns[is_large].tolist(), most
 
     def measured(self, height: Longs) -> Measured:
         """Return the measures of the masks for images of these heights, (n,).
@@ -344,10 +354,10 @@ class Keypoints(_Ragged, frozen=True):
     def edges(self, is_counted: NDArray[np.bool_]) -> Floats:
         """(n, 4) left, top, right and bottom of the counted points (points,) of each box; NaN without any."""
         edges = np.full((len(self), 4), np.nan)
-        before = np.concatenate([[0], np.cumsum(is_counted)])[self.first]
-        rows = np.flatnonzero(np.diff(before))
+        counted_before = np.concatenate([[0], np.cumsum(is_counted)])[self.first]
+        rows = np.flatnonzero(np.diff(counted_before))
         points = self.xyv if is_counted.all() else np.compress(is_counted, self.xyv, axis=0)
-        edges[rows] = _edges(points[:, :2], before[rows])
+        edges[rows] = _edges(points[:, :2], counted_before[rows])
         return edges
 
     def scaled(self, factor: Floats) -> Keypoints:
@@ -358,8 +368,8 @@ class Keypoints(_Ragged, frozen=True):
 
     def labelled(self) -> Longs:
         """(n,) how many keypoints of each box are labelled."""
-        seen = np.concatenate([[0], np.cumsum(self.xyv[:, 2] > 0)])
-        return np.diff(seen[self.first])
+        labelled_before = np.concatenate([[0], np.cumsum(self.xyv[:, 2] > 0)])
+        return np.diff(labelled_before[self.first])
 
     def labelled_as_stated(self) -> Longs:
         """(n,) how many keypoints are labelled: the number that the source states, else counted."""
@@ -372,7 +382,7 @@ class Keypoints(_Ragged, frozen=True):
 
 
 class ShapeRows:
-    """Shapes that are read one box at a time."""
+    """Collects shapes that are read one box at a time."""
 
     def __init__(self) -> None:
         self._kind: list[int] = []
@@ -402,6 +412,7 @@ class ShapeRows:
         self._add(ShapeKind.MASK, (), counts)
 
     def _add(self, kind: ShapeKind, parts: Sequence[Floats] = (), text: bytes = b"") -> None:
+        """Add a box with outlines (k, 2), or the compressed text of a mask."""
         self._kind.append(kind)
         self._rings.append(len(parts))
         self._points += map(len, parts)
@@ -422,7 +433,7 @@ class ShapeRows:
 
 
 RAGGED: dict[str, type[Shapes | Keypoints]] = {"shapes": Shapes, "keypoints": Keypoints}
-"""Columns of boxes of which each has any number of values."""
+"""Columns of boxes in which a box has any number of values."""
 
 
 def join_ragged(table: type[Any], parts: Sequence[Any], sizes: Sequence[int]) -> Any:
@@ -514,20 +525,22 @@ def as_rectangles(corners: Floats) -> Floats:
 
 
 def bridged(parts: Sequence[Floats]) -> Floats:
-    """Join several outlines into one, each by a bridge to the nearest corner of those before, there and back.
+    """Join several outlines (k, 2) into one, each by a bridge to the nearest corner of those before.
+
+    The outline goes over each bridge twice, there and back.
 
     Of thousands of outlines the last ones are all joined to one corner: the nearest takes too long to find.
     """
-    whole, distances = parts[0], 0
+    outline, distances = parts[0], 0
     for n, part in enumerate(parts[1:], 1):
-        distances += len(whole) * len(part)
+        distances += len(outline) * len(part)
         if distances > _MOST_DISTANCES:
-            rest = (corners for ring in parts[n:] for corners in (ring, ring[:1], whole[-1:]))
-            return np.concatenate([whole, *rest])
-        i, j = _nearest(whole, part)
+            rest = (corners for ring in parts[n:] for corners in (ring, ring[:1], outline[-1:]))
+            return np.concatenate([outline, *rest])
+        i, j = _nearest(outline, part)
         around = np.concatenate([part[j:], part[: j + 1]])
-        whole = np.concatenate([whole[: i + 1], around, whole[i:]])
-    return whole
+        outline = np.concatenate([outline[: i + 1], around, outline[i:]])
+    return outline
 
 
 _MOST_DISTANCES = 2**27
@@ -535,18 +548,18 @@ _MOST_DISTANCES = 2**27
 
 
 def _nearest(a: Floats, b: Floats) -> tuple[int, int]:
-    """Return the indices of the nearest points of two sets.
+    """Return the indices of the nearest points of two sets (n, 2) and (m, 2).
 
     Distances are computed a bounded number at a time.
     """
     step = max(1, 2**20 // len(b))
     best, pair = np.inf, (0, 0)
     for start in range(0, len(a), step):
-        some = a[start : start + step]
-        far = (some[:, None, 0] - b[:, 0]) ** 2 + (some[:, None, 1] - b[:, 1]) ** 2
-        i, j = divmod(int(far.argmin()), len(b))
-        if far[i, j] < best:
-            best, pair = float(far[i, j]), (start + i, j)
+        block = a[start : start + step]
+        squared = (block[:, None, 0] - b[:, 0]) ** 2 + (block[:, None, 1] - b[:, 1]) ** 2
+        i, j = divmod(int(squared.argmin()), len(b))
+        if squared[i, j] < best:
+            best, pair = float(squared[i, j]), (start + i, j)
     return pair
 
 
@@ -565,25 +578,30 @@ def _edges(xy: Floats, first: Longs) -> Floats:
 
 
 def _taken(first: Longs, rows: Longs) -> tuple[Longs, Longs]:
-    """The offsets of some rows, and the positions of their items."""
+    """Return the offsets of some rows, and the positions of their items.
+
+    Offsets 0 2 5 6 and rows 2 1: the items are 5, 2 3 4, so the result is 0 1 4 and 5 2 3 4.
+    """
     n = first[rows + 1] - first[rows]
     begin = np.concatenate([[0], np.cumsum(n)]).astype(np.int64)
     return begin, np.arange(int(begin[-1])) + np.repeat(first[rows] - begin[:-1], n)
 
 
 def _take_texts(first: Longs, text: NDArray[np.uint8], rows: Longs) -> tuple[Longs, NDArray[np.uint8]]:
-    """The offsets and the texts of some rows."""
+    """Return the offsets of some rows, and their texts joined."""
     begin, end = first[rows], first[rows + 1]
     texts = map(text.data.__getitem__, map(slice, begin.tolist(), end.tolist()))
     return np.concatenate([[0], np.cumsum(end - begin)]), np.frombuffer(b"".join(texts), np.uint8)
 
 
 def _joined_offsets(parts: Sequence[Longs]) -> Longs:
-    before = np.concatenate([[0], np.cumsum([int(part[-1]) for part in parts])])
-    ends = [part[1:] + n for part, n in zip(parts, before[:-1], strict=True)]
+    """Concatenate columns of offsets: 0 2 5 and 0 1 give 0 2 5 6."""
+    items_before = np.concatenate([[0], np.cumsum([int(part[-1]) for part in parts])])
+    ends = [part[1:] + n for part, n in zip(parts, items_before[:-1], strict=True)]
     return np.concatenate([np.zeros(1, np.int64), *ends]).astype(np.int64)
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Make an array read-only and return it."""
     array.flags.writeable = False
     return array
