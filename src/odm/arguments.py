@@ -24,11 +24,11 @@ WORDS: dict[Any, tuple[str, str]] = {
     str: ("text", "texts"),
     os.PathLike: ("a path", "paths"),
 }
-"""One and many of a type."""
+"""How messages name one value of a type, and several."""
 LISTS = (Sequence, Iterable, list)
 MAPPINGS = (Mapping, dict)
 MANY = 10
-"""So many words are not listed."""
+"""The values of a `Literal` are listed in a message if they are no more than this."""
 
 
 def check_call(
@@ -58,7 +58,7 @@ def check_values(hints: Mapping[str, Any], values: Mapping[str, Any], open_words
 
 
 def checked(function: Callable[P, T]) -> Callable[P, T]:
-    """A function whose arguments are checked."""
+    """Decorate a function so that its arguments are checked against their annotations."""
 
     @functools.wraps(function)
     def call(*args: P.args, **keywords: P.kwargs) -> T:
@@ -83,13 +83,13 @@ def check(name: str, value: Any, hint: Any, open_words: Sequence[Any] = ()) -> N
     """Raise UsageError if `value` is not what `hint`, a type as in an annotation, allows."""
     if _fits(value, hint, open_words):
         return
-    wrong, expected = value, _words(hint)
+    bad_value, expected = value, _words(hint)
     for part in _parts(hint):
         if typing.get_origin(part) in LISTS and _is_list(value):
             (inner,) = typing.get_args(part)
-            wrong = next(one for one in value if not _fits(one, inner, open_words))
+            bad_value = next(one for one in value if not _fits(one, inner, open_words))
             expected = _words(inner, many=True)
-    raise UsageError(f"{name}: expected {expected}, found {shorten(repr(wrong))}")
+    raise UsageError(f"{name}: expected {expected}, found {shorten(repr(bad_value))}")
 
 
 def _fits(value: Any, hint: Any, open_words: Sequence[Any]) -> bool:

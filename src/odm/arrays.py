@@ -42,19 +42,19 @@ def to_array(values: Any, what: str, kinds: str = "fiub") -> NDArray[Any]:
 
 
 def pack(columns: Mapping[str, NDArray[Any]]) -> bytes:
-    """Columns of numbers as bytes: a header in JSON, and the columns."""
+    """Pack columns of numbers into bytes: the length of a header, the header in JSON, and the columns."""
     arrays = [np.ascontiguousarray(column) for column in columns.values()]
-    described = [[name, a.dtype.str, list(a.shape)] for name, a in zip(columns, arrays, strict=True)]
-    header = json.dumps(described).encode()
+    descriptions = [[name, a.dtype.str, list(a.shape)] for name, a in zip(columns, arrays, strict=True)]
+    header = json.dumps(descriptions).encode()
     return b"".join([len(header).to_bytes(8, "little"), header, *(a.tobytes() for a in arrays)])
 
 
 def unpack(data: bytes) -> dict[str, NDArray[Any]]:
-    """The columns of `pack`; nothing in the bytes is executed."""
-    at = 8 + int.from_bytes(data[:8], "little")
+    """Return the columns that `pack` packed; nothing in the bytes is executed."""
+    offset = 8 + int.from_bytes(data[:8], "little")
     columns = {}
-    for name, kind, shape in json.loads(data[8:at]):
+    for name, kind, shape in json.loads(data[8:offset]):
         count = math.prod(shape)
-        columns[name] = np.frombuffer(data, kind, count, at).reshape(shape)
-        at += count * columns[name].itemsize
+        columns[name] = np.frombuffer(data, kind, count, offset).reshape(shape)
+        offset += count * columns[name].itemsize
     return columns

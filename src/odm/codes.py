@@ -1,4 +1,7 @@
-"""Codes of faults that readers report and other parts refer to: loading, checks and the command line."""
+"""The codes that several parts share: readers report them, and loading, checks or commands refer to them.
+
+All other codes are declared beside the code that reports them; `odm.issues.CODES` has them all.
+"""
 
 from __future__ import annotations
 

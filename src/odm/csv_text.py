@@ -81,20 +81,20 @@ def records(
 
     Lines end with LF and are counted from `line`. After a fault, it goes on in the next line.
     """
-    at = 0
-    while at < len(text):
-        end = text.find("\n", at)
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start)
         end = len(text) if end < 0 else end
-        first, content = line, text[at:end]
+        first, content = line, text[start:end]
         if '"' not in content:
-            at, line = end + 1, line + 1
+            start, line = end + 1, line + 1
             if content.strip(" \t"):
                 cells = content.split(sep)
                 yield first, first, [cell.lstrip(" ") for cell in cells] if spaced else cells
             continue
-        record, stop = read_record(text, at, sep, spaced=spaced)
-        line += text.count("\n", at, stop) + 1
-        at = stop + 1
+        record, stop = read_record(text, start, sep, spaced=spaced)
+        line += text.count("\n", start, stop) + 1
+        start = stop + 1
         yield first, line - 1, record
 
 

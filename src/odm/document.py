@@ -62,9 +62,9 @@ class Table(msgspec.Struct, frozen=True, dict=True):
 
     def select(self, titles: Iterable[str]) -> Table:
         """Return the table with only the columns of these titles, in their order."""
-        at = [self.titles.index(title) for title in titles]
-        rows = [[row[i] for i in at] for row in self.rows]
-        return replace(self, columns=[self.columns[i] for i in at], rows=rows)
+        positions = [self.titles.index(title) for title in titles]
+        rows = [[row[i] for i in positions] for row in self.rows]
+        return replace(self, columns=[self.columns[i] for i in positions], rows=rows)
 
 
 class Line(NamedTuple):
@@ -119,10 +119,12 @@ def as_latex(document: Document, width: int | None = None) -> str:
 
 
 def _joined(document: Document, between: str, draw: Callable[[Part], str]) -> str:
+    """Draw the parts with `between` after each, and a blank line between sections."""
     return "\n\n".join(between.join(map(draw, section)) for section in document if section) + "\n"
 
 
 def _as_text(part: Part, width: int | None) -> str:
+    """Draw a part for a terminal; a table may lose columns, which a line below it then names."""
     if isinstance(part, Line):
         return wrapped(part.text, width, "  ")
     if isinstance(part, Verbatim):

@@ -19,7 +19,7 @@ FORMATS = {
     "svg": ("Date", "Creator"),
     "pdf": ("CreationDate", "Creator", "Producer"),
 }
-"""The suffixes of a plot, and by each the metadata that would change from day to day."""
+"""The suffixes of a plot, and for each the metadata to leave out, as they differ by day or by version."""
 
 
 def check_matplotlib() -> None:
@@ -42,10 +42,10 @@ def drawing(log: Log, shown: str) -> Iterator[dict[str, Any]]:
         warnings.filterwarnings("always", message="Glyph")
         yield mpl.rcParams  # type: ignore[misc]  # its keys are a list of words
     texts = [str(warning.message) for warning in warned]
-    lacking = sorted({chr(int(text.split()[1])) for text in texts if text.startswith("Glyph")})
-    if lacking:
-        more = ", ..." if len(lacking) > 5 else ""
-        log.note(f"plots: the font has no glyphs for {', '.join(lacking[:5])}{more}, which are {shown}")
+    missing = sorted({chr(int(text.split()[1])) for text in texts if text.startswith("Glyph")})
+    if missing:
+        more = ", ..." if len(missing) > 5 else ""
+        log.note(f"plots: the font has no glyphs for {', '.join(missing[:5])}{more}, which are {shown}")
 
 
 def encode(figure: Figure, suffix: str, dpi: int) -> bytes:

@@ -46,7 +46,7 @@ def gather() -> Iterator[None]:
 
 @contextlib.contextmanager
 def not_gathered() -> Iterator[None]:
-    """Open what belongs to the program and not to the data."""
+    """Do not record files that are opened in the block: they belong to the program, not to the data."""
     token = _run.set(None)
     try:
         yield
@@ -55,7 +55,7 @@ def not_gathered() -> Iterator[None]:
 
 
 def name(*paths: str | os.PathLike[str] | None, lookup: bool = False) -> None:
-    """Say what was named to the run for reading; files and folders, whether they will be opened or not.
+    """Record files and folders that were named to the run for reading, whether they are opened or not.
 
     With `lookup` a folder is only a place where files are looked up by name, such as a folder of images.
     """
@@ -68,7 +68,7 @@ def name(*paths: str | os.PathLike[str] | None, lookup: bool = False) -> None:
 
 
 def opened(path: str, status: os.stat_result) -> None:
-    """Say that a file was opened."""
+    """Record that a file was opened; `status` has its identity."""
     run = _run.get()
     if run is not None:
         run.opened.setdefault(status.st_dev, set()).add(status.st_ino)
@@ -76,7 +76,7 @@ def opened(path: str, status: os.stat_result) -> None:
 
 
 def folder_of(path: str) -> str:
-    """``os.path.dirname``, of a plain path in a fifth of the time: it is asked of every file."""
+    """Return ``os.path.dirname(path)``, in a fifth of the time, as it is called for every file."""
     folder = path.rpartition("/")[0] if os.sep == "/" else ""
     return folder if folder and folder[-1] != "/" else os.path.dirname(path)
 
@@ -94,18 +94,18 @@ def refuse(target: str, sources: Iterable[str] = ()) -> None:
         Paths that are read besides the inputs of the run.
     """
     run, sources = _run.get() or _Inputs(), set(sources)
-    ours = _above(target)
-    location, identity = ours[0]
-    our_places, our_identities = {p for p, _ in ours}, {i for _, i in ours if i is not None}
+    target_folders = _above(target)
+    location, identity = target_folders[0]
+    paths, identities = {p for p, _ in target_folders}, {i for _, i in target_folders if i is not None}
     shown = f"{printable(target)}: the target"
     for source in dict.fromkeys([*sources, *run.named]):
-        theirs = _above(source)
-        if location == theirs[0][0] or (identity is not None and identity == theirs[0][1]):
+        source_folders = _above(source)
+        if location == source_folders[0][0] or (identity is not None and identity == source_folders[0][1]):
             raise PathError(f"{shown} is the source {printable(source)}; choose another target")
-        inside = theirs[0][0] in our_places or theirs[0][1] in our_identities
+        inside = source_folders[0][0] in paths or source_folders[0][1] in identities
         if inside and not (identity is None and source not in sources and run.named[source]):
             raise PathError(f"{shown} is inside the source {printable(source)}; choose another target")
-        if any(p == location or (i is not None and i == identity) for p, i in theirs):
+        if any(p == location or (i is not None and i == identity) for p, i in source_folders):
             raise PathError(f"{shown} contains the source {printable(source)}; choose another target")
     if identity is None:  # what is not there yet is no file that was opened, and holds none
         return

@@ -1,5 +1,6 @@
-"""Diagnostics: one record for everything that is wrong or doubtful in a file, and the log that counts them.
+"""Diagnostics: codes, issues, the log that counts them, the exceptions, and the wording of messages.
 
+The wording (`printable`, `shorten`, `plural`, `first_few`, `hint`, `spell` ...) serves every message of odm.
 Bad data is data: a reader reports it here and goes on, so that all faults of a run show at once. Exceptions
 are for the caller's mistakes and the operating system; they carry the exit code of the command line.
 """
@@ -79,7 +80,7 @@ INVERTED = Code(
     "metrics would count it as a miss. Usually widths were read as corners.",
     row=True,
 )
-"""The rules for one side and the evaluation of two both report these two, and neither knows the other."""
+"""`PERCENT` and `INVERTED` are here, as checks and evaluation report both, and neither imports the other."""
 
 
 class Issue(msgspec.Struct, frozen=True):
@@ -181,19 +182,19 @@ class Log:
 
         If there is one `reason` for all of them, the name of a code, one line says how many they are.
         """
-        room = max(0, self._keep - self.counts[code.name])
+        n_kept = max(0, self._keep - self.counts[code.name])
         if reason:
-            room = min(room, 1)
-        for row in rows[:room].tolist():
+            n_kept = min(n_kept, 1)
+        for row in rows[:n_kept].tolist():
             path, line, pointer = dataset.location(row)
             if pointer and field:
                 pointer = f"{pointer}/{field}"
             self.report(code, path, line=line, pointer=pointer, field=field, **values(row))
-        if reason and room and len(rows) > 1:
+        if reason and n_kept and len(rows) > 1:
             first = self.issues[-1]
             message = f"{first.message} ({len(rows) - 1} more like it: {reason})"
             self.issues[-1] = replace(first, message=message)
-        self.counts[code.name] += max(0, len(rows) - room)
+        self.counts[code.name] += max(0, len(rows) - n_kept)
 
     def fresh(self, *, keep: int | None = None) -> Log:
         """An empty log that keeps as many issues, for a parse that may be taken over later by `extend`."""
@@ -219,7 +220,7 @@ class Log:
             del self.counts[name]
 
     def set_place(self, path: str) -> None:
-        """Give the issues without a place this one."""
+        """Set the path of all issues that have none."""
         self.issues = [i if i.path else replace(i, path=path) for i in self.issues]
 
     def track(self, items: Sequence[T], what: str) -> Iterable[T]:
@@ -232,9 +233,9 @@ class Log:
         for issue in other.issues:
             if issue not in known:
                 self.take_over(issue)
-        n_held = Counter(issue.code for issue in other.issues)
+        n_kept = Counter(issue.code for issue in other.issues)
         for name, n in other.counts.items():
-            self.counts[name] += n - n_held[name]
+            self.counts[name] += n - n_kept[name]
         for text in other.notes:
             self.note(text)
 
@@ -356,7 +357,10 @@ def _shown(value: Any) -> Any:
 
 
 def without_noise(value: float, *, whole: bool = False) -> float:
-    """697.87 for 697.8699999999999. A value next to a whole number stays unless `whole` is set."""
+    """Round away noise of arithmetic: 697.87 for 697.8699999999999.
+
+    A value next to a whole number stays unless `whole` is set.
+    """
     short = float(f"{value:.6g}") if abs(value) < 1 else round(value, 6)
     if whole and abs(value) < 1e-9:
         short = 0.0
@@ -365,15 +369,15 @@ def without_noise(value: float, *, whole: bool = False) -> float:
 
 
 def printable(text: str) -> str:
-    """`text` with everything escaped that could break or spoof a line of output."""
+    """Escape everything in a text that could break or spoof a line of output."""
     if text.isprintable():
         return text
-    strange = {c for c in set(text) if not c.isprintable()}
-    return text.translate({ord(c): c.encode("unicode_escape", "surrogatepass").decode() for c in strange})
+    unprintable = {c for c in set(text) if not c.isprintable()}
+    return text.translate({ord(c): c.encode("unicode_escape", "surrogatepass").decode() for c in unprintable})
 
 
 def shorten(value: object, limit: int = 80) -> str:
-    """A value from the data as it is shown in a message: on one line, printable, not endless."""
+    """Return a value from the data as messages show it: printable, on one line, up to `limit` characters."""
     if isinstance(value, bytes):
         value = value[: 4 * limit + 4].decode("utf-8", "backslashreplace")
     text = printable(str(value)[: limit + 1])
@@ -381,7 +385,7 @@ def shorten(value: object, limit: int = 80) -> str:
 
 
 def plural(n: int | str, one: str, many: str = "") -> str:
-    """``1 error``, ``3 errors``, ``no boxes``; `many` where the plural of `one` is not regular."""
+    """Count things in words: ``1 error``, ``3 errors``; `many` where the plural of `one` is not regular."""
     if n == 1:
         return f"1 {one}"
     return f"{grouped(n)} {many or one + ('es' if one.endswith(('s', 'x')) else 's')}"
@@ -410,17 +414,17 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 
     if len(name) > 255:  # the comparison is quadratic in the length too
         return None
-    folded: dict[str, str] = {}
+    name_of_folded: dict[str, str] = {}
     for other in names:
         if len(other) <= 255:
-            folded.setdefault(other.casefold(), other)
-        if len(folded) >= 2000:  # and slow enough
+            name_of_folded.setdefault(other.casefold(), other)
+        if len(name_of_folded) >= 2000:  # and slow enough
             break
-    matches = difflib.get_close_matches(name.casefold(), folded, 1, 0.6)
-    return folded[matches[0]] if matches else None
+    matches = difflib.get_close_matches(name.casefold(), name_of_folded, 1, 0.6)
+    return name_of_folded[matches[0]] if matches else None
 
 
 def hint(name: str, names: Iterable[str]) -> str:
-    """``, did you mean 'x'?`` or nothing."""
+    """Return `` (did you mean 'x'?)`` with the most similar of `names`, or nothing."""
     name_nearest = nearest(name, names)
     return f" (did you mean {shorten(name_nearest)!r}?)" if name_nearest else ""

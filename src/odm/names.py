@@ -70,7 +70,7 @@ _NOT_WINDOWS = frozenset('<>:"|?*')
 
 
 def is_usual(name: str) -> bool:
-    """Whether a name is of a kind that every system takes, and used as it is; others need a closer look."""
+    """Whether a name is plain ASCII that every system takes, and no rule shortens it; else look closer."""
     return len(name) < 100 and _USUAL_NAME.fullmatch(name) is not None and _rule.get() is None
 
 
@@ -155,7 +155,7 @@ def parse_name_rule(text: str) -> NameRule:
 
 
 _rule: ContextVar[NameRule | None] = ContextVar("odm.names", default=None)
-"""By which names are shortened after they were accepted."""
+"""The rule of `shortened` by which a reader will shorten the names."""
 
 
 @contextlib.contextmanager

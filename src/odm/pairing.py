@@ -114,13 +114,14 @@ IMAGE_NUMBERS_SHIFTED = Code(
     "compared with the objects of another image.",
 )
 SAMPLE = 1000
-"""Detections that are enough to see whether the numbers of classes and images were understood."""
+"""How many detections are looked at to see whether the numbers of classes and images were understood."""
 ENOUGH = 5
-"""Detections on an object that may all have another class by chance are fewer."""
+"""So many detections are needed: fewer may all be on an object of another class by chance."""
 MOST_PER_IMAGE = 200
 """Ground truths of an image that a detection is compared with, at most."""
 FEW_AGREE, MOST_AGREE = 0.1, 0.5
-"""A reading is doubted if at most this share agrees, and replaced by one where at least that share does."""
+"""A reading is doubted if at most the first share of detections agrees with it, and another is suggested if
+at least the second share agrees with that."""
 
 
 class Pairing(msgspec.Struct, frozen=True, eq=False):
@@ -164,21 +165,21 @@ def pair_images(truth: Images, detections: Images) -> tuple[Longs, dict[str, int
 
     And how they were paired.
     """
-    ours, theirs = truth.name, detections.name
-    if ours == theirs:
-        return np.arange(len(ours)), {"name": len(ours)}
-    ids = zip(theirs, detections.source_id.tolist(), strict=True)
+    gt_names, det_names = truth.name, detections.name
+    if gt_names == det_names:
+        return np.arange(len(gt_names)), {"name": len(gt_names)}
+    ids = zip(det_names, detections.source_id.tolist(), strict=True)
     # Only images of which nothing but the id is known: an id beside a real name belongs to another file.
     bare_ids = [id_ if id_ != NO_ID and name == str(id_) else None for name, id_ in ids]
     ways: tuple[tuple[str, Iterable[Any], Iterable[Any]], ...] = (
-        ("name", ours, theirs),
-        ("name without extension", map(stem, ours), map(stem, theirs)),
-        ("last part", map(last_part, ours), map(last_part, theirs)),
+        ("name", gt_names, det_names),
+        ("name without extension", map(stem, gt_names), map(stem, det_names)),
+        ("last part", map(last_part, gt_names), map(last_part, det_names)),
         ("id", truth.source_id.tolist(), bare_ids),
     )
-    partner = [-1] * len(theirs)
-    taken: set[int] = set()
-    how: dict[str, int] = {}
+    partner = [-1] * len(det_names)
+    taken_rows: set[int] = set()
+    counts_of_ways: dict[str, int] = {}
     for word, our_keys, their_keys in ways:
         if -1 not in partner:
             break
@@ -186,11 +187,11 @@ def pair_images(truth: Images, detections: Images) -> tuple[Longs, dict[str, int
         counts = Counter(keys)
         for i, key in enumerate(keys):
             row = rows.get(key, -1)
-            if partner[i] < 0 <= row and counts[key] == 1 and row not in taken:
+            if partner[i] < 0 <= row and counts[key] == 1 and row not in taken_rows:
                 partner[i] = row
-                taken.add(row)
-                how[word] = how.get(word, 0) + 1
-    return np.array(partner, np.int64), how
+                taken_rows.add(row)
+                counts_of_ways[word] = counts_of_ways.get(word, 0) + 1
+    return np.array(partner, np.int64), counts_of_ways
 
 
 def unique(keys: Iterable[Any]) -> dict[Any, int]:
@@ -209,10 +210,10 @@ def report_images(
     `unit` is what the images are: images, or videos where tracks are compared.
     """
     names = detections.images.name
-    alone = np.flatnonzero(pairing.image < 0).tolist()
-    if not alone or not len(truth.images):
+    unpaired = np.flatnonzero(pairing.image < 0).tolist()
+    if not unpaired or not len(truth.images):
         return
-    if len(alone) == len(names):
+    if len(unpaired) == len(names):
         log.report(
             NO_IMAGE_IN_COMMON,
             source_of(detections),
@@ -222,17 +223,17 @@ def report_images(
             ours=some(truth.images.name),
         )
         return
-    n = 1 if each else len(alone)
-    for i, row in enumerate(alone if each else alone[:1]):
+    n = 1 if each else len(unpaired)
+    for i, row in enumerate(unpaired if each else unpaired[:1]):
         place = detections.image_place(row)
         # The search is slow.
-        near = nearest_name(names[row], truth.images.name) if i < 10 else None
+        suggestion = nearest_name(names[row], truth.images.name) if i < 10 else None
         log.report(
             IMAGE_ONLY_IN_DETECTIONS,
             place if place[0] else source_of(detections),
             n=Trusted(plural(n, unit)),
-            names=Trusted(listed([names[row]] if each else [names[row] for row in alone])),
-            hint=Trusted(did_you_mean(near)),
+            names=Trusted(listed([names[row]] if each else [names[row] for row in unpaired])),
+            hint=Trusted(did_you_mean(suggestion)),
             them=Trusted("them" if n > 1 else "it"),
         )
 
@@ -249,21 +250,21 @@ def report_splits(
     if len(splits) < 2 or not len(used):
         return
     rows = {name: row for row, name in enumerate(splits)}
-    split = np.array([rows.get(name, len(rows)) for name in truth.images.split])
+    split_of_image = np.array([rows.get(name, len(rows)) for name in truth.images.split])
     image = pairing.image[used]
-    n_detected = np.bincount(split[image[image >= 0]], minlength=len(rows) + 1)
-    boxes = np.bincount(split[truth.boxes.image], minlength=len(rows) + 1)
+    n_detected = np.bincount(split_of_image[image[image >= 0]], minlength=len(rows) + 1)
+    boxes = np.bincount(split_of_image[truth.boxes.image], minlength=len(rows) + 1)
     missed = [name for name, row in rows.items() if boxes[row] and not n_detected[row]]
     others = [name for name, row in rows.items() if n_detected[row]]
     if not missed or not others:
         return
-    chosen = [rows[name] for name in missed]
+    missed_rows = [rows[name] for name in missed]
     log.report(
         SPLIT_WITHOUT_DETECTIONS,
         source_of(truth),
-        images=Trusted(plural(int(np.isin(split, chosen).sum()), "image")),
+        images=Trusted(plural(int(np.isin(split_of_image, missed_rows).sum()), "image")),
         splits=Trusted(f"the split{'s' if len(missed) > 1 else ''} {some(missed)}"),
-        boxes=int(boxes[chosen].sum()),
+        boxes=int(boxes[missed_rows].sum()),
         total=len(truth),
         option=Trusted(" or ".join(f"--gt-split {shorten(name, 30)}" for name in others[:3])),
     )
@@ -277,8 +278,8 @@ def report_empty_images(
     has_detection = np.zeros(len(boxes), np.bool_)
     partner = pairing.image[used]
     has_detection[partner[partner >= 0]] = True
-    empty, total = (boxes > 0) & ~has_detection, int(np.count_nonzero(boxes))
-    n = int(np.count_nonzero(empty))
+    is_empty, total = (boxes > 0) & ~has_detection, int(np.count_nonzero(boxes))
+    n = int(np.count_nonzero(is_empty))
     is_reported = log.counts[SPLIT_WITHOUT_DETECTIONS.name] > 0
     if n < FEW_EMPTY or n < MOST_EMPTY * total or not has_detection.any() or is_reported:
         return
@@ -288,7 +289,7 @@ def report_empty_images(
         n=n,
         total=total,
         unit=Trusted(unit),
-        boxes=int(boxes[empty].sum()),
+        boxes=int(boxes[is_empty].sum()),
     )
 
 
@@ -297,11 +298,11 @@ def report_empty_images(
 
 def class_names(truth: Dataset, detections: Dataset, log: Log) -> tuple[list[str], list[str]]:
     """The names of both sides; a side that has only numbers takes the names of the other."""
-    ours, theirs = truth.categories, detections.categories
-    gt_names, det_names = list(ours.name), list(theirs.name)
-    if not theirs.named and ours.named and len(ours):
+    gt_classes, det_classes = truth.categories, detections.categories
+    gt_names, det_names = list(gt_classes.name), list(det_classes.name)
+    if not det_classes.named and gt_classes.named and len(gt_classes):
         det_names = _named_by(detections, truth, "the detections", "the ground truth", log)
-    elif not ours.named and theirs.named and len(theirs):
+    elif not gt_classes.named and det_classes.named and len(det_classes):
         gt_names = _named_by(truth, detections, "the ground truth", "the detections", log)
     return gt_names, det_names
 
@@ -365,81 +366,82 @@ def report_classes(
     """
     gt_names, det_names = pairing.gt_names, pairing.det_names
     category = detections.boxes.category
-    ours = set(itertools.compress(gt_names, ~region_classes(truth)))
+    gt_classes = set(itertools.compress(gt_names, ~region_classes(truth)))
     n_boxes = counts
     if n_boxes is None:
         n_boxes = np.bincount(category if used is None else category[used], minlength=len(det_names))
-    n_of, first = Counter[str](), dict[str, int]()
+    n_of, first_row = Counter[str](), dict[str, int]()
     for row, (name, n) in enumerate(zip(det_names, n_boxes.tolist(), strict=True)):
         n_of[name] += n
         if n:
-            first.setdefault(name, row)
-    only = [name for name in dict.fromkeys(det_names) if name not in ours and n_of[name]]
+            first_row.setdefault(name, row)
+    unpaired = [name for name in dict.fromkeys(det_names) if name not in gt_classes and n_of[name]]
     hints: dict[str, str] = {}
-    if len(detections) and len(truth) and ours.isdisjoint(det_names):
+    if len(detections) and len(truth) and gt_classes.isdisjoint(det_names):
         log.report(NO_CLASS_IN_COMMON, source_of(detections), theirs=some(det_names), ours=some(gt_names))
-        return only, hints
-    first_box = first_index_of(category if only else category[:0], len(det_names))
-    for n, name in enumerate(only):
-        near = nearest_name(name, gt_names) if n < 100 else None
-        if near is not None:
-            hints[name] = near
+        return unpaired, hints
+    first_box = first_index_of(category if unpaired else category[:0], len(det_names))
+    for n, name in enumerate(unpaired):
+        suggestion = nearest_name(name, gt_names) if n < 100 else None
+        if suggestion is not None:
+            hints[name] = suggestion
         if requested is None or name in requested:
-            place = detections.location(int(first_box[first[name]]))
+            place = detections.location(int(first_box[first_row[name]]))
             log.report(
                 CLASS_ONLY_IN_DETECTIONS,
                 place if place[0] else source_of(detections),
                 value=name,
                 n=Trusted(plural(n_of[name], "detection")),
-                hint=Trusted(did_you_mean(near)),
+                hint=Trusted(did_you_mean(suggestion)),
             )
-    return only, hints
+    return unpaired, hints
 
 
 # --------------------------------------------------------------------------- pairs that the boxes contradict
 
 
 def check_numbers(truth: Dataset, detections: Dataset, pairing: Pairing, log: Log) -> bool:
-    """Whether numbers of images or classes were read in another way than written, which is then reported.
+    """Report numbers of images or classes that were misread, and return whether they were.
 
     Boxes tell: if hardly any detection overlaps an object of its image, and most overlap one of the image
     before or after it, ids are off by one. If hardly any detection has the class of the object that it
     overlaps, and most would have it with their numbers read otherwise, the classes are misread.
     """
     boxes = detections.boxes
-    # Those with the highest scores: a detector says much that is not there, with low scores.
-    most = min(SAMPLE, max(len(truth), ENOUGH))
+    # Only detections with high scores are looked at: many with low scores are on no object.
+    n_sample = min(SAMPLE, max(len(truth), ENOUGH))
     rows = np.arange(len(boxes))
-    if len(boxes) > most:  # those without a score, which sort last, are none of them
-        rows = np.sort(np.argpartition(-boxes.score, most)[:most])
+    if len(boxes) > n_sample:  # those without a score, which sort last, are none of them
+        rows = np.sort(np.argpartition(-boxes.score, n_sample)[:n_sample])
     rows = rows[(pairing.image[boxes.image[rows]] >= 0) & np.isfinite(boxes.xyxy[rows]).all(axis=1)]
     if len(rows) < ENOUGH or not len(truth):
         return False
     image = pairing.image[boxes.image[rows]]
     det, gt = _overlapping(truth, boxes.xyxy[rows], image)
-    now = len(distinct(det))
-    if now <= FEW_AGREE * len(rows) and _images_shifted(truth, detections, rows, image, now, log):
+    n_hit = len(distinct(det))
+    if n_hit <= FEW_AGREE * len(rows) and _images_shifted(truth, detections, rows, image, n_hit, log):
         return True
     return _classes_misread(truth, detections, pairing, (rows[det], gt), log)
 
 
 def _images_shifted(
-    truth: Dataset, detections: Dataset, rows: NDArray[np.intp], image: Longs, now: int, log: Log
+    truth: Dataset, detections: Dataset, rows: NDArray[np.intp], image: Longs, n_hit: int, log: Log
 ) -> bool:
-    """Whether the detections in `rows` fit the image before or after theirs, which is then reported.
+    """Report detections that fit the image before or after theirs, and return whether they do.
 
-    Images are numbered by their ids, else by what their names are, else by their places in the list.
+    `rows` are the detections looked at, `image` their images in the ground truth, and `n_hit` of them overlap
+    an object. Images are numbered by their ids, else by numbers in their names, else by their order.
     """
     numbers = truth.images.source_id
     if numbers.dtype == object or (numbers == NO_ID).any():
         numbers = np.array([number_of(last_part(name)) for name in truth.images.name], np.int64)
         numbers = np.arange(len(numbers)) if (numbers < 0).any() else numbers
     order = np.argsort(numbers, kind="stable")
-    ranked = numbers[order]
+    sorted_numbers = numbers[order]
     for step in (-1, 1):
         shifted = numbers[image] + step
-        at = np.minimum(np.searchsorted(ranked, shifted), len(ranked) - 1)
-        other = np.where(ranked[at] == shifted, order[at], -1)
+        positions = np.minimum(np.searchsorted(sorted_numbers, shifted), len(sorted_numbers) - 1)
+        other = np.where(sorted_numbers[positions] == shifted, order[positions], -1)
         partnered = np.flatnonzero(other >= 0)
         det, _ = _overlapping(truth, detections.boxes.xyxy[rows[partnered]], other[partnered])
         fitting = distinct(det)
@@ -448,7 +450,7 @@ def _images_shifted(
         log.report(
             IMAGE_NUMBERS_SHIFTED,
             source_of(detections),
-            a=now,
+            a=n_hit,
             n=len(rows),
             b=len(fitting),
             where=Trusted("before" if step < 0 else "after"),
@@ -462,27 +464,30 @@ def _images_shifted(
 def _classes_misread(
     truth: Dataset, detections: Dataset, pairing: Pairing, pairs: tuple[Longs, NDArray[np.intp]], log: Log
 ) -> bool:
-    """Whether classes of overlapping boxes, `pairs` of rows, agree in another reading, which is reported."""
+    """Report class numbers that agree in another reading, and return whether they do.
+
+    `pairs` are the rows of detections and of the objects that they overlap.
+    """
     det, gt = pairs
     n = len(distinct(det))
-    theirs, ours = detections.boxes.category[det], truth.boxes.category[gt]
+    det_class, gt_class = detections.boxes.category[det], truth.boxes.category[gt]
 
     def agreeing(read: NDArray[Any]) -> tuple[int, int]:
-        same = read[theirs] == ours
-        return len(distinct(det[same])), len(distinct(ours[same]))
+        same = read[det_class] == gt_class
+        return len(distinct(det[same])), len(distinct(gt_class[same]))
 
-    now, _ = agreeing(pairing.category)
-    if n < ENOUGH or now > FEW_AGREE * n:
+    n_agreeing, _ = agreeing(pairing.category)
+    if n < ENOUGH or n_agreeing > FEW_AGREE * n:
         return False
     written = _written_numbers(truth.categories, detections.categories)
     if written is None:
         return False
-    for name, known in _readings(truth.categories, detections.categories):
-        read = np.array([known.get(number, -1) for number in written], np.int64)
-        fitting, n_classes = agreeing(read)
+    for name, row_of_number in _readings(truth.categories, detections.categories):
+        gt_class_of = np.array([row_of_number.get(number, -1) for number in written], np.int64)
+        fitting, n_classes = agreeing(gt_class_of)
         if fitting < max(ENOUGH, MOST_AGREE * n) or n_classes < 2:
             continue
-        used = distinct(theirs[read[theirs] >= 0]).tolist()[:2]
+        used = distinct(det_class[gt_class_of[det_class] >= 0]).tolist()[:2]
         names = pairing.gt_names
 
         def shown(rows: Mapping[int, str], used: list[int] = used) -> Trusted:
@@ -491,19 +496,19 @@ def _classes_misread(
         log.report(
             CLASS_NUMBERS_MISREAD,
             source_of(detections),
-            a=now,
+            a=n_agreeing,
             n=n,
             b=fitting,
             now=shown({c: pairing.det_names[c] for c in used}),
-            better=shown({c: names[read[c]] for c in used}),
-            advice=_advice(name, truth, detections, [names[read[c]] for c in used], used),
+            better=shown({c: names[gt_class_of[c]] for c in used}),
+            advice=_advice(name, truth, detections, [names[gt_class_of[c]] for c in used], used),
         )
         return True
     return False
 
 
 def _written_numbers(ours: Categories, theirs: Categories) -> list[int] | None:
-    """The number that stood for each class of the detections, if numbers did."""
+    """Return the number by which the file named each class of the detections; None if it used names."""
     if not theirs.named:
         return [number_of(name) for name in theirs.name]
     if _share_list(ours, theirs) or not ours.named:
@@ -520,8 +525,8 @@ def _share_list(ours: Categories, theirs: Categories) -> bool:
 
 
 def _readings(ours: Categories, theirs: Categories) -> list[tuple[str, dict[int, int]]]:
-    """Return the possible meanings of class numbers of the detections: rows of the ground truth's classes
-    by number.
+    """Return each possible reading of class numbers: its name, and the rows of the ground truth's classes by
+    number.
     """
     numbers = range(len(ours)) if ours.named else [number_of(name) for name in ours.name]
     readings = [
@@ -535,9 +540,10 @@ def _readings(ours: Categories, theirs: Categories) -> list[tuple[str, dict[int,
 
 
 def _advice(name: str, truth: Dataset, detections: Dataset, better: list[str], used: list[int]) -> str:
-    """Return how to have class numbers read otherwise; empty if there is no way.
+    """Return the advice how to read class numbers otherwise; empty if there is no way.
 
-    `better` are the classes that those in `used` should be.
+    `name` is the reading of `_readings` that fits, `used` are rows of classes, and `better` the names that
+    these would have then.
     """
     theirs = detections.categories
     if _share_list(truth.categories, theirs) and name.startswith("positions"):
@@ -554,7 +560,10 @@ def _advice(name: str, truth: Dataset, detections: Dataset, better: list[str], u
 
 
 def _overlapping(truth: Dataset, xyxy: Floats, image: Longs) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return pairs with an IoU of at least 0.5, as numbers in `xyxy` and rows of the ground truth."""
+    """Return pairs with an IoU of at least 0.5, as positions in `xyxy` (n, 4) and rows of the ground truth.
+
+    `image` (n,) are the rows of the images in the ground truth.
+    """
     truth_image = truth.boxes.image
     order = (
         np.arange(len(truth_image))
@@ -564,8 +573,8 @@ def _overlapping(truth: Dataset, xyxy: Floats, image: Longs) -> tuple[NDArray[np
     detection, object_row = on_same_image(image, truth_image[order], MOST_PER_IMAGE)
     object_row = order[object_row]
     with np.errstate(all="ignore"):
-        near = iou(xyxy[detection], truth.boxes.xyxy[object_row]) >= 0.5
-    return detection[near], object_row[near]
+        is_near = iou(xyxy[detection], truth.boxes.xyxy[object_row]) >= 0.5
+    return detection[is_near], object_row[is_near]
 
 
 def on_same_image(
@@ -579,6 +588,7 @@ def on_same_image(
     count = np.minimum(
         np.searchsorted(sorted_image, image, "right") - begin, len(sorted_image) if most is None else most
     )
+    # begin 4 7, count 2 3: positions 0 0 1 1 1, and 4 5 7 8 9 = arange(5) + repeat(begin - 0 2, count)
     position = np.repeat(np.arange(len(image)), count)
     return position, np.arange(len(position)) + np.repeat(begin - (np.cumsum(count) - count), count)
 

@@ -32,7 +32,7 @@ SPARE = 2**30
 """Bytes that this process must be able to take for a copy to be made."""
 
 PATIENCE = 5.0, 4.0
-"""Seconds to wait for a copy, and so many times as long as it has had already."""
+"""How long a copy is waited for: seconds, and so many times as long as it has run already."""
 
 _GLANCE = 0.1
 """Seconds between looks at a copy that is waited for."""
@@ -68,10 +68,10 @@ def _spare() -> float:
 
     spare = float("inf")
     for limit, pages in ((resource.RLIMIT_AS, 0), (resource.RLIMIT_DATA, 5)):
-        most = resource.getrlimit(limit)[0]
-        if most != resource.RLIM_INFINITY:
+        limit_bytes = resource.getrlimit(limit)[0]
+        if limit_bytes != resource.RLIM_INFINITY:
             used = _text("/proc/self/statm").split()
-            spare = min(spare, most - int(used[pages]) * resource.getpagesize() if used else 0)
+            spare = min(spare, limit_bytes - int(used[pages]) * resource.getpagesize() if used else 0)
     for line in _text("/proc/meminfo").splitlines():
         if line.startswith("MemAvailable:"):
             spare = min(spare, int(line.split()[1]) * 1024)
@@ -94,18 +94,18 @@ def _spare_of_groups(controllers: str, group: str) -> float:
     spare = float("inf")
     parts = [part for part in group.split("/") if part]
     for n in range(len(parts) + 1):
-        most, used = (_text(os.path.join(base, *parts[:n], name)).strip() for name in names)
-        if most.isdecimal() and used.isdecimal():
+        limit, used = (_text(os.path.join(base, *parts[:n], name)).strip() for name in names)
+        if limit.isdecimal() and used.isdecimal():
             # What the system holds of files is counted as used, and given up when memory is short.
             lines = _text(os.path.join(base, *parts[:n], "memory.stat")).splitlines()
             stat = dict(line.split(" ", 1) for line in lines)
             cached = int(stat.get("total_inactive_file", stat.get("inactive_file", "0")))
-            spare = min(spare, int(most) - int(used) + cached)
+            spare = min(spare, int(limit) - int(used) + cached)
     return spare
 
 
 def _text(path: str) -> str:
-    """The text of one of the system's own files, empty where there is none."""
+    """Return the text of one of the system's own files, empty where there is none."""
     try:
         with os.fdopen(os.open(path, os.O_RDONLY), errors="replace") as file:  # noqa: TID251 -- not a file of the user
             return file.read()
@@ -154,7 +154,7 @@ class Worker(Generic[T]):
         return self._result
 
     def _message(self) -> bytes | None:
-        """Return all that the copy writes, None if it hangs or takes too long."""
+        """Return all bytes that the copy writes, None if it hangs or takes too long."""
         base, times = PATIENCE
         now = time.monotonic()
         until = now + base + times * (now - self._begun)
@@ -243,11 +243,11 @@ def by_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """
     results: dict[int, R] = {}
     failed: list[BaseException] = []
-    left = iter(range(len(items)))
+    remaining = iter(range(len(items)))
 
     def run() -> None:
         try:
-            for i in left:
+            for i in remaining:
                 results[i] = work(items[i])
         except BaseException as e:  # noqa: BLE001 -- it is raised where it is waited for
             failed.append(e)

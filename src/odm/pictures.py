@@ -32,7 +32,7 @@ such as Ghostscript for a file that begins as EPS does, whatever its name."""
 
 
 def open_picture(stream: IO[bytes]) -> Image.Image:
-    """A picture of a type that odm knows, of which only the header has been read, however large it is.
+    """Open a picture of a type that odm knows, of any size, and read only its header.
 
     Raises
     ------
@@ -62,20 +62,20 @@ def open_picture(stream: IO[bytes]) -> Image.Image:
 
 def _late_exif(stream: IO[bytes]) -> bytes:
     """Return the EXIF data of a PNG file, which may be after the pixels; empty if there are none."""
-    at = 8
+    chunk_start = 8
     while True:
-        stream.seek(at)
+        stream.seek(chunk_start)
         head = stream.read(8)
         length = int.from_bytes(head[:4], "big")
         if len(head) < 8 or head[4:] == b"IEND":
             return b""
         if head[4:] == b"eXIf":
             return stream.read(min(length, _MOST_EXIF))
-        at += 12 + length
+        chunk_start += 12 + length
 
 
 def orientation(image: Image.Image, stream: IO[bytes]) -> int:
-    """The EXIF orientation of a picture of which no pixel has been decoded, and none will be for this."""
+    """Return the EXIF orientation of a picture, 1 to 8, without decoding any pixel."""
     from PIL import ExifTags, Image
 
     if image.format == "PNG" and "exif" not in image.info:
@@ -109,18 +109,18 @@ def _plain_jpeg_size(head: bytes) -> tuple[int, int] | None:
             return _jpeg_size_at(head, size_start)
     if not head.startswith(b"\xff\xd8\xff"):
         return None
-    size_start, at = 0, 2
+    size_start, start = 0, 2
     # A segment: ff, its kind, two bytes with the length of what begins with them, the content.
-    while at + 4 <= len(head) and head[at] == 0xFF:
-        kind, length = head[at + 1], int.from_bytes(head[at + 2 : at + 4], "big")
-        content, content_start = head[at + 4 : at + 2 + length], at + 4
-        at += 2 + length
-        if length < 2 or at > len(head):
+    while start + 4 <= len(head) and head[start] == 0xFF:
+        kind, length = head[start + 1], int.from_bytes(head[start + 2 : start + 4], "big")
+        content, content_start = head[start + 4 : start + 2 + length], start + 4
+        start += 2 + length
+        if length < 2 or start > len(head):
             return None
         if kind == 0xDA:  # the pixels begin
             if not size_start:
                 return None
-            _latest_header[:] = [(size_start, head[:at])]
+            _latest_header[:] = [(size_start, head[:start])]
             return _jpeg_size_at(head, size_start)
         if kind == 0xE0:
             is_usual = content.startswith(b"JFIF\0") and len(content) >= 14
@@ -139,7 +139,7 @@ def _plain_jpeg_size(head: bytes) -> tuple[int, int] | None:
 
 
 def _jpeg_size_at(head: bytes, start: int) -> tuple[int, int] | None:
-    """Width and height, which stand in the opposite order; None if one is 0."""
+    """Return width and height, which stand in the header as height and width; None if one is 0."""
     height, width = (
         int.from_bytes(head[start : start + 2], "big"),
         int.from_bytes(head[start + 2 : start + 4], "big"),

@@ -214,13 +214,14 @@ def detection_parts(
 
 
 def _absolute(path: str) -> str:
+    """Return a path as it is known in every folder; an address stays."""
     return path if is_address(path) else os.path.abspath(path)
 
 
 BYTES_PER_ROW = 250
-"""What a detection takes while it is matched, measured."""
+"""Bytes that a detection takes while it is matched, as measured."""
 BASE = 160 * 10**6
-"""What a process takes with its libraries, and with what is known of all parts."""
+"""Bytes that a process takes for its libraries and for facts about all parts."""
 BYTES_PER_TRUTH, BYTES_PER_IMAGE = 250, 300
 FEWEST_ROWS = 20_000
 

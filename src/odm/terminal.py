@@ -20,8 +20,8 @@ from odm.issues import printable, shorten
 CELL = 60
 """The most characters of a cell in a table."""
 WANTED_NAME, LEAST_NAME = 20, 12
-"""A column of names is cut to so many characters before a table is too wide: while columns can be left out,
-and after that."""
+"""The characters to which the column of names of a table that is too wide is cut: first to the larger number,
+then other columns are left out, and last it is cut to the smaller number."""
 
 LONG = 2**16
 """Characters of JSON from which msgspec indents it: the standard library takes five times as long with an
@@ -129,20 +129,20 @@ class Screen(io.TextIOBase):
 
 
 def harmless(text: str, keep: str = "\n") -> str:
-    """`text` with everything escaped that a terminal obeys or that moves the text around it.
+    """Escape everything in a text that a terminal obeys or that moves the text around it.
 
     These are control characters, separators of lines, marks of direction and other invisible signs. Text of
     any language passes as it is, so that CSV keeps the names that people use.
     """
     if text.isascii() and text.replace("\n", "").isprintable():
         return text
-    strange = {
+    unsafe = {
         c
         for c in set(text).difference(keep, _JOINERS)
         # Tags are harmful also where Unicode has not assigned them yet.
         if "\U000e0000" <= c <= "\U000e007f" or unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")
     }
-    return text.translate({ord(c): c.encode("unicode_escape", "surrogatepass").decode() for c in strange})
+    return text.translate({ord(c): c.encode("unicode_escape", "surrogatepass").decode() for c in unsafe})
 
 
 def cell(value: object) -> str:
@@ -211,7 +211,7 @@ def fitting(
 
 def _above(headers: Sequence[str], widths: Sequence[int], spans: Mapping[str, str]) -> str:
     """Return the line above the headers, with group titles centred over their columns."""
-    line, at, i = "", 0, 0
+    line, column_start, i = "", 0, 0
     while i < len(headers):
         text, last = spans.get(headers[i], ""), i
         while last + 1 < len(headers) and text and spans.get(headers[last + 1]) == text:
@@ -221,9 +221,9 @@ def _above(headers: Sequence[str], widths: Sequence[int], spans: Mapping[str, st
             title = f" {text} ".center(room, "-") if len(text) + 4 <= room else text.center(room)
             # A long title begins above the columns before its own, but never touches the title before it.
             line = line.rstrip()
-            start = max(min(at, at + room - len(title)), len(line) + 2 if line else 0)
+            start = max(min(column_start, column_start + room - len(title)), len(line) + 2 if line else 0)
             line = line.ljust(start) + title
-        at += room + 2
+        column_start += room + 2
         i = last + 1
     return line.rstrip()
 
@@ -263,7 +263,7 @@ _LINKS = re.compile(r"(@)(?=[\w.])|(#)(?=\d)|(\bGH)(?=-\d)|(:)(?=//)|(\bwww)(?=\
 
 
 def markdown(text: str) -> str:
-    """Text that Markdown shows as it is, also inside a table."""
+    """Escape a text so that Markdown shows it as it is, also inside a table."""
     for sign in "\\|*_`<>[]~&$":
         text = text.replace(sign, "\\" + sign)
     # A backslash does not keep GitHub from linking; a comment, of which nothing is shown, does.
@@ -300,7 +300,7 @@ _LATEX: Mapping[str, str] = {
 
 
 def latex(text: str) -> str:
-    """Text that LaTeX sets as it is, also inside a table; hyphens do not join to dashes."""
+    """Escape a text so that LaTeX sets it as it is, also inside a table; hyphens do not join to dashes."""
     return re.sub("-(?=-)", "-{}", "".join(_LATEX.get(sign, sign) for sign in printable(text)))
 
 
@@ -314,5 +314,5 @@ def json_text(data: Any) -> str:
 
         return msgspec.json.format(text, indent=1)
     text = json.dumps(data, ensure_ascii=False, indent=1)
-    strange = {c for c in set(text) if not c.isprintable() and c != "\n"}  # a line break is never in a string
-    return text.translate({ord(c): json.dumps(c)[1:-1] for c in strange}) if strange else text
+    unsafe = {c for c in set(text) if not c.isprintable() and c != "\n"}  # a line break is never in a string
+    return text.translate({ord(c): json.dumps(c)[1:-1] for c in unsafe}) if unsafe else text

@@ -56,7 +56,7 @@ CONTRADICTORY = Code(
 
 
 def _in_videos(dataset: Dataset) -> NDArray[np.intp]:
-    """Rows of the boxes with a track of a video; ids in still images may count anything."""
+    """Return the rows of boxes with a track in a video; ids in still images may count anything."""
     track = dataset.boxes.track
     assert track is not None
     return np.flatnonzero(np.append(dataset.tracks.video, -1)[track] >= 0)
@@ -71,26 +71,26 @@ def repeated(dataset: Dataset) -> NDArray[np.intp]:
     tube = boxes.track[rows].astype(np.int64) * max(len(dataset.categories), 1) + boxes.category[rows]
     key = tube * max(len(dataset.images), 1) + boxes.image[rows]
     order = np.argsort(key, kind="stable")
-    again = np.zeros(len(rows), np.bool_)
-    again[order[1:]] = key[order][1:] == key[order][:-1]
-    return rows[again]
+    is_repeated = np.zeros(len(rows), np.bool_)
+    is_repeated[order[1:]] = key[order][1:] == key[order][:-1]
+    return rows[is_repeated]
 
 
 def class_changes(dataset: Dataset) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return, for each further class of a track, the row of its first box there, and the row of the
-    track's first box.
+    """Find tracks with several classes. Returns, for each class of a track but its first, the row of the
+    track's first box of this class, and the row of the track's first box.
     """
     boxes = dataset.boxes
     if boxes.track is None or len(dataset.categories) < 2:
         return np.zeros(0, np.intp), np.zeros(0, np.intp)
     rows = _in_videos(dataset)
-    tracks, first = np.unique(boxes.track[rows], return_index=True)
-    begin = np.full(len(dataset.tracks), -1, np.intp)
-    begin[tracks] = rows[first]
-    odd = rows[boxes.category[rows] != boxes.category[begin[boxes.track[rows]]]]
-    key = boxes.track[odd].astype(np.int64) * len(dataset.categories) + boxes.category[odd]
-    changed = np.sort(odd[np.unique(key, return_index=True)[1]])
-    return changed, begin[boxes.track[changed]]
+    tracks, first_positions = np.unique(boxes.track[rows], return_index=True)
+    first_box = np.full(len(dataset.tracks), -1, np.intp)
+    first_box[tracks] = rows[first_positions]
+    other_rows = rows[boxes.category[rows] != boxes.category[first_box[boxes.track[rows]]]]
+    key = boxes.track[other_rows].astype(np.int64) * len(dataset.categories) + boxes.category[other_rows]
+    changed = np.sort(other_rows[np.unique(key, return_index=True)[1]])
+    return changed, first_box[boxes.track[changed]]
 
 
 def same_frames(dataset: Dataset) -> list[tuple[int, int]]:
@@ -102,9 +102,9 @@ def same_frames(dataset: Dataset) -> list[tuple[int, int]]:
     key = images.video[rows] * np.int64(2**31) + images.frame[rows]
     order = np.argsort(key, kind="stable")
     key, rows = key[order], rows[order]
-    again = np.flatnonzero(key[1:] == key[:-1]) + 1
-    first = np.searchsorted(key, key[again])
-    return list(zip(rows[first].tolist(), rows[again].tolist(), strict=True))
+    later = np.flatnonzero(key[1:] == key[:-1]) + 1
+    first = np.searchsorted(key, key[later])
+    return list(zip(rows[first].tolist(), rows[later].tolist(), strict=True))
 
 
 def track_name(dataset: Dataset, row: int) -> str:
@@ -140,16 +140,19 @@ def frame_values(dataset: Dataset, first: int, second: int) -> dict[str, Any]:
 
 
 def refuse_contradictory(dataset: Dataset, log: Log, codes: Collection[Code] | None = None) -> bool:
-    """Report how often tracks contradict themselves, in the ways of `codes` or any, and answer whether."""
+    """Report how often tracks contradict themselves, and return whether any does.
+
+    `codes` are those that count: of `TRACK_TWICE`, `FRAME_TWICE` and `CLASS_CHANGES`, None = all.
+    """
     counts = {
         TRACK_TWICE: len(repeated(dataset)),
         FRAME_TWICE: len(same_frames(dataset)),
         CLASS_CHANGES: len(class_changes(dataset)[0]) if dataset.kind == "gt" else 0,
     }
-    some = [f"{code.name} {n}" for code, n in counts.items() if n and (codes is None or code in codes)]
-    if some:
-        log.report(CONTRADICTORY, dataset.path, what=Trusted(", ".join(some)))
-    return bool(some)
+    faults = [f"{code.name} {n}" for code, n in counts.items() if n and (codes is None or code in codes)]
+    if faults:
+        log.report(CONTRADICTORY, dataset.path, what=Trusted(", ".join(faults)))
+    return bool(faults)
 
 
 def report_tubes(dataset: Dataset, log: Log) -> None:

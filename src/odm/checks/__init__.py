@@ -78,7 +78,7 @@ FOLLOWS = {
     for rule in RULES
     if isinstance(rule, SetRule) and rule.explains is not None
 }
-"""What a rule explains that another reports box by box, by the names of the two codes."""
+"""Codes reported box by box -> the code of the rule that explains all these boxes at once."""
 
 
 def run(
@@ -114,9 +114,9 @@ def run(
     (n,) mask of the boxes that have an error.
     """
     columns = DerivedColumns(dataset, tolerance, options)
-    wrong = np.zeros(len(dataset), np.bool_)
+    has_error = np.zeros(len(dataset), np.bool_)
     with np.errstate(invalid="ignore", over="ignore"):
-        # Of usual data nothing is there that most rules look for.
+        # Most rules are skipped for usual data, as what they look at is not there.
         has_subject = {
             "suspects": len(columns.suspects),
             "margin": dataset.margin is not None and not np.isnan(columns.refused_numbers).all(),
@@ -159,10 +159,10 @@ def run(
                 for part, of_part in parts:
                     log.report_rows(rule.code, dataset, part, values_of, field=rule.field, reason=of_part)
                 if error:
-                    wrong[rows] = True
+                    has_error[rows] = True
         if all_rules:
             tracks.note_gaps(columns, log)
-    return wrong
+    return has_error
 
 
 def report_similar_classes(dataset: Dataset, log: Log) -> None:

@@ -13,9 +13,9 @@ from odm.issues import INVERTED, Trusted
 from odm.tables import Floats
 
 ODD = 0.05
-"""Share of the boxes that may be odd without hiding in which convention the others are."""
+"""Share of the boxes that may be unusual, while the convention is still judged by the others."""
 NEARLY = 0.02
-"""Share of an image's size by which a box may leave it where a convention is judged."""
+"""Share of the size of an image by which a box may leave it, if it is read in another convention."""
 
 
 @set_rule(
@@ -34,8 +34,8 @@ def normalised(columns: DerivedColumns) -> Found:
 def _fits(columns: DerivedColumns, other: Floats) -> NDArray[np.bool_]:
     """(n,) mask of the boxes that, read as `other`, are proper and at least nearly inside their images."""
     size = columns.limits[columns.boxes.image]
-    slack = np.where(np.isfinite(size), size * NEARLY, 0) + columns.tolerance
-    inside = (other[:, :2] >= -slack) & (other[:, 2:] <= size + slack)
+    leeway = np.where(np.isfinite(size), size * NEARLY, 0) + columns.tolerance
+    inside = (other[:, :2] >= -leeway) & (other[:, 2:] <= size + leeway)
     return np.asarray((inside & (other[:, 2:] > other[:, :2])).all(axis=1))
 
 
@@ -89,17 +89,17 @@ def _misread(columns: DerivedColumns, other: Floats) -> tuple[Location, dict[str
     if signs is None:
         return None
     size = columns.limits[columns.boxes.image[columns.upright_suspects]].max(axis=1)
-    far = np.count_nonzero(columns.beyond > NEARLY * size)
-    fits = _fits(columns, other)
+    n_far = np.count_nonzero(columns.beyond > NEARLY * size)
+    is_fitting = _fits(columns, other)
     rows = columns.outside
-    if 2 * far < len(rows) or fits.sum() < (1 - ODD) * len(fits):
+    if 2 * n_far < len(rows) or is_fitting.sum() < (1 - ODD) * len(is_fitting):
         return None
     size = columns.limits[columns.boxes.image] + columns.tolerance
-    leaves = (other[:, :2] < -columns.tolerance).any(axis=1) | (other[:, 2:] > size).any(axis=1)
-    left = int(np.count_nonzero(leaves))
-    if left * 5 > len(rows):
+    is_leaving = (other[:, :2] < -columns.tolerance).any(axis=1) | (other[:, 2:] > size).any(axis=1)
+    n_leaving = int(np.count_nonzero(is_leaving))
+    if n_leaving * 5 > len(rows):
         return None
-    return signs[0], {**signs[1], "left": Trusted(f"only {left}" if left else "none")}
+    return signs[0], {**signs[1], "left": Trusted(f"only {n_leaving}" if n_leaving else "none")}
 
 
 @set_rule(

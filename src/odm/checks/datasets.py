@@ -16,13 +16,13 @@ def _similar(names: Sequence[str], *, blanks: bool) -> Iterator[tuple[int, int, 
     """Pairs of names, by number, that are alike, and how they differ."""
     if not blanks and all(map(str.isascii, names)) and len(set(map(str.lower, names))) == len(names):
         return  # nearly always, and cheaply
-    forms: dict[str, int] = {}
+    first_of_form: dict[str, int] = {}
     for i, name in enumerate(names):
         form = unicodedata.normalize("NFC", name)
         key = unicodedata.normalize("NFC", form.casefold())
         if blanks:
             key = "".join(key.split())
-        first = forms.setdefault(key, i)
+        first = first_of_form.setdefault(key, i)
         if first != i:
             other = unicodedata.normalize("NFC", names[first])
             if form == other:
@@ -47,9 +47,9 @@ def similar_images(columns: DerivedColumns) -> Found:
     names = images.name
     pairs = list(_similar(names, blanks=False))
     if len({name[-4:] for name in names}) > 1:  # else equal extensions, and unique names have unique stems
-        stems: dict[str, int] = {}
+        row_of_stem: dict[str, int] = {}
         for i, name in enumerate(names):
-            first = stems.setdefault(stem(name), i)
+            first = row_of_stem.setdefault(stem(name), i)
             if first != i:
                 pairs.append((first, i, "extension"))
     for first, second, how in pairs:
@@ -87,18 +87,18 @@ def same_last_part(columns: DerivedColumns) -> Found:
     names = columns.dataset.images.name
     if not any("/" in name for name in names):
         return
-    seen: dict[str, int] = {}
-    again = []
+    row_of_part: dict[str, int] = {}
+    pairs = []
     video = columns.dataset.images.video
     for i, name in enumerate(names):
         if video is not None and video[i] >= 0:  # frames of videos are numbered alike
             continue
-        first = seen.setdefault(stem(name).rpartition("/")[2], i)
+        first = row_of_part.setdefault(stem(name).rpartition("/")[2], i)
         if first != i and names[first].rpartition("/")[0] != name.rpartition("/")[0]:
-            again.append((first, i))
-    if again:
-        first, second = again[0]
-        values = {"n": len(again), "first": names[first], "second": names[second]}
+            pairs.append((first, i))
+    if pairs:
+        first, second = pairs[0]
+        values = {"n": len(pairs), "first": names[first], "second": names[second]}
         yield columns.dataset.image_place(second), values
 
 
@@ -132,10 +132,10 @@ def rare_class(columns: DerivedColumns) -> Found:
 )
 def no_sizes(columns: DerivedColumns) -> Found:
     images = columns.dataset.images
-    missing = (images.width <= 0) | (images.height <= 0)
-    if missing.any() and not missing.all():
-        row = int(missing.argmax())
-        values = {"n": int(missing.sum()), "total": len(images), "value": images.name[row]}
+    has_no_size = (images.width <= 0) | (images.height <= 0)
+    if has_no_size.any() and not has_no_size.all():
+        row = int(has_no_size.argmax())
+        values = {"n": int(has_no_size.sum()), "total": len(images), "value": images.name[row]}
         yield columns.dataset.image_place(row), values
 
 

@@ -36,9 +36,9 @@ def compare(truth: Dataset, detections: Dataset, log: Log) -> None:
     pairing.report_images(truth, detections, paired, log, each=True)
     pairing.report_splits(truth, detections, paired, log)
     truth_rows = np.unique(paired.image[detections.boxes.image])
-    alone = len(truth.images) - int(np.count_nonzero(truth_rows >= 0))
-    if alone:
-        log.note(f"{alone} of {len(truth.images)} images of the ground truth have no detections")
+    n_unpaired = len(truth.images) - int(np.count_nonzero(truth_rows >= 0))
+    if n_unpaired:
+        log.note(f"{n_unpaired} of {len(truth.images)} images of the ground truth have no detections")
     if log.errors != errors or not pairing.check_numbers(truth, detections, paired, log):
         pairing.report_classes(truth, detections, paired, log)
         if not log.counts[pairing.NO_CLASS_IN_COMMON.name]:
@@ -55,11 +55,11 @@ def compare(truth: Dataset, detections: Dataset, log: Log) -> None:
                     hint=Trusted(pairing.did_you_mean(near)),
                 )
     ours, other = truth.images, detections.images
-    both = np.flatnonzero(paired.image >= 0)
-    partner = paired.image[both]
-    known = (ours.width[partner] > 0) & (other.width[both] > 0)
-    differ = (ours.width[partner] != other.width[both]) | (ours.height[partner] != other.height[both])
-    for i in both[known & differ].tolist():
+    rows = np.flatnonzero(paired.image >= 0)
+    partner = paired.image[rows]
+    has_sizes = (ours.width[partner] > 0) & (other.width[rows] > 0)
+    differs = (ours.width[partner] != other.width[rows]) | (ours.height[partner] != other.height[rows])
+    for i in rows[has_sizes & differs].tolist():
         j = int(paired.image[i])
         log.report(
             SIZES_DIFFER,

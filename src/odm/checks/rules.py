@@ -89,11 +89,11 @@ class DerivedColumns:
 
     @functools.cached_property
     def not_finite(self) -> NDArray[np.intp]:
-        """Rows with an edge, a width, a height or an area that no file can hold."""
+        """Rows of boxes with an edge, a width, a height or an area that is NaN, infinite or too large."""
         rows = self.suspects
         values = np.concatenate([self.boxes.xyxy[rows], self.boxes.wh[rows]], axis=1)
-        wrong = ~(np.abs(values) < TOO_LARGE).all(axis=1)
-        rows = rows[wrong]
+        is_wrong = ~(np.abs(values) < TOO_LARGE).all(axis=1)
+        rows = rows[is_wrong]
         infinite = np.flatnonzero(np.isinf(self.boxes.area))
         return np.union1d(rows, infinite) if len(infinite) else rows
 
@@ -131,8 +131,8 @@ class DerivedColumns:
         """By how many pixels each of `upright_suspects` leaves its image at the most, 0 if not at all."""
         rows = self.upright_suspects
         xyxy, size = self.boxes.xyxy[rows], self.limits[self.boxes.image[rows]]
-        over: Floats = np.concatenate([-xyxy[:, :2], xyxy[:, 2:] - size], axis=1).max(axis=1, initial=0)
-        return over
+        distance: Floats = np.concatenate([-xyxy[:, :2], xyxy[:, 2:] - size], axis=1).max(axis=1, initial=0)
+        return distance
 
     @functools.cached_property
     def outside(self) -> NDArray[np.intp]:
@@ -185,11 +185,11 @@ class DerivedColumns:
         return Trusted(", ".join(f"{n} {number(v)}" for n, v in zip(names, short, strict=True)))
 
     def values_of_edges(self, row: int) -> dict[str, Any]:
-        """The values of a message that shows only the edges."""
+        """Return the values of a message that shows only the edges."""
         return {"value": self.edges(row)}
 
     def option(self, name: str, advice: str) -> Trusted:
-        """Advice that is only for those whose format has the option."""
+        """Return `advice` about an option, or nothing if the format does not have the option."""
         return Trusted(advice if name in self.options else "")
 
     def location_text(self, row: int) -> Trusted:
@@ -313,10 +313,10 @@ def equal_boxes(dataset: Dataset, ignored: NDArray[np.intp]) -> tuple[NDArray[np
     """
     hashes = _hashes(dataset)
     ordered = np.sort(hashes)
-    twice = ordered[1:][ordered[1:] == ordered[:-1]]
-    if not len(twice):
+    repeated_hashes = ordered[1:][ordered[1:] == ordered[:-1]]
+    if not len(repeated_hashes):
         return NO_ROWS, NO_ROWS
-    rows = np.flatnonzero(np.isin(hashes, twice))
+    rows = np.flatnonzero(np.isin(hashes, repeated_hashes))
     if len(ignored):
         rows = np.setdiff1d(rows, ignored, assume_unique=True)
     if not len(rows):
@@ -325,32 +325,36 @@ def equal_boxes(dataset: Dataset, ignored: NDArray[np.intp]) -> tuple[NDArray[np
     keys = [boxes.image[rows], boxes.category[rows], *boxes.xyxy[rows].T]
     if dataset.kind == "det":
         keys.append(boxes.score[rows])
-    drawn = [[boxes.extra[field][i] for i in rows.tolist()] for field in SHAPES & boxes.extra.keys()]
-    drawn += [
+    shape_texts = [[boxes.extra[field][i] for i in rows.tolist()] for field in SHAPES & boxes.extra.keys()]
+    shape_texts += [
         column.take(rows).row_keys() for column in (boxes.shapes, boxes.keypoints) if column is not None
     ]
-    for texts in drawn:
+    for texts in shape_texts:
         numbers: dict[bytes, int] = {}
         keys.append(np.array([numbers.setdefault(text, len(numbers)) for text in texts]))
     # In the order of the hashes, which is cheap; in that of the columns only if boxes of one hash differ.
     order = np.argsort(hashes[rows], kind="stable")
-    equal = _equal_to_previous(keys, order)
-    if not np.array_equal(equal, hashes[rows][order][1:] == hashes[rows][order][:-1]):
+    is_equal = _equal_to_previous(keys, order)
+    if not np.array_equal(is_equal, hashes[rows][order][1:] == hashes[rows][order][:-1]):
         order = np.lexsort(keys)
-        equal = _equal_to_previous(keys, order)
-    begins = np.concatenate([[True], ~equal])
-    first = rows[order][np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))]
-    later, first = rows[order][~begins], first[~begins]
+        is_equal = _equal_to_previous(keys, order)
+    # Of equal boxes, which stand side by side now, the first is the original:
+    #   is_first         1 0 0 1 0
+    #   where, maximum   0 0 0 3 3   the position of the original of each
+    is_first = np.concatenate([[True], ~is_equal])
+    first = rows[order][np.maximum.accumulate(np.where(is_first, np.arange(len(order)), 0))]
+    later, first = rows[order][~is_first], first[~is_first]
     ascending = np.argsort(later, kind="stable")
     return later[ascending], first[ascending]
 
 
 def _equal_to_previous(keys: Sequence[NDArray[Any]], order: NDArray[np.intp]) -> NDArray[np.bool_]:
-    equal = np.ones(max(0, len(order) - 1), np.bool_)
+    """(n - 1,) whether all columns `keys` (n,), put in `order`, have the value of the row before."""
+    is_equal = np.ones(max(0, len(order) - 1), np.bool_)
     for key in keys:
         column = key[order]
-        equal &= column[1:] == column[:-1]
-    return equal
+        is_equal &= column[1:] == column[:-1]
+    return is_equal
 
 
 def nearly_equal_boxes(
@@ -370,26 +374,27 @@ def nearly_equal_boxes(
     rows, group = rows[order], group[order]
     xyxy = np.ascontiguousarray(boxes.xyxy[rows].T)
     left, top, right, bottom = xyxy
-    slack = (1 - NEAR) / NEAR * (1 + 1e-9)
-    reach, fall = (right - left) * ((1 - NEAR) / NEAR), (bottom - top) * slack
-    best, first = np.full(len(rows), NEAR), np.full(len(rows), -1)
-    live = np.arange(len(rows) - 1)
+    height_share = (1 - NEAR) / NEAR * (1 + 1e-9)
+    max_dx, max_dy = (right - left) * ((1 - NEAR) / NEAR), (bottom - top) * height_share
+    # In round `step` each box is compared with the one `step` places later, while their left edges are near.
+    best_iou, partner = np.full(len(rows), NEAR), np.full(len(rows), -1)
+    open_rows = np.arange(len(rows) - 1)
     for step in range(1, len(rows)):
-        live = live[live + step < len(rows)]
-        other = live + step
-        near = (group[live] == group[other]) & (left[other] - left[live] <= reach[live])
-        live = live[near]
-        if not len(live):
+        open_rows = open_rows[open_rows + step < len(rows)]
+        other = open_rows + step
+        is_near = (group[open_rows] == group[other]) & (left[other] - left[open_rows] <= max_dx[open_rows])
+        open_rows = open_rows[is_near]
+        if not len(open_rows):
             break
-        earlier = live[np.abs(top[live + step] - top[live]) <= fall[live]]
+        earlier = open_rows[np.abs(top[open_rows + step] - top[open_rows]) <= max_dy[open_rows]]
         following = earlier + step
         iou = iou_of(xyxy[:, earlier].T, xyxy[:, following].T)
         # Of equal ones the nearest in this order stays, and of those the one before the box.
         for later, twin in ((following, earlier), (earlier, following)):
-            better = (rows[later] > rows[twin]) & (iou > best[later])
-            best[later[better]], first[later[better]] = iou[better], rows[twin[better]]
+            wins = (rows[later] > rows[twin]) & (iou > best_iou[later])
+            best_iou[later[wins]], partner[later[wins]] = iou[wins], rows[twin[wins]]
         if step >= 1000:  # a thousand boxes with one left edge: enough is known of them
             break
-    later_positions = np.flatnonzero(first >= 0)
+    later_positions = np.flatnonzero(partner >= 0)
     later_positions = later_positions[np.argsort(rows[later_positions])]
-    return rows[later_positions], first[later_positions], best[later_positions]
+    return rows[later_positions], partner[later_positions], best_iou[later_positions]

@@ -76,7 +76,7 @@ class DrawnColumns:
 
     @functools.cached_property
     def usable(self) -> Mask:
-        """(n,) shapes without an error."""
+        """(n,) mask of the boxes whose shape has no error."""
         usable: Mask = (self.kind != ShapeKind.NONE) & ~self.undecodable & ~self.overlong
         usable[self.wild] = False
         return usable
@@ -91,14 +91,14 @@ class DrawnColumns:
         sized = self.sized & (not self.columns.dataset.relative)  # fractions of an image cover no pixel
         rows = np.flatnonzero(self.usable & sized & (self.kind == ShapeKind.POLYGONS))
         for piece in pieces(np.diff(self.shapes.point[self.shapes.ring])[rows], _CORNERS_AT_A_TIME):
-            some = rows[piece]
-            area = self.shapes.take(some).extents(self.height[some], self.width[some])[0]
-            pixels[some] = np.where(area < 0, -2, area)
+            block = rows[piece]
+            area = self.shapes.take(block).extents(self.height[block], self.width[block])[0]
+            pixels[block] = np.where(area < 0, -2, area)
         return pixels
 
     @functools.cached_property
     def edges(self) -> Floats:
-        """(n, 4) around the shapes, NaN where nothing is."""
+        """(n, 4) left, top, right and bottom of each shape, NaN without a shape or with an empty mask."""
         edges = np.full((self.n, 4), np.nan)
         rows = np.flatnonzero(self.usable)
         part = self.shapes.take(rows)
@@ -258,8 +258,8 @@ def _beyond_image(drawn: DrawnColumns, edges: Floats) -> FoundBoxes:
 )
 def outline_crosses(drawn: DrawnColumns) -> FoundBoxes:
     rows = np.flatnonzero(drawn.usable & (drawn.kind == ShapeKind.POLYGONS))
-    some = [row for row in rows.tolist() if any(map(_crosses, drawn.shapes.polygons(row)))]
-    return np.array(some, np.intp), lambda _: {}
+    crossing = [row for row in rows.tolist() if any(map(_crosses, drawn.shapes.polygons(row)))]
+    return np.array(crossing, np.intp), lambda _: {}
 
 
 def _crosses(outline: Floats) -> bool:
@@ -268,13 +268,13 @@ def _crosses(outline: Floats) -> bool:
     if n < 4 or n > 2000:  # a traced mask has bridges, and never crosses
         return False
     a, b = outline, np.roll(outline, -1, axis=0)
-    d = b - a
+    sides = b - a
     # side[i, j]: on which side of side i corner j lies.
-    side = d[:, None, 0] * (outline[None, :, 1] - a[:, None, 1]) - d[:, None, 1] * (
+    side = sides[:, None, 0] * (outline[None, :, 1] - a[:, None, 1]) - sides[:, None, 1] * (
         outline[None, :, 0] - a[:, None, 0]
     )
-    parted = side * np.roll(side, -1, axis=1) < 0
-    return bool((parted & parted.T).any())
+    is_parted = side * np.roll(side, -1, axis=1) < 0
+    return bool((is_parted & is_parted.T).any())
 
 
 @_rule(
@@ -303,9 +303,9 @@ def area_differs(drawn: DrawnColumns) -> FoundBoxes:
     area = drawn.boxes.area
     pixels = np.where(drawn.kind == ShapeKind.ORIENTED, drawn.outline_area, drawn.pixels)
     pixels[pixels <= 0] = np.nan
-    off = np.stack([np.abs(area - pixels), np.abs(area - drawn.outline_area)])
-    near = (off <= 10) | (off <= 0.05 * np.abs(area))
-    rows = np.flatnonzero(~np.isnan(off[0]) & ~near.any(axis=0))
+    difference = np.stack([np.abs(area - pixels), np.abs(area - drawn.outline_area)])
+    is_near = (difference <= 10) | (difference <= 0.05 * np.abs(area))
+    rows = np.flatnonzero(~np.isnan(difference[0]) & ~is_near.any(axis=0))
     return rows, lambda row: {
         "value": Trusted(number(area[row])),
         "expected": Trusted(number(pixels[row])),
@@ -321,10 +321,10 @@ def area_differs(drawn: DrawnColumns) -> FoundBoxes:
 )
 def not_a_rectangle(drawn: DrawnColumns) -> FoundBoxes:
     rows, corners = drawn.quads
-    off = off_rectangle(corners)
+    distance = off_rectangle(corners)
     far = np.zeros(len(drawn.boxes))
-    far[rows] = off
-    is_off = np.flatnonzero(off > _OFF)
+    far[rows] = distance
+    is_off = np.flatnonzero(distance > _OFF)
     return rows[is_off[is_convex(corners[is_off])]], lambda row: {"value": Trusted(f"{far[row]:.3g}")}
 
 
@@ -370,12 +370,12 @@ def keypoint_count(drawn: DrawnColumns) -> FoundBoxes:
 def keypoint_visibility(drawn: DrawnColumns) -> FoundBoxes:
     if drawn.columns.dataset.kind == "det":
         return NO_ROWS, lambda _: {}
-    seen = drawn.points.xyv[:, 2]
-    odd = ~np.isin(seen, (0, 1, 2))
-    rows = np.unique(drawn.point_rows[odd])
+    visibility = drawn.points.xyv[:, 2]
+    is_odd = ~np.isin(visibility, (0, 1, 2))
+    rows = np.unique(drawn.point_rows[is_odd])
 
     def values(row: int) -> dict[str, Any]:
-        return {"value": Trusted(number(seen[odd & (drawn.point_rows == row)][0]))}
+        return {"value": Trusted(number(visibility[is_odd & (drawn.point_rows == row)][0]))}
 
     return rows, values
 
@@ -424,8 +424,8 @@ def keypoints_off_box(drawn: DrawnColumns) -> FoundBoxes:
     room = (box[:, 2:] - box[:, :2]) / 2
     xy, seen = drawn.points.xyv[:, :2], drawn.points.xyv[:, 2] > 0
     away = seen & ((xy < box[:, :2] - room) | (xy > box[:, 2:] + room)).any(axis=1)
-    n, off = np.bincount(box_rows, seen, len(drawn.boxes)), np.bincount(box_rows, away, len(drawn.boxes))
-    return np.flatnonzero(off * 2 > n), lambda _: {}
+    n, n_off = np.bincount(box_rows, seen, len(drawn.boxes)), np.bincount(box_rows, away, len(drawn.boxes))
+    return np.flatnonzero(n_off * 2 > n), lambda _: {}
 
 
 RULES = (

@@ -53,8 +53,8 @@ def frame_beyond(columns: DerivedColumns) -> Found:
     images, videos = columns.dataset.images, columns.dataset.videos
     if images.video is None or images.frame is None:
         return
-    some = np.flatnonzero((images.video >= 0) & (images.frame >= 0))
-    video, frame = images.video[some], images.frame[some]
+    rows = np.flatnonzero((images.video >= 0) & (images.frame >= 0))
+    video, frame = images.video[rows], images.frame[rows]
     starts = np.ones(len(videos), np.int64)
     starts[video[frame == 0]] = 0
     length = videos.length[video]
@@ -65,7 +65,7 @@ def frame_beyond(columns: DerivedColumns) -> Found:
             "n": int(length[i]),
             "start": int(starts[video[i]]),
         }
-        yield columns.dataset.image_place(int(some[i])), values
+        yield columns.dataset.image_place(int(rows[i])), values
 
 
 @set_rule(
@@ -128,14 +128,14 @@ def note_gaps(columns: DerivedColumns, log: Log) -> None:
     rank = np.empty(len(images), np.int64)
     rank[order] = np.arange(len(images))
     rows = np.flatnonzero((track >= 0) & (images.video[columns.boxes.image] >= 0))
-    low = np.full(len(dataset.tracks), len(images), np.int64)
-    high = np.full(len(dataset.tracks), -1, np.int64)
-    at = rank[columns.boxes.image[rows]]
-    np.minimum.at(low, track[rows], at)
-    np.maximum.at(high, track[rows], at)
-    key = np.unique(track[rows].astype(np.int64) * max(len(images), 1) + at)
-    n = np.bincount(key // max(len(images), 1), minlength=len(dataset.tracks))
-    gaps = int(np.count_nonzero((n > 0) & (high - low + 1 > n)))
-    if gaps:
-        total = int(np.count_nonzero(n))
-        log.note(f"tracks with gaps (frames between their first and last without a box): {gaps} of {total}")
+    first_rank = np.full(len(dataset.tracks), len(images), np.int64)
+    last_rank = np.full(len(dataset.tracks), -1, np.int64)
+    rank_of_box = rank[columns.boxes.image[rows]]
+    np.minimum.at(first_rank, track[rows], rank_of_box)
+    np.maximum.at(last_rank, track[rows], rank_of_box)
+    track_and_rank = np.unique(track[rows].astype(np.int64) * max(len(images), 1) + rank_of_box)
+    n_frames = np.bincount(track_and_rank // max(len(images), 1), minlength=len(dataset.tracks))
+    n_gaps = int(np.count_nonzero((n_frames > 0) & (last_rank - first_rank + 1 > n_frames)))
+    if n_gaps:
+        total = int(np.count_nonzero(n_frames))
+        log.note(f"tracks with gaps (frames between their first and last without a box): {n_gaps} of {total}")

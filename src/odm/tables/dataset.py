@@ -363,7 +363,7 @@ class Builder:
         return list(self._videos)
 
     def frame_rows(self) -> tuple[Longs, Longs]:
-        """The keys video * 2**31 + frame of the frames that are images, ascending; and their images"""
+        """The keys video * 2**31 + frame of the frames that are images, ascending, and their images."""
         video, frame = self._frame_columns()
         if video is None or frame is None:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -399,16 +399,14 @@ class Builder:
         rows_with_id = np.flatnonzero(source_id != NO_ID)
         ids, video_rows = source_id[rows_with_id].astype(np.int64), video[rows_with_id].astype(np.int64)
         if len(ids) and int(ids.min()) > -(2**31) and int(ids.max()) < 2**31:
-            _, first_boxes, track_of_box = np.unique(
-                (video_rows << 32) + ids, return_index=True, return_inverse=True
-            )
+            _, first, inverse = np.unique((video_rows << 32) + ids, return_index=True, return_inverse=True)
         else:
             keys = np.stack([video_rows, ids], axis=1)
-            _, first_boxes, track_of_box = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-        new_rows = np.empty(len(first_boxes), np.int32)
-        for k in np.argsort(first_boxes).tolist():  # in the order of their first boxes
-            new_rows[k] = self.track(int(video_rows[first_boxes[k]]), int(ids[first_boxes[k]]))
-        track_rows[rows_with_id] = new_rows[track_of_box.reshape(-1)]
+            _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        new_rows = np.empty(len(first), np.int32)
+        for k in np.argsort(first).tolist():  # in the order of their first boxes
+            new_rows[k] = self.track(int(video_rows[first[k]]), int(ids[first[k]]))
+        track_rows[rows_with_id] = new_rows[inverse.reshape(-1)]
         return track_rows
 
     def tracks_of_images(self, image: NDArray[Any], source_id: NDArray[Any] | Sequence[Id | None]) -> Ints:
@@ -572,7 +570,6 @@ class Builder:
         return Boxes(**columns, extra=extra)
 
     def _points_of_categories(self) -> dict[str, Any]:
-        """Return the columns ``keypoints`` and ``skeleton`` of the categories."""
         rows = [self._points_of.get(row, ((), ())) for row in range(len(self._category_rows))]
         names, skeletons = zip(*rows, strict=True)
         return {"keypoints": names, "skeleton": skeletons if any(skeletons) else None}
@@ -653,7 +650,6 @@ _OPTIONAL = {"track": np.int32(-1), "group": np.int32(-1), "wh_given": np.False_
 
 
 def _extent(xyxy: Floats) -> Floats:
-    """(n, 2) width and height of boxes (n, 4)."""
     with np.errstate(over="ignore", invalid="ignore"):  # wrong boxes can be held, quietly
         return xyxy[:, 2:] - xyxy[:, :2]
 
