@@ -25,13 +25,12 @@ from odm.masks.runs import Runs, pieces, shared
 from odm.tables import Boxes, Floats, Ints, Longs, Shapes
 from odm.tables.quadrilaterals import (
     convex,
-    edges_of,
     off_rectangle,
     shared_areas,
     signed_areas,
     smallest_rectangle,
 )
-from odm.tables.shapes import as_rectangles
+from odm.tables.shapes import as_rectangles, edges_of
 
 BYTES_AT_A_TIME = 2**20
 """Masks, corners and points of both sides that are measured together; unpacked they take many times that."""

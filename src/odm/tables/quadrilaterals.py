@@ -9,7 +9,7 @@ from odm.tables.shapes import Floats, as_rectangles, rectangles
 
 Mask = NDArray[np.bool_]
 
-AT_A_TIME = 2**14
+AT_A_TIME = 2**13
 """Pairs that are cut at a time: their corners stay in the processor's cache."""
 
 
@@ -18,12 +18,6 @@ def signed_areas(corners: Floats) -> Floats:
     diagonal, other_diagonal = corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1]
     areas: Floats = (diagonal[:, 0] * other_diagonal[:, 1] - diagonal[:, 1] * other_diagonal[:, 0]) / 2
     return areas
-
-
-def edges_of(corners: Floats) -> Floats:
-    """(n, 4) left, top, right and bottom."""
-    columns = corners.transpose(1, 2, 0).copy()  # (4, 2, n), as NumPy is slow along short rows
-    return np.concatenate([columns.min(axis=0), columns.max(axis=0)]).T.copy()
 
 
 def is_convex(corners: Floats) -> Mask:
@@ -71,7 +65,8 @@ def _shared(a: Floats, b: Floats) -> Floats:
         corner, side = b[:, k], (b[:, (k + 1) % 4] - b[:, k]) * direction[:, None]
         inside = side[:, 0] * (y - corner[:, 1]) - side[:, 1] * (x - corner[:, 0])
         is_used, following = _columns(len(x), n_corners)
-        next_inside = inside[following, pair]
+        next_corner = following * len(a) + pair  # in flat arrays, which NumPy indexes faster
+        next_inside = inside.take(next_corner)
         is_cut = is_used & ((inside >= 0) != (next_inside >= 0))
         share = np.divide(inside, inside - next_inside, out=np.zeros_like(inside), where=is_cut)
         # Of each side its first corner, if it is inside, then the point where it is cut; `place` is the row
@@ -79,18 +74,19 @@ def _shared(a: Floats, b: Floats) -> Floats:
         is_kept = np.stack([is_used & (inside >= 0), is_cut], axis=1).reshape(-1, len(a))
         place = np.cumsum(is_kept, axis=0) - 1
         n_corners = place[-1] + 1
-        row, column = np.nonzero(is_kept)
-        slots = place[row, column], column
+        kept_at = np.flatnonzero(is_kept)
+        slots = place.take(kept_at) * len(a) + kept_at % max(len(a), 1)
         corners = []
         for values in (x, y):
-            step = share * (values[following, pair] - values)
-            candidates = np.stack([values, values + step], axis=1).reshape(-1, len(a))
+            step = share * (values.take(next_corner) - values)
+            candidates = np.stack([values, values + step], axis=1)
             column_values = np.zeros((int(n_corners.max(initial=1)), len(a)))
-            column_values[slots] = candidates[row, column]
+            column_values.put(slots, candidates.take(kept_at))
             corners.append(column_values)
         x, y = corners
     is_used, following = _columns(len(x), n_corners)
-    twice = np.where(is_used, x * y[following, pair] - y * x[following, pair], 0)
+    next_corner = following * len(a) + pair
+    twice = np.where(is_used, x * y.take(next_corner) - y * x.take(next_corner), 0)
     areas: Floats = np.abs(twice.sum(axis=0)) / 2
     return areas
 
