@@ -100,7 +100,7 @@ def sniff(source: Source) -> Sniff | None:
     """Whether the header, or without one the rows, of the files are those of a known dialect."""
     files = source.with_suffix(".csv", ".tsv")
     layouts: list[Layout] = []
-    lacking: list[HeaderFaults] = []
+    header_faults: list[HeaderFaults] = []
     for file in files[:50]:
         head = source.head(file)
         decoded = utf8_text(head if len(head) < 2**16 else head[: len(head) // 4 * 4])
@@ -113,21 +113,21 @@ def sniff(source: Source) -> Sniff | None:
         if isinstance(layout, Layout):
             layouts.append(layout)
         elif isinstance(layout, HeaderFaults) and (layout.has_box or (not source.is_dir and _is_table(text))):
-            lacking.append(layout)
-    if lacking and not layouts:
-        columns = ",".join(map(shorten, lacking[0].columns[:8]))
-        what = "its header names the four coordinates of a box"
-        if not lacking[0].has_box:
-            what = "it is a table with a header and rows of numbers"
-        return Sniff(POOR, f"{what}: {columns}")
+            header_faults.append(layout)
+    if header_faults and not layouts:
+        columns = ",".join(map(shorten, header_faults[0].columns[:8]))
+        reason = "its header names the four coordinates of a box"
+        if not header_faults[0].has_box:
+            reason = "it is a table with a header and rows of numbers"
+        return Sniff(POOR, f"{reason}: {columns}")
     if not layouts:
         return None
     first = layouts[0]
-    what = f"{len(layouts)} CSV files fit, the first is" if len(layouts) > 1 else "it is"
+    reason = f"{len(layouts)} CSV files fit, the first is" if len(layouts) > 1 else "it is"
     rows = "its header names" if first.header else "its rows have"
     columns = ",".join(map(shorten, first.columns[:8])) + (",..." if len(first.columns) > 8 else "")
     title = first.title.partition(" (")[0]  # reading says the rest
-    return Sniff(SURE if first.sure else LIKELY, f"{what} {title}: {rows} {columns}")
+    return Sniff(SURE if first.sure else LIKELY, f"{reason} {title}: {rows} {columns}")
 
 
 def _has_no_boxes(source: Source, file: str) -> bool:
@@ -154,25 +154,25 @@ def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> Non
     reader = Reader(
         source, builder, log, options, find_class_names(source, descriptions, log, options.classes)
     )
-    skip = {options.image_sizes, options.classes}
-    kept = [f for f in files if f not in descriptions and source.full(f) not in skip]
-    beside = [f for f in kept if len(kept) > 1 and _has_no_boxes(source, f)]
-    if beside and len(beside) < len(kept):
-        kept = [f for f in kept if f not in beside]
-        lists = [f for f in beside if _lists_images(source, f)]
-        if unread := [f for f in beside if f not in lists]:
+    skipped_paths = {options.image_sizes, options.classes}
+    files_to_read = [f for f in files if f not in descriptions and source.full(f) not in skipped_paths]
+    without_boxes = [f for f in files_to_read if len(files_to_read) > 1 and _has_no_boxes(source, f)]
+    if without_boxes and len(without_boxes) < len(files_to_read):
+        files_to_read = [f for f in files_to_read if f not in without_boxes]
+        lists = [f for f in without_boxes if _lists_images(source, f)]
+        if unread := [f for f in without_boxes if f not in lists]:
             shown = ", ".join(map(printable, unread))
             log.note(f"{printable(source.path)}: not read, because Open Images has no boxes in them: {shown}")
-        kept += lists
-    if not kept:
+        files_to_read += lists
+    if not files_to_read:
         log.report(NO_HEADER, source.path, found="no file that ends in .csv or .tsv")
     else:
-        kept = files_of_split(kept, reader.split_of, options.split, source, log)
-    lists = [file for file in kept if len(kept) > 1 and _lists_images(source, file)]
-    masks = [file for file in kept if has_masks(source, file)]
-    boxes = [file for file in kept if file not in (*masks, *lists)]
+        files_to_read = files_of_split(files_to_read, reader.split_of, options.split, source, log)
+    lists = [file for file in files_to_read if len(files_to_read) > 1 and _lists_images(source, file)]
+    masks = [file for file in files_to_read if has_masks(source, file)]
+    boxes = [file for file in files_to_read if file not in (*masks, *lists)]
     for file in log.track(boxes, "reading CSV") if len(boxes) > 1 else boxes:
-        reader.read_file(file, track=len(kept) == 1)
+        reader.read_file(file, track=len(files_to_read) == 1)
     for file in masks:  # which may belong to the boxes of any other file
         reader.read_masks(file, with_boxes=not boxes)
     for file in lists:

@@ -112,12 +112,14 @@ class ClassNames(msgspec.Struct, eq=False):
 
 def _read(source: Source, file: str, log: Log) -> ClassNames | None:
     """The class names of a file. Returns None, and reports an issue, if it is not usable."""
-    data, path, errors = source.read(file, log), source.full(file), log.errors
+    data, path, n_errors = source.read(file, log), source.full(file), log.errors
     if data is None:
         return None
     if is_description(path):
         order = list(dict.fromkeys(read_described(data, path, log) or []))
-        return ClassNames(path, order, dict(zip(order, order, strict=True))) if log.errors == errors else None
+        return (
+            ClassNames(path, order, dict(zip(order, order, strict=True))) if log.errors == n_errors else None
+        )
     try:
         text = plain_lines(data.decode())
     except UnicodeDecodeError as e:
@@ -137,14 +139,14 @@ def _read(source: Source, file: str, log: Log) -> ClassNames | None:
     widths = {len(cells) for _, cells in rows}
     faults: list[tuple[int, str]] = []
     if len(widths) > 1:
-        odd = next(number for number, cells in rows if len(cells) != len(rows[0][1]))
-        faults.append((odd, "its lines differ in their number of cells"))
-    seen: dict[str, int] = {}
+        odd_line = next(number for number, cells in rows if len(cells) != len(rows[0][1]))
+        faults.append((odd_line, "its lines differ in their number of cells"))
+    line_of_name: dict[str, int] = {}
     for number, cells in rows:
         if (reason := next((r for c in cells if (r := refuse_class(c)) is not None), None)) is not None:
             faults.append((number, f"in {shorten(','.join(cells))!r}, {reason}"))
-        elif seen.setdefault(cells[0], number) != number:
-            faults.append((number, f"{shorten(cells[0])!r} is a duplicate of line {seen[cells[0]]}"))
+        elif line_of_name.setdefault(cells[0], number) != number:
+            faults.append((number, f"{shorten(cells[0])!r} is a duplicate of line {line_of_name[cells[0]]}"))
     if faults:
         log.report(BAD_CLASS_LIST, path, line=faults[0][0], reason=faults[0][1])
         return None
@@ -225,11 +227,11 @@ def find_layout(text: str, options: CsvOptions | None) -> Layout | HeaderFaults 
         explicit_sep = options.sep
     explicit = (options and options.columns) or {}
     candidates = (explicit_sep,) if explicit_sep else _SEPARATORS
-    best: HeaderFaults | None = None
+    best_faults: HeaderFaults | None = None
     for sep in candidates:
         cells, _ = read_record(text, 0, sep)
         if isinstance(cells, QuoteFault):
-            best = best or HeaderFaults(
+            best_faults = best_faults or HeaderFaults(
                 tuple(text.split("\n", 1)[0].split(sep)),
                 [(BAD_HEADER, f"column {cells.cell + 1}", {"reason": Trusted(str(cells))})],
             )
@@ -237,13 +239,17 @@ def find_layout(text: str, options: CsvOptions | None) -> Layout | HeaderFaults 
         layout = _header_layout(cells, sep, explicit, _find_list(text, sep, len(cells)))
         if isinstance(layout, Layout):
             return layout
-        if best is None or len(layout.columns) > len(best.columns) or best.found[0][0] is BAD_HEADER:
-            best = layout
+        if (
+            best_faults is None
+            or len(layout.columns) > len(best_faults.columns)
+            or best_faults.found[0][0] is BAD_HEADER
+        ):
+            best_faults = layout
         if not explicit:
-            plain = _bare_layout(text, sep)
-            if plain is not None:
-                return plain
-    return best
+            bare_layout = _bare_layout(text, sep)
+            if bare_layout is not None:
+                return bare_layout
+    return best_faults
 
 
 def sep_line(text: str) -> tuple[str | None, str]:
@@ -256,25 +262,27 @@ def sep_line(text: str) -> tuple[str | None, str]:
 def _bare_layout(text: str, sep: str) -> Layout | None:
     """The dialect without a header that most of the first rows are in; a row without numbers is a header."""
     rows = [read_record(line, 0, sep)[0] for line in text.split("\n", 50)[:50] if line.strip()]
-    first = rows[0] if rows else ()
-    if isinstance(first, QuoteFault) or not (_numbers(first) or not any(cell.strip() for cell in first[1:])):
+    first_row = rows[0] if rows else ()
+    if isinstance(first_row, QuoteFault) or not (
+        _numbers(first_row) or not any(cell.strip() for cell in first_row[1:])
+    ):
         return None
     for title, columns, names in _BARE:
         roles = {role: i for i, role in enumerate(names.split())}
         form = "ltwh" if "box_width" in roles else "ltrb"
         box = slice(roles[FORMS[form][0]], roles[FORMS[form][3]] + 1)
-        fitting = 0
+        n_fitting = 0
         for cells in rows:
             if isinstance(cells, QuoteFault) or len(cells) != len(columns):
                 continue
             if not cells[roles["image"]].strip():
                 continue
             others = [*cells[: box.start], *cells[box.stop :]]
-            named = len(columns) == 6 or cells[roles["image"]].strip().lower().endswith(_PICTURES)
-            sized = len(columns) == 6 or _numbers(others) >= 2
-            empty = not any(cell.strip() for cell in cells[box])
-            fitting += named and sized and (empty or _numbers(cells[box]) >= 3)
-        if fitting * 2 > len(rows):
+            has_image = len(columns) == 6 or cells[roles["image"]].strip().lower().endswith(_PICTURES)
+            has_size = len(columns) == 6 or _numbers(others) >= 2
+            is_empty = not any(cell.strip() for cell in cells[box])
+            n_fitting += has_image and has_size and (is_empty or _numbers(cells[box]) >= 3)
+        if n_fitting * 2 > len(rows):
             return Layout(
                 title=f"{title}, which has no header",
                 sep=sep,
@@ -328,22 +336,27 @@ def _header_layout(
     `boxes` are the column with a list of boxes and the keys of these, which are columns that follow.
     """
     listed, keys_of_boxes = boxes or (None, ())
-    more = [f"box_{key}" if key in cells else key for key in keys_of_boxes]
-    header = Header([*cells, *more], explicit)
+    list_columns = [f"box_{key}" if key in cells else key for key in keys_of_boxes]
+    header = Header([*cells, *list_columns], explicit)
     header.listed = listed
     if listed is not None and not keys_of_boxes:
         header.pack(listed)
     columns, roles, constants, faults = header.columns, header.roles, header.constants, header.faults
-    keys = set(header.places)
-    open_images = {"imageid", "labelname", "xmin", "xmax", "ymin", "ymax"} <= keys
-    header.find_roles(*(("score",) if open_images and "score" not in keys else ()))
-    common: Any = {"sep": sep, "columns": columns[: len(cells)], "roles": roles, "spaced": header.spaced}
-    if {"imageid", "predictionstring"} <= keys and not explicit:
+    column_keys = set(header.places)
+    is_open_images = {"imageid", "labelname", "xmin", "xmax", "ymin", "ymax"} <= column_keys
+    header.find_roles(*(("score",) if is_open_images and "score" not in column_keys else ()))
+    common_fields: Any = {
+        "sep": sep,
+        "columns": columns[: len(cells)],
+        "roles": roles,
+        "spaced": header.spaced,
+    }
+    if {"imageid", "predictionstring"} <= column_keys and not explicit:
         if faults:
             return HeaderFaults(columns, faults)
         title, column = "Open Images predictions in a PredictionString", header.places["predictionstring"][0]
         # strings of other groups have this header too
-        return Layout(title=title, coords="rel", strings=column, sure=False, **common)
+        return Layout(title=title, coords="rel", strings=column, sure=False, **common_fields)
     form = header.find_coordinates()
     if "image" in roles or "image" in constants:
         for role in ("track", "video", "frame"):
@@ -359,7 +372,7 @@ def _header_layout(
     if faults:
         return HeaderFaults(columns, faults, has_box={"image", "class"}.issuperset(lacking))
 
-    title, coords, sure = _dialect_of(header, open_images=open_images)
+    title, coords, sure = _dialect_of(header, open_images=is_open_images)
     return Layout(
         title=title,
         form=form,
@@ -369,7 +382,7 @@ def _header_layout(
         listed=listed if keys_of_boxes or header.packed == listed else None,
         keys=keys_of_boxes,
         sure=sure,
-        **common,
+        **common_fields,
     )
 
 
@@ -391,7 +404,9 @@ def _dialect_of(header: Header, *, open_images: bool) -> tuple[str, str, bool]:
         return MASKS, "rel", True
     if set(map(key_of, TFOD)) <= keys:
         return "TF Object Detection CSV", "sniff", True
-    other = {role: columns[i] for role, i in roles.items() if i < len(columns) and role != columns[i]}
-    named = ", ".join(f"{role} = {shorten(name)}" for role, name in other.items())
+    renamed_columns = {
+        role: columns[i] for role, i in roles.items() if i < len(columns) and role != columns[i]
+    }
+    named = ", ".join(f"{role} = {shorten(name)}" for role, name in renamed_columns.items())
     # A format whose header this is may be surer of it than usual names can make.
     return "CSV by the names of its columns" + (f" ({named})" if named else ""), "sniff", False

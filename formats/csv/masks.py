@@ -54,20 +54,24 @@ class ObjectMasks:
         Each mask is used once.
         """
         order = np.argsort(key, kind="stable")
-        of_masks = np.concatenate([np.zeros(0, np.int64), *self._keys])
-        begin, end = (np.searchsorted(key[order], of_masks, side=side) for side in ("left", "right"))
+        key_of_mask = np.concatenate([np.zeros(0, np.int64), *self._keys])
+        first_boxes, end_boxes = (
+            np.searchsorted(key[order], key_of_mask, side=side) for side in ("left", "right")
+        )
         all_edges = np.concatenate([np.zeros((0, 4)), *self._edges])
         texts: dict[int, bytes] = {}
-        for mask in np.flatnonzero(end > begin).tolist():
-            rows = order[begin[mask] : end[mask]]
-            near = np.abs(edges[rows] - all_edges[mask]).max(axis=1) <= _SAME_EDGE
-            row = next((row for row in rows[near].tolist() if row not in texts), None)
+        for mask in np.flatnonzero(end_boxes > first_boxes).tolist():
+            rows = order[first_boxes[mask] : end_boxes[mask]]
+            is_near = np.abs(edges[rows] - all_edges[mask]).max(axis=1) <= _SAME_EDGE
+            row = next((row for row in rows[is_near].tolist() if row not in texts), None)
             if row is not None and sizes[row].min() > 1 and (text := self._text(mask, *sizes[row].tolist())):
                 texts[row] = text
         self._builder.extras["masks"] -= len(texts)
         data = np.frombuffer(b"".join(texts.values()), np.uint8)
-        first = np.cumsum([0, *map(len, texts.values())])
-        return Shapes.none(len(key)).replaced(np.array([*texts], np.int64), Shapes.of_masks(data, first))
+        text_starts = np.cumsum([0, *map(len, texts.values())])
+        return Shapes.none(len(key)).replaced(
+            np.array([*texts], np.int64), Shapes.of_masks(data, text_starts)
+        )
 
     def _text(self, mask: int, width: int, height: int) -> bytes:
         """COCO's text of a mask; empty if there is no picture of it, or none that can be read."""

@@ -121,14 +121,16 @@ class Reader(TableReader):
         if layout.header:
             record = read_record(head, start, layout.sep, spaced=layout.spaced)
             stop = record[1] + 1
-            bad = [i for i, name in enumerate(layout.columns) if SURROGATE.search(name) or "\0" in name]
-            if bad:
-                log.report(NOT_UTF8, path, line=line, value=repr(layout.columns[bad[0]]))
+            bad_columns = [
+                i for i, name in enumerate(layout.columns) if SURROGATE.search(name) or "\0" in name
+            ]
+            if bad_columns:
+                log.report(NOT_UTF8, path, line=line, value=repr(layout.columns[bad_columns[0]]))
             line += head.count("\n", start, stop)
             start = stop
         rows = TableRows(self, self._layout_of_rows(layout), path, self._options.decimal)
-        cuts = cut(data, len(head[:start].encode("utf-8", "surrogateescape")))
-        for first, last in log.track(cuts, "reading CSV") if track else cuts:
+        piece_bounds = cut(data, len(head[:start].encode("utf-8", "surrogateescape")))
+        for first, last in log.track(piece_bounds, "reading CSV") if track else piece_bounds:
             piece = data[first:last]
             if not piece.endswith(b"\n"):
                 piece += b"\n"
@@ -146,29 +148,31 @@ class Reader(TableReader):
             return
         column = rows[0][1].index("ImageID")
         pictures = {stem(path).rpartition("/")[2] for path in self.source.files if stem(path) != path}
-        taken = [(line, cells) for line, cells in rows[1:] if set(cells[column : column + 1]) & pictures]
+        rows_with_picture = [
+            (line, cells) for line, cells in rows[1:] if set(cells[column : column + 1]) & pictures
+        ]
         for i, name in enumerate(rows[0][1]):
-            if name and i != column and (n := sum(any(cells[i : i + 1]) for _, cells in taken)):
+            if name and i != column and (n := sum(any(cells[i : i + 1]) for _, cells in rows_with_picture)):
                 count_extra(self.builder.extras, name, n)
-        listed = [(line, cells[column]) for line, cells in taken]
+        lines_and_names = [(line, cells[column]) for line, cells in rows_with_picture]
         origin = Origin(self.builder.file(path), path, "ImageID", has_ids=True)
-        lines = np.array([line for line, _ in listed], np.int32)
-        images, _ = self.images.take([name for _, name in listed], lines, origin)
+        lines = np.array([line for line, _ in lines_and_names], np.int32)
+        images, _ = self.images.take([name for _, name in lines_and_names], lines, origin)
         if split := self.split_of(file):
             for image in images.tolist():
                 self.images.splits.setdefault(image, split)
 
     def read_masks(self, file: str, *, with_boxes: bool) -> None:
         """Take the masks of a table, whose rows are boxes too only where there is no other table of boxes."""
-        parts, self._mask_names, self._only_known_boxes = len(self.boxes), {}, not with_boxes
+        n_parts_before, self._mask_names, self._only_known_boxes = len(self.boxes), {}, not with_boxes
         self._masks = self._masks or ObjectMasks(self.source, self.builder, self.log)
         self.read_file(file, track=False)
-        for part in self.boxes[parts:]:
+        for part in self.boxes[n_parts_before:]:
             names = [self._mask_names[line] for line in part.line.tolist()]
             self._masks.add(_keys_of(part), part.numbers, names, part.path, part.line)
-        self.builder.extras["masks"] += sum(len(part.line) for part in self.boxes[parts:])
+        self.builder.extras["masks"] += sum(len(part.line) for part in self.boxes[n_parts_before:])
         if not with_boxes:
-            del self.boxes[parts:]
+            del self.boxes[n_parts_before:]
         self._only_known_boxes = False
 
     def shapes_of(self, part: PartOfBoxes) -> Shapes | None:
@@ -196,8 +200,8 @@ class Reader(TableReader):
     def _columns(self, piece: bytes, line: int, layout: Layout, path: str) -> tuple[list[list[str]], Ints]:
         """The columns of the good rows of a piece that begins with this line, and the line of each row."""
         log, n, text = self.log, len(layout.columns), piece.decode("utf-8", "surrogateescape")
-        suspect = "\0" in text or not (text.isascii() or SURROGATE.search(text) is None)
-        if not suspect and (columns := _split(text, layout)) is not None:
+        has_bad_characters = "\0" in text or not (text.isascii() or SURROGATE.search(text) is None)
+        if not has_bad_characters and (columns := _split(text, layout)) is not None:
             return columns, np.arange(line, line + len(columns[0]), dtype=np.int32)
         rows: list[list[str]] = []
         lines: list[int] = []
@@ -205,19 +209,19 @@ class Reader(TableReader):
             if isinstance(cells, QuoteFault):
                 report_quote(cells, path, log, self.builder, line=first, field=layout.field(cells.cell))
                 continue
-            errors = log.errors
-            for i, cell in enumerate(cells) if suspect else ():
+            n_errors = log.errors
+            for i, cell in enumerate(cells) if has_bad_characters else ():
                 if "\0" in cell:
                     log.report(NUL, path, line=first, field=layout.field(i), value=cell)
                 elif match := SURROGATE.search(cell):
                     value = byte_shown(ord(match[0]) - 0xDC00)
                     log.report(NOT_UTF8, path, line=first, field=layout.field(i), value=value)
-            if log.errors == errors and len(cells) != n:
+            if log.errors == n_errors and len(cells) != n:
                 spans = f" (a quoted cell runs from line {first} to {last})" if last > first else ""
                 expected = f"{n} cells as in the header" if layout.header else f"{n} cells"
                 field, shown = layout.field(min(len(cells), n)), f"{len(cells)}{spans}"
                 log.report(WRONG_COUNT, path, line=first, field=field, expected=expected, found=shown)
-            if log.errors > errors:
+            if log.errors > n_errors:
                 self.builder.skipped += 1
                 continue
             rows.append(cells)
@@ -230,11 +234,11 @@ class Reader(TableReader):
     ) -> tuple[list[list[str]], Ints]:
         """Columns of one cell for each value; columns that are not read are counted."""
         packed, strings, roles = layout.packed, layout.strings, layout.roles
-        extras, known = self.builder.extras, {*roles.values(), strings, packed, layout.listed}
+        extras, read_columns = self.builder.extras, {*roles.values(), strings, packed, layout.listed}
         if layout.title == MASKS:
             names = columns[layout.columns.index("MaskPath")]
             self._mask_names |= zip(lines.tolist(), names, strict=True)
-            known.add(layout.columns.index("MaskPath"))
+            read_columns.add(layout.columns.index("MaskPath"))
         if self._only_known_boxes:
             cells_of = (columns[roles["image"]], columns[roles["class"]])
             rows = [
@@ -245,11 +249,13 @@ class Reader(TableReader):
             extras["masks"] += len(lines) - len(rows)
             columns, lines = [[column[i] for i in rows] for column in columns], lines[rows]
         for i, name in enumerate(layout.columns):
-            if name and i not in known and (n := len(lines) - columns[i].count("")):
-                extras[name] += n
-        for k in {roles.get("image"), roles.get("class"), strings} if self._options.excel_safe else ():
-            if k is not None:
-                columns[k] = list(map(from_safe, columns[k]))
+            if name and i not in read_columns and (n_boxes := len(lines) - columns[i].count("")):
+                extras[name] += n_boxes
+        for column_number in (
+            {roles.get("image"), roles.get("class"), strings} if self._options.excel_safe else ()
+        ):
+            if column_number is not None:
+                columns[column_number] = list(map(from_safe, columns[column_number]))
         if layout.listed is not None:
             columns, lines = self._list_boxes(columns, lines, layout, path)
         if packed is not None:
@@ -257,7 +263,7 @@ class Reader(TableReader):
             for cell in columns[packed]:
                 words = cell.strip(" []()\t").replace(",", " ").split()
                 boxes.append(words if len(words) == 4 else [cell, "", "", ""])
-            columns += [[row[k] for row in boxes] for k in range(4)]
+            columns += [[row[column_number] for row in boxes] for column_number in range(4)]
         if strings is None:
             return columns, lines
         images: list[str] = []
@@ -265,16 +271,16 @@ class Reader(TableReader):
         cells: list[str] = []
         for image, text, line in zip(columns[roles["image"]], columns[strings], lines.tolist(), strict=True):
             words = [word for word in text.replace("\t", " ").split(" ") if word]
-            n, rest = divmod(len(words), 6)
-            if rest:
+            n_boxes, n_left = divmod(len(words), 6)
+            if n_left:
                 expected = "groups of six: label score xmin ymin xmax ymax"
                 field, shown = layout.field(strings), f"{len(words)} words"
                 self.log.report(WRONG_COUNT, path, line=line, field=field, expected=expected, found=shown)
-                self.builder.skipped += n + 1
-                words, n = [], 0
-            images += [image] * max(n, 1)
+                self.builder.skipped += n_boxes + 1
+                words, n_boxes = [], 0
+            images += [image] * max(n_boxes, 1)
             cells += words or [""] * 6
-            numbers += [line] * max(n, 1)
+            numbers += [line] * max(n_boxes, 1)
         return [images, *(cells[i::6] for i in range(6))], np.array(numbers, np.int32)
 
     def _list_boxes(
@@ -298,14 +304,14 @@ class Reader(TableReader):
                 cells.append(["" if box.get(k) is None else str(box[k]) for k in keys] or [str(box)])
                 for key in box.keys() - {*keys} if keys else ():
                     count_extra(self.builder.extras, key)
-        inner = [list(values) for values in zip(*cells, strict=True)] or [[] for _ in keys or [""]]
+        list_columns = [list(values) for values in zip(*cells, strict=True)] or [[] for _ in keys or [""]]
         columns = [[values[i] for i in rows] for values in columns]
         for k, key in enumerate(keys):
-            if len(columns) + k not in layout.roles.values() and (n := len(rows) - inner[k].count("")):
+            if len(columns) + k not in layout.roles.values() and (n := len(rows) - list_columns[k].count("")):
                 count_extra(self.builder.extras, key, n)
         if keys:
-            return columns + inner, lines[rows]
-        columns[column] = [cell.strip("[]") for cell in inner[0]]
+            return columns + list_columns, lines[rows]
+        columns[column] = [cell.strip("[]") for cell in list_columns[0]]
         return columns, lines[rows]
 
     # -- all files
@@ -336,29 +342,29 @@ class Reader(TableReader):
         predicted = any("predictions" in title for title in self._titles)
         if predicted and not self.boxes and self.builder.kind is None:
             self.builder.kind = "det"
-        taken = super().finish()
-        if taken:
-            some, takes = plural(taken, "image"), "takes" if taken == 1 else "take"
-            log.note(f"{self.source.path}: {some} without a size {takes} it from a picture or an option")
-        return taken
+        n_sizes = super().finish()
+        if n_sizes:
+            sized, takes = plural(n_sizes, "image"), "takes" if n_sizes == 1 else "take"
+            log.note(f"{self.source.path}: {sized} without a size {takes} it from a picture or an option")
+        return n_sizes
 
     def _settle_relative(self) -> None:
         """Decide whether boxes whose dialect has pixels and fractions under one header are fractions."""
-        sniffed = [part for part in self.boxes if part.layout.coords == "sniff"]
-        n = sum(len(part.line) for part in sniffed)
-        inside = [((part.numbers >= 0) & (part.numbers <= 1)).all(axis=1) for part in sniffed]
-        within = sum(int(np.count_nonzero(mask)) for mask in inside)
-        fractions = any(
-            bool((part.numbers[mask] % 1 != 0).any()) for part, mask in zip(sniffed, inside, strict=True)
+        undecided = [part for part in self.boxes if part.layout.coords == "sniff"]
+        n_boxes = sum(len(part.line) for part in undecided)
+        is_inside = [((part.numbers >= 0) & (part.numbers <= 1)).all(axis=1) for part in undecided]
+        n_inside = sum(int(np.count_nonzero(mask)) for mask in is_inside)
+        has_fractions = any(
+            bool((part.numbers[mask] % 1 != 0).any()) for part, mask in zip(undecided, is_inside, strict=True)
         )
-        if not within or (within < n and not (fractions and 2 * within >= n)):
+        if not n_inside or (n_inside < n_boxes and not (has_fractions and 2 * n_inside >= n_boxes)):
             return
-        for part in sniffed:
+        for part in undecided:
             part.layout = replace(part.layout, coords="rel")
-        how = f"all {n} boxes lie" if within == n else f"{within} of {n} boxes lie"
-        how = "its one box lies" if n == 1 else how
+        boxes = f"all {n_boxes} boxes lie" if n_inside == n_boxes else f"{n_inside} of {n_boxes} boxes lie"
+        boxes = "its one box lies" if n_boxes == 1 else boxes
         self.log.note(
-            f"{self.source.path}: {how} in 0..1, so coordinates are read as relative to the image's size "
+            f"{self.source.path}: {boxes} in 0..1, so coordinates are read as relative to the image's size "
             "(--coords abs reads pixels)"
         )
 
@@ -370,23 +376,23 @@ def _keys_of(part: PartOfBoxes) -> Longs:
 
 def cut(data: bytes, start: int, *, size: int = _CHUNK) -> list[tuple[int, int]]:
     """Places to cut the data in pieces that end with a line, and not within quotes."""
-    cuts = []
-    quoted = b'"' in data
+    pieces = []
+    has_quotes = b'"' in data
     while start < len(data):
         end = data.find(b"\n", min(start + size, len(data))) + 1 or len(data)
-        if quoted and data.count(b'"', start, end) % 2:
-            at = end
+        if has_quotes and data.count(b'"', start, end) % 2:
+            line_start = end
             for _ in range(1000):  # a quote may be open here: look for the line where it is closed
-                after = data.find(b"\n", at) + 1
-                if not after or after - end > 4 * QUOTE_SPAN:
+                line_end = data.find(b"\n", line_start) + 1
+                if not line_end or line_end - end > 4 * QUOTE_SPAN:
                     break
-                if data.count(b'"', at, after) % 2:
-                    end = after
+                if data.count(b'"', line_start, line_end) % 2:
+                    end = line_end
                     break
-                at = after
-        cuts.append((start, end))
+                line_start = line_end
+        pieces.append((start, end))
         start = end
-    return cuts
+    return pieces
 
 
 def _split(text: str, layout: Layout) -> list[list[str]] | None:
@@ -399,9 +405,9 @@ def _split(text: str, layout: Layout) -> list[list[str]] | None:
         # Each line break becomes a cell: where every (n + 1)th cell is one, all lines have n cells.
         cells = text.replace("\n", f"{sep}\n{sep}").split(sep)
         breaks = cells[n :: n + 1]
-        whole = len(cells) == len(breaks) * (n + 1) + 1 and breaks.count("\n") == len(breaks)
-        whole = whole and text.count("\n") == len(breaks)
-        return [cells[i : -1 : n + 1] for i in range(n)] if whole else None
+        is_regular = len(cells) == len(breaks) * (n + 1) + 1 and breaks.count("\n") == len(breaks)
+        is_regular = is_regular and text.count("\n") == len(breaks)
+        return [cells[i : -1 : n + 1] for i in range(n)] if is_regular else None
     lines = text.removesuffix("\n").split("\n")
     try:
         rows = list(csv.reader(lines, delimiter=sep, strict=True, skipinitialspace=layout.spaced))

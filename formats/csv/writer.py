@@ -25,11 +25,11 @@ def can_be_relative(dataset: Dataset, log: Log, *, has_strings: bool) -> bool:
 
     Reports what prevents that.
     """
-    images, errors = dataset.images, log.errors
+    images, n_errors = dataset.images, log.errors
     relative_to_images(dataset, dataset.boxes.xyxy, log)
-    seen: dict[str, str] = {}
+    image_of_stem: dict[str, str] = {}
     for name in images.name:
-        first = seen.setdefault(stem(name), name)
+        first = image_of_stem.setdefault(stem(name), name)
         if first != name:
             log.report(COLLISION, "", first=first, second=name, value=stem(name))
     if has_strings:
@@ -37,7 +37,7 @@ def can_be_relative(dataset: Dataset, log: Log, *, has_strings: bool) -> bool:
             if " " in name:
                 reason = "spaces separate the words of a prediction string"
                 log.report(BAD_CLASS_NAME, "", value=name, reason=reason)
-    return log.errors == errors
+    return log.errors == n_errors
 
 
 def _edges(dataset: Dataset) -> list[list[str]]:
@@ -59,17 +59,20 @@ def _relative_edges(dataset: Dataset) -> list[list[str]]:
 
 
 def _scores(values: Floats) -> list[str]:
-    lacking = np.isnan(values)
-    if lacking.all():
+    lacks_score = np.isnan(values)
+    if lacks_score.all():
         return [""] * len(values)
-    texts = decimals(np.where(lacking, 0.0, values))
-    return ["" if none else text for text, none in zip(texts, lacking.tolist(), strict=True)]
+    texts = decimals(np.where(lacks_score, 0.0, values))
+    return ["" if is_missing else text for text, is_missing in zip(texts, lacks_score.tolist(), strict=True)]
 
 
 def _marks(flags: NDArray[np.uint16], bits: Iterable[Flag], sep: str) -> Iterator[str]:
     """The cells of these flags, each 0 or 1, of each box."""
-    kinds, which = np.unique(flags, return_inverse=True)
-    return of_boxes([sep.join("1" if kind & bit else "0" for bit in bits) for kind in kinds.tolist()], which)
+    distinct_flags, flags_of_box = np.unique(flags, return_inverse=True)
+    return of_boxes(
+        [sep.join("1" if kind & bit else "0" for bit in bits) for kind in distinct_flags.tolist()],
+        flags_of_box,
+    )
 
 
 def _sized_images(dataset: Dataset, quote: Quote) -> list[str]:
@@ -107,9 +110,9 @@ def _frames(dataset: Dataset, quote: Quote) -> list[str]:
     """Video and frame number of each image."""
     images = dataset.images
     names = [quote(name) for name in dataset.videos.name] + [""]
-    none = np.full(len(images), -1)
-    video = none if images.video is None else images.video
-    frame = none if images.frame is None else images.frame
+    no_values = np.full(len(images), -1)
+    video = no_values if images.video is None else images.video
+    frame = no_values if images.frame is None else images.frame
     pairs = zip(video.tolist(), frame.tolist(), strict=True)
     return [names[v] + quote.sep + (str(f) if min(v, f) >= 0 else "") for v, f in pairs]
 

@@ -137,46 +137,49 @@ def write(dataset: Dataset, target: Output, log: Log, options: CvatOptions) -> N
         target.plan([name], ["the annotations"], log)
     if not _allowed(dataset, log) or log.errors > errors:
         return
-    frames: list[str] = []
+    frame_texts: list[str] = []
     if images.video is not None:
         names = [f" video={_quoted(video)}" for video in dataset.videos.name] + [""]
         frame_column = np.full(len(images), -1) if images.frame is None else images.frame
         pairs = zip(images.video.tolist(), frame_column.tolist(), strict=True)
-        frames = [names[v] + (f' frame="{frame}"' if min(v, frame) >= 0 else "") for v, frame in pairs]
-    tracks = []
+        frame_texts = [names[v] + (f' frame="{frame}"' if min(v, frame) >= 0 else "") for v, frame in pairs]
+    track_texts = []
     if boxes.track is not None:
         ids = [f" track_id={_quoted(str(id_))}" for id_ in dataset.tracks.source_id.tolist()] + [""]
-        tracks = [ids[track] for track in boxes.track.tolist()]
+        track_texts = [ids[track] for track in boxes.track.tolist()]
     labels = [_quoted(text) for text in classes]
     lines = _head([f"      <size>{len(images)}</size>", "      <mode>annotation</mode>"], classes)
     order = np.argsort(boxes.image, kind="stable")
-    ends = np.searchsorted(boxes.image[order], np.arange(len(images)), side="right").tolist()
+    image_ends = np.searchsorted(boxes.image[order], np.arange(len(images)), side="right").tolist()
     texts = decimals(boxes.xyxy[order].ravel())
     scores = decimals(boxes.score[order]) if dataset.kind == "det" else []
     category, flags = boxes.category[order].tolist(), boxes.flags[order].tolist()
     groups = groups_to_write(boxes, 1)[order].tolist()
-    at = 0
+    first_row = 0
     for i, (text, width, height, split) in enumerate(
         zip(images.name, images.width.tolist(), images.height.tolist(), images.split, strict=True)
     ):
-        extra = (f" subset={_quoted(split)}" if split else "", frames[i] if frames else "")
+        extra = (
+            f" subset={_quoted(split)}" if split else "",
+            frame_texts[i] if frame_texts else "",
+        )
         lines.append(
             f'  <image id="{i}" name={_quoted(text)}{extra[0]} width="{width}" height="{height}"{extra[1]}>'
         )
-        for row in range(at, ends[i]):
-            tag, places = "box", [_edges(texts[4 * row : 4 * row + 4])]
+        for row in range(first_row, image_ends[i]):
+            tag, coordinates = "box", [_edges(texts[4 * row : 4 * row + 4])]
             if boxes.shapes is not None and boxes.shapes.kind[order[row]]:
-                tag, places = _shape(boxes.shapes, int(order[row]), height)
+                tag, coordinates = _shape(boxes.shapes, int(order[row]), height)
             occluded = 1 if flags[row] & Flag.OCCLUDED else 0
             group = f' group_id="{groups[row]}"' if groups[row] > 0 else ""
-            for place in places:
+            for place in coordinates:
                 lines.append(
                     f'    <{tag} label={labels[category[row]]} source="manual" occluded="{occluded}" {place} '
-                    f'z_order="0"{group}{tracks[order[row]] if tracks else ""}>'
+                    f'z_order="0"{group}{track_texts[order[row]] if track_texts else ""}>'
                 )
                 lines += _attributes(flags[row], scores[row] if scores else None)
                 lines.append(f"    </{tag}>")
-        at = ends[i]
+        first_row = image_ends[i]
         lines.append("  </image>")
     lines.append("</annotations>\n")
     target.write(name, "\n".join(lines).encode())
@@ -197,15 +200,15 @@ def _shape(shapes: Shapes, row: int, height: int) -> tuple[str, list[str]]:
         return "mask", [f'rle="{runs}" left="{left}" top="{top}" width="{w}" height="{h}"']
     outlines = shapes.polygons(row)
     if shapes.kind[row] == ShapeKind.ORIENTED:
-        (x, y, width, tall), degrees = as_turned(outlines[0])
-        *edges, turn = decimals(np.array([x, y, x + width, y + tall, degrees]))
+        (x, y, width, box_height), degrees = as_turned(outlines[0])
+        *edges, turn = decimals(np.array([x, y, x + width, y + box_height, degrees]))
         return "box", [_edges(edges, f' rotation="{turn}"')]
-    places = []
+    outline_attributes = []
     for outline in outlines:
         texts = decimals(outline.ravel())
         points = ";".join(f"{x},{y}" for x, y in zip(texts[::2], texts[1::2], strict=True))
-        places.append(f'points="{points}"')
-    return "polygon", places
+        outline_attributes.append(f'points="{points}"')
+    return "polygon", outline_attributes
 
 
 def _attributes(flags: int, score: str | None) -> list[str]:
@@ -215,7 +218,7 @@ def _attributes(flags: int, score: str | None) -> list[str]:
 
 def _allowed(dataset: Dataset, log: Log) -> bool:
     """Report names that XML cannot hold; return whether there are none."""
-    errors = log.errors
+    n_errors = log.errors
     for text in dataset.categories.name:
         reason = refuse_class(text) or (
             "XML does not allow one of its characters" if _NOT_XML.search(text) else None
@@ -228,10 +231,10 @@ def _allowed(dataset: Dataset, log: Log) -> bool:
             reason = "XML does not allow one of its characters"
             log.report(BAD_NAME, path, line=line, pointer=pointer, value=text, reason=reason)
     others = (*dataset.videos.name, *map(str, dataset.tracks.source_id.tolist()))
-    for text in others if log.errors == errors else ():
+    for text in others if log.errors == n_errors else ():
         if _NOT_XML.search(text):
             log.report(BAD_NAME, "", value=text, reason="XML cannot hold one of its characters")
-    return log.errors == errors
+    return log.errors == n_errors
 
 
 def _head(about: list[str], classes: tuple[str, ...]) -> list[str]:
@@ -251,7 +254,7 @@ def _quoted(text: str) -> str:
 def _write_videos(dataset: Dataset, target: Output, log: Log) -> None:
     """Write a file for each video. UsageError if an image is no frame, or one file is to hold several."""
     videos = dataset.videos
-    of_image, frame = require_frames(dataset, "video")
+    video_of_image, frame = require_frames(dataset, "video")
     if target.single and len(videos) > 1:
         raise UsageError(f"layout=video: one file cannot hold {plural(len(videos), 'video')}; name a folder")
     names = [""] if target.single else [f"{name}.xml" for name in videos.name]
@@ -262,7 +265,7 @@ def _write_videos(dataset: Dataset, target: Output, log: Log) -> None:
     if not _allowed(dataset, log) or log.errors > errors:
         return
     log.note("layout=video: images are named after their frame, as in frame_000000")
-    writer = _Writer(dataset, of_image, frame, _ids(dataset, log))
+    writer = _Writer(dataset, video_of_image, frame, _ids(dataset, log))
     for row, name in enumerate(names):
         if row < len(videos):
             target.write(name, writer.video(row).encode())
@@ -282,19 +285,23 @@ def _ids(dataset: Dataset, log: Log) -> Longs:
     """(n,) the written track of each box: one without a track, and each class of a track, has its own."""
     boxes = dataset.boxes
     numbers = track_numbers(dataset, log)
-    free = int(numbers.max(initial=-1)) + 1
+    next_id = int(numbers.max(initial=-1)) + 1
     track = np.full(len(boxes), -1) if boxes.track is None else boxes.track
-    alone = np.flatnonzero(track < 0)
-    if len(alone):
-        log.note(f"layout=video: {plural(len(alone), 'box')} without a track: written as tracks of one frame")
+    trackless = np.flatnonzero(track < 0)
+    if len(trackless):
+        log.note(
+            f"layout=video: {plural(len(trackless), 'box')} without a track: written as tracks of one frame"
+        )
     ids = np.where(track >= 0, np.append(numbers, -1)[track], -1)
-    ids[alone] = free + np.arange(len(alone))
-    free += len(alone)
+    ids[trackless] = next_id + np.arange(len(trackless))
+    next_id += len(trackless)
     pairs = np.stack([track, boxes.category], axis=1)[track >= 0]
     unique_pairs = np.unique(pairs, axis=0)
-    again = unique_pairs[1:][unique_pairs[1:, 0] == unique_pairs[:-1, 0]]
-    for k, (one, category) in enumerate(again.tolist()):  # only of detections: objects have one class
-        ids[(track == one) & (boxes.category == category)] = free + k
+    further_classes = unique_pairs[1:][unique_pairs[1:, 0] == unique_pairs[:-1, 0]]
+    for i, (track_row, category) in enumerate(
+        further_classes.tolist()
+    ):  # only of detections: objects have one class
+        ids[(track == track_row) & (boxes.category == category)] = next_id + i
     return ids
 
 
@@ -316,8 +323,8 @@ class _Writer:
         self.category = boxes.category.tolist()
         self.groups = groups_to_write(boxes, 1).tolist()
         self.order = np.lexsort((self.frame[boxes.image], ids, video[boxes.image]))
-        of_box = video[boxes.image][self.order]
-        self.ends = np.searchsorted(of_box, np.arange(len(dataset.videos) + 1))
+        video_of_box = video[boxes.image][self.order]
+        self.ends = np.searchsorted(video_of_box, np.arange(len(dataset.videos) + 1))
 
     def video(self, row: int) -> str:
         """The XML of a video."""
@@ -350,16 +357,16 @@ class _Writer:
 
     def _track(self, rows: Longs, frames: Longs) -> list[str]:
         """The lines of a track: CVAT shows a box until the next one, so ``outside`` ends it before a gap."""
-        first = int(rows[0])
-        label, group = self.labels[self.category[first]], self.groups[first]
+        first_row = int(rows[0])
+        label, group = self.labels[self.category[first_row]], self.groups[first_row]
         in_group = f' group_id="{group}"' if group > 0 else ""
         self.regrouped += sum(self.groups[row] != group for row in rows.tolist())
-        lines = [f'  <track id="{self.ids[first]}" label={label} source="manual"{in_group}>']
-        at = np.searchsorted(frames, self.frame[self.dataset.boxes.image[rows]])
-        gaps = np.append(at[1:] != at[:-1] + 1, at[-1] + 1 < len(frames)).tolist()
-        for row, position, gap in zip(rows.tolist(), at.tolist(), gaps, strict=True):
+        lines = [f'  <track id="{self.ids[first_row]}" label={label} source="manual"{in_group}>']
+        positions = np.searchsorted(frames, self.frame[self.dataset.boxes.image[rows]])
+        gaps = np.append(positions[1:] != positions[:-1] + 1, positions[-1] + 1 < len(frames)).tolist()
+        for row, position, is_before_gap in zip(rows.tolist(), positions.tolist(), gaps, strict=True):
             lines += self._box(row, int(frames[position]), "0")
-            if gap:
+            if is_before_gap:
                 lines += self._box(row, int(frames[position + 1]), "1")
         return [*lines, "  </track>"]
 

@@ -119,9 +119,9 @@ class Reader:
                 f"{printable(self.path)}: images of different subsets have the same name, so the subset was "
                 "put before the names"
             )
-        stray = sum(child.tag in _SHAPES for child in root)
-        if stray:
-            self.builder.extras["shapes outside an image"] += stray
+        n_outside = sum(child.tag in _SHAPES for child in root)
+        if n_outside:
+            self.builder.extras["shapes outside an image"] += n_outside
         for element in root.iterchildren("image"):
             if not self.wants(element.get("subset") or ""):
                 continue
@@ -155,14 +155,22 @@ class Reader:
                 self.log.report(BAD_IMAGE_SIZE, self.path, line=line, field=field, value=text)
                 return None
         split = element.get("subset") or ""
-        shown = f"{split}/{name}" if self.parts and split else name
-        place = -1, -1
+        image_name = f"{split}/{name}" if self.parts and split else name
+        video_and_frame = -1, -1
         if video := element.get("video"):
-            place = self.builder.video(video), frame_number((element.get("frame") or "").strip(BLANKS))
-        return self.image(shown, (sizes[0], sizes[1]), line, split, place)
+            video_and_frame = (
+                self.builder.video(video),
+                frame_number((element.get("frame") or "").strip(BLANKS)),
+            )
+        return self.image(image_name, (sizes[0], sizes[1]), line, split, video_and_frame)
 
     def image(
-        self, name: str, size: tuple[int, int], line: int, split: str = "", place: tuple[int, int] = (-1, -1)
+        self,
+        name: str,
+        size: tuple[int, int],
+        line: int,
+        split: str = "",
+        video_and_frame: tuple[int, int] = (-1, -1),
     ) -> int | None:
         """Add an image. Returns None, and reports an issue, if the name is unusable."""
         at = At(self.path, line=line)
@@ -175,13 +183,13 @@ class Reader:
             split=split,
             file=self.file,
             line=line,
-            video=place[0],
-            frame=place[1],
+            video=video_and_frame[0],
+            frame=video_and_frame[1],
         )
 
     def read_tracks(self, root: Any, tracks: list[Any]) -> None:
         """Read the boxes of all tracks; every frame is an image."""
-        shapes: dict[int, list[tuple[Any, Any, Id | None]]] = {}
+        shapes_of_frame: dict[int, list[tuple[Any, Any, Id | None]]] = {}
         for track in tracks:
             id_ = track_id(track.get("id"))
             for shape in track:
@@ -193,8 +201,8 @@ class Reader:
                     self.log.report(BAD_FRAME, self.path, line=shape.sourceline or 0, field="frame", **about)
                     self.builder.skipped += 1
                     continue
-                shapes.setdefault(frame, []).append((shape, track, id_))
-        frames = set(shapes)
+                shapes_of_frame.setdefault(frame, []).append((shape, track, id_))
+        frames = set(shapes_of_frame)
         meta = {key: root.findtext(f"meta//{key}") or "" for key in ("size", "start_frame", "frame_filter")}
         start, length = max(0, frame_number(meta["start_frame"])), max(0, frame_number(meta["size"]))
         if length <= MOST_FRAMES and not meta["frame_filter"].strip(BLANKS):
@@ -207,13 +215,13 @@ class Reader:
             except ValueError:
                 value, line = f"{texts[0]} x {texts[1]}", size_element.sourceline or 0
                 self.log.report(BAD_IMAGE_SIZE, self.path, line=line, field="original_size", value=value)
-        names = (root.findtext(f"meta//{key}") for key in ("task/name", "source", "job/name"))
-        name = next((name.strip(BLANKS) for name in names if name and name.strip(BLANKS)), "")
+        video_names = (root.findtext(f"meta//{key}") for key in ("task/name", "source", "job/name"))
+        name = next((name.strip(BLANKS) for name in video_names if name and name.strip(BLANKS)), "")
         if not name or name in self.builder.video_names:
             name = self.path.replace("\\", "/").rpartition("/")[2].rpartition(".")[0]
         video = self.builder.video(name, length=length if len(frames) == length else 0)
         for frame in sorted(frames):
-            frame_shapes = shapes.get(frame, [])
+            frame_shapes = shapes_of_frame.get(frame, [])
             line = (frame_shapes[0][0].sourceline or 0) if frame_shapes else 0
             image = self.image(f"{self.folder}frame_{frame:06d}", size, line, place=(video, frame))
             for shape, track_element, id_ in frame_shapes:
@@ -229,9 +237,9 @@ class Reader:
         self, shape: Any, image: int | None, label: str | None, track: int = -1, group: str | None = None
     ) -> None:
         """Add the box of one object, or report what is wrong with it."""
-        tag, wanted = shape.tag, bool(self.builder.wants)
-        read = _READ.get(tag)
-        if read is None or (tag == "skeleton" and not _has_points(shape)):
+        tag, wants_shapes = shape.tag, bool(self.builder.wants)
+        read_shape = _READ.get(tag)
+        if read_shape is None or (tag == "skeleton" and not _has_points(shape)):
             if tag in _OTHER_SHAPES:
                 self.builder.extras["shapes that are not boxes"] += 1
             return
@@ -239,7 +247,7 @@ class Reader:
         try:
             category = self.category(label, line)
             self.size = self.builder.image_size(image) if image is not None else (0, 0)
-            edges, drawn = read(self, shape)
+            edges, drawn_shape = read_shape(self, shape)
             flags = _OCCLUDED if self.flag(shape, "occluded") else 0
             score = math.nan
             for attribute in shape.iterchildren("attribute") if len(shape) else ():
@@ -258,18 +266,20 @@ class Reader:
             return
         if tag == "skeleton":
             self.gather.around_points += 1
-            self.builder.extras.update(() if wanted else ("keypoints",))
-        elif drawn is not None and (not wanted or not (drawn.value is not None or drawn.points)):
+            self.builder.extras.update(() if wants_shapes else ("keypoints",))
+        elif drawn_shape is not None and (
+            not wants_shapes or not (drawn_shape.value is not None or drawn_shape.points)
+        ):
             self.outlines.append((self.path, line, tag))
         if category < 0:  # which is first met here
             assert label is not None
             category = self.categories[label] = self.builder.category(label)
         if tag == "skeleton":
             self.builder.describe_points(category, self.points[label or ""])
-        at, number = At(self.path, line=line), frame_number((group or "0").strip(BLANKS))
-        if number < 0:
+        at, group_number = At(self.path, line=line), frame_number((group or "0").strip(BLANKS))
+        if group_number < 0:
             self.builder.extras["group_id"] += 1
-        is_turned = drawn is not None and drawn.kind == "oriented"
+        is_turned = drawn_shape is not None and drawn_shape.kind == "oriented"
         self.gather.box(
             image,
             category,
@@ -278,11 +288,11 @@ class Reader:
             file=self.file,
             line=line,
             track=track,
-            group=number or -1,
+            group=group_number or -1,
             is_part=None if is_turned or tag == "skeleton" else tag != "box",
             score=score,
             flags=flags,
-            shape=drawn if wanted else None,
+            shape=drawn_shape if wants_shapes else None,
         )
 
     def category(self, label: str | None, line: int) -> int:
@@ -343,10 +353,12 @@ class Reader:
         if not turn:
             return (left, top, right, bottom), None
         sin, cos = abs(math.sin(turn)), abs(math.cos(turn))
-        w, h = (right - left) / 2, (bottom - top) / 2
+        half_width, half_height = (right - left) / 2, (bottom - top) / 2
         x, y = (left + right) / 2, (top + bottom) / 2
         drawn = Drawn("oriented", turned_box(left, top, right - left, bottom - top, turn))
-        return around_ellipse(x, y, w * cos + h * sin, w * sin + h * cos), drawn
+        return around_ellipse(
+            x, y, half_width * cos + half_height * sin, half_width * sin + half_height * cos
+        ), drawn
 
     def ellipse(self, shape: Any) -> tuple[Corners, Drawn | None]:
         """The edges around an ellipse, and its outline."""
@@ -364,8 +376,8 @@ class Reader:
             if not all(map(str.isdecimal, texts)):
                 raise BadMask("whole numbers")
             pixels = of_rows([min(int(text[:12]), MOST) for text in texts], int(width), int(height))
-            if (inside := [np.flatnonzero(pixels.any(axis)) for axis in (0, 1)])[0].size:
-                (x, x2), (y, y2) = ((int(at[0]), int(at[-1]) + 1) for at in inside)
+            if (filled := [np.flatnonzero(pixels.any(axis)) for axis in (0, 1)])[0].size:
+                (x, x2), (y, y2) = ((int(positions[0]), int(positions[-1]) + 1) for positions in filled)
                 edges = left + x, top + y, left + x2, top + y2
             if not self.builder.wants or min(self.size) < 1:
                 return edges, Drawn()
@@ -381,15 +393,17 @@ class Reader:
         """The edges around the labelled points of a skeleton, and all of its keypoints."""
         points: dict[str, tuple[float, float, int]] = {}
         for point in shape.iterchildren("points"):
-            place = (point.get("points") or "").split(",")
+            coordinates = (point.get("points") or "").split(",")
             line = point.sourceline or 0
-            if len(place) != 2:
-                about: dict[str, Any] = {"expected": "x,y", "found": repr(",".join(place))}
+            if len(coordinates) != 2:
+                about: dict[str, Any] = {"expected": "x,y", "found": repr(",".join(coordinates))}
                 self.log.report(WRONG_COUNT, self.path, line=line, field="points", **about)
                 raise _Bad
-            x, y = (self.finite(text, line, "points") for text in place)
-            seen = 0 if self.flag(point, "outside") else 1 if self.flag(point, "occluded") else 2
-            points[point.get("label") or str(len(points))] = (x, y, seen) if seen else (0.0, 0.0, 0)
+            x, y = (self.finite(text, line, "points") for text in coordinates)
+            visibility = 0 if self.flag(point, "outside") else 1 if self.flag(point, "occluded") else 2
+            points[point.get("label") or str(len(points))] = (
+                (x, y, visibility) if visibility else (0.0, 0.0, 0)
+            )
         names = self.points.setdefault(shape.get("label") or "", list(points))
         labelled = [point for point in points.values() if point[2]]
         if not labelled or not set(points) <= set(names):
@@ -422,8 +436,8 @@ class Reader:
         if self.outlines:
             path, line, tag = self.outlines[0]
             n = self.builder.extras["segmentation"] = len(self.outlines)
-            same = all(outline[2] == tag for outline in self.outlines)
-            what = _OUTLINES[tag] if same else "outlines"
+            is_one_kind = all(outline[2] == tag for outline in self.outlines)
+            what = _OUTLINES[tag] if is_one_kind else "outlines"
             self.log.report(OUTLINES, path, line=line, field=tag, n=n, total=total, what=what)
         self.gather.finish()
 

@@ -78,34 +78,34 @@ def sniff(source: Source) -> Sniff | None:
     files = _files(source, "gt") or _files(source, "det")
     if not files and source.is_dir:
         rows = list(label_rows.sampled(source, _of_trackers(source), b","))
-        ends = [row[7:] for row in rows if len(row) == 10 and all(map(NUMBER.fullmatch, row))]
-        fits = sum({*map(float, end)} == {-1} for end in ends)  # which no other format has
-        if not rows or 3 * fits < 2 * len(rows):
+        row_ends = [row[7:] for row in rows if len(row) == 10 and all(map(NUMBER.fullmatch, row))]
+        n_fitting = sum({*map(float, end)} == {-1} for end in row_ends)  # which no other format has
+        if not rows or 3 * n_fitting < 2 * len(rows):
             return None
-        what = f"{lines_are(fits, len(rows))} a frame, an id, a box, a confidence and -1,-1,-1"
+        what = f"{lines_are(n_fitting, len(rows))} a frame, an id, a box, a confidence and -1,-1,-1"
         return Sniff(LIKELY, f"{what}, as trackers write them for MOTChallenge")
     if not source.is_dir and not source.path.lower().endswith(".txt"):
         return None
-    lines = fits = 0
+    n_lines = n_fitting = 0
     for cells in label_rows.sampled(source, files, b","):
-        lines += 1
+        n_lines += 1
         numbers = [cell for cell in cells if NUMBER.fullmatch(cell)]
-        fits += (
+        n_fitting += (
             len(cells) in (7, 9, 10, 11) and len(numbers) >= len(cells) - 1 and float(numbers[0]).is_integer()
         )
-    named = source.is_dir or kind_by_name(source.path) is not None
-    if 3 * fits < 2 * lines or not (lines or named):
+    is_named = source.is_dir or kind_by_name(source.path) is not None
+    if 3 * n_fitting < 2 * n_lines or not (n_lines or is_named):
         return None
-    what = f"{lines_are(fits, lines)} a frame, an id, a box and a confidence, as in MOTChallenge"
-    return Sniff(SURE if named else LIKELY, f"{files[0]}: {what}" if files[0] else what)
+    what = f"{lines_are(n_fitting, n_lines)} a frame, an id, a box and a confidence, as in MOTChallenge"
+    return Sniff(SURE if is_named else LIKELY, f"{files[0]}: {what}" if files[0] else what)
 
 
 def _of_trackers(source: Source) -> list[str]:
     """The files of a folder of results, one for each sequence, if most of their lines look like it."""
     files = [f for f in source.with_suffix(".txt") if f.rsplit("/", 1)[-1].lower() not in _OTHERS]
     rows = list(label_rows.sampled(source, files, b","))
-    fits = sum(len(row) >= 7 and all(map(NUMBER.fullmatch, row[:6])) for row in rows)
-    return files if rows and 3 * fits >= 2 * len(rows) else []
+    n_fitting = sum(len(row) >= 7 and all(map(NUMBER.fullmatch, row[:6])) for row in rows)
+    return files if rows and 3 * n_fitting >= 2 * len(rows) else []
 
 
 def _files(source: Source, kind: str) -> list[str]:
@@ -140,7 +140,9 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
         (label_rows.read_labels(gather, [file], GRAMMAR), list_classes(source, file, log, options))
         for file in files
     ]
-    first = find_first_class(source, tables, log) if options.first_class is None else int(options.first_class)
+    first_class = (
+        find_first_class(source, tables, log) if options.first_class is None else int(options.first_class)
+    )
     for file, (labels, classes) in zip(files, tables, strict=True):
         if builder.kind is None:
             no_ids = len(labels) and (labels.values[:, 1] == -1).all()
@@ -148,7 +150,7 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
         sequence = sequence_of(source, file, log, options, several=len(files) > 1)
         if sequence is not None:
             builder.extras.update(sequence.unread)
-            add_sequence(labels, file, sequence, classes, options, first)
+            add_sequence(labels, file, sequence, classes, options, first_class)
         else:
             builder.skipped += len(labels)
     builder.kind = builder.kind or "gt"
@@ -161,9 +163,9 @@ def write(dataset: Dataset, target: Output, log: Log, _: MotOptions) -> None:
     names: dict[str, str] = {}
     for sequence in sequences:
         names |= dict.fromkeys(sequence.files, f"the sequence {sequence.name!r}")
-    fits = check_frames(dataset, log)
-    refused = label_rows.refuse_classes(dataset, log, words=False, unused=True)
-    if not target.plan(list(names), list(names.values()), log) or refused or not fits:
+    frames_are_unique = check_frames(dataset, log)
+    classes_refused = label_rows.refuse_classes(dataset, log, words=False, unused=True)
+    if not target.plan(list(names), list(names.values()), log) or classes_refused or not frames_are_unique:
         return
     numbers = track_numbers(dataset, log)
     tracks = box_tracks(dataset, numbers)
@@ -227,44 +229,44 @@ class _Target:
 
     def _boxes(self, tracks: Longs | None) -> list[str]:
         dataset, boxes, classes = self.dataset, self.dataset.boxes, self.dataset.categories.name
-        number = np.zeros(len(dataset.images), np.int64)
-        number[self.rows] = self.frames
-        frame = number[boxes.image] if len(boxes) else np.zeros(0, np.int64)
+        frame_of_image = np.zeros(len(dataset.images), np.int64)
+        frame_of_image[self.rows] = self.frames
+        frame = frame_of_image[boxes.image] if len(boxes) else np.zeros(0, np.int64)
         order = np.argsort(frame, kind="stable")
         order = order[np.searchsorted(frame[order], 1) :]
-        ids = [CLASSES.index(name) if self.official else i for i, name in enumerate(classes, 1)]
+        class_ids = [CLASSES.index(name) if self.official else i for i, name in enumerate(classes, 1)]
         texts = decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1)[order].ravel())
-        n = len(order)
-        category = [str(ids[c]) for c in boxes.category[order].tolist()]
+        n_boxes = len(order)
+        category = [str(class_ids[c]) for c in boxes.category[order].tolist()]
         columns = [[str(i) for i in frame[order].tolist()]]
-        columns += [["-1"] * n if tracks is None else [str(i) for i in tracks[order].tolist()]]
+        columns += [["-1"] * n_boxes if tracks is None else [str(i) for i in tracks[order].tolist()]]
         columns += [texts[i::4] for i in range(4)]
         if dataset.kind == "gt":
             conf = ["0" if c else "1" for c in boxes.has(Flag.CROWD)[order].tolist()]
-            columns += [conf, category, ["1"] * n]
+            columns += [conf, category, ["1"] * n_boxes]
         elif self.official and set(category) <= {"1"}:
-            columns += [decimals(boxes.score[order]), ["-1,-1,-1"] * n]
+            columns += [decimals(boxes.score[order]), ["-1,-1,-1"] * n_boxes]
         else:
-            columns += [decimals(boxes.score[order]), category, ["-1"] * n]
+            columns += [decimals(boxes.score[order]), category, ["-1"] * n_boxes]
         return list(map(",".join, zip(*columns, strict=True)))
 
 
 def _split_videos(dataset: Dataset) -> list[_Target]:
     """The sequences to be written: one for each video, and one of the images without a video."""
     images, videos = dataset.images, dataset.videos
-    every = np.arange(len(images))
+    all_rows = np.arange(len(images))
     if images.video is None:
-        return [_Target(dataset, every, "", "", None)]
-    used = np.unique(images.video).tolist()
+        return [_Target(dataset, all_rows, "", "", None)]
+    used_videos = np.unique(images.video).tolist()
     targets = []
-    for video in used:
+    for video in used_videos:
         rows = np.flatnonzero(images.video == video)
         name = videos.name[video] if video >= 0 else "images"
         frames = None
         if video >= 0 and images.frame is not None and (images.frame[rows] >= 0).all():
             rows = rows[np.argsort(images.frame[rows], kind="stable")]
             frames = images.frame[rows].astype(np.int64)
-        folder = f"{name}/" if len(used) > 1 else ""
+        folder = f"{name}/" if len(used_videos) > 1 else ""
         targets.append(_Target(dataset, rows, name if video >= 0 else "", folder, frames))
     return targets
 

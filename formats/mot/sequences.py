@@ -111,7 +111,7 @@ def sequence_of(
     source: Source, file: str, log: Log, options: MotOptions, *, several: bool
 ) -> Sequence | None:
     """Read the description of a sequence from its files; None after an issue if it cannot be right."""
-    *parts, last = file.split("/")
+    *parts, file_name = file.split("/")
     if parts and parts[-1].lower() in ("gt", "det"):
         parts.pop()
     folder = "".join(part + "/" for part in parts)
@@ -120,8 +120,8 @@ def sequence_of(
     numbers = []
     for key in ("imwidth", "imheight", "seqlength"):
         try:
-            empty = key == "seqlength" and info.get(key) == "0"  # a sequence without frames
-            numbers.append(parse_pixels(info[key]) if key in info and not empty else 0)
+            is_empty = key == "seqlength" and info.get(key) == "0"  # a sequence without frames
+            numbers.append(parse_pixels(info[key]) if key in info and not is_empty else 0)
         except ValueError:
             log.report(BAD_IMAGE_SIZE, source.full(f"{folder}seqinfo.ini"), field=key, value=info[key])
             return None
@@ -130,12 +130,12 @@ def sequence_of(
     if (text := _text(source, f"{folder}images.txt", log)) is not None:
         names = text.rstrip("\n").split("\n") if text.strip("\n") else []
         length = len(names)
-        if blank := next((i for i, name in enumerate(names, 1) if not name.strip()), 0):
-            log.report(BAD_LIST, source.full(f"{folder}images.txt"), line=blank)
+        if blank_line := next((i for i, name in enumerate(names, 1) if not name.strip()), 0):
+            log.report(BAD_LIST, source.full(f"{folder}images.txt"), line=blank_line)
             return None
     prefix, video = folder if several else "", info.get("name") or _video_name(source, folder)
     if source.is_dir and kind_by_name(file) is None:  # written by a tracker
-        prefix, video = f"{file[: -len('.txt')]}/" if several else "", stem(last[: -len(".txt")])
+        prefix, video = f"{file[: -len('.txt')]}/" if several else "", stem(file_name[: -len(".txt")])
     suffix = info.get("imext", "")
     return Sequence(
         prefix=prefix,
@@ -177,8 +177,8 @@ class ClassList(msgspec.Struct, frozen=True, eq=False):
 
 def list_classes(source: Source, file: str, log: Log, options: MotOptions) -> ClassList:
     """The list of classes that goes with the file of a sequence."""
-    beside, slash, _ = file.rpartition("/")
-    names, where = given_list(options.classes, source, f"{beside}{slash}labels.txt", log)
+    folder, slash, _ = file.rpartition("/")
+    names, where = given_list(options.classes, source, f"{folder}{slash}labels.txt", log)
     return ClassList(names if where else list(CLASSES[1:]), where, options.classes is not None)
 
 
@@ -190,11 +190,11 @@ def find_first_class(source: Source, tables: list[tuple[label_rows.Labels, Class
     """
     numbers = [labels.values[:, 7] for labels, _ in tables]
     counts = [len(classes.names or ()) for _, classes in tables]
-    listed = any(classes.where for _, classes in tables)
+    has_list = any(classes.where for _, classes in tables)
     has_last = any((number == n).any() for number, n in zip(numbers, counts, strict=True))
     if not any((number >= 0).any() for number in numbers) or has_last or not all(counts):
         return 1
-    if listed and any((number == 0).any() for number in numbers):
+    if has_list and any((number == 0).any() for number in numbers):
         log.note(f"{printable(source.path)}: classes are counted from 0, because there is a class 0")
         return 0
     has_frame_0 = any((labels.values[:, 0] == 0).any() for labels, _ in tables)
@@ -228,10 +228,12 @@ def add_sequence(
     is_valid = (frame == np.rint(frame)) & (frame >= least) & (frame <= limit)
     among = f" in 1..{sequence.length}" if sequence.length else " from 1 on" if sequence.shift else ""
     labels.report(BAD_FRAME, ~is_valid, 0, "frame", among=among)
-    number = builder.file(labels.source.full(file))
-    taken = sequence.video in builder.video_names  # by a sequence in another folder
-    video = builder.video(sequence.prefix if taken else sequence.video, length=sequence.length)
-    rows = _add_images(labels, {*frame[is_valid].astype(np.int64).tolist()}, sequence, number, video, options)
+    file_number = builder.file(labels.source.full(file))
+    name_is_taken = sequence.video in builder.video_names  # by a sequence in another folder
+    video = builder.video(sequence.prefix if name_is_taken else sequence.video, length=sequence.length)
+    row_of_frame = _add_images(
+        labels, {*frame[is_valid].astype(np.int64).tolist()}, sequence, file_number, video, options
+    )
     conf, visibility = values[:, 6], values[:, 8]
     flags = np.zeros(len(labels), np.uint16)
     if builder.kind == "gt":
@@ -243,33 +245,39 @@ def add_sequence(
         is_valid &= ~has_unknown_visibility
         flags |= (conf == 0) * np.uint16(Flag.CROWD)
         labels.count("visibility", is_valid & (visibility >= 0) & (visibility < 1))
-    category, known = _add_classes(labels, is_valid, classes, first)
-    frames, which = np.unique(np.where(is_valid, frame, -1), return_inverse=True)
-    image = np.array([rows.get(n, -1) for n in frames.tolist()], np.int32)[which]
+    category, has_class = _add_classes(labels, is_valid, classes, first)
+    frames, frame_position = np.unique(np.where(is_valid, frame, -1), return_inverse=True)
+    image = np.array([row_of_frame.get(n, -1) for n in frames.tolist()], np.int32)[frame_position]
     ids = np.where(values[:, 1] >= 0, values[:, 1], NO_ID).astype(np.int64)
     xyxy, wh = label_rows.corners(values[:, 2:6])
-    columns: dict[str, Any] = {"xyxy": xyxy, "wh": wh, "flags": flags, "file": number, "category": category}
+    columns: dict[str, Any] = {
+        "xyxy": xyxy,
+        "wh": wh,
+        "flags": flags,
+        "file": file_number,
+        "category": category,
+    }
     if (ids >= 0).any():
         columns["track"] = builder.tracks(np.full(len(ids), video), ids)
     score = conf if builder.kind == "det" else None
-    labels.add_rows(is_valid & known, image=image, score=score, **columns)
+    labels.add_rows(is_valid & has_class, image=image, score=score, **columns)
 
 
 def _add_images(
     labels: label_rows.Labels,
-    used: set[int],
+    used_frames: set[int],
     sequence: Sequence,
-    number: int,
+    file_number: int,
     video: int,
     options: MotOptions,
 ) -> dict[int, int]:
     """Add an image for every frame; the row of each."""
     gather, log = labels.gather, labels.log
-    rows: dict[int, int] = {}
+    row_of_frame: dict[int, int] = {}
     path = labels.source.full(sequence.folder + "images.txt")
-    asks = options.image_size is not None or options.image_sizes is not None
-    start = 0 if 0 in used else 1  # as in X-AnyLabeling
-    for frame in sorted({*used, *range(start, start + sequence.length)}):
+    has_size_option = options.image_size is not None or options.image_sizes is not None
+    start = 0 if 0 in used_frames else 1  # as in X-AnyLabeling
+    for frame in sorted({*used_frames, *range(start, start + sequence.length)}):
         at = At(labels.source.full(labels.files[0]))
         if sequence.names is not None:
             name, at = sequence.names[frame - 1], At(path, line=frame)
@@ -282,7 +290,7 @@ def _add_images(
             name = with_extension(name, picture)
         name = name if sequence.full else sequence.prefix + name
         size = sequence.size if min(sequence.size) else None
-        if asks:  # options go before seqinfo.ini
+        if has_size_option:  # options go before seqinfo.ini
             size = gather.pictures.size(name, picture) or size or (0, 0)
         row = gather.image(
             name,
@@ -290,13 +298,13 @@ def _add_images(
             size=size,
             picture=picture,
             accepted=True,
-            file=number,
+            file=file_number,
             video=video,
             frame=frame - sequence.shift,
         )
         if row is not None:
-            rows[frame] = row
-    return rows
+            row_of_frame[frame] = row
+    return row_of_frame
 
 
 def _add_classes(
@@ -304,18 +312,18 @@ def _add_classes(
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     """(n,) category row of each box, -1 = none, and (n,) which boxes have one."""
     names = None if classes.names is None else ["", *classes.names]
-    number = labels.values[:, 7]
-    unclassed = number == -1
-    number = number + (1 - first)
-    if names is not None and unclassed.any():
+    position = labels.values[:, 7]
+    lacks_class = position == -1
+    position = position + (1 - first)
+    if names is not None and lacks_class.any():
         if CLASSES[1] not in names:
             names.append(CLASSES[1])
-        number = np.where(unclassed, names.index(CLASSES[1]), number)
-    rows, known = labels.numbered_classes(
-        number, is_valid & (number != 0), names, in_order=bool(classes.where)
+        position = np.where(lacks_class, names.index(CLASSES[1]), position)
+    category_rows, has_class = labels.numbered_classes(
+        position, is_valid & (position != 0), names, in_order=bool(classes.where)
     )
-    known &= number != 0
+    has_class &= position != 0
     if names is not None:
         where = classes.where or "MOTChallenge"
-        labels.report(UNKNOWN_CLASS, is_valid & ~known, 7, "class", n=len(names) - 1, where=where)
-    return rows, known
+        labels.report(UNKNOWN_CLASS, is_valid & ~has_class, 7, "class", n=len(names) - 1, where=where)
+    return category_rows, has_class

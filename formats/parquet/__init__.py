@@ -106,19 +106,19 @@ def read(source: Source, builder: Builder, log: Log, options: ParquetOptions) ->
 
 def _read_file(opened: Any, path: str, collect: Collect, log: Log, options: ParquetOptions) -> None:
     schema, metadata = opened.schema_arrow, described(opened.schema_arrow)
-    seen: dict[str, int] = {}
+    first_column: dict[str, int] = {}
     for i, column in enumerate(schema.names, 1):
-        if (first := seen.setdefault(column, i)) != i:
-            log.report(DUPLICATE_COLUMN, path, field=shorten(column), value=column, first=first, second=i)
-    if len(seen) < len(schema.names):
+        if (first_row := first_column.setdefault(column, i)) != i:
+            log.report(DUPLICATE_COLUMN, path, field=shorten(column), value=column, first=first_row, second=i)
+    if len(first_column) < len(schema.names):
         return
-    ours = metadata.get(METADATA_KEY.decode(), {})
-    if isinstance(ours.get("classes"), list):
-        collect.declare(ours["classes"])
+    own_metadata = metadata.get(METADATA_KEY.decode(), {})
+    if isinstance(own_metadata.get("classes"), list):
+        collect.declare(own_metadata["classes"])
     labels = class_labels(metadata.get("huggingface"))
     if labels is not None:
         collect.declare(labels)
-    collect.kind = collect.kind or ours.get("kind")
+    collect.kind = collect.kind or own_metadata.get("kind")
     layout = (None if options.columns else find_nested(schema)) or FlatLayout(
         schema, options.columns or {}, options.box
     )
@@ -134,15 +134,15 @@ def _read_file(opened: Any, path: str, collect: Collect, log: Log, options: Parq
     n_groups = opened.metadata.num_row_groups
     start, stop = options.groups or (0, n_groups)
     sizes = [opened.metadata.row_group(k).num_rows for k in range(n_groups)]
-    first = 1 + sum(sizes[:start])
-    n, extras = sum(sizes[start:stop]), collect.builder.extras
+    first_row = 1 + sum(sizes[:start])
+    n_rows, extras = sum(sizes[start:stop]), collect.builder.extras
     for name in schema.names:
-        if n and name not in layout.used:
-            extras[name] += n
+        if n_rows and name not in layout.used:
+            extras[name] += n_rows
     groups = range(start, min(stop, n_groups))
     for group in log.track(groups, "reading Parquet") if len(groups) > 1 else groups:
-        rows.take(opened.read_row_group(group, columns=layout.names), first)
-        first += sizes[group]
+        rows.take(opened.read_row_group(group, columns=layout.names), first_row)
+        first_row += sizes[group]
 
 
 def parts(source: Source, options: ParquetOptions, rows: int, log: Log) -> list[Part]:
@@ -175,39 +175,45 @@ def _table(dataset: Dataset) -> Any:
     image = np.concatenate([boxes.image.astype(np.int64), empty])
     order = np.argsort(image, kind="stable")
     image = image[order]
-    box = np.concatenate([np.arange(len(boxes)), np.full(len(empty), -1)])[order]
-    none = box < 0
+    box_of_row = np.concatenate([np.arange(len(boxes)), np.full(len(empty), -1)])[order]
+    is_boxless = box_of_row < 0
 
     def of_boxes(values: NDArray[Any], unknown: NDArray[np.bool_] | None = None, kind: Any = None) -> Any:
-        taken = values[box] if len(values) else np.zeros(len(box), values.dtype)
-        return pa.array(taken, kind, mask=none if unknown is None or not len(values) else none | unknown[box])
+        taken = values[box_of_row] if len(values) else np.zeros(len(box_of_row), values.dtype)
+        return pa.array(
+            taken,
+            kind,
+            mask=is_boxless if unknown is None or not len(values) else is_boxless | unknown[box_of_row],
+        )
 
-    def named(codes: NDArray[Any], names: Any, missing: NDArray[np.bool_] | None = None) -> Any:
+    def name_column(codes: NDArray[Any], names: Any, missing: NDArray[np.bool_] | None = None) -> Any:
         return pa.DictionaryArray.from_arrays(
             pa.array(codes.astype(np.int32), mask=missing), pa.array(list(names), pa.string())
         )
 
-    columns = {"image": named(image, images.name)}
-    known = (images.width > 0) & (images.height > 0)
-    if known.any():
+    columns = {"image": name_column(image, images.name)}
+    has_size = (images.width > 0) & (images.height > 0)
+    if has_size.any():
         for name, side in (("width", images.width), ("height", images.height)):
-            columns[name] = pa.array(side[image], mask=~known[image])
+            columns[name] = pa.array(side[image], mask=~has_size[image])
     ids = images.source_id.tolist()
     if any(i != NO_ID for i in ids):
-        plain = all((isinstance(i, int) and abs(i) < 2**63) or i == NO_ID for i in ids)
-        values = [None if i == NO_ID else i if plain else str(i) for i in ids]
-        columns["image_id"] = pa.array(values, pa.int64() if plain else pa.string()).take(pa.array(image))
+        are_numbers = all((isinstance(i, int) and abs(i) < 2**63) or i == NO_ID for i in ids)
+        values = [None if i == NO_ID else i if are_numbers else str(i) for i in ids]
+        columns["image_id"] = pa.array(values, pa.int64() if are_numbers else pa.string()).take(
+            pa.array(image)
+        )
     if any(images.split):
         columns["split"] = pa.array([s or None for s in images.split], pa.string()).take(pa.array(image))
-    category = boxes.category[box] if len(boxes) else np.zeros(len(box), np.int32)
-    columns["class"] = named(category, categories.name, none)
+    category = boxes.category[box_of_row] if len(boxes) else np.zeros(len(box_of_row), np.int32)
+    columns["class"] = name_column(category, categories.name, is_boxless)
     if dataset.kind == "det":
         columns["score"] = of_boxes(boxes.score, np.isnan(boxes.score))
     columns |= {name: of_boxes(values) for name, values in _coordinates(dataset).items()}
     for name, flag in FLAGS.items():
-        marked = boxes.has(flag)
-        if marked.any():
-            columns[name] = of_boxes(marked)
+        is_marked = boxes.has(flag)
+        if is_marked.any():
+            columns[name] = of_boxes(is_marked)
     if not np.isnan(boxes.area).all():
         columns["area"] = of_boxes(boxes.area, np.isnan(boxes.area))
     if (boxes.source_id != NO_ID).any():
@@ -215,8 +221,10 @@ def _table(dataset: Dataset) -> Any:
     # The classes in their order, each with its id and frequency where it has one.
     known_ids, frequencies = categories.source_id.tolist(), categories.frequency
     classes = [
-        {"name": name} | ({} if id_ == NO_ID else {"id": id_}) | ({"frequency": often} if often else {})
-        for name, id_, often in zip(categories.name, known_ids, frequencies, strict=True)
+        {"name": name}
+        | ({} if id_ == NO_ID else {"id": id_})
+        | ({"frequency": frequency} if frequency else {})
+        for name, id_, frequency in zip(categories.name, known_ids, frequencies, strict=True)
     ]
     metadata = json.dumps({"version": 1, "kind": dataset.kind, "classes": classes})
     return pa.table(columns).replace_schema_metadata({METADATA_KEY: metadata.encode()})
@@ -225,14 +233,19 @@ def _table(dataset: Dataset) -> Any:
 def _coordinates(dataset: Dataset) -> dict[str, NDArray[Any]]:
     """The columns of coordinates (edges, or corner and size, or both) from which the same bits are read."""
     xyxy, wh = dataset.boxes.xyxy, dataset.boxes.wh
-    low, high = xyxy[:, :2], xyxy[:, 2:]
-    edges = {"left": low[:, 0], "top": low[:, 1], "right": high[:, 0], "bottom": high[:, 1]}
+    left_top, right_bottom = xyxy[:, :2], xyxy[:, 2:]
+    edges = {
+        "left": left_top[:, 0],
+        "top": left_top[:, 1],
+        "right": right_bottom[:, 0],
+        "bottom": right_bottom[:, 1],
+    }
     sizes = {"box_width": wh[:, 0], "box_height": wh[:, 1]}
     with np.errstate(all="ignore"):
-        if (high - low == wh).all():
+        if (right_bottom - left_top == wh).all():
             return edges
-        if (low + wh == high).all():
-            return {"left": low[:, 0], "top": low[:, 1], **sizes}
+        if (left_top + wh == right_bottom).all():
+            return {"left": left_top[:, 0], "top": left_top[:, 1], **sizes}
     return edges | sizes
 
 
@@ -242,9 +255,11 @@ def write(dataset: Dataset, target: Output, log: Log, _: ParquetOptions) -> None
     if name and not target.plan([name], ["the boxes"], log):
         return
     pa, table, sink = pyarrow(), _table(dataset), pyarrow().BufferOutputStream()
-    coded = [name for name in table.schema.names if pa.types.is_dictionary(table.schema.field(name).type)]
+    name_columns = [
+        name for name in table.schema.names if pa.types.is_dictionary(table.schema.field(name).type)
+    ]
     settings = {"row_group_size": ROWS_OF_GROUP, "compression": "zstd", "write_page_checksum": True}
-    pa.parquet.write_table(table, sink, use_dictionary=coded, **settings)
+    pa.parquet.write_table(table, sink, use_dictionary=name_columns, **settings)
     target.write(name, memoryview(sink.getvalue()))
 
 

@@ -77,13 +77,13 @@ def open_file(source: Source, file: str, log: Log) -> Any:
         opened = pa.parquet.ParquetFile(stream, page_checksum_verification=True)
         metadata, size = opened.metadata, source.size(file)
         groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
-        n = sum(group.num_rows for group in groups)
+        n_rows = sum(group.num_rows for group in groups)
         most_bytes = max((group.total_byte_size for group in groups), default=0)
-        if n <= max(MANY_ROWS, size) and most_bytes <= max(MANY_BYTES, 16 * size):
+        if n_rows <= max(MANY_ROWS, size) and most_bytes <= max(MANY_BYTES, 16 * size):
             return opened
         opened.close()
-        if n > max(MANY_ROWS, size):
-            raise ValueError(f"it claims {n} rows in {size} bytes")
+        if n_rows > max(MANY_ROWS, size):
+            raise ValueError(f"it claims {n_rows} rows in {size} bytes")
         raise ValueError(f"its {size} bytes would fill {most_bytes} bytes of memory")
     return None
 
@@ -122,12 +122,12 @@ def codes_of(column: Any) -> tuple[list[Any], Ints]:
             raise ValueError(f"a name has {longest} bytes")
     values = column.dictionary.to_pylist()
     codes = pa.compute.fill_null(column.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
-    used, first = np.unique(codes, return_index=True)
-    order = used[np.argsort(first, kind="stable")]
+    used_codes, first_rows = np.unique(codes, return_index=True)
+    order = used_codes[np.argsort(first_rows, kind="stable")]
     order = order[order >= 0]
-    row = np.full(len(values) + 1, -1, np.int32)
-    row[order] = np.arange(len(order), dtype=np.int32)
-    return [values[i] for i in order.tolist()], row[codes]
+    new_code_of = np.full(len(values) + 1, -1, np.int32)
+    new_code_of[order] = np.arange(len(order), dtype=np.int32)
+    return [values[i] for i in order.tolist()], new_code_of[codes]
 
 
 def is_list(kind: Any) -> bool:

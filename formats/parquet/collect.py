@@ -44,17 +44,17 @@ class Collect:
         names, codes = codes_of(column)
         for row in np.flatnonzero(codes < 0).tolist():
             self.log.report(NO_IMAGE_NAME, origin.path, line=first + row, field=origin.field)
-        met = np.zeros(len(names), np.int32)
-        backward = np.flatnonzero(codes >= 0)[::-1]
-        met[codes[backward]] = backward  # the last one written is the first one met
-        return np.append(self.named([str(name) for name in names], met + first, origin), -1)[codes]
+        first_rows = np.zeros(len(names), np.int32)
+        rows_backwards = np.flatnonzero(codes >= 0)[::-1]
+        first_rows[codes[rows_backwards]] = rows_backwards  # the last one written is the first one met
+        return np.append(self.named([str(name) for name in names], first_rows + first, origin), -1)[codes]
 
     def named(self, names: list[str], lines: Ints, origin: Origin) -> Ints:
         """(n,) image numbers of the names, -1 after an issue for an unusable one."""
-        known = len(self.images.rows)
+        n_known = len(self.images.rows)
         images, warned = self.images.take(names, lines, origin)
         is_unusable = ~self.images.good[images]
-        for row in sorted({*warned, *np.flatnonzero(is_unusable & (images >= known)).tolist()}):
+        for row in sorted({*warned, *np.flatnonzero(is_unusable & (images >= n_known)).tolist()}):
             accept_name(names[row], self.log, origin.path, line=int(lines[row]), field=origin.field)
         images[is_unusable] = -1
         return images

@@ -91,65 +91,67 @@ class FlatRows:
         if not self._types_fit(table):
             return
         image = self._images(table, n)
-        values, blank = self._four(table)
-        no_box: NDArray[np.bool_] = np.logical_and.reduce(blank)
-        score, scoreless = self._numbers(table, "score")
-        category, classless = self._classes(table, n, ~no_box)
-        is_incomplete = (blank.any(axis=0) & ~no_box) | (no_box & ~classless & ("class" in layout.columns))
+        values, is_blank = self._four(table)
+        no_box: NDArray[np.bool_] = np.logical_and.reduce(is_blank)
+        score, lacks_score = self._numbers(table, "score")
+        category, lacks_class = self._classes(table, n, ~no_box)
+        is_incomplete = (is_blank.any(axis=0) & ~no_box) | (
+            no_box & ~lacks_class & ("class" in layout.columns)
+        )
         for row in self._first_of(is_incomplete):
-            missing = [layout.field(r) for k, r in enumerate(FORMS[layout.form]) if blank[k, row]]
+            missing = [layout.field(r) for k, r in enumerate(FORMS[layout.form]) if is_blank[k, row]]
             self._report(row, INCOMPLETE_BOX, missing[0], missing=", ".join(dict.fromkeys(missing)))
-        for row in self._first_of(classless & ~no_box & (category < 0)):
+        for row in self._first_of(lacks_class & ~no_box & (category < 0)):
             self._report(row, INCOMPLETE_BOX, layout.field("class"), missing="class")
         for k, role in enumerate(FORMS[layout.form]):
-            self._finite(values[:, k], blank[k], role)
-        self._finite(score, scoreless, "score")
-        area, arealess = self._numbers(table, "area")
-        self._finite(area, arealess, "area")
+            self._finite(values[:, k], is_blank[k], role)
+        self._finite(score, lacks_score, "score")
+        area, lacks_area = self._numbers(table, "area")
+        self._finite(area, lacks_area, "area")
         flags = self._flags(table, n)
         self._sizes(table, image)
         self._image_columns(table, image)
-        keep = ~self._lost & ~no_box & (image >= 0) & (category >= 0)
-        self._collect.builder.skipped += int(np.count_nonzero(~no_box & ~keep))
+        is_kept = ~self._lost & ~no_box & (image >= 0) & (category >= 0)
+        self._collect.builder.skipped += int(np.count_nonzero(~no_box & ~is_kept))
         xyxy, wh = edges_of(values, layout.form)
         sizes = [self._numbers(table, role) for role in ("box_width", "box_height")]
         if wh is None and not all(null.all() for _, null in sizes):  # which may stand beside the edges
             wh = np.stack([np.where(null, np.nan, size) for size, null in sizes], axis=1)
         ids = self._ids(table, "id")
         self._collect.gather.add(
-            image=self._collect.images.numbers()[image[keep]],
-            category=category[keep],
-            xyxy=xyxy[keep],
-            wh=None if wh is None else wh[keep],
-            score=score[keep],
-            flags=flags[keep],
-            area=area[keep],
-            source_id=None if ids is None or ids.dtype == object else ids[keep],
+            image=self._collect.images.numbers()[image[is_kept]],
+            category=category[is_kept],
+            xyxy=xyxy[is_kept],
+            wh=None if wh is None else wh[is_kept],
+            score=score[is_kept],
+            flags=flags[is_kept],
+            area=area[is_kept],
+            source_id=None if ids is None or ids.dtype == object else ids[is_kept],
             file=self._origin.file,
-            line=(np.flatnonzero(keep) + first).astype(np.int32),
+            line=(np.flatnonzero(is_kept) + first).astype(np.int32),
         )
 
     # -- columns
 
     def _types_fit(self, table: Any) -> bool:
         """Whether every column has a type that fits its role; others are reported."""
-        types, errors = pyarrow().types, self._log.errors
+        types, n_errors = pyarrow().types, self._log.errors
         for role, name in self._layout.columns.items():
             kind = table.schema.field(name).type
             if role in ("image", "class", "image_id", "split"):
-                fits, expected = is_name(kind), "text or whole numbers"
+                is_fitting, expected = is_name(kind), "text or whole numbers"
             elif role in FLAGS:
-                fits, expected = types.is_boolean(kind) or is_number(kind), "true and false, or 0 and 1"
+                is_fitting, expected = types.is_boolean(kind) or is_number(kind), "true and false, or 0 and 1"
             elif role == "id":
-                fits, expected = types.is_integer(kind) or types.is_null(kind), "whole numbers"
+                is_fitting, expected = types.is_integer(kind) or types.is_null(kind), "whole numbers"
             elif role == "box":
-                fits, expected = is_list(kind) and is_number(kind.value_type), "lists of 4 numbers"
+                is_fitting, expected = is_list(kind) and is_number(kind.value_type), "lists of 4 numbers"
             else:
-                fits, expected = is_number(kind), "numbers"
-            if not fits:
+                is_fitting, expected = is_number(kind), "numbers"
+            if not is_fitting:
                 shown = Trusted(f"a column of {kind}")
                 self._log.report(WRONG_TYPE, self._path, field=name, expected=expected, value=shown)
-        if self._log.errors == errors:
+        if self._log.errors == n_errors:
             return True
         self._collect.builder.skipped += table.num_rows
         return False
@@ -165,9 +167,9 @@ class FlatRows:
         for row in self._first_of((length != 4) & (length != 0)):
             self._report(row, WRONG_COUNT, layout.packed, expected="4 numbers", found=int(length[row]))
         values, null = np.full((n, 4), np.nan), np.repeat(length[:, None] == 0, 4, axis=1)
-        four = np.flatnonzero(length == 4)
-        parts = floats(compute.list_flatten(lists.take(pyarrow().array(four))))
-        values[four], null[four] = (part.reshape(-1, 4) for part in parts)
+        rows_of_four = np.flatnonzero(length == 4)
+        parts = floats(compute.list_flatten(lists.take(pyarrow().array(rows_of_four))))
+        values[rows_of_four], null[rows_of_four] = (part.reshape(-1, 4) for part in parts)
         values[(length != 4) & (length != 0)] = 0  # which is reported
         return values, null.T
 
@@ -192,23 +194,23 @@ class FlatRows:
         self._lost |= image < 0
         return image
 
-    def _classes(self, table: Any, n: int, used: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.bool_]]:
+    def _classes(self, table: Any, n: int, has_box: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.bool_]]:
         """(n,) category row of each row, -1 for none, and (n,) which rows name no class."""
         constant = self._layout.constants.get("class")
         if constant is not None:
-            return np.full(n, self._collect.category(constant, self._path, self._first, "class")), ~used
+            return np.full(n, self._collect.category(constant, self._path, self._first, "class")), ~has_box
         name = self._layout.columns["class"]
         values, codes = codes_of(table[name])
-        rows = []
+        category_of_code = []
         for k, value in enumerate(values):
             if isinstance(value, str) and key_of(value) in NO_OBJECT:
-                codes[(codes == k) & ~used] = -1  # which says in words that nothing was found
+                codes[(codes == k) & ~has_box] = -1  # which says in words that nothing was found
                 if not (codes == k).any():
-                    rows.append(-1)
+                    category_of_code.append(-1)
                     continue
-            at = self._first + int(np.argmax(codes == k))
-            rows.append(self._collect.category(value, self._path, at, name))
-        category = np.array([*rows, -1], np.int32)[codes]
+            line = self._first + int(np.argmax(codes == k))
+            category_of_code.append(self._collect.category(value, self._path, line, name))
+        category = np.array([*category_of_code, -1], np.int32)[codes]
         self._lost |= (category < 0) & (codes >= 0)
         return category, codes < 0
 
@@ -248,24 +250,24 @@ class FlatRows:
         for row in differs:
             name = names[image[row]]
             shown, other = (f"{w:.0f}x{h:.0f}" for w, h in (size[row], images.sizes[image[row]]))
-            where = self._first + row
+            line = self._first + row
             self._log.report(
-                SIZE_CONFLICT, self._path, line=where, field="width", value=name, found=shown, other=other
+                SIZE_CONFLICT, self._path, line=line, field="width", value=name, found=shown, other=other
             )
 
     def _image_columns(self, table: Any, image: Ints) -> None:
         """Take ids and splits of the images from each one's first row."""
         images, ids = self._collect.images, self._ids(table, "image_id")
         name = self._layout.columns.get("split")
-        some, first = np.unique(image, return_index=True)
-        some, first = some[some >= 0], first[some >= 0]
+        distinct_images, first_rows = np.unique(image, return_index=True)
+        distinct_images, first_rows = distinct_images[distinct_images >= 0], first_rows[distinct_images >= 0]
         if ids is not None:
-            for row, id_ in zip(some.tolist(), ids[first].tolist(), strict=True):
+            for row, id_ in zip(distinct_images.tolist(), ids[first_rows].tolist(), strict=True):
                 if id_ != NO_ID:
                     images.ids.setdefault(row, id_)
         if name is not None:
             values, codes = codes_of(table[name])
-            for row, code in zip(some.tolist(), codes[first].tolist(), strict=True):
+            for row, code in zip(distinct_images.tolist(), codes[first_rows].tolist(), strict=True):
                 if code >= 0:
                     images.splits.setdefault(row, str(values[code]))
 

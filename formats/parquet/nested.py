@@ -97,8 +97,10 @@ def find_nested(schema: Any) -> NestedLayout | None:
 
 
 def _fields(names: Any) -> dict[str, str]:
-    there = list(names)
-    name_of_role = {role: next((n for n in usual if n in there), "") for role, usual in FIELDS.items()}
+    present_names = list(names)
+    name_of_role = {
+        role: next((n for n in usual if n in present_names), "") for role, usual in FIELDS.items()
+    }
     return {role: name for role, name in name_of_role.items() if name}
 
 
@@ -115,8 +117,10 @@ class NestedRows:
         """Take the rows of a table, whose first one has the number `first`, counted from 1."""
         self._first, layout = first, self._layout
         n, collect = table.num_rows, self._collect
-        outer, _, inner = layout.image.partition(".")
-        names = pyarrow().compute.struct_field(table[outer], inner) if inner else table[outer]
+        outer_name, _, inner_name = layout.image.partition(".")
+        names = (
+            pyarrow().compute.struct_field(table[outer_name], inner_name) if inner_name else table[outer_name]
+        )
         image = collect.images_of(names, self._origin, first)
         size = np.zeros((n, 2))
         if layout.sizes:
@@ -136,28 +140,28 @@ class NestedRows:
                     self._report(row, WRONG_COUNT, layout.lists[role], expected=expected, found=shown)
             collect.builder.skipped += int(counts.sum())
             return
-        owner = np.repeat(np.arange(n), counts)
-        numbers, has_size = self._numbers(lists["bbox"][0], owner, layout.lists["bbox"])
-        category, known = self._classes(lists["category"][0], owner, layout.lists["category"])
-        keep = has_size & known & (image[owner] >= 0)
-        collect.builder.skipped += int(np.count_nonzero(~keep))
-        rows = owner[keep]
+        row_of_box = np.repeat(np.arange(n), counts)
+        numbers, has_size = self._numbers(lists["bbox"][0], row_of_box, layout.lists["bbox"])
+        category, has_class = self._classes(lists["category"][0], row_of_box, layout.lists["category"])
+        is_kept = has_size & has_class & (image[row_of_box] >= 0)
+        collect.builder.skipped += int(np.count_nonzero(~is_kept))
+        rows = row_of_box[is_kept]
         columns = {
             "image": image[rows],
-            "category": category[keep],
+            "category": category[is_kept],
             "score": np.full(len(rows), np.nan),
             "file": self._origin.file,
             "line": (rows + first).astype(np.int32),
         }
         for role in {"score", "area"} & lists.keys():
-            columns[role] = floats(lists[role][0])[0][keep]
+            columns[role] = floats(lists[role][0])[0][is_kept]
         if "crowd" in lists:
-            crowd = np.nan_to_num(floats(lists["crowd"][0])[0]) != 0
-            columns["flags"] = np.where(crowd[keep], np.uint16(Flag.CROWD), np.uint16(0))
+            is_crowd = np.nan_to_num(floats(lists["crowd"][0])[0]) != 0
+            columns["flags"] = np.where(is_crowd[is_kept], np.uint16(Flag.CROWD), np.uint16(0))
         ids = lists["id"][0] if "id" in lists else None
         if ids is not None and pyarrow().types.is_integer(ids.type) and not ids.null_count:
-            columns["source_id"] = ids.to_numpy(zero_copy_only=False)[keep].astype(np.int64)
-        collect.nested.append((self._path, numbers[keep], size[rows], columns))
+            columns["source_id"] = ids.to_numpy(zero_copy_only=False)[is_kept].astype(np.int64)
+        collect.nested.append((self._path, numbers[is_kept], size[rows], columns))
 
     def _lists(self, table: Any) -> dict[str, tuple[Any, Any]] | None:
         """The values of each list, one after the other, and (rows,) how many each row has."""
@@ -169,10 +173,10 @@ class NestedRows:
             elif layout.is_struct:
                 column = compute.struct_field(table[layout.objects].combine_chunks(), name)
             else:
-                whole = table[layout.objects].combine_chunks()
-                counts = compute.fill_null(compute.list_value_length(whole), 0)
-                inner = compute.struct_field(compute.list_flatten(whole), name)
-                lists[role] = (inner, counts.to_numpy(zero_copy_only=False))
+                objects = table[layout.objects].combine_chunks()
+                counts = compute.fill_null(compute.list_value_length(objects), 0)
+                values = compute.struct_field(compute.list_flatten(objects), name)
+                lists[role] = (values, counts.to_numpy(zero_copy_only=False))
                 continue
             kind = column.type
             if not hasattr(kind, "value_type"):
@@ -183,30 +187,30 @@ class NestedRows:
             lists[role] = (compute.list_flatten(column), counts.to_numpy(zero_copy_only=False))
         return lists
 
-    def _numbers(self, boxes: Any, owner: NDArray[Any], field: str) -> tuple[Floats, NDArray[np.bool_]]:
+    def _numbers(self, boxes: Any, row_of_box: NDArray[Any], field: str) -> tuple[Floats, NDArray[np.bool_]]:
         """(n, 4) numbers of the boxes, and (n,) which boxes have four finite ones; others are reported."""
-        compute, n = pyarrow().compute, len(owner)
+        compute, n = pyarrow().compute, len(row_of_box)
         length = compute.fill_null(compute.list_value_length(boxes), 0).to_numpy(zero_copy_only=False)
-        four = length == 4
-        for i in np.flatnonzero(~four).tolist():
-            self._report(int(owner[i]), WRONG_COUNT, field, expected="4 numbers", found=int(length[i]))
+        has_four = length == 4
+        for i in np.flatnonzero(~has_four).tolist():
+            self._report(int(row_of_box[i]), WRONG_COUNT, field, expected="4 numbers", found=int(length[i]))
         numbers = np.full((n, 4), np.nan)
-        values = compute.list_flatten(boxes.filter(pyarrow().array(four)))
-        numbers[four] = floats(values)[0].reshape(-1, 4)
-        is_infinite = ~np.isfinite(numbers).all(axis=1) & four
+        values = compute.list_flatten(boxes.filter(pyarrow().array(has_four)))
+        numbers[has_four] = floats(values)[0].reshape(-1, 4)
+        is_infinite = ~np.isfinite(numbers).all(axis=1) & has_four
         for i in np.flatnonzero(is_infinite).tolist():
-            self._report(int(owner[i]), NOT_FINITE, field, value=str(numbers[i].tolist()))
-        return numbers, four & ~is_infinite
+            self._report(int(row_of_box[i]), NOT_FINITE, field, value=str(numbers[i].tolist()))
+        return numbers, has_four & ~is_infinite
 
-    def _classes(self, column: Any, owner: NDArray[Any], field: str) -> tuple[Ints, NDArray[np.bool_]]:
+    def _classes(self, column: Any, row_of_box: NDArray[Any], field: str) -> tuple[Ints, NDArray[np.bool_]]:
         values, codes = codes_of(column)
         for i in np.flatnonzero(codes < 0).tolist():
-            self._report(int(owner[i]), WRONG_TYPE, field, expected="a class", value="null")
-        rows = []
+            self._report(int(row_of_box[i]), WRONG_TYPE, field, expected="a class", value="null")
+        category_of_code = []
         for k, value in enumerate(values):
-            line = self._first + int(owner[int(np.argmax(codes == k))])
-            rows.append(self._collect.category(value, self._path, line, field))
-        category = np.array([*rows, -1], np.int32)[codes]
+            line = self._first + int(row_of_box[int(np.argmax(codes == k))])
+            category_of_code.append(self._collect.category(value, self._path, line, field))
+        category = np.array([*category_of_code, -1], np.int32)[codes]
         return category, category >= 0
 
     def _report(self, row: int, code: Code, field: str, **values: Any) -> None:
@@ -216,34 +220,34 @@ class NestedRows:
 def add_nested(collect: Collect, form: str | None) -> None:
     """Decide the form of the numbers of boxes, if no option sets it, and add the boxes to the builder."""
     form = form or collect.form or _find_form(collect)
-    number = collect.images.numbers()
+    row_of_image = collect.images.numbers()
     for _, numbers, _, columns in collect.nested if form is not None else ():
         xyxy, wh = edges_of(numbers, form or "")
-        collect.gather.add(**{**columns, "image": number[columns["image"]]}, xyxy=xyxy, wh=wh)
+        collect.gather.add(**{**columns, "image": row_of_image[columns["image"]]}, xyxy=xyxy, wh=wh)
 
 
 def _find_form(collect: Collect) -> str | None:
     """The only form (edges, or corner and size) that fits all boxes; None after an issue otherwise."""
-    fits = {"ltrb": True, "ltwh": True}
-    n = 0
+    is_fitting = {"ltrb": True, "ltwh": True}
+    n_boxes = 0
     for _, values, size, _ in collect.nested:
-        n += len(values)
+        n_boxes += len(values)
         limit = np.where(size > 0, size + 1, np.inf)
-        fits["ltrb"] &= bool((values[:, 2:] >= values[:, :2]).all() and (values[:, 2:] <= limit).all())
+        is_fitting["ltrb"] &= bool((values[:, 2:] >= values[:, :2]).all() and (values[:, 2:] <= limit).all())
         ends = values[:, :2] + values[:, 2:]
-        fits["ltwh"] &= bool((values[:, 2:] >= 0).all() and (ends <= limit).all())
-    chosen = [form for form, fit in fits.items() if fit]
-    if len(chosen) == 1:
+        is_fitting["ltwh"] &= bool((values[:, 2:] >= 0).all() and (ends <= limit).all())
+    forms = [form for form, fit in is_fitting.items() if fit]
+    if len(forms) == 1:
         collect.log.note(
             f"{collect.nested[0][0]}: boxes are read as "
-            f"{'corners' if chosen[0] == 'ltrb' else 'left, top, width, height'}, the only reading that "
+            f"{'corners' if forms[0] == 'ltrb' else 'left, top, width, height'}, the only reading that "
             f"fits all images (--box overrides this)"
         )
-        return chosen[0]
-    if n:
-        shown = "corners or sizes: both fit all images" if chosen else "neither corners nor sizes"
+        return forms[0]
+    if n_boxes:
+        shown = "corners or sizes: both fit all images" if forms else "neither corners nor sizes"
         collect.log.report(BOX_FORM_UNCLEAR, collect.nested[0][0], found=Trusted(shown))
-        collect.builder.skipped += n
+        collect.builder.skipped += n_boxes
     return None
 
 
@@ -251,8 +255,8 @@ def class_labels(data: Any, path: tuple[str, ...] = ()) -> list[str] | None:
     """The names of a ClassLabel in the features of `datasets`, wherever it describes a class."""
     if isinstance(data, dict):
         if data.get("_type") == "ClassLabel" and isinstance(data.get("names"), list):
-            named = path and path[-1] in FIELDS["category"]
-            return [str(name) for name in data["names"]] if named else None
+            is_of_class = path and path[-1] in FIELDS["category"]
+            return [str(name) for name in data["names"]] if is_of_class else None
         for key, value in data.items():
             inner = path if key in ("feature", "dtype", "info", "features") else (*path, str(key))
             names = class_labels(value, inner)

@@ -82,31 +82,37 @@ def write(dataset: Dataset, target: Output, log: Log, options: TfrecordOptions) 
     """Write the files of each split, and ``label_map.pbtxt``."""
     images = dataset.images
     with_pictures = options.pictures and any(images.path)
-    fits = may_write(dataset, log)
-    bare = np.bincount(dataset.boxes.image, minlength=len(images)) == 0  # others are looked at below
-    unsized = bare & (np.minimum(images.width, images.height) <= 0)
-    unknown = np.array([with_pictures and not path for path in images.path], bool)
-    for code, rows in ((NO_SIZE, unsized), (NO_PICTURE_HERE, unknown)):
+    can_write = may_write(dataset, log)
+    is_without_boxes = (
+        np.bincount(dataset.boxes.image, minlength=len(images)) == 0
+    )  # others are looked at below
+    lacks_size = is_without_boxes & (np.minimum(images.width, images.height) <= 0)
+    lacks_picture = np.array([with_pictures and not path for path in images.path], bool)
+    for code, rows in ((NO_SIZE, lacks_size), (NO_PICTURE_HERE, lacks_picture)):
         for row in np.flatnonzero(rows).tolist():
             path, line, pointer = dataset.image_place(row)
             log.report(code, path, line=line, pointer=pointer, value=images.name[row])
-            fits = False
+            can_write = False
     relative = relative_to_images(dataset, dataset.boxes.xyxy, log)
     shards = _shards(dataset, options, with_pictures=with_pictures)
     names = [*(name for name, _ in shards), "label_map.pbtxt"]
-    if not target.plan(names, [*(f"the file {name}" for name in names)], log) or not fits or relative is None:
+    if (
+        not target.plan(names, [*(f"the file {name}" for name in names)], log)
+        or not can_write
+        or relative is None
+    ):
         return
     if not with_pictures and len(images):
         log.note("the records hold no pictures, which training needs (--images DIR gives them)")
     boxes = dataset.boxes
     order = np.argsort(boxes.image, kind="stable")
-    members = np.split(order, np.searchsorted(boxes.image[order], np.arange(1, len(images) + 1)))
+    boxes_of_image = np.split(order, np.searchsorted(boxes.image[order], np.arange(1, len(images) + 1)))
     flags = {key: flag for key, flag in FLAGS.items() if boxes.has(flag).any()}
     for name, rows in log.track(shards, "writing"):
         parts = []
         for row in rows:
             features = _image_features(dataset, row, with_picture=with_pictures)
-            features |= _box_features(dataset, members[row], relative, flags)
+            features |= _box_features(dataset, boxes_of_image[row], relative, flags)
             parts.append(framed(encoded(features)))
         target.write(name, b"".join(parts))
     target.write("label_map.pbtxt", label_map(dataset.categories.name))
@@ -117,24 +123,27 @@ def _shards(
 ) -> list[tuple[str, list[int]]]:
     """The names of the files and the rows of the images in each."""
     images = dataset.images
-    rows_of: dict[str, list[int]] = {}
+    rows_of_split: dict[str, list[int]] = {}
     for row, split in enumerate(images.split):
-        rows_of.setdefault(split, []).append(row)
+        rows_of_split.setdefault(split, []).append(row)
     shards = []
-    for split, rows in (rows_of or {"": []}).items():
+    for split, rows in (rows_of_split or {"": []}).items():
         name = split or "data"
-        n = options.shards
-        if n <= 0:
+        n_files = options.shards
+        if n_files <= 0:
             n_bytes = (
                 sum(_size_of(images.path[row]) for row in rows if images.path[row]) if with_pictures else 0
             )
-            n = -(-n_bytes // SHARD)
-        n = max(1, min(n, len(rows)))
-        if n == 1:
+            n_files = -(-n_bytes // SHARD)
+        n_files = max(1, min(n_files, len(rows)))
+        if n_files == 1:
             shards.append((f"{name}.tfrecord", rows))
             continue
-        bounds = [len(rows) * i // n for i in range(n + 1)]
-        shards += [(f"{name}.tfrecord-{i:05}-of-{n:05}", rows[bounds[i] : bounds[i + 1]]) for i in range(n)]
+        bounds = [len(rows) * i // n_files for i in range(n_files + 1)]
+        shards += [
+            (f"{name}.tfrecord-{i:05}-of-{n_files:05}", rows[bounds[i] : bounds[i + 1]])
+            for i in range(n_files)
+        ]
     return shards
 
 
@@ -150,10 +159,10 @@ def _image_features(dataset: Dataset, row: int, *, with_picture: bool) -> Featur
     """The features of an image in its record."""
     images = dataset.images
     name = images.name[row].encode()
-    known = images.source_id[row]
+    source_id = images.source_id[row]
     features: Features = {
         "image/filename": [name],
-        "image/source_id": [name if known == NO_ID else str(known).encode()],
+        "image/source_id": [name if source_id == NO_ID else str(source_id).encode()],
         "image/width": np.array([images.width[row]], np.int64),
         "image/height": np.array([images.height[row]], np.int64),
     }

@@ -115,14 +115,14 @@ def read_label_map(data: bytes, path: str, log: Log) -> dict[int, str] | None:
 
     Where an item has a ``display_name``, that is the name.
     """
-    errors = log.errors
+    n_errors = log.errors
     text = text_of(data, path, log).decode("utf-8", "replace")
     text = _COMMENT.sub(lambda match: match[1] or "", text)
     names: dict[int, str] = {}
-    at = len(text) - len(text.lstrip())
-    line = 1 + text.count("\n", 0, at)
-    while at < len(text):
-        item = _ITEM.match(text, at)
+    position = len(text) - len(text.lstrip())
+    line = 1 + text.count("\n", 0, position)
+    while position < len(text):
+        item = _ITEM.match(text, position)
         if item is None:
             log.report(BAD_CLASS_LIST, path, line=line, reason="expected items of an id and a name here")
             return None
@@ -139,9 +139,9 @@ def read_label_map(data: bytes, path: str, log: Log) -> dict[int, str] | None:
             log.report(BAD_LISTED_CLASS, path, line=line, value=name, reason=reason)
         else:
             names[int(number)] = name
-        line += text.count("\n", at, item.end())
-        at = item.end()
-    return dict(sorted(names.items())) if log.errors == errors else None
+        line += text.count("\n", position, item.end())
+        position = item.end()
+    return dict(sorted(names.items())) if log.errors == n_errors else None
 
 
 def _plain(text: str) -> str:

@@ -70,8 +70,8 @@ def read(source: Source, builder: Builder, log: Log, options: TfrecordOptions) -
         log.report(NO_FILES, source.path, expected=Trusted("a TFRecord file"), n=len(source.files))
     several = len({stem_of(file) for file in files}) > 1
     split_by_file = {file: split_of(file or path, several=several) for file in files}
-    wanted = None if options.split is None else SPLITS.get(options.split, options.split)
-    files = files_of_split(files, split_by_file.__getitem__, wanted, source, log)
+    requested = None if options.split is None else SPLITS.get(options.split, options.split)
+    files = files_of_split(files, split_by_file.__getitem__, requested, source, log)
     names = _names(source, log, options)
     reader = _Records(source, builder, log, options)
     for file in log.track(files, "reading"):
@@ -88,15 +88,15 @@ def _names(source: Source, log: Log, options: TfrecordOptions) -> tuple[str, dic
         lists = [(source, file) for file in source.with_suffix(".pbtxt")]
     else:
         folder, name = os.path.split(source.path)
-        for beside in ("label_map.pbtxt", f"{stem_of(name)}_label_map.pbtxt", "labelmap.pbtxt"):
+        for map_name in ("label_map.pbtxt", f"{stem_of(name)}_label_map.pbtxt", "labelmap.pbtxt"):
             try:
-                lists = [(Source(os.path.join(folder, beside), follow_links=source.follow_links), "")]
+                lists = [(Source(os.path.join(folder, map_name), follow_links=source.follow_links), "")]
                 break
             except PathError:
                 continue
     first_list: tuple[str, dict[int, str] | None] | None = None
-    for home, file in lists:
-        data, path = home.read(file, log), home.full(file)
+    for list_source, file in lists:
+        data, path = list_source.read(file, log), list_source.full(file)
         names = None if data is None else read_label_map(data, path, log)
         if names is None:
             return path, None
@@ -121,7 +121,7 @@ class _Records(Reader):
                     log.report(NOT_TEXT, path, value=Trusted(what))
                     return
                 stream.seek(0)
-                number = self.builder.file(path, "/")
+                file_number = self.builder.file(path, "/")
                 for i, record in enumerate(records(stream)):
                     at = At(path) / i
                     try:
@@ -140,21 +140,21 @@ class _Records(Reader):
                     for name in others:
                         if name not in PICTURE:
                             self.count(name)
-                    self._record(features, at, number, i, split)
+                    self._record(features, at, file_number, i, split)
         except Unreadable as e:
             log.report(UNREADABLE, path, reason=str(e))
         except OSError as e:
             log.report(UNREADABLE, path, reason=e.strerror or "it cannot be read")
 
-    def _record(self, features: Features, at: At, number: int, index: int, split: str) -> None:
+    def _record(self, features: Features, at: At, file_number: int, index: int, split: str) -> None:
         """Take the image and the boxes of a record; without an image all its boxes are lost."""
-        lost = sum(len(features.get(f"{kind}bbox/xmin", ())) for kind in (TRUTH, FOUND))
-        known = _text(features, "image/source_id")
-        name = _text(features, "image/filename") or known
+        n_boxes = sum(len(features.get(f"{kind}bbox/xmin", ())) for kind in (TRUTH, FOUND))
+        source_id = _text(features, "image/source_id")
+        name = _text(features, "image/filename") or source_id
         width, height = (_whole(features, key) for key in ("image/width", "image/height"))
         size = self.size(width, height, at, ("image/width", "image/height"))
         if size == (0, 0):
-            self.builder.skipped += lost
+            self.builder.skipped += n_boxes
             return
         picture = None
         if self.pictures and name:
@@ -167,34 +167,42 @@ class _Records(Reader):
             size=size,
             picture=picture,
             split=split,
-            source_id=int(known) if known.isdecimal() and len(known) < 19 and known != name else None,
-            file=number,
+            source_id=int(source_id)
+            if source_id.isdecimal() and len(source_id) < 19 and source_id != name
+            else None,
+            file=file_number,
             line=index,
         )
-        if image is None or size is None or not lost:
-            if image is not None and lost:
+        if image is None or size is None or not n_boxes:
+            if image is not None and n_boxes:
                 self.log.report(NO_SIZE, at.path, **at.where, value=name)
-            self.builder.skipped += lost
+            self.builder.skipped += n_boxes
             return
         for kind in (TRUTH, FOUND):
-            self._take_boxes(features, kind, image, size, at, (number, index))
+            self._take_boxes(features, kind, image, size, at, (file_number, index))
 
     def _take_boxes(
-        self, features: Features, kind: str, image: int, size: tuple[int, int], at: At, place: tuple[int, int]
+        self,
+        features: Features,
+        kind: str,
+        image: int,
+        size: tuple[int, int],
+        at: At,
+        file_and_line: tuple[int, int],
     ) -> None:
         """Take the boxes of one kind, if their lists fit together."""
-        there = {key for key, values in features.items() if len(values)}
+        present_keys = {key for key, values in features.items() if len(values)}
         names, score = [f"{kind}bbox/{edge}" for edge in EDGES], f"{FOUND}score"
         n = max(len(features.get(name, ())) for name in names)
         if not n:
             return
-        label = next((key for key in LABELS if key.startswith(kind) and key in there), "")
-        text = next((key for key in TEXTS if key.startswith(kind) and key in there), "")
-        flagged = [key for key in FLAGS if kind == TRUTH and key in there]
-        classes = [key for key in (label, text) if key] or [f"{kind}class/label"]
-        for key in (*names, *classes, *([score] if kind == FOUND else []), *flagged):
+        label_key = next((key for key in LABELS if key.startswith(kind) and key in present_keys), "")
+        text_key = next((key for key in TEXTS if key.startswith(kind) and key in present_keys), "")
+        flag_keys = [key for key in FLAGS if kind == TRUTH and key in present_keys]
+        classes = [key for key in (label_key, text_key) if key] or [f"{kind}class/label"]
+        for key in (*names, *classes, *([score] if kind == FOUND else []), *flag_keys):
             feature_values = features.get(key, ())
-            if len(feature_values) != n or isinstance(feature_values, list) != (key == text):
+            if len(feature_values) != n or isinstance(feature_values, list) != (key == text_key):
                 shown = f"{len(feature_values)}{' of another kind' if len(feature_values) == n else ''}"
                 self.log.report(LENGTHS, at.path, **at.where, n=n, value=key, found=shown)
                 self.builder.skipped += n
@@ -207,21 +215,23 @@ class _Records(Reader):
         is_valid = ~are_far(relative) & (np.isfinite(scores) | (kind == TRUTH))
         for row in np.flatnonzero(~is_valid).tolist():
             values = [*relative[row].tolist(), *([float(scores[row])] if kind == FOUND else [])]
-            k = int(np.argmax([abs(v - 0.5) if np.isfinite(v) else np.inf for v in values]))
-            field = (*EDGES, "score")[k]
-            self.log.report(RELATIVE_RANGE, at.path, **at.where, field=field, value=values[k])
+            farthest = int(np.argmax([abs(v - 0.5) if np.isfinite(v) else np.inf for v in values]))
+            field = (*EDGES, "score")[farthest]
+            self.log.report(RELATIVE_RANGE, at.path, **at.where, field=field, value=values[farthest])
             self.builder.skipped += 1
         flags = np.zeros(n, np.uint16)
-        for key in flagged:
+        for key in flag_keys:
             flags[np.asarray(features[key]) > 0] |= np.uint16(FLAGS[key])
         rows = np.flatnonzero(is_valid)
-        labels: list[Any] = np.asarray(features[label]).astype(np.int64).tolist() if label else [None] * n
-        texts: Any = features[text] if text else [b""] * n
+        labels: list[Any] = (
+            np.asarray(features[label_key]).astype(np.int64).tolist() if label_key else [None] * n
+        )
+        texts: Any = features[text_key] if text_key else [b""] * n
         self.boxes[kind].append(
             _Boxes(
                 image,
                 at,
-                *place,
+                *file_and_line,
                 relative[rows] * np.array([*size, *size], np.float64),
                 [labels[row] for row in rows.tolist()],
                 [texts[row] for row in rows.tolist()],
@@ -239,34 +249,36 @@ class _Records(Reader):
                 path = printable(self.source.path)
                 self.log.note(f"{path}: the objects are read, not the detections (--kind det)")
         else:
-            counted = [
+            counts_and_first = [
                 (sum(len(part.edges) for part in parts), parts[0].at if parts else None)
                 for parts in (truth, detections)
             ]
-            report_other_kind(builder, self.log, counted[0], counted[1])
+            report_other_kind(builder, self.log, counts_and_first[0], counts_and_first[1])
         parts = detections if builder.kind == "det" else truth
         by_label = dict((names[1] if names else None) or {})
         if names is None:  # labels are named by the texts beside them, or by themselves where no box has one
-            bare: set[int] = set()
+            unnamed_labels: set[int] = set()
             for part in parts:
                 for label, text in zip(part.label, part.text, strict=True):
                     if label is not None and text:
                         by_label.setdefault(label, text.decode("utf-8", "replace"))
                     elif label is not None:
-                        bare.add(label)
-            if bare := bare - by_label.keys():
+                        unnamed_labels.add(label)
+            if unnamed_labels := unnamed_labels - by_label.keys():
                 builder.named = bool(by_label)
-                by_label |= {number: str(number) for number in sorted(bare)}
+                by_label |= {number: str(number) for number in sorted(unnamed_labels)}
                 self.log.report(
-                    NUMBERED_CLASSES, self.source.path, value=first_few(sorted(bare), 10), near=""
+                    NUMBERED_CLASSES, self.source.path, value=first_few(sorted(unnamed_labels), 10), near=""
                 )
         for number, name in sorted(by_label.items()):
             if refuse_class(name) is None:
                 builder.category(name, source_id=number)
         for part in parts:
             pairs = list(zip(part.text, part.label, strict=True))
-            rows = {pair: self._class_row(*pair, part.at, by_label, names) for pair in dict.fromkeys(pairs)}
-            category = np.array([rows[pair] for pair in pairs], np.int32)
+            row_of_pair = {
+                pair: self._class_row(*pair, part.at, by_label, names) for pair in dict.fromkeys(pairs)
+            }
+            category = np.array([row_of_pair[pair] for pair in pairs], np.int32)
             has_class = category >= 0
             n = int(np.count_nonzero(has_class))
             builder.skipped += len(has_class) - n
@@ -291,9 +303,9 @@ class _Records(Reader):
         """The row of a class; -1, and an issue unless the label map is not usable, for one without a name."""
         name = text.decode("utf-8", "replace") if text or label is None else by_label.get(label)
         if name is None:
-            path, listed = names or ("", {})
-            if listed is not None:
-                value, n = str(label), len(listed)
+            path, listed_names = names or ("", {})
+            if listed_names is not None:
+                value, n = str(label), len(listed_names)
                 self.log.report(
                     UNKNOWN_CLASS, at.path, **at.where, field="label", value=value, n=n, where=path
                 )

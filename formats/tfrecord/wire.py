@@ -47,10 +47,10 @@ def records(stream: IO[bytes]) -> Iterator[bytes | Damaged]:
     The last one is `Damaged` if the file ends within a record, or if a length has a wrong checksum, so that
     the next record cannot be found.
     """
-    cut = "the file ends within it, as if truncated"
+    truncated = "the file ends within it, as if truncated"
     while head := stream.read(12):
         if len(head) < 12:
-            yield Damaged(cut)
+            yield Damaged(truncated)
             return
         length = int.from_bytes(head[:8], "little")
         if _masked(head[:8]) != int.from_bytes(head[8:], "little"):
@@ -62,7 +62,7 @@ def records(stream: IO[bytes]) -> Iterator[bytes | Damaged]:
         data = stream.read(length)
         check = stream.read(4)
         if len(check) < 4:
-            yield Damaged(cut)
+            yield Damaged(truncated)
             return
         is_intact = _masked(data) == int.from_bytes(check, "little")
         yield data if is_intact else Damaged("its checksum is wrong")
@@ -128,7 +128,7 @@ def example(data: bytes, wanted: frozenset[str]) -> tuple[Features, list[str]]:
         If the bytes are no such message.
     """
     feature_of: Features = {}
-    others = []
+    other_names = []
     for features in _only(memoryview(data)):
         for entry in _only(features):
             name, feature = "", memoryview(b"")
@@ -140,8 +140,8 @@ def example(data: bytes, wanted: frozenset[str]) -> tuple[Features, list[str]]:
             if name in wanted:
                 feature_of[name] = _values(feature)
             elif len(feature) > 2:
-                others.append(name)
-    return feature_of, others
+                other_names.append(name)
+    return feature_of, other_names
 
 
 def is_other_message(data: bytes) -> bool:
@@ -176,8 +176,8 @@ def _packed(kind: int, value: Any, number: int) -> NDArray[Any]:
     if number == 3 and kind in (_BYTES, _VARINT):
         numbers, at = [value] if kind == _VARINT else [], 0
         while kind == _BYTES and at < len(value):
-            one, at = _varint(value, at)
-            numbers.append(one)
+            number_read, at = _varint(value, at)
+            numbers.append(number_read)
         # 64 bits, of which the highest is the sign
         return np.array([n & 0xFFFFFFFFFFFFFFFF for n in numbers], np.uint64).astype(np.int64)
     raise Damaged("a list in it has another type than in tf.train.Example")

@@ -97,23 +97,23 @@ def sniff(source: Source) -> Sniff | None:
         return None
     if not source.is_dir and not source.path.lower().endswith(".txt"):
         return None
-    rows = sample(source, labels)
-    if not rows.lines:
-        return Sniff(LIKELY, rows.empty)
-    if 2 * rows.separated > rows.lines:
-        what = lines_are(rows.separated, rows.lines)
-        return Sniff(LIKELY, f"{what} a class and numbers with separators")
-    mine = rows.named + rows.pixels
+    counts = sample(source, labels)
+    if not counts.lines:
+        return Sniff(LIKELY, counts.empty)
+    if 2 * counts.separated > counts.lines:
+        lines_text = lines_are(counts.separated, counts.lines)
+        return Sniff(LIKELY, f"{lines_text} a class and numbers with separators")
+    n_fitting = counts.named + counts.pixels
     # Most lines of labels have at least two numbers: other text has not.
-    numeric = sum(n for count, n in rows.counts.items() if count >= 2)
-    if mine < rows.relative or 2 * numeric <= sum(rows.counts.values()):
+    n_numeric = sum(n for count, n in counts.counts.items() if count >= 2)
+    if n_fitting < counts.relative or 2 * n_numeric <= sum(counts.counts.values()):
         return None
-    what = f"{lines_are(rows.rows, rows.lines)} a class and numbers"
-    if not rows.rows:
-        return Sniff(POOR, f"these are .txt files with numbers, although {what}")
-    if rows.named >= rows.pixels:
-        return Sniff(LIKELY, f"{what}, and the classes are words")
-    return Sniff(LIKELY, f"{what} in pixels")
+    lines_text = f"{lines_are(counts.rows, counts.lines)} a class and numbers"
+    if not counts.rows:
+        return Sniff(POOR, f"these are .txt files with numbers, although {lines_text}")
+    if counts.named >= counts.pixels:
+        return Sniff(LIKELY, f"{lines_text}, and the classes are words")
+    return Sniff(LIKELY, f"{lines_text} in pixels")
 
 
 def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> None:
@@ -126,59 +126,59 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
     log.extend(decided.log)
     labels = decided.labels.attach(gather_labels(source, builder, log, options))
     is_valid = _check_scores(labels)
-    needed, file = np.zeros(n, bool), labels.rows.file
-    needed[file] = meaning.is_relative
-    images = labels.add_images(needed)
+    needs_size, file = np.zeros(n, bool), labels.rows.file
+    needs_size[file] = meaning.is_relative
+    images = labels.add_images(needs_size)
     is_valid &= images[0][file] >= 0 if len(file) else is_valid
-    category, known = _add_categories(labels, is_valid, options)
-    is_valid &= known
+    category, has_class = _add_categories(labels, is_valid, options)
+    is_valid &= has_class
     is_valid &= meaning.clear
     for i, name in enumerate(labels.texts):
-        mask = is_valid & (labels.name == i) if name.startswith("#") else is_valid[:0]
-        if n := int(mask.sum()):
+        is_commented = is_valid & (labels.name == i) if name.startswith("#") else is_valid[:0]
+        if n := int(is_commented.sum()):
             what = "a class" if n == 1 else f"a class of {n} boxes; this is the first"
-            mask[np.argmax(mask) + 1 :] = False
-            labels.report(COMMENTED, mask, 0, "class", value=name, what=Trusted(what))
+            is_commented[np.argmax(is_commented) + 1 :] = False
+            labels.report(COMMENTED, is_commented, 0, "class", value=name, what=Trusted(what))
     sizes = np.array([builder.image_size(row) if row >= 0 else (0, 0) for row in images[0].tolist()])
-    size = sizes.reshape(-1, 2)[file]
-    box, reasons = _check_guess(labels, is_valid, size, meaning)
+    size_of_box = sizes.reshape(-1, 2)[file]
+    box, reasons = _check_guess(labels, is_valid, size_of_box, meaning)
     for reason in reasons:
         log.note(f"{printable(source.path)}: {reason}")
     corners, wh = corners_of(labels.values, box)
     if meaning.is_relative:
-        far = is_valid & are_far(labels.values)
-        labels.rows.report(log, RELATIVE_RANGE, np.flatnonzero(far), _report_far)
-        is_valid &= ~far
-        unknown = is_valid & (size[:, 0] == 0)
-        if unknown.any() and not sizes.any() and not source.picture_links and not labels.gather.pictures:
+        is_far = is_valid & are_far(labels.values)
+        labels.rows.report(log, RELATIVE_RANGE, np.flatnonzero(is_far), _report_far)
+        is_valid &= ~is_far
+        lacks_size = is_valid & (size_of_box[:, 0] == 0)
+        if lacks_size.any() and not sizes.any() and not source.picture_links and not labels.gather.pictures:
             builder.relative = True
-            size, unknown = np.ones_like(size), np.zeros_like(unknown)
+            size_of_box, lacks_size = np.ones_like(size_of_box), np.zeros_like(lacks_size)
         names = builder.image_names
-        for i in distinct(file[unknown]).tolist():
+        for i in distinct(file[lacks_size]).tolist():
             code = LINKED_PICTURE if source.picture_links else NO_SIZE
             log.report(code, source.full(labels.files[i]), value=names[images[0][i]])
-        is_valid &= ~unknown
-        corners = corners * np.tile(size, 2)
-        wh = wh * size if wh is not None else None
+        is_valid &= ~lacks_size
+        corners = corners * np.tile(size_of_box, 2)
+        wh = wh * size_of_box if wh is not None else None
     flags = labels.ended * np.uint16(Flag.DIFFICULT)
     labels.add(is_valid, category, corners, images=images, wh=wh, flags=flags)
 
 
 def _check_scores(labels: Labels) -> NDArray[np.bool_]:
     """Decide the kind, report rows of the other one and scores outside 0..1; (n,) which rows are valid."""
-    scored = ~np.isnan(labels.score)
-    inside: NDArray[np.bool_] = (labels.score >= 0) & (labels.score <= 1)
-    if not decide_kind(labels.builder, int(scored.sum()), len(scored)):
-        labels.report(SCORE_UNEXPECTED, scored & inside, -5, "score")
-        labels.rows.report(labels.log, WRONG_COUNT, np.flatnonzero(scored & ~inside), _report_extra)
-        return ~np.asarray(scored, bool)
+    has_score = ~np.isnan(labels.score)
+    is_in_range: NDArray[np.bool_] = (labels.score >= 0) & (labels.score <= 1)
+    if not decide_kind(labels.builder, int(has_score.sum()), len(has_score)):
+        labels.report(SCORE_UNEXPECTED, has_score & is_in_range, -5, "score")
+        labels.rows.report(labels.log, WRONG_COUNT, np.flatnonzero(has_score & ~is_in_range), _report_extra)
+        return ~np.asarray(has_score, bool)
     # A value such as 0,9 or 1_0 before the box is a word to the grammar, and a damaged score to the user.
-    damaged = np.array([DAMAGED.fullmatch(name) is not None for name in labels.texts] or [False])
-    damaged_rows = ~scored & damaged[labels.name]
-    labels.report(NOT_A_NUMBER, damaged_rows, -5, "score")
-    labels.rows.report(labels.log, SCORE_MISSING, np.flatnonzero(~scored & ~damaged_rows), lambda _: {})
-    labels.report(SCORE_RANGE, scored & ~inside, -5, "score")
-    return inside  # NaN is not
+    is_damaged_name = np.array([DAMAGED.fullmatch(name) is not None for name in labels.texts] or [False])
+    is_damaged = ~has_score & is_damaged_name[labels.name]
+    labels.report(NOT_A_NUMBER, is_damaged, -5, "score")
+    labels.rows.report(labels.log, SCORE_MISSING, np.flatnonzero(~has_score & ~is_damaged), lambda _: {})
+    labels.report(SCORE_RANGE, has_score & ~is_in_range, -5, "score")
+    return is_in_range  # NaN is not
 
 
 def _check_guess(
@@ -190,30 +190,30 @@ def _check_guess(
     out of its image of known `size` (n, 2), and as corners none does. If only bottom and top are exchanged,
     in all, they may be corners too.
     """
-    values, known = labels.values, is_valid & (size[:, 0] > 0)
+    values, has_size = labels.values, is_valid & (size[:, 0] > 0)
     limit = size * 1.02 + 1
-    beyond = known & (values > np.tile(limit, 2)).any(axis=1)
+    is_beyond = has_size & (values > np.tile(limit, 2)).any(axis=1)
     box, reasons = meaning.box, meaning.reasons
     readings = [*find_alternatives(values[is_valid], meaning, size[is_valid])]
     if meaning.guessed:
-        outside = known & (values[:, :2] + values[:, 2:] > limit).any(axis=1)
-        n, m = int(outside.sum()), int(known.sum())
-        only_y = (values[:, 3] < values[:, 1]).all() and (values[:, 2] >= values[:, 0]).all()
-        if n and 5 * n >= m and not beyond.any():
-            because = f"{n} of {m} boxes would reach out of their images as ltwh"
+        leaves_image = has_size & (values[:, :2] + values[:, 2:] > limit).any(axis=1)
+        n_leaving, n_sized = int(leaves_image.sum()), int(has_size.sum())
+        only_y_inverted = (values[:, 3] < values[:, 1]).all() and (values[:, 2] >= values[:, 0]).all()
+        if n_leaving and 5 * n_leaving >= n_sized and not is_beyond.any():
+            because = f"{n_leaving} of {n_sized} boxes would reach out of their images as ltwh"
             box, reasons = "ltrb", (f"read as ltrb, because {because} (otherwise use --box)",)
-        elif len(values) and only_y and not beyond.any():
+        elif len(values) and only_y_inverted and not is_beyond.any():
             readings.append("ltrb with y counted from below")
     readings.insert(0, box)
     option = "--box"
     if meaning.may_be_pixels:
         readings, option = [f"fractions ({box})", "pixels"], "--coords and --box"
-    n = int(is_valid.sum())
-    if n and len(readings) > 1:
-        what = f"{', '.join(readings[:-1])} or {readings[-1]}"
+    n_leaving = int(is_valid.sum())
+    if n_leaving and len(readings) > 1:
+        readings_text = f"{', '.join(readings[:-1])} or {readings[-1]}"
         about: dict[str, Any] = {
-            "boxes": plural(n, "box"),
-            "what": Trusted(what),
+            "boxes": plural(n_leaving, "box"),
+            "what": Trusted(readings_text),
             "box": Trusted(readings[0]),
         }
         labels.log.report(LAYOUT_GUESSED, labels.source.path, **about, option=option)
@@ -222,8 +222,8 @@ def _check_guess(
 
 def _report_extra(cells: list[Cell]) -> dict[str, Any]:
     column, value = cells[-5] if len(cells) >= 5 else (0, b"")
-    way = f"if {shorten(value)} is part of the class name, separate the columns by tabs and use --sep tab"
-    return {"column": column, "expected": "a class and 4 numbers", "found": f"5 numbers ({way})"}
+    advice = f"if {shorten(value)} is part of the class name, separate the columns by tabs and use --sep tab"
+    return {"column": column, "expected": "a class and 4 numbers", "found": f"5 numbers ({advice})"}
 
 
 def _report_far(cells: list[Cell]) -> dict[str, Any]:
@@ -238,26 +238,32 @@ def _add_categories(
 ) -> tuple[Ints, NDArray[np.bool_]]:
     """The category row of each box, and which boxes have one."""
     builder, log = labels.builder, labels.log
-    used = distinct(labels.name[is_valid])
-    texts = [labels.texts[i] for i in used.tolist()]
-    table = np.full(len(labels.texts) + 1, -1, np.int32)
+    used_names = distinct(labels.name[is_valid])
+    texts = [labels.texts[i] for i in used_names.tolist()]
+    category_of_name = np.full(len(labels.texts) + 1, -1, np.int32)
     if options.classes is not None:
         names, where = given_list(options.classes, labels.source, "", log)
         if names is None:
             return np.zeros(len(labels), np.int32), np.zeros(len(labels), bool)
-        listed = add_list(names, builder, log, where)
-        for i, text in zip(used.tolist(), texts, strict=True):
+        category_of_number = add_list(names, builder, log, where)
+        for i, text in zip(used_names.tolist(), texts, strict=True):
             if re.fullmatch(r"[0-9]+(\.0*)?", text) and (PLAIN.fullmatch(text) or text not in names):
                 number = text.split(".")[0]
-                table[i] = listed[int(number)] if len(number) < 10 and int(number) < len(listed) else -1
+                category_of_name[i] = (
+                    category_of_number[int(number)]
+                    if len(number) < 10 and int(number) < len(category_of_number)
+                    else -1
+                )
             else:
-                table[i] = builder.category(text)
-        column = table[labels.name]
-        labels.report(UNKNOWN_CLASS, is_valid & (column < 0), 0, "class", n=len(listed), where=where)
-        return column, column >= 0
-    numbers = bool(texts) and all(PLAIN.fullmatch(text) and len(text) < 19 for text in texts)
-    pairs = list(zip(texts, used.tolist(), strict=True))
-    if numbers:
+                category_of_name[i] = builder.category(text)
+        category_rows = category_of_name[labels.name]
+        labels.report(
+            UNKNOWN_CLASS, is_valid & (category_rows < 0), 0, "class", n=len(category_of_number), where=where
+        )
+        return category_rows, category_rows >= 0
+    are_numbers = bool(texts) and all(PLAIN.fullmatch(text) and len(text) < 19 for text in texts)
+    pairs = list(zip(texts, used_names.tolist(), strict=True))
+    if are_numbers:
         pairs.sort(key=lambda pair: int(pair[0]))
         builder.named = False
         log.note(
@@ -265,8 +271,8 @@ def _add_categories(
             "names (--classes FILE gives the names)"
         )
     for text, i in pairs:
-        table[i] = builder.category(text, source_id=int(text) if numbers else None)
-    return table[labels.name], np.ones(len(labels), bool)
+        category_of_name[i] = builder.category(text, source_id=int(text) if are_numbers else None)
+    return category_of_name[labels.name], np.ones(len(labels), bool)
 
 
 def adapt(options: TxtOptions) -> dict[str, Any]:
@@ -277,20 +283,20 @@ def adapt(options: TxtOptions) -> dict[str, Any]:
 def write(dataset: Dataset, target: Output, log: Log, options: TxtOptions) -> None:
     """Write one text file per image."""
     names = [f"{stem(name)}.txt" for name in dataset.images.name]
-    fits = target.plan(names, dataset.images.name, log)
+    can_write = target.plan(names, dataset.images.name, log)
     is_relative = options.coords == "rel"
     box = options.box or ("cxcywh" if is_relative else "ltrb")
     boxes = dataset.boxes
-    used = distinct(boxes.category).tolist() if len(boxes) else []
-    for row in used:
-        refused = _unwritable(dataset.categories.name[row], options.sep, dataset.kind)
-        if refused is not None:
-            reason, way = refused
+    used_classes = distinct(boxes.category).tolist() if len(boxes) else []
+    for row in used_classes:
+        reason_and_way = _unwritable(dataset.categories.name[row], options.sep, dataset.kind)
+        if reason_and_way is not None:
+            reason, way = reason_and_way
             log.report(UNWRITABLE, "", value=dataset.categories.name[row], reason=reason, way=way)
-            fits = False
+            can_write = False
     pixels = _numbers(dataset, box, is_relative)
     values = relative_to_images(dataset, pixels, log) if is_relative else pixels
-    if not fits or values is None:
+    if not can_write or values is None:
         return
     cells: Sequence[str] | Cells
     if is_relative:
@@ -302,7 +308,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: TxtOptions) -> No
         columns.append(decimals(boxes.score))
     columns += [cells[i::4] for i in range(4)]
     note_folders(dataset, log)
-    if not options.sep and (n := sum(has_space(dataset.categories.name[row]) for row in used)):
+    if not options.sep and (n := sum(has_space(dataset.categories.name[row]) for row in used_classes)):
         what = "1 class has a space in its name" if n == 1 else f"{n} classes have spaces in their names"
         log.note(f"{what}, at which other programs split a line (--sep tab, or -O spaces=underscore)")
     written = pages(len(names), boxes.image, columns, options.sep or " ")
@@ -317,8 +323,8 @@ def _numbers(dataset: Dataset, box: str, is_relative: bool) -> Floats:
     if box == "ltrb":
         return xyxy
     wh = boxes.short_wh() if box == "ltwh" and not is_relative else boxes.wh
-    first = xyxy[:, :2] if box == "ltwh" else (xyxy[:, :2] + xyxy[:, 2:]) / 2
-    return np.concatenate([first, wh], axis=1)
+    position = xyxy[:, :2] if box == "ltwh" else (xyxy[:, :2] + xyxy[:, 2:]) / 2
+    return np.concatenate([position, wh], axis=1)
 
 
 def _unwritable(name: str, sep: str, kind: Kind) -> tuple[str, str] | None:

@@ -174,11 +174,11 @@ def _too_many(name: bytes) -> bool:
         return False
     if second_row(words, 4):
         return True
-    last = words[-1]
-    if NON_FINITE.fullmatch(last):
+    last_word = words[-1]
+    if NON_FINITE.fullmatch(last_word):
         return True
-    return NUMBER.fullmatch(last) is not None and (
-        not last.isdigit() or all(NUMBER.fullmatch(word) for word in words)
+    return NUMBER.fullmatch(last_word) is not None and (
+        not last_word.isdigit() or all(NUMBER.fullmatch(word) for word in words)
     )
 
 
@@ -236,9 +236,9 @@ def corners_of(box: Floats, layout: str) -> tuple[Floats, Floats | None]:
     if layout == "ltrb":
         return box, None
     wh = box[:, 2:]
-    low = box[:, :2] if layout == "ltwh" else box[:, :2] - wh / 2
-    high = box[:, :2] + (wh if layout == "ltwh" else wh / 2)
-    return np.concatenate([low, high], axis=1), wh
+    left_top = box[:, :2] if layout == "ltwh" else box[:, :2] - wh / 2
+    right_bottom = box[:, :2] + (wh if layout == "ltwh" else wh / 2)
+    return np.concatenate([left_top, right_bottom], axis=1), wh
 
 
 def find_alternatives(values: Floats, meaning: Meaning, size: Floats | None = None) -> tuple[str, ...]:
@@ -250,12 +250,12 @@ def find_alternatives(values: Floats, meaning: Meaning, size: Floats | None = No
     """
     limit = np.ones((1, 2)) if meaning.is_relative else np.zeros((1, 2)) if size is None else size
     slack = 0.02 * limit + (0 if meaning.is_relative else 1)
-    high = np.where(limit > 0, limit + slack, np.inf)
+    upper_limit = np.where(limit > 0, limit + slack, np.inf)
     n_bad = {}
     for layout in BOXES:
         edges, _ = corners_of(values, layout)
-        fits = (edges[:, 2:] >= edges[:, :2]) & (edges[:, :2] >= -slack) & (edges[:, 2:] <= high)
-        n_bad[layout] = int((~fits.all(axis=1)).sum())
+        is_fitting = (edges[:, 2:] >= edges[:, :2]) & (edges[:, :2] >= -slack) & (edges[:, 2:] <= upper_limit)
+        n_bad[layout] = int((~is_fitting.all(axis=1)).sum())
     is_sure = meaning.box == "ltrb" and meaning.n >= SURE_ALONE and not (limit > 0).all()
     return tuple(
         layout
@@ -286,24 +286,24 @@ def decide_together(
 ) -> tuple[TxtOptions, TxtOptions]:
     """The options for two sides of an evaluation, which are usually written by one tool."""
     both = decide((source, other), log, options)
-    one, two = (dataclasses.replace(options, decided=decided) for decided in both)
-    return one, two
+    first_options, second_options = (dataclasses.replace(options, decided=decided) for decided in both)
+    return first_options, second_options
 
 
 def _find_meaning(sides: list[Labels], log: Log, options: TxtOptions) -> Meaning:
-    n = sum(len(side) for side in sides)
-    together = " (both sides together)" if sum(len(side) > 0 for side in sides) > 1 else ""
+    n_boxes = sum(len(side) for side in sides)
+    of_sides = " (both sides together)" if sum(len(side) > 0 for side in sides) > 1 else ""
     reasons: list[str] = []
     is_relative = options.coords == "rel"
     if options.coords is None:
-        decided = _find_coords(sides, log)
-        if decided is None:
+        coords = _find_coords(sides, log)
+        if coords is None:
             return Meaning(is_relative=False, box="ltrb", clear=False)
-        is_relative = decided
+        is_relative = coords
         if is_relative:
-            boxes = "the one box is" if n == 1 else f"all {n} boxes are"
+            boxes = "the one box is" if n_boxes == 1 else f"all {n_boxes} boxes are"
             reasons.append(
-                f"{boxes} in 0..1{together}, so coordinates are read as relative (otherwise use --coords abs)"
+                f"{boxes} in 0..1{of_sides}, so coordinates are read as relative (otherwise use --coords abs)"
             )
     if options.box is not None:
         return Meaning(is_relative, options.box, tuple(reasons))
@@ -311,28 +311,35 @@ def _find_meaning(sides: list[Labels], log: Log, options: TxtOptions) -> Meaning
         reasons.append("relative boxes are read as centre, width and height (otherwise use --box)")
         return Meaning(is_relative=True, box="cxcywh", reasons=tuple(reasons))
     boxes_of = [side.values for side in sides]
-    inverted = [np.flatnonzero((box[:, 2] < box[:, 0]) | (box[:, 3] < box[:, 1])) for box in boxes_of]
-    k = sum(map(len, inverted))
+    inverted_rows = [np.flatnonzero((box[:, 2] < box[:, 0]) | (box[:, 3] < box[:, 1])) for box in boxes_of]
+    k = sum(map(len, inverted_rows))
     if k == 0:
-        because = "its one box is not" if n == 1 else f"none of {n} boxes is"
-        because += f" inverted that way{together}"
+        because = "its one box is not" if n_boxes == 1 else f"none of {n_boxes} boxes is"
+        because += f" inverted that way{of_sides}"
         return Meaning(
             is_relative=False,
             box="ltrb",
-            reasons=(f"read as ltrb, because {because} (otherwise use --box)",) if n else (),
+            reasons=(f"read as ltrb, because {because} (otherwise use --box)",) if n_boxes else (),
         )
-    if 20 * k >= n and (k >= 3 or k == n):
-        because = f"{k} of {n} boxes would be inverted as ltrb{together}"
-        for side, rows in zip(sides, inverted, strict=True):
+    if 20 * k >= n_boxes and (k >= 3 or k == n_boxes):
+        because = f"{k} of {n_boxes} boxes would be inverted as ltrb{of_sides}"
+        for side, rows in zip(sides, inverted_rows, strict=True):
             if not len(rows) and len(side) >= SURE_ALONE:
                 (other,) = (s for s in sides if s is not side)
-                path, m = other.source.path, len(other)
-                log.report(LAYOUTS_MAY_DIFFER, side.source.path, n=len(side), inverted=k, m=m, other=path)
+                path, n_other = other.source.path, len(other)
+                log.report(
+                    LAYOUTS_MAY_DIFFER,
+                    side.source.path,
+                    n=len(side),
+                    inverted=k,
+                    m=n_other,
+                    other=path,
+                )
         reasons.append(f"read as ltwh, because {because} (otherwise use --box)")
         return Meaning(is_relative=False, box="ltwh", reasons=tuple(reasons), guessed=True)
-    for side, rows in zip(sides, inverted, strict=True):
+    for side, rows in zip(sides, inverted_rows, strict=True):
         if len(rows):
-            side.rows.report(log, LAYOUT_UNCLEAR, rows[:1], lambda _: {"inverted": k, "n": n})
+            side.rows.report(log, LAYOUT_UNCLEAR, rows[:1], lambda _: {"inverted": k, "n": n_boxes})
             break
     return Meaning(is_relative=False, box="ltrb", clear=False)
 
@@ -343,22 +350,22 @@ def _find_coords(sides: list[Labels], log: Log) -> bool | None:
     if not sides:
         return False
     boxes_of = [side.values for side in sides]
-    outside = [np.flatnonzero(~every((box >= 0) & (box <= 1))) for box in boxes_of]
-    if not any(map(len, outside)):
+    rows_outside = [np.flatnonzero(~every((box >= 0) & (box <= 1))) for box in boxes_of]
+    if not any(map(len, rows_outside)):
         return True
-    for side, box, rows in zip(sides, boxes_of, outside, strict=True):
+    for side, box, rows in zip(sides, boxes_of, rows_outside, strict=True):
         # Fractions in 0..1 are the sign of relative coordinates; whole numbers there may be tiny boxes.
-        whole = every(box == np.rint(box))
-        if not len(rows) and not whole.all():
-            other = next(s for s, o in zip(sides, outside, strict=True) if len(o))
-            these, those = "all boxes here", f"those of {other.source.path!r}"
-            about: dict[str, Any] = {"relative": these, "small": "", "absolute": those, "large": ""}
+        is_whole = every(box == np.rint(box))
+        if not len(rows) and not is_whole.all():
+            other = next(s for s, o in zip(sides, rows_outside, strict=True) if len(o))
+            here, there = "all boxes here", f"those of {other.source.path!r}"
+            about: dict[str, Any] = {"relative": here, "small": "", "absolute": there, "large": ""}
             log.report(COORDINATES_DIFFER, side.source.path, **about)
             return None
-        clear = ~whole
-        clear[rows] = False
-        small = bool((np.abs(box) <= FAR).all()) and not whole.all()
-        if len(rows) and (small or 2 * int(clear.sum()) > len(side)):
+        is_relative_only = ~is_whole
+        is_relative_only[rows] = False
+        is_near_fractions = bool((np.abs(box) <= FAR).all()) and not is_whole.all()
+        if len(rows) and (is_near_fractions or 2 * int(is_relative_only.sum()) > len(side)):
             counts = {"inside": len(side) - len(rows), "outside": len(rows)}
             side.rows.report(log, COORDS_UNCLEAR, rows[:1], lambda _, found=counts: found)  # type: ignore[misc]
             return None
