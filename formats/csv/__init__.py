@@ -88,7 +88,10 @@ _QUOTED = re.compile(r'"[-+.0-9eE]*+[^"]++"')
 
 
 def _is_table(text: str) -> bool:
-    """Whether names of five columns or more come before lines of mostly four numbers, however separated."""
+    """Whether the text is a header of at least five names, and rows most of which have four numbers.
+
+    Any of the usual separators will do.
+    """
     lines = text.strip("\n").split("\n", 21)[:21]
     header, *rows = [re.split(r"[,;\t|]", _QUOTED.sub("", line)) for line in lines]
     counts = [sum(NUMBER_TEXT.fullmatch(cell.strip(' "')) is not None for cell in row) for row in rows]
@@ -97,7 +100,7 @@ def _is_table(text: str) -> bool:
 
 
 def sniff(source: Source) -> Sniff | None:
-    """Whether the header, or without one the rows, of the files are those of a known dialect."""
+    """Recognise files whose header, or without one the rows, are those of a known dialect."""
     files = source.with_suffix(".csv", ".tsv")
     layouts: list[Layout] = []
     header_faults: list[HeaderFaults] = []
@@ -131,7 +134,7 @@ def sniff(source: Source) -> Sniff | None:
 
 
 def _has_no_boxes(source: Source, file: str) -> bool:
-    """Whether a file is one of those that Open Images has beside its boxes, of images or their labels."""
+    """Whether a file, by its header, has the images of Open Images or their labels, but no boxes."""
     header = {cell for row in head_rows(source, file, 1) for cell in row}
     of_labels = header >= {"LabelName", "Confidence"} and "XMin" not in header
     return "ImageID" in header and ("OriginalURL" in header or of_labels)
@@ -181,7 +184,7 @@ def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> Non
 
 
 def adapt(options: CsvOptions) -> dict[str, Any]:
-    """What the dialect to be written changes about the format."""
+    """Return what the option ``dialect`` changes about the format."""
     dialect = DIALECTS[options.dialect]
     return {
         "keeps": dialect.keeps,

@@ -49,12 +49,13 @@ _BARE = (
         "class left top box_width box_height image width height",
     ),
 )
-"""Dialects without a header: their title, names for their columns, and what each is."""
+"""Dialects without a header: their title, names for their columns, and the role of each column."""
 _SEPARATORS = (",", ";", "\t")
 _PICTURES = tuple(PICTURE_SUFFIXES)
 
 
 def _parse_sep(text: str) -> str:
+    """Parse a separator, a character or its name. Raises ValueError for any other text."""
     named = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "pipe": "|"}
     sep = named.get(text.lower(), text)
     if len(sep) != 1 or sep in '"\r\n\0' or sep.isalnum():
@@ -107,11 +108,11 @@ class ClassNames(msgspec.Struct, eq=False):
     order: list[str] = msgspec.field(default_factory=list)
     """The classes in their order, where the file sets one."""
     by_cell: dict[str, str] = msgspec.field(default_factory=dict)
-    """The name of the class that a cell means."""
+    """The class name for the text of a cell."""
 
 
 def _read(source: Source, file: str, log: Log) -> ClassNames | None:
-    """The class names of a file. Returns None, and reports an issue, if it is not usable."""
+    """Read a file of class names. Returns None, after an issue, if it is not usable."""
     data, path, n_errors = source.read(file, log), source.full(file), log.errors
     if data is None:
         return None
@@ -171,7 +172,7 @@ def names_classes(file: str) -> bool:
 def find_class_names(
     source: Source, descriptions: list[str], log: Log, explicit: str | None
 ) -> ClassNames | None:
-    """The names in the given file, or in the first class list of the folder."""
+    """Read the class names in the file `explicit`, else in the first of the lists `descriptions`, if any."""
     if explicit is not None:
         return _read(Source(explicit, follow_links=True, encoding=source.encoding), "", log)
     if not descriptions:
@@ -191,7 +192,7 @@ def class_labels(path: str | None, log: Log) -> dict[str, str]:
 
 
 class Layout(Columns, frozen=True, kw_only=True, eq=False):
-    """What a file looks like: its separator, its columns, and which of them is what."""
+    """The separator of a file, its columns and their roles."""
 
     sep: str
     header: bool = True
@@ -209,7 +210,7 @@ class Layout(Columns, frozen=True, kw_only=True, eq=False):
 
 
 class HeaderFaults(msgspec.Struct, eq=False):
-    """Why a header is not sufficient."""
+    """The columns of a header that is not sufficient, and what is wrong with it."""
 
     columns: tuple[str, ...]
     found: list[tuple[Code, str, dict[str, Any]]]
@@ -218,7 +219,10 @@ class HeaderFaults(msgspec.Struct, eq=False):
 
 
 def find_layout(text: str, options: CsvOptions | None) -> Layout | HeaderFaults | None:
-    """The layout that the first lines of a file show; None where there is no text."""
+    """Find the layout of a file from its first lines: by its header, else by its rows.
+
+    Returns what is wrong with the best reading of the header if none fits, None if there is no text.
+    """
     explicit_sep, text = sep_line(text)
     text = text.lstrip("\n")
     if not text.strip():
@@ -253,14 +257,14 @@ def find_layout(text: str, options: CsvOptions | None) -> Layout | HeaderFaults 
 
 
 def sep_line(text: str) -> tuple[str | None, str]:
-    """The separator that a first line ``sep=;`` names, and the text without that line."""
+    """Return the separator that a first line ``sep=;`` names, and the text with this line made blank."""
     if text[:4].lower() == "sep=" and len(text) > 5 and text[5] == "\n":
         return text[4], "\n" + text[6:]
     return None, text
 
 
 def _bare_layout(text: str, sep: str) -> Layout | None:
-    """The dialect without a header that most of the first rows are in; a row without numbers is a header."""
+    """Return the layout of a file without a header, if most of its first rows are in such a dialect."""
     rows = [read_record(line, 0, sep)[0] for line in text.split("\n", 50)[:50] if line.strip()]
     first_row = rows[0] if rows else ()
     if isinstance(first_row, QuoteFault) or not (
@@ -296,6 +300,7 @@ def _bare_layout(text: str, sep: str) -> Layout | None:
 
 
 def _numbers(cells: Sequence[str]) -> int:
+    """Count the cells that are numbers."""
     return sum(NUMBER.fullmatch(cell.strip()) is not None for cell in cells)
 
 
@@ -303,7 +308,7 @@ _LISTS = re.compile(r"\[\s*[\[{(]")
 
 
 def _find_list(text: str, sep: str, n: int) -> tuple[int, tuple[str, ...]] | None:
-    """The column of the first cell with a list of boxes, and the keys of these; None where there is none."""
+    """Find the column of the first cell with a list of boxes, and the keys of the boxes; None if none has."""
     if not (match := _LISTS.search(text)):
         return None
     cells, _ = read_record(text, text.rfind("\n", 0, match.start()) + 1, sep)
@@ -331,9 +336,9 @@ def _header_layout(
     explicit: Mapping[str, str],
     boxes: tuple[int, tuple[str, ...]] | None,
 ) -> Layout | HeaderFaults:
-    """The layout of a header line, or what it lacks; `explicit` are columns by their roles.
+    """Return the layout of a header, or what is wrong with it; `explicit` are the columns of the options.
 
-    `boxes` are the column with a list of boxes and the keys of these, which are columns that follow.
+    `boxes` is the column with a list of boxes, and their keys, which count as columns behind all others.
     """
     listed, keys_of_boxes = boxes or (None, ())
     list_columns = [f"box_{key}" if key in cells else key for key in keys_of_boxes]

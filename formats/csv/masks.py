@@ -41,7 +41,11 @@ class ObjectMasks:
         """The PNG files below the source by their names."""
 
     def add(self, key: Longs, edges: Floats, names: Sequence[str], path: str, lines: Ints) -> None:
-        """Add masks: (n,) numbers of image and class, (n, 4) edges of boxes as fractions, and their rows."""
+        """Add n masks.
+
+        `key` (n,) stands for image and class, `edges` (n, 4) are those of the boxes as fractions, `names` the
+        PNG files, and `path` and `lines` (n,) their rows in the table.
+        """
         self._keys.append(key)
         self._edges.append(edges)
         self._names += names
@@ -74,7 +78,7 @@ class ObjectMasks:
         )
 
     def _text(self, mask: int, width: int, height: int) -> bytes:
-        """COCO's text of a mask; empty if there is no picture of it, or none that can be read."""
+        """Encode a mask, by its position, as COCO's text; empty if it has no PNG, or after an issue."""
         name = self._names[mask]
         if (read := self._picture(name)) is None:
             return b""

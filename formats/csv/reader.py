@@ -78,7 +78,7 @@ class Reader(TableReader):
         """The files of each kind of layout."""
 
     def split_of(self, file: str) -> str:
-        """The split that a file of a folder, or its own folder, is named after, else nothing.
+        """Return the split in the name of a file of a folder, or of its own folder; "" if in neither.
 
         That of ``train/labels/detections.csv``, as FiftyOne lays out Open Images, is ``train``.
         """
@@ -87,7 +87,7 @@ class Reader(TableReader):
     # -- one file
 
     def read_file(self, file: str, *, track: bool) -> None:
-        """Take the rows of a file; what is wrong with them is reported."""
+        """Take the rows of a file; what is wrong with them is reported. `track` shows a progress bar."""
         log, path = self.log, self.source.full(file)
         data = self.source.read(file, log)
         if data is None:
@@ -163,7 +163,7 @@ class Reader(TableReader):
                 self.images.splits.setdefault(image, split)
 
     def read_masks(self, file: str, *, with_boxes: bool) -> None:
-        """Take the masks of a table, whose rows are boxes too only where there is no other table of boxes."""
+        """Take the masks of a table. Its rows become boxes too if `with_boxes`: there is no other table."""
         n_parts_before, self._mask_names, self._only_known_boxes = len(self.boxes), {}, not with_boxes
         self._masks = self._masks or ObjectMasks(self.source, self.builder, self.log)
         self.read_file(file, track=False)
@@ -176,13 +176,13 @@ class Reader(TableReader):
         self._only_known_boxes = False
 
     def shapes_of(self, part: PartOfBoxes) -> Shapes | None:
-        """The masks of boxes that other tables describe."""
+        """Return the masks that tables of masks have for the boxes of a part."""
         if self._masks is None or "mask" not in self.builder.wants:
             return None
         return self._masks.shapes(_keys_of(part), part.numbers, self.images.sizes[part.image])
 
     def _layout_of_rows(self, layout: Layout) -> Layout:
-        """The layout of the columns that `_cells` makes, with the coordinates that the user gives."""
+        """Return the layout of the columns that `_cells` makes, with the coordinates of the options."""
         coords, names = self._options.coords or layout.coords, layout.columns
         image = layout.roles.get("image", 0)
         has_ids = coords == "rel" and names[image].lower() == "imageid"
@@ -198,7 +198,7 @@ class Reader(TableReader):
         return replace(layout, columns=(names[image], *[names[layout.strings]] * 6), roles=roles)
 
     def _columns(self, piece: bytes, line: int, layout: Layout, path: str) -> tuple[list[list[str]], Ints]:
-        """The columns of the good rows of a piece that begins with this line, and the line of each row."""
+        """Split a piece that begins at `line` into the columns of its valid rows, and (rows,) their lines."""
         log, n, text = self.log, len(layout.columns), piece.decode("utf-8", "surrogateescape")
         has_bad_characters = "\0" in text or not (text.isascii() or SURROGATE.search(text) is None)
         if not has_bad_characters and (columns := _split(text, layout)) is not None:
@@ -232,7 +232,10 @@ class Reader(TableReader):
     def _cells(
         self, columns: list[list[str]], lines: Ints, layout: Layout, path: str
     ) -> tuple[list[list[str]], Ints]:
-        """Columns of one cell for each value; columns that are not read are counted."""
+        """Unpack cells that hold several values into columns with one value each, and count unread columns.
+
+        `columns` and `lines` are from `_columns`; cells with several boxes become several rows.
+        """
         packed, strings, roles = layout.packed, layout.strings, layout.roles
         extras, read_columns = self.builder.extras, {*roles.values(), strings, packed, layout.listed}
         if layout.title == MASKS:
@@ -286,7 +289,10 @@ class Reader(TableReader):
     def _list_boxes(
         self, columns: list[list[str]], lines: Ints, layout: Layout, path: str
     ) -> tuple[list[list[str]], Ints]:
-        """Columns of one row for each box of the lists in a column, and for each empty list."""
+        """Unpack the column with lists of boxes: one row for each box, and for each empty list.
+
+        The keys of the boxes become columns behind the others.
+        """
         keys, column = layout.keys, layout.listed or 0
         kind: Any = dict if keys else list
         rows: list[int] = []
@@ -317,7 +323,7 @@ class Reader(TableReader):
     # -- all files
 
     def finish(self) -> int:
-        """Decide what all rows together decide, and fill the builder."""
+        """Decide what depends on all rows and fill the builder; return how many sizes are not from a row."""
         log, images = self.log, self.images
         for title, paths in self._titles.items():
             if title != "canonical CSV":
@@ -349,7 +355,7 @@ class Reader(TableReader):
         return n_sizes
 
     def _settle_relative(self) -> None:
-        """Decide whether boxes whose dialect has pixels and fractions under one header are fractions."""
+        """Decide whether boxes whose header leaves it open are fractions: all, or most with decimals, are."""
         undecided = [part for part in self.boxes if part.layout.coords == "sniff"]
         n_boxes = sum(len(part.line) for part in undecided)
         is_inside = [((part.numbers >= 0) & (part.numbers <= 1)).all(axis=1) for part in undecided]
@@ -370,12 +376,15 @@ class Reader(TableReader):
 
 
 def _keys_of(part: PartOfBoxes) -> Longs:
-    """(n,) a number for the image and the class of each box."""
+    """Return (n,) int64 that stand for the image and class of each box: the image in the higher 32 bits."""
     return part.image.astype(np.int64) << 32 | part.category
 
 
 def cut(data: bytes, start: int, *, size: int = _CHUNK) -> list[tuple[int, int]]:
-    """Places to cut the data in pieces that end with a line, and not within quotes."""
+    """Divide the data from `start` on into pieces of about `size` bytes: the offsets (begin, end) of each.
+
+    A piece ends with a line, and not within quotes.
+    """
     pieces = []
     has_quotes = b'"' in data
     while start < len(data):
@@ -396,7 +405,7 @@ def cut(data: bytes, start: int, *, size: int = _CHUNK) -> list[tuple[int, int]]
 
 
 def _split(text: str, layout: Layout) -> list[list[str]] | None:
-    """The columns of a text, all at once; None where anything about it is unusual.
+    """Split a text into columns all at once; None if anything about it is unusual.
 
     The standard library is five times as fast as `records`, and lets through quotes that it should not.
     """

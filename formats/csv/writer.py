@@ -41,13 +41,13 @@ def can_be_relative(dataset: Dataset, log: Log, *, has_strings: bool) -> bool:
 
 
 def _edges(dataset: Dataset) -> list[list[str]]:
-    """Texts of left, top, right, bottom in pixels."""
+    """Return four columns of texts: left, top, right and bottom in pixels."""
     numbers = decimals(dataset.boxes.xyxy.reshape(-1))
     return [numbers[k::4] for k in range(4)]
 
 
 def _relative_edges(dataset: Dataset) -> list[list[str]]:
-    """Texts of left, top, right, bottom over the image's size.
+    """Return four columns of texts: left, top, right and bottom relative to the size of the image.
 
     A fixed number of decimals, fine enough for a millionth of a pixel and coarse enough that the same text
     comes back from the pixels.
@@ -59,6 +59,7 @@ def _relative_edges(dataset: Dataset) -> list[list[str]]:
 
 
 def _scores(values: Floats) -> list[str]:
+    """Return the texts of (n,) scores, empty for NaN."""
     lacks_score = np.isnan(values)
     if lacks_score.all():
         return [""] * len(values)
@@ -67,7 +68,7 @@ def _scores(values: Floats) -> list[str]:
 
 
 def _marks(flags: NDArray[np.uint16], bits: Iterable[Flag], sep: str) -> Iterator[str]:
-    """The cells of these flags, each 0 or 1, of each box."""
+    """Yield for each box the cells of the flags `bits`, 0 or 1, joined by `sep`; `flags` is (n,)."""
     distinct_flags, flags_of_box = np.unique(flags, return_inverse=True)
     return of_boxes(
         [sep.join("1" if kind & bit else "0" for bit in bits) for kind in distinct_flags.tolist()],
@@ -76,7 +77,7 @@ def _marks(flags: NDArray[np.uint16], bits: Iterable[Flag], sep: str) -> Iterato
 
 
 def _sized_images(dataset: Dataset, quote: Quote) -> list[str]:
-    """Name, width and height of each image; an unknown size is left empty."""
+    """Return the cells of name, width and height of each image, joined; an unknown size is left empty."""
     images = dataset.images
     sizes = ([str(n) if n > 0 else "" for n in side.tolist()] for side in (images.width, images.height))
     return [quote.sep.join(cells) for cells in zip(map(quote, images.name), *sizes, strict=True)]
@@ -107,7 +108,7 @@ def _canonical(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list
 
 
 def _frames(dataset: Dataset, quote: Quote) -> list[str]:
-    """Video and frame number of each image."""
+    """Return the cells of video and frame number of each image, joined; then those of no image."""
     images = dataset.images
     names = [quote(name) for name in dataset.videos.name] + [""]
     no_values = np.full(len(images), -1)
@@ -144,6 +145,7 @@ def _open_images(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[li
 
 
 def _prediction_strings(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
+    """Return the header and a line for each image, with all its detections in one cell."""
     del classes  # a prediction string is quoted as a whole, not by its words
     boxes, images = dataset.boxes, dataset.images.name
     labels = of_boxes(dataset.categories.name, boxes.category)
@@ -160,7 +162,7 @@ class Dialect(msgspec.Struct, frozen=True, eq=False):
 
     keeps: frozenset[str]
     rows: Callable[[Dataset, list[str], Quote], tuple[list[str], list[str]]]
-    """The cells of the header and the lines of a dataset whose classes are written as these cells."""
+    """Return the cells of the header and the lines of a dataset; the second argument are its class cells."""
     is_relative: bool = False
     """Whether coordinates are over the image's size, and images are named without extension."""
     has_strings: bool = False

@@ -186,13 +186,13 @@ def write(dataset: Dataset, target: Output, log: Log, options: CvatOptions) -> N
 
 
 def _edges(texts: Sequence[str], rotation: str = "") -> str:
-    """The edges of a box as attributes."""
+    """Write the edges of a box as XML attributes; `rotation` is one more attribute, or ""."""
     left, top, right, bottom = texts
     return f'xtl="{left}" ytl="{top}" xbr="{right}" ybr="{bottom}"{rotation}'
 
 
 def _shape(shapes: Shapes, row: int, height: int) -> tuple[str, list[str]]:
-    """The tag of a shape, and the attributes with the coordinates of each of its outlines."""
+    """Return the tag of a shape, and for each of its outlines the attributes with its coordinates."""
     if shapes.kind[row] == ShapeKind.MASK:
         left, top, pixels = of_image(shapes.counts(row), height)
         runs = ", ".join(map(str, rows_of(pixels)))
@@ -212,6 +212,7 @@ def _shape(shapes: Shapes, row: int, height: int) -> tuple[str, list[str]]:
 
 
 def _attributes(flags: int, score: str | None) -> list[str]:
+    """Return the lines of the elements <attribute> of a box: its flags that are set, and its score."""
     lines = [f'      <attribute name="{mark}">true</attribute>' for mark, bit in _WRITTEN if flags & bit]
     return lines if score is None else [*lines, f'      <attribute name="score">{score}</attribute>']
 
@@ -248,11 +249,12 @@ def _head(about: list[str], classes: tuple[str, ...]) -> list[str]:
 
 
 def _quoted(text: str) -> str:
+    """Return a text as the value of an XML attribute, with its quotes."""
     return '"' + html.escape(text, quote=False).replace('"', "&quot;") + '"'
 
 
 def _write_videos(dataset: Dataset, target: Output, log: Log) -> None:
-    """Write a file for each video. UsageError if an image is no frame, or one file is to hold several."""
+    """Write a file for each video. UsageError if an image is no frame, or one file would hold several."""
     videos = dataset.videos
     video_of_image, frame = require_frames(dataset, "video")
     if target.single and len(videos) > 1:
@@ -282,7 +284,10 @@ def _write_videos(dataset: Dataset, target: Output, log: Log) -> None:
 
 
 def _ids(dataset: Dataset, log: Log) -> Longs:
-    """(n,) the written track of each box: one without a track, and each class of a track, has its own."""
+    """Return (n,) int64, the track of each box that is written.
+
+    A box without a track gets a new one, and so does each further class of a track.
+    """
     boxes = dataset.boxes
     numbers = track_numbers(dataset, log)
     next_id = int(numbers.max(initial=-1)) + 1
@@ -306,7 +311,11 @@ def _ids(dataset: Dataset, log: Log) -> Longs:
 
 
 class _Writer:
-    """Writes the videos of a dataset: (images,) `video` and `frame`, (n,) the tracks `ids` of its boxes."""
+    """Writes the videos of a dataset.
+
+    `video` and `frame` (images,) are the video row and frame number of each image, and `ids` (n,) the tracks
+    of the boxes, from `_ids`.
+    """
 
     def __init__(self, dataset: Dataset, video: Ints, frame: Ints, ids: Longs) -> None:
         boxes = dataset.boxes
@@ -356,7 +365,10 @@ class _Writer:
         return "\n".join([*lines, "</annotations>\n"])
 
     def _track(self, rows: Longs, frames: Longs) -> list[str]:
-        """The lines of a track: CVAT shows a box until the next one, so ``outside`` ends it before a gap."""
+        """Return the lines of a track: its boxes `rows`, by frame; `frames` are all frames of the video.
+
+        CVAT shows a box until the next one, so after the last one before a gap a box is marked ``outside``.
+        """
         first_row = int(rows[0])
         label, group = self.labels[self.category[first_row]], self.groups[first_row]
         in_group = f' group_id="{group}"' if group > 0 else ""
@@ -371,6 +383,7 @@ class _Writer:
         return [*lines, "  </track>"]
 
     def _box(self, row: int, frame: int, outside: str) -> list[str]:
+        """Return the lines of a box of a track in a frame."""
         left, top, right, bottom = self.edges[4 * row : 4 * row + 4]
         occluded = 1 if self.flags[row] & Flag.OCCLUDED else 0
         line = (
@@ -382,7 +395,7 @@ class _Writer:
 
 
 def adapt(options: CvatOptions) -> dict[str, Any]:
-    """What the layout can hold."""
+    """Return what the option ``layout`` changes about the format: videos keep less."""
     if options.layout != "video":
         return {}
     return {"keeps": _KEEPS - {"extension", "split", *_SHAPES} | {"group"}, "shape_is_box": False}

@@ -78,17 +78,18 @@ class Reader:
         self.gather = Gather(source, builder, log, options, own_folder(source), size_field="width")
         self.parser = SafeXmlParser("annotations", "CVAT for images 1.1")
         self.categories: dict[str, int] = {}
-        """The rows of the classes that objects have had."""
+        """The category row of each class that an object has."""
         self.outlines: list[tuple[str, int, str]] = []
+        """Path, line and tag of each shape that is read as its box."""
         self.points: dict[str, list[str]] = {}
-        """The names of the points of skeletons, by their class."""
+        """The names of the keypoints of a skeleton, by its class."""
         self.size = 0, 0
-        """That of the image of the shape that is read."""
+        """Width and height of the image whose shapes are being read, 0 if unknown."""
         self.path, self.file = "", -1
         self.folder = ""
-        """What the names of the frames of a file begin with, where there are several files."""
+        """The beginning of the image names of frames, if there are several files; else empty."""
         self.parts = False
-        """Whether the subset of an image becomes a part of its name."""
+        """Whether image names begin with the subset, because two images have the same name."""
 
     # -- one file
 
@@ -136,12 +137,12 @@ class Reader:
             self.read_tracks(root, tracks)
 
     def wants(self, split: str) -> bool:
-        """Whether images of a split are read; it is then known that there is such a one."""
+        """Whether images of a split are read. The split is noted as one that exists."""
         self.splits.add(split)
         return self.split in (None, split)
 
     def add_image(self, element: Any, line: int) -> int | None:
-        """Add the image of an element, or of its attributes; None, and an issue, if it cannot be."""
+        """Add the image of an element and return its row; None, after an issue, for a bad name or size."""
         name = element.get("name", "")
         if not name.strip():
             self.log.report(UNNAMED_IMAGE, self.path, line=line, field="name")
@@ -296,7 +297,7 @@ class Reader:
         )
 
     def category(self, label: str | None, line: int) -> int:
-        """The row of a class, -1 if it has none yet; `_Bad`, and an issue, if it cannot be one."""
+        """Return the row of a class, -1 if it has none yet. Raises `_Bad`, after an issue, for a bad name."""
         if label is None:
             self.log.report(MISSING_BOX_KEY, self.path, line=line, field="label", value="label")
             raise _Bad
@@ -307,7 +308,10 @@ class Reader:
         return row
 
     def flag(self, shape: Any, name: str) -> bool:
-        """Whether a mark is set; what is neither 0 nor 1 is reported, and counts as not set."""
+        """Whether the attribute `name` is 1 or true. Another value than 0, 1, true, ... is reported.
+
+        It then counts as not set; a wrong ``occluded`` raises `_Bad` instead, and the shape is skipped.
+        """
         text = shape.get(name, "0")
         if text == "0":
             return False
@@ -327,7 +331,7 @@ class Reader:
         return value
 
     def numbers(self, shape: Any, *fields: str) -> list[float]:
-        """The numbers of these attributes; all that is wrong with them is reported."""
+        """Parse these attributes as numbers. Raises `_Bad`, after issues, if any is missing or no number."""
         words = list(map(shape.get, fields))
         if None not in words and PLAIN_NUMBERS.fullmatch("\0".join(words)):
             return list(map(float, words))
@@ -347,7 +351,7 @@ class Reader:
         return math.radians(self.numbers(shape, "rotation")[0]) if "rotation" in shape.attrib else 0.0
 
     def box(self, shape: Any) -> tuple[Corners, Drawn | None]:
-        """The edges of a box; if it is rotated, the edges around it, and its oriented box."""
+        """Return the edges of a box and None; of a rotated box the edges around it and its oriented box."""
         left, top, right, bottom = self.numbers(shape, *_EDGES)
         turn = self.turn(shape)
         if not turn:
@@ -457,4 +461,4 @@ _READ = {
     "mask": Reader.mask,
     "skeleton": Reader.skeleton,
 }
-"""How the edges of a shape are read, and what it is if they are only around it."""
+"""The method that reads the shapes of a tag: the edges around them, and their shape (None for a box)."""

@@ -74,7 +74,7 @@ _OTHERS = frozenset(("images.txt", "labels.txt"))
 
 
 def sniff(source: Source) -> Sniff | None:
-    """A sequence by its layout, or lines of 7, 9 or 10 numbers between commas that begin with a frame."""
+    """Recognise a sequence by its layout, or by rows of 7, 9 or 10 numbers that begin with a frame number."""
     files = _files(source, "gt") or _files(source, "det")
     if not files and source.is_dir:
         rows = list(label_rows.sampled(source, _of_trackers(source), b","))
@@ -116,7 +116,10 @@ def _files(source: Source, kind: str) -> list[str]:
 
 
 def _shape(n: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
-    """9 columns end with class and visibility; the last three of 10 are world coordinates."""
+    """Return the shape of a row of n values; None for a wrong number of them.
+
+    9 columns end with class and visibility; the last three of 10 are world coordinates, which are not read.
+    """
     if n < 7 or n > 13 or (n == 8 and kind(7)):  # two rows in a line; a comma at the end of 7 columns
         return None
     return label_rows.Shape(range(9 if n == 9 or n > 10 else 7))
@@ -217,6 +220,7 @@ class _Target:
         return {name: "".join(f"{line}\n" for line in text) for name, text in lines.items()}
 
     def _info(self) -> list[str]:
+        """Return the lines of ``seqinfo.ini``."""
         images = self.dataset.images
         info = ["[Sequence]"] + [f"name={self.name}"] * bool(self.name)
         info += ["imDir=img1", f"seqLength={self.length}"]
@@ -228,6 +232,7 @@ class _Target:
         return info + ["firstFrame=0"] * self.shift + ["fullNames=1"] * self.full
 
     def _boxes(self, tracks: Longs | None) -> list[str]:
+        """Return the rows of the boxes, sorted by frame; `tracks` (n,) are the track ids of all boxes."""
         dataset, boxes, classes = self.dataset, self.dataset.boxes, self.dataset.categories.name
         frame_of_image = np.zeros(len(dataset.images), np.int64)
         frame_of_image[self.rows] = self.frames

@@ -71,7 +71,7 @@ class MotOptions(ImageOptions):
 
 
 def kind_by_name(path: str) -> Kind | None:
-    """The kind according to the name of a file or of its folder."""
+    """Return the kind that the name of a file, or of its folder, says (gt or det); None if neither."""
     parts = path.replace("\\", "/").lower().split("/")[-2:]
     for kind in ("gt", "det"):
         if parts[-1] == f"{kind}.txt" or (len(parts) > 1 and parts[0] == kind and parts[-1].endswith(".txt")):
@@ -93,7 +93,7 @@ class Sequence(msgspec.Struct, frozen=True, eq=False):
     pictures: str
     video: str
     shift: int
-    """What is taken off the numbers of the frames, which count from 0 elsewhere."""
+    """Subtracted from the frame numbers of the files: 1 if the frame that they call 1 is frame 0."""
     full: bool
     """Whether `names` are complete, without a prefix to add."""
     unread: list[str]
@@ -101,7 +101,7 @@ class Sequence(msgspec.Struct, frozen=True, eq=False):
 
 
 def _text(source: Source, file: str, log: Log) -> str | None:
-    """The text of a file; None where there is none."""
+    """Read the text of a file; None if there is no such file."""
     if file not in source.files:
         return None
     return text_of(source.read(file, log) or b"", source.full(file), log).decode("utf-8", "replace")
@@ -153,7 +153,7 @@ def sequence_of(
 
 
 def _video_name(source: Source, folder: str) -> str:
-    """The name of a sequence by its folder, or by its file where that is not called gt or det."""
+    """Return the name of a sequence: that of its folder, or of its file if it is not called gt or det."""
     path = source.path.replace("\\", "/").rstrip("/")
     if not source.is_dir:
         parts = [part for part in path.split("/") if part not in ("", ".")]
@@ -271,7 +271,7 @@ def _add_images(
     video: int,
     options: MotOptions,
 ) -> dict[int, int]:
-    """Add an image for every frame; the row of each."""
+    """Add an image for every frame of the sequence and all frames used; return image rows by frame."""
     gather, log = labels.gather, labels.log
     row_of_frame: dict[int, int] = {}
     path = labels.source.full(sequence.folder + "images.txt")
@@ -310,7 +310,10 @@ def _add_images(
 def _add_classes(
     labels: label_rows.Labels, is_valid: NDArray[np.bool_], classes: ClassList, first: int
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """(n,) category row of each box, -1 = none, and (n,) which boxes have one."""
+    """Return (n,) the category row of each box, -1 for none, and (n,) True if it has one.
+
+    `first` is the number of the first class. Boxes with the class -1 are pedestrians.
+    """
     names = None if classes.names is None else ["", *classes.names]
     position = labels.values[:, 7]
     lacks_class = position == -1

@@ -80,7 +80,7 @@ class ParquetOptions(ImageOptions):
 
 
 def sniff(source: Source) -> Sniff | None:
-    """Whether the files begin as Parquet does."""
+    """Recognise files that begin as Parquet does."""
     files = source.with_suffix(*SUFFIXES) if source.is_dir else source.files
     parquet_files = [file for file in files[:50] if source.head(file)[:4] == MAGIC]
     if not parquet_files:
@@ -105,6 +105,7 @@ def read(source: Source, builder: Builder, log: Log, options: ParquetOptions) ->
 
 
 def _read_file(opened: Any, path: str, collect: Collect, log: Log, options: ParquetOptions) -> None:
+    """Find the layout of an open file, and read its row groups into `collect`."""
     schema, metadata = opened.schema_arrow, described(opened.schema_arrow)
     first_column: dict[str, int] = {}
     for i, column in enumerate(schema.names, 1):

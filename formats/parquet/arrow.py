@@ -31,7 +31,7 @@ _NO_MEMORY = ("Failed to launch worker thread", "failed to map segment", "Cannot
 
 
 def pyarrow() -> Any:
-    """The library, with ``parquet`` and ``compute``. UsageError if it is not installed, or not usable."""
+    """Import pyarrow with ``parquet`` and ``compute``. Raises UsageError if it is not installed or usable."""
     try:
         import pyarrow as pa
         import pyarrow.compute
@@ -89,7 +89,7 @@ def open_file(source: Source, file: str, log: Log) -> Any:
 
 
 def described(schema: Any) -> Mapping[str, Any]:
-    """The JSON in the schema's metadata under the keys of this program and of `datasets`."""
+    """Decode the JSON in the metadata of a schema, under the keys of this program and of `datasets`."""
     descriptions: dict[str, Any] = {}
     for key, value in (schema.metadata or {}).items():
         if key in (METADATA_KEY, b"huggingface"):
@@ -159,7 +159,7 @@ def is_name(kind: Any) -> bool:
 
 
 def floats(column: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """(n,) numbers, NaN where null, and which are null; float32 is widened exactly."""
+    """Convert a column to (n,) float64, NaN where null, and (n,) True where null, exactly."""
     pa = pyarrow()
     null = np.zeros(len(column), bool)
     if column.null_count:

@@ -37,9 +37,9 @@ class Collect:
         self._classes: dict[Any, int] = {}
 
     def images_of(self, column: Any, origin: Origin, first: int) -> Ints:
-        """(n,) numbers of the images that a column names, the first row of which has the number `first`.
+        """Return (n,) the image numbers of a column of names, -1 after an issue for a null or bad name.
 
-        -1 where a name is null or cannot be one, which is reported.
+        `first` is the number of the first row in the file.
         """
         names, codes = codes_of(column)
         for row in np.flatnonzero(codes < 0).tolist():
@@ -79,7 +79,7 @@ class Collect:
         self.class_names = self.class_names or names
 
     def category(self, value: Any, path: str, line: int, field: str) -> int:
-        """The row of a class by its name or number, -1 and an issue where it cannot be one."""
+        """Return the row of a class by its name or number; -1, after an issue, if it is not valid."""
         if value in self._classes:
             return self._classes[value]
         name = str(value)

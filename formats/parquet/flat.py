@@ -157,7 +157,7 @@ class FlatRows:
         return False
 
     def _four(self, table: Any) -> tuple[Floats, NDArray[np.bool_]]:
-        """(n, 4) numbers of the boxes, NaN where null, and (4, n) which are null."""
+        """Return (n, 4) numbers of the boxes, NaN where null, and (4, n) True where null."""
         layout, n = self._layout, table.num_rows
         if not layout.packed:
             columns, nulls = zip(*(self._numbers(table, role) for role in FORMS[layout.form]), strict=True)
@@ -195,7 +195,10 @@ class FlatRows:
         return image
 
     def _classes(self, table: Any, n: int, has_box: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.bool_]]:
-        """(n,) category row of each row, -1 for none, and (n,) which rows name no class."""
+        """Return (n,) the category row of each row, -1 for none, and (n,) True for rows without a class.
+
+        `has_box` (n,) is True for rows with a box; in others a word such as "background" is no class.
+        """
         constant = self._layout.constants.get("class")
         if constant is not None:
             return np.full(n, self._collect.category(constant, self._path, self._first, "class")), ~has_box
@@ -215,6 +218,7 @@ class FlatRows:
         return category, codes < 0
 
     def _flags(self, table: Any, n: int) -> NDArray[np.uint16]:
+        """Return (n,) uint16 flags; values that are neither 0 nor 1 are reported."""
         flags = np.zeros(n, np.uint16)
         for role, bit in FLAGS.items():
             name = self._layout.columns.get(role)
@@ -272,7 +276,7 @@ class FlatRows:
                     images.splits.setdefault(row, str(values[code]))
 
     def _ids(self, table: Any, role: str) -> NDArray[Any] | None:
-        """(n,) ids, `NO_ID` where null; objects where they are text."""
+        """Return (n,) ids of a column, `NO_ID` where null, objects if any is text; None without a column."""
         name = self._layout.columns.get(role)
         if name is None:
             return None
@@ -286,6 +290,7 @@ class FlatRows:
     # -- faults
 
     def _first_of(self, is_faulty: NDArray[np.bool_]) -> list[int]:
+        """Mark the rows where `is_faulty`, (n,), as lost, and return their positions."""
         self._lost |= is_faulty
         rows: list[int] = np.flatnonzero(is_faulty).tolist()
         return rows

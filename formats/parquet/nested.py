@@ -35,11 +35,11 @@ FIELDS = {
 }
 """Usual names of the lists."""
 NAMES = ("file_name", "filename", "image_name", "image_path", "path", "name", "image_id", "id")
-"""Columns that name an image, the first that is there."""
+"""Columns that may name an image, best first."""
 
 
 class NestedLayout(msgspec.Struct, frozen=True, eq=False):
-    """The columns of the lists of a file, by their role."""
+    """The columns of a file with a row per image and lists of objects."""
 
     objects: str
     """The column of the objects; empty where each list is a column of its own."""
@@ -64,7 +64,7 @@ class NestedLayout(msgspec.Struct, frozen=True, eq=False):
 
 
 def find_nested(schema: Any) -> NestedLayout | None:
-    """The layout of a file whose rows are images; None of any other."""
+    """Return the layout of a file whose rows are images; None for any other file."""
     pa = pyarrow()
     types, names = pa.types, list(schema.names)
 
@@ -97,6 +97,7 @@ def find_nested(schema: Any) -> NestedLayout | None:
 
 
 def _fields(names: Any) -> dict[str, str]:
+    """Return the name of the list of each role in `FIELDS`, for those roles that have one among `names`."""
     present_names = list(names)
     name_of_role = {
         role: next((n for n in usual if n in present_names), "") for role, usual in FIELDS.items()
@@ -164,7 +165,10 @@ class NestedRows:
         collect.nested.append((self._path, numbers[is_kept], size[rows], columns))
 
     def _lists(self, table: Any) -> dict[str, tuple[Any, Any]] | None:
-        """The values of each list, one after the other, and (rows,) how many each row has."""
+        """Return for each role all values of its lists, joined, and (rows,) how many each row has.
+
+        None after an issue if a column holds no lists.
+        """
         compute, layout = pyarrow().compute, self._layout
         lists = {}
         for role, name in layout.lists.items():
@@ -188,7 +192,10 @@ class NestedRows:
         return lists
 
     def _numbers(self, boxes: Any, row_of_box: NDArray[Any], field: str) -> tuple[Floats, NDArray[np.bool_]]:
-        """(n, 4) numbers of the boxes, and (n,) which boxes have four finite ones; others are reported."""
+        """Return (n, 4) numbers of the boxes, and (n,) True for boxes with four finite ones; report others.
+
+        `row_of_box` (n,) is the row of each box in the table.
+        """
         compute, n = pyarrow().compute, len(row_of_box)
         length = compute.fill_null(compute.list_value_length(boxes), 0).to_numpy(zero_copy_only=False)
         has_four = length == 4
@@ -252,7 +259,10 @@ def _find_form(collect: Collect) -> str | None:
 
 
 def class_labels(data: Any, path: tuple[str, ...] = ()) -> list[str] | None:
-    """The names of a ClassLabel in the features of `datasets`, wherever it describes a class."""
+    """Find the class names of a ClassLabel in the features that `datasets` writes; None if there are none.
+
+    `path` are the keys that lead to `data`; the last one must be that of a class.
+    """
     if isinstance(data, dict):
         if data.get("_type") == "ClassLabel" and isinstance(data.get("names"), list):
             is_of_class = path and path[-1] in FIELDS["category"]

@@ -69,7 +69,7 @@ _FORMATS = {b"\xff\xd8": b"jpeg", b"\x89P": b"png", b"GI": b"gif", b"BM": b"bmp"
 
 
 def sniff(source: Source) -> Sniff | None:
-    """A length with its checksum."""
+    """Recognise a file that begins with a length and its checksum."""
     for file in files_of(source)[:20] if source.is_dir else [""]:
         head = source.head(file)
         if len(head) > 12 and head[5:8] == b"\0\0\0" and head[12] == 0x0A and begins_record(head):
@@ -121,7 +121,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: TfrecordOptions) 
 def _shards(
     dataset: Dataset, options: TfrecordOptions, *, with_pictures: bool
 ) -> list[tuple[str, list[int]]]:
-    """The names of the files and the rows of the images in each."""
+    """Divide the images into files: the name of each file, and the rows of its images."""
     images = dataset.images
     rows_of_split: dict[str, list[int]] = {}
     for row, split in enumerate(images.split):
@@ -148,6 +148,7 @@ def _shards(
 
 
 def _size_of(path: str) -> int:
+    """Return the size of a file in bytes. Raises PathError if it cannot be read."""
     try:
         with open_binary(path) as stream:
             return stream.seek(0, 2)

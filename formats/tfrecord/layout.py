@@ -111,9 +111,9 @@ _SIGNS = {b"n": b"\n", b"t": b"\t", b"r": b"\r"}
 
 
 def read_label_map(data: bytes, path: str, log: Log) -> dict[int, str] | None:
-    """The name of each id, in the order of the ids; None, and issues, where the file is not usable.
+    """Read a ``.pbtxt`` file: class names by id, ascending; None, after issues, if it is not usable.
 
-    Where an item has a ``display_name``, that is the name.
+    The ``display_name`` of an item goes before its ``name``.
     """
     n_errors = log.errors
     text = text_of(data, path, log).decode("utf-8", "replace")
@@ -145,7 +145,7 @@ def read_label_map(data: bytes, path: str, log: Log) -> dict[int, str] | None:
 
 
 def _plain(text: str) -> str:
-    """A text without its escapes, of which some are bytes of UTF-8."""
+    """Replace the escapes in a text, some of which stand for bytes of UTF-8, by their characters."""
 
     def sign(match: re.Match[bytes]) -> bytes:
         if match[1]:
@@ -156,7 +156,7 @@ def _plain(text: str) -> str:
 
 
 def label_map(names: tuple[str, ...]) -> bytes:
-    """The file for these classes, whose ids begin at 1: 0 is the background."""
+    """Write the ``.pbtxt`` file of the class names; ids begin at 1, as 0 is the background."""
     quoted = (name.replace("\\", "\\\\").replace('"', '\\"') for name in names)
     items = (f'item {{\n  id: {i}\n  name: "{name}"\n}}\n' for i, name in enumerate(quoted, 1))
     return "".join(items).encode()

@@ -80,7 +80,7 @@ def read(source: Source, builder: Builder, log: Log, options: TfrecordOptions) -
 
 
 def _names(source: Source, log: Log, options: TfrecordOptions) -> tuple[str, dict[int, str] | None] | None:
-    """The path of the label map, and its content, None where it is not usable."""
+    """Read the label map: its path, and the names by id, None if it is not usable. None without a map."""
     lists: list[tuple[Source, str]] = []
     if options.label_map is not None:
         lists = [(Source(options.label_map, follow_links=True, encoding=source.encoding), "")]
@@ -147,7 +147,7 @@ class _Records(Reader):
             log.report(UNREADABLE, path, reason=e.strerror or "it cannot be read")
 
     def _record(self, features: Features, at: At, file_number: int, index: int, split: str) -> None:
-        """Take the image and the boxes of a record; without an image all its boxes are lost."""
+        """Take the image and the boxes of a record, the `index`-th of its file; no image, no boxes."""
         n_boxes = sum(len(features.get(f"{kind}bbox/xmin", ())) for kind in (TRUTH, FOUND))
         source_id = _text(features, "image/source_id")
         name = _text(features, "image/filename") or source_id
@@ -300,7 +300,10 @@ class _Records(Reader):
         by_label: dict[int, str],
         names: tuple[str, dict[int, str] | None] | None,
     ) -> int:
-        """The row of a class; -1, and an issue unless the label map is not usable, for one without a name."""
+        """Return the row of the class of a box, named by its text, else by its label; -1 if it has no name.
+
+        That is reported, unless the label map is not usable, which is in the log already.
+        """
         name = text.decode("utf-8", "replace") if text or label is None else by_label.get(label)
         if name is None:
             path, listed_names = names or ("", {})
@@ -321,6 +324,7 @@ def _text(features: Features, key: str) -> str:
 
 
 def _whole(features: Features, key: str) -> int | None:
+    """Return the first number of a feature as int; None if there is none, or it is not finite."""
     values = features.get(key)
     return (
         int(values[0]) if isinstance(values, np.ndarray) and len(values) and np.isfinite(values[0]) else None

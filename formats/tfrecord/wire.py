@@ -27,7 +27,7 @@ class Damaged(Exception):
 
 
 def _masked(data: bytes) -> int:
-    """The checksum of TFRecord: CRC-32C, rotated and shifted so that one of a checksum is not itself one."""
+    """Compute the checksum of TFRecord: CRC-32C, rotated by 15 bits, plus a constant."""
     import google_crc32c
 
     crc: int = google_crc32c.value(data)
@@ -69,12 +69,13 @@ def records(stream: IO[bytes]) -> Iterator[bytes | Damaged]:
 
 
 def framed(data: bytes) -> bytes:
-    """A record with its length and checksums."""
+    """Put the length and the checksums around the content of a record."""
     length = struct.pack("<Q", len(data))
     return b"".join((length, struct.pack("<I", _masked(length)), data, struct.pack("<I", _masked(data))))
 
 
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    """Decode the number at an offset, 7 bits a byte, lowest first; return it and the offset behind it."""
     value = shift = 0
     while True:
         if at >= len(data) or shift > 63:
@@ -88,7 +89,7 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
 
 
 def _fields(data: memoryview) -> Iterator[tuple[int, int, Any]]:
-    """Number, wire type and value of each field of a message; bytes are views."""
+    """Yield number, wire type and value (an int, or a view of its bytes) of each field of a message."""
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)
@@ -111,7 +112,7 @@ def _fields(data: memoryview) -> Iterator[tuple[int, int, Any]]:
 
 
 def _only(data: memoryview) -> Iterator[memoryview]:
-    """The values of the fields with the number 1, which are messages or bytes."""
+    """Yield the values of the fields with the number 1, which must be messages or bytes."""
     for number, kind, value in _fields(data):
         if number == 1:
             if kind != _BYTES:
@@ -120,12 +121,10 @@ def _only(data: memoryview) -> Iterator[memoryview]:
 
 
 def example(data: bytes, wanted: frozenset[str]) -> tuple[Features, list[str]]:
-    """The wanted features of a ``tf.train.Example``, and the names of the others that hold something.
+    """Decode the features of a ``tf.train.Example`` whose names are `wanted`.
 
-    Raises
-    ------
-    Damaged
-        If the bytes are no such message.
+    Returns them, and the names of the other features that are not empty. Raises Damaged if the bytes are no
+    such message.
     """
     feature_of: Features = {}
     other_names = []
@@ -184,10 +183,12 @@ def _packed(kind: int, value: Any, number: int) -> NDArray[Any]:
 
 
 def _field(number: int, content: bytes) -> bytes:
+    """Encode a field of bytes: its number with the wire type, its length and its content."""
     return _number(number << 3 | _BYTES) + _number(len(content)) + content
 
 
 def _number(value: int) -> bytes:
+    """Encode a number of 64 bits, 7 bits a byte, lowest first; the top bit of a byte: more follow."""
     value &= 0xFFFFFFFFFFFFFFFF
     seven_bits = bytearray()
     while value >= 0x80:
@@ -198,7 +199,7 @@ def _number(value: int) -> bytes:
 
 
 def encoded(features: Features) -> bytes:
-    """A ``tf.train.Example``; arrays of whole numbers become int64 lists, others float lists."""
+    """Encode a ``tf.train.Example``; arrays of whole numbers become int64 lists, others float lists."""
     entries = []
     for name, values in sorted(features.items()):
         if isinstance(values, list):

@@ -91,7 +91,7 @@ PLAIN = re.compile(r"0|[1-9][0-9]*")
 
 
 def sniff(source: Source) -> Sniff | None:
-    """Class words or pixels in ``.txt`` files."""
+    """Recognise label files with words as classes, or with pixels."""
     labels = listing(source).labels
     if not labels or any(f.lower().endswith(".xml") for f in source.files):
         return None
@@ -165,7 +165,10 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
 
 
 def _check_scores(labels: Labels) -> NDArray[np.bool_]:
-    """Decide the kind, report rows of the other one and scores outside 0..1; (n,) which rows are valid."""
+    """Decide the kind, and report rows of the other kind and scores outside 0..1.
+
+    Returns (n,) True for valid rows.
+    """
     has_score = ~np.isnan(labels.score)
     is_in_range: NDArray[np.bool_] = (labels.score >= 0) & (labels.score <= 1)
     if not decide_kind(labels.builder, int(has_score.sum()), len(has_score)):
@@ -184,7 +187,7 @@ def _check_scores(labels: Labels) -> NDArray[np.bool_]:
 def _check_guess(
     labels: Labels, is_valid: NDArray[np.bool_], size: NDArray[Any], meaning: Meaning
 ) -> tuple[str, tuple[str, ...]]:
-    """The layout of the boxes and the reasons for it; warns if another layout fits as well.
+    """Return the layout of the boxes and the reasons for it; warn if another layout fits as well.
 
     Boxes that were taken for ltwh are corners, some of which are exchanged, if as ltwh one in five reaches
     out of its image of known `size` (n, 2), and as corners none does. If only bottom and top are exchanged,
@@ -221,12 +224,14 @@ def _check_guess(
 
 
 def _report_extra(cells: list[Cell]) -> dict[str, Any]:
+    """Return the keywords of `Log.report` for a row with five numbers in ground truth."""
     column, value = cells[-5] if len(cells) >= 5 else (0, b"")
     advice = f"if {shorten(value)} is part of the class name, separate the columns by tabs and use --sep tab"
     return {"column": column, "expected": "a class and 4 numbers", "found": f"5 numbers ({advice})"}
 
 
 def _report_far(cells: list[Cell]) -> dict[str, Any]:
+    """Return the keywords of `Log.report` for the first coordinate of a row that is far outside 0..1."""
     for i, (column, value) in enumerate(cells[-4:]):
         if NUMBER.fullmatch(value) and not 1 - FAR <= float(value) <= FAR:
             return {"column": column, "field": BOX_FIELDS[i], "value": value}
@@ -236,7 +241,7 @@ def _report_far(cells: list[Cell]) -> dict[str, Any]:
 def _add_categories(
     labels: Labels, is_valid: NDArray[np.bool_], options: TxtOptions
 ) -> tuple[Ints, NDArray[np.bool_]]:
-    """The category row of each box, and which boxes have one."""
+    """Add the classes; return (n,) the category row of each box, and (n,) True if it has a class."""
     builder, log = labels.builder, labels.log
     used_names = distinct(labels.name[is_valid])
     texts = [labels.texts[i] for i in used_names.tolist()]
@@ -276,7 +281,7 @@ def _add_categories(
 
 
 def adapt(options: TxtOptions) -> dict[str, Any]:
-    """Fractions need the sizes of images."""
+    """Return what the option ``coords`` changes about the format: fractions need image sizes."""
     return {"needs_size": options.coords == "rel"}
 
 
@@ -317,7 +322,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: TxtOptions) -> No
 
 
 def _numbers(dataset: Dataset, box: str, is_relative: bool) -> Floats:
-    """(n, 4) numbers in pixels, in the layout that is written."""
+    """Return (n, 4) numbers of the boxes in pixels, in the layout `box` (``ltrb``, ``ltwh``, ``cxcywh``)."""
     boxes = dataset.boxes
     xyxy = boxes.xyxy
     if box == "ltrb":
@@ -328,7 +333,7 @@ def _numbers(dataset: Dataset, box: str, is_relative: bool) -> Floats:
 
 
 def _unwritable(name: str, sep: str, kind: Kind) -> tuple[str, str] | None:
-    """Why a class name would not be read back, and what to do; None if it would."""
+    """Return why a class name would not be read back, and the remedy; None if it would."""
     reason = refuse_class(name)
     if reason is not None:
         return reason, "rename the class"

@@ -147,7 +147,7 @@ class TxtOptions(ImageOptions):
 
 
 def parse(source: Source, log: Log, *, sep: str, classes: str | None) -> Labels:
-    """All rows of a source; `classes` is a file that may lie among the labels."""
+    """Read all rows of a source. `classes` is the file of class names, which may be among the labels."""
     files = listing(source).labels
     if classes is not None:
         # The list of classes may lie among the labels under any name.
@@ -157,7 +157,10 @@ def parse(source: Source, log: Log, *, sep: str, classes: str | None) -> Labels:
 
 
 def name_of(name: bytes, *, separated: bool) -> str | None:
-    """The text of a class name; None if the value is unusable."""
+    """Return the text of a class name; None if it is not valid.
+
+    Without a separator (`separated` False) numbers at its end are columns too many, so it is not valid.
+    """
     try:
         text = name.decode()
     except UnicodeDecodeError:
@@ -183,7 +186,7 @@ def _too_many(name: bytes) -> bool:
 
 
 def _grammar(sep: str) -> Grammar:
-    """Rows of a class, perhaps a score, and four numbers."""
+    """Return the grammar of rows of a class, perhaps a score, and four numbers; `sep` "" for blanks."""
 
     def shape(n: int, kind: KindOf) -> Shape | None:
         if n < 5 or (sep and n > 6):
@@ -232,7 +235,7 @@ def _grammar(sep: str) -> Grammar:
 
 
 def corners_of(box: Floats, layout: str) -> tuple[Floats, Floats | None]:
-    """Left, top, right and bottom of (n, 4) numbers, and the width and height where these are in the file."""
+    """Return (n, 4) edges of (n, 4) numbers in a layout, and (n, 2) sizes, None for ``ltrb``."""
     if layout == "ltrb":
         return box, None
     wh = box[:, 2:]
@@ -242,7 +245,7 @@ def corners_of(box: Floats, layout: str) -> tuple[Floats, Floats | None]:
 
 
 def find_alternatives(values: Floats, meaning: Meaning, size: Floats | None = None) -> tuple[str, ...]:
-    """The other layouts that fit the (n, 4) `values` as well as the chosen one.
+    """Return the other layouts that fit the (n, 4) `values` as well as that of `meaning`.
 
     A layout does not fit a box that would be inverted, or reach out of its image by more than rounding.
     `size` (n, 2) is the image's, 0 where unknown. Of many boxes some would be inverted as corners if they
@@ -284,13 +287,14 @@ def decide(sources: Sequence[Source], log: Log, options: TxtOptions) -> list[Dec
 def decide_together(
     source: Source, other: Source, log: Log, options: TxtOptions
 ) -> tuple[TxtOptions, TxtOptions]:
-    """The options for two sides of an evaluation, which are usually written by one tool."""
+    """Return the options of both sides of an evaluation with the meaning that fits both, as of one tool."""
     both = decide((source, other), log, options)
     first_options, second_options = (dataclasses.replace(options, decided=decided) for decided in both)
     return first_options, second_options
 
 
 def _find_meaning(sides: list[Labels], log: Log, options: TxtOptions) -> Meaning:
+    """Decide the meaning of the numbers of all sides, with its reasons; not `clear` after an issue."""
     n_boxes = sum(len(side) for side in sides)
     of_sides = " (both sides together)" if sum(len(side) > 0 for side in sides) > 1 else ""
     reasons: list[str] = []
