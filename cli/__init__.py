@@ -50,9 +50,10 @@ def _fill_closed_streams() -> None:
 
 
 def _watch_over_limit() -> None:
-    """Where memory is limited (``ulimit -v``), work in a second process, and say what ended it.
+    """If memory is limited (``ulimit -v``), fork: the copy does the work, and this process reports its end.
 
-    pyarrow and msgspec end the process by a signal where they get no memory; NumPy raises MemoryError.
+    pyarrow and msgspec end a process by a signal if they get no memory, and only another one can say why.
+    Returns in the copy, or if there is no limit; the watching process ends here.
     """
     try:
         import resource
@@ -86,7 +87,7 @@ def _watch_over_limit() -> None:
 
 
 def _load_within_limit() -> None:
-    """Import what every command needs, or end without a word.
+    """Import what every command needs, or end the process silently, with code 3.
 
     Without memory OpenBLAS writes a line and ends the process itself.
     """
@@ -107,7 +108,7 @@ def _load_within_limit() -> None:
 
 
 _NO_THREAD_DATA = 127
-"""How the C library ends a process for whose threads there is no memory."""
+"""The exit code with which the C library ends a process if there is no memory for its threads."""
 
 
 def _keep_memory() -> None:

@@ -117,7 +117,7 @@ def app() -> None:
 
 
 def run(args: Sequence[str]) -> int:
-    """Run the command line and answer its exit code; nothing but SIGTERM leaves this function otherwise."""
+    """Run the command line and return its exit code; only SIGTERM ends it in another way."""
     closed = sys.stdout is None
     if output := sys.modules.get("odm.files.output"):  # of a run before this one, in the same process
         output.PLACED.clear()
@@ -164,6 +164,7 @@ def _changed() -> str:
 
 
 def _run(args: list[str]) -> int:
+    """Run a command, print the message of the error that ends it, and return the exit code."""
     from odm.issues import DataError, OdmError
 
     if instruction := os.environ.get("_ODM_COMPLETE"):
@@ -206,9 +207,9 @@ def _run(args: list[str]) -> int:
 def _advice(args: Sequence[str], error: DataError) -> str:
     """Advise ``--skip-bad``, if the command has it and only rows have errors; else return an empty text."""
     command = importlib.import_module(f"odm.cli.{args[0]}").command
-    can = any(param.name == "skip_bad" for param in command.params) and "--skip-bad" not in args
+    has_option = any(param.name == "skip_bad" for param in command.params) and "--skip-bad" not in args
     only_rows = error.log is not None and error.log.errors and not error.log.fatal
-    text = "; --skip-bad leaves out the rows with errors" if can and only_rows else ""
+    text = "; --skip-bad leaves out the rows with errors" if has_option and only_rows else ""
     if not text or error.truth is None or not error.truth.errors:
         return text
     from odm.issues import CODES
@@ -228,13 +229,14 @@ def _folder_is_gone() -> bool:
 
 
 def _words(error: Exception) -> str:
+    """Return the message of an error, and that the working folder is gone if so."""
     words = str(error.args[0]) if error.args else str(error)
     gone = isinstance(error, OSError) and _folder_is_gone()
     return f"{words} (the working folder no longer exists)" if gone else words
 
 
 def _trace(error: Exception) -> str:
-    """Where an unexpected error happened, on one line."""
+    """Return an unexpected error and the last places that it passed, on one line."""
     import traceback
 
     frames = traceback.extract_tb(error.__traceback__)[-4:]

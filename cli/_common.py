@@ -28,13 +28,13 @@ MOST_NAMED = 5
 
 
 def _named(ctx: click.Context) -> list[str]:
-    """The formats that the words so far name; all of them if none."""
+    """Return the formats named on the command line so far; all formats if none is."""
     values = [v for value in ctx.params.values() for v in _as_tuple(value)]
     return [name for name in FORMATS if name in values] or list(FORMATS)
 
 
 def _complete_option(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The options of formats that begin so, for ``-O``: those of the formats that were named, else of all."""
+    """Complete ``-O`` with options of the formats named so far, else of all formats."""
     del param
     names = {f"{spec.name}=" for name in _named(ctx) for spec in option_specs(FORMATS[name].options)}
     return sorted(name for name in names if name.startswith(incomplete))
@@ -67,9 +67,9 @@ def take_formats(
         side, name, value = _split_option(text, sides, numbered=numbered)
         if side not in writing:
             _check_reading(name, text)
-        before = formats.setdefault(side, {}).setdefault(name, value)
-        if before != value and (before, value) != (True, "true"):
-            both = printable(f"{before} and {value}")
+        earlier = formats.setdefault(side, {}).setdefault(name, value)
+        if earlier != value and (earlier, value) != (True, "true"):
+            both = printable(f"{earlier} and {value}")
             raise click.UsageError(f"-O {text}: {name} is given twice, as {both}")
     return formats
 
@@ -130,10 +130,10 @@ class FormatCommand(click.Command):
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         params = super().get_params(ctx)
-        at = next(i for i, param in enumerate(params) if param.name == _help.TEXTS)
+        position = next(i for i, param in enumerate(params) if param.name == _help.TEXTS)
         sides, writing = (getattr(self.callback, name, ()) for name in ("sides", "writing"))
         flags = _flags(tuple(ctx.meta.get(_NAMED, FORMATS)), sides, writing)
-        return [*params[: at + 1], *flags, *params[at + 1 :], self._brief]
+        return [*params[: position + 1], *flags, *params[position + 1 :], self._brief]
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the name of an option; only the formats named so far contribute options."""
@@ -191,7 +191,7 @@ def _name_of(param: click.Parameter) -> str:
 
 
 def _refuse_same(params: Iterable[click.Parameter], ctx: click.Context) -> None:
-    """UsageError if two files of a run would have one place; folders may be shared."""
+    """Raise UsageError if two outputs of a run have one path; only folders may be shared."""
     seen: dict[str, tuple[str, bool]] = {}
     for param in params:
         value = ctx.params.get(param.name or "")
@@ -199,8 +199,8 @@ def _refuse_same(params: Iterable[click.Parameter], ctx: click.Context) -> None:
             continue
         name = _name_of(param)
         shared = "DIR" in str(param.metavar) and not value.lower().endswith(".html")
-        first, also = seen.setdefault(os.path.realpath(value), (name, shared))
-        if first != name and not (shared and also):
+        first, first_shared = seen.setdefault(os.path.realpath(value), (name, shared))
+        if first != name and not (shared and first_shared):
             raise click.UsageError(f"{first} and {name} both name {printable(value)}", ctx)
 
 
@@ -248,7 +248,7 @@ def _plain_flag(word: str, sides: Sequence[str]) -> str:
 def _flags(
     names: tuple[str, ...], sides: tuple[str, ...], writing: tuple[str, ...]
 ) -> tuple[click.Parameter, ...]:
-    """The long flags of some formats, plain and for each side; the parser asks for them again and again."""
+    """Make the long flags of some formats, plain and for each side; cached, as the parser asks often."""
     specs: dict[str, list[tuple[str, OptionSpec]]] = {}
     for name in names:
         for spec in option_specs(FORMATS[name].options):
@@ -268,13 +268,14 @@ def _flags(
 
 
 def _check_reading(name: str, text: str) -> None:
-    """UsageError for an option that every format with it needs only for writing."""
+    """Raise UsageError for an option that all formats with it use only for writing."""
     specs = [spec for f in FORMATS.values() for spec in option_specs(f.options) if spec.name == name]
     if specs and all(spec.side == "write" for spec in specs):
         raise click.UsageError(f"-O {text}: {name} applies only when a format is written")
 
 
 def _flag(flag: str, side: str, named_specs: Sequence[tuple[str, OptionSpec]]) -> click.Option:
+    """Make one flag of the formats that have it, for a side or plain; `named_specs` are (format, option)."""
     ((text, _),) = Counter(spec.help for _, spec in named_specs).most_common(1)  # what most formats mean
     spec = next(spec for _, spec in named_specs if spec.help == text)
     name = f"--{side}-{flag[2:]}" if side else flag
@@ -301,6 +302,7 @@ def _flag(flag: str, side: str, named_specs: Sequence[tuple[str, OptionSpec]]) -
 
 
 def _split_option(text: str, sides: Sequence[str], *, numbered: bool) -> tuple[str, str, str]:
+    """Split ``SIDE.name=value`` into side, name and value; the side is empty for ``name=value``."""
     name, equals, value = text.partition("=")
     side = ""
     first, dot, rest = name.partition(".")

@@ -34,7 +34,7 @@ def explain(codes: Sequence[Code], output: str) -> str:
 
 @functools.cache
 def examples() -> dict[str, tuple[str, str]]:
-    """Of each code the line of input, the command or the Python that shows it, and what is printed.
+    """Return, by code, the input, command or Python that shows it, and the line that is printed then.
 
     They are made from the bad fixtures by ``python tests/write_examples.py``.
     """
@@ -55,6 +55,7 @@ def advice(code: Code) -> str:
 
 
 def _without_values(template: str) -> str:
+    """Replace each ``{value}`` of a template by an ellipsis."""
     text = ""
     for literal, field, _, _ in string.Formatter().parse(template):
         text += literal
@@ -100,6 +101,7 @@ def _wrap(text: str) -> str:
 
 
 def _page(codes: Sequence[Code]) -> str:
+    """Return the page of codes in Markdown; with several, a table of all before them."""
     lines = [HEAD] if len(codes) > 1 else []
     if len(codes) > 1:
         lines += ["| code | severity | message |", "|---|---|---|"]

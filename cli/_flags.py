@@ -56,6 +56,7 @@ class Flag(click.Option):
 
 
 def _flag(field: Field, spec: Spec, hint: Any) -> click.Option:
+    """Make the flag of an option; its type follows from `hint`, the annotation of the field."""
     name, default = field.name, field.default
     parts = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
     words = spec.choices or [w for p in parts if typing.get_origin(p) is Literal for w in typing.get_args(p)]
@@ -79,6 +80,7 @@ def _flag(field: Field, spec: Spec, hint: Any) -> click.Option:
 
 
 def _type(spec: Spec, parts: tuple[Any, ...], words: Sequence[str]) -> Any:
+    """Return click's type of an option; `parts` are the types of its annotation, `words` its choices."""
     if spec.path:
         return TARGET if spec.path == "written" else PATH
     if spec.parse is not None:

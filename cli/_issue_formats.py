@@ -228,11 +228,11 @@ def uri(path: str) -> str:
 
     if os.sep == "\\":
         path = path.replace("\\", "/")
-    absolute = os.path.isabs(path)
+    is_absolute = os.path.isabs(path)
     while path.startswith("./"):
         path = path[2:].lstrip("/")
     text = quote(os.fsencode(path))
-    return f"file://{'' if text.startswith('/') else '/'}{text}" if absolute else text or "."
+    return f"file://{'' if text.startswith('/') else '/'}{text}" if is_absolute else text or "."
 
 
 MAX_LOCATED = 2**27
@@ -240,13 +240,16 @@ MAX_LOCATED = 2**27
 
 
 def _locator() -> Callable[[Issue], int]:
-    """Answers the line of an issue; for a JSON pointer it is looked up in the file, 0 if it is not found."""
+    """Return a function that finds the line of an issue, for a JSON pointer in the file; 0 if it cannot."""
     lines_of = functools.cache(_json_lines)
     return lambda one: one.line if one.line or not one.pointer else lines_of(one.path)(one.pointer)
 
 
 def _json_lines(path: str) -> Callable[[str], int]:
-    """Answers the line on which the value of a JSON pointer begins in a file, 0 if that cannot be told."""
+    """Return a function that finds the line on which the value of a JSON pointer begins in a file, else 0.
+
+    Values are decoded level by level as `msgspec.Raw`, a view into the bytes: its address gives the offset.
+    """
     import msgspec
     import numpy as np
 
@@ -261,18 +264,18 @@ def _json_lines(path: str) -> Callable[[str], int]:
     start = address(data) if data else 0
     breaks = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
     raw_of: dict[str, Any] = {"": msgspec.Raw(data)}
-    opened: dict[str, Any] = {}
+    container_of: dict[str, Any] = {}
 
     def inner(pointer: str) -> Any:
         """The value at a pointer, still encoded: a view into `data`."""
         if pointer not in raw_of:
             parent, _, key = pointer.rpartition("/")
-            if parent not in opened:
+            if parent not in container_of:
                 raw = inner(parent)
                 is_list = bytes(memoryview(raw)[:64]).lstrip()[:1] == b"["
                 kind = list[msgspec.Raw] if is_list else dict[str, msgspec.Raw]
-                opened[parent] = msgspec.json.decode(raw, type=kind)
-            container = opened[parent]
+                container_of[parent] = msgspec.json.decode(raw, type=kind)
+            container = container_of[parent]
             key = key.replace("~1", "/").replace("~0", "~")
             raw_of[pointer] = container[int(key) if isinstance(container, list) else key]
         return raw_of[pointer]
@@ -332,4 +335,4 @@ OUTPUTS: dict[str, Callable[[Report], str]] = {
 }
 """How a report can be printed."""
 MACHINE_OUTPUTS = ("json", "sarif", "github")
-"""Those that are not cut."""
+"""The outputs that are not cut to a number of issues."""

@@ -36,19 +36,19 @@ def print_log(log: Log, options: MessageOptions, *, first: Iterable[Code] = ()) 
     quiet, limit = options.quiet, options.max_errors
     per_code = PER_CODE if options.max_per_code is None else options.max_per_code
     urgent = _never_hidden(log, first) if quiet else {code.name for code in first}
-    shown = 0
+    n_shown = 0
     for issue in issue_lines(log, only=urgent, limit=limit, per_code=per_code):
-        shown += isinstance(issue, Issue)
+        n_shown += isinstance(issue, Issue)
         say(issue)
     print_notes(log, options)
     others = [
         name for name in log.counts if name not in urgent and (not quiet or CODES[name].severity == "error")
     ]
-    for issue in issue_lines(log, only=others, limit=max(0, limit - shown), per_code=per_code):
-        shown += isinstance(issue, Issue)
+    for issue in issue_lines(log, only=others, limit=max(0, limit - n_shown), per_code=per_code):
+        n_shown += isinstance(issue, Issue)
         say(issue)
     if log.errors or (log.warnings and not quiet):
-        say(_summary(log, shown, quiet=quiet))
+        say(_summary(log, n_shown, quiet=quiet))
 
 
 def _never_hidden(log: Log, first: Iterable[Code]) -> set[str]:
@@ -79,7 +79,10 @@ def print_annotations(log: Log, options: MessageOptions, *, first: Iterable[Code
 
 
 def issue_lines(log: Log, *, only: Collection[str], limit: int, per_code: int) -> Iterator[Issue | str]:
-    """The issues of some codes, errors first; after those of a code, how many more there are."""
+    """Yield the issues of the codes in `only`, errors first, and after each code how many more there are.
+
+    At most `limit` issues are yielded in all, and `per_code` of each code.
+    """
     issues_of: dict[str, list[Issue]] = {}
     for issue in sorted(log.issues, key=_location):
         if issue.code in only:
@@ -100,6 +103,7 @@ def _location(issue: Issue) -> tuple[str, int, int]:
 
 
 def _summary(log: Log, printed: int, *, quiet: bool) -> str:
+    """Return the last line: how many errors and warnings there are, how many were printed, and the codes."""
     parts = [plural(log.errors, "error")] if log.errors else []
     if log.warnings and not quiet:
         parts.append(plural(log.warnings, "warning"))

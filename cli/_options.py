@@ -83,14 +83,14 @@ class ProtocolChoice(_Choice):
             return super().convert(value, param, ctx)
         except click.BadParameter as e:
             text = str(value)
-            yolo = text.casefold().startswith("yolo")
+            is_yolo = text.casefold().startswith("yolo")
             begun = [
                 word
                 for word in self.choices
-                if (yolo and word in self.OF_YOLO) or (text and word.startswith(text.casefold()))
+                if (is_yolo and word in self.OF_YOLO) or (text and word.startswith(text.casefold()))
             ]
-            meant = " or ".join(map(repr, begun[:3]))
-            advice = f" (did you mean {meant}?)" if meant else hint(text, self.choices)
+            suggestions = " or ".join(map(repr, begun[:3]))
+            advice = f" (did you mean {suggestions}?)" if suggestions else hint(text, self.choices)
             raise click.BadParameter(f"{e.message.removesuffix('.')}{advice}", ctx, param) from None
 
 

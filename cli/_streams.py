@@ -27,7 +27,7 @@ BARS: list[tqdm[Any]] = []
 
 @contextlib.contextmanager
 def screens() -> Iterator[None]:
-    """Stand before both standard streams, so that text of any origin goes through a `Screen`."""
+    """Replace both standard streams by a `Screen` in the block, which escapes control characters."""
     streams = sys.stdout, sys.stderr
     with contextlib.ExitStack() as stack:
         sys.stdout = Screen(_buffered(sys.stdout, stack), required=True)
@@ -68,7 +68,7 @@ def show(
     severities: bool = False,
     headlines: Collection[str] = (),
 ) -> None:
-    """Print lines that were made for it, to the standard output unless `err` says otherwise.
+    """Print finished lines to standard output, or with `err` to standard error.
 
     With `commands` they may be workflow commands of GitHub, whose own text has been escaped. Where there is
     colour, that of `severities` is shown, and the lines in `headlines` stand out.

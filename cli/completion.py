@@ -56,11 +56,11 @@ def command(shell: str | None, install: bool) -> None:
         show(script(chosen))
         return
     place, startup = places(chosen)
-    done = [_put(place, script(chosen).encode(), "completion script")]
+    messages = [_put(place, script(chosen).encode(), "completion script")]
     if startup:
-        done.append(_add_line(startup, f"source {_quoted(place)}  # completion of odm"))
-    done.append(f"start a new {chosen}, or type: source {_quoted(place)}")
-    show("\n".join(done))
+        messages.append(_add_line(startup, f"source {_quoted(place)}  # completion of odm"))
+    messages.append(f"start a new {chosen}, or type: source {_quoted(place)}")
+    show("\n".join(messages))
 
 
 def script(shell: str) -> str:
@@ -78,7 +78,7 @@ def script(shell: str) -> str:
 
 
 def answer(instruction: str, app: click.Command) -> int:
-    """Print what completes the words that a script passes on; the exit code. Errors stay silent."""
+    """Print the completions that a shell's script asks for, and return the exit code. Errors stay silent."""
     from click.shell_completion import get_completion_class
 
     shell, _, what = instruction.partition("_")
@@ -94,7 +94,7 @@ def answer(instruction: str, app: click.Command) -> int:
 
 
 def places(shell: str) -> tuple[str, str]:
-    """Where the script of a shell belongs, and the startup file that must name it, or ``""``."""
+    """Return where the script of a shell belongs, and the startup file that must name it, or ``""``."""
     home = os.environ.get("HOME", os.path.expanduser("~"))
     if not (os.path.isabs(home) and os.path.isdir(home)):
         raise PathError(f"HOME={printable(home)}: not an existing folder; correct this variable")

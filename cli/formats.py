@@ -44,8 +44,8 @@ def page(format_: Format, width: int | None = None, *, brief: bool = False) -> s
     for spec in option_specs(format_.options):
         flag = f", also {spec.flag}" if spec.flag else ""
         choices = f" One of {', '.join(spec.choices)}." if spec.choices else ""
-        when = {"read": " (reading)", "write": " (writing)", "both": ""}[spec.side]
-        lines.append(wrapped(f"  {spec.name}{flag}{when}: {spec.help}.{choices}", width, " " * 6))
+        side = {"read": " (reading)", "write": " (writing)", "both": ""}[spec.side]
+        lines.append(wrapped(f"  {spec.name}{flag}{side}: {spec.help}.{choices}", width, " " * 6))
     kept, verb = ", ".join(sorted(format_.keeps)) or "nothing", "Preserved" if format_.write else "Read"
     if format_.written_by:
         lines += ["", wrapped(f"Written by: {format_.written_by}.", width)]
@@ -65,21 +65,21 @@ def refilled(text: str, width: int | None) -> str:
     if width is None:
         return text
     parts: list[str] = []
-    literal = False
+    is_literal = False
     for part in text.split("\n\n"):
         lines = part.split("\n")
         indented = lines[0].startswith(" ")
-        if (literal and indented) or max(map(len, lines)) <= width:
+        if (is_literal and indented) or max(map(len, lines)) <= width:
             parts.append(part)
         else:
-            literal = False
+            is_literal = False
             parts.append("\n".join(_refill(block, width) for block in _blocks(lines)))
-        literal = lines[-1].endswith("::") or (literal and indented)
+        is_literal = lines[-1].endswith("::") or (is_literal and indented)
     return "\n\n".join(parts)
 
 
 def _blocks(lines: list[str]) -> list[list[str]]:
-    """Lines that belong together: a paragraph, or an item of a list."""
+    """Group lines that belong together: a paragraph, or an item of a list."""
     blocks: list[list[str]] = []
     for line in lines:
         item = line.lstrip().startswith("- ")
@@ -98,6 +98,7 @@ def _indent(block: list[str]) -> int:
 
 
 def _refill(block: list[str], width: int) -> str:
+    """Break a block into lines of up to `width` characters, unless it has columns."""
     if max(map(len, block)) <= width or any(re.search(r"\S {2,}\S", line) for line in block):
         return "\n".join(block)
     first = block[0]
@@ -161,27 +162,29 @@ def listing(output: str, width: int | None = None) -> str:
 
 
 def _table(headers: list[str], rows: list[list[str]], width: int | None) -> str:
-    """The table as text; if it is too wide without some columns, and with broken titles."""
+    """Draw the table of formats. If it is too wide, some columns are left out, titles broken, and uses become
+    headings.
+    """
     text = text_table(headers, rows, left=headers)
     if width is None or max(map(len, text.split("\n"))) <= width:
         return text
-    some = [0, 2, 3, 7]
-    room = width - sum(2 + max(len(row[i]) for row in (headers, *rows)) for i in some if i != 2)
-    shown: list[list[str]] = []
-    begins: dict[int, str] = {}
+    columns = [0, 2, 3, 7]
+    title_width = width - sum(2 + max(len(row[i]) for row in (headers, *rows)) for i in columns if i != 2)
+    table_rows: list[list[str]] = []
+    use_at_row: dict[int, str] = {}
     for row in rows:
-        if row[1] not in begins.values():
-            begins[len(shown)] = row[1]
-        first, *others = textwrap.wrap(row[2], max(room, 20), break_on_hyphens=False)
-        shown.append([row[0], first, row[3], row[7]])
-        shown += [["", f"  {other}", "", ""] for other in others]
-    head, rule, *lines = text_table([headers[i] for i in some], shown, left=headers).split("\n")
-    for at, use in reversed(begins.items()):
-        lines[at:at] = ["", f"{use[:1].upper()}{use[1:]}"]
+        if row[1] not in use_at_row.values():
+            use_at_row[len(table_rows)] = row[1]
+        first, *others = textwrap.wrap(row[2], max(title_width, 20), break_on_hyphens=False)
+        table_rows.append([row[0], first, row[3], row[7]])
+        table_rows += [["", f"  {other}", "", ""] for other in others]
+    head, rule, *lines = text_table([headers[i] for i in columns], table_rows, left=headers).split("\n")
+    for start, use in reversed(use_at_row.items()):
+        lines[start:start] = ["", f"{use[:1].upper()}{use[1:]}"]
     lines = [head, rule, *lines]
     only_read = [row[0] for row in rows if row[4] == "read"]
-    but = f"; {', '.join(only_read)} are only read" if only_read else ""
-    sentence = f"Formats are read and written, as ground truth and as detections{but}."
+    exception = f"; {', '.join(only_read)} are only read" if only_read else ""
+    sentence = f"Formats are read and written, as ground truth and as detections{exception}."
     lines += [
         "",
         *textwrap.wrap(sentence, width or 200, break_on_hyphens=False),

@@ -143,6 +143,7 @@ def _shares(title: str, headers: Sequence[str], groups: Iterable[tuple[str, int]
 
 
 def _contents(s: Statistics) -> Rows:
+    """Return the rows of the table of counts: what, how many, and a note."""
     images = f"{s.images_without_boxes} without boxes, {s.images_without_size} without size"
     empty = sum(row.boxes == 0 for row in s.classes)
     rows: Rows = [
@@ -168,6 +169,7 @@ def _contents(s: Statistics) -> Rows:
 
 
 def _measures(s: Statistics) -> Rows:
+    """Return the rows of the table of sizes: what, and its smallest, median, mean and largest value."""
     rows: list[tuple[str, Distribution]] = [
         ("image width", s.image_width),
         ("image height", s.image_height),
@@ -199,13 +201,13 @@ def _ranges(groups: Iterable[ValueRange]) -> Iterator[tuple[str, int]]:
 
 
 def _per_image(s: Statistics) -> Iterator[tuple[str, int]]:
-    """Images by their number of boxes: each number while there are few, else ranges."""
+    """Yield numbers of boxes and how many images have them: each number if there are few, else ranges."""
     numbers = s.images_by_boxes
     if len(numbers) <= 12:
         yield from ((str(boxes), n) for boxes, n in numbers)
         return
-    low = 0
+    lower = 0
     for high in (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, numbers[-1][0]):
-        if n := sum(n for boxes, n in numbers if low <= boxes <= high):
-            yield (f"{low}" if low == high else f"{low} to {high}"), n
-        low = max(low, high + 1)
+        if n := sum(n for boxes, n in numbers if lower <= boxes <= high):
+            yield (f"{lower}" if lower == high else f"{lower} to {high}"), n
+        lower = max(lower, high + 1)

@@ -139,6 +139,7 @@ def command(options: ValidateCommand) -> int:
 
 
 def _explain(name: str, output: str) -> int:
+    """Print what a code means, or all that fit a pattern, and return the exit code."""
     codes = all_codes()
     chosen_codes = (
         list(codes.values()) if name == "all" else [codes[n] for n in codes if fnmatchcase(n, name)]
@@ -176,7 +177,9 @@ def _examine_each(
 
 
 def _print(log: Log, loaded: tuple[Loaded, ...], ledger: Ledger | None, options: ValidateCommand) -> None:
-    """The report on the standard output; notes, and the ledger beside a report for machines, elsewhere."""
+    """Print the report to standard output. Notes, and the ledger beside a report for machines, go to the
+    standard error stream.
+    """
     output, quiet = options.output, options.quiet
     sources = [
         {

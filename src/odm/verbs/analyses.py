@@ -36,7 +36,7 @@ class Analyzer(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_options(cls, options: AnalysedOptions, rules: Sequence[Protocol]) -> Analyzer:
-        """Raises UsageError if options conflict, PathError if the file of thresholds cannot be read."""
+        """Check the options. Raises UsageError if they conflict, PathError if thresholds cannot be read."""
         names: tuple[str, ...] = ()
         if options.analyze is not None:
             from odm.evaluate.analysis.analyses import parse_analyses
@@ -66,7 +66,7 @@ class Analyzer(msgspec.Struct, frozen=True):
     def analyze(
         self, evaluation: Evaluation, truth: Dataset | None, log: Log, warn: Callable[[str], None]
     ) -> Evaluation:
-        """The evaluation with its analyses; `truth` is its ground truth, `warn` takes warnings."""
+        """Return the evaluation with its analyses; `truth` is its ground truth, `warn` takes warnings."""
         options = self.options
         if self.thresholds is not None:
             from odm.evaluate.analysis.analyses import at_scores, digest_of
@@ -106,7 +106,7 @@ class Analyzer(msgspec.Struct, frozen=True):
         return self._with_thresholds(evaluation, warn)
 
     def _with_thresholds(self, evaluation: Evaluation, warn: Callable[[str], None]) -> Evaluation:
-        """The evaluation with the thresholds of its only result, if there is a rule for them."""
+        """Return the evaluation with the thresholds of its only result, if there is a rule for them."""
         if self.options.thresholds is None:
             return evaluation
         from odm.evaluate.analysis.analyses import digest_of
@@ -135,7 +135,7 @@ class Analyzer(msgspec.Struct, frozen=True):
 
 
 def read_json(path: str) -> dict[str, Any]:
-    """The contents of a file of thresholds, checked."""
+    """Read and check a file of thresholds. Raises PathError or UsageError, which name it."""
     from odm.evaluate.analysis.thresholds import read_thresholds
 
     name = printable(path)
@@ -157,7 +157,7 @@ if TYPE_CHECKING:
     from odm.evaluate.analysis.slices import ImageSlice
 
 Tags = dict[str, dict[str, list[str]]]
-"""By the tag's name, for each image its values."""
+"""Tag name -> image name -> the values of the image."""
 
 LISTED = "listed"
 """The value of the images in a list."""
@@ -166,7 +166,7 @@ LISTED = "listed"
 def slices_of(
     paths: Path | Sequence[Path], encoding: str, images: Sequence[str], truth: Dataset | None, log: Log
 ) -> list[ImageSlice]:
-    """The parts of the images by the files of tags at `paths`, and by the splits of the ground truth.
+    """Return the slices of the images by the tags in the files at `paths`, and by splits of the ground truth.
 
     Raises
     ------
@@ -188,6 +188,7 @@ def slices_of(
 
 
 def _splits(images: Sequence[str], truth: Dataset | None) -> Tags:
+    """Return the splits of the ground truth as the tag ``split``; empty unless there are several."""
     if truth is None:
         return {}
     split_of_image = {
@@ -198,7 +199,7 @@ def _splits(images: Sequence[str], truth: Dataset | None) -> Tags:
 
 
 def read_tags(path: str, images: Sequence[str], log: Log, encoding: str = "") -> Tags:
-    """The values of every tag, by image.
+    """Read a file of tags and return the values of every tag, by image.
 
     Each column but ``image`` is a tag; an image in several rows has several values. A file without such a
     column whose name does not end in ``.csv`` is a list with an image per line, and its name is the tag.
@@ -213,21 +214,21 @@ def read_tags(path: str, images: Sequence[str], log: Log, encoding: str = "") ->
     """
     name, text = printable(path), text_of_file(path, encoding)
     header, rows = _table(path, text)
-    at = header.index("image")
+    image_column = header.index("image")
     images_of = _Named(images)
     unknown = 0
-    others = [i for i in range(len(header)) if i != at]
-    tags: Tags = {header[i]: {} for i in others}
+    tag_columns = [i for i in range(len(header)) if i != image_column]
+    tags: Tags = {header[i]: {} for i in tag_columns}
     for line, row in rows:
         if len(row) != len(header):
             raise UsageError(
                 f"{spell('tags')} {name}:{line}: expected {len(header)} columns, found {len(row)}"
             )
-        image = images_of.find(row[at].strip())
+        image = images_of.find(row[image_column].strip())
         if image is None:
             unknown += 1
             continue
-        for i in others:
+        for i in tag_columns:
             value, values = row[i].strip(), tags[header[i]].setdefault(image, [])
             if value and value not in values:
                 values.append(value)
@@ -244,7 +245,7 @@ def read_tags(path: str, images: Sequence[str], log: Log, encoding: str = "") ->
 
 
 def _table(path: str, text: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """The header, and the rows with their lines; a list becomes a table of two columns."""
+    """Return the header, and the line and cells of each row; a list becomes a table of two columns."""
     from odm.csv_text import QuoteFault, plain_lines, records
 
     text = plain_lines(text)
@@ -257,8 +258,8 @@ def _table(path: str, text: str) -> tuple[list[str], list[tuple[int, list[str]]]
     rows: list[tuple[int, list[str]]] = []
     for line, _, cells in records(text):
         if isinstance(cells, QuoteFault):
-            at = f"{printable(path)}:{line + cells.lines}"
-            raise UsageError(f"{spell('tags')} {at}: expected cells of a CSV file, found {cells}")
+            location = f"{printable(path)}:{line + cells.lines}"
+            raise UsageError(f"{spell('tags')} {location}: expected cells of a CSV file, found {cells}")
         rows.append((line, cells))
     header = rows.pop(0)[1] if rows else []
     if "image" not in header or len(header) < 2 or len(set(header)) < len(header):

@@ -44,7 +44,7 @@ class ScoreOptions(ChoiceOptions, heading=READING):
 def selection_of(
     only_images: str | Sequence[str] | None, score_min: float | None, at_scores: Path | None, encoding: str
 ) -> Selection:
-    """What the options leave. Raises UsageError or PathError for a value or file that cannot be used."""
+    """Make the selection of the options. Raises UsageError or PathError for a bad value or file."""
     thresholds = None
     if at_scores is not None:
         from odm.evaluate.analysis.thresholds import read_thresholds
@@ -87,6 +87,6 @@ def choose(datasets: Sequence[Dataset], options: ChoiceOptions, encoding: str) -
     Raises UsageError for a name that none of them has.
     """
     choice = Choice(options, encoding)
-    chosen = [choice.take(dataset) for dataset in datasets]
+    left = [choice.take(dataset) for dataset in datasets]
     choice.check()
-    return chosen
+    return left

@@ -147,12 +147,16 @@ def paths_as_runs(runs: Any) -> dict[str, Any]:
 
 
 def _runs_in(source: Files) -> dict[str, str]:
-    """The path of each run in a folder: its files of results, or one in each folder, or these folders."""
+    """Return the paths of the runs in a folder by name: its files of results, or else its folders.
+
+    A folder with one file of results stands for that file. Raises UsageError if one has several, or if there
+    are fewer than two runs.
+    """
     if not source.is_dir:
         raise UsageError("compare needs the detections of at least two runs: odm compare GT A B")
-    alone = [name for name in source.files if "/" not in name and name.endswith(RESULTS)]
-    runs = {name.rpartition(".")[0]: source.full(name) for name in alone}
-    for folder in sorted({name.split("/")[0] for name in source.files if "/" in name} if not alone else ()):
+    files = [name for name in source.files if "/" not in name and name.endswith(RESULTS)]
+    runs = {name.rpartition(".")[0]: source.full(name) for name in files}
+    for folder in sorted({name.split("/")[0] for name in source.files if "/" in name} if not files else ()):
         inside = [name for name in source.files if name.startswith(f"{folder}/") and name.endswith(RESULTS)]
         named = [name for name in inside if name.rpartition("/")[2] in NAMES_OF_RESULTS] or inside
         if len(named) > 1:
@@ -184,7 +188,10 @@ def plan_runs(options: CompareOptions, runs: Mapping[str, Any]) -> Plan:
 def tables_of(
     options: CompareOptions, plan: Plan, runs: Mapping[str, Any], log: Log, *, keep: bool = False
 ) -> tuple[dict[str, Table], list[Evaluation], list[ImageSlice]]:
-    """The tables by name; all evaluations to `keep` or for a page, else the first; the slices of ``tags``."""
+    """Evaluate each run. Returns the tables by name, the evaluations, and the slices of ``tags``.
+
+    To save memory only the first evaluation is returned, unless all are to `keep` or needed for a page.
+    """
     tables: dict[str, Table] = {}
     evaluations: list[Evaluation] = []
     kept = KeptTruth()
@@ -242,7 +249,7 @@ def page_of(
     print_log: PrintLog,
     score: float | None = None,
 ) -> Page:
-    """The page of the runs."""
+    """Make the page of the runs; `score` is the threshold for counts per image, None = of the best F1."""
     from odm.report import ClassDelta, RunPair, changes_of, compare_page
 
     (first, *others), sets_of = evaluations, attrgetter("truth_dataset", "detections_dataset")
@@ -302,12 +309,12 @@ def page_of(
 
 
 def _add_new(log: Log, run_log: Log) -> None:
-    """Add what a run had to say to the log, but for what was said before of the same ground truth."""
+    """Add the messages of a run to the log, without those that earlier runs have of the same ground truth."""
     seen = set(log.issues)
-    repeated = {issue.code for issue in run_log.issues} - {i.code for i in run_log.issues if i not in seen}
+    codes = {issue.code for issue in run_log.issues} - {i.code for i in run_log.issues if i not in seen}
     for issue in run_log.issues:
         run_log.counts[issue.code] -= issue in seen
-    for code in repeated:
+    for code in codes:
         run_log.counts[code] = 0
     run_log.issues = [issue for issue in run_log.issues if issue not in seen]
     log.extend(run_log)

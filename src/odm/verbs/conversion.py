@@ -196,7 +196,7 @@ class EditOptions(Options, heading=CONVERT):
     strict: bool = option("Write nothing if any data would be lost (exit 1).", default=False)
 
     def to_edits(self, encoding: str) -> Edits:
-        """The changes to the classes."""
+        """Return the changes to the classes."""
         return Edits(
             only=names_in("only_classes", self.only_classes, encoding) or (),
             drop=tuple(listed(self.drop)),
@@ -253,7 +253,7 @@ class SelectionOptions(Options, heading=MERGE):
     )
 
     def to_tiling(self) -> Tiling | None:
-        """How images are cut, if they are."""
+        """Return how images are cut, None if they are not. Raises UsageError if options need ``tile``."""
         if self.tile is None:
             for name, default in (("overlap", OVERLAP), ("tile_min", LEAST)):
                 if getattr(self, name) != default:
@@ -265,7 +265,7 @@ class SelectionOptions(Options, heading=MERGE):
         return Tiling.of_text("x".join(map(str, sides)), self.overlap, self.tile_min)
 
     def to_selection(self, encoding: str) -> Selection:
-        """Which boxes and images are kept, and how they are divided."""
+        """Return which boxes and images are kept, and how they are divided."""
         return replace(
             selection_of(self.only_images, self.score_min, self.at_scores, encoding),
             min_box=self.min_box,
@@ -414,16 +414,16 @@ def run(options: ConvertOptions, of_sources: Sequence[Mapping[str, Any]] | None,
     if of_source or of_sources:
         raise UsageError("convert: options for reading do not apply to data in memory")
     side = Side("--format", options.kind, options.from_, "", shared, {})  # type: ignore[arg-type]
-    each = [source]
+    values = [source]
     if isinstance(source, (list, tuple)) and any(isinstance(one, Dataset) for one in source):
-        each = list(source)
-    tables = [only(dataset_of(one, side, options, log)) for one in each]
+        values = list(source)
+    tables = [only(dataset_of(one, side, options, log)) for one in values]
     tables = [merge(tables, same_image=options.same_image, log=log).dataset] if len(tables) > 1 else tables
     return pipeline.write_tables(tables[0], target, options.to, {**shared, **of_target}, log, **fields)
 
 
 def names_of_classes(classes: Path | Sequence[str], encoding: str) -> tuple[str, ...]:
-    """The names, or the lines of a file. Raises UsageError for one whose lines are hardly names."""
+    """Return names of classes, or read them from a file of lines. Raises UsageError for YAML or JSON."""
     if not is_path(classes):
         return tuple(classes)  # type: ignore[arg-type]
     path = os.fspath(classes)

@@ -111,9 +111,9 @@ def write(differences: Differences, options: DiffOptions, log: Log, print_log: P
     datasets, sources = (differences.new, differences.old), paths_of(options.old, options.new)
     pictures = pictures_of(differences.names, datasets, options, print_log)
     # The picture of a renamed image may still have the old name.
-    lacking = [i for i in np.flatnonzero(differences.renamed).tolist() if not pictures[i].path]
-    old_names = [differences.old.images.name[differences.partner[i]] for i in lacking]
-    for i, picture in zip(lacking, pictures_of(old_names, datasets, options, print_log), strict=True):
+    without_picture = [i for i in np.flatnonzero(differences.renamed).tolist() if not pictures[i].path]
+    old_names = [differences.old.images.name[differences.partner[i]] for i in without_picture]
+    for i, picture in zip(without_picture, pictures_of(old_names, datasets, options, print_log), strict=True):
         pictures[i] = replace(picture, name=differences.names[i])
     page = diff_page(
         differences,

@@ -149,7 +149,7 @@ class Job(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_options(cls, options: EvalOptions) -> Job:
-        """UsageError where the options do not fit together, PathError for a target that cannot be used."""
+        """Check the options. Raises UsageError if they conflict, PathError for a target that is no use."""
         plan = Plan.from_options(options, options.protocol, options.iou, diagnose=options.diagnose)
         plan = msgspec.structs.replace(plan, at_score=options.at_score)
         analyzer = Analyzer.from_options(options, plan.rules)
@@ -186,7 +186,10 @@ class Job(msgspec.Struct, frozen=True):
             output.check_apart()
 
     def write(self, evaluation: Evaluation, print_log: PrintLog) -> str:
-        """Write the files that the options name, and answer the report's path. PathError as `check_apart`."""
+        """Write the files that the options name, and return the path of the report, empty if there is none.
+
+        Raises PathError as `check_apart`.
+        """
         self.check_apart()
         options, path = self.options, ""
         if options.report:
@@ -213,7 +216,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 def page_of(evaluation: Evaluation, options: ReportOptions, print_log: PrintLog) -> tuple[Page, list[str]]:
-    """The report of an evaluation, and the paths that it was read from."""
+    """Make the page of an evaluation. Returns it, and the paths that the evaluation was read from."""
     from odm.report import evaluation_page
 
     truth, detections = evaluation.truth_dataset, evaluation.detections_dataset
@@ -259,7 +262,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_options(cls, options: PairOptions, protocol: Any, iou: Any, *, diagnose: bool) -> Plan:
-        """Raise UsageError for a value out of range, or a change that has no meaning for a protocol."""
+        """Check the options. Raises UsageError for a value out of range, or one that a protocol refuses."""
         renames = renames_of(options.rename, options.encoding)
         sigmas = _sigmas_of(options.sigmas)
         check_scores(at_score=options.at_score, score_min=options.score_min)
@@ -281,7 +284,7 @@ class Plan(msgspec.Struct, frozen=True):
         return cls(options, rules, renames, diagnose, not names)
 
     def arguments(self, log: Log) -> _Arguments:
-        """The arguments of `odm.evaluate.evaluate` beside the sides; files are read for them."""
+        """Return the arguments of `odm.evaluate.evaluate` beside the two sides, after reading their files."""
         options = self.options
         image_labels, hierarchy = _read_open_images(options, log)
         return {
@@ -334,23 +337,23 @@ class Plan(msgspec.Struct, frozen=True):
             log.notes.insert(0, f"{printable(source_of(truth))}: {what}, and this is {DEFAULT}")
         if is_path(det) and not options.merge_runs:
             check_one_run(detections)
-        text = options.only_images or ""
-        is_file = isinstance(text, str) and text.lower().endswith(".txt") and os.path.isfile(text)
-        if is_file and text not in truth.images.name:
+        names = options.only_images or ""
+        is_file = isinstance(names, str) and names.lower().endswith(".txt") and os.path.isfile(names)
+        if is_file and names not in truth.images.name:
             raise UsageError(
-                f"{spell('only_images')} {shorten(text)}: for the names in this file give @{shorten(text)}"
+                f"{spell('only_images')} {shorten(names)}: for the names in this file give @{shorten(names)}"
             )
         renamed = detections
         if self.renames:
-            n = np.bincount(detections.boxes.category, minlength=len(detections.categories)).tolist()
-            for name, count in zip(detections.categories.name, n, strict=True):
+            n_of_class = np.bincount(detections.boxes.category, minlength=len(detections.categories)).tolist()
+            for name, count in zip(detections.categories.name, n_of_class, strict=True):
                 if name in self.renames:
                     log.note(f"--rename: {name!r} of {count} detections is read as {self.renames[name]!r}")
             renamed = apply(Edits(rename=self.renames), detections, Ledger("", ""))
         return evaluate(truth, renamed, class_agnostic=options.class_agnostic, log=log, **arguments)
 
     def _with_regions(self, truth: Dataset, log: Log) -> Dataset:
-        """The ground truth with the regions of ``ignore_regions``, which may be in any format."""
+        """Return the ground truth with the regions of ``ignore_regions``, which may be in any format."""
         from odm.converters.merging import add_regions
 
         options = self.options
@@ -371,7 +374,7 @@ class Plan(msgspec.Struct, frozen=True):
 def _read_open_images(
     options: PairOptions, log: Log
 ) -> tuple[Iterable[Label] | None, Mapping[str, Any] | None]:
-    """The image-level labels and the class hierarchy, read if they are files."""
+    """Return the image-level labels and the class hierarchy, after reading those that are files."""
     image_labels, hierarchy = options.image_labels, options.hierarchy
     if not image_labels and not hierarchy:
         return None, None
@@ -391,7 +394,7 @@ def _read_open_images(
 
 
 def _sigmas_of(value: float | str | Sequence[float] | None) -> list[float] | None:
-    """The numbers in ``A,B``, in a list of JSON, or in a file that has either, or one per line."""
+    """Parse numbers: ``A,B``, a list of JSON, or the path of a file that has either, or one per line."""
     if value is None:
         return None
     if not isinstance(value, str):

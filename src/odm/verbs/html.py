@@ -42,7 +42,7 @@ class Html(str):
 
 
 def element(name: str, *children: object, **attributes: object) -> Html:
-    """An element. Children that are no `Html`, and the values of all attributes, are escaped.
+    """Make an element. Children that are no `Html`, and the values of all attributes, are escaped.
 
     The attribute ``class_`` is ``class``, and underscores are hyphens.
     """
@@ -61,7 +61,7 @@ def joined(parts: Iterable[Html]) -> Html:
 
 
 def view(*parts: Html) -> Html:
-    """What a notebook shows of a value."""
+    """Put elements together as a notebook shows them: with the style of all views."""
     return element("div", element("style", Html(STYLE)), *parts, class_="odm-view")
 
 
@@ -81,9 +81,9 @@ def table_of(part: Table, *, more: str = "") -> Html:
     """Draw the first rows of a table of a document; `more` is where all are."""
     texts = 1 + len(part.left)
     first = table(part.titles, part.cells[:ROWS], text=texts)
-    rest = len(part.rows) - ROWS
-    end = f"{plural(rest, 'more row')}{more}"
-    return joined([first, element("p", end, class_="dim")]) if rest > 0 else first
+    n_hidden = len(part.rows) - ROWS
+    note = f"{plural(n_hidden, 'more row')}{more}"
+    return joined([first, element("p", note, class_="dim")]) if n_hidden > 0 else first
 
 
 def document_parts(document: Document) -> list[Html]:
@@ -102,6 +102,7 @@ def folded(section: Section) -> Html:
 
 
 def _part(part: Part) -> Html:
+    """Draw one part of a document; a line in the words for Python, if it has such."""
     if isinstance(part, Table):
         return table_of(part)
     if isinstance(part, Verbatim):
@@ -148,8 +149,8 @@ def curves(series: Sequence[tuple[str, Floats, Floats]], labels: tuple[str, str]
         ),
     ]
     for i, (name, x, y) in enumerate(series):
-        kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), 150)).astype(int))
-        points = zip(left + side * x[kept], top + side * (1 - y[kept]), strict=True)
+        shown = np.unique(np.linspace(0, len(x) - 1, min(len(x), 150)).astype(int))
+        points = zip(left + side * x[shown], top + side * (1 - y[shown]), strict=True)
         stroke = line(points, COLOURS[i % len(COLOURS)], stroke_width=1.6)
         parts.append(element("g", element("title", name), stroke))
     label = f"{labels[1]} over {labels[0]}"
@@ -157,7 +158,7 @@ def curves(series: Sequence[tuple[str, Floats, Floats]], labels: tuple[str, str]
 
 
 def interval_bar(low: float, high: float, at: float, reach: float, colour: str) -> Html:
-    """A bar from `low` to `high` with a mark, around 0; half of it is as long as `reach`."""
+    """Draw the interval `low` to `high` with a mark `at`, over an axis from -`reach` to `reach`."""
     width, height = 150.0, 14.0
 
     def x(value: float) -> float:
@@ -183,7 +184,11 @@ def share_bar(share: float) -> Html:
 
 
 def boxes_drawn(jpeg: str, size: tuple[int, int], boxes: Iterable[Sequence[Any]], width: float) -> Html:
-    """A picture, in base64, and boxes over it: of each corners in pixels, a name, its number for a colour."""
+    """Draw a picture (JPEG in base64) and boxes over it, `width` pixels wide.
+
+    `size` is the width and height of the image; each box has corners in pixels, a name, and a number that
+    chooses its colour.
+    """
     scale = width / max(size[0], 1)
     height = size[1] * scale
     parts = [element("rect", x=0, y=0, width=f"{width:g}", height=f"{height:g}", fill="#8882")]

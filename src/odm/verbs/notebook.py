@@ -1,6 +1,6 @@
-"""What datasets, results, comparisons and the like show of themselves in a notebook.
+"""Draw datasets, results, comparisons and the like as HTML for a notebook.
 
-It is long because each kind of value has a function; all make their elements by those of `odm.verbs.html`.
+Each kind of value has a function, which `html_of` calls; the elements are made by `odm.verbs.html`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ CLASSES, PICTURES, PLACES = 12, 4, 3
 
 @functools.singledispatch
 def html_of(value: object) -> str:
-    """The value as HTML for a notebook, whatever its names hold."""
+    """Draw a value as HTML for a notebook; names in it are escaped."""
     raise NotImplementedError(type(value).__name__)
 
 
@@ -112,7 +112,7 @@ def _(dataset: Dataset) -> str:
 
 
 def _drawings(dataset: Dataset) -> list[Html]:
-    """The first images whose pictures are known, with their boxes."""
+    """Draw the first images whose image files are known, with their boxes."""
     from odm.report.pictures import Picture, shots
 
     images, boxes = dataset.images, dataset.boxes
@@ -168,7 +168,7 @@ def _(result: Result) -> str:
 
 
 def _result(result: Result) -> Html:
-    """The definition, the numbers, the classes and the curves of a result."""
+    """Draw a result: its definition, numbers, classes and curves."""
     row = result.overall
     summary = {key: percent(value) for key, value in result.summary.items()}
     numbers: list[list[object]] = [[*summary.values()]]
@@ -230,6 +230,7 @@ def _rows(rows: AnalysisTable) -> Html:
 
 
 def _cell(value: object) -> str:
+    """Write a value of a table: numbers with four digits, ``-`` for None."""
     if value is None:
         return "-"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
@@ -352,7 +353,10 @@ def _(statistics: Statistics) -> str:
 
 
 def _page_options(name: str, options: Mapping[str, Any], images: Path | None) -> ReportOptions:
-    """The options of a page that the method `name` shows, and the folder of its images, checked."""
+    """Check the options of a page that the method `name` shows, and return them as a record.
+
+    `images` is the folder of the image files. Raises UsageError for an option that does not exist.
+    """
     known = PageOptions.fields()
     if unknown := next((option for option in options if option not in known), None):
         raise UsageError(f"{name} has no option {unknown!r}{hint(unknown, known)}")

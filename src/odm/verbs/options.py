@@ -157,8 +157,7 @@ class Options:
 
     @classmethod
     def fields(cls) -> dict[str, Field]:
-        """The options of the record, then of its bases. Positional ones come first, those of bases before
-        others.
+        """Return the fields by name: positional ones, then those of the record, then those of its bases.
 
         A field that is stated anew stands where the base has it, under its heading unless it states another.
         """
@@ -206,7 +205,7 @@ class Options:
         return parameters
 
     def in_use(self) -> Iterator[tuple[str, Spec]]:
-        """The options that have a value: not None, False or empty."""
+        """Yield the options that have a value: not None, False or empty."""
         for name, field in self.fields().items():
             value = self.__dict__[name]
             is_empty = isinstance(value, (str, tuple, list, dict)) and not value
@@ -222,5 +221,6 @@ class Options:
 
 
 def _with_heading(field: Field, statements: Sequence[Field]) -> Field:
+    """Give a field the first heading that one of its statements has, the newest first."""
     heading = next((s.spec.heading for s in statements if s.spec and s.spec.heading), "")
     return field._replace(spec=field.spec and replace(field.spec, heading=heading))

@@ -81,7 +81,7 @@ def pictures_of(
 def write_report(
     page: Page, target: Path | None, options: PageOptions, sources: Sequence[str], print_log: PrintLog
 ) -> str:
-    """Write a report, and answer where it is."""
+    """Write a report, and return its path."""
     from odm.report import write
 
     log = Log()
@@ -101,7 +101,7 @@ def write_report(
 def shown(
     page: Page, target: Path | None, options: PageOptions, sources: Sequence[str], print_log: PrintLog
 ) -> WebPage:
-    """The page for a notebook, or for the file or folder that it is written to."""
+    """Write the page if there is a target, otherwise make it for a notebook."""
     if target:
         return WebPage(path=write_report(page, target, options, sources, print_log))
     from odm.report import inline

@@ -90,7 +90,10 @@ def stats(options: StatsOptions) -> Statistics:
 
 
 def load_measured(options: StatsOptions, log: Log) -> Loaded | Dataset:
-    """Read the source, once it is known that Matplotlib is there if plots are to be drawn."""
+    """Read the source of ``stats``, without the images and classes that the options leave out.
+
+    If plots are to be drawn and Matplotlib is not installed, raises UsageError before anything is read.
+    """
     if options.plots is not None:
         check_matplotlib()
     loaded = _load(options.source, options, log, draws=bool(options.report))[0]
@@ -101,6 +104,10 @@ def load_measured(options: StatsOptions, log: Log) -> Loaded | Dataset:
 def _load(
     source: Source, options: SourceOptions, log: Log, *, draws: bool
 ) -> tuple[Loaded | Dataset, Callable[[], Dataset] | None]:
+    """Read a source with its shapes, and return it and a function that reads its ground truth, if it has one.
+
+    With `draws`, the option ``images`` is accepted even if the format does not have it.
+    """
     side = options.side("", options.format, options.kind)
     truth = truth_reader(options.gt, side, options, log, SHAPE_WORDS, draws=draws)
     loaded = dataset_of(source, side, options, log, counterpart=truth, wants=SHAPE_WORDS, draws=draws)
@@ -108,7 +115,9 @@ def _load(
 
 
 def measure(dataset: Dataset, options: StatsOptions, log: Log) -> tuple[Statistics, tuple[str, ...]]:
-    """The numbers, and the names of the plots that were written, if the options name a folder for them."""
+    """Measure a dataset, and write its plots if the options name a folder. Returns the numbers, and the names
+    of the plots.
+    """
     statistics = describe(dataset)
     if options.plots is None:
         return statistics, ()
@@ -179,7 +188,7 @@ def show(options: ShowOptions) -> WebPage:
 
 
 def load_shown(options: ShowOptions, log: Log) -> tuple[Dataset, list[Dataset]]:
-    """The dataset that is shown, and the datasets that may know its pictures and their sizes."""
+    """Read the dataset to show. Returns it, and the datasets in which its image files are looked up."""
     loaded, truth = _load(options.source, options, log, draws=True)
     (dataset,) = choose([only(loaded)], options, options.encoding)
     return dataset, [dataset] if truth is None else [dataset, truth()]
@@ -192,7 +201,7 @@ def page_of(
     log: Log,
     print_log: PrintLog,
 ) -> Page:
-    """The page of a dataset."""
+    """Make the page of a dataset; image files and sizes are looked up in `sides`."""
     from odm.report import dataset_page
 
     return dataset_page(

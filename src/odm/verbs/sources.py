@@ -78,23 +78,26 @@ def verb(record: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T]]
 
 
 def from_keywords(record: type[O], keywords: Mapping[str, Any]) -> O:
-    """The record of some keywords, all checked; those of formats become its ``formats``, by side."""
+    """Make a record of keywords and check them all; options of formats become its ``formats``, by side.
+
+    Raises UsageError for a keyword that does not exist or a value of a wrong type.
+    """
     values = {name: _with_files(value) for name, value in keywords.items()}
     fields = record.fields()
     arguments.check_values(record.types(), values, OPEN)
-    others = {name: value for name, value in values.items() if name not in fields}
+    format_values = {name: value for name, value in values.items() if name not in fields}
     formats: dict[str, dict[str, Any]] = {side: {} for side in ("", *record.sides)}
-    known: dict[str, Any] = {}
-    for name, value in others.items():
-        for spec in () if known else (s for f in FORMATS.values() for s in option_specs(f.options)):
-            known[spec.name] = known.get(spec.name, str) | spec.type
-        side = next((s for s in record.sides if name.startswith(f"{s}_") and name not in known), "")
-        plain = name.removeprefix(f"{side}_") if side else name
-        if plain not in known or not record.takes_formats:
-            raise UsageError(f"{record.verb} has no option {name!r}{hint(name, [*fields, *known])}")
-        arguments.check(name, value, known[plain] | None)
+    type_of_option: dict[str, Any] = {}
+    for name, value in format_values.items():
+        for spec in () if type_of_option else (s for f in FORMATS.values() for s in option_specs(f.options)):
+            type_of_option[spec.name] = type_of_option.get(spec.name, str) | spec.type
+        side = next((s for s in record.sides if name.startswith(f"{s}_") and name not in type_of_option), "")
+        option_name = name.removeprefix(f"{side}_") if side else name
+        if option_name not in type_of_option or not record.takes_formats:
+            raise UsageError(f"{record.verb} has no option {name!r}{hint(name, [*fields, *type_of_option])}")
+        arguments.check(name, value, type_of_option[option_name] | None)
         if value is not None and value is not False:
-            formats[side][plain] = _plain(value)
+            formats[side][option_name] = _plain(value)
     types = record.types()
     for name, value in values.items():
         is_array = hasattr(value, "tolist") and name in types and not arguments.is_open(types[name])
@@ -103,7 +106,10 @@ def from_keywords(record: type[O], keywords: Mapping[str, Any]) -> O:
 
 
 def _with_files(value: Any) -> Any:
-    """An argument in which COCO's dictionaries, itself or its values by name, are files in memory."""
+    """Return an argument with COCO's dictionaries and lists of results as files in memory.
+
+    These are the argument itself, or its values by name, such as the runs of a comparison.
+    """
     if not isinstance(value, Mapping) and not (isinstance(value, (list, tuple)) and value):
         return value
     try:
@@ -116,7 +122,7 @@ def _with_files(value: Any) -> Any:
 
 
 def listed(value: Any) -> list[Any]:
-    """The values of an option that takes one or several, as a list."""
+    """Return the values of an option that takes one or several, as a list."""
     is_single = value is None or isinstance(value, (str, Mapping)) or not isinstance(value, Iterable)
     return [*(() if value is None else (value,) if is_single else map(_plain, value))]
 
@@ -155,8 +161,8 @@ def is_path(source: object) -> TypeGuard[Path]:
 
 def paths_of(*sources: object) -> list[str]:
     """The paths among sources, of which one may be a list of them."""
-    each = (s if isinstance(s, (list, tuple)) else (s,) for s in sources)
-    return [os.fspath(path) for source in each for path in source if isinstance(path, (str, os.PathLike))]
+    lists = (s if isinstance(s, (list, tuple)) else (s,) for s in sources)
+    return [os.fspath(path) for source in lists for path in source if isinstance(path, (str, os.PathLike))]
 
 
 def dataset_of(
@@ -171,7 +177,7 @@ def dataset_of(
     draws: bool = False,
     same_image: SameImage = "error",
 ) -> Loaded | Dataset:
-    """A source as tables: `Loaded` if it is a single path, otherwise a dataset.
+    """Read a source into tables: `Loaded` if it is a single path, otherwise a dataset.
 
     Parameters
     ----------
@@ -200,12 +206,12 @@ def dataset_of(
         except ValueError as e:
             raise UsageError(f"{options.verb}: {e}") from None
     inputs.name(*paths)
-    of_formats = {**side.shared, **side.options}
-    spare = frozenset(of_formats) if len(paths) > 1 else frozenset({"images"} if draws else ())
+    format_options = {**side.shared, **side.options}
+    spare = frozenset(format_options) if len(paths) > 1 else frozenset({"images"} if draws else ())
     requests = [
         replace(
             request_of(path, side, options, wants, own_fields=own_fields),
-            options=of_formats,
+            options=format_options,
             shared={},
             spare=spare,
         )
@@ -238,7 +244,7 @@ def load_sides(
     kept: KeptTruth | None = None,
     check: Check = checks.run,
 ) -> tuple[Dataset, Dataset]:
-    """Two sides as tables: two paths are read together, what is in memory is taken as it is.
+    """Read two sides into tables: two paths are read together, what is in memory is taken as it is.
 
     Parameters
     ----------
@@ -347,14 +353,14 @@ def lines_of_files(texts: Iterable[str], encoding: str = "") -> list[str]:
 
 
 def renames_of(rename: Any, encoding: str) -> dict[str, str]:
-    """The classes to rename: from ``OLD=NEW``, ``@FILE`` or mappings, one or several."""
+    """Return the classes to rename: from ``OLD=NEW``, ``@FILE`` or mappings, one or several."""
     texts = [one for one in listed(rename) if isinstance(one, str)]
     mappings = [one for one in listed(rename) if not isinstance(one, str)]
     return functools.reduce(operator.or_, mappings, parse_renames(lines_of_files(texts, encoding)))
 
 
 def names_in(name: str, text: str | Sequence[str] | None, encoding: str) -> tuple[str, ...] | None:
-    """The names in ``A,B``, or the lines of ``@FILE``. Raises UsageError if there is no name."""
+    """Return the names in ``A,B``, or the lines of ``@FILE``. Raises UsageError if there is no name."""
     if text is None:
         return None
     is_file = isinstance(text, str) and text.startswith("@")

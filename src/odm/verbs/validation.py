@@ -160,7 +160,7 @@ class ValidateOptions(ReportOptions, ChoiceOptions, SkipFilesOptions, ValidateFo
     log: Log | None = None
 
     def choice(self) -> Choice | None:
-        """Which images and classes are checked, if not all of them."""
+        """Return which images and classes are checked, None for all."""
         is_partial = self.only_images is not None or self.only_classes is not None
         return Choice(self, self.encoding) if is_partial else None
 
@@ -261,7 +261,7 @@ def check_options(options: ValidateOptions, *, markdown: bool = False) -> None:
     if options.gt is not None and options.against is not None:
         raise UsageError(f"{spell('gt')} and {against} cannot be combined")
     if options.fix is None:
-        of_copy = {
+        copy_options = {
             "out": options.out,
             "to": options.to,
             "skip_bad": options.skip_bad,
@@ -269,7 +269,7 @@ def check_options(options: ValidateOptions, *, markdown: bool = False) -> None:
             "overwrite": options.overwrite and not (options.report or markdown),
             "dry_run": options.dry_run,
         }
-        for name, value in of_copy.items():
+        for name, value in copy_options.items():
             if value:
                 raise UsageError(f"{spell(name)} is used with {fix} only")
         return
@@ -289,9 +289,9 @@ def check_options(options: ValidateOptions, *, markdown: bool = False) -> None:
 def examine_source(
     source: Any, options: ValidateOptions, log: Log, choice: Choice | None = None
 ) -> list[Dataset]:
-    """What is left by a choice of the datasets that could be read of a source and its counterpart.
+    """Read and check a source, and the detections that it is compared with; issues go to `log`.
 
-    `log` takes what is wrong.
+    Returns the datasets that could be read, without what `choice` leaves out.
     """
     gt, against = options.gt, options.against
     if is_path(source) and all(side is None or is_path(side) for side in (gt, against)):
@@ -309,9 +309,9 @@ def examine_source(
             datasets.append(read(against, options.against_side, lambda: datasets[0]))
         if choice is not None:
             datasets = [choice.take(one) for one in datasets]
-        for side, one in zip((source, against), datasets, strict=False):
+        for side, value in zip((source, against), datasets, strict=False):
             if not is_path(side):  # what is read from files is checked then
-                checks.run(one, log, (), all_rules=True, tolerance=options.tolerance)
+                checks.run(value, log, (), all_rules=True, tolerance=options.tolerance)
         if len(datasets) == 2:
             checks.compare(datasets[0], datasets[1], log)
             add_refusals(datasets[0], datasets[1], log)
@@ -352,30 +352,31 @@ def examine_files(
 
 
 def _of_one_side(what: str) -> str:
+    """Begin a message about options of one side."""
     return f"options of one side ({spell('gt_...')}, {spell('det_...')}) {what}"
 
 
 def add_refusals(truth: Dataset, detections: Dataset, log: Log) -> None:
-    """Report also what an evaluation would refuse the two sides for, and why they do not fit."""
+    """Report also the errors for which an evaluation would refuse the two sides, and why they do not fit."""
     from odm.evaluate.analysis.diagnosis import diagnose
 
-    joined = log.fresh()
+    join_log = log.fresh()
     with contextlib.suppress(DataError):
-        both = join(truth, detections, joined, extra_images="background")
-        diagnose(both, truth, detections, log)
-    of_both = [
+        joined = join(truth, detections, join_log, extra_images="background")
+        diagnose(joined, truth, detections, log)
+    refused_codes = [
         name
-        for name in joined.counts
+        for name in join_log.counts
         if CODES[name].severity == "error" and not CODES[name].row and name not in log.counts
     ]
-    if of_both:
-        refusals = chosen(joined, of_both, ())
+    if refused_codes:
+        refusals = chosen(join_log, refused_codes, ())
         refusals.notes = []
         log.extend(refusals)
 
 
 def write_repaired(source: Any, options: ValidateOptions, log: Log) -> Ledger:
-    """Write a repaired copy."""
+    """Write a repaired copy of a path. Raises UsageError for data in memory or options of one side."""
     if not is_path(source):
         raise UsageError(f"{spell('fix')} repairs a file or a folder: give its path")
     if options.formats["gt"] or options.formats["det"]:
