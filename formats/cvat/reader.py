@@ -224,7 +224,7 @@ class Reader:
         for frame in sorted(frames):
             frame_shapes = shapes_of_frame.get(frame, [])
             line = (frame_shapes[0][0].sourceline or 0) if frame_shapes else 0
-            image = self.image(f"{self.folder}frame_{frame:06d}", size, line, place=(video, frame))
+            image = self.image(f"{self.folder}frame_{frame:06d}", size, line, video_and_frame=(video, frame))
             for shape, track_element, id_ in frame_shapes:
                 if not self.flag(shape, "outside"):
                     track = -1 if id_ is None else self.builder.track(video, id_)
