@@ -94,6 +94,18 @@ def test_calibration_is_drawn_where_scores_are_probabilities(only_svg):
     assert "voc2012-0.5/calibration.svg" not in files
 
 
+@pytest.mark.parametrize(("n", "shown"), [(59, 59), (61, 60)])
+def test_a_confusion_matrix_shows_the_classes_most_often_confused(n, shown):
+    from odm.evaluate.output import plots
+
+    result = evaluate(*sides([f"class {k}" for k in range(n)]), "voc2012").result
+    figure = plots._confusion(result)
+    (matrix,) = (axes.images[0].get_array() for axes in figure.axes if axes.images)
+    assert matrix.shape == (shown + 1, shown + 1)
+    words = [axes.get_title(loc="left") for axes in figure.axes]
+    assert any(f"the {shown} of {n} classes" in word for word in words) == (shown < n)
+
+
 def test_f1_curves_reach_their_best():
     """The step of the best F1 is drawn, however narrow, and at the score that the legend says."""
     from odm.evaluate.matching.matches import outcomes

@@ -1,5 +1,6 @@
 """Every protocol but `coco` against slow and plain implementations of its rules, and its known answers."""
 
+import itertools
 import re
 
 import numpy as np
@@ -613,6 +614,16 @@ def test_coco_area_field():
     summary = evaluate(*sides, "coco").result.summary
     assert abs(summary["APs"] - 1) < 1e-12
     assert np.isnan(summary["APm"])
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+def test_equal_scores_go_by_image_in_whatever_order_they_are_read(order):
+    """Only the third of four images has an object, so that its detection is the third."""
+    names = {"images": list("abcd"), "categories": ["x"]}
+    box = [[0, 0, 9, 9]]
+    truth = Dataset.from_arrays(**names, image=[2], category=[0], xyxy=box)
+    det = Dataset.from_arrays(**names, image=order, category=[0] * 4, xyxy=box * 4, score=[0.5] * 4)
+    assert evaluate(truth, det, "voc2012").result.summary["mAP"] == pytest.approx(1 / 3)
 
 
 def test_coco_tie_goes_by_image_id():

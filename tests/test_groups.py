@@ -14,7 +14,7 @@ from odm import masks
 from odm.converters.merging import merge
 from odm.formats import FORMATS
 from odm.issues import Log
-from odm.tables import Builder, ShapeKind, ShapeRows
+from odm.tables import Builder, Dataset, Flag, ShapeKind, ShapeRows
 
 TOOLS = Path(__file__).parent.parent / "fixtures" / "tools"
 GROUPED = {  # name of the fixture, and the shapes in it
@@ -168,3 +168,26 @@ def test_a_point_of_no_one_object_is_counted(tmp_path):
     assert data.categories.keypoints == (("p",),)
     ledger = odm.convert(tmp_path / "a.json", tmp_path / "out.csv")
     assert ledger.lost["keypoints of boxes"] == 1
+
+
+WITHOUT_REGIONS = ("createml", "txt", "voc", "yolo")
+
+
+@pytest.mark.parametrize("name", WITHOUT_REGIONS)
+def test_a_class_of_nothing_but_regions_goes_with_them(name, tmp_path):
+    """The other classes keep their boxes, wherever it stands in the list."""
+    for region in range(3):
+        classes = ["x", "y"]
+        classes.insert(region, "region")
+        category = [region, *(k for k in range(3) if k != region)]
+        dataset = Dataset.from_arrays(
+            images=["a.jpg"], categories=classes, image=[0, 0, 0], category=category, width=[20], height=[20],
+            xyxy=[[0, 0, 9, 9], [1, 1, 2, 2], [3, 3, 5, 5]], flags=[Flag.REGION, 0, 0],
+        )  # fmt: skip
+        target = tmp_path / f"{region}" / ("a.json" if name == "createml" else "a")
+        target.parent.mkdir()
+        ledger = odm.write(dataset, target, name)
+        assert ledger.changed["classes of nothing but regions to ignore are not written"] == 1
+        written = odm.read(target, name)
+        assert [written.categories.name[k] for k in written.boxes.category] == ["x", "y"]
+        assert set(written.categories.name) == {"x", "y"}

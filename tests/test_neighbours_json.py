@@ -479,6 +479,27 @@ def test_a_dataset_of_supervisely_is_a_split_unless_it_is_the_only_one_and_has_n
     assert read(tmp_path, "supervisely")[0].images.split == tuple(splits)
 
 
+@pytest.mark.parametrize(
+    ("tag", "is_difficult"),
+    [
+        ("difficult", True),
+        ({"name": "difficult"}, True),
+        ({"name": "difficult", "value": None}, True),
+        ({"name": "difficult", "value": "yes"}, True),
+        ({"name": "difficult", "value": "no"}, False),
+        ({"name": "easy", "value": "yes"}, False),
+    ],
+)
+def test_tags_of_supervisely_that_mark_an_object(tag, is_difficult, tmp_path):
+    corners = {"exterior": [[1, 2], [5, 7]], "interior": []}
+    box = {"classTitle": "x", "geometryType": "rectangle", "points": corners, "tags": [tag]}
+    (tmp_path / "ann").mkdir()
+    record = {"size": {"width": 9, "height": 9}, "tags": [], "objects": [box]}
+    (tmp_path / "ann" / "a.jpg.json").write_text(json.dumps(record))
+    dataset, _ = read(tmp_path, "supervisely")
+    assert dataset.boxes.has(Flag.DIFFICULT).tolist() == [is_difficult]
+
+
 FLAGS_OF_BOXES = {
     "azure": ('"isCrowd": 0', '"isCrowd": VALUE'),
     "coco": ('"iscrowd": 0', '"iscrowd": VALUE'),

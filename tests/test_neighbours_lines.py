@@ -208,13 +208,15 @@ def test_yolokeras_names_that_would_not_be_read_back_are_not_written(tmp_path, l
     assert not (tmp_path / "out").exists()
 
 
-def test_yolokeras_rounds_on_request_and_says_the_splits(tmp_path):
+def test_yolokeras_rounds_on_request_and_says_the_splits(tmp_path, odm_run):
     path = lay(tmp_path, {"input/train.txt": "a.jpg 1.4,2.6,30,40,0\n", "input/val.txt": "b.jpg\n"})
     (tmp_path / "input/classes.txt").write_text("x\n")
     data, _ = read(path, "yolokeras")
     assert data.images.split == ("train", "val")
     odm.convert(path, tmp_path / "out", to="yolokeras", to_options={"round": True, "prefix": "data/img/"})
     assert (tmp_path / "out/train.txt").read_text() == "data/img/a.jpg 1,3,30,40,0\n"
+    _, err = odm_run("convert", path, tmp_path / "again", "--to", "yolokeras", "-O", "round=true")
+    assert "round=true: 2 of 4 coordinates are rounded to whole pixels" in " ".join(err.split())
     assert (tmp_path / "out/val.txt").read_text() == "data/img/b.jpg\n"
     assert (tmp_path / "out/classes.txt").read_text() == "x\n"
 

@@ -86,6 +86,18 @@ def test_the_order_inside_a_dictionary_means_nothing(tmp_path):
     assert read(str(tmp_path / "a.parquet"), "parquet").categories.name == ("ant", "zebra")
 
 
+def test_only_columns_with_a_meaning_are_written(tmp_path):
+    one = {"images": ["a.jpg"], "categories": ["x"], "image": [0], "category": [0], "xyxy": [[0, 0, 1, 1]]}
+    plain = ["image", "class", "left", "top", "right", "bottom"]
+    for data, names in (
+        (Dataset.from_arrays(**one), plain),
+        (Dataset.from_arrays(**one, score=[0.5]), [*plain[:2], "score", *plain[2:]]),
+        (Dataset.from_arrays(**one, width=[9], height=[8]), [plain[0], "width", "height", *plain[1:]]),
+    ):
+        write(data, str(tmp_path / "a.parquet"), "parquet", overwrite=True)
+        assert pq.read_schema(tmp_path / "a.parquet").names == names
+
+
 def test_float32_is_widened_exactly_and_columns_can_be_named(tmp_path):
     values = np.array([0.1, 0.2], np.float32)
     table = pa.table({"frame": [7, 8], "kind": ["a", "b"], "p": values, "x0": values, "y0": values,

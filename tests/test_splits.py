@@ -177,6 +177,12 @@ def test_a_plain_split_has_the_sizes_that_were_asked_for(n, ratios, seed):
     rows = split_rows(data([set()] * n, 1), ratios, seed=seed, groups=None, stratify=False)
     for size, ratio in zip(np.bincount(rows, minlength=len(ratios)), ratios, strict=True):
         assert abs(size - n * ratio / sum(ratios)) < 1
+    # Those with the largest remainders get one more, the earlier part of equals.
+    exact = [Fraction(n * ratio, sum(ratios)) for ratio in ratios]
+    by_remainder = sorted(range(len(ratios)), key=lambda s: (-(exact[s] % 1), s))
+    n_more = n - sum(map(int, exact))
+    sizes = [int(exact[s]) + (s in by_remainder[:n_more]) for s in range(len(ratios))]
+    assert np.bincount(rows, minlength=len(ratios)).tolist() == sizes
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=60), ratio_lists, seeds)

@@ -174,6 +174,18 @@ def test_tables(odm_run, output):
     assert odm_run("stats", FIXTURES / "mixed" / "voc" / "input", "--quiet")[1] == ""
 
 
+def test_shares_are_of_all_images_or_boxes(odm_run):
+    """Every share on the terminal is that of its row in the sum of its table."""
+    out, _ = odm_run("stats", FIXTURES / "street" / "truth.json")
+    tables = [table.split("\n") for table in out.split("\n\n") if " %" in table]
+    assert len(tables) == 5
+    for table in tables:
+        rows = re.findall(r"(\d+) +(\d+\.\d\d) %", "\n".join(table))
+        total = 12 if "Images" in table[0] else 89
+        assert sum(int(n) for n, _ in rows) == total
+        assert [f"{100 * int(n) / total:.2f}" for n, _ in rows] == [share for _, share in rows]
+
+
 def test_many_images_are_shown_in_ranges(odm_run, tmp_path):
     labels = tmp_path / "labels"
     labels.mkdir()
