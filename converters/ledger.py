@@ -19,7 +19,10 @@ BAD_FILES = "files left out, with their images"
 
 
 class Ledger(Shown, msgspec.Struct):
-    """What became of everything that was read. It always balances: ``read == written + sum(left_out)``."""
+    """What became of everything that was read.
+
+    It always balances: ``read + pieces == written + sum(left_out)``.
+    """
 
     source_format: str
     target_format: str
@@ -46,11 +49,13 @@ class Ledger(Shown, msgspec.Struct):
     stayed: tuple[str, ...] = ()
     """Files that lay in the target before and were not written."""
     dry_run: bool = False
+    pieces: int = 0
+    """Boxes that were added because a box stands in several tiles: one less than the tiles of each."""
 
     @property
     def balances(self) -> bool:
         """Whether every box that was read is accounted for."""
-        return self.read == self.written + sum(self.left_out.values())
+        return self.read + self.pieces == self.written + sum(self.left_out.values())
 
     @property
     def lossless(self) -> bool:
@@ -73,6 +78,7 @@ class Ledger(Shown, msgspec.Struct):
             (boxes, f"of them from {path} ({name}), {plural(images, 'image')}")
             for path, name, images, boxes in self.sources
         ]
+        rows += [(self.pieces, "added: boxes that stand in further tiles, too")] * bool(self.pieces)
         rows.append((self.written, f"boxes {verb} ({self.target_format})"))
         rows += [(n, f"left out: {reason}") for reason, n in self.left_out.items()]
         rows += [(n, f"left out: images {reason}") for reason, n in self.images_left_out.items()]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import os
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -21,7 +22,18 @@ from odm.codes import GIVE_SIZES
 from odm.converters.ledger import Ledger
 from odm.converters.shapes import clip_outlines
 from odm.files import Unreadable, open_binary
-from odm.issues import DataError, Log, PathError, UsageError, listed, plural, printable, shorten, spell
+from odm.issues import (
+    DataError,
+    Log,
+    PathError,
+    UsageError,
+    first_few,
+    listed,
+    plural,
+    printable,
+    shorten,
+    spell,
+)
 from odm.masks.runs import Runs, spread, write_texts
 from odm.names import stem
 from odm.tables import NO_ID, Boxes, Dataset, Flag, Floats, Images, Longs, Shapes, frozen
@@ -33,7 +45,9 @@ OVERLAP, LEAST, SAME = 0.2, 0.1, 0.5
 """Shares: of a tile that the next one covers too, of an object that a tile must have, and of the smaller of
 two detections that the other covers if they are one object."""
 _NAME = re.compile(r"(.+)_x([0-9]{1,9})_y([0-9]{1,9})_of_([0-9]{1,9})x([0-9]{1,9})(\.[^./]*)?", re.DOTALL)
-_PAIRS_AT_A_TIME = 2**22
+MOST_FAULTS = 50
+"""How many damaged image files a message names."""
+_PAIRS_AT_A_TIME = 2**20
 
 
 class Tiling(msgspec.Struct, frozen=True):
@@ -103,8 +117,7 @@ def cut(dataset: Dataset, tiling: Tiling, ledger: Ledger, log: Log) -> tuple[Dat
     tiled = _with_images(dataset, images, boxes)
     is_left_out = (share < tiling.least) & ~boxes.has(Flag.CROWD | Flag.REGION) | (share <= 0)
     n_boxes = len(np.unique(rows))
-    ledger.read += len(rows) - n_boxes
-    ledger.change("boxes that stand in more than one tile", len(rows) - n_boxes)
+    ledger.pieces = len(rows) - n_boxes
     ledger.change("boxes cut at the edge of a tile", int(np.count_nonzero((share < 1) & ~is_left_out)))
     if n_boxes < len(dataset):
         ledger.left_out["boxes outside their image"] = len(dataset) - n_boxes
@@ -356,17 +369,22 @@ class Cuts:
     def __init__(self, windows: dict[str, tuple[str, tuple[int, int, int, int]]]) -> None:
         self._windows = windows
         self._open: tuple[str, Any] = ("", None)
+        self._faults: dict[str, str] = {}
+        """What is wrong with image files that cannot be cut."""
 
     def __contains__(self, path: object) -> bool:
         return path in self._windows
 
     def picture(self, path: str) -> bytes:
-        """The bytes of a tile in the format of its source. Raises PathError if that cannot be read."""
+        """The bytes of a tile in the format of its source; none if that cannot be read, see `check`."""
         from PIL import ImageOps
 
         from odm.pictures import open_picture
 
         source, window = self._windows[path]
+        target = io.BytesIO()
+        if source in self._faults:
+            return b""
         try:
             if self._open[0] != source:  # tiles of one image follow one another
                 with open_binary(source) as stream, open_picture(stream) as image:
@@ -375,13 +393,19 @@ class Cuts:
                     upright.load()
                 self._open = source, (upright, {"MPO": "JPEG"}.get(str(kind), kind))
             upright, kind = self._open[1]
-            target = io.BytesIO()
             upright.crop(window).save(target, kind, **({"quality": 95} if kind in ("JPEG", "WEBP") else {}))
         except Unreadable as e:
-            raise PathError(f"{printable(source)}: {e}") from None
+            self._faults[source] = str(e)
         except Exception as e:  # noqa: BLE001 -- a damaged picture makes Pillow raise almost anything
-            raise PathError(f"{printable(source)}: cannot be cut ({type(e).__name__})") from None
+            self._faults[source] = f"damaged, {type(e).__name__}"
         return target.getvalue()
+
+    def check(self) -> None:
+        """Raise PathError, which names every image file that could not be cut."""
+        if self._faults:
+            named = [f"{printable(source)} ({shorten(fault)})" for source, fault in self._faults.items()]
+            files = plural(len(named), "image file")
+            raise PathError(f"{files} cannot be cut into tiles: {first_few(named, MOST_FAULTS, str)}")
 
 
 # ------------------------------------------------------------------------------------------ back together
@@ -408,12 +432,11 @@ def join(dataset: Dataset, same: float, ledger: Ledger) -> Dataset:
             f"{spell('untile')}: {plural(len(other_names), 'image')} of other names than those of tiles, "
             f"which end with _x512_y0_of_4000x3000: {listed(other_names[:3])}"
         )
-    row_of_name = {name: k for k, name in enumerate(dict.fromkeys(map(origin_of, images.name)))}
-    image_of_tile = np.array([row_of_name[origin_of(name)] for name in images.name], np.int64)
+    origins = [match[1] + (match[6] or "") for match in matches if match]
+    row_of_name = {name: k for k, name in enumerate(dict.fromkeys(origins))}
+    image_of_tile = np.array([row_of_name[name] for name in origins], np.int64)
     # (tiles, 4): where a tile begins, x and y, and the width and height of its whole image.
-    window = np.array(
-        [[int(match[k]) for k in (2, 3, 4, 5)] for match in matches if match], np.int64
-    ).reshape(-1, 4)
+    window = np.array([match.group(2, 3, 4, 5) for match in matches if match]).astype(np.int64).reshape(-1, 4)
     # Written backwards, so that the first tile of each image is the one that stays.
     first_tile = np.zeros(len(row_of_name), np.int64)
     first_tile[image_of_tile[::-1]] = np.arange(len(image_of_tile))[::-1]
@@ -440,35 +463,23 @@ def _repeated(boxes: Boxes, tile: Longs, same: float) -> NDArray[np.bool_]:
     others. `tile` (n,) are the rows of tiles, `same` the least share of the smaller box that both cover.
     """
     area = boxes.wh[:, 0] * boxes.wh[:, 1]
-    rank = np.argsort(np.argsort(-np.where(np.isnan(boxes.score), area, boxes.score), kind="stable"))
-    order = np.lexsort((rank, boxes.category, boxes.image))
-    keys = np.stack([boxes.image, boxes.category], axis=1)[order]
-    ends = np.append(np.flatnonzero((np.diff(keys, axis=0) != 0).any(axis=1)) + 1, len(order))
-    high_rows: list[Longs] = []
-    low_rows: list[Longs] = []
-    start = 0
-    for end in ends.tolist():
-        rows, start = order[start:end], end
-        if len(rows) < 2 or (tile[rows] == tile[rows[0]]).all():
-            continue
-        step = max(1, _PAIRS_AT_A_TIME // len(rows))
-        for begin in range(0, len(rows), step):
-            block = rows[begin : begin + step]
-            inner_low = np.maximum(boxes.xyxy[block, None, :2], boxes.xyxy[None, rows, :2])
-            inner_high = np.minimum(boxes.xyxy[block, None, 2:], boxes.xyxy[None, rows, 2:])
-            shared = np.maximum(inner_high - inner_low, 0).prod(axis=2)
-            min_area = same * np.minimum(area[block, None], area[None, rows])
-            is_same = (shared >= min_area) & (shared > 0) & (tile[block, None] != tile[None, rows])
-            i, j = np.nonzero(is_same & (rank[block, None] < rank[None, rows]))
-            high_rows.append(block[i])
-            low_rows.append(rows[j])
-    is_dropped = np.zeros(len(order), np.bool_)
-    if not high_rows:
-        return is_dropped
-    high_row, low_row = np.concatenate(high_rows), np.concatenate(low_rows)
-    is_open = np.ones(len(order), np.bool_)
+    best_first = np.argsort(-np.where(np.isnan(boxes.score), area, boxes.score), kind="stable")
+    rank = np.empty(len(area), np.int64)
+    rank[best_first] = np.arange(len(area))
+    pairs = [np.zeros((2, 0), np.int64)]
+    for pair in _side_by_side(boxes):
+        one, other = pair[:, tile[pair[0]] != tile[pair[1]]]
+        inner_low = np.maximum(boxes.xyxy[one, :2], boxes.xyxy[other, :2])
+        inner_high = np.minimum(boxes.xyxy[one, 2:], boxes.xyxy[other, 2:])
+        shared = np.maximum(inner_high - inner_low, 0).prod(axis=1)
+        is_same = (shared >= same * np.minimum(area[one], area[other])) & (shared > 0)
+        duplicates = np.stack([one, other])[:, is_same]
+        pairs.append(np.where(rank[duplicates[0]] < rank[duplicates[1]], duplicates, duplicates[::-1]))
+    high_row, low_row = np.concatenate(pairs, axis=1)
+    is_dropped = np.zeros(len(area), np.bool_)
+    is_open = np.ones(len(area), np.bool_)
     while True:  # a box stays once no box above it is undecided; what it suppresses is decided then, too
-        is_waiting = np.zeros(len(order), np.bool_)
+        is_waiting = np.zeros(len(area), np.bool_)
         is_waiting[low_row[is_open[high_row] & ~is_dropped[high_row]]] = True
         is_staying = is_open & ~is_waiting & ~is_dropped
         if not is_staying.any():
@@ -476,3 +487,22 @@ def _repeated(boxes: Boxes, tile: Longs, same: float) -> NDArray[np.bool_]:
         is_open &= ~is_staying
         is_dropped[low_row[is_staying[high_row]]] = True
         is_open &= ~is_dropped
+
+
+def _side_by_side(boxes: Boxes) -> Iterator[Longs]:
+    """Yield in blocks the rows (2, n) of boxes of one image and class that share columns of pixels."""
+    _, group = np.unique(boxes.image.astype(np.int64) << 32 | boxes.category, return_inverse=True)
+    edges = np.floor(boxes.xyxy[:, [0, 2]]).astype(np.int64)
+    edges -= edges.min(initial=0)
+    # Sorted by group and left edge, a box pairs with those after it that begin before it ends. Where a group
+    # has 10 columns, 0-4 2-9 6-8 of group 0 and 1-8 of group 1 lie at 0-4 2-9 6-8 11-18: the first two boxes
+    # pair with one more each, the others with none.
+    left, right = (group * (edges.max(initial=0) + 1) + edges.T).astype(np.int64)
+    order = np.argsort(left, kind="stable")
+    positions = np.arange(len(order))
+    n_next = np.maximum(np.searchsorted(left[order], right[order], side="right") - positions - 1, 0)
+    n_blocks = -(-int(n_next.sum()) // _PAIRS_AT_A_TIME)
+    bounds = np.searchsorted(np.cumsum(n_next), np.arange(1, n_blocks) * _PAIRS_AT_A_TIME)
+    for block in np.split(positions, bounds):
+        next_position, number = spread(block + 1, n_next[block])
+        yield order[np.stack([block[number], next_position])]

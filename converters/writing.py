@@ -266,11 +266,27 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
         ledger.parts = dict(zip(parts, sizes, strict=True))
         pieces = _pieces(dataset, part, target.selection, whole="split" in format_.keeps)
     output.cuts = cuts
+    if cuts is not None:
+        _note_uncut(output, format_, target, log)
     _put(dataset, pieces, output, format_, target, log)
     ledger.files, ledger.stayed = tuple(output.written), tuple(output.stayed)
     if target.selection.divides and not target.pictures and format_.pictures is not None:
         log.note("pictures were not added (use --link-images or --copy-images)")
     return ledger
+
+
+def _note_uncut(output: Output, format_: Format, target: Target, log: Log) -> None:
+    """Note why the image files are not cut with the labels, if they are not."""
+    has_option = hasattr(target.options, "copy_images")
+    if target.pictures == "copy" or getattr(target.options, "copy_images", False):
+        return
+    if output.single:
+        reason = f"{printable(target.path)} is one file; for both name a folder, with {spell('images')} DIR"
+    elif not has_option and format_.pictures is None:
+        reason = f"{format_.name} has no place for them"
+    else:
+        reason = f"{spell('images')} DIR says where they are"
+    log.note(f"labels are cut into tiles, image files are not: {reason}")
 
 
 def _check_holds_no_source(target: str, dataset: Dataset) -> None:
@@ -430,6 +446,8 @@ def _put(
             log.extend(output_log)
         if output_log.errors:
             raise not_written(log, output.target)
+        if output.cuts is not None:
+            output.cuts.check()
         # An empty folder is read as no detections, and holds no classes.
         has_classes = bool(len(dataset.categories)) and "unused" in format_.keeps
         if not output.written and (dataset.kind != "det" or has_classes):

@@ -1,7 +1,9 @@
 """Tiles and back: cutting pictures and labels, against loops over boxes and pixels, shapely and pycocotools."""
 
+import importlib
 import json
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,7 @@ import odm
 from odm import masks as masks_of
 from odm.cli._app import run
 from odm.converters.tiles import Tiling
-from odm.issues import UsageError
+from odm.issues import Log, UsageError
 from odm.tables import Dataset, Flag
 
 STREET = Path(__file__).parents[1] / "fixtures" / "street"
@@ -243,6 +245,84 @@ def test_detections_of_tiles_come_back(tmp_path):
         round(s, 9) for s in whole.boxes.score.tolist()
     }
     assert len(kept) == 54
+
+
+def leave_out_slowly(tiles, boxes, categories, scores, same):
+    """Which boxes stay, one after the other by falling score; `tiles` are rows, `boxes` corners."""
+    kept = []
+    for i in sorted(range(len(scores)), key=lambda i: -scores[i]):
+        for j in kept:
+            low, high = np.maximum(boxes[i][:2], boxes[j][:2]), np.minimum(boxes[i][2:], boxes[j][2:])
+            shared = np.prod(np.maximum(high - low, 0))
+            smaller = min(np.prod(box[2:] - box[:2]) for box in (boxes[i], boxes[j]))
+            others = tiles[i] != tiles[j] and categories[i] == categories[j]
+            if others and shared > 0 and shared >= same * smaller:
+                break
+        else:
+            kept.append(i)
+    return sorted(kept)
+
+
+@pytest.mark.parametrize("at_a_time", [3, 2**20])
+@pytest.mark.parametrize("seed", range(4))
+def test_duplicates_are_those_of_a_slow_reference(tmp_path, monkeypatch, seed, at_a_time):
+    monkeypatch.setattr(importlib.import_module("odm.converters.tiles"), "_PAIRS_AT_A_TIME", at_a_time)
+    rng, n = np.random.default_rng(seed), 150
+    names = [f"{image}_x{x}_y0_of_300x100.jpg" for image in "ab" for x in (0, 80, 160)]
+    tiles, categories = rng.integers(0, 6, n), rng.integers(0, 2, n)
+    ltwh = np.c_[rng.integers(0, 60, (n, 2)), rng.integers(5, 40, (n, 2))].astype(float)
+    ltwh[:3, 2] = 300  # as wide as the whole image
+    scores = rng.permutation(n) / n
+    data = Dataset.from_arrays(
+        images=names, width=[140] * 6, height=[100] * 6, categories=["x", "y"], image=tiles,
+        category=categories, ltwh=ltwh, score=scores,
+    )  # fmt: skip
+    odm.convert(data, tmp_path / "whole.csv", untile=0.5)
+    left = np.array([0, 80, 160])[tiles % 3] + 1000 * (tiles // 3)  # images far from each other
+    boxes = np.c_[ltwh[:, 0] + left, ltwh[:, 1], ltwh[:, 0] + left + ltwh[:, 2], ltwh[:, 1] + ltwh[:, 3]]
+    kept = leave_out_slowly(tiles, boxes, categories, scores, 0.5)
+    assert sorted(odm.read(tmp_path / "whole.csv").boxes.score) == sorted(scores[kept])
+    assert 10 < len(kept) < n
+
+
+def test_the_summary_counts_the_boxes_of_the_source_and_those_of_further_tiles(tmp_path):
+    annotations = [{"bbox": [90, 10, 20, 20]}, {"bbox": [10, 10, 20, 20]}]
+    data = Dataset.from_arrays(
+        images=["a.jpg"], width=[200], height=[100], categories=["x"], image=[0, 0], category=[0, 0],
+        ltwh=[one["bbox"] for one in annotations],
+    )  # fmt: skip
+    ledger = odm.convert(data, tmp_path / "tiles.csv", tile="100x100", overlap=0)
+    assert (ledger.read, ledger.pieces, ledger.written) == (2, 1, 3)
+    assert ledger.balances
+    assert "1  added: boxes that stand in further tiles, too" in str(ledger)
+
+
+@pytest.mark.parametrize(("target", "options", "reason"), [
+    ("tiles.json", {"to": "coco"}, "tiles.json is one file; for both name a folder, with images DIR"),
+    ("tiles", {"to": "yolo"}, "images DIR says where they are"),
+    ("tiles", {"to": "voc"}, "images DIR says where they are"),
+    ("tiles", {"to": "yolo", "images": True}, ""), ("tiles", {"to": "coco", "images": True}, ""),
+])  # fmt: skip
+def test_a_note_says_that_image_files_are_not_cut(tmp_path, target, options, reason):
+    if options.pop("images", False):
+        options["images"] = STREET / "images"
+    odm.convert(STREET / "truth.json", tmp_path / target, tile="480x400", log=(log := Log()), **options)
+    notes = [note for note in log.notes if "image files are not" in note]
+    assert len(notes) == bool(reason)
+    assert reason in "".join(notes)
+
+
+def test_all_damaged_image_files_are_named_at_once(tmp_path):
+    images = tmp_path / "images"
+    shutil.copytree(STREET / "images", images)
+    for name in ("market.jpg", "night.jpg"):
+        (images / name).write_bytes((images / name).read_bytes()[:3000])
+    (images / "park.jpg").write_text("no picture")
+    with pytest.raises(odm.PathError, match="3 image files cannot be cut into tiles") as caught:
+        odm.convert(STREET / "truth.json", tmp_path / "out", to="yolo", tile="320x200", images=images)
+    assert all(name in str(caught.value) for name in ("market.jpg", "night.jpg", "park.jpg"))
+    assert "winter.jpg" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_chain_of_duplicates_is_decided_by_rank(tmp_path):

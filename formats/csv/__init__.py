@@ -79,7 +79,7 @@ from odm.formats.csv.layouts import (
     names_classes,
 )
 from odm.formats.csv.masks import has_masks
-from odm.formats.csv.writer import DIALECTS, can_be_relative
+from odm.formats.csv.writer import BLOCK, DIALECTS, can_be_relative
 from odm.issues import Log, UsageError, hint, printable, shorten
 from odm.tables import Builder, Dataset
 
@@ -208,8 +208,12 @@ def write(dataset: Dataset, target: Output, log: Log, options: CsvOptions) -> No
     quote = Quote(sep, safe=options.excel_safe)
     classes = [quote(labels.get(name, name)) for name in dataset.categories.name]
     header, lines = dialect.rows(dataset, classes, quote)
-    text = "\n".join([sep.join(header), *lines] if header else lines)
-    target.write(name, (text + "\n" if text else "").encode())
+    if header:
+        lines.insert(0, sep.join(header))
+    data = bytearray()
+    for begin in range(0, len(lines), BLOCK):  # all lines as one text would be in memory thrice
+        data += ("\n".join(lines[begin : begin + BLOCK]) + "\n").encode()
+    target.write(name, memoryview(data))
 
 
 FORMAT = format_of(

@@ -19,6 +19,9 @@ from odm.issues import Log
 from odm.names import BAD_CLASS_NAME, stem
 from odm.tables import Dataset, Flag, Floats
 
+BLOCK = 2**16
+"""How many rows are text at a time, beside the lines that are done."""
+
 
 def can_be_relative(dataset: Dataset, log: Log, *, has_strings: bool) -> bool:
     """Whether a dataset can be written relative to image sizes, with image names without extension.
@@ -40,10 +43,15 @@ def can_be_relative(dataset: Dataset, log: Log, *, has_strings: bool) -> bool:
     return log.errors == n_errors
 
 
-def _edges(dataset: Dataset) -> list[list[str]]:
+def _edges(dataset: Dataset) -> list[Iterator[str]]:
     """Return four columns of texts: left, top, right and bottom in pixels."""
-    numbers = decimals(dataset.boxes.xyxy.reshape(-1))
-    return [numbers[k::4] for k in range(4)]
+    return [_texts(column) for column in dataset.boxes.xyxy.T]
+
+
+def _texts(values: Floats) -> Iterator[str]:
+    """Yield the shortest text of each number; those of all rows at once would fill the memory."""
+    for begin in range(0, len(values), BLOCK):
+        yield from decimals(values[begin : begin + BLOCK])
 
 
 def _relative_edges(dataset: Dataset) -> list[list[str]]:
@@ -58,13 +66,13 @@ def _relative_edges(dataset: Dataset) -> list[list[str]]:
     return [texts(cells[k::4]) for k in range(4)]
 
 
-def _scores(values: Floats) -> list[str]:
+def _scores(values: Floats) -> Iterable[str]:
     """Return the texts of (n,) scores, empty for NaN."""
     lacks_score = np.isnan(values)
     if lacks_score.all():
         return [""] * len(values)
-    texts = decimals(np.where(lacks_score, 0.0, values))
-    return ["" if is_missing else text for text, is_missing in zip(texts, lacks_score.tolist(), strict=True)]
+    texts = _texts(np.where(lacks_score, 0.0, values))
+    return ("" if is_missing else text for text, is_missing in zip(texts, lacks_score.tolist(), strict=True))
 
 
 def _marks(flags: NDArray[np.uint16], bits: Iterable[Flag], sep: str) -> Iterator[str]:

@@ -53,7 +53,10 @@ class Cutter(Protocol):
     def __contains__(self, path: object) -> bool: ...
 
     def picture(self, path: str) -> bytes:
-        """The bytes of the picture. Raises PathError if they cannot be made."""
+        """The bytes of the picture; none if they cannot be made, which `check` reports."""
+
+    def check(self) -> None:
+        """Raise PathError, which names every file that a picture could not be made from."""
 
 
 class Output:
