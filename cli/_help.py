@@ -30,7 +30,7 @@ def common(record: type[Options], flags: Sequence[click.Option]) -> list[click.O
 
 
 def groups(flags: Sequence[click.Option]) -> Iterator[tuple[str, list[click.Option]]]:
-    """Heading and options of a command, in order; at the end, without a heading of their own, the others."""
+    """Yield each heading and its options, in order; at the end other options, and those of formats."""
     by_heading: dict[str, list[click.Option]] = {}
     for flag in flags:
         of_format = (flag.name or "").startswith("fo__") or flag.name == TEXTS

@@ -44,7 +44,7 @@ TAKEN = (
 def from_object(
     value: Any, kind: Kind | None = None, other: Callable[[], Dataset | None] | None = None
 ) -> Dataset:
-    """A dataset from an object of another library, recognised by its structure.
+    """Make a dataset from an object of another library, recognised by its structure.
 
     That is a COCO dictionary, or a list of results in COCO's format; a table with the columns of
     `to_columns`; or what `from_supervision` takes. A list of `supervision.Detections` has one for each image,
@@ -99,7 +99,7 @@ def from_object(
 def from_supervision(
     detections: Any, classes: Sequence[str] | None = None, *, kind: Kind | None = None
 ) -> Dataset:
-    """A dataset from a `supervision.DetectionDataset`, or `supervision.Detections` by image name.
+    """Make a dataset from a `supervision.DetectionDataset`, or `supervision.Detections` by image name.
 
     Masks and tracker ids are counted in `Dataset.extras` and not kept.
 
@@ -179,7 +179,7 @@ def to_columns(dataset: Dataset) -> dict[str, NDArray[Any]]:
 def from_columns(
     table: Any, *, images: Sequence[str] | None = None, classes: Sequence[str] | None = None
 ) -> Dataset:
-    """A dataset from columns as `to_columns` names them: a mapping, or a table of pandas, polars or pyarrow.
+    """Read a dataset from columns as `to_columns` names them: a mapping or table (pandas, polars, pyarrow).
 
     Parameters
     ----------
@@ -285,7 +285,7 @@ def to_coco(dataset: Dataset) -> dict[str, list[dict[str, Any]]]:
 
 
 def from_coco(data: Mapping[str, Any], results: Iterable[Mapping[str, Any]] | None = None) -> Dataset:
-    """Ground truth from a COCO dictionary; with `results`, a list of detections, these.
+    """Read ground truth from a COCO dictionary, or the detections in `results`, which refer to it.
 
     The dictionary is read like a file: with its shapes and all other keys.
 
@@ -327,7 +327,7 @@ def from_torchvision(
     image_ids: Iterable[Any] | None = None,
     kind: Kind | None = None,
 ) -> Dataset:
-    """A dataset from the targets, or the outputs, of torchvision's detection models.
+    """Make a dataset from the targets, or the outputs, of torchvision's detection models.
 
     Parameters
     ----------
@@ -402,7 +402,7 @@ def from_fiftyone(
     *,
     kind: Kind | None = None,
 ) -> Dataset:
-    """A dataset from the `fiftyone.Detections` in a field of samples, such as a dataset or a view.
+    """Make a dataset from the `fiftyone.Detections` in a field of samples, such as a dataset or a view.
 
     Parameters
     ----------

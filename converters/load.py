@@ -281,7 +281,10 @@ def _read_pair(
     spare: Collection[str],
     kept: KeptTruth,
 ) -> tuple[Loaded, Loaded]:
-    """Read both sides, each with the other as its counterpart, and check them."""
+    """Read both sides, each with the other as its counterpart, and check them; parameters as of `load_pair`.
+
+    What only one side reports and the other one makes up for is withdrawn.
+    """
     _find_formats(sides)
     if refuse:
         formats_in_use = [(side.format, "read") for side in sides if side.format is not None]
@@ -290,6 +293,7 @@ def _read_pair(
     format_, request = sides[1].format, sides[1].request
     if format_ is not None and format_.begin and not (request.options or request.own_fields or request.wants):
         format_.begin(sides[1].source)
+    # Each side in turn is side_a, and the other one is side_b.
     for side_a, side_b in (sides, sides[::-1]):
         if side_a.format is side_b.format and side_a.own_options() == side_b.own_options():
             side_a.decides_with = side_b
@@ -466,8 +470,7 @@ def _find_formats(sides: tuple[PendingSource, PendingSource]) -> None:
 
 
 def check_one_run(detections: Dataset) -> None:
-    """Raise UsageError if files of one folder hold detections of the same images, so that they are several
-    runs.
+    """Raise UsageError if the files of a folder are several runs: most images have one class in two files.
 
     Files for one class each, or with some rows of an image at their ends, are parts of one run.
     """
@@ -477,6 +480,7 @@ def check_one_run(detections: Dataset) -> None:
     if (boxes.file == file_of[boxes.image]).all():
         return
     n_files = len(detections.files) + 1
+    # Distinct (image, class, file). An image and class that occurs twice among them is in several files.
     keys = (boxes.image.astype(np.int64) * n_classes + boxes.category) * n_files + boxes.file + 1
     image_class = np.unique(keys) // n_files
     repeated_images = np.unique(image_class[1:][image_class[1:] == image_class[:-1]] // n_classes)

@@ -150,7 +150,9 @@ class PendingSource:
         )
 
     def find_format(self) -> Format:
-        """Return the format that the user named, or else the one that is detected."""
+        """Return the format that the user named, else the one that is detected, else the one whose options
+        the user gave, if only one format has them.
+        """
         if self.request.format is not None:
             return get(self.request.format)
         try:

@@ -67,7 +67,10 @@ def order_edges(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
 
 
 def clip_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
-    """Cut every box to its image; images of unknown size are left alone and named in the log."""
+    """Cut every box to its image; boxes on images of unknown size are left alone and counted in a note.
+
+    Boxes outside their image are left out. Outlines are cut too, and a box that is cut loses its stated area.
+    """
     boxes = dataset.boxes
     limit = dataset.limits().astype(np.float64)[boxes.image]
     known = limit.min(axis=1, initial=np.inf) > 0
@@ -76,6 +79,7 @@ def clip_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     low, high = boxes.xyxy[:, :2], boxes.xyxy[:, 2:]
     is_valid: NDArray[np.bool_] = known & np.isfinite(boxes.xyxy).all(axis=1) & (high >= low).all(axis=1)
     inner_low, inner_high = np.clip(low, 0, limit), np.clip(high, 0, limit)
+    # (n, 2): whether a box is cut across, and down.
     is_cut = is_valid[:, None] & ((inner_low != low) | (inner_high != high))
     dataset = clip_outlines(dataset, known, ledger)
     boxes = dataset.boxes

@@ -136,7 +136,12 @@ def fit(dataset: Dataset, target: Format, ledger: Ledger, *, shapes: AsShapes | 
 
 
 def _fitted(shapes: Shapes, target: Format, rule: _Fitting, as_shapes: AsShapes | None) -> Shapes | None:
-    """Convert or drop each kind of shape that `target` does not keep; None if no shape is left."""
+    """Convert or drop each kind of shape that `target` does not keep; None if no shape is left.
+
+    `as_shapes` is what the user wants for all. Otherwise oriented boxes become outlines, masks outlines and
+    outlines masks only if the target keeps the latter and not the former, and rectangles oriented boxes if
+    it keeps no outlines. What is left over is lost.
+    """
     keeps, ledger = target.keeps, rule.ledger
     if as_shapes == "box":
         ledger.change("shapes written as boxes (--shapes box)", int(np.count_nonzero(shapes.kind)))
@@ -352,7 +357,7 @@ def _book_boxes(boxes: Boxes, ledger: Ledger) -> None:
 def clip_outlines(dataset: Dataset, rows: NDArray[np.bool_], ledger: Ledger) -> Dataset:
     """Cut the outlines of boxes at the edges of their images; oriented boxes and keypoints stay.
 
-    `rows` are boxes on images whose size is known. Parts that lie outside vanish.
+    `rows` (n,) is a mask of the boxes on images of known size. Parts of outlines that lie outside vanish.
     """
     boxes = dataset.boxes
     limit = dataset.limits().astype(np.float64)[boxes.image]

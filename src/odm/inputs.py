@@ -33,7 +33,7 @@ _run: ContextVar[_Inputs | None] = ContextVar("odm.inputs", default=None)
 
 @contextlib.contextmanager
 def gather() -> Iterator[None]:
-    """Begin a run, unless this is part of one already; also a decorator."""
+    """Record the inputs of a run in the block, unless it is part of another run; also a decorator."""
     if _run.get() is not None:
         yield
         return

@@ -151,7 +151,7 @@ class ResultViews(Shown):
         return page
 
     def plot(self, what: str = "precision-recall") -> Figure:
-        """A plot of ``odm eval --plots`` as a figure of Matplotlib (extra ``[plot]``).
+        """Return a plot of ``odm eval --plots`` as a figure of Matplotlib (extra ``[plot]``).
 
         Parameters
         ----------

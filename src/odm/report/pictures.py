@@ -161,6 +161,7 @@ def _shrink(image: Image.Image, turns: int, declared_size: tuple[int, int], size
     stored_size = image.size
     turned_size = stored_size[::-1] if turns in TURNED else stored_size
     is_known = min(declared_size) > 0
+    # A picture is turned unless the dataset has the size before turning, as if it were not to be turned.
     is_turned = not is_known or declared_size == turned_size or declared_size != stored_size
     shown_size = turned_size if is_turned else stored_size
     remark = ""

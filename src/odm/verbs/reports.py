@@ -67,7 +67,7 @@ def check_report(
 def pictures_of(
     names: Sequence[str], datasets: Sequence[Dataset], options: ReadingOptions, print_log: PrintLog
 ) -> list[Picture]:
-    """The pictures of images, from the datasets or the folders of the options ``images``."""
+    """Find the pictures of images, by the datasets or in the folders that the options ``images`` name."""
     from odm.converters.pictures import locate
     from odm.report import Picture
 

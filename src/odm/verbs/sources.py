@@ -89,6 +89,7 @@ def from_keywords(record: type[O], keywords: Mapping[str, Any]) -> O:
     formats: dict[str, dict[str, Any]] = {side: {} for side in ("", *record.sides)}
     type_of_option: dict[str, Any] = {}
     for name, value in format_values.items():
+        # The types of all options of formats are collected at the first one, as that imports every format.
         for spec in () if type_of_option else (s for f in FORMATS.values() for s in option_specs(f.options)):
             type_of_option[spec.name] = type_of_option.get(spec.name, str) | spec.type
         side = next((s for s in record.sides if name.startswith(f"{s}_") and name not in type_of_option), "")
