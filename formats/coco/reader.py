@@ -31,16 +31,7 @@ from odm.formats._shared.codes import (
     WRONG_TYPE,
 )
 from odm.formats._shared.gather import decide_kind, own_folder
-from odm.formats._shared.json.columns import (
-    NONE,
-    Broken,
-    Chunk,
-    Document,
-    Field,
-    load,
-    on_one_line,
-    show,
-)
+from odm.formats._shared.json.columns import NONE, Broken, Chunk, Document, Field, load, on_one_line, show
 from odm.formats._shared.pictures import ImageOptions, Pictures
 from odm.formats._shared.shapes.rotation import turn_of
 from odm.formats.coco.boxes import SLACK, Table
@@ -151,9 +142,9 @@ class Reader:
         """The files that are results lists."""
         self._own = ""
         """A file with images of its own."""
-        asks = (options.images, options.image_size, options.image_sizes) != (None, None, None)
+        has_option = (options.images, options.image_size, options.image_sizes) != (None, None, None)
         folders = own_folder(source)
-        self._pictures = Pictures(options, Builder(), log, source, folders) if asks or folders else None
+        self._pictures = Pictures(options, Builder(), log, source, folders) if has_option or folders else None
         self._folders: tuple[str, ...] = ()
         """Where pictures of the file that is read may lie: beside it, or in a folder of the split's name."""
         self._image_places: dict[str, tuple[str, int]] = {}
@@ -164,10 +155,10 @@ class Reader:
         path = self._source.full(file)
         self._folders = posixpath.dirname(file), split, f"images/{split}"
         values = Values(path, self._builder, self._log, self._dialect)
-        plain = not (self._builder.keeps_extra or any(self._shapes.values()))
-        if not file and self._dialect.results and plain and self._span is None:
-            quick, table = self._source.once(begin), Table(path, "")
-            if quick is not None and quick.fill(table):
+        needs_no_extra = not (self._builder.keeps_extra or any(self._shapes.values()))
+        if not file and self._dialect.results and needs_no_extra and self._span is None:
+            long_list, table = self._source.once(begin), Table(path, "")
+            if long_list is not None and long_list.fill(table):
                 self._take_list(table)
                 return
         data = self._data_of(file)
@@ -176,31 +167,31 @@ class Reader:
         try:
             data = load(data, self._log, path)
             document = Document(data, self._log, path, first=self._span.first if self._span else 0)
-            if document.top == "{" and (other := find_other_task(data)) is not None:
-                self._log.report(OTHER_TASK, path, what=Trusted(other[0]), remedy=Trusted(other[1]))
+            if document.top == "{" and (other_task := find_other_task(data)) is not None:
+                self._log.report(OTHER_TASK, path, what=Trusted(other_task[0]), remedy=Trusted(other_task[1]))
                 return
             if self._turns and b'"rotation"' in data and b'"occluded"' in data:  # of boxes without an outline
                 keys = keys_for({*self._builder.wants, "polygon", "mask"})
                 self._shapes |= {"shape_keys": keys, "outlines": True}
-            lists = self._dialect.results
-            if lists and (flat := instances_of(data)) is not None:
-                data, document = flat, Document(flat, self._log, path)
+            may_be_list = self._dialect.results
+            if may_be_list and (flat_list := instances_of(data)) is not None:
+                data, document = flat_list, Document(flat_list, self._log, path)
                 self._log.note(f"{printable(path)}: instances are numbered through all images, from #/0")
-            elif lists and document.top == "{" and (panoptic := segments_of(data)) is not None:
+            elif may_be_list and document.top == "{" and (panoptic := segments_of(data)) is not None:
                 data, document = panoptic[0], Document(panoptic[0], self._log, path)
                 values.count({"masks of segments in PNG files": panoptic[1]})
                 text = "segments are read as boxes, numbered through all images from #/annotations/0"
                 self._log.note(f"{printable(path)}: {text}")
-            if lists and is_tubes(data):
+            if may_be_list and is_tubes(data):
                 self._read_tubes(document, values, split)
             elif document.top == "{":
                 self._read_object(document, values, split, data)
-            elif document.top == "[" and lists:
+            elif document.top == "[" and may_be_list:
                 self._read_list(document, values)
             else:
                 value = document.value()
                 document.end()
-                values.wrong(WRONG_TYPE, "", "", "an object or a list" if lists else "an object", value)
+                values.wrong(WRONG_TYPE, "", "", "an object or a list" if may_be_list else "an object", value)
         except Broken:
             pass
 
@@ -266,12 +257,12 @@ class Reader:
         self._own = path
         dialect = self._dialect
         table = Table(path, "/annotations", dialect.flag, **self._shapes)
-        lists: set[str] = set()
+        present: set[str] = set()
         frames, scores = Frames(self._builder), []
         extra_fields: dict[str, bytes] = {}
         labels: dict[str, list[tuple[int, list[int]]]] = {key: [] for key in dialect.labels}
-        for key, top in document.members():
-            if key in ("videos", "tracks") and top == "[":
+        for key, first_char in document.members():
+            if key in ("videos", "tracks") and first_char == "[":
                 if key == "videos":
                     frames.read_videos(document, values)
                 else:
@@ -279,14 +270,14 @@ class Reader:
                 continue
             if key not in ("images", "annotations", "categories"):
                 text = document.raw()
-                wanted = self._builder.keeps_extra and key not in ("videos", "tracks")
-                if wanted and text is not None and len(text) <= _MOST_OWN:
+                is_kept = self._builder.keeps_extra and key not in ("videos", "tracks")
+                if is_kept and text is not None and len(text) <= _MOST_OWN:
                     extra_fields[key] = text
                 elif (text is None or b"".join(text.split()) not in NOTHING) and key not in dialect.unsaid:
                     values.count({key: 1})
                 continue
-            lists.add(key)
-            if top != "[":
+            present.add(key)
+            if first_char != "[":
                 value = document.value()
                 values.wrong(WRONG_TYPE, f"/{key}", "", "a list", value)
                 table.unlisted.add("image_id" if key == "images" else "category_id")
@@ -297,10 +288,10 @@ class Reader:
             else:
                 self._read_boxes(document, values, table, dialect.annotation)
         for key, id_key in (("images", "image_id"), ("annotations", ""), ("categories", "category_id")):
-            if key not in lists and (key in dialect.needs or (key == "categories" and table.seen)):
+            if key not in present and (key in dialect.needs or (key == "categories" and table.seen)):
                 self._log.report(MISSING_KEY, path, value=key)
                 table.unlisted.add(id_key)
-        if "images" in lists and not {"annotations"} <= lists | dialect.needs:
+        if "images" in present and not {"annotations"} <= present | dialect.needs:
             self._log.report(NO_ANNOTATIONS, path)
         if extra_fields:
             if table.file < 0:
@@ -308,7 +299,7 @@ class Reader:
             self._builder.describe(table.file, extra_fields)
         frames.finish(path, self._log)
         frames.add_other_type((video for _, video, _ in scores), path, self._log)
-        for key, pairs in labels.items() if "categories" in lists else ():
+        for key, pairs in labels.items() if "categories" in present else ():
             image = np.repeat([row for row, _ in pairs], [len(ids) for _, ids in pairs])
             category = np.array([table.categories.get(id_, -1) for _, ids in pairs for id_ in ids], np.int64)
             known = category >= 0
@@ -342,11 +333,11 @@ class Reader:
     ) -> None:
         path, builder, dialect = values.path, self._builder, self._dialect
         extra_rows = ExtraRows() if builder.keeps_extra else None
-        first, first_ids = builder.n_images, dict[Id, int]()
-        kept: list[tuple[str, int, int, str, Id, int]] = []
+        first, index_of_id = builder.n_images, dict[Id, int]()
+        images: list[tuple[str, int, int, str, Id, int]] = []
         repeated_names = set[str]()
 
-        take = functools.partial(self._take_images, path, table, first, first_ids, kept)
+        take = functools.partial(self._take_images, path, table, first, index_of_id, images)
         for i, record in values.entries(document, "/images", dialect.image, extra_rows, take=take):
             location = f"/images/{i}"
             id_ = values.id(record, "id", location)
@@ -356,8 +347,8 @@ class Reader:
                 values.wrong(WRONG_TYPE, location, key, "text", name)
             if id_ is None:
                 continue
-            if first_ids.setdefault(id_, i) != i:
-                values.duplicate_id(location, id_, f"#/images/{first_ids[id_]}")
+            if index_of_id.setdefault(id_, i) != i:
+                values.duplicate_id(location, id_, f"#/images/{index_of_id[id_]}")
                 continue
             table.images[id_] = -2
             if name is None and dialect.id_names:
@@ -372,44 +363,44 @@ class Reader:
                 continue
             if not self._has_unique_name(name, path, i, key, repeated_names):
                 continue
-            row = table.images[id_] = first + len(kept)
-            kept.append((name, *self._size(name, record, values, location), id_, i))
+            row = table.images[id_] = first + len(images)
+            images.append((name, *self._size(name, record, values, location), id_, i))
             if "video_id" in record:
                 frames.place(row, record)
             for key, pairs in labels.items():
                 if classes := _whole_numbers(record.get(key), values, location, key):
                     pairs.append((row, classes))
         if repeated_names:
-            add_ids(kept, repeated_names, self._image_places, path, self._log)
-        if kept:
+            add_ids(images, repeated_names, self._image_places, path, self._log)
+        if images:
             table.file = builder.file(path, "/images")
-            names, widths, heights, pictures, ids, lines = zip(*kept, strict=True)
+            names, widths, heights, pictures, ids, lines = zip(*images, strict=True)
             builder.add_images(
                 names,
                 width=np.array(widths, np.int32),
                 height=np.array(heights, np.int32),
                 source_id=ids,
                 path=pictures,
-                split=[split] * len(kept),
+                split=[split] * len(images),
                 file=table.file,
                 line=lines,
             )
             if extra_rows is not None:
-                builder.add_extra("images", range(first, first + len(kept)), extra_rows.at(lines))
+                builder.add_extra("images", range(first, first + len(images)), extra_rows.at(lines))
 
     def _has_unique_name(self, name: str, path: str, i: int, key: str, repeated_names: set[str]) -> bool:
         """Whether no other file has this name, else report it; a repeated name in this file is only noted."""
-        there, n = self._image_places.setdefault(name, (path, i))
-        if there != path:
-            first = Trusted(f"{printable(there)}#/images/{n}")
+        first_path, first_index = self._image_places.setdefault(name, (path, i))
+        if first_path != path:
+            first = Trusted(f"{printable(first_path)}#/images/{first_index}")
             at = f"/images/{i}"
             self._log.report(DUPLICATE_IMAGE, path, pointer=at, field=key, value=name, first=first)
-        elif n != i:
+        elif first_index != i:
             repeated_names.add(name)
-        return there == path
+        return first_path == path
 
     def _take_images(
-        self, path: str, table: Table, first: int, first_ids: dict[Id, int], kept: list[Any], chunk: Chunk
+        self, path: str, table: Table, first: int, index_of_id: dict[Id, int], images: list[Any], chunk: Chunk
     ) -> bool:
         """Add many images at once.
 
@@ -421,30 +412,30 @@ class Reader:
         if any(isinstance(size, list) or ((size <= 0) | (size >= 2**31)).any() for size in sizes):
             return False
         numbers = range(chunk.start, chunk.start + chunk.n)
-        new_ids, places = (
+        new_ids, location_of = (
             dict(zip(listed(ids), numbers, strict=True)),
             {n: (path, i) for n, i in zip(names, numbers, strict=True)},
         )
         if (
-            len(new_ids) + len(places) < 2 * chunk.n
-            or None in places
-            or not first_ids.keys().isdisjoint(new_ids)
-            or not self._image_places.keys().isdisjoint(places)
+            len(new_ids) + len(location_of) < 2 * chunk.n
+            or None in location_of
+            or not index_of_id.keys().isdisjoint(new_ids)
+            or not self._image_places.keys().isdisjoint(location_of)
             or not all(map(is_usual, names))
         ):
             return False
-        rows = range(first + len(kept), first + len(kept) + chunk.n)
-        first_ids.update(new_ids)
+        rows = range(first + len(images), first + len(images) + chunk.n)
+        index_of_id.update(new_ids)
         table.images.update(zip(new_ids, rows, strict=True))
-        self._image_places.update(places)
-        kept += zip(names, *map(listed, sizes), [""] * chunk.n, new_ids, numbers, strict=True)
+        self._image_places.update(location_of)
+        images += zip(names, *map(listed, sizes), [""] * chunk.n, new_ids, numbers, strict=True)
         return True
 
     def _size(
         self, name: str, record: Mapping[str, Any], values: Values, location: str
     ) -> tuple[int, int, str]:
         """Return width and height, 0 if unknown, and the path of the image file, "" if there is none."""
-        pictures, size, wrong = self._pictures, [], False
+        pictures, size, has_fault = self._pictures, [], False
         width, height = record.get("width"), record.get("height")
         if type(width) is type(height) is int and 0 < width < 2**31 and 0 < height < 2**31 and not pictures:
             return width, height, ""
@@ -456,11 +447,11 @@ class Reader:
                 pixels = int(pixels)
             if type(pixels) is not int or not 0 <= pixels < 2**31:
                 values.report(BAD_IMAGE_SIZE, location, key, value=Trusted(show(record[key])))
-                wrong, pixels = True, 0
+                has_fault, pixels = True, 0
             size.append(pixels)
         picture = pictures.named(name, *self._folders) if pictures is not None else None
         file = picture.path if picture else ""
-        if min(size) > 0 or wrong:
+        if min(size) > 0 or has_fault:
             return size[0], size[1], file
         if pictures is not None:
             if explicit := pictures.size(name):
@@ -485,9 +476,9 @@ class Reader:
                 if key in chunk.columns:
                     chunk.rest[key] = on_one_line(chunk.columns[key])
                     chunk.extras.pop(key, None)
-            more = {key: on_one_line(chunk.columns.pop(key)) for key in others if key in chunk.columns}
-            for key in more if keeps else ():
-                chunk.rest[key] = more[key]
+            unread = {key: on_one_line(chunk.columns.pop(key)) for key in others if key in chunk.columns}
+            for key in unread if keeps else ():
+                chunk.rest[key] = unread[key]
                 chunk.extras.pop(key, None)
             chunk.rest.pop("video_id", None)
             if self._turns and "attributes" in chunk.columns:
@@ -500,7 +491,7 @@ class Reader:
             if chunk.records is None:
                 index = np.arange(chunk.start, table.seen, dtype=np.int32)
                 values_by_key = {**chunk.rest, **chunk.decoded}
-                table.add(index, track_ids(chunk.columns), values_by_key, chunk.expected, more)
+                table.add(index, track_ids(chunk.columns), values_by_key, chunk.expected, unread)
             else:
                 self._add_slowly(chunk, values, table, fields)
         values.count(table.own.lost + table.unread)
@@ -509,28 +500,28 @@ class Reader:
         log, (key, _) = self._log, table.flag
         keys = {field.key for field in fields}
         rows: list[tuple[Any, ...]] = []
-        extra_rows, more, keeps, shapes = (
+        extra_rows, unread, keeps, shape_keys = (
             ExtraRows(),
             ExtraRows(),
             self._builder.keeps_extra,
             table.shape_keys,
         )
-        drawable = dict.fromkeys((*SHAPE_KEYS, *shapes))
-        for i, location, given in values.objects(chunk, table.pointer, fields, ROW, count=not keeps):
-            errors, record = log.errors, given
+        drawable = dict.fromkeys((*SHAPE_KEYS, *shape_keys))
+        for i, location, original in values.objects(chunk, table.pointer, fields, ROW, count=not keeps):
+            n_errors, record = log.errors, original
             if self._dialect.sparse:
-                record = {k: v for k, v in given.items() if v is not None}
+                record = {k: v for k, v in original.items() if v is not None}
             image = values.id(record, "image_id", location, ROW)
             category = values.id(record, "category_id", location, ROW)
             id_: Id | None = NONE
             if "id" in keys and "id" in record:
                 id_ = values.id(record, "id", location, ROW)
-            drawn = {key: record[key] for key in drawable if record.get(key) not in (None, [], {})}
+            shape_of = {key: record[key] for key in drawable if record.get(key) not in (None, [], {})}
             untold = "bbox" not in record and bool(table.pointer)  # it may say only what is in the image
-            missing = (drawn or untold) and record.get("bbox") in (None, [])
+            lacks_box = (shape_of or untold) and record.get("bbox") in (None, [])
             # A shape with NaN is passed on as text, for whoever reads it to report.
-            texts = {key: [json.dumps(value).encode()] for key, value in drawn.items()}
-            box = (float("nan"),) * 4 if missing else values.box(record, location)
+            texts = {key: [json.dumps(value).encode()] for key, value in shape_of.items()}
+            box = (float("nan"),) * 4 if lacks_box else values.box(record, location)
             score = values.number(record["score"], location, "score") if "score" in record else float("nan")
             area = float("nan")
             if "area" in keys and record.get("area") is not None:
@@ -540,17 +531,19 @@ class Reader:
             if flag not in (0, 1):  # true and false are equal to these
                 shown = flag if isinstance(flag, str) else Verbatim(show(flag))
                 values.report(BAD_FLAG, location, key, value=shown, expected="0 or 1")
-            if log.errors > errors:
+            if log.errors > n_errors:
                 continue
-            attributes, turn = given.get("attributes"), 0.0
+            attributes, turn = original.get("attributes"), 0.0
             if self._turns and type(attributes) is dict and (turn := turn_of(attributes)):
                 del attributes["rotation"]
             rows.append((i, image, category, id_, track, *box, score, area, turn, int(flag)))
-            more.extend(1, {key: text for key, text in texts.items() if missing and key not in shapes})
-            texts = {key: text for key, text in texts.items() if key in shapes}
-            if keeps or shapes:
+            unread.extend(
+                1, {key: text for key, text in texts.items() if lacks_box and key not in shape_keys}
+            )
+            texts = {key: text for key, text in texts.items() if key in shape_keys}
+            if keeps or shape_keys:
                 read = keys - {"attributes", *drawable} | {"video_id"}
-                kept = given if keeps else {key: drawn[key] for key in texts}
+                kept = original if keeps else {key: shape_of[key] for key in texts}
                 extra_rows.extend(
                     1, own_fields(kept, {*read, *texts}, lambda key: values.count({key: 1})) | texts
                 )
@@ -565,7 +558,7 @@ class Reader:
         *bbox, score, area, turn = np.array(numbers, np.float64)
         columns = {"bbox": np.stack(bbox, axis=1), "score": score, "area": area, key: np.array(flags)}
         columns |= {"turn": turn} if turn.any() else {}
-        table.add(np.array(index, np.int32), ids | columns, extra_rows.columns, unread_shapes=more.columns)
+        table.add(np.array(index, np.int32), ids | columns, extra_rows.columns, unread_shapes=unread.columns)
 
     def _read_tubes(self, document: Document, values: Values, split: str) -> None:
         """Read boxes that stand in the tracks that they belong to, one record for each."""
@@ -622,8 +615,8 @@ class Reader:
                 rows = table.rows.get("category_id")
                 if rows is None or rows.min() < 0:
                     table.hint = position_hint(column, categories)
-                    only = "category_id" in self._builder.unlisted
-                    if only and not table.hint and has_zero and 0 not in table.categories:
+                    adds_classes = "category_id" in self._builder.unlisted
+                    if adds_classes and not table.hint and has_zero and 0 not in table.categories:
                         table.hint = " (ids from 0 look like positions: -O ids=80 or -O ids=positions)"
             self._add_unlisted(table)
 
@@ -645,14 +638,18 @@ class Reader:
                 table.rows[key] = look_up(ids, known)
 
     def _choose(
-        self, table: Table, key: str, own: NDArray[Any], others: Callable[[], list[tuple[str, dict[Id, int]]]]
+        self,
+        table: Table,
+        key: str,
+        own_ids: NDArray[Any],
+        others: Callable[[], list[tuple[str, dict[Id, int]]]],
     ) -> dict[Id, int]:
         column = table.id_column(key)
         assert column is not None
-        known, rows = choose_reading(column, own, others, key, table.path, self._log)
+        row_of_id, rows = choose_reading(column, own_ids, others, key, table.path, self._log)
         if rows is not None:
             table.rows[key] = rows
-        return known
+        return row_of_id
 
     def _add_reference(self, reference: Dataset) -> None:
         """Add the images and classes of the ground truth, once."""
@@ -693,7 +690,7 @@ def _whole_numbers(value: Any, values: Values, location: str, key: str) -> list[
     if not isinstance(value, list):
         values.wrong(WRONG_TYPE, location, key, "a list of whole numbers", value)
         return []
-    wrong = [i for i, one in enumerate(value) if type(one) is not int]
-    for i in wrong:
+    wrong_positions = [i for i, number in enumerate(value) if type(number) is not int]
+    for i in wrong_positions:
         values.wrong(WRONG_TYPE, f"{location}/{key}/{i}", "", "a whole number", value[i])
-    return [] if wrong else value
+    return [] if wrong_positions else value

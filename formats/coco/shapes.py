@@ -74,14 +74,16 @@ def turns_of(texts: Sequence[bytes]) -> tuple[Floats | None, list[bytes]]:
 
     Returns (n,) radians, None if all are 0, and the n JSON texts without the rotations.
     """
-    turns, rest = np.zeros(len(texts)), list(texts)
+    turns, other_attributes = np.zeros(len(texts)), list(texts)
     for i, text in enumerate(texts):
         if b'"rotation"' in text:
             attributes = json.loads(text)
             if isinstance(attributes, dict) and (turn := turn_of(attributes)):
                 turns[i] = turn
-                rest[i] = json.dumps({k: v for k, v in attributes.items() if k != "rotation"}).encode()
-    return (turns if turns.any() else None), rest
+                other_attributes[i] = json.dumps(
+                    {k: v for k, v in attributes.items() if k != "rotation"}
+                ).encode()
+    return (turns if turns.any() else None), other_attributes
 
 
 def turn_boxes(xyxy: Floats, turn: Floats) -> Shapes:
@@ -107,15 +109,15 @@ class Drawn(msgspec.Struct, frozen=True, eq=False):
     @classmethod
     def joined(cls, parts: Sequence[Drawn]) -> Drawn:
         """The shapes of all records, one part after the other."""
-        starts = offsets(np.array([len(part.size) for part in parts])).tolist()
+        row_starts = offsets(np.array([len(part.size) for part in parts])).tolist()
         return cls(
             Shapes.joined([part.shapes for part in parts]),
             Keypoints.joined([part.keypoints for part in parts]),
             np.concatenate([part.size for part in parts]),
             [
-                (row + at, *rest)
-                for part, at in zip(parts, starts, strict=False)
-                for row, *rest in part.faults
+                (row + row_start, *fault)
+                for part, row_start in zip(parts, row_starts, strict=False)
+                for row, *fault in part.faults
             ],
         )
 
@@ -132,11 +134,11 @@ def read_shapes(columns: Mapping[str, Any], n: int) -> Drawn:
         size[:], shapes = packed
     elif packed:
         values = [b"" if value in NOTHING else value for value in packed]
-        for begin, read in ((b"{", _read_masks), (b"[", _read_outlines)):
-            rows = np.array([i for i, value in enumerate(values) if value[:1] == begin], np.int64)
+        for first_char, read_values_of in ((b"{", _read_masks), (b"[", _read_outlines)):
+            rows = np.array([i for i, value in enumerate(values) if value[:1] == first_char], np.int64)
             if len(rows):
-                read_values, bad = read([values[i] for i in rows.tolist()], size, rows)
-                faults += [(int(rows[i]), code, "segmentation", about) for i, code, about in bad]
+                read_values, value_faults = read_values_of([values[i] for i in rows.tolist()], size, rows)
+                faults += [(int(rows[i]), code, "segmentation", about) for i, code, about in value_faults]
                 shapes = shapes.replaced(rows, read_values)
         faults += [
             (i, OUTLINE_NUMBERS, "segmentation", {"value": _short(value)})
@@ -187,20 +189,28 @@ def _short(value: bytes) -> str:
 def _read_outlines(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[Shapes, Bad]:
     """Read the polygons of n records from their JSON; `size` and `rows` are as in `_read_masks`, unused."""
     del size, rows
-    objects, bad = _decoded(values, list[list[float]], OUTLINE_NUMBERS)
-    for i, outlines in enumerate(objects):
-        odd_length = next((len(one) for one in outlines if len(one) % 2), None) if outlines else None
+    outlines_or_none, bad = _decoded(values, list[list[float]], OUTLINE_NUMBERS)
+    for i, outlines in enumerate(outlines_or_none):
+        odd_length = (
+            next((len(outline) for outline in outlines if len(outline) % 2), None) if outlines else None
+        )
         if odd_length is not None:
             bad.append((i, OUTLINE_NUMBERS, {"value": f"{odd_length} numbers"}))
-            objects[i] = None
-    outlines_of = [[one for one in outlines if one] if outlines else [] for outlines in objects]
-    lengths = np.array([len(one) for one in itertools.chain.from_iterable(outlines_of)], np.int64)
-    ring = np.array([*map(len, outlines_of)], np.int64)
-    numbers = itertools.chain.from_iterable(itertools.chain.from_iterable(outlines_of))
-    xy = np.fromiter(numbers, np.float64, int(lengths.sum())).reshape(-1, 2)
-    kind = np.where(ring > 0, ShapeKind.POLYGONS, ShapeKind.NONE).astype(np.uint8)
-    zero = np.zeros(len(outlines_of) + 1, np.int64)
-    return Shapes(kind, offsets(ring), offsets(lengths // 2), xy, zero, np.zeros(0, np.uint8)), bad
+            outlines_or_none[i] = None
+    outlines_of_object = [
+        [outline for outline in outlines if outline] if outlines else [] for outlines in outlines_or_none
+    ]
+    n_numbers = np.array(
+        [len(outline) for outline in itertools.chain.from_iterable(outlines_of_object)], np.int64
+    )
+    n_outlines = np.array([*map(len, outlines_of_object)], np.int64)
+    numbers = itertools.chain.from_iterable(itertools.chain.from_iterable(outlines_of_object))
+    xy = np.fromiter(numbers, np.float64, int(n_numbers.sum())).reshape(-1, 2)
+    kind = np.where(n_outlines > 0, ShapeKind.POLYGONS, ShapeKind.NONE).astype(np.uint8)
+    no_masks = np.zeros(len(outlines_of_object) + 1, np.int64)
+    return Shapes(
+        kind, offsets(n_outlines), offsets(n_numbers // 2), xy, no_masks, np.zeros(0, np.uint8)
+    ), bad
 
 
 def _read_masks(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[Shapes, Bad]:
@@ -281,27 +291,29 @@ def _with_oriented(
 
     If the outline is a rectangle that is the same box, the corners are taken from it, as they were written.
     """
-    n = 8 if key == "poly" else 5
+    n_numbers = 8 if key == "poly" else 5
     lists, bad = _read_lists(values, OUTLINE_NUMBERS)
     sizes = lists.sizes
-    for i in np.flatnonzero((sizes != 0) & (sizes != n)).tolist():
-        bad.append((i, OUTLINE_NUMBERS, {"value": f"{sizes[i]} numbers, not {n}"}))
+    for i in np.flatnonzero((sizes != 0) & (sizes != n_numbers)).tolist():
+        bad.append((i, OUTLINE_NUMBERS, {"value": f"{sizes[i]} numbers, not {n_numbers}"}))
     faults += [(i, code, key, about) for i, code, about in bad]
-    rows = np.flatnonzero(sizes == n)
+    rows = np.flatnonzero(sizes == n_numbers)
     if not len(rows):
         return shapes
-    numbers = lists.numbers if len(rows) == len(sizes) else lists.numbers[np.repeat(sizes == n, sizes)]
-    corners = numbers.reshape(-1, 4, 2) if n == 8 else rectangles(numbers.reshape(-1, 5))
-    four = (shapes.kind[rows] == ShapeKind.POLYGONS) & shapes.four_cornered()[rows]
-    if four.any():
-        outline = shapes.corners(rows[four])
-        written = rectangles(as_rectangles(outline)) if n == 5 else outline
-        same = (np.abs(written - corners[four]) <= _SAME_CORNER).all(axis=(1, 2))
-        corners[np.flatnonzero(four)[same]] = outline[same]
-    again = shapes.kind[rows] == ShapeKind.ORIENTED  # from an earlier key
-    rows, corners = rows[~again], corners[~again]
-    made = Shapes.of_outlines(corners.reshape(-1, 2), np.full(len(rows), 4), ShapeKind.ORIENTED)
-    return shapes.replaced(rows, made)
+    numbers = (
+        lists.numbers if len(rows) == len(sizes) else lists.numbers[np.repeat(sizes == n_numbers, sizes)]
+    )
+    corners = numbers.reshape(-1, 4, 2) if n_numbers == 8 else rectangles(numbers.reshape(-1, 5))
+    has_corners = (shapes.kind[rows] == ShapeKind.POLYGONS) & shapes.four_cornered()[rows]
+    if has_corners.any():
+        outline_corners = shapes.corners(rows[has_corners])
+        expected_corners = rectangles(as_rectangles(outline_corners)) if n_numbers == 5 else outline_corners
+        is_same = (np.abs(expected_corners - corners[has_corners]) <= _SAME_CORNER).all(axis=(1, 2))
+        corners[np.flatnonzero(has_corners)[is_same]] = outline_corners[is_same]
+    is_oriented = shapes.kind[rows] == ShapeKind.ORIENTED  # from an earlier key
+    rows, corners = rows[~is_oriented], corners[~is_oriented]
+    oriented_boxes = Shapes.of_outlines(corners.reshape(-1, 2), np.full(len(rows), 4), ShapeKind.ORIENTED)
+    return shapes.replaced(rows, oriented_boxes)
 
 
 def _read_points(values: Sequence[bytes] | NumberLists, faults: list[Fault]) -> Keypoints:
@@ -332,13 +344,15 @@ def boxes_of(drawn: Drawn, rows: NDArray[Any], labelled: NDArray[np.bool_]) -> t
     edges, area = shapes.edges(), np.full(len(rows), np.nan)
     masks = np.flatnonzero((shapes.kind == ShapeKind.MASK) & (drawn.size[rows].min(axis=1) > 0))
     if len(masks):
-        known = drawn.shapes.measured(drawn.size[:, 0])
-        left, top, width, height = known.box[rows[masks]].T
+        measures = drawn.shapes.measured(drawn.size[:, 0])
+        left, top, width, height = measures.box[rows[masks]].T
         edges[masks] = np.column_stack([left, top, left + width, top + height])
-        area[masks] = known.area[rows[masks]]
-    lacking = np.flatnonzero(np.isnan(edges).any(axis=1))
-    points = drawn.keypoints.take(rows[lacking])
-    counted = (points.xyv[:, 2] > 0) | ~np.repeat(labelled[lacking], points.counts())
-    edges[lacking] = around = points.edges(counted)
-    area[lacking] = (around[:, 2] - around[:, 0]) * (around[:, 3] - around[:, 1])
+        area[masks] = measures.area[rows[masks]]
+    rows_without_edges = np.flatnonzero(np.isnan(edges).any(axis=1))
+    points = drawn.keypoints.take(rows[rows_without_edges])
+    is_counted = (points.xyv[:, 2] > 0) | ~np.repeat(labelled[rows_without_edges], points.counts())
+    edges[rows_without_edges] = point_edges = points.edges(is_counted)
+    area[rows_without_edges] = (point_edges[:, 2] - point_edges[:, 0]) * (
+        point_edges[:, 3] - point_edges[:, 1]
+    )
     return edges, area
