@@ -465,6 +465,7 @@ class Reader:
         return 0, 0, file
 
     def _read_boxes(self, document: Document, values: Values, table: Table, fields: Sequence[Field]) -> None:
+        """Add the records of the list that begins here to `table`; `fields` are the keys that are read."""
         keeps, shapes = self._builder.keeps_extra, table.shape_keys
         others = [key for key in SHAPE_KEYS if key not in shapes] if shapes else []
         if shapes:  # a record without a bbox gets its box from its shape
@@ -497,6 +498,7 @@ class Reader:
         values.count(table.own.lost + table.unread)
 
     def _add_slowly(self, chunk: Chunk, values: Values, table: Table, fields: Sequence[Field]) -> None:
+        """Add a chunk that came as Python values, and report what is wrong with each record."""
         log, (key, _) = self._log, table.flag
         keys = {field.key for field in fields}
         rows: list[tuple[Any, ...]] = []

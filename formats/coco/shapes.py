@@ -54,9 +54,10 @@ class _Mask(msgspec.Struct, gc=False):
 
 
 def fields_of(keys: Sequence[str], *, decodes: bool, outlines: bool) -> list[Field]:
-    """The fields of records for all shapes, of which those with these keys are read.
+    """Return the fields of records for all keys of shapes; only shapes under `keys` are read.
 
-    What is written again as JSON is kept so: nothing `decodes`. Without `outlines` masks are not read.
+    With `decodes` lists of numbers, and with `outlines` also masks, are decoded together with the records;
+    without, shapes stay JSON, as they are written again.
     """
     decodings: dict[str, Decoding] = {key: (list[float], _pack_lists) for key in LIST_KEYS if decodes}
     if decodes and outlines:
@@ -123,7 +124,7 @@ class Drawn(msgspec.Struct, frozen=True, eq=False):
 
 
 def read_shapes(columns: Mapping[str, Any], n: int) -> Drawn:
-    """The shapes of n records from the JSON of their values by key, empty where a record has none.
+    """Read the shapes of n records from the JSON of their values by key; empty JSON is no shape.
 
     Lists of numbers may be `NumberLists`, and masks what `_pack_masks` makes.
     """
@@ -255,8 +256,9 @@ def _read_masks(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[Shap
 
 
 def _pack_masks(masks: list[_Mask]) -> tuple[tuple[Floats, Shapes], int] | None:
-    """(n, 2) height and width, and the masks, and the number of their colons; None unless all are ASCII text
-    with usual sizes.
+    """Join n masks: (n, 2) height and width with the shapes, and the number of colons in their JSON.
+
+    Returns None if any is not ASCII text with a usual size: each must then be checked by itself.
     """
     texts = [mask.counts for mask in masks]
     try:
