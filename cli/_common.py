@@ -108,6 +108,7 @@ class FormatCommand(click.Command):
         )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the command line with the flags of as few formats as it needs; see the class."""
         for param in self.params:
             if isinstance(param.type, click.Path):
                 param.type.readable = False  # whatever opens it has the message and the exit code

@@ -220,7 +220,7 @@ def add_regions(truth: Dataset, regions: Dataset, partner: Longs, log: Log) -> D
 def _common_kind(datasets: Sequence[Dataset]) -> Kind:
     """Return the kind of all datasets, ``gt`` or ``det``; a dataset without boxes can be either.
 
-    Raises UsageError if they differ.
+    Raises UsageError if they differ, if only some have names of classes, or if only some are in pixels.
     """
     with_boxes = [d for d in datasets if len(d)]
     truth = [d for d in with_boxes if d.kind == "gt"]

@@ -274,7 +274,7 @@ def sort_issues(issues: Iterable[Issue]) -> list[Issue]:
 
 
 def first_of_each(issues: Iterable[Issue], n: int) -> list[Issue]:
-    """The first `n` issues of each code."""
+    """Return the first `n` issues of each code."""
     seen: Counter[str] = Counter()
     first_issues = []
     for issue in issues:

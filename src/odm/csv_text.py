@@ -34,10 +34,10 @@ class QuoteFault(NamedTuple):
 def read_record(
     text: str, start: int, sep: str = ",", *, spaced: bool = False
 ) -> tuple[list[str] | QuoteFault, int]:
-    """Read the record that begins at `start`. Returns its cells, or the fault of its quotes, and
-    its end.
+    """Read the record that begins at `start`. Returns its cells, or the fault of its quotes, and its end:
+    the position of the LF after it, or of a fault's first line.
 
-    With `spaced`, blanks before a cell do not belong to it.
+    With `spaced`, blanks before a cell do not belong to it. A quoted cell may span lines.
     """
     line_end = text.find("\n", start)
     line_end = first_end = len(text) if line_end < 0 else line_end

@@ -175,8 +175,8 @@ def detection_parts(
 ) -> tuple[list[DetectionPart], Log]:
     """Divide a source of detections into parts of about `rows` rows, in the order of its files.
 
-    With `elsewhere`, processes that run in other folders can read them. The log that is
-    returned says what is not read; its messages belong after those about the parts.
+    With `elsewhere` paths are absolute, for processes that run in other folders. The log that is returned
+    says what is not read; its messages belong after those about the parts.
 
     Raises
     ------

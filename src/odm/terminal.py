@@ -305,7 +305,7 @@ def latex(text: str) -> str:
 
 
 def json_text(data: Any) -> str:
-    """Plain data as indented JSON without a newline at its end; what is not printable is escaped, exactly."""
+    """Write plain data as indented JSON without a newline at its end; what is not printable is escaped."""
     import json
 
     text = json.dumps(data, ensure_ascii=False, allow_nan=False)

@@ -361,7 +361,7 @@ def _curves(result: Result, table: ReportData, names: Sequence[str]) -> list[Any
 
 
 def _run(boxes: Sequence[RunBoxes], number: Mapping[str, int]) -> dict[str, Any]:
-    """Return the boxes of all images as columns."""
+    """Return the boxes of a run on all images as columns; `number` is the position of each class name."""
     xyxy = np.concatenate([np.zeros((0, 4)), *(image_boxes.xyxy for image_boxes in boxes)])
     scores = [plain(round(s, 4)) for image_boxes in boxes for s in np.asarray(image_boxes.score).tolist()]
     return {

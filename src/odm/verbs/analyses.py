@@ -61,7 +61,9 @@ class Analyzer(msgspec.Struct, frozen=True):
             raise UsageError(f"{spell('bootstrap_areas')} needs {spell('ci')}")
         if options.tags and "slices" not in names:
             raise UsageError(f"{spell('tags')} needs {spell('analyze')} slices")
-        return cls(options, names, read_json(os.fspath(options.at_scores)) if options.at_scores else None)
+        return cls(
+            options, names, read_threshold_file(os.fspath(options.at_scores)) if options.at_scores else None
+        )
 
     def analyze(
         self, evaluation: Evaluation, truth: Dataset | None, log: Log, warn: Callable[[str], None]
@@ -134,7 +136,7 @@ class Analyzer(msgspec.Struct, frozen=True):
                 output.write("", text.encode())
 
 
-def read_json(path: str) -> dict[str, Any]:
+def read_threshold_file(path: str) -> dict[str, Any]:
     """Read and check a file of thresholds. Raises PathError or UsageError, which name it."""
     from odm.evaluate.analysis.thresholds import read_thresholds
 

@@ -48,9 +48,9 @@ def selection_of(
     thresholds = None
     if at_scores is not None:
         from odm.evaluate.analysis.thresholds import read_thresholds
-        from odm.verbs.analyses import read_json
+        from odm.verbs.analyses import read_threshold_file
 
-        thresholds = read_thresholds(read_json(os.fspath(at_scores)))
+        thresholds = read_thresholds(read_threshold_file(os.fspath(at_scores)))
     images = None if only_images is None else names_in("only_images", only_images, encoding)
     return Selection(only_images=images, score_min=score_min, at_scores=thresholds)
 
