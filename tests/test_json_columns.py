@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 
 import msgspec
 import numpy as np
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 import odm
 from odm.formats._shared.json import columns as json_columns
 from odm.formats._shared.json.columns import Document, Field
-from odm.formats._shared.json.number_lists import decode_number_lists
+from odm.formats._shared.json.number_lists import decode_number_lists, decode_numbers
+from odm.formats._shared.text.tokens import floats
 from odm.issues import Log
 
 FIELDS = (Field("id", "id", required=True), Field("bbox", "numbers", required=True), Field("s", "number"))
@@ -152,3 +154,25 @@ def test_lists_of_numbers_are_decoded_at_once_or_not_at_all(values: list[bytes])
         assert decoded is not None
         assert decoded.numbers.tobytes() == np.array([*itertools.chain(*expected)]).tobytes()
         assert decoded.sizes.tolist() == [*map(len, expected)]
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        ["0", "1", "-1.5", "1e3", "2E-3", "-0.0", "0.1", "123456789012345678901234567890", "1e-320"],
+        *(["1", odd, "2"] for odd in ("-0", "+1", "01", "1.", ".5", "1_0", "nan", "inf", "1e999", "", "x", "1,2", "[1]")),
+        *([odd] for odd in ("-0", "", "1,2", "null", "true")),
+        [],
+    ],
+)  # fmt: skip
+def test_tokens_are_decoded_as_python_reads_them_or_not_at_all(tokens):
+    values, not_numbers = floats([token.encode() for token in tokens])
+    decoded = decode_numbers([token.encode() for token in tokens])
+    usual = tokens and all(
+        re.fullmatch(r"-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][+-]?[0-9]+)?", t) for t in tokens
+    )
+    if not usual or "-0" in tokens or not np.isfinite(values).all():
+        assert decoded is None
+    else:
+        assert not len(not_numbers)
+        assert decoded.tobytes() == values.tobytes()

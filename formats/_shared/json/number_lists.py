@@ -33,6 +33,18 @@ def pack_floats(values: Sequence[Any], width: int) -> Floats:
     return rows.astype(np.float64, order="C").T  # column by column, which is twice as fast
 
 
+def decode_numbers(tokens: Sequence[bytes]) -> Floats | None:
+    """Decode n tokens to (n,) numbers; None if one is no number of JSON, or ``-0``, which loses its sign."""
+    joined = b",".join(tokens)
+    if not tokens or b"-0," in joined or joined.endswith(b"-0"):
+        return None
+    try:
+        numbers = msgspec.json.decode(b"[%b]" % joined, type=list[float])
+    except msgspec.DecodeError:
+        return None
+    return pack_floats(numbers, 1)[:, 0] if len(numbers) == len(tokens) else None
+
+
 def whole_numbers(values: list[Any], *, null: bool) -> NDArray[np.int64]:
     """(n,) the values, with `null` None as 0. TypeError if one is text, OverflowError beyond 64 bits."""
     if null and None in values:

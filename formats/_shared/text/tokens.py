@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from odm.files import Source
 from odm.formats._shared.codes import LONG_LINE, NOT_A_NUMBER, NOT_FINITE, NOT_UTF8, WRONG_COUNT
+from odm.formats._shared.json.number_lists import decode_numbers
 from odm.formats._shared.text.numbers import Cells, fixed_cells
 from odm.issues import Code, Log
 from odm.tables import Floats, Ints, Longs, distinct
@@ -112,11 +113,9 @@ class Chunk(msgspec.Struct, eq=False):
         NaN and infinities are returned as such and are not among the positions; numbers that only Python
         accepts (``1_0``) are.
         """
-        try:  # in one pass, without a list of the tokens
-            values = np.fromiter(map(float, self._pick(token_rows)), np.float64, len(token_rows))
-            not_numbers = np.zeros(0, np.int64)
-        except ValueError:
-            values, not_numbers = floats(self.pick(token_rows))
+        tokens = self.pick(token_rows)
+        decoded = decode_numbers(tokens)
+        values, not_numbers = (decoded, np.zeros(0, np.int64)) if decoded is not None else floats(tokens)
         underscores = np.flatnonzero(self._bytes == 95)  # underscores
         if len(underscores):
             has_underscore = np.zeros(len(self.tokens), bool)

@@ -418,12 +418,11 @@ class Source:
 
         A folder of targets is resolved once for all links.
         """
-        target = os.path.join(inputs.folder_of(link), os.readlink(link))
-        folder = inputs.folder_of(target)
-        if os.path.basename(target) not in ("", ".", ".."):
+        folder, name = os.path.split(os.path.join(inputs.folder_of(link), os.readlink(link)))
+        if name not in ("", ".", ".."):
             if folder not in self._real_folders:
                 self._real_folders[folder] = os.path.realpath(folder, strict=True)
-            real = os.path.join(self._real_folders[folder], os.path.basename(target))
+            real = os.path.join(self._real_folders[folder], name)
             mode = os.lstat(real).st_mode
             if not stat.S_ISLNK(mode):
                 return real, stat.S_ISDIR(mode)
