@@ -224,7 +224,15 @@ def test_kitti_reads_names_in_any_case_and_directions_only_where_all_are_known(t
     none, each, odd = (lambda k: False), (lambda k: True), (lambda k: k % 2)
     for n, (one, other) in enumerate(((none, each), (each, none), (odd, odd))):
         sides = spelled(truth, one), spelled(found, other)
-        assert kitti_of(tmp_path / f"spelled {n}", *sides).summary == pytest.approx(expected), n
+        evaluation = kitti_of(tmp_path / f"spelled {n}", *sides)
+        assert evaluation.summary == pytest.approx(expected), n
+        shown = [
+            line.split()[0]
+            for line in odm.evaluate.render(evaluation).split("class ")[1].split("\n")[2:]
+            if line
+        ]
+        classes = [name.casefold() for name in shown[: shown.index("(all)")]]
+        assert len(classes) == len(set(classes))
     image = next(image for image, rows in found.items() if rows)
     unknown = {**found, image: [(*found[image][0][:3], -10, *found[image][0][4:]), *found[image][1:]]}
     summary = kitti_of(tmp_path / "c", truth, unknown).summary

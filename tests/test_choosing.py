@@ -1,5 +1,6 @@
 """Which images, classes and detections the commands use: `--only-images`, `--only-classes` and scores."""
 
+import csv
 import json
 import re
 from pathlib import Path
@@ -10,6 +11,7 @@ from test_report import read_page
 
 import odm
 from odm.cli._app import run
+from odm.evaluate.analysis.review import KIND_WORDS
 
 STREET = Path(__file__).parents[1] / "fixtures" / "street"
 TRUTH, DETECTIONS = STREET / "truth.json", STREET / "detections.json"
@@ -167,6 +169,22 @@ def test_validation_of_some_images_and_classes(tmp_path, capsys, as_object):
     others = odm.validate(faults, only_images=some, only_classes=chosen, image_size="960x600")
     assert others.datasets[0].categories.name == tuple(chosen)
     assert others.log.counts["duplicate-box"] < len(files)
+
+
+def test_labels_to_review_are_counted_by_kind_and_lead_to_their_images(tmp_path, capsys):
+    folder = tmp_path / "saved"
+    assert run(["eval", str(TRUTH), str(DETECTIONS), "--protocol", "coco", "--save", str(folder)]) == 0
+    note = " ".join(capsys.readouterr().err.split())
+    with (folder / "suspects.csv").open(encoding="utf-8", newline="") as file:
+        kinds = [row["kind"] for row in csv.DictReader(file)]
+    assert f"{len(kinds)} labels to review: " in note
+    for kind, words in KIND_WORDS.items():
+        assert (f"{kinds.count(kind)} {words}" in note) == (kind in kinds)
+    assert "spurious" in kinds
+    assert f"--only-images @{folder}/review.txt takes their images" in note
+    names = (folder / "review.txt").read_text(encoding="utf-8").split()
+    assert run(["validate", str(TRUTH), "--only-images", f"@{folder}/review.txt"]) == 0
+    assert f"{len(names)} images" in capsys.readouterr().out
 
 
 def test_faults_beyond_those_that_are_kept_are_those_of_the_chosen_images(tmp_path):

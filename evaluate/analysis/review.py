@@ -20,8 +20,17 @@ OVERLAPPING = ("same_iou", "same_score", "other_iou", "other_class", "other_scor
 COLUMNS = ("image", "class", *EDGES, "area", *OVERLAPPING)
 """The columns that both lists share."""
 
-KINDS = ("class", "location", "missing", "spurious", "both", "duplicate")
-"""The kinds of suspects, in the order in which they apply."""
+KIND_WORDS = {
+    "class": "of another class than detected",
+    "location": "off their place",
+    "missing": "missing",
+    "spurious": "where nothing was detected",
+    "both": "of another class near a detection",
+    "duplicate": "of one object twice",
+}
+"""What each kind says of labels, in the order in which the kinds apply."""
+KINDS = tuple(KIND_WORDS)
+"""The kinds of suspects."""
 
 
 def missed(table: Table, overlaps: Overlaps) -> list[dict[str, Any]]:

@@ -79,23 +79,23 @@ def render(evaluation: Evaluation, output: str = "table", *, width: int | None =
     return draw(evaluation_document(evaluation, None if output == "markdown" else width), output, width)
 
 
-def save(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> int:
-    """Call `write` with name and content of each file of ``--save``; return how many labels are suspects."""
+def save(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> dict[str, int]:
+    """Call `write` with name and content of each file of ``--save``; count the suspects by kind."""
     write("results.json", to_json(evaluation).encode())
     write("per_class.csv", per_class_csv(evaluation).encode())
     write("curves.csv", curves_csv(evaluation).encode())
     if any(result.rules.rates for result in evaluation.results):
         write("miss_rates.csv", miss_rates_csv(evaluation).encode())
     if any(result.rules.tubes for result in evaluation.results):  # the rest is of single boxes
-        return 0
+        return {}
     write("detections.csv", detections_csv(evaluation).encode())
     write("accumulated.csv", accumulated_csv(evaluation).encode())
     write("confusion.csv", confusion_csv(evaluation).encode())
     write("images.csv", images_csv(evaluation).encode())
-    review, n_suspects = review_files(evaluation)
+    review, suspects = review_files(evaluation)
     for name, text in review.items():
         write(name, text.encode())
-    return n_suspects
+    return suspects
 
 
 def to_json(evaluation: Evaluation) -> str:
@@ -289,13 +289,13 @@ def images_csv(evaluation: Evaluation) -> str:
     return _csv_of(evaluation, [*COLUMNS, "at"], rows)
 
 
-def review_files(evaluation: Evaluation) -> tuple[dict[str, str], int]:
+def review_files(evaluation: Evaluation) -> tuple[dict[str, str], dict[str, int]]:
     """``missed.csv`` and ``suspects.csv``: objects that were not found, annotations that look wrong.
 
-    ``review.txt`` has the images of the latter, a name per line. Their number in the first result is returned
-    too.
+    ``review.txt`` has the images of the latter, a name per line. Their numbers in the first result, by
+    kind, are returned too.
     """
-    from odm.evaluate.analysis.review import MISSED, SUSPECTS, review_rows
+    from odm.evaluate.analysis.review import KIND_WORDS, MISSED, SUSPECTS, review_rows
 
     sides = evaluation.truth_dataset, evaluation.detections_dataset
     rows_of_result = {id(result): review_rows(result, *sides) for result in evaluation.results}
@@ -305,7 +305,8 @@ def review_files(evaluation: Evaluation) -> tuple[dict[str, str], int]:
         "suspects.csv": _csv_of(evaluation, SUSPECTS, lambda result: rows_of_result[id(result)][1]),
         "review.txt": "".join(f"{name}\n" for name in dict.fromkeys(row[image] for row in suspects)),
     }
-    return texts, len(suspects)
+    kinds = [row[SUSPECTS.index("kind")] for row in suspects]
+    return texts, {kind: kinds.count(kind) for kind in KIND_WORDS if kind in kinds}
 
 
 def curves_csv(evaluation: Evaluation) -> str:
@@ -602,7 +603,11 @@ def class_table(result: Result) -> Table:
     columns = [Column("class", cell)]
     columns += (Column(title, _count_or_number, above=above.get(title, at_point)) for title in fields)
     columns += (Column(key, percent) for key in values)
-    rows = [_values(result, row, fields.values(), values) for row in (*result.classes, result.overall)]
+    classes = result.classes
+    if result.rules.only:  # a second spelling of a class is counted with the first
+        first_rows: dict[str, Row] = {}
+        classes = tuple(row for row in classes if first_rows.setdefault(row.name.casefold(), row) is row)
+    rows = [_values(result, row, fields.values(), values) for row in (*classes, result.overall)]
     return Table(columns, rows, _OPTIONAL, tells_dropped=True)
 
 

@@ -197,13 +197,15 @@ class Job(msgspec.Struct, frozen=True):
             path = write_report(page, options.report, options, sources, print_log)
         if options.save:
             with Output(os.fspath(options.save), overwrite=options.overwrite) as output:
-                n_suspects = save(evaluation, output.write)
-            if n_suspects:
-                notes = Log()
+                suspects = save(evaluation, output.write)
+            if suspects:
+                from odm.evaluate.analysis.review import KIND_WORDS
+
+                notes, folder = Log(), printable(os.fspath(options.save).rstrip("/"))
+                kinds = ", ".join(f"{n} {KIND_WORDS[kind]}" for kind, n in suspects.items())
                 notes.note(
-                    f"{plural(n_suspects, 'label')} to review, as confident detections disagree: see "
-                    f"suspects.csv in {printable(os.fspath(options.save))}; review.txt lists the images, for "
-                    f"{spell('only_images')} @FILE"
+                    f"{plural(sum(suspects.values()), 'label')} to review: {kinds}; {folder}/suspects.csv "
+                    f"says which, and {spell('only_images')} @{folder}/review.txt takes their images"
                 )
                 print_log(notes)
         if options.plots:
