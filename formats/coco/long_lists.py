@@ -173,7 +173,10 @@ def divide(source: Source, file: str, size: int, units: str) -> tuple[list[Span]
 
 
 def _divide(stream: IO[bytes], length: int, size: int, units: str) -> tuple[list[Span], str] | None:
-    """Divide the list in `stream`, `length` bytes; the rest is as in `divide`, errors are msgspec's."""
+    """Divide the list in `stream`, a file of `length` bytes, as `divide` does; raises msgspec's errors.
+
+    Each round takes the whole records at the beginning of `text`, which begins at `offset` of the file.
+    """
     boxes, records = msgspec.json.Decoder(list[_Box]), msgspec.json.Decoder(list[msgspec.Raw])
     piece_size = max(min(PIECE, size), 2 * MARGIN)
     text = stream.read(piece_size)

@@ -238,6 +238,7 @@ class TubeReader:
                 self._log.report(MISSING_KEY, self._values.path, value=key)
 
     def _read_tubes(self, document: Document) -> None:
+        """Read the list of tracks that begins here: a slice at once if it is usual, else one by one."""
         for chunk in document.records(TUBE):
             counted = {key: n for key, n in chunk.extras.items() if key != "track"}
             self._values.count(counted)

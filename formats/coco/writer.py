@@ -291,6 +291,7 @@ def _image_lines(
     log: Log,
     dialect: Dialect,
 ) -> list[bytes]:
+    """Return the JSON lines of the images in `rows`; `image_ids` and `category_ids` are those of the file."""
     images, names = dataset.images, dataset.images.name
     columns: dict[str, list[Any]] = {"id": image_ids, "file_name": [names[row] for row in rows.tolist()]}
     for key, verdict in dialect.labels.items():

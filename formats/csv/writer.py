@@ -95,6 +95,7 @@ def _sized_images(dataset: Dataset, quote: Quote) -> list[str]:
 
 
 def _canonical(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
+    """Return the header and the lines of canonical CSV; with videos or tracks it has three more columns."""
     boxes, sep = dataset.boxes, quote.sep
     images = _sized_images(dataset, quote)
     columns: list[Iterable[str]] = [
@@ -139,6 +140,7 @@ def _retinanet(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list
 
 
 def _open_images(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
+    """Return the header and the lines of Open Images: of its predictions for detections, else its boxes."""
     boxes, n = dataset.boxes, len(dataset.boxes)
     names = of_boxes([quote(stem(name)) for name in dataset.images.name], boxes.image)
     labels = of_boxes(classes, boxes.category)

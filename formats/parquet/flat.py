@@ -186,6 +186,7 @@ class FlatRows:
             self._report(row, NOT_FINITE, self._layout.field(role), value=str(values[row]))
 
     def _images(self, table: Any, n: int) -> Ints:
+        """Return (n,) the image number of each row, -1 (and the row is lost) for a bad name."""
         constant = self._layout.constants.get("image")
         if constant is not None:
             first = np.array([self._first], np.int32)

@@ -210,6 +210,7 @@ class NestedRows:
         return numbers, has_four & ~is_infinite
 
     def _classes(self, column: Any, row_of_box: NDArray[Any], field: str) -> tuple[Ints, NDArray[np.bool_]]:
+        """Return (n,) the category row of each box, -1 after an issue, and (n,) True if it has one."""
         values, codes = codes_of(column)
         for i in np.flatnonzero(codes < 0).tolist():
             self._report(int(row_of_box[i]), WRONG_TYPE, field, expected="a class", value="null")

@@ -534,7 +534,7 @@ def add_images(
     their label files. If `tracked`, images may be frames of videos.
     """
     frames: list[tuple[str, int]] = []
-    if tracked:  # `yolo track` calls the files of a video video_12
+    if tracked:  # `yolo track` calls the label files of a video video_12.txt; all images must be frames
         matches = filter(None, map(_FRAME.fullmatch, (image.key for image in images)))
         frames = [(match[1], int(match[2])) for match in matches]
         frames = frames if len(set(frames)) == len(images) else []

@@ -241,7 +241,7 @@ class Reader(Gather):
         return None
 
     def numbers(self, value: Any, count: int, what: str, at: At) -> list[float] | None:
-        """A list of so many numbers, or None and an issue."""
+        """Check a list of `count` numbers, `what` in messages; None, after an issue, for other values."""
         if not isinstance(value, list):
             self.wrong(at, what, value, row=True)
             return None

@@ -39,7 +39,7 @@ def joined(parts: Sequence[Drawn | None], size: tuple[int, int]) -> Drawn | None
         return Drawn("polygons", [outline for part in parts_with_shape for outline in part.value])
     from odm.masks.runs import write_texts
 
-    rows = ShapeRows()
+    rows = ShapeRows()  # a row for each part; the union of their masks is the mask of the object
     for part in parts_with_shape:
         getattr(rows, part.kind)(part.value)
     n, shapes = len(rows), rows.table()

@@ -425,6 +425,7 @@ class TableRows:
         return self.decimals.numbers(self._columns[column], column, self._lines, self._faults)
 
     def _report(self) -> None:
+        """Report the faults of the piece, sorted by row and column."""
         log, layout, path = self._table.log, self._layout, self._path
         for row, column, code, values in sorted(self._faults.found, key=lambda fault: fault[:2]):
             line, field = int(self._lines[row]), layout.field(column)

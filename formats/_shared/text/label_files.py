@@ -45,6 +45,7 @@ def listing(source: Source) -> Listing:
 
 
 def _listing(source: Source) -> Listing:
+    """Sort the files of a folder by their kind; see `Listing`."""
     labels: list[str] = []
     pictures: list[str] = []
     others: list[str] = []
@@ -131,6 +132,7 @@ def sample(source: Source, labels: Sequence[str]) -> Sample:
 
 
 def _sample(source: Source, labels: tuple[str, ...]) -> Sample:
+    """Count the kinds of lines among the first 200 of each of these files; see `Sample`."""
     summary = Sample()
     for file in labels:
         summary.files += 1

@@ -482,7 +482,7 @@ def report_numbers(cells: Sequence[Cell], fields: Sequence[str], path: str, line
 
 
 def report_files(source: Source, files: list[str], log: Log) -> None:
-    """Name the files that are not read."""
+    """Report the files of the source that no format of text files knows, and note those not in `files`."""
     if source.is_dir:
         files_by_kind = listing(source)
         report_others(source, files_by_kind, log)

@@ -187,7 +187,10 @@ def floats(tokens: Sequence[bytes]) -> tuple[Floats, Longs]:
 
 
 def chunks(source: Source, files: Sequence[str], log: Log, *, sep: str | None = None) -> Iterator[Chunk]:
-    """The lines of `files`, `CHUNK` bytes at a time. What cannot be read or decoded is in the log."""
+    """Yield the lines of `files` as tokens, about `CHUNK` bytes at a time; `sep` None separates at blanks.
+
+    Files that cannot be read or decoded are reported.
+    """
     sep_bytes = sep.encode() if sep else None
     parts: dict[int, bytes] = {}
     n_bytes = 0
