@@ -1452,6 +1452,27 @@ def test_fields_of_their_own_survive_in_files_with_line_breaks(tmp_path):
     assert {key: back[key] for key in data} == data
 
 
+@pytest.mark.parametrize("options", [{}, {"rename": {"x": "z"}}, {"only_classes": ["x"]}])
+@pytest.mark.parametrize("to", ["coco", "lvis"])
+def test_names_and_skeletons_of_keypoints_stay_with_their_class(tmp_path, options, to):
+    points = {"keypoints": ["p", "q", "r"], "skeleton": [[1, 2], [2, 3]]}
+    box = {"image_id": 1, "bbox": [1, 2, 20, 20], "area": 400, "iscrowd": 0}
+    data = {
+        "images": [{"id": 1, "file_name": "a.jpg", "width": 50, "height": 40}],
+        "annotations": [
+            {**box, "id": 1, "category_id": 1, "num_keypoints": 2, "keypoints": [3, 4, 2, 9, 9, 1, 0, 0, 0]},
+            {**box, "id": 2, "category_id": 2},
+        ],
+        "categories": [{"id": 1, "name": "x", **points}, {"id": 2, "name": "y"}],
+    }
+    (tmp_path / "in.json").write_text(json.dumps(data))
+    odm.convert(tmp_path / "in.json", tmp_path / "out.json", to=to, **options)
+    of_class = {c.pop("name"): c for c in json.loads((tmp_path / "out.json").read_text())["categories"]}
+    with_points = of_class["z" if "rename" in options else "x"]
+    assert {key: with_points[key] for key in points} == points
+    assert "y" not in of_class or "skeleton" not in of_class["y"]
+
+
 @pytest.mark.parametrize("table", ["images", "annotations"])
 def test_keys_that_are_data_are_not_a_column_each(tmp_path, table):
     """20 000 annotations with a key of its own each took 9.6 GB and 85 s."""

@@ -80,6 +80,18 @@ def test_extra_images():
     assert "background" in evaluation.result.definition
 
 
+def test_images_of_both_sides_are_counted():
+    """Three have both, one of these without detections; two are in the detections only."""
+    truth = side(["a", "b", "c", "d"], [(0, 0)])
+    det = scored(["x", "b", "a", "y", "c"], [(0, 0), (1, 0), (2, 0), (3, 0)])
+    report = join(truth, det, extra_images="background").report
+    assert report.to_dict()["images"] == {
+        "both": 3, "without_detections": 1, "gt_only": ["d"], "det_only": ["x", "y"],
+    }  # fmt: skip
+    ignored = join(truth, det, extra_images="ignore").report.to_dict()["images"]
+    assert (ignored["both"], ignored["without_detections"], ignored["gt_only"]) == (3, 1, ["d"])
+
+
 def test_order_of_images_decides_ties():
     def order(**given):
         return join(side(["c", "a", "b"], [(0, 0)], **given), scored(["a"], [(0, 0)])).images
