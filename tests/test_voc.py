@@ -924,6 +924,22 @@ def test_what_cannot_be_written_is_refused_before_the_first_write(tmp_path, data
     assert not list((tmp_path / "out").rglob("*.*"))
 
 
+@pytest.mark.parametrize(("n", "note"), [(1, 0), (2, 1), (5, 4)])
+def test_result_files_do_not_name_images_without_detections(tmp_path, n, note):
+    log = write(small(images=[f"{i}.jpg" for i in range(n)], score=[1]), tmp_path / "out", results=True)
+    notes = [text for text in log.notes if "without detections" in text]
+    counts = [text.rpartition(": ")[2] for text in notes]
+    assert counts == ([f"{note} image{'s' if note > 1 else ''}"] if note else [])
+
+
+@pytest.mark.parametrize("above", ["", "data", "data/2007"])
+def test_folders_named_as_splits_are_splits_wherever_they_lie(tmp_path, above):
+    for split in ("train", "val"):
+        save(tmp_path / above / split / "more", **{f"{split}.xml": document()})
+    dataset, _ = read(tmp_path)
+    assert sorted(dataset.images.split) == ["train", "val"]
+
+
 def test_ground_truth_cannot_be_written_as_results(tmp_path):
     with pytest.raises(UsageError):
         write(small(), tmp_path / "out", results=True)
