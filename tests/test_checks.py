@@ -342,6 +342,17 @@ def test_an_odd_box_does_not_hide_a_convention(seed, odd):
         assert not of_conventions & set(explicit(honest).counts)
 
 
+@pytest.mark.parametrize("edge", [0, 1, 2, 3])
+def test_boxes_at_an_edge_of_their_image_do_not_leave_it(edge):
+    """Corners that were read as widths: the message counts no box outside as corners, on any side."""
+    corners = crowd_of_corners(40, 1)
+    corners[:, edge] = [0, 0, 640, 480][edge]
+    log = explicit(make(ltwh=corners))
+    assert log.counts["looks-like-ltrb"] == 1
+    (message,) = [issue.message for issue in log if issue.code == "looks-like-ltrb"]
+    assert "none" in message
+
+
 @pytest.mark.parametrize("axes", [[2, 1, 0, 3], [0, 3, 2, 1]])
 @pytest.mark.parametrize("share", [4, 20, 40])
 def test_edges_the_wrong_way_round_are_no_widths(axes, share):

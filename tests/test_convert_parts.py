@@ -91,6 +91,18 @@ def test_sources_of_several_formats_each_with_its_own_options(here, run):
     assert "'columns' does not apply when reading yolo and reading txt" in err
 
 
+def test_what_any_of_several_sources_has_is_counted_as_lost(here):
+    """In either order; a single source is no list of sources."""
+    records = json.loads(Path("a.json").read_text(encoding="utf-8"))
+    records["annotations"][0]["track_id"] = 3
+    Path("a.json").write_text(json.dumps(records), encoding="utf-8")
+    Path("p.csv").write_text("image,class,left,top,right,bottom\np.jpg,a,1,2,3,4\n", encoding="utf-8")
+    for n, sources in enumerate((["a.json", "p.csv"], ["p.csv", "a.json"], ["a.json"], ["p.csv"])):
+        ledger = odm.convert(sources if len(sources) > 1 else sources[0], f"out{n}", to="txt")
+        assert ledger.lost == ({"tracks of boxes": 1} if "a.json" in sources else {})
+        assert [source[0] for source in ledger.sources] == (sources if len(sources) > 1 else [])
+
+
 def test_errors_of_all_sources_are_reported(here, run):
     for name in ("x.json", "y.json"):
         data = json.loads(Path("a.json").read_text(encoding="utf-8"))

@@ -42,6 +42,18 @@ def read_text(tmp_path, text, name="a.csv", **options):
     return read(path, **options)
 
 
+@pytest.mark.parametrize(("row", "codes"), [
+    ("none,0.5,,,,", ["incomplete-box"]), ("none,,,,,", []), (",0.5,,,,", ["incomplete-box"]), (",,,,,", []),
+    ("x,,,,,", ["incomplete-box"]), ("none,0.5,1,2,3,", ["incomplete-box"]),
+])  # fmt: skip
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_an_image_without_objects_has_no_score(row, codes, suffix, tmp_path):
+    text = f"image,class,score,left,top,right,bottom\na.jpg,x,0.5,1,2,3,4\nb.jpg,{row}\n"
+    data, log = read_text(tmp_path, text.replace(",", "\t") if suffix == "tsv" else text, f"a.{suffix}")
+    assert list(log.counts) == codes
+    assert len(data) == 1
+
+
 def case_of(folder):
     case = json.loads((folder / "case.json").read_text()) if (folder / "case.json").exists() else {}
     (entry,) = (p for p in folder.iterdir() if p.name != "case.json")

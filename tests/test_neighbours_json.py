@@ -112,6 +112,40 @@ def test_every_file_of_a_folder_is_read(tmp_path):
     assert [note for note in log.notes if "not read" in note] == [f"{tmp_path}: not read: 060-notes.json"]
 
 
+def with_classification(name, records):
+    """The records of a file of an annotation tool, whose first image has a class beside its boxes."""
+    record, answer = records[0], [{"name": "weather", "radio_answer": {"name": "rain"}}]
+    if name == "labelbox-1":
+        record["Label"]["classifications"] = answer
+    elif name == "labelbox-export":
+        labels = next(p["labels"] for p in record["projects"].values() if p["labels"])
+        labels[0]["annotations"]["classifications"] = answer
+    elif name == "encord-export":
+        next(iter(record["data_units"].values()))["labels"]["classifications"] = answer
+    else:
+        record["labels"][0]["jsonResponse"]["WEATHER"] = {"categories": [{"name": "RAIN"}]}
+    return records
+
+
+@pytest.mark.parametrize("name", ["labelbox-1", "labelbox-export", "encord-export", "kili-raw"])
+def test_classes_of_images_beside_boxes_are_counted(name, tmp_path):
+    (path,) = (FIXTURES / "tools" / name).glob("input.*")
+    lines = path.read_text().splitlines() if path.suffix == ".ndjson" else [path.read_text()]
+    records = [json.loads(line) for line in lines]
+    records = records if path.suffix == ".ndjson" else records[0]
+    rows_before, counts = None, []
+    for changed in (False, True):
+        records = with_classification(name, records) if changed else records
+        text = "\n".join(map(json.dumps, records)) if path.suffix == ".ndjson" else json.dumps(records)
+        (tmp_path / path.name).write_text(text)
+        size = {"image_size": "640x480"} if name == "kili-raw" else {}
+        dataset = odm.read(tmp_path / path.name, **size)
+        rows_before = rows_before or rows(dataset)
+        assert rows(dataset) == rows_before
+        counts.append(dataset.extras.get("classifications of images", 0))
+    assert counts[1] == counts[0] + 1
+
+
 def test_annotations_before_predictions(tmp_path):
     value = {"x": 5, "y": 20, "width": 15, "height": 40, "rectanglelabels": ["x"]}
     two = task(result(**value), predictions=[{"result": [result(**value) | {"score": 0.5}]}])

@@ -259,6 +259,16 @@ def test_icdar_results_without_a_confidence_take_one(tmp_path):
     assert (data.kind, data.boxes.score.tolist()) == ("det", [0.5])
 
 
+@pytest.mark.parametrize(("name", "code"), [("gt_img_1", "score-missing"), ("img_1", "icdar-no-confidence")])
+def test_icdar_detections_without_a_confidence_are_refused(name, code, tmp_path):
+    """Files that are named as ground truth get no advice to set a confidence."""
+    (tmp_path / f"{name}.txt").write_text("0,0,9,0,9,9,0,9,word\n")
+    log = Log()
+    with pytest.raises(DataError):
+        odm.read(tmp_path, "icdar", kind="det", log=log)
+    assert log.counts == {code: 1}
+
+
 def test_icdar_is_written_in_both_styles(tmp_path):
     data = Dataset.from_arrays(
         images=["a/b.jpg"], width=[64], height=[48], categories=["text"], image=[0, 0], category=[0, 0],

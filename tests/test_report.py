@@ -857,16 +857,21 @@ def test_the_page_of_two_annotators_has_the_numbers_of_agree(data, tmp_path):
     category[alone + 1] = (category[alone + 1] + 1) % 4
     other = replace(boxes, category=category).take(np.arange(len(boxes)) != alone)
     odm.write(replace(truth, boxes=other), tmp_path / "b.json", "coco")
-    words_ = ["agree", data / "gt.json", tmp_path / "b.json", "-q", "--images", data / "photos"]
+    first = boxes.take(np.arange(len(boxes)) != alone + 2)
+    odm.write(replace(truth, boxes=first), tmp_path / "a.json", "coco")
+    words_ = ["agree", tmp_path / "a.json", tmp_path / "b.json", "-q", "--images", data / "photos"]
     assert run(*words_, "--save", tmp_path / "saved", "--report", tmp_path / "a.html") == 0
     shown, pictures, _ = read_page(tmp_path / "a.html")
     told = json.loads((tmp_path / "saved" / "agreement.json").read_text())
     assert {key: told[key] for key in shown["numbers"]} == shown["numbers"]
-    assert shown["counts"] == {"agreed": told["pairs"] - 1, "only-a": 1, "only-b": 0, "other-class": 1}
+    assert shown["counts"] == {"agreed": told["pairs"] - 1, "only-a": 1, "only-b": 1, "other-class": 1}
     kinds = shown["boxes"]["kind"]
     assert {kind: kinds.count(kind) for kind in sorted(set(kinds))} == {
-        "FN": 1, "FP": 1, "GT": told["pairs"], "OT": told["pairs"] - 1,
+        "FN": 1, "FP": 1, "GT": told["pairs"], "OT": told["pairs"] - 1, "TP": 1,
     }  # fmt: skip
+    for kind, row in (("FP", alone), ("TP", alone + 2)):
+        corners = [column[kinds.index(kind)] for column in shown["boxes"]["box"]]
+        assert corners == pytest.approx(boxes.xyxy[row], abs=0.01)
     at = kinds.index("FN")
     names = [row["name"] for row in shown["classes"]]
     pair = {"old": names[shown["boxes"]["was"][at]], "new": names[shown["boxes"]["class"][at]], "count": 1}

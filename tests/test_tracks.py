@@ -337,6 +337,54 @@ VID = """<annotation><folder>x</folder><filename>{n:06d}</filename><size><width>
 <occluded>0</occluded><generated>0</generated></object></annotation>"""
 
 
+@pytest.mark.parametrize(("numbers", "classes", "expected"), [
+    ((1, 2), None, [("pedestrian", 1), ("person on vehicle", 1)]), ((1, -1), None, [("pedestrian", 2)]),
+    ((0, 1), ("a", "b"), [("a", 1), ("b", 1)]), ((1, 2), ("a", "b"), [("a", 1), ("b", 1)]),
+    ((1, 0), None, "unknown-class"), ((1, 3), ("a", "b"), "unknown-class"),
+])  # fmt: skip
+def test_class_numbers_of_mot(numbers, classes, expected, tmp_path):
+    """They count from 1, or from 0 in a list of classes if there is a 0; -1 is a pedestrian."""
+    (tmp_path / "gt").mkdir()
+    lines = [f"1,{n},0,0,9,9,1,{number},1" for n, number in enumerate(numbers, 1)]
+    (tmp_path / "gt" / "gt.txt").write_text("\n".join(lines))
+    (tmp_path / "classes").write_text("\n".join(classes or ()))
+    log = Log()
+    options = {"classes": str(tmp_path / "classes")} if classes else {}
+    if isinstance(expected, str):
+        with pytest.raises(DataError):
+            odm.read(tmp_path, "mot", log=log, **options)
+        assert log.counts[expected] == 1
+    else:
+        dataset = odm.read(tmp_path, "mot", **options)
+        names = [dataset.categories.name[k] for k in dataset.boxes.category]
+        assert sorted({(name, names.count(name)) for name in names}) == sorted(expected)
+
+
+@pytest.mark.parametrize("name", ["truth", "results"])
+@pytest.mark.parametrize("key", ["category_id", "video_id"])
+def test_tracks_with_a_list_of_boxes_name_ids_that_are_unknown(name, key, tmp_path):
+    """The second of two tracks, where there are several classes and videos."""
+    track = [{"frame": 0, "bbox": [0, 0, 5, 5]}]
+    tracks = [{"id": n, "video_id": 1, "category_id": 1, "track": track} for n in (1, 2)]
+    tracks[1][key] = 9
+    truth = {
+        "videos": [{"id": n, "file_name": f"v{n}", "width": 20, "height": 20} for n in (1, 2, 3)],
+        "categories": [{"id": n, "name": f"c{n}"} for n in (1, 2, 3)],
+        "annotations": tracks if name == "truth" else tracks[:1],
+    }
+    (tmp_path / "truth.json").write_text(json.dumps(truth))
+    (tmp_path / "results.json").write_text(json.dumps([row | {"score": 0.5} for row in tracks]))
+    log, path = Log(), tmp_path / f"{name}.json"
+    reference = tmp_path / "truth.json" if name == "results" else None
+    if reference and key == "video_id":  # detections of a video that the ground truth lacks
+        dataset = odm.read(path, "coco", gt=reference)
+        assert [dataset.videos.name[v] for v in dataset.images.video] == ["v1", "9"]
+        return
+    with pytest.raises(DataError):
+        odm.read(path, "coco", log=log, gt=reference)
+    assert log.counts == {f"unknown-{key.replace('_', '-')}": 1}
+
+
 def test_imagenet_vid(tmp_path):
     folder = tmp_path / "Annotations" / "VID" / "val" / "ILSVRC2015_val_00000000"
     folder.mkdir(parents=True)

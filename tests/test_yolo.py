@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import json
 
 import hypothesis.strategies as st
 import numpy as np
@@ -430,6 +431,23 @@ def test_same_names_in_two_splits_stay_two_images(tmp_path):
         for split in ("train", "val")
     ]
     assert read(tmp_path / "out")[0].images.name == data.images.name
+
+
+def test_a_folder_named_as_the_split_stays_beside_images_without_it(tmp_path):
+    """Only where all names begin with their split is it the one that the reader adds."""
+    records = [
+        {"id": i, "file_name": name, "width": 20, "height": 20}
+        for i, name in enumerate(["train/a.jpg", "a.jpg"])
+    ]
+    boxes = [{"id": i, "image_id": i, "category_id": 1, "bbox": [0, 0, 4 + 4 * i, 8]} for i in range(2)]
+    coco = {"images": records, "annotations": boxes, "categories": [{"id": 1, "name": "x"}]}
+    (tmp_path / "annotations").mkdir()
+    (tmp_path / "annotations" / "instances_train.json").write_text(json.dumps(coco))
+    odm.convert(tmp_path / "annotations", tmp_path / "out", to="yolo")
+    names = sorted(p.relative_to(tmp_path / "out").as_posix() for p in (tmp_path / "out").rglob("a.txt"))
+    assert names == ["labels/train/a.txt", "labels/train/train/a.txt"]
+    back = odm.read(tmp_path / "out", "yolo", image_size="20x20")
+    assert sorted(back.boxes.xyxy[:, 2].tolist()) == [4, 8]
 
 
 def test_one_folder_for_two_splits_is_read_once(tmp_path):
