@@ -135,7 +135,8 @@ def select(selection: Selection, dataset: Dataset, ledger: Ledger, log: Log) -> 
         If no image is left.
     """
     n_images = len(dataset.images)
-    check_images(selection.only_images or (), dataset.images.name)
+    if selection.only_images is not None:
+        check_images(selection.only_images, dataset.images.name)
     dataset = keep_chosen(selection, dataset, ledger)
     if dataset.relative and (selection.min_box or selection.min_area):
         raise UsageError(
