@@ -1364,7 +1364,6 @@ def test_values_are_read_alike_one_by_one_and_with_their_records(monkeypatch, ke
 def test_usual_values_are_decoded_with_their_records(monkeypatch, key):
     boxes = [{**BOX, "id": k + 1, key: LISTS[key]} for k in range(500)]
     monkeypatch.setattr(shapes, "_decoded", None)
-    monkeypatch.setattr(shapes, "decode_number_lists", None)
     dataset, _ = parse(instances(boxes), wants={"keypoints", "oriented", "mask"}, slice_size=2**13)
     column = dataset.boxes.keypoints if key == "keypoints" else dataset.boxes.shapes
     assert len(column) == len(set(column.row_keys())) * 500 == 500

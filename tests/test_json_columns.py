@@ -1,10 +1,8 @@
 """Lists of JSON records: the columns and issues do not depend on where the text is cut or how it is decoded."""
 
-import itertools
 import json
 import re
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,7 +11,7 @@ from hypothesis import strategies as st
 import odm
 from odm.formats._shared.json import columns as json_columns
 from odm.formats._shared.json.columns import Document, Field
-from odm.formats._shared.json.number_lists import decode_number_lists, decode_numbers
+from odm.formats._shared.json.number_lists import decode_numbers
 from odm.formats._shared.text.tokens import floats
 from odm.issues import Log
 
@@ -120,40 +118,6 @@ def test_how_deep_a_value_may_be_nested(tmp_path, begin, end, levels):
         log = Log()
         odm.validate(line, format="odvg", log=log)
         assert (log.counts["json-too-deep"] == 1) == deep, n
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        [b"[1,2]", b"[ 3, 4.5, -0.0 ]", b"[1e300]"],
-        [b"[18446744073709551616]"],
-        *(
-            [b"[1]", odd, b"[2,3]"]
-            for odd in (b"", b"[]", b"[ ]", b"null", b"12345", b"[[1],[2]]", b"[1,[2],3]")
-        ),
-        *(
-            [b"[1]", odd, b"[2,3]"]
-            for odd in (b'["1"]', b'["],["]', b"[true]", b"[NaN]", b"[1e999]", b'{"a":[1]}')
-        ),
-        *([odd] for odd in (b"[]", b"123", b"[[1]]", b'{"a":1}')),
-        [],
-    ],
-)
-def test_lists_of_numbers_are_decoded_at_once_or_not_at_all(values: list[bytes]) -> None:
-    expected: list[list[float]] | None = []
-    for value in values:
-        try:
-            expected.append(msgspec.json.decode(value, type=list[float]))
-        except msgspec.DecodeError:
-            expected = None
-            break
-    decoded = decode_number_lists(values)
-    if not expected or not all(expected):
-        assert decoded is None
-    else:
-        assert decoded is not None
-        assert decoded.numbers.tobytes() == np.array([*itertools.chain(*expected)]).tobytes()
-        assert decoded.sizes.tolist() == [*map(len, expected)]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from odm.codes import KEYPOINT_COUNT, MASK_SYNTAX, OUTLINE_NUMBERS
 from odm.formats._shared.codes import DUPLICATE_BOX_KEY
 from odm.formats._shared.json.columns import Decoding, Field
-from odm.formats._shared.json.number_lists import NumberLists, decode_number_lists
+from odm.formats._shared.json.number_lists import NumberLists
 from odm.formats._shared.shapes.rotation import turn_of
 from odm.issues import Code
 from odm.masks.runs import MOST_PIXELS, offsets, write_texts
@@ -280,8 +280,6 @@ def _read_lists(values: Sequence[bytes] | NumberLists, code: Code) -> tuple[Numb
     """The lists of numbers of records, empty where a record has none, and the faults of other values."""
     if isinstance(values, NumberLists):
         return values, []
-    if (decoded := decode_number_lists(values)) is not None:
-        return decoded, []
     lists, bad = _decoded([b"[]" if value in NOTHING else value for value in values], list[float], code)
     return NumberLists.pack([numbers or () for numbers in lists]), bad
 

@@ -6,7 +6,6 @@ The columns of `columns` and the readers of shapes call it.
 from __future__ import annotations
 
 import itertools
-import operator
 from array import array
 from collections.abc import Sequence
 from typing import Any
@@ -88,21 +87,3 @@ class NumberLists(msgspec.Struct, frozen=True, eq=False):
         if 1 < width < 2**16 and sizes.min() == width:
             return cls(pack_floats(lists, width).reshape(-1), sizes)
         return cls(pack_floats([*itertools.chain.from_iterable(lists)], 1)[:, 0], sizes)
-
-
-def decode_number_lists(values: Sequence[bytes]) -> NumberLists | None:
-    """Decode n JSON lists of numbers at once; None if a value is anything else, or an empty list."""
-    if set(map(_FIRST_CHARACTER, values)) != {b"["}:
-        return None
-    try:  # all as one list: one of them with another inside has a bracket
-        numbers = msgspec.json.decode(
-            b"[%b]" % b",".join([value[1:-1] for value in values]), type=list[float]
-        )
-    except msgspec.DecodeError:
-        return None
-    sizes = np.fromiter(map(_COUNT_COMMAS, values), np.int64, len(values)) + 1
-    return NumberLists(pack_floats(numbers, 1)[:, 0], sizes) if len(numbers) == sizes.sum() else None
-
-
-_FIRST_CHARACTER = operator.itemgetter(slice(1))
-_COUNT_COMMAS = operator.methodcaller("count", b",")
