@@ -214,6 +214,27 @@ def test_dry_run_writes_nothing(odm_run, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (MemoryError(), 3, "not enough memory for this data"),
+        (ImportError("x.so: failed to map segment from shared object"), 3, "not enough memory for this data"),
+        (ImportError("no module"), 70, "internal error, please report it"),
+        (ValueError("unexpected"), 70, "internal error, please report it"),
+    ],
+)
+def test_what_nobody_expected_is_one_line(tmp_path, monkeypatch, capsys, error, code, words):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr("odm.cli.convert.run", fail)
+    (tmp_path / "a.txt").write_text("dog 1 2 3 4\n")
+    assert _app.run(["convert", str(tmp_path / "a.txt"), str(tmp_path / "b"), "--to", "voc"]) == code
+    err = capsys.readouterr().err
+    assert words in err
+    assert "Traceback" not in err
+
+
 @pytest.mark.parametrize("where", ["", "inside", "..", "../groundtruths/../groundtruths"])
 def test_a_target_at_the_source_is_refused(odm_run, tmp_path, where):
     source = folder(tmp_path / "data" / "groundtruths", {"a.txt": "x 1 2 3 4\n"})

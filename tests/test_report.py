@@ -586,6 +586,30 @@ def test_pictures_are_turned_as_the_boxes_are(tmp_path, known, orientation, size
     assert min(spots, key=lambda side: sum(picture.getpixel(spots[side]))) == dark
 
 
+def test_kinds_of_images_are_counted_on_the_page_of_a_dataset(tmp_path):
+    """One image with each kind of content, and one with nothing."""
+    path = Path(__file__).parent.parent / "fixtures" / "street" / "truth.json"
+    document = json.loads(path.read_text())
+    boxes = {
+        key: [a for a in document["annotations"] if bool(a.get("num_keypoints")) == key]
+        for key in (True, False)
+    }
+    images = [{**image, "id": k} for k, image in enumerate(document["images"][:4])]
+    annotations = [
+        {**boxes[True][0], "image_id": 0, "segmentation": []},
+        {**boxes[False][0], "image_id": 1},
+        {**boxes[False][1], "image_id": 2, "iscrowd": 1, "segmentation": []},
+    ]
+    document = {**document, "images": images, "annotations": annotations}
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    data = odm.read(tmp_path / "a.json", "coco", shapes=True)
+    page = odm.report.dataset_page(data, [Picture(name, "") for name in data.images.name])
+    shown = {(kind["key"], kind["name"]): kind["n"] for kind in page.data["kinds"]}
+    assert shown == {
+        ("boxes", ""): 3, ("empty", ""): 1, ("flag", "crowd"): 1, ("shapes", ""): 1, ("keypoints", ""): 1,
+    }  # fmt: skip
+
+
 def test_tiff_pictures_are_turned_once(tmp_path):
     exif = Image.Exif()
     exif[ExifTags.Base.Orientation] = 6
