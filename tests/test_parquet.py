@@ -183,6 +183,7 @@ def test_objects_as_datasets_writes_them(tmp_path, as_structs):
     pq.write_table(table.replace_schema_metadata(metadata), tmp_path / "a.parquet")
     data = load(Request(path=str(tmp_path / "a.parquet"), options={"box": "ltwh"}), Log()).dataset
     assert data.images.name == ("0", "1")
+    assert (data.images.width.tolist(), data.images.height.tolist()) == ([640, 640], [480, 480])
     assert data.categories.name == ("cat", "dog")
     assert data.boxes.xyxy.tolist() == [[10.0, 20.0, 40.0, 220.0]]
     assert (data.boxes.category.tolist(), data.boxes.flags.tolist(), data.boxes.source_id.tolist()) == (
