@@ -99,9 +99,9 @@ class Agreement(TableMixin, msgspec.Struct, frozen=True, eq=False):
     _repr_html_ = Shown._repr_html_
 
     def __repr__(self) -> str:
-        first, other = self.boxes
+        n_first, n_other = self.boxes
         numbers = f"F1 {self.f1:.4f}, mean IoU {self.mean_iou:.4f}, kappa {self.kappa:.4f}"
-        return f"<Agreement: {first} and {other} boxes, {self.pairs} pairs, {numbers}>"
+        return f"<Agreement: {n_first} and {n_other} boxes, {self.pairs} pairs, {numbers}>"
 
     def columns(self) -> dict[str, list[Any]]:
         """The list of pairs as columns, image by image, and of the boxes that only one drew.
@@ -111,18 +111,24 @@ class Agreement(TableMixin, msgspec.Struct, frozen=True, eq=False):
         """
         if not self.sides:
             raise UsageError("an agreement computed from arrays has no list of pairs: give datasets")
-        (first, a), (other, b) = self.sides
-        alone = rows_without(len(a), self.first), rows_without(len(b), self.other)
-        mine = np.concatenate([a.row[self.first], a.row[alone[0]], np.full(len(alone[1]), -1)])
-        theirs = np.concatenate([b.row[self.other], np.full(len(alone[0]), -1), b.row[alone[1]]])
-        image = np.concatenate([a.image[self.first], a.image[alone[0]], b.image[alone[1]]])
+        (first_dataset, first_boxes), (other_dataset, other_boxes) = self.sides
+        unpaired = rows_without(len(first_boxes), self.first), rows_without(len(other_boxes), self.other)
+        first_rows = np.concatenate(
+            [first_boxes.row[self.first], first_boxes.row[unpaired[0]], np.full(len(unpaired[1]), -1)]
+        )
+        other_rows = np.concatenate(
+            [other_boxes.row[self.other], np.full(len(unpaired[0]), -1), other_boxes.row[unpaired[1]]]
+        )
+        image = np.concatenate(
+            [first_boxes.image[self.first], first_boxes.image[unpaired[0]], other_boxes.image[unpaired[1]]]
+        )
         iou = np.append(self.iou, np.full(len(image) - len(self.iou), math.nan))
         order = np.argsort(image, kind="stable")
         return {
-            "image": [first.images.name[i] for i in image[order].tolist()],
+            "image": [first_dataset.images.name[i] for i in image[order].tolist()],
             "iou": plain(iou[order].tolist()),
-            **box_columns(first, mine[order], "first"),
-            **box_columns(other, theirs[order], "other"),
+            **box_columns(first_dataset, first_rows[order], "first"),
+            **box_columns(other_dataset, other_rows[order], "other"),
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -168,48 +174,52 @@ def agree(first: Annotations, other: Annotations, classes: Sequence[str], *, iou
     """
     if not 0 < iou <= 1:
         raise UsageError(f"{spell('iou')} {iou}: expected an IoU above 0 and up to 1, as in 0.5")
-    k = len(classes)
-    if k > MOST_CLASSES:
+    n_classes = len(classes)
+    if n_classes > MOST_CLASSES:
         raise UsageError(
-            f"there are {k} classes, more than {MOST_CLASSES}: the table of all pairs of classes does not "
-            "fit into memory"
+            f"there are {n_classes} classes, more than {MOST_CLASSES}: the table of all pairs of classes "
+            "does not fit into memory"
         )
-    a, b, overlap = pair_boxes(first, other, iou)
-    confusion = np.zeros((k + 1, k + 1), np.int64)
-    np.add.at(confusion, (first.category[a], other.category[b]), 1)
-    n_first = np.bincount(first.category, minlength=k)
-    n_other = np.bincount(other.category, minlength=k)
-    confusion[:k, k] = n_first - confusion[:k].sum(axis=1)
-    confusion[k, :k] = n_other - confusion[:k, :k].sum(axis=0)
-    same = np.diag(confusion)[:k]
-    both = n_first + n_other
-    m = len(a)
+    first_rows, other_rows, overlap = pair_boxes(first, other, iou)
+    confusion = np.zeros((n_classes + 1, n_classes + 1), np.int64)
+    np.add.at(confusion, (first.category[first_rows], other.category[other_rows]), 1)
+    n_first = np.bincount(first.category, minlength=n_classes)
+    n_other = np.bincount(other.category, minlength=n_classes)
+    confusion[:n_classes, n_classes] = n_first - confusion[:n_classes].sum(axis=1)
+    confusion[n_classes, :n_classes] = n_other - confusion[:n_classes, :n_classes].sum(axis=0)
+    n_same_class = np.diag(confusion)[:n_classes]
+    n_of_class = n_first + n_other
+    n_pairs = len(first_rows)
     # In whole numbers, so that full expected agreement, and that of no pairs, is told exactly.
-    of_first, of_other = (confusion[:k, :k].sum(axis=axis).astype(object) for axis in (1, 0))
-    expected = int((of_first * of_other).sum())
-    observed = int(same.sum()) * m
-    total = len(first) + len(other)
+    n_paired_first, n_paired_other = (
+        confusion[:n_classes, :n_classes].sum(axis=axis).astype(object) for axis in (1, 0)
+    )
+    expected = int((n_paired_first * n_paired_other).sum())
+    observed = int(n_same_class.sum()) * n_pairs
+    n_boxes = len(first) + len(other)
     return Agreement(
         names=tuple(classes),
         iou_least=iou,
         boxes=(len(first), len(other)),
-        pairs=m,
-        f1_location=2 * m / total if total else math.nan,
-        f1=float(2 * same.sum() / total) if total else math.nan,
-        mean_iou=float(overlap.mean()) if m else math.nan,
-        kappa=math.nan if expected == m * m else (observed - expected) / (m * m - expected),
+        pairs=n_pairs,
+        f1_location=2 * n_pairs / n_boxes if n_boxes else math.nan,
+        f1=float(2 * n_same_class.sum() / n_boxes) if n_boxes else math.nan,
+        mean_iou=float(overlap.mean()) if n_pairs else math.nan,
+        kappa=math.nan
+        if expected == n_pairs * n_pairs
+        else (observed - expected) / (n_pairs * n_pairs - expected),
         classes={
             name: {
-                "f1": float(2 * same[i] / both[i]) if both[i] else math.nan,
+                "f1": float(2 * n_same_class[i] / n_of_class[i]) if n_of_class[i] else math.nan,
                 "first": int(n_first[i]),
                 "other": int(n_other[i]),
-                "pairs": int(same[i]),
+                "pairs": int(n_same_class[i]),
             }
             for i, name in enumerate(classes)
         },
         confusion=confusion,
-        first=a,
-        other=b,
+        first=first_rows,
+        other=other_rows,
         iou=overlap,
     )
 
@@ -230,18 +240,20 @@ def pair_boxes(first: Annotations, other: Annotations, least: float) -> tuple[In
     sides = [_Side.of(first), _Side.of(other)]
     n_images = int(max(side.image.max(initial=-1) for side in sides)) + 1
     n_first, n_other = (np.bincount(side.image, minlength=n_images) for side in sides)
-    done = np.cumsum(np.append(0, n_first * n_other))
+    pairs_before = np.cumsum(np.append(0, n_first * n_other))
     row_pairs: list[tuple[Longs, Longs]] = [(sides[0].row[:0], sides[1].row[:0])]
     start = 0
     while start < n_images:  # several images together where they have few boxes
-        stop = max(start + 1, int(np.searchsorted(done, done[start] + AT_A_TIME, side="right")) - 1)
-        part_a, part_b = (side.images(start, stop) for side in sides)
-        a, b = _greedy(part_a, part_b, least)
-        row_pairs.append((part_a.row[a], part_b.row[b]))
+        stop = max(
+            start + 1, int(np.searchsorted(pairs_before, pairs_before[start] + AT_A_TIME, side="right")) - 1
+        )
+        first_part, other_part = (side.images(start, stop) for side in sides)
+        first_positions, other_positions = _greedy(first_part, other_part, least)
+        row_pairs.append((first_part.row[first_positions], other_part.row[other_positions]))
         start = stop
-    of_first, of_other = (np.concatenate(rows) for rows in zip(*row_pairs, strict=True))
-    overlap = iou_of(first.xyxy[of_first], other.xyxy[of_other])
-    return of_first.astype(np.int32), of_other.astype(np.int32), overlap
+    first_rows, other_rows = (np.concatenate(rows) for rows in zip(*row_pairs, strict=True))
+    overlap = iou_of(first.xyxy[first_rows], other.xyxy[other_rows])
+    return first_rows.astype(np.int32), other_rows.astype(np.int32), overlap
 
 
 class _Side(NamedTuple):
@@ -265,10 +277,10 @@ class _Side(NamedTuple):
 
     def table(self, rows: Longs) -> SideTable:
         """Return the boxes in these rows as a side of the matching, all of one class."""
-        xyxy, none = self.xyxy[rows], np.zeros(len(rows))
-        image, zero = self.image[rows].astype(np.int32), none.astype(np.int32)
+        xyxy, zeros = self.xyxy[rows], np.zeros(len(rows))
+        image, zero_numbers = self.image[rows].astype(np.int32), zeros.astype(np.int32)
         wh = xyxy[:, 2:] - xyxy[:, :2]
-        return SideTable(image, zero, xyxy, wh, none, none.astype(np.uint16), none, zero)
+        return SideTable(image, zero_numbers, xyxy, wh, zeros, zeros.astype(np.uint16), zeros, zero_numbers)
 
 
 def _greedy(first: _Side, other: _Side, least: float) -> tuple[Longs, Longs]:
@@ -278,30 +290,38 @@ def _greedy(first: _Side, other: _Side, least: float) -> tuple[Longs, Longs]:
     """
     if not len(first.image) or not len(other.image):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    free_a, free_b = np.arange(len(first.image)), np.arange(len(other.image))
-    if len(free_a) * len(free_b) > MOST_PAIRS:
+    free_first, free_other = np.arange(len(first.image)), np.arange(len(other.image))
+    if len(free_first) * len(free_other) > MOST_PAIRS:
         _refuse_crowds(first, other, _estimate_overlaps(first, other))
     taken: list[tuple[Longs, Longs]] = []
-    whole, compared = False, 0
-    while not whole:
-        joined = Joined((), 0, ("",), other.table(free_b), first.table(free_a), NOTHING_JOINED)
-        near = find_pairs(joined, Protocol("agree"), least, np.arange(len(free_a)))
-        whole, lowest, most = True, least, len(first.place) + len(other.place)
-        best: tuple[Any, ...] = (free_a[:0], free_b[:0], np.zeros(0))
-        for piece in near.pieces():
-            compared += len(piece.det)
-            _refuse_crowds(first, other, compared / 2)
-            a, b, iou = free_a[piece.det], free_b[piece.gt], piece.iou
-            kept = (iou > lowest) | ((iou == lowest) & (first.place[a] + other.place[b] <= most))
-            best = tuple(np.concatenate(c) for c in zip(best, (a[kept], b[kept], iou[kept]), strict=True))
+    is_complete, n_compared = False, 0
+    while not is_complete:
+        joined = Joined((), 0, ("",), other.table(free_other), first.table(free_first), NOTHING_JOINED)
+        candidates = find_pairs(joined, Protocol("agree"), least, np.arange(len(free_first)))
+        is_complete, lowest, rank_sum = True, least, len(first.place) + len(other.place)
+        best: tuple[Any, ...] = (free_first[:0], free_other[:0], np.zeros(0))
+        for piece in candidates.pieces():
+            n_compared += len(piece.det)
+            _refuse_crowds(first, other, n_compared / 2)
+            a, b, iou = free_first[piece.det], free_other[piece.gt], piece.iou
+            is_kept = (iou > lowest) | ((iou == lowest) & (first.place[a] + other.place[b] <= rank_sum))
+            best = tuple(
+                np.concatenate(c) for c in zip(best, (a[is_kept], b[is_kept], iou[is_kept]), strict=True)
+            )
             if len(best[0]) > 2 * AT_A_TIME:  # the others wait until these are taken
-                best, whole = _in_order(first, other, best, AT_A_TIME), False
-                lowest, most = float(best[2][-1]), int(first.place[best[0][-1]] + other.place[best[1][-1]])
+                best, is_complete = _in_order(first, other, best, AT_A_TIME), False
+                lowest, rank_sum = (
+                    float(best[2][-1]),
+                    int(first.place[best[0][-1]] + other.place[best[1][-1]]),
+                )
         best = _in_order(first, other, best)
         chosen = one_to_one(best[0], best[1])
         taken.append((best[0][chosen], best[1][chosen]))
-        free_a, free_b = np.setdiff1d(free_a, taken[-1][0]), np.setdiff1d(free_b, taken[-1][1])
-        whole |= not len(free_a) or not len(free_b)
+        free_first, free_other = (
+            np.setdiff1d(free_first, taken[-1][0]),
+            np.setdiff1d(free_other, taken[-1][1]),
+        )
+        is_complete |= not len(free_first) or not len(free_other)
     a, b = (np.concatenate(rows) for rows in zip(*taken, strict=True))
     order = np.argsort(a)
     return a[order], b[order]
@@ -309,13 +329,15 @@ def _greedy(first: _Side, other: _Side, least: float) -> tuple[Longs, Longs]:
 
 def _estimate_overlaps(first: _Side, other: _Side) -> float:
     """Estimate the number of pairs of boxes that overlap from a sample of up to `SAMPLE` boxes."""
-    some = np.random.default_rng(0).permutation(len(first.image))[:SAMPLE]
+    sampled = np.random.default_rng(0).permutation(len(first.image))[:SAMPLE]
     left, top, right, bottom = other.xyxy.T
-    n = 0
-    for image, (x0, y0, x1, y1) in zip(first.image[some].tolist(), first.xyxy[some].tolist(), strict=True):
+    n_overlaps = 0
+    for image, (x0, y0, x1, y1) in zip(
+        first.image[sampled].tolist(), first.xyxy[sampled].tolist(), strict=True
+    ):
         overlaps = (left < x1) & (right > x0) & (top < y1) & (bottom > y0) & (other.image == image)
-        n += int(np.count_nonzero(overlaps))
-    return n / len(some) * len(first.image)
+        n_overlaps += int(np.count_nonzero(overlaps))
+    return n_overlaps / len(sampled) * len(first.image)
 
 
 def _refuse_crowds(first: _Side, other: _Side, n: float) -> None:
@@ -361,23 +383,23 @@ def share(
     UsageError
         If there is no image in common, or no class.
     """
-    number, _ = pair_images(first.images, other.images)
-    partner = np.full(len(first.images), -1, np.int64)
-    partner[number[number >= 0]] = np.flatnonzero(number >= 0)
-    if not (number >= 0).any():
+    first_of_other, _ = pair_images(first.images, other.images)
+    other_of_first = np.full(len(first.images), -1, np.int64)
+    other_of_first[first_of_other[first_of_other >= 0]] = np.flatnonzero(first_of_other >= 0)
+    if not (first_of_other >= 0).any():
         raise UsageError("the two sides have no image in common")
     names = tuple(dict.fromkeys([*first.categories.name, *other.categories.name]))
     if not set(first.categories.name) & set(other.categories.name):
         raise UsageError("the two sides have no class in common")
-    row = {name: i for i, name in enumerate(names)}
+    number_of_name = {name: i for i, name in enumerate(names)}
     sides, left_out = [], []
-    of_images = (np.where(partner >= 0, np.arange(len(partner)), -1), number)
+    of_images = (np.where(other_of_first >= 0, np.arange(len(other_of_first)), -1), first_of_other)
     for dataset, image in zip((first, other), of_images, strict=True):
         boxes = dataset.boxes
-        category = np.array([row[name] for name in dataset.categories.name], np.int64)
-        groups = (boxes.flags & np.uint16(GROUPS)) != 0
-        left_out.append((int((image < 0).sum()), int(groups.sum())))
-        keep = np.flatnonzero((image[boxes.image] >= 0) & ~groups)
+        category = np.array([number_of_name[name] for name in dataset.categories.name], np.int64)
+        is_group = (boxes.flags & np.uint16(GROUPS)) != 0
+        left_out.append((int((image < 0).sum()), int(is_group.sum())))
+        keep = np.flatnonzero((image[boxes.image] >= 0) & ~is_group)
         sides.append(
             Annotations.of(image[boxes.image[keep]], category[boxes.category[keep]], boxes.xyxy[keep], keep)
         )

@@ -146,17 +146,23 @@ def bootstrap(plans: Sequence[Plan], how: Resampling) -> list[Replicates]:
         weights[:, chosen] = weights_of(len(chosen), part, how.seed)
         return [plan.of(weights) for plan in plans]
 
-    size = min(AT_A_TIME, -(-replicates // worker_count()))
-    parts = [range(b, min(b + size, replicates)) for b in range(0, replicates, size)]
+    n_per_part = min(AT_A_TIME, -(-replicates // worker_count()))
+    parts = [range(b, min(b + n_per_part, replicates)) for b in range(0, replicates, n_per_part)]
     n_rounds = max(1, len(parts) // (10 * worker_count())) * worker_count()
     rounds = [parts[i : i + n_rounds] for i in range(0, len(parts), n_rounds)]
-    done: list[list[Replicates]] = []
-    for one in rounds if how.track is None else how.track(rounds, "replicates"):
-        done += in_order(work, one)
+    computed: list[list[Replicates]] = []
+    for parts_of_round in rounds if how.track is None else how.track(rounds, "replicates"):
+        computed += in_order(work, parts_of_round)
     return [
         Replicates(
-            {key: np.concatenate([part[i].summary[key] for part in done]) for key in done[0][i].summary},
-            {key: np.concatenate([part[i].class_ap[key] for part in done]) for key in done[0][i].class_ap},
+            {
+                key: np.concatenate([part[i].summary[key] for part in computed])
+                for key in computed[0][i].summary
+            },
+            {
+                key: np.concatenate([part[i].class_ap[key] for part in computed])
+                for key in computed[0][i].class_ap
+            },
         )
         for i in range(len(plans))
     ]
@@ -177,12 +183,12 @@ def run_interval(
     lowest, highest = max(value - t * least_error, 0.0), min(value + t * least_error, 1.0)
     if np.ptp(defined) == 0:
         return Interval(min(lowest, value), max(highest, value))
-    share = min(max(value, EDGE), 1 - EDGE)
-    middle = math.log(share / (1 - share))
+    clipped_value = min(max(value, EDGE), 1 - EDGE)
+    log_odds = math.log(clipped_value / (1 - clipped_value))
     # The slope of the log odds, a mean over the replicates, turns an error of the number into one of those.
     slope = max(float(np.mean(defined * (1 - defined))), EDGE)
     margin = t * _standard_error(defined, n) / slope
-    low, high = (1 / (1 + math.exp(min(-(middle + side * margin), FARTHEST))) for side in (-1, 1))
+    low, high = (1 / (1 + math.exp(min(-(log_odds + sign * margin), FARTHEST))) for sign in (-1, 1))
     return Interval(min(low, lowest, value), max(high, highest, value))
 
 
@@ -219,12 +225,12 @@ def delta_interval(
     margin = _t_quantile((1 + level) / 2, n) * error
     above, below = int((defined > 0).sum()), int((defined < 0).sum())
     better = below if lower_is_better else above
-    least = 2 / (len(defined) + 1)  # so many draws cannot tell less chance
-    p = least if delta else 1.0
+    smallest_p = 2 / (len(defined) + 1)  # so many draws cannot tell less chance
+    p = smallest_p if delta else 1.0
     if error:  # the probability of more than t in either direction, the inverse of `_t_quantile`
         df, t = max(n, FEWEST) - 1, abs(delta) / error
-        normal = (8 * df + 1) / (8 * df + 3) * math.sqrt(df * math.log1p(t**2 / df))
-        p = max(math.erfc(normal / math.sqrt(2)), least)
+        normal_quantile = (8 * df + 1) / (8 * df + 3) * math.sqrt(df * math.log1p(t**2 / df))
+        p = max(math.erfc(normal_quantile / math.sqrt(2)), smallest_p)
     return Interval(
         max(delta - margin, -1.0),
         min(delta + margin, 1.0),
@@ -278,9 +284,9 @@ def difference(first: float, other: float) -> float:
 
 def intervals(plan: Plan, drawn: Replicates, how: Resampling) -> dict[str, Interval]:
     """Compute the interval of each number in the summary of a run, by key, from its replicates."""
-    n, least = plan.n_behind(how.images), plan.least_error(how.images)
+    n, least_error = plan.n_behind(how.images), plan.least_error(how.images)
     return {
-        key: run_interval(value, drawn.summary[key], n, how.level, least_error=least)
+        key: run_interval(value, drawn.summary[key], n, how.level, least_error=least_error)
         if key in drawn.summary
         else Interval(reason=without(value, plan.rules))
         for key, value in plan.table.result.summary.items()

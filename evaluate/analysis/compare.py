@@ -217,40 +217,40 @@ def compare(
         for key, value in of_runs[i].summary.items():
             if key == "score":  # neither better nor worse
                 continue
-            before = of_runs[0].summary[key]
-            delta = difference(before, value)
+            first_value = of_runs[0].summary[key]
+            delta = difference(first_value, value)
             if key in samples[i].summary:
-                pair = samples[0].summary[key], samples[i].summary[key]
+                values = samples[0].summary[key], samples[i].summary[key]
                 delta_bounds = delta_interval(
-                    *pair, delta, n, level=level, lower_is_better=key in plans[0].lower_keys
+                    *values, delta, n, level=level, lower_is_better=key in plans[0].lower_keys
                 )
             else:
                 delta_bounds = Interval(reason=without(delta, plans[0].rules))
-            deltas.append(Delta(names[i], key, None, before, value, delta_bounds))
+            deltas.append(Delta(names[i], key, None, first_value, value, delta_bounds))
         deltas += _class_deltas(names[i], tables[0], tables[i], samples[0], samples[i], plans[0], how)
-    counted = {name: image_table(table, at_score) for name, table in runs.items()}
-    shown = tables[0].evaluated if images is None else images
-    known = {tables[0].images[i] for i in shown.tolist()}
+    tables_of_images = {name: image_table(table, at_score) for name, table in runs.items()}
+    drawn_images = tables[0].evaluated if images is None else images
+    drawn_names = {tables[0].images[i] for i in drawn_images.tolist()}
     rows = [
         {"run": name, **row}
         for name, table in list(runs.items())[1:]
-        for row in image_deltas(tables[0], table, counted[names[0]], counted[name])
-        if row["image"] in known
+        for row in image_deltas(tables[0], table, tables_of_images[names[0]], tables_of_images[name])
+        if row["image"] in drawn_names
     ]
     return Comparison(
         definition=tables[0].rules.definition,
         runs=of_runs,
         deltas=Rows(deltas),
         images=rows,
-        image_tables=counted,
+        image_tables=tables_of_images,
         slices=compare_slices(names, plans, slices, how),
         replicates=replicates,
         seed=seed,
         level=level,
-        n_images=len(shown),
+        n_images=len(drawn_images),
         lower_is_better=next(iter(of_runs[0].summary)) in plans[0].lower_keys,
         lower_keys=plans[0].lower_keys,
-        images_reason=counted[names[0]].reason,
+        images_reason=tables_of_images[names[0]].reason,
         ranking=rank(runs, plans, samples, [run.intervals for run in of_runs], how),
     )
 
@@ -272,9 +272,9 @@ def headline(comparison: Comparison, run: str, names: Mapping[str, str]) -> str:
     if not math.isnan(low):
         parts.append(f"{100 * comparison.level:g} % interval {interval((low, high))}")
     classes = [d for d in of_run if d.category is not None and d.key == "AP"]
-    n = sum(d.delta < 0 and d.p_holm < 1 - comparison.level for d in classes)
-    verb = "is" if 1 in (n, len(classes)) else "are"
-    of_classes = f"; {n} of {plural(len(classes), 'class', 'classes')} {verb} worse"
+    n_worse = sum(d.delta < 0 and d.p_holm < 1 - comparison.level for d in classes)
+    verb = "is" if 1 in (n_worse, len(classes)) else "are"
+    of_classes = f"; {n_worse} of {plural(len(classes), 'class', 'classes')} {verb} worse"
     return ", ".join(parts) + (of_classes if classes else "")
 
 
@@ -286,18 +286,21 @@ def check_runs(runs: Mapping[str, Table]) -> None:
     first = tables[0]
     for name, table in list(runs.items())[1:]:
         # What was changed says how many images a run has beyond the ground truth's, which is no rule.
-        ours, theirs = (replace(run.rules, switched=()) for run in (first, table))
-        if ours != theirs:
+        first_rules, run_rules = (replace(run.rules, switched=()) for run in (first, table))
+        if first_rules != run_rules:
             raise UsageError(
                 f"the run {shorten(name)} was evaluated under a different protocol than the first"
             )
         if table.images != first.images or not np.array_equal(table.evaluated, first.evaluated):
-            named = [{run.images[i] for i in run.evaluated.tolist()} for run in (table, first)]
+            image_names = [{run.images[i] for i in run.evaluated.tolist()} for run in (table, first)]
             parts = []
-            for only, whose in ((named[0] - named[1], "it"), (named[1] - named[0], "the first")):
+            for only, whose in (
+                (image_names[0] - image_names[1], "it"),
+                (image_names[1] - image_names[0], "the first"),
+            ):
                 if only:
-                    some = first_few(sorted(only), 3, lambda image: repr(shorten(image)))
-                    parts.append(f"only {whose} has {some}")
+                    examples = first_few(sorted(only), 3, lambda image: repr(shorten(image)))
+                    parts.append(f"only {whose} has {examples}")
             end = (
                 f": {'; '.join(parts)}; {spell('extra_images')} ignore leaves out images without ground truth"
             )
@@ -328,21 +331,25 @@ def _class_deltas(
 
     Each has its interval and its p value, which Holm's method corrects for the number of classes.
     """
-    n = plan.n_of_class(how.images)
-    theirs = {row.name: (k, row) for k, row in enumerate(other.result.classes)}
-    ours = [
-        (k, row, *theirs[row.name])
-        for k, row in enumerate(first.result.classes)
-        if row.gt and row.name in theirs
+    n_images_of_class = plan.n_of_class(how.images)
+    other_by_name = {row.name: (number, row) for number, row in enumerate(other.result.classes)}
+    class_pairs = [
+        (number, row, *other_by_name[row.name])
+        for number, row in enumerate(first.result.classes)
+        if row.gt and row.name in other_by_name
     ]
     result: list[Delta] = []
     for key in before.class_ap:
         deltas = []
-        for k, row, m, their in ours:
-            ap, new = (class_row.ap if key == "AP" else class_row.extra[key] for class_row in (row, their))
-            samples = before.class_ap[key][:, k], after.class_ap[key][:, m]
-            bounds = delta_interval(*samples, difference(ap, new), float(n[k]), level=how.level)
-            deltas.append(Delta(run, key, row.name, ap, new, bounds))
+        for number, row, other_number, other_row in class_pairs:
+            first_ap, other_ap = (
+                class_row.ap if key == "AP" else class_row.extra[key] for class_row in (row, other_row)
+            )
+            samples = before.class_ap[key][:, number], after.class_ap[key][:, other_number]
+            bounds = delta_interval(
+                *samples, difference(first_ap, other_ap), float(n_images_of_class[number]), level=how.level
+            )
+            deltas.append(Delta(run, key, row.name, first_ap, other_ap, bounds))
         corrected = holm([delta.interval.p for delta in deltas])
         result += [replace(d, p_holm=p) for d, p in zip(deltas, corrected, strict=True)]
     return result

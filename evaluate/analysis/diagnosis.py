@@ -122,17 +122,19 @@ def find_cause(
             remedy.append(advice)
     if statements:
         best = sample.joined
-    reached = _ap50(best)
-    if statements and reached < 1.3 * now + LEAST_RISE:
-        best, reached, statements, remedy = part, now, [], []
+    best_ap50 = _ap50(best)
+    if statements and best_ap50 < 1.3 * now + LEAST_RISE:
+        best, best_ap50, statements, remedy = part, now, [], []
     for reading in (_any_class, _upside_down, _once):
-        statement, advice, other = reading(best)
-        value = reached if other is best else _ap50(other)
-        if value >= reached + 0.1 and (value >= 1.5 * reached or 1 - value <= (1 - reached) / 2):
-            best, reached = other, value
+        statement, advice, other_sides = reading(best)
+        other_ap50 = best_ap50 if other_sides is best else _ap50(other_sides)
+        if other_ap50 >= best_ap50 + 0.1 and (
+            other_ap50 >= 1.5 * best_ap50 or 1 - other_ap50 <= (1 - best_ap50) / 2
+        ):
+            best, best_ap50 = other_sides, other_ap50
             statements.append(statement)
             remedy.append(advice)
-    return Finding(tuple(statements), tuple(remedy), now, reached)
+    return Finding(tuple(statements), tuple(remedy), now, best_ap50)
 
 
 @functools.cache
@@ -151,27 +153,28 @@ def _ap50(joined: Joined) -> float:
 def _sampled_images(joined: Joined) -> Longs:
     """Choose images with objects, in whole stretches, so that shifted image numbers show."""
     n_images = joined.n_truth_images
-    gt = np.bincount(joined.truth.image, minlength=n_images)[:n_images]
-    det = np.bincount(joined.detections.image, minlength=n_images)[:n_images]
-    n_sampled = np.flatnonzero((gt > 0) & (det > 0))
-    if not len(n_sampled):
-        return n_sampled
+    n_gt = np.bincount(joined.truth.image, minlength=n_images)[:n_images]
+    n_det = np.bincount(joined.detections.image, minlength=n_images)[:n_images]
+    candidates = np.flatnonzero((n_gt > 0) & (n_det > 0))
+    if not len(candidates):
+        return candidates
     stretch = 16
-    starts = np.arange(0, len(n_sampled), stretch)
+    starts = np.arange(0, len(candidates), stretch)
     # Evenly spread over the dataset: every other stretch, then those between, and so on.
     order = np.argsort([int(f"{i:016b}"[::-1], 2) for i in range(len(starts))], kind="stable")
-    pairs_on = gt * np.minimum(det, 2 * gt + 2)  # about twice as many detections are compared as objects
-    taken, pairs, boxes = [], 0, 0
+    # Of the detections of an image about twice as many are compared as it has objects.
+    n_pairs_on = n_gt * np.minimum(n_det, 2 * n_gt + 2)
+    stretches, n_pairs, n_boxes = [], 0, 0
     for start in starts[order].tolist():
-        rows = n_sampled[start : start + stretch]
-        fits = np.cumsum(pairs_on[rows]) <= MOST_PAIRS
-        rows = rows[: max(int(fits.sum()), 8)]
-        taken.append(rows)
-        pairs += int(pairs_on[rows].sum())
-        boxes += int(det[rows].sum())
-        if pairs > MOST_PAIRS or boxes > MOST_BOXES or len(taken) * stretch >= MOST_IMAGES:
+        stretch_images = candidates[start : start + stretch]
+        fits = np.cumsum(n_pairs_on[stretch_images]) <= MOST_PAIRS
+        stretch_images = stretch_images[: max(int(fits.sum()), 8)]
+        stretches.append(stretch_images)
+        n_pairs += int(n_pairs_on[stretch_images].sum())
+        n_boxes += int(n_det[stretch_images].sum())
+        if n_pairs > MOST_PAIRS or n_boxes > MOST_BOXES or len(stretches) * stretch >= MOST_IMAGES:
             break
-    return np.sort(np.concatenate(taken))
+    return np.sort(np.concatenate(stretches))
 
 
 class _Sample(msgspec.Struct, frozen=True, eq=False):
@@ -205,12 +208,12 @@ class _Sample(msgspec.Struct, frozen=True, eq=False):
         objects = np.flatnonzero((truth.flags & np.uint16(Flag.CROWD)) == 0)
         order = np.lexsort((-detections.score, detections.image))
         image = detections.image[order]
-        rank = np.arange(len(order)) - np.searchsorted(image, image)
-        n = np.bincount(truth.image, minlength=len(joined.images))
-        rows = np.sort(order[rank < 2 * n[image] + 2])
-        per_image = np.bincount(detections.image[rows], minlength=len(n))
+        rank_in_image = np.arange(len(order)) - np.searchsorted(image, image)
+        n_gt_of_image = np.bincount(truth.image, minlength=len(joined.images))
+        rows = np.sort(order[rank_in_image < 2 * n_gt_of_image[image] + 2])
+        n_det_of_image = np.bincount(detections.image[rows], minlength=len(n_gt_of_image))
         # Of crowded images, which few make the sample, not all objects.
-        objects = objects[:: 1 + int(per_image[truth.image[objects]].sum()) // (2 * MOST_PAIRS)]
+        objects = objects[:: 1 + int(n_det_of_image[truth.image[objects]].sum()) // (2 * MOST_PAIRS)]
         place = np.searchsorted(images, truth.image[objects])
         pairs = on_same_image(detections.image[rows], truth.image[objects])
         pixels = sizes.astype(np.float64)
@@ -228,21 +231,21 @@ class _Sample(msgspec.Struct, frozen=True, eq=False):
         """(objects,) whether a detection covers each by that IoU, if these are the corners of all boxes."""
         det, gt = pairs or self.pairs
         is_covered = np.zeros(len(self.objects), bool)
-        ours, gt_left, gt_right = self._of_pairs("gt", truth, self.objects, gt)
-        theirs, det_left, det_right = self._of_pairs("det", detections, self.rows, det)
+        gt_xyxy, gt_left, gt_right = self._of_pairs("gt", truth, self.objects, gt)
+        det_xyxy, det_left, det_right = self._of_pairs("det", detections, self.rows, det)
         with np.errstate(all="ignore"):
             # Few pairs have anything in common.
-            rows = np.flatnonzero(np.minimum(gt_right, det_right) > np.maximum(gt_left, det_left))
-            det, gt = det[rows], gt[rows]
-            near = iou(theirs.take(det, axis=0), ours.take(gt, axis=0)) >= least
-        is_covered[gt[near]] = True
+            overlapping = np.flatnonzero(np.minimum(gt_right, det_right) > np.maximum(gt_left, det_left))
+            det, gt = det[overlapping], gt[overlapping]
+            is_near = iou(det_xyxy.take(det, axis=0), gt_xyxy.take(gt, axis=0)) >= least
+        is_covered[gt[is_near]] = True
         return is_covered
 
     def _of_pairs(self, side: str, boxes: Floats, rows: Longs, at: Longs) -> tuple[Floats, Floats, Floats]:
         """The boxes at `rows`, and the left and the right edges of those that pairs have."""
         if side not in self.latest or self.latest[side][0] is not boxes or self.latest[side][1] is not at:
-            some = boxes.take(rows, axis=0)
-            self.latest[side] = boxes, at, (some, some[:, 0].take(at), some[:, 2].take(at))
+            chosen = boxes.take(rows, axis=0)
+            self.latest[side] = boxes, at, (chosen, chosen[:, 0].take(at), chosen[:, 2].take(at))
         return self.latest[side][2]
 
     def moved(self, step: int, *, around: bool = False) -> tuple[Longs, Longs]:
@@ -286,26 +289,30 @@ def _constant_readings(sample: _Sample) -> Iterator[Reading]:
     """Find the offset of boxes, and the factor of their sizes, that most pairs of one class suggest."""
     truth, detections = sample.joined.truth, sample.joined.detections
     det, gt = sample.rows[sample.pairs[0]], sample.objects[sample.pairs[1]]
-    same = detections.category[det] == truth.category[gt]
-    ours, theirs = detections.xyxy[det[same]], truth.xyxy[gt[same]]
-    if len(ours) < LEAST_VOTES:
+    is_same_class = detections.category[det] == truth.category[gt]
+    det_xyxy, gt_xyxy = detections.xyxy[det[is_same_class]], truth.xyxy[gt[is_same_class]]
+    if len(det_xyxy) < LEAST_VOTES:
         return
-    middles = (ours[:, :2] + ours[:, 2:] - theirs[:, :2] - theirs[:, 2:]) / 2
+    centre_offsets = (det_xyxy[:, :2] + det_xyxy[:, 2:] - gt_xyxy[:, :2] - gt_xyxy[:, 2:]) / 2
     with np.errstate(all="ignore"):
-        sizes = np.log((ours[:, 2:] - ours[:, :2]) / (theirs[:, 2:] - theirs[:, :2]))
-    wh = theirs[:, 2:] - theirs[:, :2]
-    alike = (np.abs(sizes) < 0.3).all(axis=1)
-    move = _densest(middles[alike], 0.2 * float(np.sort(wh, axis=None)[wh.size // 2]))
+        log_size_ratios = np.log((det_xyxy[:, 2:] - det_xyxy[:, :2]) / (gt_xyxy[:, 2:] - gt_xyxy[:, :2]))
+    gt_wh = gt_xyxy[:, 2:] - gt_xyxy[:, :2]
+    has_like_size = (np.abs(log_size_ratios) < 0.3).all(axis=1)
+    centre_offset = _densest(
+        centre_offsets[has_like_size], 0.2 * float(np.sort(gt_wh, axis=None)[gt_wh.size // 2])
+    )
     fix = "correct the export of {whose}"
-    if move is not None and np.abs(move).max() >= 1:
-        x, y = move.round().tolist()
+    if centre_offset is not None and np.abs(centre_offset).max() >= 1:
+        x, y = centre_offset.round().tolist()
         offset = np.tile([x, y], 2)
-        what = f"boxes moved by {x:.0f} and {y:.0f} pixels"
-        yield Reading(what, fix, lambda xyxy, _, by=offset: xyxy - by)  # type: ignore[misc]
-    near = (np.abs(middles) < 0.15 * np.maximum(wh, ours[:, 2:] - ours[:, :2])).all(axis=1)
-    grown = _densest(sizes[near & np.isfinite(sizes).all(axis=1)], 0.15)
-    if grown is not None:
-        factor = math.exp(float(grown.mean()))
+        statement = f"boxes moved by {x:.0f} and {y:.0f} pixels"
+        yield Reading(statement, fix, lambda xyxy, _, by=offset: xyxy - by)  # type: ignore[misc]
+    has_near_centre = (
+        np.abs(centre_offsets) < 0.15 * np.maximum(gt_wh, det_xyxy[:, 2:] - det_xyxy[:, :2])
+    ).all(axis=1)
+    log_factor = _densest(log_size_ratios[has_near_centre & np.isfinite(log_size_ratios).all(axis=1)], 0.15)
+    if log_factor is not None:
+        factor = math.exp(float(log_factor.mean()))
 
         def change(xyxy: Floats, _: Floats) -> Floats:
             middle, half = (xyxy[:, :2] + xyxy[:, 2:]) / 2, (xyxy[:, 2:] - xyxy[:, :2]) / 2 / factor
@@ -325,10 +332,10 @@ def _densest(points: Floats, width: float) -> Floats | None:
     if len(points) < LEAST_VOTES or width <= 0:
         return None
     cell = np.floor(points / width).astype(np.int64)
-    _, at, n = np.unique(cell, axis=0, return_inverse=True, return_counts=True)
-    middle = _middle(points[at.reshape(-1) == n.argmax()])
-    inside = (np.abs(points - middle) <= width).all(axis=1)
-    return _middle(points[inside]) if inside.sum() >= LEAST_VOTES else None
+    _, cell_of_point, n_points_of_cell = np.unique(cell, axis=0, return_inverse=True, return_counts=True)
+    centre = _middle(points[cell_of_point.reshape(-1) == n_points_of_cell.argmax()])
+    is_near = (np.abs(points - centre) <= width).all(axis=1)
+    return _middle(points[is_near]) if is_near.sum() >= LEAST_VOTES else None
 
 
 _WHOSE = {"det": "the detections", "gt": "the ground truth"}
@@ -421,47 +428,49 @@ def _right_side(sample: _Sample, best: _Candidate, tried: Sequence[_Candidate]) 
     twin = max(others, key=lambda c: c.gain, default=None)
     if twin is None or twin.gain < 0.5 * best.gain or not best.readings:
         return best, ""
-    few = 0.05 * (len(sample.joined.truth) + len(sample.joined.detections))
-    ours, theirs = (_outside(sample, c) // few for c in (best, twin))
-    if ours == theirs:
+    n_boxes_per_step = 0.05 * (len(sample.joined.truth) + len(sample.joined.detections))
+    best_outside, twin_outside = (_outside(sample, c) // n_boxes_per_step for c in (best, twin))
+    if best_outside == twin_outside:
         best, twin = sorted((best, twin), key=lambda c: c.side)
         return best, f" (or {twin.said})"
-    return (best if ours < theirs else twin), ""
+    return (best if best_outside < twin_outside else twin), ""
 
 
 def _candidates(sample: _Sample, now: Mask) -> Iterator[_Candidate]:
     """List readings of either side and shifted images; if none explains much, also a scale or a shift."""
     per_image = sample.of_images(now)
-    moved = {step: sample.moved(step) for step in (-1, 1) if len(sample.images) > 1}
+    pairs_of_step = {step: sample.moved(step) for step in (-1, 1) if len(sample.images) > 1}
 
     def candidate(side: str, readings: tuple[Reading, ...], step: int = 0) -> _Candidate:
-        covered = sample.covered(*_read(sample, side, readings), moved.get(step))
+        covered = sample.covered(*_read(sample, side, readings), pairs_of_step.get(step))
         more = sample.of_images(covered) - per_image
         return _Candidate(side, readings, step, more > 0, int(more[more > 0].sum()))
 
     of_box, of_scale, of_turn = list_readings()
     if not (sample.sizes[sample.images] > 0).any():
         of_scale, of_turn = of_scale[:SCALES_WITHOUT_SIZE], of_turn[-2:]
-    single = (*of_box, *of_scale)
-    first = [candidate(side, (reading,)) for side in _WHOSE for reading in single]
-    first += [candidate("det", (reading,)) for reading in (*of_turn, *_constant_readings(sample))]
-    first += [candidate("det", (), step) for step in moved]
-    yield from first
-    if now.mean() < WELL_COVERED and max(c.gain for c in first) < 0.5 * np.count_nonzero(~now):
+    single_readings = (*of_box, *of_scale)
+    candidates = [candidate(side, (reading,)) for side in _WHOSE for reading in single_readings]
+    candidates += [candidate("det", (reading,)) for reading in (*of_turn, *_constant_readings(sample))]
+    candidates += [candidate("det", (), step) for step in pairs_of_step]
+    yield from candidates
+    if now.mean() < WELL_COVERED and max(c.gain for c in candidates) < 0.5 * np.count_nonzero(~now):
         yield from (candidate(side, pair) for side in _WHOSE for pair in itertools.product(of_box, of_scale))
-        yield from (candidate(side, (r,), step) for step in moved for side in _WHOSE for r in single)
+        yield from (
+            candidate(side, (r,), step) for step in pairs_of_step for side in _WHOSE for r in single_readings
+        )
 
 
 def _outside(sample: _Sample, candidate: _Candidate) -> int:
     """Count the boxes that lie far beyond their image on the images where the candidate is better."""
-    n = 0
+    n_outside = 0
     joined = sample.joined
     for side, xyxy in zip((joined.truth, joined.detections), candidate.boxes(sample), strict=True):
         size = sample.sizes[side.image]
-        beyond = (xyxy[:, :2] < -0.1 * size).any(axis=1) | (xyxy[:, 2:] > 1.1 * size).any(axis=1)
+        is_outside = (xyxy[:, :2] < -0.1 * size).any(axis=1) | (xyxy[:, 2:] > 1.1 * size).any(axis=1)
         is_better = candidate.better[np.searchsorted(sample.images, side.image)]
-        n += int((beyond & is_better & (size > 0).all(axis=1)).sum())
-    return n
+        n_outside += int((is_outside & is_better & (size > 0).all(axis=1)).sum())
+    return n_outside
 
 
 def _significant(sample: _Sample, best: _Candidate, uncovered: int, tried: int) -> bool:
@@ -484,26 +493,28 @@ def _tail(n: int, k: int, p: float) -> float:
     share = k / n if n else 0.0
     if share <= p:
         return 1.0
-    rest = (1 - share) * math.log((1 - share) / (1 - p)) if share < 1 else 0.0
-    return math.exp(-n * (share * math.log(share / p) + rest))
+    complement_term = (1 - share) * math.log((1 - share) / (1 - p)) if share < 1 else 0.0
+    return math.exp(-n * (share * math.log(share / p) + complement_term))
 
 
 def _applied(sample: _Sample, best: _Candidate) -> _Sample:
     """Return the sample with the candidate applied to the images where it is better."""
-    images, joined = best.better, sample.joined
-    truth, read = best.boxes(sample)
-    is_changed = images[np.searchsorted(sample.images, joined.truth.image)]
+    is_better, joined = best.better, sample.joined
+    truth, read_xyxy = best.boxes(sample)
+    is_changed = is_better[np.searchsorted(sample.images, joined.truth.image)]
     truth = np.where(is_changed[:, None], truth, joined.truth.xyxy)
-    place = np.searchsorted(sample.images, joined.detections.image)
-    target = place + best.step
-    moves = (target >= 0) & (target < len(images))
-    moves[moves] = images[target[moves]]  # the image that a detection belongs to decides
-    sample = sample.with_boxes(truth, np.where(moves[:, None], read, joined.detections.xyxy))
+    image_position = np.searchsorted(sample.images, joined.detections.image)
+    target_position = image_position + best.step
+    is_moved = (target_position >= 0) & (target_position < len(is_better))
+    is_moved[is_moved] = is_better[target_position[is_moved]]  # the image that a detection belongs to decides
+    sample = sample.with_boxes(truth, np.where(is_moved[:, None], read_xyxy, joined.detections.xyxy))
     if not best.step:
         return sample
-    stays = moves | ~images[place]
-    image = np.where(moves, sample.images[np.clip(target, 0, len(images) - 1)], joined.detections.image)
-    detections = replace(sample.joined.detections, image=image.astype(np.int32)).take(stays)
+    is_kept = is_moved | ~is_better[image_position]
+    image = np.where(
+        is_moved, sample.images[np.clip(target_position, 0, len(is_better) - 1)], joined.detections.image
+    )
+    detections = replace(sample.joined.detections, image=image.astype(np.int32)).take(is_kept)
     order = np.argsort(detections.image, kind="stable")
     joined = replace(sample.joined, detections=detections.take(order))
     return _Sample.of(joined, sample.images, sample.sizes)
@@ -519,66 +530,74 @@ def _classes(sample: _Sample) -> tuple[_Sample, str, str] | None:
     overlap = iou(detections.xyxy[sample.rows[det]], truth.xyxy[sample.objects[gt]])
     order = np.lexsort((-overlap, gt))
     order = order[overlap[order] >= 0.5]
-    first = order[np.concatenate([[True], gt[order][1:] != gt[order][:-1]])] if len(order) else order
-    theirs = detections.category[sample.rows[det[first]]]  # of the best detection on each object
-    ours = truth.category[sample.objects[gt[first]]]
-    image = sample.place[gt[first]]
+    best_pairs = order[np.concatenate([[True], gt[order][1:] != gt[order][:-1]])] if len(order) else order
+    det_category = detections.category[sample.rows[det[best_pairs]]]  # of the best detection on each object
+    gt_category = truth.category[sample.objects[gt[best_pairs]]]
+    image = sample.place[gt[best_pairs]]
     any_class = np.bincount(image, minlength=len(sample.images))
-    same_class = np.bincount(image[theirs == ours], minlength=len(sample.images))
+    same_class = np.bincount(image[det_category == gt_category], minlength=len(sample.images))
     affected = same_class < 0.5 * any_class
     votes = affected[image]
     if votes.sum() < 6:
         return None
     n = len(sample.joined.classes)
-    seen, row = np.unique(theirs[votes], return_inverse=True)
-    known, column = np.unique(ours[votes], return_inverse=True)
-    n_known = len(known)  # a table of all classes would be huge
-    table = np.bincount(row * n_known + column, minlength=len(seen) * n_known).reshape(-1, n_known)
-    meant, most = np.arange(n), table.max(axis=1)
-    meant[seen] = known[table.argmax(axis=1)]
-    moved, times = seen[meant[seen] != seen], most[meant[seen] != seen]
+    det_classes, row = np.unique(det_category[votes], return_inverse=True)
+    gt_classes, column = np.unique(gt_category[votes], return_inverse=True)
+    n_gt = len(gt_classes)  # a table of all classes would be huge
+    table = np.bincount(row * n_gt + column, minlength=len(det_classes) * n_gt).reshape(-1, n_gt)
+    meant, n_top = np.arange(n), table.max(axis=1)
+    meant[det_classes] = gt_classes[table.argmax(axis=1)]
+    misnamed, n_votes = (
+        det_classes[meant[det_classes] != det_classes],
+        n_top[meant[det_classes] != det_classes],
+    )
     # A mistake of names or numbers moves classes that only the detections have, or several classes, each
     # more than once; else a detector confuses classes.
-    named = {sample.joined.classes[i] for i in moved.tolist()}
-    several = len(moved) >= 2 and int(times.min()) >= 2
+    named = {sample.joined.classes[i] for i in misnamed.tolist()}
+    several = len(misnamed) >= 2 and int(n_votes.min()) >= 2
     plausible = bool(named) and (several or named <= {*sample.joined.report.classes_det_only})
     # All by the same number: this shows although each of many classes is seen only once.
-    steps = (theirs[votes].astype(np.int64) - ours[votes]) % n
+    steps = (det_category[votes].astype(np.int64) - gt_category[votes]) % n
     step, needed = int(np.bincount(steps).argmax()), CONSISTENT * votes.sum()
-    alike = ours[votes][steps == step]
-    if step and len(alike) >= needed and len(np.unique(alike)) > 2 and np.median(seen) <= known[-1]:
+    shifted_classes = gt_category[votes][steps == step]
+    if (
+        step
+        and len(shifted_classes) >= needed
+        and len(np.unique(shifted_classes)) > 2
+        and np.median(det_classes) <= gt_classes[-1]
+    ):
         meant = (np.arange(n) - step) % n
         off = f"{step} too high" if step <= n // 2 else f"{n - step} too low"
         statement = f"the class numbers of the detections look {off}"
         advice = "number the classes of both sides alike"
-    elif most.sum() >= needed and plausible and len(np.unique(meant[moved])) == len(moved):
-        statement, advice = _class_words(sample.joined.classes, meant, moved)
+    elif n_top.sum() >= needed and plausible and len(np.unique(meant[misnamed])) == len(misnamed):
+        statement, advice = _class_words(sample.joined.classes, meant, misnamed)
     else:
         return None
-    some, fitting = int(affected[any_class > 0].sum()), int((any_class > 0).sum())
-    if some < MOST_IN_ALL * fitting:
+    n_affected, n_fitting = int(affected[any_class > 0].sum()), int((any_class > 0).sum())
+    if n_affected < MOST_IN_ALL * n_fitting:
         # A detector that confuses classes does so in every image: then few have all right, or all wrong.
-        some_of, wrong = any_class >= 2, 1 - same_class.sum() / any_class.sum()
-        pure = (same_class == 0) | (same_class == any_class)
-        on = any_class[some_of]
-        expected = (wrong**on + (1 - wrong) ** on).mean() if some_of.any() else 1.0
-        if _tail(int(some_of.sum()), int(pure[some_of].sum()), float(expected)) >= CHANCE:
+        has_several, p_wrong = any_class >= 2, 1 - same_class.sum() / any_class.sum()
+        is_uniform = (same_class == 0) | (same_class == any_class)
+        n_on_image = any_class[has_several]
+        expected = (p_wrong**n_on_image + (1 - p_wrong) ** n_on_image).mean() if has_several.any() else 1.0
+        if _tail(int(has_several.sum()), int(is_uniform[has_several].sum()), float(expected)) >= CHANCE:
             return None
-        statement = f"in {some} of {plural(fitting, 'image')} {statement}"
+        statement = f"in {n_affected} of {plural(n_fitting, 'image')} {statement}"
         advice = "give all files of both sides the same class list"
-    changes = affected[np.searchsorted(sample.images, detections.image)]
-    category = np.where(changes, meant[detections.category], detections.category).astype(np.int32)
+    is_changed = affected[np.searchsorted(sample.images, detections.image)]
+    category = np.where(is_changed, meant[detections.category], detections.category).astype(np.int32)
     joined = replace(sample.joined, detections=replace(detections, category=category))
     return replace(sample, joined=joined), statement, advice
 
 
-def _class_words(classes: Sequence[str], meant: Longs, moved: Longs) -> tuple[str, str]:
+def _class_words(classes: Sequence[str], meant: Longs, misnamed: Longs) -> tuple[str, str]:
     """Return a statement on the classes, and the advice."""
-    named = [(shorten(classes[c], 30), shorten(classes[meant[c]], 30)) for c in moved[:3].tolist()]
-    more = f", and {len(moved) - 3} more" if len(moved) > 3 else ""
-    shown = ", ".join(f"{old!r} is {new!r}" for old, new in named) + more
-    renames = " ".join(f"--rename {shlex.quote(f'{old}={new}')}" for old, new in named) + (
-        " ..." if more else ""
+    name_pairs = [(shorten(classes[c], 30), shorten(classes[meant[c]], 30)) for c in misnamed[:3].tolist()]
+    more_words = f", and {len(misnamed) - 3} more" if len(misnamed) > 3 else ""
+    shown = ", ".join(f"{old!r} is {new!r}" for old, new in name_pairs) + more_words
+    renames = " ".join(f"--rename {shlex.quote(f'{old}={new}')}" for old, new in name_pairs) + (
+        " ..." if more_words else ""
     )
     return (
         f"the classes of the detections look misnamed ({shown})",
@@ -606,13 +625,15 @@ def _any_class(joined: Joined) -> tuple[str, str, Joined]:
     truth, detections = joined.truth, joined.detections
     classes = distinct(detections.category)
     name = shorten(joined.classes[classes[0]], 30) if len(classes) else ""
-    others = np.flatnonzero(truth.category != classes[0]) if len(classes) == 1 else classes[:0]
-    if len(others) >= LEAST_VOTES:
-        n = np.bincount(detections.image, minlength=len(joined.images))
-        others = others[:: 1 + int(n[truth.image[others]].sum()) // (20 * MOST_PAIRS)]
-        det, gt = on_same_image(detections.image, truth.image[others])
-        covered = distinct(gt[iou(detections.xyxy[det], truth.xyxy[others[gt]]) >= 0.5])
-        if len(covered) >= MANY_COVERED * len(others):
+    other_objects = np.flatnonzero(truth.category != classes[0]) if len(classes) == 1 else classes[:0]
+    if len(other_objects) >= LEAST_VOTES:
+        n_det_of_image = np.bincount(detections.image, minlength=len(joined.images))
+        other_objects = other_objects[
+            :: 1 + int(n_det_of_image[truth.image[other_objects]].sum()) // (20 * MOST_PAIRS)
+        ]
+        det, gt = on_same_image(detections.image, truth.image[other_objects])
+        covered = distinct(gt[iou(detections.xyxy[det], truth.xyxy[other_objects[gt]]) >= 0.5])
+        if len(covered) >= MANY_COVERED * len(other_objects):
             joined = collapsed(joined, joined.classes[classes[0]])
     return (
         f"all detections have the class {name!r}, and cover objects of all classes",
@@ -634,22 +655,24 @@ def _once(joined: Joined) -> tuple[str, str, Joined]:
 
 def _has_lower_scores(joined: Joined) -> bool:
     """Return whether detections on an object of their class have lower scores, and not by chance."""
-    truth, n = joined.truth, np.bincount(joined.truth.image, minlength=len(joined.images))
+    truth, n_gt_of_image = joined.truth, np.bincount(joined.truth.image, minlength=len(joined.images))
     # In crowded images not all detections: objects have to be complete.
-    some = 1 + int(n[joined.detections.image].sum()) // (20 * MOST_PAIRS)
-    detections = joined.detections.take(slice(None, None, some))
+    stride = 1 + int(n_gt_of_image[joined.detections.image].sum()) // (20 * MOST_PAIRS)
+    detections = joined.detections.take(slice(None, None, stride))
     det, gt = on_same_image(detections.image, truth.image)
-    same = detections.category[det] == truth.category[gt]
-    det, gt = det[same], gt[same]
-    right = np.zeros(len(detections), bool)
-    right[det[iou(detections.xyxy[det], truth.xyxy[gt]) >= 0.5]] = True
-    fewer = min(int(right.sum()), int((~right).sum()))
-    if not fewer:
+    is_same_class = detections.category[det] == truth.category[gt]
+    det, gt = det[is_same_class], gt[is_same_class]
+    is_right = np.zeros(len(detections), bool)
+    is_right[det[iou(detections.xyxy[det], truth.xyxy[gt]) >= 0.5]] = True
+    n_fewer = min(int(is_right.sum()), int((~is_right).sum()))
+    if not n_fewer:
         return False
     # The share of pairs of a right and a wrong detection in which the right one has the lower score.
-    wrong = np.sort(detections.score[~right])
-    lower = float((len(wrong) - np.searchsorted(wrong, detections.score[right], "right")).mean() / len(wrong))
-    return _tail(fewer, round(lower * fewer), 0.5) < CHANCE
+    wrong = np.sort(detections.score[~is_right])
+    lower_share = float(
+        (len(wrong) - np.searchsorted(wrong, detections.score[is_right], "right")).mean() / len(wrong)
+    )
+    return _tail(n_fewer, round(lower_share * n_fewer), 0.5) < CHANCE
 
 
 def _without_duplicates(joined: Joined) -> Joined:

@@ -80,49 +80,53 @@ class Differences(Shown, TableMixin, msgspec.Struct, frozen=True, eq=False):
     def resized(self) -> Longs:
         """Rows, in the new version, of the images whose size is known to differ."""
         old, new = self.old.images, self.new.images
-        sizes = [np.stack([one.width, one.height], axis=1) for one in (old, new)]
-        mine = np.append(sizes[0], [[0, 0]], axis=0)[self.partner]
-        known = (mine > 0).all(axis=1) & (sizes[1] > 0).all(axis=1)
-        return np.flatnonzero(known & (mine != sizes[1]).any(axis=1))
+        sizes = [np.stack([images.width, images.height], axis=1) for images in (old, new)]
+        old_sizes = np.append(sizes[0], [[0, 0]], axis=0)[self.partner]
+        is_known = (old_sizes > 0).all(axis=1) & (sizes[1] > 0).all(axis=1)
+        return np.flatnonzero(is_known & (old_sizes != sizes[1]).any(axis=1))
 
     @property
     def image(self) -> Longs:
         """(n,) the position in `names` of the image of each row."""
-        number = np.full(len(self.old.images) + 1, -1, np.int64)
-        both = self.partner >= 0
-        number[self.partner[both]] = np.flatnonzero(both)
-        number[self.removed] = np.arange(len(self.removed)) + len(self.new.images)
-        of_old = number[np.append(self.old.boxes.image, -1)[self.first]]
+        image_of_old = np.full(len(self.old.images) + 1, -1, np.int64)
+        is_paired = self.partner >= 0
+        image_of_old[self.partner[is_paired]] = np.flatnonzero(is_paired)
+        image_of_old[self.removed] = np.arange(len(self.removed)) + len(self.new.images)
+        of_old = image_of_old[np.append(self.old.boxes.image, -1)[self.first]]
         return np.where(self.other >= 0, np.append(self.new.boxes.image, -1)[self.other], of_old)
 
     def image_rows(self) -> list[dict[str, Any]]:
         """A row of `IMAGE_COLUMNS` for each image that changed, those with most changes first."""
         names, image = self.names, self.image
-        n = len(names)
-        counts = {c: np.bincount(image[(self.change & c) > 0], minlength=n) for c in OF_BOTH}
-        boxes = [np.bincount(image[rows >= 0], minlength=n) for rows in (self.first, self.other)]
-        total = np.bincount(image[self.change > 0], minlength=n)
-        what = [""] * n
+        n_images = len(names)
+        counts = {c: np.bincount(image[(self.change & c) > 0], minlength=n_images) for c in OF_BOTH}
+        n_boxes = [np.bincount(image[rows >= 0], minlength=n_images) for rows in (self.first, self.other)]
+        n_changed_boxes = np.bincount(image[self.change > 0], minlength=n_images)
+        word_of_image = [""] * n_images
         for word, rows in (
             ("resized", self.resized),
             ("renamed", np.flatnonzero(self.renamed)),
             ("added", self.added),
-            ("removed", np.arange(len(self.new.images), n)),
+            ("removed", np.arange(len(self.new.images), n_images)),
         ):
             for row in rows.tolist():
-                what[row] = word
-        before = [*self.partner.tolist(), *self.removed.tolist()]
-        changed = np.flatnonzero((total > 0) | np.array([bool(word) for word in what], np.bool_))
+                word_of_image[row] = word
+        old_row_of_image = [*self.partner.tolist(), *self.removed.tolist()]
+        changed = np.flatnonzero(
+            (n_changed_boxes > 0) | np.array([bool(word) for word in word_of_image], np.bool_)
+        )
         # An image that is whole gone or new says nothing of its boxes, so it comes after those with changes.
-        alone = np.isin(np.arange(n), np.concatenate([self.added, np.arange(len(self.new.images), n)]))
-        order = changed[np.lexsort((changed, -total[changed], alone[changed]))]
+        is_unpaired = np.isin(
+            np.arange(n_images), np.concatenate([self.added, np.arange(len(self.new.images), n_images)])
+        )
+        order = changed[np.lexsort((changed, -n_changed_boxes[changed], is_unpaired[changed]))]
         return [
             {
                 "image": names[i],
-                "old_name": self.old.images.name[before[i]] if before[i] >= 0 else None,
-                "change": what[i],
-                "old": int(boxes[0][i]),
-                "new": int(boxes[1][i]),
+                "old_name": self.old.images.name[old_row_of_image[i]] if old_row_of_image[i] >= 0 else None,
+                "change": word_of_image[i],
+                "old": int(n_boxes[0][i]),
+                "new": int(n_boxes[1][i]),
                 **{WORDS[c]: int(counts[c][i]) for c in OF_BOTH},
             }
             for i in order.tolist()
@@ -135,8 +139,8 @@ class Differences(Shown, TableMixin, msgspec.Struct, frozen=True, eq=False):
         """(n,) by how many pixels the edge moved that moved most; NaN where a box is alone."""
         shift = np.full(len(self.first), math.nan)
         paired = (self.first >= 0) & (self.other >= 0)
-        mine, theirs = self.old.boxes.xyxy[self.first[paired]], self.new.boxes.xyxy[self.other[paired]]
-        shift[paired] = np.abs(theirs - mine).max(axis=1, initial=0)
+        old_xyxy, new_xyxy = self.old.boxes.xyxy[self.first[paired]], self.new.boxes.xyxy[self.other[paired]]
+        shift[paired] = np.abs(new_xyxy - old_xyxy).max(axis=1, initial=0)
         return shift
 
     def count(self, change: Change) -> int:
@@ -166,25 +170,30 @@ class Differences(Shown, TableMixin, msgspec.Struct, frozen=True, eq=False):
             ("images", [f"{len(rows)} {word}" for word, rows in images.items() if len(rows)]),
             ("boxes of images in both", self.told),
         ]
-        parts = [f"{what}: {', '.join(counts)}" for what, counts in lists if counts]
+        parts = [f"{noun}: {', '.join(counts)}" for noun, counts in lists if counts]
         return f"different; {'; '.join(parts)}"
 
     def class_rows(self) -> list[dict[str, Any]]:
         """A row for each class; a box that is relabelled counts under its old class."""
         old, new = self.old.categories.name, self.new.categories.name
         names = list(dict.fromkeys([*new, *old]))
-        number = {name: i for i, name in enumerate(names)}
-        k = len(names)
-        of_row = []
+        number_of_name = {name: i for i, name in enumerate(names)}
+        n_classes = len(names)
+        class_of_box = []
         for dataset, rows in ((self.old, self.first), (self.new, self.other)):
-            table = np.array([*map(number.__getitem__, dataset.categories.name), -1], np.int64)
-            of_row.append(table[np.append(dataset.boxes.category, -1)[rows]])
-        mine = np.where(of_row[0] >= 0, of_row[0], of_row[1])
+            number_of_category = np.array(
+                [*map(number_of_name.__getitem__, dataset.categories.name), -1], np.int64
+            )
+            class_of_box.append(number_of_category[np.append(dataset.boxes.category, -1)[rows]])
+        counted_class = np.where(class_of_box[0] >= 0, class_of_box[0], class_of_box[1])
         columns = {
-            "old": np.bincount(of_row[0][of_row[0] >= 0], minlength=k),
-            "new": np.bincount(of_row[1][of_row[1] >= 0], minlength=k),
-            "unchanged": np.bincount(mine[self.change == 0], minlength=k),
-            **{WORDS[c]: np.bincount(mine[(self.change & c) > 0], minlength=k) for c in Change},
+            "old": np.bincount(class_of_box[0][class_of_box[0] >= 0], minlength=n_classes),
+            "new": np.bincount(class_of_box[1][class_of_box[1] >= 0], minlength=n_classes),
+            "unchanged": np.bincount(counted_class[self.change == 0], minlength=n_classes),
+            **{
+                WORDS[c]: np.bincount(counted_class[(self.change & c) > 0], minlength=n_classes)
+                for c in Change
+            },
         }
         return [
             {"class": name, **{key: int(column[i]) for key, column in columns.items()}}
@@ -211,11 +220,11 @@ class Differences(Shown, TableMixin, msgspec.Struct, frozen=True, eq=False):
         """The boxes that changed as columns: ``image``, ``change``, ``shift``, ``iou``, and both boxes."""
         rows = np.flatnonzero(self.change)
         rows = rows[np.argsort(self.image[rows], kind="stable")]
-        first, other = self.first[rows], self.other[rows]
-        paired = (first >= 0) & (other >= 0)
-        mine, theirs = self.old.boxes.xyxy[first[paired]], self.new.boxes.xyxy[other[paired]]
+        old_rows, new_rows = self.first[rows], self.other[rows]
+        paired = (old_rows >= 0) & (new_rows >= 0)
+        old_xyxy, new_xyxy = self.old.boxes.xyxy[old_rows[paired]], self.new.boxes.xyxy[new_rows[paired]]
         iou = np.full(len(rows), math.nan)
-        iou[paired] = iou_of(mine, theirs)
+        iou[paired] = iou_of(old_xyxy, new_xyxy)
         names = self.names
         words = {bits: change_words(bits) for bits in np.unique(self.change[rows]).tolist()}
         return {
@@ -223,8 +232,8 @@ class Differences(Shown, TableMixin, msgspec.Struct, frozen=True, eq=False):
             "change": [words[bits] for bits in self.change[rows].tolist()],
             "shift": plain(self.shift[rows].tolist()),
             "iou": plain(iou.tolist()),
-            **box_columns(self.old, first, "old"),
-            **box_columns(self.new, other, "new"),
+            **box_columns(self.old, old_rows, "old"),
+            **box_columns(self.new, new_rows, "new"),
         }
 
     def table(self, of: Literal["boxes", "images", "classes"] = "boxes") -> AnalysisTable:
@@ -243,7 +252,7 @@ class Differences(Shown, TableMixin, msgspec.Struct, frozen=True, eq=False):
     def to_dict(self) -> dict[str, Any]:
         """The JSON contract, of plain data."""
         old, new = self.old.images, self.new.images
-        n = int(np.count_nonzero(self.change == 0))
+        n_unchanged = int(np.count_nonzero(self.change == 0))
         return {
             "version": 1,
             "iou": self.iou_least,
@@ -270,7 +279,7 @@ class Differences(Shown, TableMixin, msgspec.Struct, frozen=True, eq=False):
             "boxes": {
                 "old": len(self.old),
                 "new": len(self.new),
-                "unchanged": n,
+                "unchanged": n_unchanged,
                 **{WORDS[change]: self.count(change) for change in Change},
             },
             "classes": self.class_rows(),
@@ -306,10 +315,10 @@ def diff(old: Dataset, new: Dataset, *, iou: float = IOU, tolerance: float = TOL
         raise UsageError(f"{spell('iou')} {iou}: expected an IoU above 0 and up to 1, as in 0.5")
     if not 0 <= tolerance < math.inf:
         raise UsageError(f"tolerance {tolerance}: expected pixels, 0 or more")
-    names = [one.categories for one in (old, new)]
-    if not set(names[0].name) & set(names[1].name) and names[0].named != names[1].named:
+    categories = [version.categories for version in (old, new)]
+    if not set(categories[0].name) & set(categories[1].name) and categories[0].named != categories[1].named:
         raise UsageError(
-            f"the classes of the {'new' if names[0].named else 'old'} version are only numbers; "
+            f"the classes of the {'new' if categories[0].named else 'old'} version are only numbers; "
             f"give their names with {spell('classes')}"
         )
     partner, renamed = pair_versions(old, new)
@@ -317,8 +326,8 @@ def diff(old: Dataset, new: Dataset, *, iou: float = IOU, tolerance: float = TOL
     is_paired[partner[partner >= 0]] = True
     # Of the images in both: the row in the old version, and for each new image its row there.
     old_image = np.where(is_paired, np.arange(len(is_paired)), -1)
-    first, other, change = pair_boxes_of(old, new, (old_image, partner), iou=iou, tolerance=tolerance)
-    removed, added = rows_without(len(old), first), rows_without(len(new), other)
+    old_rows, new_rows, change = pair_boxes_of(old, new, (old_image, partner), iou=iou, tolerance=tolerance)
+    removed, added = rows_without(len(old), old_rows), rows_without(len(new), new_rows)
     unpaired = (
         np.where(is_paired[old.boxes.image[removed]], Change.REMOVED, Change.IMAGE_REMOVED),
         np.where(partner[new.boxes.image[added]] >= 0, Change.ADDED, Change.IMAGE_ADDED),
@@ -330,7 +339,7 @@ def diff(old: Dataset, new: Dataset, *, iou: float = IOU, tolerance: float = TOL
         tolerance=tolerance,
         partner=partner,
         renamed=renamed,
-        first=np.concatenate([first, removed, np.full(len(added), -1)]),
-        other=np.concatenate([other, np.full(len(removed), -1), added]),
+        first=np.concatenate([old_rows, removed, np.full(len(added), -1)]),
+        other=np.concatenate([new_rows, np.full(len(removed), -1), added]),
         change=np.concatenate([change, *unpaired]).astype(np.uint8),
     )

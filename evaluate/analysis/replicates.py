@@ -140,16 +140,18 @@ class Plan:
         settings += [(len(rules.caps) - 1, area) for area in self.areas[1:] if rules.caps]
         if rules.metric == "corloc":
             settings = [(0, 0)]
-        each: Sequence[int] = range(len(rules.ious))
+        thresholds: Sequence[int] = range(len(rules.ious))
         if rules.apart:  # by threshold in place of the cap
-            settings = [(t, area) for t in each for area in self.areas]
+            settings = [(t, area) for t in thresholds for area in self.areas]
         for m, area in settings:
-            hits = [hits_under(self.table, area, t)[0] for t in ([m] if rules.apart else each)]
-            n = np.sum(hits, axis=0)
+            hits = [hits_under(self.table, area, t)[0] for t in ([m] if rules.apart else thresholds)]
+            n_thresholds_hit = np.sum(hits, axis=0)
             if rules.caps and not rules.apart and rules.caps[m] != rules.max_dets:
-                n = np.where(matches.hit_rank < rules.caps[m], n, 0)
-            some = np.flatnonzero(n)
-            sums[m, area] = _Sums(category[some], image[some], self.n_classes, n[some])
+                n_thresholds_hit = np.where(matches.hit_rank < rules.caps[m], n_thresholds_hit, 0)
+            hit_positions = np.flatnonzero(n_thresholds_hit)
+            sums[m, area] = _Sums(
+                category[hit_positions], image[hit_positions], self.n_classes, n_thresholds_hit[hit_positions]
+            )
         return sums
 
     def of(self, weights: Longs) -> Replicates:
@@ -176,10 +178,10 @@ class Plan:
             ap[0, 0][np.isnan(ap[0, 0]) & (present > 0)] = 0
         frequency = np.array(self.table.matches.frequency)
         summary = self._misses(weights, npos, ap) if self.rules.rates else {}
-        for key, (what, a, b) in {} if summary else _selectors(self.rules, self.areas).items():
-            if what == "recall":
+        for key, (quantity, a, b) in {} if summary else _selectors(self.rules, self.areas).items():
+            if quantity == "recall":
                 of_class = recall[a, b]
-            elif what == "frequency":
+            elif quantity == "frequency":
                 of_class = ap[0].mean(axis=0)[:, frequency == key[2:]]
             else:
                 of_class = ap[b].mean(axis=0) if a < 0 else ap[b, a]
@@ -199,26 +201,36 @@ class Plan:
         """
         ap = np.zeros((len(self.areas), len(self.rules.ious), *npos[0].shape))
         # Several weightings are counted in one integer, as many as it has room for the sums of one class.
-        total = int((weights @ np.bincount(self.ranking.image, minlength=weights.shape[1])).max(initial=0))
-        of_class = int((self.ranking.stops - self.ranking.starts).max(initial=0))
-        most = min(total, of_class * int(weights.max(initial=0)))
-        bits = max(most.bit_length(), 1)
-        together = max(1, 64 // bits)
+        total_weight = int(
+            (weights @ np.bincount(self.ranking.image, minlength=weights.shape[1])).max(initial=0)
+        )
+        n_of_largest_class = int((self.ranking.stops - self.ranking.starts).max(initial=0))
+        largest_sum = min(total_weight, n_of_largest_class * int(weights.max(initial=0)))
+        bits = max(largest_sum.bit_length(), 1)
+        n_per_word = max(1, 64 // bits)
         seen = np.zeros(len(self.ranking.image) + 1, np.int64)
         buffers = np.empty((BUFFERS, max((len(curves.read) for curves in self.curves), default=0)))
-        for b in range(0, len(weights), together):
-            part = weights[b : b + together]
-            packed = _Packed(part, bits, None if ranked is None else ranked[b : b + together])
-            of_rows = packed.of(self.ranking.image, self.ranking.category)
+        for start in range(0, len(weights), n_per_word):
+            word_weights = weights[start : start + n_per_word]
+            packed = _Packed(
+                word_weights, bits, None if ranked is None else ranked[start : start + n_per_word]
+            )
+            packed_weights = packed.of(self.ranking.image, self.ranking.category)
             for i, curves in enumerate(self.curves):
                 area, t = divmod(i, len(self.rules.ious))
                 if t == 0:
-                    np.cumsum(of_rows if curves.live is None else of_rows * curves.live, out=seen[1:])
+                    np.cumsum(
+                        packed_weights if curves.live is None else packed_weights * curves.live, out=seen[1:]
+                    )
                 curves.average(
-                    packed, seen, npos[area][b : b + together], ap[area, t, b : b + together], buffers
+                    packed,
+                    seen,
+                    npos[area][start : start + n_per_word],
+                    ap[area, t, start : start + n_per_word],
+                    buffers,
                 )
-        for area, of_area in enumerate(npos):
-            ap[area][:, of_area == 0] = np.nan
+        for area, npos_of_area in enumerate(npos):
+            ap[area][:, npos_of_area == 0] = np.nan
         return ap
 
     def _misses(self, weights: Longs, npos: list[Longs], ap: Floats) -> dict[str, Floats]:
@@ -226,44 +238,53 @@ class Plan:
 
         Writes the AP of the classes into `ap`, as of `_ap`, where it is read between detections.
         """
-        matches, (rows, begin) = self.table.matches, self.table.ranked
-        category, of_rows = matches.category[rows], weights[:, matches.image[rows]]
+        matches, (rows, class_starts) = self.table.matches, self.table.ranked
+        category_of_row, weights_of_rows = matches.category[rows], weights[:, matches.image[rows]]
         summary = {}
         for i, area in enumerate(self.areas):
-            live = fp_if_unmatched(self.table, area)
-            is_false = np.ones(len(matches.score), np.bool_) if live is None else live.copy()
+            is_fp_candidate = fp_if_unmatched(self.table, area)
+            is_false = (
+                np.ones(len(matches.score), np.bool_) if is_fp_candidate is None else is_fp_candidate.copy()
+            )
             is_false[matches.hit[np.logical_or(*hits_under(self.table, area, self.rules.reference))]] = False
             is_true = np.zeros(len(is_false), np.bool_)
             is_true[matches.hit[hits_under(self.table, area, self.rules.reference)[0]]] = True
             hit_positions = np.flatnonzero(is_true[rows])
             rates = np.empty((len(weights), self.n_classes))
-            for b, n in enumerate(of_rows):
-                before = np.concatenate([[0], np.cumsum(n * is_false[rows])])
-                false = before[hit_positions] - before[begin[category[hit_positions]]]
-                counted = category[hit_positions].astype(np.int64), false, n[hit_positions], npos[i][b]
+            for b, row_weights in enumerate(weights_of_rows):
+                before = np.concatenate([[0], np.cumsum(row_weights * is_false[rows])])
+                false = before[hit_positions] - before[class_starts[category_of_row[hit_positions]]]
+                counted = (
+                    category_of_row[hit_positions].astype(np.int64),
+                    false,
+                    row_weights[hit_positions],
+                    npos[i][b],
+                )
                 n_images = int(weights[b].sum())
                 rates[b] = miss_rates(self.rules, *counted, n_images)
                 if self.rules.reading == "between":
-                    categories, before = (np.repeat(column, n[hit_positions]) for column in counted[:2])
+                    categories, before = (
+                        np.repeat(column, row_weights[hit_positions]) for column in counted[:2]
+                    )
                     ap[i, 0, b] = areas_between(categories, before, npos[i][b])
             summary[miss_keys(self.rules)[area]] = mean_of_defined(rates)
         if matches.jaccard is not None:
-            index = jaccard_index(matches.jaccard, weights)
-            summary = {"AP": mean_of_defined(ap[0, 0]), **summary, "JI": index}
+            jaccard = jaccard_index(matches.jaccard, weights)
+            summary = {"AP": mean_of_defined(ap[0, 0]), **summary, "JI": jaccard}
         return summary
 
     def _guesses(self, weights: Longs) -> Replicates:
         """Weighted shares of the images whose first guesses all miss."""
         matches = self.table.matches
-        most = self.rules.max_dets or 0
+        n_guesses = self.rules.max_dets or 0
         image_weights = weights[:, self.table.guess_image]
-        total = image_weights.sum(axis=1)
+        total_weight = image_weights.sum(axis=1)
         summary = {}
         for column, kind in enumerate(("cls", "loc")):
             for k in (1, 5):
                 missed = (image_weights * (matches.guesses[:, column] >= k)).sum(axis=1)
                 summary[f"top{k}_{kind}"] = (
-                    share(missed, total) if k <= most else np.full(len(weights), np.nan)
+                    share(missed, total_weight) if k <= n_guesses else np.full(len(weights), np.nan)
                 )
         return Replicates(summary, {})
 
@@ -280,9 +301,9 @@ def running_maximum(values: Floats, spare: Floats) -> Floats:
         spare[:width] = result[:width]
         result, spare = spare, result
         width *= 2
-    of_blocks = np.maximum.accumulate(result[BLOCK - 1 :: BLOCK])
-    later = result[BLOCK:]
-    np.maximum(later, np.repeat(of_blocks, BLOCK)[: len(later)], out=later)
+    maximum_up_to_block = np.maximum.accumulate(result[BLOCK - 1 :: BLOCK])
+    later_blocks = result[BLOCK:]
+    np.maximum(later_blocks, np.repeat(maximum_up_to_block, BLOCK)[: len(later_blocks)], out=later_blocks)
     return result
 
 
@@ -299,59 +320,65 @@ def class_keys_of(rules: Protocol) -> dict[str, int]:
     if rules.metric != "ap":
         return {}
     several = rules.averaged and not rules.apart
-    return {"AP": -1, **({f"AP{at}": t for at, t in _single_thresholds(rules)} if several else {})}
+    return {"AP": -1, **({f"AP{percent}": t for percent, t in _single_thresholds(rules)} if several else {})}
 
 
 def _single_thresholds(rules: Protocol) -> list[tuple[int, int]]:
     """Return (50, index) and (75, index), as far as the protocol has the IoU thresholds .50 and .75."""
-    near = [
+    indices_of_percent = [
         (percent, np.flatnonzero(np.isclose(rules.ious, percent / 100, rtol=0, atol=1e-9)))
         for percent in (50, 75)
     ]
-    return [(percent, int(indices[0])) for percent, indices in near if len(indices)]
+    return [(percent, int(indices[0])) for percent, indices in indices_of_percent if len(indices)]
 
 
 def _selectors(rules: Protocol, areas: Sequence[int]) -> dict[str, tuple[str, int, int]]:
     """Map each summary key to the AP (threshold or -1, area) or recall (cap, area) that it averages."""
-    named = {i: rules.areas[a].name for i, a in enumerate(areas) if a in rules.named_areas}
+    name_of_index = {i: rules.areas[a].name for i, a in enumerate(areas) if a in rules.named_areas}
     if rules.rates:
         keys = {miss_keys(rules)[area]: ("miss", area, i) for i, area in enumerate(areas)}
         of_all = {key: (key, 0, 0) for key in ("AP", "JI")} if rules.jaccard else {}
         return of_all | keys
     if not rules.averaged:
-        return {"mAP": ("ap", -1, 0), **{f"mAP@{name}": ("ap", -1, i) for i, name in named.items()}}
+        return {"mAP": ("ap", -1, 0), **{f"mAP@{name}": ("ap", -1, i) for i, name in name_of_index.items()}}
     if rules.apart:
         names = {i: rules.areas[a].name for i, a in enumerate(areas)}
         percent_and_index = [(100 * iou, t) for t, iou in enumerate(rules.ious)]
-        aps = {f"AP{at:g}_{name}": ("ap", t, i) for at, t in percent_and_index for i, name in names.items()}
+        aps = {
+            f"AP{percent:g}_{name}": ("ap", t, i)
+            for percent, t in percent_and_index
+            for i, name in names.items()
+        }
         return aps | {
-            f"AR{at:g}_{name}": ("recall", t, areas[i])
-            for at, t in percent_and_index
+            f"AR{percent:g}_{name}": ("recall", t, areas[i])
+            for percent, t in percent_and_index
             for i, name in names.items()
         }
     keys = {summary_keys(rules)[0]: ("ap", -1, 0)}
     prefix = "mAP" if rules.shared_score else "AP"
-    keys |= {f"{prefix}{at}": ("ap", t, 0) for at, t in _single_thresholds(rules)}
-    location = {rules.areas[a].name: i for i, a in enumerate(areas) if a}
+    keys |= {f"{prefix}{percent}": ("ap", t, 0) for percent, t in _single_thresholds(rules)}
+    index_of_name = {rules.areas[a].name: i for i, a in enumerate(areas) if a}
     letters = (("s", "small"), ("m", "medium"), ("l", "large"))
-    keys |= {f"AP{letter}": ("ap", -1, location[name]) for letter, name in letters if name in location}
+    keys |= {
+        f"AP{letter}": ("ap", -1, index_of_name[name]) for letter, name in letters if name in index_of_name
+    }
     if rules.by_frequency:
         keys |= {f"AP{letter}": ("frequency", -1, 0) for letter in "rcf"}
     keys |= {f"AR{cap}": ("recall", m, 0) for m, cap in enumerate(rules.caps)}
-    last = len(rules.caps) - 1
-    keys |= {f"AR{rules.areas[a].first}": ("recall", last, a) for a in areas if rules.areas[a].first}
+    last_cap = len(rules.caps) - 1
+    keys |= {f"AR{rules.areas[a].first}": ("recall", last_cap, a) for a in areas if rules.areas[a].first}
     if rules.caps:
         keys |= {
-            f"AR{letter}": ("recall", last, areas[location[name]])
+            f"AR{letter}": ("recall", last_cap, areas[index_of_name[name]])
             for letter, name in letters
-            if name in location
+            if name in index_of_name
         }
-    for i, name in named.items():
+    for i, name in name_of_index.items():
         keys[f"{summary_keys(rules)[0]}@{name}"] = ("ap", -1, i)
         if f"{prefix}50" in keys:
             keys[f"{prefix}50@{name}"] = ("ap", keys[f"{prefix}50"][1], i)
         if rules.caps:
-            keys[f"AR{rules.max_dets}@{name}"] = ("recall", last, areas[i])
+            keys[f"AR{rules.max_dets}@{name}"] = ("recall", last_cap, areas[i])
     return keys
 
 
@@ -360,10 +387,13 @@ def mean_of_defined(values: Floats, times: Longs | None = None) -> Floats:
 
     A value counts as many `times`, (n, m), if these are given.
     """
-    defined: NDArray[np.integer] | Mask = ~np.isnan(values) if times is None else ~np.isnan(values) * times
-    n = defined.sum(axis=1)
+    counts: NDArray[np.integer] | Mask = ~np.isnan(values) if times is None else ~np.isnan(values) * times
+    n_defined = counts.sum(axis=1)
     mean: Floats = np.divide(
-        (np.nan_to_num(values) * defined).sum(axis=1), n, out=np.full(len(values), np.nan), where=n > 0
+        (np.nan_to_num(values) * counts).sum(axis=1),
+        n_defined,
+        out=np.full(len(values), np.nan),
+        where=n_defined > 0,
     )
     return mean
 
@@ -381,11 +411,11 @@ class _Sums:
         n_images = int(image.max(initial=0)) + 1
         key = quantity.astype(np.int64) * n_images + image
         if times is None:
-            key, n = np.unique(key, return_counts=True)
+            key, n_of_key = np.unique(key, return_counts=True)
         else:
             key, inverse = np.unique(key, return_inverse=True)
-            n = np.bincount(inverse, weights=times, minlength=len(key)).astype(np.int64)
-        self.n_quantities, self.times = n_quantities, n.astype(np.int64)
+            n_of_key = np.bincount(inverse, weights=times, minlength=len(key)).astype(np.int64)
+        self.n_quantities, self.times = n_quantities, n_of_key.astype(np.int64)
         self.image = key % n_images
         quantity = key // n_images
         self.first = first_of_runs(quantity)
@@ -395,8 +425,8 @@ class _Sums:
         """Return (weightings, quantities), the sums under (weightings, images) `weights`."""
         sums = np.zeros((len(weights), self.n_quantities), np.int64)
         if len(self.first):
-            for total, image_weights in zip(sums, weights, strict=True):
-                total[self.some] = np.add.reduceat(image_weights[self.image] * self.times, self.first)
+            for row_sums, image_weights in zip(sums, weights, strict=True):
+                row_sums[self.some] = np.add.reduceat(image_weights[self.image] * self.times, self.first)
         return sums
 
 
@@ -417,25 +447,25 @@ class _Ranking:
             rows, ends = table.ranked
         n_groups = len(ends) - 1
         group = np.repeat(np.arange(n_groups), np.diff(ends))
-        location = np.full(len(table.score), -1, np.int64)
-        location[rows] = np.arange(len(rows))
-        hit_rows = location[matches.hit]
-        by_place = np.argsort(hit_rows, kind="stable")
-        self.hits = by_place[hit_rows[by_place] >= 0]
-        hit_rows = hit_rows[self.hits]
-        last = ends[:-1] - 1
-        np.maximum.at(last, group[hit_rows], hit_rows)
-        keep = np.arange(len(rows)) <= np.repeat(last, np.diff(ends))
+        rank_of_row = np.full(len(table.score), -1, np.int64)
+        rank_of_row[rows] = np.arange(len(rows))
+        hit_ranks = rank_of_row[matches.hit]
+        hits_by_rank = np.argsort(hit_ranks, kind="stable")
+        self.hits = hits_by_rank[hit_ranks[hits_by_rank] >= 0]
+        hit_ranks = hit_ranks[self.hits]
+        last_hit_rank = ends[:-1] - 1
+        np.maximum.at(last_hit_rank, group[hit_ranks], hit_ranks)
+        is_kept = np.arange(len(rows)) <= np.repeat(last_hit_rank, np.diff(ends))
         if table.rules.reading == "ramp":
-            keep[:] = True
-        new = np.cumsum(keep) - 1
-        self.rows = rows[keep]
+            is_kept[:] = True
+        rank_after_cut = np.cumsum(is_kept) - 1
+        self.rows = rows[is_kept]
         self.n_groups = n_groups
-        self.at = new[hit_rows]
-        self.hit_group = group[hit_rows]
+        self.at = rank_after_cut[hit_ranks]
+        self.hit_group = group[hit_ranks]
         self.image = table.image[self.rows].astype(np.intp)
         self.category = table.category[self.rows].astype(np.intp)
-        self.starts = np.searchsorted(group[keep], np.arange(n_groups))
+        self.starts = np.searchsorted(group[is_kept], np.arange(n_groups))
         self.stops = np.append(self.starts[1:], len(self.rows))
         self.hit_image = self.image[self.at]
 
@@ -484,9 +514,9 @@ class _Curves:
     def __init__(self, ranking: _Ranking, table: Table, area: int, threshold: int) -> None:
         rules = table.rules
         positive, ignored = (mask[ranking.hits] for mask in hits_under(table, area, threshold))
-        spared = fp_if_unmatched(table, area)
-        self.live: Mask | None = None if spared is None else spared[ranking.rows]
-        live = np.ones(len(positive), np.bool_) if self.live is None else self.live[ranking.at]
+        is_fp_candidate = fp_if_unmatched(table, area)
+        self.live: Mask | None = None if is_fp_candidate is None else is_fp_candidate[ranking.rows]
+        is_live = np.ones(len(positive), np.bool_) if self.live is None else self.live[ranking.at]
         self.epsilon = rules.epsilon
         self.points = recall_points(rules.interpolation)
         self.lines = _Lines(self.points) if self.points is not None and rules.reading != "steps" else None
@@ -508,15 +538,15 @@ class _Curves:
         self.top = self.first + self.n_tp - 1
         self.raised = np.repeat(2.0 * np.arange(len(self.first)), self.n_tp)
         # What was counted as seen and is neither true nor false, and what is true and was not seen.
-        odd = np.flatnonzero((ignored & live) | (positive & ~live))
-        self.odd_image = ranking.hit_image[odd]
-        self.odd_class = ranking.category[ranking.at[odd]]
-        self.odd_sign = np.where(positive[odd], 1, -1)
-        odd_before = np.searchsorted(odd, tp, side="right")
-        equal = first_of_runs(odd_before)
-        self.odd_before, self.n_equal = odd_before[equal], np.diff(equal, append=len(tp))
-        self.odd_begin = np.searchsorted(ranking.hit_group[odd], self.some)
-        self.odd_end = np.searchsorted(ranking.hit_group[odd], self.some, side="right")
+        miscounted = np.flatnonzero((ignored & is_live) | (positive & ~is_live))
+        self.odd_image = ranking.hit_image[miscounted]
+        self.odd_class = ranking.category[ranking.at[miscounted]]
+        self.odd_sign = np.where(positive[miscounted], 1, -1)
+        odd_before = np.searchsorted(miscounted, tp, side="right")
+        run_starts = first_of_runs(odd_before)
+        self.odd_before, self.n_equal = odd_before[run_starts], np.diff(run_starts, append=len(tp))
+        self.odd_begin = np.searchsorted(ranking.hit_group[miscounted], self.some)
+        self.odd_end = np.searchsorted(ranking.hit_group[miscounted], self.some, side="right")
 
     def average(self, packed: _Packed, seen_all: Longs, npos: Longs, ap: Floats, buffers: Floats) -> None:
         """Write the APs, (weightings, classes), for the weighted ground truths `npos` of the same shape.
@@ -526,29 +556,29 @@ class _Curves:
         """
         if not len(self.first):
             return
-        seen = seen_all[self.after]
+        seen_sums = seen_all[self.after]
         seen_before, seen_last = seen_all[self.begin], seen_all[self.end]
         if len(self.odd_image):
             odd_all = np.zeros(len(self.odd_image) + 1, np.int64)
             np.cumsum(packed.of(self.odd_image, self.odd_class) * self.odd_sign, out=odd_all[1:])
-            seen += np.repeat(odd_all[self.odd_before], self.n_equal)
+            seen_sums += np.repeat(odd_all[self.odd_before], self.n_equal)
             seen_before += odd_all[self.odd_begin]
             seen_last += odd_all[self.odd_end]
-        seen -= np.repeat(seen_before, self.n_tp)
+        seen_sums -= np.repeat(seen_before, self.n_tp)
         seen_last -= seen_before
-        times = packed.words[self.image]
-        lower = np.zeros(len(times) + 1, np.int64)
-        np.cumsum(times, out=lower[1:])
-        true = np.repeat(lower[self.class_ends], self.n_tp)
-        true -= lower[self.read]
+        tp_weights = packed.words[self.image]
+        tp_sums = np.zeros(len(tp_weights) + 1, np.int64)
+        np.cumsum(tp_weights, out=tp_sums[1:])
+        true_sums = np.repeat(tp_sums[self.class_ends], self.n_tp)
+        true_sums -= tp_sums[self.read]
         buffers = buffers[:, : len(self.read)]
         for j in range(len(npos)):
-            for sums, column in zip((true, seen), buffers, strict=False):
+            for sums, column in zip((true_sums, seen_sums), buffers, strict=False):
                 column[:] = packed.unpack(sums, j, buffers[2].view(np.int64))
             ap[j, self.some] = self._average(buffers, npos[j, self.some])
             if self.lines is not None and self.ramp:
-                last = packed.unpack(true, j)[self.first]
-                ap[j, self.some] += self.lines.ramp(last, packed.unpack(seen_last, j), npos[j, self.some])
+                n_true = packed.unpack(true_sums, j)[self.first]
+                ap[j, self.some] += self.lines.ramp(n_true, packed.unpack(seen_last, j), npos[j, self.some])
 
     def _average(self, buffers: Floats, npos: Longs) -> Floats:
         """Return the AP of the classes with true positives.
@@ -566,16 +596,16 @@ class _Curves:
         npos = np.maximum(npos, 1)
         if self.points is None:
             envelope *= self._drop(true, drop)
-            whole: Floats = np.add.reduceat(envelope, self.first) / npos
-            return whole
+            exact_average: Floats = np.add.reduceat(envelope, self.first) / npos
+            return exact_average
         # How many of the recall points are reached here, as the protocol's floats compare: the points of
         # `linspace` are multiples of the second one. The first point, recall 0, belongs to the first rank of
         # the class, whose envelope is its highest precision.
         recall = np.divide(true, np.repeat(npos.astype(np.float64), self.n_tp), out=true)
         if self.lines is not None:
             envelope *= self.lines.weights(recall, self.top)
-            area: Floats = np.add.reduceat(envelope, self.first)
-            return area
+            line_average: Floats = np.add.reduceat(envelope, self.first)
+            return line_average
         reached = np.multiply(recall, len(self.points) - 1, out=spare)
         reached += 1e-9
         np.floor(reached, out=reached)
@@ -602,12 +632,12 @@ class _Lines:
 
     def __init__(self, points: Floats) -> None:
         self.points = points
-        half = np.diff(points) / 2
-        point_weights = np.append(half, 0) + np.insert(half, 0, 0)
+        half_widths = np.diff(points) / 2
+        point_weights = np.append(half_widths, 0) + np.insert(half_widths, 0, 0)
         self.before = np.concatenate([[0.0], np.cumsum(point_weights)])
         """(points + 1,) what the first points are worth together."""
-        falling = point_weights * (1 - points)
-        self.sloping = np.append(np.cumsum(falling[::-1])[::-1], 0.0)
+        falling_weights = point_weights * (1 - points)
+        self.sloping = np.append(np.cumsum(falling_weights[::-1])[::-1], 0.0)
         """(points + 1,) what a line to 0 at recall 1 is worth from a point on, were it 1 at recall 0."""
 
     def weights(self, recall: Floats, top: Longs) -> Floats:

@@ -82,20 +82,20 @@ def suspects(table: Table, overlaps: Overlaps, *, least: float = SUSPICION) -> l
     """
     threshold = table.threshold
     is_fp = table.outcome == FP
-    by_class = (overlaps.other_missed.iou >= threshold) & (overlaps.other_missed.at >= 0)
-    near = overlaps.same_missed.iou >= BACKGROUND
-    alone = (overlaps.any_iou <= BACKGROUND) & (overlaps.ignored_cover <= BACKGROUND)
-    touching = (overlaps.same_any_iou <= BACKGROUND) & (overlaps.ignored_cover <= BACKGROUND)
-    touching &= overlaps.any_iou < threshold
-    kind = np.select([by_class, near, alone, touching], [0, 1, 2, 4], -1)
+    is_other_class = (overlaps.other_missed.iou >= threshold) & (overlaps.other_missed.at >= 0)
+    is_near_missed = overlaps.same_missed.iou >= BACKGROUND
+    is_alone = (overlaps.any_iou <= BACKGROUND) & (overlaps.ignored_cover <= BACKGROUND)
+    is_touching = (overlaps.same_any_iou <= BACKGROUND) & (overlaps.ignored_cover <= BACKGROUND)
+    is_touching &= overlaps.any_iou < threshold
+    kind = np.select([is_other_class, is_near_missed, is_alone, is_touching], [0, 1, 2, 4], -1)
     kind = np.where(is_fp, kind, -1)
     share = _confidence(table)
     entries: list[tuple[float, float, int, dict[str, Any]]] = []
     for row in np.flatnonzero((kind >= 0) & (share >= least)).tolist():
         name = KINDS[kind[row]]
-        best = (overlaps.other_missed, overlaps.same_missed, None, None, None)[kind[row]]
-        iou = float(overlaps.any_iou[row]) if best is None else float(best.iou[row])
-        if best is None:
+        disputed = (overlaps.other_missed, overlaps.same_missed, None, None, None)[kind[row]]
+        iou = float(overlaps.any_iou[row]) if disputed is None else float(disputed.iou[row])
+        if disputed is None:
             left, top, right, bottom = table.xyxy[row].tolist()
             fields = {
                 "image": table.images[table.image[row]],
@@ -106,14 +106,14 @@ def suspects(table: Table, overlaps: Overlaps, *, least: float = SUSPICION) -> l
                 "same_score": float(table.score[row]),
                 "gt": None,
             }
-            touched = overlaps.other.at[row]
-            if name == "both" and touched >= 0:
+            touched_object = overlaps.other.at[row]
+            if name == "both" and touched_object >= 0:
                 fields["other_iou"] = float(overlaps.other.iou[row])
-                fields["other_class"] = table.classes[table.truth.category[touched]]
+                fields["other_class"] = table.classes[table.truth.category[touched_object]]
         else:
-            fields = _truth_row(table, overlaps, int(best.at[row]))
-            which = "same" if name == "location" else "other"
-            fields[f"{which}_iou"], fields[f"{which}_score"] = iou, float(table.score[row])
+            fields = _truth_row(table, overlaps, int(disputed.at[row]))
+            prefix = "same" if name == "location" else "other"
+            fields[f"{prefix}_iou"], fields[f"{prefix}_score"] = iou, float(table.score[row])
             if name == "class":
                 fields["other_class"] = table.classes[table.category[row]]
         fields["det"] = int(table.matches.row[row])
@@ -128,22 +128,22 @@ def _disputed_alone(
     table: Table, overlaps: Overlaps, share: Floats
 ) -> Iterator[tuple[float, float, int, dict[str, Any]]]:
     """Yield the missed ground truths that no false positive disputes: ``duplicate`` and ``spurious`` ones."""
-    tp = np.bincount(table.truth.category[table.is_found & table.counting], minlength=len(table.classes))
-    same, best_iou = overlaps.truth_same, np.maximum(overlaps.truth_same.iou, overlaps.truth_other.iou)
-    is_duplicate = table.missed & (same.at >= 0) & (same.iou >= table.threshold)
-    is_duplicate[is_duplicate] = table.outcome[same.at[is_duplicate]] == TP
-    for g in np.flatnonzero(is_duplicate | (table.missed & (best_iou <= BACKGROUND))).tolist():
-        k = int(table.truth.category[g])
-        if is_duplicate[g]:
-            name, det = "duplicate", int(table.matches.row[same.at[g]])
-            suspicion = float(share[same.at[g]])
+    n_tp = np.bincount(table.truth.category[table.is_found & table.counting], minlength=len(table.classes))
+    best_same, best_iou = overlaps.truth_same, np.maximum(overlaps.truth_same.iou, overlaps.truth_other.iou)
+    is_duplicate = table.missed & (best_same.at >= 0) & (best_same.iou >= table.threshold)
+    is_duplicate[is_duplicate] = table.outcome[best_same.at[is_duplicate]] == TP
+    for object_row in np.flatnonzero(is_duplicate | (table.missed & (best_iou <= BACKGROUND))).tolist():
+        category = int(table.truth.category[object_row])
+        if is_duplicate[object_row]:
+            kind, det = "duplicate", int(table.matches.row[best_same.at[object_row]])
+            suspicion = float(share[best_same.at[object_row]])
         else:
-            name, det = "spurious", None
-            suspicion = float(tp[k] / (table.n[k] - 1)) if table.n[k] > 1 else 0.0
-        fields = {**_truth_row(table, overlaps, g), "det": det}
-        location = len(table.score) + fields["gt"]
-        row = {"kind": name, "suspicion": suspicion, **fields}
-        yield -suspicion, -float(best_iou[g]), location, row
+            kind, det = "spurious", None
+            suspicion = float(n_tp[category] / (table.n[category] - 1)) if table.n[category] > 1 else 0.0
+        fields = {**_truth_row(table, overlaps, object_row), "det": det}
+        tie_rank = len(table.score) + fields["gt"]
+        row = {"kind": kind, "suspicion": suspicion, **fields}
+        yield -suspicion, -float(best_iou[object_row]), tie_rank, row
 
 
 def _confidence(table: Table) -> Floats:
@@ -153,26 +153,30 @@ def _confidence(table: Table) -> Floats:
     rows, ends = table.ranked
     for start, stop in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
         class_rows = rows[start:stop]
-        rising = np.sort(table.score[class_rows[is_tp[class_rows]]])
-        if len(rising):
-            share[class_rows] = np.searchsorted(rising, table.score[class_rows], side="right") / len(rising)
+        tp_scores = np.sort(table.score[class_rows[is_tp[class_rows]]])
+        if len(tp_scores):
+            share[class_rows] = np.searchsorted(tp_scores, table.score[class_rows], side="right") / len(
+                tp_scores
+            )
     return share
 
 
-def _truth_row(table: Table, overlaps: Overlaps, g: int) -> dict[str, Any]:
+def _truth_row(table: Table, overlaps: Overlaps, object_row: int) -> dict[str, Any]:
     truth = table.truth
-    same, other = (best.at[g] for best in (overlaps.truth_same, overlaps.truth_other))
+    same_detection, other_detection = (
+        best.at[object_row] for best in (overlaps.truth_same, overlaps.truth_other)
+    )
     return {
-        "image": table.images[truth.image[g]],
-        "class": table.classes[truth.category[g]],
-        **_box(truth.xyxy[g]),
-        "area": float(truth.area[g]),
-        "same_iou": float(overlaps.truth_same.iou[g]) if same >= 0 else None,
-        "same_score": float(table.score[same]) if same >= 0 else None,
-        "other_iou": float(overlaps.truth_other.iou[g]) if other >= 0 else None,
-        "other_class": table.classes[table.category[other]] if other >= 0 else None,
-        "other_score": float(table.score[other]) if other >= 0 else None,
-        "gt": int(truth.row[g]),
+        "image": table.images[truth.image[object_row]],
+        "class": table.classes[truth.category[object_row]],
+        **_box(truth.xyxy[object_row]),
+        "area": float(truth.area[object_row]),
+        "same_iou": float(overlaps.truth_same.iou[object_row]) if same_detection >= 0 else None,
+        "same_score": float(table.score[same_detection]) if same_detection >= 0 else None,
+        "other_iou": float(overlaps.truth_other.iou[object_row]) if other_detection >= 0 else None,
+        "other_class": table.classes[table.category[other_detection]] if other_detection >= 0 else None,
+        "other_score": float(table.score[other_detection]) if other_detection >= 0 else None,
+        "gt": int(truth.row[object_row]),
     }
 
 
@@ -196,12 +200,12 @@ def places_of(dataset: Dataset | None, rows: NDArray[Any]) -> tuple[list[str], l
         return [""] * len(rows), [""] * len(rows)
     file, line = (np.append(column, -1)[rows] for column in (dataset.boxes.file, dataset.boxes.line))
     files = dataset.files
-    heads = [f"{f.path}#{f.pointer.rstrip('/')}/" if f.pointer else f.path for f in files] + [""]
-    pointed = np.array([bool(f.pointer) for f in files] + [False])[file]
-    number = line.astype(object)
-    tails = map(str, np.where(pointed, number, "").tolist())
-    places = list(map(operator.add, map(heads.__getitem__, file.tolist()), tails))
-    return places, np.where(pointed | (line <= 0), "", number).tolist()
+    file_texts = [f"{f.path}#{f.pointer.rstrip('/')}/" if f.pointer else f.path for f in files] + [""]
+    has_pointer = np.array([bool(f.pointer) for f in files] + [False])[file]
+    line_objects = line.astype(object)
+    line_texts = map(str, np.where(has_pointer, line_objects, "").tolist())
+    places = list(map(operator.add, map(file_texts.__getitem__, file.tolist()), line_texts))
+    return places, np.where(has_pointer | (line <= 0), "", line_objects).tolist()
 
 
 def review_rows(
