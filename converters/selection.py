@@ -204,6 +204,10 @@ def _leave_out_by_score(selection: Selection, dataset: Dataset, ledger: Ledger) 
     if selection.at_scores is not None:
         scores, default = selection.at_scores
         least = np.maximum(least, [scores.get(name, default) for name in dataset.categories.name])
+        is_used = np.bincount(dataset.boxes.category, minlength=len(dataset.categories)) > 0
+        is_unknown = np.array([name not in scores for name in dataset.categories.name], np.bool_)
+        what = f"classes that are not in the file of {spell('at_scores')} and use its default"
+        ledger.change(what, int(np.count_nonzero(is_used & is_unknown)))
     is_below = ~(score >= least[dataset.boxes.category])
     return ledger.leave_out(dataset, is_below, f"detections below the score threshold ({spell(option)})")
 

@@ -295,6 +295,31 @@ def _turned(side: Dataset) -> bool:
     return 2 * n > len(side)
 
 
+def _note_rules(joined: Joined, rules: Sequence[Protocol], log: Log) -> None:
+    """Note what the protocols make of area ranges, regions to ignore and the classes that there are."""
+    for p in rules:
+        if p.shared_score and (p.named_areas or p.areas[0] != EVERY_AREA):
+            log.note(f"{p.name}: area ranges are as under coco; {p.stands_for} reports no number of an area")
+        if p.mean_over and not set(p.mean_over) & set(joined.classes):
+            n = len(p.mean_over)
+            some_fixed = ", ".join(map(repr, p.mean_over[:3]))
+            log.notes.insert(
+                0,
+                f"{p.name}: the mean is over {n} fixed classes ({some_fixed}, ...), and none is here",
+            )
+    if joined.regions is not None:
+        counted_regions = plural(len(joined.regions), "region to ignore", "regions to ignore")
+        for excuses in (True, False):
+            names = [p.name for p in rules if p.has_regions == excuses]
+            used = (
+                "what lies in them is no false positive"
+                if excuses
+                else "left out, as there is no rule for them"
+            )
+            if names:
+                log.note(f"{', '.join(dict.fromkeys(names))}: {counted_regions} in the ground truth: {used}")
+
+
 def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log) -> None:
     """Report the parts of the ground truth that the protocols may treat in an unexpected way, or that are
     missing.
@@ -331,20 +356,7 @@ def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log
             alone=Trusted(about_alone),
             other=next(p.name for p in PROTOCOLS.values() if _exempts(p, flag)),
         )
-    for p in rules:
-        if p.shared_score and (p.named_areas or p.areas[0] != EVERY_AREA):
-            log.note(f"{p.name}: area ranges are as under coco; {p.stands_for} reports no number of an area")
-    if joined.regions is not None:
-        counted_regions = plural(len(joined.regions), "region to ignore", "regions to ignore")
-        for excuses in (True, False):
-            names = [p.name for p in rules if (bool(p.region_flags) or p.covered is not None) == excuses]
-            used = (
-                "what lies in them is no false positive"
-                if excuses
-                else "left out, as there is no rule for them"
-            )
-            if names:
-                log.note(f"{', '.join(dict.fromkeys(names))}: {counted_regions} in the ground truth: {used}")
+    _note_rules(joined, rules, log)
     if any(p.measure == "oks" for p in rules):
         n = int(np.count_nonzero((areas_of(truth) == 0) & (truth.flags & np.uint16(Flag.CROWD) == 0)))
         if n:

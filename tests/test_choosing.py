@@ -81,6 +81,15 @@ def test_a_conversion_of_detections_above_thresholds(tmp_path):
         )
         == 0
     )
+    kept = odm.convert(DETECTIONS, tmp_path / "x.json", gt=TRUTH, to="coco", at_scores=thresholds)
+    others = {name: row for name, row in saved["classes"].items() if name != "car"}
+    (tmp_path / "others.json").write_text(json.dumps({**saved, "classes": others}), encoding="utf-8")
+    other = odm.convert(
+        DETECTIONS, tmp_path / "y.json", gt=TRUTH, to="coco", at_scores=tmp_path / "others.json"
+    )
+    unknown = "classes that are not in the file of at_scores and use its default"
+    assert unknown not in kept.changed
+    assert other.changed[unknown] == 1
     scores = [saved["classes"][name]["score"] for name in whole.categories.name]
     least = np.array([np.nan if score is None else score for score in scores])
     expected = whole.boxes.score >= least[whole.boxes.category]

@@ -1,5 +1,6 @@
 """Every protocol but `coco` against slow and plain implementations of its rules, and its known answers."""
 
+import contextlib
 import itertools
 import re
 
@@ -18,7 +19,7 @@ from odm.evaluate.matching.matches import word_blocks
 from odm.evaluate.matching.order import argsort_descending, argsort_int
 from odm.evaluate.matching.prepare import expand, has_label
 from odm.evaluate.matching.sides import keep_wanted
-from odm.issues import Log, UsageError
+from odm.issues import DataError, Log, UsageError
 from odm.tables import Dataset, Flag, LabelState
 
 # ------------------------------------------------------------------- the rules, one box after the other
@@ -907,6 +908,21 @@ def test_regions_to_ignore_that_belong_to_no_image_are_named():
     for protocol, options in (("stt", {}), ("coco", {"memory": "1GB"})):
         with pytest.raises(UsageError, match=r"ignore.regions"):
             odm.eval("gt", "det", protocol, ignore_regions=regions, **options)
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_regions_to_ignore_are_refused_where_they_change_nothing(name):
+    """With a rule for them the number changes, without one the option is an error."""
+    sides = coco_of([CAR]), coco_of([FALSE, CAR], results=True)
+    if PROTOCOLS[name].has_regions:
+        log = Log()
+        with contextlib.suppress(DataError, UsageError):
+            odm.eval(*sides, name, ignore_regions=coco_of([FALSE]), log=log)
+        assert not any("no rule for them" in note for note in log.notes)
+    else:
+        for protocols in (name, ["coco", name]):
+            with pytest.raises(UsageError, match="has no rule for regions to ignore"):
+                odm.eval(*sides, protocols, ignore_regions=coco_of([FALSE]))
 
 
 @pytest.mark.parametrize(("rounds", "at_once"), [(0, 1), (0, 3), (1, 4), (2, 7), (8, 2**16)])

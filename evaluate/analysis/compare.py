@@ -261,9 +261,10 @@ def headline(comparison: Comparison, run: str, names: Mapping[str, str]) -> str:
     delta = next(d for d in of_run if d.category is None)
     low, high = delta.interval.low, delta.interval.high
     first, other = names[comparison.runs[0].name], names[run]
+    p = _corrected_p(comparison, run, delta.key)
     if math.isnan(low):
         statement = f"{other} against {first}"
-    elif low <= 0 <= high:
+    elif low <= 0 <= high or p >= 1 - comparison.level:
         statement = f"{other} differs from {first} by no more than chance"
     else:
         word = "better" if (high < 0) == (delta.key in comparison.lower_keys) else "worse"
@@ -271,11 +272,28 @@ def headline(comparison: Comparison, run: str, names: Mapping[str, str]) -> str:
     parts = [f"{statement}: {delta.key} {points(delta.delta)} points"]
     if not math.isnan(low):
         parts.append(f"{100 * comparison.level:g} % interval {interval((low, high))}")
+        if len(comparison.runs) > 2:
+            parts.append(f"p (Holm) {p:.3f}")
     classes = [d for d in of_run if d.category is not None and d.key == "AP"]
     n_worse = sum(d.delta < 0 and d.p_holm < 1 - comparison.level for d in classes)
     verb = "is" if 1 in (n_worse, len(classes)) else "are"
     of_classes = f"; {n_worse} of {plural(len(classes), 'class', 'classes')} {verb} worse"
     return ", ".join(parts) + (of_classes if classes else "")
+
+
+def _corrected_p(comparison: Comparison, run: str, key: str) -> float:
+    """Return the p value of a run against the first, corrected for the number of runs.
+
+    Where one of both is the best, it is that of the ranking, so that no sentence contradicts another.
+    """
+    of_pairs = {d.run: d.interval.p for d in comparison.deltas if d.category is None and d.key == key}
+    if len(of_pairs) < 2:
+        return of_pairs[run]
+    standings = {name: s for s in comparison.ranking for name in (s.run, *s.same)}
+    pair = [standings[name] for name in (comparison.runs[0].name, run)]
+    if comparison.ranking[0] in pair:
+        return pair[pair[0] is comparison.ranking[0]].p_holm
+    return dict(zip(of_pairs, holm(list(of_pairs.values())), strict=True))[run]
 
 
 def check_runs(runs: Mapping[str, Table]) -> None:

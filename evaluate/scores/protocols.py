@@ -260,16 +260,13 @@ class Protocol(msgspec.Struct, frozen=True):
 
     @property
     def pixel(self) -> int:
-        """The number added to right - left and bottom - top: 1 for boxes that include their last pixel, else
-        0.
-        """
+        """The number added to right - left and bottom - top: 1 where boxes include their last pixel, or 0."""
         return int(self.pixels == "inclusive")
 
     def crowds(self, flags: NDArray[np.uint16]) -> NDArray[np.bool_]:
         """(n,) which ground truths any number of detections may match."""
         crowd_flags = self.crowd_flags | (self.region_flags if self.match in ("free", "truth") else NO_FLAG)
-        crowds: NDArray[np.bool_] = (flags & np.uint16(crowd_flags)) != 0
-        return crowds
+        return np.asarray(flags & np.uint16(crowd_flags), np.bool_)
 
     def groups(self, flags: NDArray[np.uint16]) -> NDArray[np.bool_]:
         """(n,) which ground truths are groups, which take only detections that match no single object."""
@@ -287,6 +284,11 @@ class Protocol(msgspec.Struct, frozen=True):
         """The fields that the protocol needs from the files of the ground truth."""
         bounds = {bound.column for a in self.areas for bound in a.also}
         return frozenset(self.ignored_fields) | (bounds - {"height"})
+
+    @property
+    def has_regions(self) -> bool:
+        """Whether there is a rule for regions to ignore."""
+        return bool(self.region_flags) or self.covered is not None
 
     @property
     def without_groups(self) -> Protocol:
@@ -319,9 +321,7 @@ class Protocol(msgspec.Struct, frozen=True):
 
     @property
     def reference(self) -> int:
-        """The index in `ious` of the threshold for counts, curves and operating points: that of
-        .5, else 0.
-        """
+        """The index in `ious` of the threshold for counts, curves and operating points: of .5, else 0."""
         return self.ious.index(0.5) if 0.5 in self.ious else 0
 
     @property

@@ -283,6 +283,11 @@ class Plan(msgspec.Struct, frozen=True):
             sigmas=sigmas,
         )
         check_tubes(rules, [name for name, spec in options.in_use() if spec.boxes_only])
+        if options.ignore_regions is not None and (without := [p.name for p in rules if not p.has_regions]):
+            raise UsageError(
+                f"{spell('ignore_regions')}: {', '.join(dict.fromkeys(without))} has no rule for regions to "
+                "ignore, so that they would change nothing; choose another protocol, such as coco"
+            )
         return cls(options, rules, renames, diagnose, not names)
 
     def arguments(self, log: Log) -> _Arguments:
