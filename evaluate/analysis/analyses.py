@@ -167,25 +167,28 @@ def calibration(table: Table) -> dict[str, Any]:
             "classes": [{"class": name, "dece": None} for name in table.classes],
             "reason": f"{outside} of {len(score)} scores are outside 0..1",
         }
-    bins = 10
-    edges = np.arange(bins + 1) / bins
+    n_bins = 10
+    edges = np.arange(n_bins + 1) / n_bins
     bin_of_row = np.maximum(np.searchsorted(edges, score, side="left") - 1, 0)
     n_classes = max(len(table.classes), 1)
-    key = table.category[rows].astype(np.int64) * bins + bin_of_row
-    right = (table.outcome[rows] == TP).astype(np.float64)
-    n = np.bincount(key, minlength=n_classes * bins).reshape(n_classes, bins)
-    total = np.bincount(key, weights=score, minlength=n_classes * bins).reshape(n_classes, bins)
-    true = np.bincount(key, weights=right, minlength=n_classes * bins).reshape(n_classes, bins)
-    count, sums, hits = n.sum(axis=0), total.sum(axis=0), true.sum(axis=0)
-    some = count > 0
-    gaps = np.abs(hits[some] - sums[some]) / count[some]
-    of_class = n.sum(axis=1)
+    key = table.category[rows].astype(np.int64) * n_bins + bin_of_row
+    is_true = (table.outcome[rows] == TP).astype(np.float64)
+    n_of_bin = np.bincount(key, minlength=n_classes * n_bins).reshape(n_classes, n_bins)
+    score_sums = np.bincount(key, weights=score, minlength=n_classes * n_bins).reshape(n_classes, n_bins)
+    true_sums = np.bincount(key, weights=is_true, minlength=n_classes * n_bins).reshape(n_classes, n_bins)
+    count, sums, hits = n_of_bin.sum(axis=0), score_sums.sum(axis=0), true_sums.sum(axis=0)
+    is_filled = count > 0
+    gaps = np.abs(hits[is_filled] - sums[is_filled]) / count[is_filled]
+    n_of_class = n_of_bin.sum(axis=1)
     per_class = np.divide(
-        np.abs(true - total).sum(axis=1), of_class, out=np.full(n_classes, np.nan), where=of_class > 0
+        np.abs(true_sums - score_sums).sum(axis=1),
+        n_of_class,
+        out=np.full(n_classes, np.nan),
+        where=n_of_class > 0,
     )
     return {
-        "dece": float(np.abs(hits - sums).sum() / count.sum()) if some.any() else None,
-        "mce": float(gaps.max()) if some.any() else None,
+        "dece": float(np.abs(hits - sums).sum() / count.sum()) if is_filled.any() else None,
+        "mce": float(gaps.max()) if is_filled.any() else None,
         "bins": [
             {
                 "low": float(edges[i]),
@@ -194,7 +197,7 @@ def calibration(table: Table) -> dict[str, Any]:
                 "score": float(sums[i] / count[i]) if count[i] else None,
                 "precision": float(hits[i] / count[i]) if count[i] else None,
             }
-            for i in range(bins)
+            for i in range(n_bins)
         ],
         "classes": [
             {"class": name, "dece": plain(value)}

@@ -148,8 +148,8 @@ def bootstrap(plans: Sequence[Plan], how: Resampling) -> list[Replicates]:
 
     n_per_part = min(AT_A_TIME, -(-replicates // worker_count()))
     parts = [range(b, min(b + n_per_part, replicates)) for b in range(0, replicates, n_per_part)]
-    n_rounds = max(1, len(parts) // (10 * worker_count())) * worker_count()
-    rounds = [parts[i : i + n_rounds] for i in range(0, len(parts), n_rounds)]
+    n_parts_per_round = max(1, len(parts) // (10 * worker_count())) * worker_count()
+    rounds = [parts[i : i + n_parts_per_round] for i in range(0, len(parts), n_parts_per_round)]
     computed: list[list[Replicates]] = []
     for parts_of_round in rounds if how.track is None else how.track(rounds, "replicates"):
         computed += in_order(work, parts_of_round)

@@ -99,12 +99,12 @@ def image_table(table: Table, at_score: float | Floats | None = None) -> ImageTa
         at_score = table.result.thresholds
     thresholds = np.array(np.broadcast_to(at_score, len(table.classes)), np.float64)
     n_images, truth = len(table.images), table.truth
-    keep = kept(table, thresholds)
+    is_kept = kept(table, thresholds)
 
     def count(mask: Mask) -> Longs:
         return np.bincount(table.image[mask], minlength=n_images)
 
-    is_tp, is_fp = keep & (table.outcome == TP), keep & (table.outcome == FP)
+    is_tp, is_fp = is_kept & (table.outcome == TP), is_kept & (table.outcome == FP)
     is_found = np.zeros(len(truth), np.bool_)
     is_found[table.gt[is_tp]] = True
     gt = np.bincount(truth.image[table.counting], minlength=n_images)
@@ -112,8 +112,8 @@ def image_table(table: Table, at_score: float | Floats | None = None) -> ImageTa
     tp, fp = count(is_tp), count(is_fp)
     image, iou = table.image[is_tp], table.iou[is_tp]
     loss = np.bincount(image, weights=1 - iou, minlength=n_images)
-    worst = np.full(n_images, -np.inf)
-    np.maximum.at(worst, table.image[is_fp], table.score[is_fp])
+    worst_score = np.full(n_images, -np.inf)
+    np.maximum.at(worst_score, table.image[is_fp], table.score[is_fp])
     error = np.full(n_images, np.nan)
     if not reason:
         error = loss / (1 - table.threshold) + fp + (gt - tp)
@@ -123,13 +123,13 @@ def image_table(table: Table, at_score: float | Floats | None = None) -> ImageTa
         thresholds=thresholds,
         gt=gt,
         gt_ignored=np.bincount(truth.image[~table.counting & ~is_region], minlength=n_images),
-        det=count(keep),
+        det=count(is_kept),
         tp=tp,
         fp=fp,
-        ignored=count(keep & (table.outcome == IGNORED)),
+        ignored=count(is_kept & (table.outcome == IGNORED)),
         mean_iou=share(np.bincount(image, weights=iou, minlength=n_images), tp),
         error=error,
-        worst_fp_score=np.where(np.isinf(worst), np.nan, worst),
+        worst_fp_score=np.where(np.isinf(worst_score), np.nan, worst_score),
         found=is_found,
         reason=reason,
         chosen=table.chosen,
@@ -143,19 +143,21 @@ def image_deltas(first: Table, other: Table, before: ImageTable, after: ImageTab
     ``new_fn`` and ``new_fp`` are how many more misses and false positives an image has, at least 0. The
     thresholds of the two runs differ, so an image may change although its detections do not.
     """
-    n_images, of = len(first.images), max(len(first.classes), 1)
+    n_images, n_classes = len(first.images), max(len(first.classes), 1)
     names = {name: i for i, name in enumerate(first.classes)}
-    number = np.array([names.get(name, -1) for name in other.classes], np.int64)
+    number_of_other_class = np.array([names.get(name, -1) for name in other.classes], np.int64)
 
     def keys(table: Table, is_found: Mask, of_class: Longs) -> Longs:
         truth = table.truth
-        some = np.flatnonzero(is_found & table.counting)
-        return truth.row[some].astype(np.int64) * of + of_class[truth.category[some]]
+        rows = np.flatnonzero(is_found & table.counting)
+        return truth.row[rows].astype(np.int64) * n_classes + of_class[truth.category[rows]]
 
-    ours = keys(first, before.found, np.arange(len(first.classes)))
-    theirs = keys(other, after.found, number)
-    image = np.zeros(int(max(first.truth.row.max(initial=0), other.truth.row.max(initial=0))) + 1, np.int64)
-    image[first.truth.row] = first.truth.image
+    first_keys = keys(first, before.found, np.arange(len(first.classes)))
+    other_keys = keys(other, after.found, number_of_other_class)
+    image_of_row = np.zeros(
+        int(max(first.truth.row.max(initial=0), other.truth.row.max(initial=0))) + 1, np.int64
+    )
+    image_of_row[first.truth.row] = first.truth.image
     delta = after.error - before.error
     columns = {
         "delta_error": delta,
@@ -163,8 +165,12 @@ def image_deltas(first: Table, other: Table, before: ImageTable, after: ImageTab
         "error_other": after.error,
         "new_fn": np.maximum(after.fn - before.fn, 0),
         "new_fp": np.maximum(after.fp - before.fp, 0),
-        "lost_tp": np.bincount(image[np.setdiff1d(ours, theirs) // of], minlength=n_images),
-        "gained_tp": np.bincount(image[np.setdiff1d(theirs, ours) // of], minlength=n_images),
+        "lost_tp": np.bincount(
+            image_of_row[np.setdiff1d(first_keys, other_keys) // n_classes], minlength=n_images
+        ),
+        "gained_tp": np.bincount(
+            image_of_row[np.setdiff1d(other_keys, first_keys) // n_classes], minlength=n_images
+        ),
     }
     order = np.lexsort((np.array(first.images, object), -np.where(np.isnan(delta), 0, delta).round(12)))
     return _rows(first.images, columns, order)

@@ -65,37 +65,37 @@ def rank(
     `plans`, `drawn` and `intervals` are those of each run, from the same draws of images.
     """
     names, tables = list(runs), list(runs.values())
-    same: dict[int, list[str]] = {}
+    names_of_twin: dict[int, list[str]] = {}
     for i, table in enumerate(tables):
-        twin = next((j for j in same if equal_detections(tables[j], table)), i)
-        same.setdefault(twin, []).append(names[i])
+        twin = next((j for j in names_of_twin if equal_detections(tables[j], table)), i)
+        names_of_twin.setdefault(twin, []).append(names[i])
     key = next(iter(tables[0].result.summary))
     values = [table.result.summary[key] for table in tables]
     sign = 1 if key in plans[0].lower_keys else -1
-    order = sorted(same, key=lambda i: (math.isnan(values[i]), sign * values[i]))
-    best, n = order[0], plans[0].n_behind(how.images)
+    order = sorted(names_of_twin, key=lambda i: (math.isnan(values[i]), sign * values[i]))
+    best, n_behind = order[0], plans[0].n_behind(how.images)
     deltas = {i: difference(values[best], values[i]) for i in order}
-    between = {i: Interval() for i in order}
+    interval_of_run = {i: Interval() for i in order}
     for i in order[1:]:
         if key in samples[i].summary:
-            between[i] = delta_interval(
+            interval_of_run[i] = delta_interval(
                 samples[best].summary[key],
                 samples[i].summary[key],
                 deltas[i],
-                n,
+                n_behind,
                 level=how.level,
                 lower_is_better=key in plans[0].lower_keys,
             )
-    corrected = [math.nan, *holm([between[i].p for i in order[1:]])]
+    corrected = [math.nan, *holm([interval_of_run[i].p for i in order[1:]])]
     return [
         Standing(
             names[i],
-            tuple(same[i][1:]),
+            tuple(names_of_twin[i][1:]),
             key,
             values[i],
             intervals[i].get(key, Interval()),
             deltas[i],
-            between[i],
+            interval_of_run[i],
             p,
         )
         for i, p in zip(order, corrected, strict=True)
@@ -120,17 +120,17 @@ def verdict(standings: Sequence[Standing], names: Mapping[str, str], level: floa
         return f"{best.key} is undefined for all runs"
     head = f"{names[best.run]} is the best of {len(standings)} runs: {best.key} {100 * best.value:.2f} %"
     differences = [standing.differs(level) for standing in standings[1:]]
-    near = [
+    not_different = [
         names[standing.run]
         for standing, differs in zip(standings[1:], differences, strict=True)
         if differs is False
     ]
     if None in differences:
         return head
-    if not near:
+    if not not_different:
         return f"{head}; all others differ from it by more than chance"
-    if len(near) == len(differences):
+    if len(not_different) == len(differences):
         return f"{head}; none of the others differs from it by more than chance"
-    some = ", ".join(near[:3]) + (", ..." if len(near) > 3 else "")
-    verb = "differs" if len(near) == 1 else "differ"
-    return f"{head}; {len(near)} of the others {verb} from it by no more than chance: {some}"
+    examples = ", ".join(not_different[:3]) + (", ..." if len(not_different) > 3 else "")
+    verb = "differs" if len(not_different) == 1 else "differ"
+    return f"{head}; {len(not_different)} of the others {verb} from it by no more than chance: {examples}"

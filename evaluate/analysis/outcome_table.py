@@ -151,25 +151,25 @@ class OutcomeTable(msgspec.Struct, frozen=True, eq=False, dict=True):
         sides = Truth(joined, rules)
         truth, detections = joined.truth, joined.detections
         counts = np.zeros(len(truth), AreaBits)
-        for a, counts_in_area in enumerate(sides.counting):
-            counts |= np.left_shift(counts_in_area, AreaBits(a), dtype=AreaBits)
+        for area, counts_in_area in enumerate(sides.counting):
+            counts |= np.left_shift(counts_in_area, AreaBits(area), dtype=AreaBits)
         if not np.array_equal(matches.row, detections.row):
             by_row = np.argsort(detections.row)
             detections = detections.take(by_row[np.searchsorted(detections.row[by_row], matches.row)])
         outcome, gt_row = outcomes(matches)
         # With a class hierarchy, one row of the dataset is a ground truth of several classes.
         gt = np.full(len(gt_row), -1, np.int32)
-        taken = np.flatnonzero(gt_row >= 0)
+        matched_rows = np.flatnonzero(gt_row >= 0)
         n_classes = len(matches.classes)
         key = truth.row.astype(np.int64) * n_classes + truth.category
         by_key = np.argsort(key)
-        wanted = gt_row[taken].astype(np.int64) * n_classes + matches.category[taken]
-        gt[taken] = by_key[np.searchsorted(key[by_key], wanted)]
+        matched_keys = gt_row[matched_rows].astype(np.int64) * n_classes + matches.category[matched_rows]
+        gt[matched_rows] = by_key[np.searchsorted(key[by_key], matched_keys)]
         iou = np.full(len(outcome), np.nan)
-        hit = np.flatnonzero((outcome == TP) & (gt >= 0))
-        iou[hit], share = overlap(replace(joined, detections=detections), rules, hit, gt[hit])
-        in_group = sides.group[gt[hit]]  # matched by the share of the detection that lies inside
-        iou[hit[in_group]] = share[in_group]
+        tp_rows = np.flatnonzero((outcome == TP) & (gt >= 0))
+        iou[tp_rows], share = overlap(replace(joined, detections=detections), rules, tp_rows, gt[tp_rows])
+        in_group = sides.group[gt[tp_rows]]  # matched by the share of the detection that lies inside
+        iou[tp_rows[in_group]] = share[in_group]
         boxes = truth.row, truth.image, truth.category, truth.xyxy
         return cls(
             matches=matches,

@@ -66,41 +66,47 @@ def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
     """
     rules = table.rules
     joined, _ = prepare(joined, rules)
-    n, g = len(table.score), len(table.truth)
+    n_det, n_gt = len(table.score), len(table.truth)
     counting, is_found = table.counting, table.is_found
     # The row of the table of each detection of the prepared sides.
     by_row = np.argsort(table.matches.row)
     table_rows = by_row[np.searchsorted(table.matches.row[by_row], joined.detections.row)]
-    details = [Best(np.full(n, -1, np.int32), np.zeros(n)) for _ in range(5)]
-    of_truth = [Best(np.full(g, -1, np.int32), np.zeros(g)) for _ in range(2)]
-    same_any_iou, any_iou, cover = np.zeros(n), np.zeros(n), np.zeros(n)
-    rank = np.empty(n, np.int64)
-    rank[table.order] = np.arange(n)
+    details = [Best(np.full(n_det, -1, np.int32), np.zeros(n_det)) for _ in range(5)]
+    of_truth = [Best(np.full(n_gt, -1, np.int32), np.zeros(n_gt)) for _ in range(2)]
+    same_any_iou, any_iou, cover = np.zeros(n_det), np.zeros(n_det), np.zeros(n_det)
+    rank = np.empty(n_det, np.int64)
+    rank[table.order] = np.arange(n_det)
     for gt_start, det_start, part in parts(joined):
-        plain = rules.without_groups
+        plain_rules = rules.without_groups
         # All that overlap, whatever their classes: some at a time, and no detection comes twice.
-        for pairs in pieces_of(collapsed(part), plain, 0.0):
-            near, near_gt, iou = pairs.det, pairs.gt, pairs.iou
-            of_class = part.detections.category[near] == part.truth.category[near_gt]
-            det, gt = table_rows[near + det_start], near_gt + gt_start
-            counts = counting[gt]
-            missed = counts & ~is_found[gt]
+        for pairs in pieces_of(collapsed(part), plain_rules, 0.0):
+            part_det, part_gt, iou = pairs.det, pairs.gt, pairs.iou
+            is_same_class = part.detections.category[part_det] == part.truth.category[part_gt]
+            det, gt = table_rows[part_det + det_start], part_gt + gt_start
+            is_counting = counting[gt]
+            is_missed = is_counting & ~is_found[gt]
             masks = (
-                of_class & counts,
-                ~of_class & counts,
-                of_class & counts & ~missed,
-                of_class & missed & (iou <= table.threshold),
-                ~of_class & missed,
+                is_same_class & is_counting,
+                ~is_same_class & is_counting,
+                is_same_class & is_counting & ~is_missed,
+                is_same_class & is_missed & (iou <= table.threshold),
+                ~is_same_class & is_missed,
             )
             for best, mask in zip(details, masks, strict=True):
                 _best(best, det[mask], gt[mask], iou[mask])
             _highest(any_iou, det, iou)
-            _highest(same_any_iou, det[of_class], iou[of_class])
-            void = np.flatnonzero(~counts)
-            _highest(cover, det[void], overlap(part, rules, near[void], near_gt[void])[1])
-            by_truth = argsort_int(gt, g)
-            for best, mask in zip(of_truth, (of_class[by_truth], ~of_class[by_truth]), strict=True):
-                rows = by_truth[mask]
+            _highest(same_any_iou, det[is_same_class], iou[is_same_class])
+            ignored_pairs = np.flatnonzero(~is_counting)
+            _highest(
+                cover,
+                det[ignored_pairs],
+                overlap(part, rules, part_det[ignored_pairs], part_gt[ignored_pairs])[1],
+            )
+            pairs_by_truth = argsort_int(gt, n_gt)
+            for best, mask in zip(
+                of_truth, (is_same_class[pairs_by_truth], ~is_same_class[pairs_by_truth]), strict=True
+            ):
+                rows = pairs_by_truth[mask]
                 _best(best, gt[rows], det[rows], iou[rows], rank)
     same, other, matched, same_missed, other_missed = details
     ious = same_any_iou, any_iou, cover
@@ -108,32 +114,32 @@ def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
 
 
 def _best(
-    best: Best, of: Longs | Ints, partner: Longs | Ints, iou: Floats, rank: Longs | None = None
+    best: Best, box: Longs | Ints, partner: Longs | Ints, iou: Floats, rank: Longs | None = None
 ) -> None:
-    """Write the partner of highest IoU of each box, the first of equals; equal `of` stand together.
+    """Write the partner of highest IoU of each box, the first of equals; equal `box` stand together.
 
     With the `rank` of all partners, the first is that of the lowest rank, and a box that has a partner
     already keeps it unless the new one is better: by IoU, then by rank.
     """
-    first = first_of_runs(of)
-    if not len(first):
+    starts = first_of_runs(box)
+    if not len(starts):
         return
     # Each box's highest IoU beside all its rows; of the rows that reach it, the first of each box.
-    n = np.diff(np.append(first, len(of)))
-    equal = np.flatnonzero(iou == np.repeat(np.maximum.reduceat(iou, first), n))
+    n_partners = np.diff(np.append(starts, len(box)))
+    tied = np.flatnonzero(iou == np.repeat(np.maximum.reduceat(iou, starts), n_partners))
     if rank is not None:
-        equal = equal[np.lexsort((rank[partner[equal]], of[equal]))]
-    chosen = equal[first_of_runs(of[equal])]
+        tied = tied[np.lexsort((rank[partner[tied]], box[tied]))]
+    chosen = tied[first_of_runs(box[tied])]
     if rank is not None:
-        old_partner, old_iou = best.at[of[chosen]], best.iou[of[chosen]]
-        better = (old_partner < 0) | (iou[chosen] > old_iou)
-        better |= (iou[chosen] == old_iou) & (rank[partner[chosen]] < rank[old_partner])
-        chosen = chosen[better]
-    best.at[of[chosen]] = partner[chosen]
-    best.iou[of[chosen]] = iou[chosen]
+        old_partner, old_iou = best.at[box[chosen]], best.iou[box[chosen]]
+        is_better = (old_partner < 0) | (iou[chosen] > old_iou)
+        is_better |= (iou[chosen] == old_iou) & (rank[partner[chosen]] < rank[old_partner])
+        chosen = chosen[is_better]
+    best.at[box[chosen]] = partner[chosen]
+    best.iou[box[chosen]] = iou[chosen]
 
 
-def _highest(values: Floats, of: Longs | Ints, iou: Floats) -> None:
-    first = first_of_runs(of)
-    if len(first):
-        values[of[first]] = np.maximum.reduceat(iou, first)
+def _highest(values: Floats, box: Longs | Ints, iou: Floats) -> None:
+    starts = first_of_runs(box)
+    if len(starts):
+        values[box[starts]] = np.maximum.reduceat(iou, starts)

@@ -43,14 +43,17 @@ def pair_versions(old: Dataset, new: Dataset) -> tuple[Longs, NDArray[np.bool_]]
     """The row of the old image for each new one, -1 = none; and whether it was renamed."""
     partner, _ = pair_images(old.images, new.images)
     renamed = np.zeros(len(partner), np.bool_)
-    gone = rows_without(len(old.images), partner[partner >= 0])
-    come = np.flatnonzero(partner < 0)
-    if len(gone) and len(come):
-        number = _class_numbers(old, new)
-        before, after = unique(_contents(old, gone, number)), unique(_contents(new, come, number))
-        for boxes in (boxes for boxes in after if boxes and boxes in before):
-            partner[come[after[boxes]]] = gone[before[boxes]]
-            renamed[come[after[boxes]]] = True
+    removed_rows = rows_without(len(old.images), partner[partner >= 0])
+    added_rows = np.flatnonzero(partner < 0)
+    if len(removed_rows) and len(added_rows):
+        number_of_class = _class_numbers(old, new)
+        old_position, new_position = (
+            unique(_contents(old, removed_rows, number_of_class)),
+            unique(_contents(new, added_rows, number_of_class)),
+        )
+        for boxes in (boxes for boxes in new_position if boxes and boxes in old_position):
+            partner[added_rows[new_position[boxes]]] = removed_rows[old_position[boxes]]
+            renamed[added_rows[new_position[boxes]]] = True
     return partner, renamed
 
 
@@ -59,11 +62,13 @@ def _class_numbers(old: Dataset, new: Dataset) -> dict[str, int]:
     return {name: i for i, name in enumerate(dict.fromkeys([*old.categories.name, *new.categories.name]))}
 
 
-def _contents(dataset: Dataset, images: Longs, number: Mapping[str, int]) -> list[bytes]:
+def _contents(dataset: Dataset, images: Longs, number_of_class: Mapping[str, int]) -> list[bytes]:
     """A key for the boxes of each image, by class and corners; their order does not matter."""
     boxes = dataset.boxes
     rows = np.flatnonzero(np.isin(boxes.image, images))
-    category = np.array([number[name] for name in dataset.categories.name], np.int64)[boxes.category[rows]]
+    category = np.array([number_of_class[name] for name in dataset.categories.name], np.int64)[
+        boxes.category[rows]
+    ]
     table = np.column_stack([_cells(boxes.xyxy[rows]) + 0.0, category, boxes.image[rows]])
     table = table[np.lexsort(table.T)]  # by image, then class and place
     ends = np.searchsorted(table[:, -1], np.stack([images, images + 1]))
@@ -78,12 +83,12 @@ def pair_boxes_of(
     `images` are the numbers of the images of both, those that only one has being -1. Boxes of one class and
     place are paired first, with equal flags before others, then the rest as annotators' boxes are.
     """
-    number = _class_numbers(old, new)
+    number_of_class = _class_numbers(old, new)
     sides, rows = [], []
     for dataset, image in zip((old, new), images, strict=True):
         boxes = dataset.boxes
         box_rows = np.flatnonzero(image[boxes.image] >= 0)
-        category = np.array([number[name] for name in dataset.categories.name], np.int64)
+        category = np.array([number_of_class[name] for name in dataset.categories.name], np.int64)
         sides.append(
             Annotations.of(
                 image[boxes.image[box_rows]], category[boxes.category[box_rows]], boxes.xyxy[box_rows]
@@ -94,89 +99,106 @@ def pair_boxes_of(
     free = [np.arange(len(side_rows)) for side_rows in rows]
     pairs: list[tuple[Longs, Longs]] = []
     unmarked = [0 * side_flags for side_flags in flags]
-    for more, shift in ((flags, 0), (flags, 0.5), (unmarked, 0), (unmarked, 0.5), (None, 0)):
-        left = [side.take(positions) for side, positions in zip(sides, free, strict=True)]
-        if more is None:
-            a, b = (rows.astype(np.int64) for rows in pair_boxes(left[0], left[1], iou)[:2])
+    for flags_or_none, shift in ((flags, 0), (flags, 0.5), (unmarked, 0), (unmarked, 0.5), (None, 0)):
+        unpaired = [side.take(positions) for side, positions in zip(sides, free, strict=True)]
+        if flags_or_none is None:
+            old_positions, new_positions = (
+                rows.astype(np.int64) for rows in pair_boxes(unpaired[0], unpaired[1], iou)[:2]
+            )
         else:
-            labels = [side_labels[positions] for side_labels, positions in zip(more, free, strict=True)]
-            a, b = _equal_boxes(left, labels, tolerance, shift)
-        pairs.append((free[0][a], free[1][b]))
-        free = [np.delete(positions, paired) for positions, paired in zip(free, (a, b), strict=True)]
-    a, b = (np.concatenate(columns) for columns in zip(*pairs, strict=True))
-    order = np.argsort(a)
-    a, b = a[order], b[order]
-    change = np.zeros(len(a), np.int64)
-    change[_apart(sides[0].xyxy[a], sides[1].xyxy[b], tolerance)] |= Change.MOVED
-    change[sides[0].category[a] != sides[1].category[b]] |= Change.RELABELLED
-    change[flags[0][a] != flags[1][b]] |= Change.FLAGS
-    first, other = rows[0][a], rows[1][b]
-    change[_shapes_differ(old.boxes, new.boxes, first, other, tolerance)] |= Change.SHAPE
-    return first, other, change
+            labels = [
+                side_labels[positions] for side_labels, positions in zip(flags_or_none, free, strict=True)
+            ]
+            old_positions, new_positions = _equal_boxes(unpaired, labels, tolerance, shift)
+        pairs.append((free[0][old_positions], free[1][new_positions]))
+        free = [
+            np.delete(positions, paired)
+            for positions, paired in zip(free, (old_positions, new_positions), strict=True)
+        ]
+    old_positions, new_positions = (np.concatenate(columns) for columns in zip(*pairs, strict=True))
+    order = np.argsort(old_positions)
+    old_positions, new_positions = old_positions[order], new_positions[order]
+    change = np.zeros(len(old_positions), np.int64)
+    change[_apart(sides[0].xyxy[old_positions], sides[1].xyxy[new_positions], tolerance)] |= Change.MOVED
+    change[sides[0].category[old_positions] != sides[1].category[new_positions]] |= Change.RELABELLED
+    change[flags[0][old_positions] != flags[1][new_positions]] |= Change.FLAGS
+    old_rows, new_rows = rows[0][old_positions], rows[1][new_positions]
+    change[_shapes_differ(old.boxes, new.boxes, old_rows, new_rows, tolerance)] |= Change.SHAPE
+    return old_rows, new_rows, change
 
 
-def _shapes_differ(old: Boxes, new: Boxes, first: Longs, other: Longs, tolerance: float) -> NDArray[np.bool_]:
+def _shapes_differ(
+    old: Boxes, new: Boxes, old_rows: Longs, new_rows: Longs, tolerance: float
+) -> NDArray[np.bool_]:
     """Return (n,) whether the polygons, masks, oriented boxes or keypoints of paired boxes differ."""
-    differ = np.zeros(len(first), np.bool_)
+    is_different = np.zeros(len(old_rows), np.bool_)
     if old.shapes is not None or new.shapes is not None:
-        old_shapes = (old.shapes or Shapes.none(len(old))).take(first)
-        new_shapes = (new.shapes or Shapes.none(len(new))).take(other)
-        differ = (old_shapes.kind != new_shapes.kind) | _lengths_differ(old_shapes.ring, new_shapes.ring)
-        differ |= _lengths_differ(old_shapes.mask, new_shapes.mask) | _lengths_differ(
+        old_shapes = (old.shapes or Shapes.none(len(old))).take(old_rows)
+        new_shapes = (new.shapes or Shapes.none(len(new))).take(new_rows)
+        is_different = (old_shapes.kind != new_shapes.kind) | _lengths_differ(
+            old_shapes.ring, new_shapes.ring
+        )
+        is_different |= _lengths_differ(old_shapes.mask, new_shapes.mask) | _lengths_differ(
             old_shapes.point[old_shapes.ring], new_shapes.point[new_shapes.ring]
         )
-        alike = np.flatnonzero(~differ)
-        old_shapes, new_shapes = old_shapes.take(alike), new_shapes.take(alike)
-        for begin, wrong in (
+        equal_so_far = np.flatnonzero(~is_different)
+        old_shapes, new_shapes = old_shapes.take(equal_so_far), new_shapes.take(equal_so_far)
+        for starts, part_differs in (
             (old_shapes.ring, _lengths_differ(old_shapes.point, new_shapes.point)),
             (old_shapes.point[old_shapes.ring], _apart(old_shapes.xy, new_shapes.xy, tolerance)),
             (old_shapes.mask, old_shapes.text != new_shapes.text),
         ):
-            differ[alike[sums(wrong, begin) > 0]] = True
+            is_different[equal_so_far[sums(part_differs, starts) > 0]] = True
     if old.keypoints is not None or new.keypoints is not None:
-        old_points = (old.keypoints or Keypoints.none(len(old))).take(first)
-        new_points = (new.keypoints or Keypoints.none(len(new))).take(other)
-        counts = _lengths_differ(old_points.first, new_points.first)
-        alike = np.flatnonzero(~counts)
-        old_points, new_points = old_points.take(alike), new_points.take(alike)
-        differ |= counts
-        differ[alike[sums(_apart(old_points.xyv, new_points.xyv, tolerance), old_points.first) > 0]] = True
-    return differ
+        old_points = (old.keypoints or Keypoints.none(len(old))).take(old_rows)
+        new_points = (new.keypoints or Keypoints.none(len(new))).take(new_rows)
+        has_other_count = _lengths_differ(old_points.first, new_points.first)
+        equal_so_far = np.flatnonzero(~has_other_count)
+        old_points, new_points = old_points.take(equal_so_far), new_points.take(equal_so_far)
+        is_different |= has_other_count
+        is_different[
+            equal_so_far[sums(_apart(old_points.xyv, new_points.xyv, tolerance), old_points.first) > 0]
+        ] = True
+    return is_different
 
 
-def _lengths_differ(first: Longs, other: Longs) -> NDArray[np.bool_]:
+def _lengths_differ(old_starts: Longs, new_starts: Longs) -> NDArray[np.bool_]:
     """Return (n,) whether lists differ in length, whose starts are (n + 1,) `first` and (n + 1,) `other`."""
-    differ: NDArray[np.bool_] = np.diff(first) != np.diff(other)
+    differ: NDArray[np.bool_] = np.diff(old_starts) != np.diff(new_starts)
     return differ
 
 
 def _equal_boxes(
-    sides: Sequence[Annotations], more: Sequence[Longs], tolerance: float, shift: float
+    sides: Sequence[Annotations], labels_of_sides: Sequence[Longs], tolerance: float, shift: float
 ) -> tuple[Longs, Longs]:
-    """Find pairs of boxes with equal image, class and edges, and equal labels in `more`.
+    """Find pairs of boxes with equal image, class and edges, and equal labels, (boxes,) of each side.
 
     They are looked for in cells of a grid; edges near the border of one are found with another `shift`.
     """
-    keys = [_key(side, labels, tolerance, shift) for side, labels in zip(sides, more, strict=True)]
+    keys = [_key(side, labels, tolerance, shift) for side, labels in zip(sides, labels_of_sides, strict=True)]
     order = [np.argsort(key, kind="stable") for key in keys]
     in_order = [key[positions] for key, positions in zip(keys, order, strict=True)]
     # The first box of a key is paired with the first of the same key, the second with the second, ...
     # in_order[0] = k k k m m n:  arange 0 1 2 3 4 5  less  first of the key 0 0 0 3 3 5  =  rank 0 1 2 0 1 0
     rank = np.arange(len(keys[0])) - np.searchsorted(in_order[0], in_order[0])
-    partner = np.searchsorted(in_order[1], in_order[0]) + rank
-    has_partner = partner < np.searchsorted(in_order[1], in_order[0], side="right")
-    a, b = order[0][has_partner], order[1][partner[has_partner]]
+    partner_position = np.searchsorted(in_order[1], in_order[0]) + rank
+    has_partner = partner_position < np.searchsorted(in_order[1], in_order[0], side="right")
+    a, b = order[0][has_partner], order[1][partner_position[has_partner]]
     first, other = sides[0].take(a), sides[1].take(b)
-    same = (first.image == other.image) & (first.category == other.category) & (more[0][a] == more[1][b])
-    same &= ~_apart(first.xyxy, other.xyxy, tolerance)
-    return a[same], b[same]
+    is_equal = (
+        (first.image == other.image)
+        & (first.category == other.category)
+        & (labels_of_sides[0][a] == labels_of_sides[1][b])
+    )
+    is_equal &= ~_apart(first.xyxy, other.xyxy, tolerance)
+    return a[is_equal], b[is_equal]
 
 
-def _key(side: Annotations, more: Longs, tolerance: float, shift: float) -> NDArray[np.uint64]:
-    """(n,) a number for image, class, cell and `more`: equal for equal boxes, and seldom for others."""
+def _key(side: Annotations, labels: Longs, tolerance: float, shift: float) -> NDArray[np.uint64]:
+    """(n,) a number for image, class, cell and label: equal for equal boxes, and seldom for others."""
     key = np.zeros(len(side), np.uint64)
     with np.errstate(invalid="ignore", over="ignore"):
-        for column in (side.image, side.category, more, *_cells(side.xyxy, tolerance, shift).T):
+        for column in (side.image, side.category, labels, *_cells(side.xyxy, tolerance, shift).T):
             key = (key ^ column.astype(np.int64).astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
             key ^= key >> np.uint64(29)
     return key

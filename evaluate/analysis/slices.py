@@ -82,9 +82,9 @@ def slices_by_tags(
 
 def slices_by_count(table: Table) -> list[ImageSlice]:
     """Make slices of the images by their number of counting ground truths."""
-    n = np.bincount(table.truth.image[table.counting], minlength=len(table.images))
+    n_gt = np.bincount(table.truth.image[table.counting], minlength=len(table.images))
     return [
-        ImageSlice("gt per image", value, np.flatnonzero((n >= low) & (n <= high)))
+        ImageSlice("gt per image", value, np.flatnonzero((n_gt >= low) & (n_gt <= high)))
         for value, low, high in GT_PER_IMAGE
     ]
 
@@ -112,9 +112,11 @@ def image_slices(
     plan, how = Plan(table), how or Resampling(0)
     rows: list[dict[str, Any]] = []
     for image_slice in slices:
-        inside, rest = _parted(plan, image_slice, how)
-        n = min(plan.n_behind(inside), plan.n_behind(rest))
-        rows += _differences(image_slice, inside, [_Within(plan, rest), _Within(plan, inside)], n, how)
+        inside, outside = _parted(plan, image_slice, how)
+        n_behind = min(plan.n_behind(inside), plan.n_behind(outside))
+        rows += _differences(
+            image_slice, inside, [_Within(plan, outside), _Within(plan, inside)], n_behind, how
+        )
     return rows
 
 
@@ -159,12 +161,14 @@ def _differences(
     image_slice: ImageSlice, inside: Longs, plans: Sequence[Plan], n: float, how: Resampling
 ) -> Iterator[dict[str, Any]]:
     """Return a row for each plan but the first, with its difference from it; `n` images are behind each."""
-    table, none = plans[0].table, Interval()
+    table, no_interval = plans[0].table, Interval()
     samples = bootstrap(plans, how) if how.replicates else []
-    whole = np.ones((1, plans[0].n_images), np.int64)  # of all images as they are
-    first, *others = (plan.of(whole).summary for plan in plans)
-    for i, other in enumerate(others, 1):
-        delta = {key: difference(float(first[key][0]), float(value[0])) for key, value in other.items()}
+    unit_weights = np.ones((1, plans[0].n_images), np.int64)  # of all images as they are
+    first_summary, *other_summaries = (plan.of(unit_weights).summary for plan in plans)
+    for i, summary in enumerate(other_summaries, 1):
+        delta = {
+            key: difference(float(first_summary[key][0]), float(value[0])) for key, value in summary.items()
+        }
         bounds = {
             key: delta_interval(
                 samples[0].summary[key],
@@ -181,10 +185,10 @@ def _differences(
             "value": image_slice.value,
             "images": len(inside),
             "gt": int(np.isin(table.truth.image[table.counting], inside).sum()),
-            "summary": {key: plain(float(value[0])) for key, value in other.items()},
+            "summary": {key: plain(float(value[0])) for key, value in summary.items()},
             "delta": {key: plain(value) for key, value in delta.items()},
-            "low": {key: plain(bounds.get(key, none).low) for key in delta},
-            "high": {key: plain(bounds.get(key, none).high) for key in delta},
+            "low": {key: plain(bounds.get(key, no_interval).low) for key in delta},
+            "high": {key: plain(bounds.get(key, no_interval).high) for key in delta},
         }
 
 
@@ -249,11 +253,12 @@ def _rematched(joined: Joined, rules: Protocol, truth_inside: Mask, detections_i
     rules = replace(rules, ignored=Flag(int(rules.ignored) | int(_OUTSIDE)), areas=rules.areas[:1])
     matches = match(joined, rules)
     if detections_inside is not None:
-        row = np.zeros(int(joined.detections.row.max(initial=0)) + 1, np.bool_)
-        row[joined.detections.row] = detections_inside
-        live = AreaBits(1) if matches.fp_if_unmatched is None else matches.fp_if_unmatched
+        is_inside_by_row = np.zeros(int(joined.detections.row.max(initial=0)) + 1, np.bool_)
+        is_inside_by_row[joined.detections.row] = detections_inside
+        fp_bits = AreaBits(1) if matches.fp_if_unmatched is None else matches.fp_if_unmatched
         matches = replace(
-            matches, fp_if_unmatched=np.where(row[matches.row], live, AreaBits(0)).astype(AreaBits)
+            matches,
+            fp_if_unmatched=np.where(is_inside_by_row[matches.row], fp_bits, AreaBits(0)).astype(AreaBits),
         )
     return tabulate(joined, matches)
 
@@ -321,11 +326,11 @@ def _truth_slice(joined: Joined, rules: Protocol, value: str, inside: Mask) -> d
 def _overlapping(joined: Joined, rules: Protocol) -> Mask:
     """Return (g,) whether a ground truth overlaps another counting one of its image."""
     truth = joined.truth
-    nothing = (truth.flags & np.uint16(int(rules.ignored | rules.crowd_flags | rules.drop_flags))) != 0
-    both = collapsed(replace(joined, detections=truth))
+    is_ignored = (truth.flags & np.uint16(int(rules.ignored | rules.crowd_flags | rules.drop_flags))) != 0
+    truth_with_itself = collapsed(replace(joined, detections=truth))
     plain_rules = rules.without_groups
-    overlapping = np.zeros(len(truth), np.bool_)
-    for pairs in pieces_of(both, plain_rules, OVERLAP):
-        overlapping[pairs.det[(pairs.det != pairs.gt) & ~nothing[pairs.gt]]] = True
-    overlapping &= ~nothing
-    return overlapping
+    is_overlapping = np.zeros(len(truth), np.bool_)
+    for pairs in pieces_of(truth_with_itself, plain_rules, OVERLAP):
+        is_overlapping[pairs.det[(pairs.det != pairs.gt) & ~is_ignored[pairs.gt]]] = True
+    is_overlapping &= ~is_ignored
+    return is_overlapping

@@ -60,10 +60,10 @@ def _candidates(table: Table, rows: Longs, n: int) -> Candidates:
     rows = rows[outcome != IGNORED]
     is_tp = table.outcome[rows] == TP
     score = table.score[rows]
-    last = np.flatnonzero(np.concatenate([score[1:] != score[:-1], [True]])[: len(score)])
+    tie_ends = np.flatnonzero(np.concatenate([score[1:] != score[:-1], [True]])[: len(score)])
     tp = np.cumsum(is_tp)
     loss = np.cumsum(np.where(is_tp, 1 - table.iou[rows], 0.0))
-    return Candidates(score[last], tp[last], last + 1 - tp[last], loss[last], n)
+    return Candidates(score[tie_ends], tp[tie_ends], tie_ends + 1 - tp[tie_ends], loss[tie_ends], n)
 
 
 def kept(table: Table, thresholds: Floats) -> Mask:
@@ -152,16 +152,16 @@ def choose_thresholds(table: Table, rule: Rule | str) -> dict[str, Any]:
     require_ap(table, "choosing thresholds")
     if rule.name == "lrp" and (reason := single_threshold(table)):
         raise UsageError(f"{spell('thresholds')} lrp: {reason}")
-    together = _candidates(table, table.order, int(table.n.sum()))
-    at, _ = best_candidate(together, rule, table.threshold)
+    all_classes = _candidates(table, table.order, int(table.n.sum()))
+    best_of_all, _ = best_candidate(all_classes, rule, table.threshold)
     classes = {}
     for name, of_class in zip(table.classes, candidates(table), strict=True):
         if of_class.n:
             k, _ = best_candidate(of_class, rule, table.threshold)
-            tp, kept = (int(of_class.tp[k]), int(of_class.tp[k] + of_class.fp[k])) if k >= 0 else (0, 0)
+            tp, n_kept = (int(of_class.tp[k]), int(of_class.tp[k] + of_class.fp[k])) if k >= 0 else (0, 0)
             classes[name] = {
                 "score": float(of_class.score[k]) if k >= 0 else None,
-                "precision": tp / kept if k >= 0 else None,
+                "precision": tp / n_kept if k >= 0 else None,
                 "recall": tp / of_class.n,
                 "n": of_class.n,
             }
@@ -170,7 +170,7 @@ def choose_thresholds(table: Table, rule: Rule | str) -> dict[str, Any]:
         "rule": str(rule),
         "protocol": table.rules.name,
         "iou": table.threshold,
-        "default": float(together.score[at]) if at >= 0 else None,
+        "default": float(all_classes.score[best_of_all]) if best_of_all >= 0 else None,
         "classes": classes,
     }
 
@@ -182,26 +182,26 @@ def best_candidate(of_class: Candidates, rule: Rule, iou: float) -> tuple[int, f
     """
     tp, fp = of_class.tp, of_class.fp
     precision, recall = tp / np.maximum(tp + fp, 1), tp / max(of_class.n, 1)
-    allowed = tp > 0
+    is_allowed = tp > 0
     value: Floats
     if rule.name in ("f1", "fbeta"):
-        beta = rule.values[0] ** 2 if rule.values else 1.0
-        value = (1 + beta) * tp / (beta * of_class.n + tp + fp)
+        beta_squared = rule.values[0] ** 2 if rule.values else 1.0
+        value = (1 + beta_squared) * tp / (beta_squared * of_class.n + tp + fp)
     elif rule.name == "precision":
-        value, allowed = recall, allowed & (precision >= rule.values[0])
+        value, is_allowed = recall, is_allowed & (precision >= rule.values[0])
     elif rule.name == "recall":
-        value, allowed = precision, recall >= rule.values[0]
+        value, is_allowed = precision, recall >= rule.values[0]
     elif rule.name == "cost":
         value = -(rule.values[0] * fp + rule.values[1] * (of_class.n - tp))
-        nothing = -rule.values[1] * of_class.n
-        if not len(value) or nothing >= value.max():
-            return -1, -nothing
-        allowed = np.ones(len(tp), np.bool_)
+        value_of_nothing = -rule.values[1] * of_class.n
+        if not len(value) or value_of_nothing >= value.max():
+            return -1, -value_of_nothing
+        is_allowed = np.ones(len(tp), np.bool_)
     else:
         value = -(of_class.loss / (1 - iou) + fp + (of_class.n - tp)) / np.maximum(of_class.n + fp, 1)
-    if not allowed.any():
+    if not is_allowed.any():
         return -1, math.nan
-    best = int(np.where(allowed, value, -np.inf).argmax())
+    best = int(np.where(is_allowed, value, -np.inf).argmax())
     return best, float(-value[best] if rule.name in ("cost", "lrp") else value[best])
 
 

@@ -86,29 +86,29 @@ def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> T
     require_ap(table, "TIDE")
     points = recall_points(table.rules.interpolation) if points is None else points
     kind = error_types(table, overlaps)
-    n, missed = table.n, table.missed
+    n_gt, missed = table.n, table.missed
     # The ground truth that a localisation or class error is about, -1 for the others.
     target = np.select([kind == LOC, kind == CLS], [overlaps.same.at, overlaps.other.at], np.int32(-1))
     # The detections that would find a missed ground truth: the best of those that target it.
     rows = table.order[target[table.order] >= 0]
     rows = rows[missed[target[rows]]]
-    claiming = np.zeros(len(target), np.bool_)
-    claiming[rows[np.unique(target[rows], return_index=True)[1]]] = True
+    is_claiming = np.zeros(len(target), np.bool_)
+    is_claiming[rows[np.unique(target[rows], return_index=True)[1]]] = True
     is_tp, is_fp = table.outcome == TP, table.outcome == FP
-    claimed = np.zeros(len(table.truth), np.bool_)
-    claimed[target[claiming]] = True
-    lost = missed & ~claimed
-    has_truth = n > 0
+    is_claimed = np.zeros(len(table.truth), np.bool_)
+    is_claimed[target[is_claiming]] = True
+    is_lost = missed & ~is_claimed
+    has_truth = n_gt > 0
     aps = _Aps(table, points)
 
     def gain(keep: Mask, tp: Mask, category: Longs | None, npos: Longs) -> tuple[float, Floats]:
         ap = aps.of(keep, tp, category, npos)
         ap[~has_truth] = np.nan
-        return mean_of_defined(ap) - base, ap - before
+        return mean_of_defined(ap) - base, ap - base_of_class
 
-    before = aps.of(is_tp | is_fp, is_tp, None, n)
-    before[~has_truth] = np.nan
-    base = mean_of_defined(before)
+    base_of_class = aps.of(is_tp | is_fp, is_tp, None, n_gt)
+    base_of_class[~has_truth] = np.nan
+    base = mean_of_defined(base_of_class)
     fixes: dict[str, Fix] = {}
 
     def add(name: str, count: int | None, gains: tuple[float, Floats]) -> None:
@@ -121,16 +121,16 @@ def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> T
 
     for number, name in enumerate(KINDS):
         is_kind = kind == number
-        fixed = is_kind & claiming if number in (CLS, LOC) else np.zeros(len(is_kind), np.bool_)
+        is_fixed = is_kind & is_claiming if number in (CLS, LOC) else np.zeros(len(is_kind), np.bool_)
         category = table.category.astype(np.int64)
         if number == CLS:
-            category[fixed] = table.truth.category[target[fixed]]
-        keep = ((is_tp | is_fp) & ~is_kind) | fixed
-        add(name, int((is_kind & is_fp).sum()), gain(keep, is_tp | fixed, category, n))
-    everything = is_tp | is_fp
-    add("Miss", int(lost.sum()), gain(everything, is_tp, None, n - _per_class(table, lost)))
-    add("FalsePos", None, gain(is_tp, is_tp, None, n))
-    add("FalseNeg", None, gain(everything, is_tp, None, n - _per_class(table, missed)))
+            category[is_fixed] = table.truth.category[target[is_fixed]]
+        keep = ((is_tp | is_fp) & ~is_kind) | is_fixed
+        add(name, int((is_kind & is_fp).sum()), gain(keep, is_tp | is_fixed, category, n_gt))
+    is_ranked = is_tp | is_fp
+    add("Miss", int(is_lost.sum()), gain(is_ranked, is_tp, None, n_gt - _per_class(table, is_lost)))
+    add("FalsePos", None, gain(is_tp, is_tp, None, n_gt))
+    add("FalseNeg", None, gain(is_ranked, is_tp, None, n_gt - _per_class(table, missed)))
     return Tide(base, fixes)
 
 
@@ -163,23 +163,23 @@ class _Aps:
         else:
             rows = table.order[argsort_int(category[table.order], max(n_classes, 1))]
         rows = rows[keep[rows]]
-        row_class, right = category[rows], tp[rows]
+        row_class, is_right = category[rows], tp[rows]
         counts = np.bincount(row_class, minlength=n_classes)
         starts = np.cumsum(counts) - counts
-        at = np.flatnonzero(right)
-        of_class = row_class[at]
-        first = np.searchsorted(of_class, np.arange(n_classes))
-        true = np.arange(len(at)) - first[of_class] + 1
-        seen = at - starts[of_class] + 1
-        precision = true / (seen + self.epsilon)
+        tp_positions = np.flatnonzero(is_right)
+        tp_class = row_class[tp_positions]
+        first_tp = np.searchsorted(tp_class, np.arange(n_classes))
+        n_true = np.arange(len(tp_positions)) - first_tp[tp_class] + 1
+        n_seen = tp_positions - starts[tp_class] + 1
+        precision = n_true / (n_seen + self.epsilon)
         ap = np.where((npos > 0) | (counts > 0), 0.0, np.nan)
-        begin = first_of_runs(of_class)
-        for start, stop in itertools.pairwise([*begin.tolist(), len(of_class)]):
-            k = int(of_class[start])
+        class_starts = first_of_runs(tp_class)
+        for start, stop in itertools.pairwise([*class_starts.tolist(), len(tp_class)]):
+            k = int(tp_class[start])
             if npos[k] > 0:
                 envelope = np.maximum.accumulate(precision[start:stop][::-1])[::-1]
-                last = np.array([true[stop - 1] / counts[k]])
-                ap[k] = self._read(envelope, true[start:stop] / npos[k], int(npos[k]), last)
+                last_precision = np.array([n_true[stop - 1] / counts[k]])
+                ap[k] = self._read(envelope, n_true[start:stop] / npos[k], int(npos[k]), last_precision)
         return ap
 
     def _read(self, envelope: Floats, recall: Floats, npos: int, last: Floats) -> float:
@@ -187,11 +187,11 @@ class _Aps:
         if self.points is None:
             return float(envelope.sum() / npos)
         if self.reading == "steps":
-            at = np.searchsorted(recall, self.points, side="left")
-            return float(np.append(envelope, 0.0)[at].sum() / len(self.points))
-        at = np.searchsorted(recall, self.points, side="right")
-        heights = np.append(envelope, 0.0)[at]
+            position_of_point = np.searchsorted(recall, self.points, side="left")
+            return float(np.append(envelope, 0.0)[position_of_point].sum() / len(self.points))
+        position_of_point = np.searchsorted(recall, self.points, side="right")
+        heights = np.append(envelope, 0.0)[position_of_point]
         if self.reading == "ramp":
-            beyond = at == len(envelope)
-            heights[beyond] = ramp(self.points[beyond], recall[-1:], last)
+            is_beyond = position_of_point == len(envelope)
+            heights[is_beyond] = ramp(self.points[is_beyond], recall[-1:], last)
         return float(area_under_lines(self.points, heights))
