@@ -190,7 +190,8 @@ def agree(first: Annotations, other: Annotations, classes: Sequence[str], *, iou
     n_same_class = np.diag(confusion)[:n_classes]
     n_of_class = n_first + n_other
     n_pairs = len(first_rows)
-    # In whole numbers, so that full expected agreement, and that of no pairs, is told exactly.
+    # Kappa is (p_o - p_e) / (1 - p_e), with the observed and the expected share of pairs of one class. Both
+    # are taken times n_pairs ** 2: in whole numbers p_e = 1 is exact, and so is the case of no pairs.
     n_paired_first, n_paired_other = (
         confusion[:n_classes, :n_classes].sum(axis=axis).astype(object) for axis in (1, 0)
     )
@@ -266,6 +267,7 @@ class _Side(NamedTuple):
 
     @classmethod
     def of(cls, side: Annotations) -> _Side:
+        """Sort the boxes of an annotator by image, and rank each within its image in input order."""
         row = np.argsort(side.image, kind="stable")
         image = side.image[row]
         return cls(side.xyxy[row], image, np.arange(len(row)) - np.searchsorted(image, image), row)
@@ -295,7 +297,7 @@ def _greedy(first: _Side, other: _Side, least: float) -> tuple[Longs, Longs]:
         _refuse_crowds(first, other, _estimate_overlaps(first, other))
     taken: list[tuple[Longs, Longs]] = []
     is_complete, n_compared = False, 0
-    while not is_complete:
+    while not is_complete:  # each round takes the best pairs that fit into memory
         joined = Joined((), 0, ("",), other.table(free_other), first.table(free_first), NOTHING_JOINED)
         candidates = find_pairs(joined, Protocol("agree"), least, np.arange(len(free_first)))
         is_complete, lowest, rank_sum = True, least, len(first.place) + len(other.place)
@@ -341,6 +343,7 @@ def _estimate_overlaps(first: _Side, other: _Side) -> float:
 
 
 def _refuse_crowds(first: _Side, other: _Side, n: float) -> None:
+    """Raise UsageError if `n`, the number of overlapping pairs of the two sides, is above `MOST_PAIRS`."""
     if n > MOST_PAIRS:
         raise UsageError(
             f"an image has {len(first.image)} and {len(other.image)} boxes that overlap in more than "
@@ -383,6 +386,7 @@ def share(
     UsageError
         If there is no image in common, or no class.
     """
+    # For each image of one side the row of the same image on the other side, -1 = none.
     first_of_other, _ = pair_images(first.images, other.images)
     other_of_first = np.full(len(first.images), -1, np.int64)
     other_of_first[first_of_other[first_of_other >= 0]] = np.flatnonzero(first_of_other >= 0)

@@ -83,6 +83,7 @@ def analyze(
 
 
 def _tide(result: Result, table: Table, *_: Any) -> dict[str, Any]:
+    """Return the gains of `tide` as plain data, or the reason why there are none."""
     if table.rules.metric != "ap" or result.joined is None:
         return {"reason": f"{table.rules.name} has no AP per class"}
     return tide(table, result.overlaps).to_dict(classes=True)
@@ -91,6 +92,7 @@ def _tide(result: Result, table: Table, *_: Any) -> dict[str, Any]:
 def _slices(
     result: Result, table: Table, slices: Sequence[ImageSlice], resampling: Resampling | None
 ) -> list[dict[str, Any]]:
+    """Return the rows of the slices of images and, where the metric is AP, of boxes and ground truths."""
     rows = image_slices(table, [*slices_by_count(table), *slices], resampling or Resampling(0))
     if result.joined is not None and table.rules.metric in ("ap", "pooled"):
         rows += box_slices(result.joined, table.rules) + truth_slices(result.joined, table.rules)
@@ -139,6 +141,7 @@ def at_scores(result: Result, scores: Mapping[str, float], default: float, sourc
 
 
 def _at(row: Row, score: float, tp: int, fp: int, n: int) -> Row:
+    """Return the row with the numbers of another operating point; `n` ground truths count."""
     return replace(row, **point_at(score, tp, fp, n))
 
 

@@ -142,10 +142,12 @@ def bootstrap(plans: Sequence[Plan], how: Resampling) -> list[Replicates]:
         ]
 
     def work(part: range) -> list[Replicates]:
+        """Compute the metrics of each plan in the replicates with these numbers."""
         weights = np.zeros((len(part), n_images), np.int64)
         weights[:, chosen] = weights_of(len(chosen), part, how.seed)
         return [plan.of(weights) for plan in plans]
 
+    # `-(-a // b)` is a / b rounded up.
     n_per_part = min(AT_A_TIME, -(-replicates // worker_count()))
     parts = [range(b, min(b + n_per_part, replicates)) for b in range(0, replicates, n_per_part)]
     n_parts_per_round = max(1, len(parts) // (10 * worker_count())) * worker_count()

@@ -81,6 +81,7 @@ class Differences(Shown, TableMixin, msgspec.Struct, frozen=True, eq=False):
         """Rows, in the new version, of the images whose size is known to differ."""
         old, new = self.old.images, self.new.images
         sizes = [np.stack([images.width, images.height], axis=1) for images in (old, new)]
+        # A new image without an old one, partner -1, reads the size 0 x 0 at the end, which is unknown.
         old_sizes = np.append(sizes[0], [[0, 0]], axis=0)[self.partner]
         is_known = (old_sizes > 0).all(axis=1) & (sizes[1] > 0).all(axis=1)
         return np.flatnonzero(is_known & (old_sizes != sizes[1]).any(axis=1))
@@ -88,6 +89,7 @@ class Differences(Shown, TableMixin, msgspec.Struct, frozen=True, eq=False):
     @property
     def image(self) -> Longs:
         """(n,) the position in `names` of the image of each row."""
+        # Of each old image its position in `names`; the last entry, -1, is for rows without an old box.
         image_of_old = np.full(len(self.old.images) + 1, -1, np.int64)
         is_paired = self.partner >= 0
         image_of_old[self.partner[is_paired]] = np.flatnonzero(is_paired)
@@ -179,7 +181,7 @@ class Differences(Shown, TableMixin, msgspec.Struct, frozen=True, eq=False):
         names = list(dict.fromkeys([*new, *old]))
         number_of_name = {name: i for i, name in enumerate(names)}
         n_classes = len(names)
-        class_of_box = []
+        class_of_box = []  # of the old and of the new box of each row, (n,) each; -1 where there is none
         for dataset, rows in ((self.old, self.first), (self.new, self.other)):
             number_of_category = np.array(
                 [*map(number_of_name.__getitem__, dataset.categories.name), -1], np.int64

@@ -148,6 +148,7 @@ def image_deltas(first: Table, other: Table, before: ImageTable, after: ImageTab
     number_of_other_class = np.array([names.get(name, -1) for name in other.classes], np.int64)
 
     def keys(table: Table, is_found: Mask, of_class: Longs) -> Longs:
+        """Return (m,) a number for each counting ground truth that was found: row * n_classes + class."""
         truth = table.truth
         rows = np.flatnonzero(is_found & table.counting)
         return truth.row[rows].astype(np.int64) * n_classes + of_class[truth.category[rows]]
@@ -177,6 +178,7 @@ def image_deltas(first: Table, other: Table, before: ImageTable, after: ImageTab
 
 
 def _rows(images: Sequence[str], columns: Mapping[str, Any], order: Longs) -> list[dict[str, Any]]:
+    """Return a row for each image number in `order`: the name, and its value of each column, (images,)."""
     lists = {key: column.tolist() for key, column in columns.items()}
     return [
         {"image": images[i], **{key: plain(column[i]) for key, column in lists.items()}}

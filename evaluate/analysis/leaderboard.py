@@ -62,7 +62,7 @@ def rank(
 ) -> list[Standing]:
     """Rank runs by the first metric of their protocol; of equal ones in the order given.
 
-    `plans`, `drawn` and `intervals` are those of each run, from the same draws of images.
+    `plans`, `samples` and `intervals` are those of each run, from the same draws of images.
     """
     names, tables = list(runs), list(runs.values())
     names_of_twin: dict[int, list[str]] = {}

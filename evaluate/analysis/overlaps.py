@@ -140,6 +140,7 @@ def _best(
 
 
 def _highest(values: Floats, box: Longs | Ints, iou: Floats) -> None:
+    """Write into `values` the highest IoU of each box; equal `box` stand together."""
     starts = first_of_runs(box)
     if len(starts):
         values[box[starts]] = np.maximum.reduceat(iou, starts)

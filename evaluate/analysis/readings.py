@@ -42,6 +42,7 @@ def _numbers(xyxy: Floats, meaning: str) -> tuple[Floats, Floats]:
 
 
 def _corners(first: Floats, second: Floats, meaning: str) -> Floats:
+    """Return the corners, (n, 4), of boxes from their two pairs of numbers, both (n, 2)."""
     if meaning == "cxcywh":
         return np.hstack([first - second / 2, first + second / 2])
     return np.hstack([first, second if meaning == "ltrb" else first + second])
@@ -88,6 +89,7 @@ def _scaled(factor: Size, shift: Size = lambda _: 0) -> Boxes:
 
 
 def _longer(size: Floats) -> Floats:
+    """Return (n, 1) the longer side of images, from their widths and heights, (n, 2)."""
     longer: Floats = size.max(axis=1, keepdims=True)
     return longer
 

@@ -117,6 +117,7 @@ class Plan:
         return float(np.sqrt((1 / (n + 2) ** 2).sum()) / max(len(n), 1))
 
     def _truths(self, area: int) -> _Sums:
+        """Return the ground truths of each class by image that count under an area range, by its number."""
         truth = self.table.truth
         rows = np.flatnonzero(truth.counts & AreaBits(1 << area))
         if self.rules.metric == "corloc":  # a class counts once per image
@@ -399,7 +400,11 @@ def mean_of_defined(values: Floats, times: Longs | None = None) -> Floats:
 
 
 class _Sums:
-    """Counts of quantities (such as objects by class) by image, to be summed under weights of the images."""
+    """Counts of quantities (such as objects by class) by image, to be summed under weights of the images.
+
+    Equal pairs of quantity and image are one entry with its number of ``times``, sorted by quantity:
+    quantities 0 0 1 3 of the entries have ``first`` 0 2 3, where each begins, and ``some`` 0 1 3.
+    """
 
     def __init__(
         self,
@@ -433,7 +438,9 @@ class _Sums:
 class _Ranking:
     """Detections by class and rank, each class cut after its last hit: later ones change no number.
 
-    But where precision falls on a ramp from the last detection, all are kept.
+    But where precision falls on a ramp from the last detection, all are kept. ``hits`` are the positions in
+    ``matches.hit`` of the ranked hits and ``at`` (hits,) their ranks, ascending; ``starts`` and ``stops``
+    (classes,) bound the ranks of each class. If `pooled`, the detections of all classes are one group.
     """
 
     def __init__(self, table: Table, *, pooled: bool) -> None:
@@ -509,6 +516,10 @@ class _Curves:
     class to the first rank of the first. The envelopes of all classes are one running maximum, of values that
     are raised by 2 for each class before; that costs precision of about the spacing of floats at twice the
     number of classes.
+
+    ``some`` (c,) are the classes with true positives, ``first`` and ``top`` the positions of the first and
+    the last value of each, ``begin`` and ``end`` the bounds of their ranks. ``odd_*`` are of the hits that
+    the running count of detections has wrong: ignored ones that it counts, true ones that it leaves out.
     """
 
     def __init__(self, ranking: _Ranking, table: Table, area: int, threshold: int) -> None:

@@ -87,6 +87,7 @@ def suspects(table: Table, overlaps: Overlaps, *, least: float = SUSPICION) -> l
     is_alone = (overlaps.any_iou <= BACKGROUND) & (overlaps.ignored_cover <= BACKGROUND)
     is_touching = (overlaps.same_any_iou <= BACKGROUND) & (overlaps.ignored_cover <= BACKGROUND)
     is_touching &= overlaps.any_iou < threshold
+    # Of each detection the first kind that applies, a number in `KINDS`; the others are added at the end.
     kind = np.select([is_other_class, is_near_missed, is_alone, is_touching], [0, 1, 2, 4], -1)
     kind = np.where(is_fp, kind, -1)
     share = _confidence(table)
@@ -162,6 +163,7 @@ def _confidence(table: Table) -> Floats:
 
 
 def _truth_row(table: Table, overlaps: Overlaps, object_row: int) -> dict[str, Any]:
+    """Return the row of `missed` of one ground truth, by its position in ``table.truth``."""
     truth = table.truth
     same_detection, other_detection = (
         best.at[object_row] for best in (overlaps.truth_same, overlaps.truth_other)
@@ -181,6 +183,7 @@ def _truth_row(table: Table, overlaps: Overlaps, object_row: int) -> dict[str, A
 
 
 def _box(xyxy: Floats) -> dict[str, float]:
+    """Return the edges of a box, (4,) pixels, by their names."""
     return dict(zip(EDGES, xyxy.tolist(), strict=True))
 
 
@@ -240,6 +243,7 @@ def suspects_of(result: Result) -> list[dict[str, Any]]:
 
 
 def _measure(result: Result) -> tuple[Table, Overlaps] | None:
+    """Return the table and the overlaps of a result; None without boxes or a count of every object."""
     if result.joined is None or result.rules.metric in ("corloc", "top-k"):
         return None
     return table_of(result), result.overlaps

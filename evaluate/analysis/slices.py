@@ -154,13 +154,17 @@ class _Within(Plan):
         self.inside[images] = 1
 
     def of(self, weights: Longs) -> Replicates:
+        """Compute the metrics with the weights, (weightings, images), of all other images set to 0."""
         return super().of(weights * self.inside)
 
 
 def _differences(
     image_slice: ImageSlice, inside: Longs, plans: Sequence[Plan], n: float, how: Resampling
 ) -> Iterator[dict[str, Any]]:
-    """Return a row for each plan but the first, with its difference from it; `n` images are behind each."""
+    """Yield a row for each plan but the first: its summary, and how it differs from that of the first.
+
+    `inside` are the numbers of the images of the slice; the numbers rest on `n` images (`Plan.n_behind`).
+    """
     table, no_interval = plans[0].table, Interval()
     samples = bootstrap(plans, how) if how.replicates else []
     unit_weights = np.ones((1, plans[0].n_images), np.int64)  # of all images as they are
@@ -242,6 +246,7 @@ def box_slices(joined: Joined, rules: Protocol) -> list[dict[str, Any]]:
 
 
 def _require_boxes(rules: Protocol) -> None:
+    """Refuse a protocol that does not count every object. Raises UsageError."""
     if rules.metric in ("corloc", "top-k"):
         raise UsageError(f"{rules.name} does not count every object, so boxes cannot be sliced")
 
@@ -299,6 +304,7 @@ def truth_slices(joined: Joined, rules: Protocol) -> list[dict[str, Any]]:
 
 
 def _truth_slice(joined: Joined, rules: Protocol, value: str, inside: Mask) -> dict[str, Any]:
+    """Return the row of `truth_slices` named `value` for the ground truths of the mask `inside`, (g,)."""
     table = _rematched(joined, rules, inside, None)
     matches = table.matches
     category = matches.category[matches.hit]

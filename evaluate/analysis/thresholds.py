@@ -56,10 +56,12 @@ def candidates(table: Table) -> tuple[Candidates, ...]:
 
 
 def _candidates(table: Table, rows: Longs, n: int) -> Candidates:
+    """Return the candidates of the detections in `rows`, by descending score; `n` ground truths count."""
     outcome = table.outcome[rows]
     rows = rows[outcome != IGNORED]
     is_tp = table.outcome[rows] == TP
     score = table.score[rows]
+    # Scores .9 .8 .8 .5 have the tie_ends 0 2 3: the last detection of each score.
     tie_ends = np.flatnonzero(np.concatenate([score[1:] != score[:-1], [True]])[: len(score)])
     tp = np.cumsum(is_tp)
     loss = np.cumsum(np.where(is_tp, 1 - table.iou[rows], 0.0))
@@ -250,6 +252,7 @@ def read_thresholds(data: Any) -> tuple[dict[str, float], float]:
     """
 
     def score(value: Any, where: str) -> float:
+        """Return a score as a number, NaN for null. Raises UsageError for anything else."""
         if value is None:
             return math.nan
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):

@@ -102,6 +102,7 @@ def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> T
     aps = _Aps(table, points)
 
     def gain(keep: Mask, tp: Mask, category: Longs | None, npos: Longs) -> tuple[float, Floats]:
+        """Return by how much the mean AP, and (classes,) that of each class, rises for these outcomes."""
         ap = aps.of(keep, tp, category, npos)
         ap[~has_truth] = np.nan
         return mean_of_defined(ap) - base, ap - base_of_class
@@ -135,6 +136,7 @@ def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> T
 
 
 def _per_class(table: Table, among: Mask) -> Longs:
+    """Return (classes,) the number of ground truths in the mask `among`, (g,)."""
     return np.bincount(table.truth.category[among], minlength=len(table.classes))
 
 
@@ -166,6 +168,8 @@ class _Aps:
         row_class, is_right = category[rows], tp[rows]
         counts = np.bincount(row_class, minlength=n_classes)
         starts = np.cumsum(counts) - counts
+        # Of each true positive: how many of its class there are down to it, and how many detections.
+        #   is_right 1 0 1 of class 0, 0 1 of class 1:  tp_positions 0 2 4, n_true 1 2 1, n_seen 1 3 2
         tp_positions = np.flatnonzero(is_right)
         tp_class = row_class[tp_positions]
         first_tp = np.searchsorted(tp_class, np.arange(n_classes))
