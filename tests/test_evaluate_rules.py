@@ -649,6 +649,33 @@ def test_cap_of_a_hundred():
     assert (row.det, row.tp, row.fp, row.ignored) == (101, 0, 100, 1)
 
 
+CAPS = {
+    "aitod": 1500, "caltech": 1000, "citypersons": 1000, "coco": 100, "imagenet-loc": 5, "lvis": 300,
+    "soda-d": 100, "tinyperson": 200, "ultralytics": 300, "visdrone": 500, "yolov5": 300,
+}  # fmt: skip
+"""The most detections of an image, or of an image and class, in the programs of each challenge."""
+
+
+@pytest.mark.parametrize("name", CAPS)
+def test_the_last_detection_that_counts_is_that_of_the_cap(name):
+    assert CAPS.keys() == {n for n, p in PROTOCOLS.items() if p.max_dets and p.measure == "bbox"}
+    side = 30 if name == "soda-d" else 100
+    one = {
+        "images": ["a"],
+        "categories": ["car" if name == "visdrone" else "person"],
+        "image": [0],
+        "category": [0],
+    }
+    size = {"width": [2000], "height": [2000]}
+    truth = Dataset.from_arrays(**one, **size, ltwh=[[1000, 1000, side, side]])
+    for n, tp in ((CAPS[name], 1), (CAPS[name] + 1, 0)):
+        far = [[10 + (i % 40) * 20, 10 + (i // 40) * 20, 15, 15] for i in range(n - 1)]
+        several = {**one, "image": [0] * n, "category": [0] * n, "ltwh": [*far, [1000, 1000, side, side]]}
+        det = Dataset.from_arrays(**several, **size, score=np.linspace(0.99, 0.5, n))
+        (row,) = evaluate(truth, det, name).result.classes
+        assert (row.name, row.gt, row.tp) == (one["categories"][0], 1, tp)
+
+
 def test_open_images_worked_example():
     sides = one_image(
         [(0, 0, 10, 10), (20, 0, 10, 10), (100, 100, 100, 100)],
