@@ -71,16 +71,19 @@ class Analyses(dict[str, Any]):
 
 
 def _tide(data: Mapping[str, Any]) -> Found:
+    """Return a row for each type of error."""
     return [{"error": kind, "count": None, **fix} for kind, fix in data.items() if kind != "classes"]
 
 
 def _slices(data: Found) -> Found:
+    """Return a row for each slice, with its summary as columns; differences are left out."""
     return [
         {k: v for k, v in row.items() if not isinstance(v, Mapping)} | row.get("summary", {}) for row in data
     ]
 
 
 def _confusion(data: Mapping[str, Any]) -> Found:
+    """Return a row for each pair of classes that occurs; None stands for the background."""
     names = [*data["classes"], None]
     return [
         {"gt_class": names[i], "det_class": names[j], "count": n}

@@ -76,6 +76,7 @@ def summary_columns(result: Result) -> dict[str, Any]:
 
 
 def _thresholds(data: Mapping[str, Any]) -> Iterator[Section]:
+    """Make the section of the score thresholds that were chosen, a row for each class."""
     keys = ["score", "precision", "recall"]
     rows = [[category, *(row[key] for key in keys)] for category, row in data["classes"].items()]
     columns = [Column("class", cell), *(Column(key, functools.partial(number, form=".4g")) for key in keys)]
@@ -115,10 +116,12 @@ def _confusion(data: Mapping[str, Any], width: int | None) -> Section:
 
 
 def _classes(data: Any) -> Sequence[Mapping[str, Any]]:
+    """Return the rows of an analysis by class; none if it has none or was not made."""
     return data.get("classes", ()) if isinstance(data, Mapping) else ()
 
 
 def _tide(data: Mapping[str, Any]) -> Iterator[Section]:
+    """Make the sections of AP gained by fixing each type of error, over all classes and by class."""
     kinds = [kind for kind in data if kind != "classes"]
     rows = [[kind, data[kind]["dap"], data[kind].get("count", "")] for kind in kinds]
     columns = [Column("error"), Column("AP", percent), Column("count")]
@@ -135,6 +138,7 @@ def _tide(data: Mapping[str, Any]) -> Iterator[Section]:
 
 
 def _lrp(data: Mapping[str, Any]) -> Iterator[Section]:
+    """Make the section of the optimal LRP error, a row for each class and one for their mean."""
     keys = ("olrp", "loc", "fp", "fn", "score")
     rows = [[row["class"], *(row[key] for key in keys)] for row in data["classes"]]
     rows.append(["(mean)", *(data[key] for key in keys[:-1]), ""])
@@ -144,6 +148,7 @@ def _lrp(data: Mapping[str, Any]) -> Iterator[Section]:
 
 
 def _calibration(data: Mapping[str, Any]) -> Iterator[Section]:
+    """Make the section of the calibration error, a row for each bin of scores."""
     rows = [
         [f"{row['low']:g} to {row['high']:g}", *(row[key] for key in ("n", "score", "precision"))]
         for row in data["bins"]

@@ -204,6 +204,7 @@ class _Comparison:
         return [Line(text)]
 
     def _summary(self, run: str) -> Section:
+        """Make the table of differences over all classes, with the reasons why intervals are missing."""
         rows: list[list[Any]] = []
         reasons: dict[str, list[str]] = {}
         for delta in self._deltas(run, of_classes=False):
@@ -217,6 +218,7 @@ class _Comparison:
         return [Table(columns, rows, DROPPED), *map(Line, without)]
 
     def _classes(self, run: str) -> Section:
+        """Make the table of differences in AP by class, the worst first; empty without classes."""
         deltas = sorted(
             (d for d in self._deltas(run, of_classes=True) if d.key == "AP"), key=lambda d: d.delta
         )
@@ -237,6 +239,7 @@ class _Comparison:
         return [*titled(title, columns, rows, drop=DROPPED), *notes]
 
     def _images(self, run: str) -> list[Section]:
+        """Make the table of the images whose errors changed most, and a line on the least scores."""
         comparison = self.comparison
         if comparison.images_reason:
             return [[Line(f"no errors of images: {comparison.images_reason}")]]
@@ -270,15 +273,18 @@ class _Comparison:
         return [titled(title, columns, rows, drop=DROPPED), [Line(counted)]]
 
     def _slices(self, run: str) -> Section:
+        """Make the table of the slices of images for a run; empty if there are none."""
         slices = [row for row in self.comparison.slices if row["run"] == run]
         titles = ("slice", "images", "GT", self.letter[run], "change")
         return image_slices("{key} of slices of the images", titles, slices, drop=DROPPED) if slices else []
 
     def _deltas(self, run: str, *, of_classes: bool) -> list[Delta]:
+        """Return the differences of a run, either those of single classes or those over all classes."""
         return [d for d in self.comparison.deltas if d.run == run and (d.category is not None) == of_classes]
 
     @property
     def _first(self) -> str:
+        """The letter of the first run."""
         return next(iter(self.letter.values()))
 
 

@@ -55,6 +55,7 @@ def save_differences(differences: Differences, write: Callable[[str, bytes], obj
 
 
 def _changes_csv(differences: Differences) -> str:
+    """Format a row for each box that changed as CSV."""
     columns = differences.columns()
     return format_csv(columns, zip(*columns.values(), strict=True))
 
@@ -131,6 +132,7 @@ def _head(differences: Differences) -> list[str]:
         return f"{images.width[row]} x {images.height[row]}"
 
     def say(rows: Longs, what: str, name: Callable[[int], str]) -> None:
+        """Add a line that counts images and names the first of them, if there are any."""
         if len(rows):
             lines.append(
                 f"{plural(len(rows), 'image')} {what}: {first_few(rows.tolist(), NAMES_SHOWN, name)}"
