@@ -171,6 +171,12 @@ def test_the_example_with_pictures_is_what_is_drawn(tmp_path):
             assert there[name].read_bytes() == drawn[name].read_bytes(), f"{name}: run python docs/street"
 
 
+@pytest.mark.parametrize("iou_type", ["bbox", "segm", "keypoints", "obb"])
+def test_every_shape_of_the_example_with_pictures_is_evaluated(iou_type):
+    result = odm.eval(STREET / "truth.json", STREET / "detections.json", protocol="coco", iou_type=iou_type)
+    assert 0.4 < result["AP"] < 0.8
+
+
 def test_the_example_with_pictures_has_every_kind_of_mistake():
     truth = odm.read(STREET / "truth.json")
     found, earlier = (
