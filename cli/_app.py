@@ -40,6 +40,18 @@ COMMANDS = {
 }
 """Name and one line of help of each subcommand; its file is imported when it is called."""
 
+JOBS = {
+    **dict.fromkeys(("split", "folds"), "odm convert SRC DST --split-into train:80,val:20"),
+    **dict.fromkeys(("merge", "join"), "odm convert SRC SRC DST"),
+    **dict.fromkeys(("tile", "slice"), "odm convert SRC DST --tile 640x640"),
+    "untile": "odm convert SRC DST --untile",
+    **dict.fromkeys(("sample", "subset"), "odm convert SRC DST --sample 500"),
+    "filter": "odm convert SRC DST --only-classes A,B",
+    "rename": "odm convert SRC DST --rename OLD=NEW",
+    **dict.fromkeys(("fix", "repair"), "odm validate SRC --fix clip,dedupe --out DST"),
+}
+"""The command line of jobs that have no command of their own, by names that people try."""
+
 EPILOG = """
 `odm COMMAND -h` shows the common options and examples, `odm COMMAND --help` all options.
 
@@ -93,7 +105,9 @@ class _Commands(click.Group):
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from odm.issues import hint
 
-            ctx.fail(f"unknown command {args[0]!r}{hint(args[0], COMMANDS)}")
+            job = JOBS.get(args[0].lower())
+            advice = f"; the command is `{job}`" if job else hint(args[0], COMMANDS)
+            ctx.fail(f"unknown command {args[0]!r}{advice}")
         return super().resolve_command(ctx, args)
 
 

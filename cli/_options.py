@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from odm.formats import FORMATS, WRITTEN
-from odm.issues import hint
 
 if TYPE_CHECKING:
     _Choice = click.Choice[str]
@@ -82,6 +81,8 @@ class ProtocolChoice(_Choice):
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter as e:
+            from odm.evaluate.scores.protocol_words import suggest_protocol
+
             text = str(value)
             is_yolo = text.casefold().startswith("yolo")
             begun = [
@@ -90,7 +91,9 @@ class ProtocolChoice(_Choice):
                 if (is_yolo and word in self.OF_YOLO) or (text and word.startswith(text.casefold()))
             ]
             suggestions = " or ".join(map(repr, begun[:3]))
-            advice = f" (did you mean {suggestions}?)" if suggestions else hint(text, self.choices)
+            advice = (
+                f" (did you mean {suggestions}?)" if suggestions else suggest_protocol(text, self.choices)
+            )
             raise click.BadParameter(f"{e.message.removesuffix('.')}{advice}", ctx, param) from None
 
 

@@ -8,8 +8,9 @@ from odm.cli._options import choice, wide_option
 from odm.cli._streams import show, table_width
 from odm.evaluate import PROTOCOLS, SHAPE_PROTOCOLS, TUBE_PROTOCOLS, Protocol
 from odm.evaluate.scores.accumulate import class_keys, lower_keys, summary_keys
+from odm.evaluate.scores.protocol_words import suggest_protocol
 from odm.evaluate.scores.protocols import names_by_field
-from odm.issues import UsageError, hint
+from odm.issues import UsageError
 from odm.terminal import json_text, wrapped
 
 EXAMPLES = """
@@ -29,7 +30,9 @@ KNOWN = {**PROTOCOLS, **SHAPE_PROTOCOLS, **TUBE_PROTOCOLS}
 def command(name: str | None, output: str, *, wide: bool) -> None:
     """List the protocols by field, or describe the protocol NAME: its rules and its numbers."""
     if name is not None and name.lower() not in KNOWN:
-        raise UsageError(f"unknown protocol {name!r}{hint(name, KNOWN)}; `odm protocols` lists all")
+        raise UsageError(
+            f"unknown protocol {name!r}{suggest_protocol(name, KNOWN)}; `odm protocols` lists all"
+        )
     width = table_width(wide=wide)
     if output == "json":
         chosen = KNOWN if name is None else {name.lower(): KNOWN[name.lower()]}

@@ -357,3 +357,17 @@ def test_a_missing_library_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "fiftyone", None)
     with pytest.raises(ValueError, match="this needs fiftyone: pip install fiftyone"):
         bridges.to_fiftyone(example())
+
+
+@pytest.mark.parametrize(("side", "words"), [("gt", "ground truth"), ("det", "detections")])
+def test_faults_of_columns_name_their_side_and_row(side, words):
+    truth = {"image": ["a"] * 2, "class": ["x"] * 2, **{edge: [1.0, 2] for edge in ("left", "top")}}
+    truth |= {"right": [5.0, 5], "bottom": [5.0, 5]}
+    sides = {"gt": truth, "det": {**truth, "score": [0.5, 0.6]}}
+    bad = {**sides, side: {**sides[side], "top": [1.0, np.nan]}}
+    with pytest.raises(odm.DataError, match=rf"<{words}>#/1: error coordinates-not-finite") as caught:
+        odm.eval(bad["gt"], bad["det"], "coco")
+    assert str(caught.value).count("coordinates-not-finite") == 1
+    bad = {**sides, side: {name: column for name, column in sides[side].items() if name != "class"}}
+    with pytest.raises(odm.UsageError, match=f"^eval: {words}: there is no column 'class'"):
+        odm.eval(bad["gt"], bad["det"], "coco")

@@ -695,3 +695,17 @@ def test_numbers_of_endless_digits(odm_run, tmp_path):
     wide = coco("wide.json", "x", width=1e308)
     odm_run("validate", wide, "--report", tmp_path / "page.html", code=1)
     assert (tmp_path / "page.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("split", "`odm convert SRC DST --split-into train:80,val:20`"),
+        ("merge", "`odm convert SRC SRC DST`"),
+        ("Tile", "`odm convert SRC DST --tile 640x640`"),
+        ("fix", "`odm validate SRC --fix clip,dedupe --out DST`"),
+    ],
+)
+def test_a_job_without_a_command_of_its_own_is_named_with_one(odm_run, name, advice):
+    err = odm_run(name, "a", code=2).err
+    assert f"unknown command {name!r}; the command is {advice}" in " ".join(err.split())

@@ -97,6 +97,10 @@ def test_known_changes():
         gained = row["added"] + row["image_added"]
         into = sum(pair["count"] for pair in told["relabelled"] if pair["new"] == name)
         assert row["old"] - lost + gained + into == row["new"]
+    heads = [line.split("  ")[-2:] for line in render_differences(found, width=120).splitlines()]
+    assert ["image added", "image removed"] in heads
+    text = render_differences(diff(versions()[0], versions()[0]))
+    assert "image added" not in text
     assert not found.equal
 
 

@@ -174,7 +174,7 @@ def test_the_example_with_pictures_is_what_is_drawn(tmp_path):
 @pytest.mark.parametrize("iou_type", ["bbox", "segm", "keypoints", "obb"])
 def test_every_shape_of_the_example_with_pictures_is_evaluated(iou_type):
     result = odm.eval(STREET / "truth.json", STREET / "detections.json", protocol="coco", iou_type=iou_type)
-    assert 0.4 < result["AP"] < 0.8
+    assert 0.4 < result.summary["AP"] < 0.8
 
 
 def test_the_example_with_pictures_has_every_kind_of_mistake():

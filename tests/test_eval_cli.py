@@ -240,6 +240,19 @@ def test_a_protocol_of_yolo_is_answered_with_those_there_are(run, name):
     assert "(did you mean 'ultralytics' or 'yolov5'?)" in err
 
 
+@pytest.mark.parametrize("name", ["mota", "HOTA", "clear", "idf1"])
+def test_a_metric_of_trackers_is_answered_with_what_computes_it(run, name):
+    err = run("nowhere", "also-nowhere", "--protocol", name, code=2)[1]
+    assert "are not computed" in err
+    assert "TrackEval" in err
+    assert "did you mean" not in err
+
+
+def test_a_file_as_a_score_is_pointed_to_the_option_that_takes_one(run):
+    err = run("nowhere", "also-nowhere", "--at-score", "thr.json", code=2)[1]
+    assert "'thr.json' is not a number; --at-scores takes a file of thresholds" in " ".join(err.split())
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [

@@ -941,6 +941,23 @@ def test_the_reason_counts(tmp_path):
     assert YOLO.sniff(Source(str(tmp_path))).reason == "all 4 lines have a whole number and 4 numbers in 0..1"
 
 
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        (BOX * 3 + "0 .1 .1 .1 1.2\n", "3 of 4 lines have a whole number and 4 numbers in 0..1"),
+        (BOX * 3 + "0 .1 .1 .2 .1 .2 .2\n", "all 4 lines have a whole number and 4 to 6 numbers in 0..1"),
+        (BOX * 3 + "dog .1 .1 .1 .1\n", "3 of 4 lines have a whole number and 4 numbers in 0..1"),
+        ("0 .1 .1 .1 1.2\n" * 2, "all 2 lines have a whole number and numbers of about 0..1"),
+        (
+            "0 .1 .1 .1 .1 .5 7\n0 .1 .1 .1 .1 .5\n",
+            "all 2 lines have a whole number, 5 numbers in 0..1 and the id of a track (some of them)",
+        ),
+    ],
+)
+def test_the_reason_is_true_of_the_lines_that_it_counts(tmp_path, lines, reason):
+    assert YOLO.sniff(Source(str(put(tmp_path, {"a.txt": lines})))).reason == reason
+
+
 VALID = {
     "data.yaml": "path: .\ntrain: images/train\nval: val.txt\nnc: 2\nnames: [a, 'b c']\n",
     "labels/train/x.txt": "0 .5 .5 .2 .2\n1.0 .1 .1 .1 .1\n",

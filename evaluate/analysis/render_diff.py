@@ -19,6 +19,8 @@ IMAGES_SHOWN = 10
 PAIRS_SHOWN = 10
 NAMES_SHOWN = 5
 COUNTS = tuple(WORDS[change] for change in OF_BOTH)
+OF_WHOLE_IMAGES = (Change.IMAGE_ADDED, Change.IMAGE_REMOVED)
+"""Changes of boxes whose image is only in one version: columns of classes, where there are some."""
 RARE = (WORDS[Change.FLAGS], WORDS[Change.SHAPE])
 """Columns that are shown only where there is something in them."""
 DROPPED = (RARE, ("relabelled",))
@@ -63,8 +65,11 @@ def _changes_csv(differences: Differences) -> str:
 def differences_document(differences: Differences) -> Document:
     """Make the document: counts, the classes, pairs of classes and images that changed, and the verdict."""
     counts = [key for key in COUNTS if key not in RARE or differences.count(Change[key.upper()])]
+    whole = {c: WORDS[c].replace("_", " ") for c in OF_WHOLE_IMAGES if differences.count(c)}
     classes = [
-        row for row in differences.class_rows() if row["old"] != row["new"] or any(row[key] for key in COUNTS)
+        {**row, **{title: row[WORDS[c]] for c, title in whole.items()}}
+        for row in differences.class_rows()
+        if row["old"] != row["new"] or any(row[word] for word in WORDS.values())
     ]
     pairs = [
         {"old class": p["old"], "new class": p["new"], "times": p["count"]} for p in differences.relabelled()
@@ -73,7 +78,7 @@ def differences_document(differences: Differences) -> Document:
     document: Document = [
         [Line(_opening(differences))],
         [Items(_head(differences))],
-        _table(classes, "class", ("old", "new", *counts)),
+        _table(classes, "class", ("old", "new", *counts, *whole.values())),
         _table(pairs[:PAIRS_SHOWN], "old class", ("new class", "times")),
     ]
     if (rest := len(pairs) - PAIRS_SHOWN) > 0:

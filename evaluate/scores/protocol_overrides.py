@@ -11,7 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from odm.codes import GIVE_SIZES
-from odm.evaluate.scores.protocol_words import list_ious
+from odm.evaluate.scores.protocol_words import list_ious, suggest_protocol
 from odm.evaluate.scores.protocols import (
     BY_IOU_TYPE,
     DEFAULT,
@@ -76,7 +76,7 @@ def resolve(
         base = name if isinstance(name, Protocol) else known.get(name)
         if base is None:
             raise UsageError(
-                f"unknown protocol {name!r}{hint(str(name), known)}; there are: {', '.join(known)}"
+                f"unknown protocol {name!r}{suggest_protocol(name, known)}; there are: {', '.join(known)}"
             )
         if base.tubes:
             unfit = {"area": area or None, "recall_at": recall_at, "pixels": pixels, "iou_type": iou_type}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from odm.issues import hint
 from odm.tables import Flag
 
 MEASURE_WORDS = {
@@ -176,3 +177,16 @@ def _sigma_words(rules: Any, coco_sigmas: Sequence[float]) -> str:
     same = rules.sigmas[0] if len(set(rules.sigmas)) == 1 else None
     shown = "of COCO" if rules.sigmas == coco_sigmas else ", ".join(f"{sigma:g}" for sigma in rules.sigmas)
     return f", sigmas {shown if same is None else f'{same:g} each'}"
+
+
+_OF_TRACKERS = ("clear", "clearmot", "hota", "idf1", "mot", "mota", "motchallenge", "motp", "trackeval")
+
+
+def suggest_protocol(name: object, names: Iterable[str]) -> str:
+    """Return what to say after the name of an unknown protocol: one most like it, or what is not computed."""
+    if str(name).casefold() in _OF_TRACKERS:
+        return (
+            " (MOTA, IDF1 and HOTA are not computed: `odm convert --to mot` writes files for TrackEval; "
+            "the protocol stt evaluates tracks)"
+        )
+    return hint(str(name), names)

@@ -163,18 +163,20 @@ def _sniff_lines(source: Source, labels: list[str]) -> Sniff | None:
     usual_count = max(counts.counts, key=lambda n: (counts.counts[n], n))
     if usual_count == 0:
         return None
-    count_text = (
-        f"all {counts.lines}" if counts.relative == counts.lines else f"{counts.relative} of {counts.lines}"
-    )
+    n_fractions = sum(counts.fractions.values()) or counts.relative
+    count_text = f"all {counts.lines}" if n_fractions == counts.lines else f"{n_fractions} of {counts.lines}"
     sample_text = (
         "" if counts.files <= 1 or len(labels) <= counts.files else f" of {counts.files} files looked at"
     )
     subject = "its one line has" if counts.lines == 1 else f"{count_text} lines{sample_text} have"
+    lengths = sorted(counts.fractions)
+    # Without a line whose numbers are all in 0..1 there are lines with numbers up to 1.5.
+    ends_text = " to ".join(map(str, lengths[:1] + lengths[1:][-1:]))
+    numbers_text = f"{ends_text} numbers in 0..1" if lengths else "numbers of about 0..1"
     if counts.tracked:
-        return Sniff(
-            LIKELY, f"{subject} a whole number, {usual_count - 1} numbers in 0..1 and the id of a track"
-        )
-    return Sniff(LIKELY, f"{subject} a whole number and {usual_count} numbers in 0..1")
+        some = "" if counts.tracked == counts.relative else " (some of them)"
+        return Sniff(LIKELY, f"{subject} a whole number, {numbers_text} and the id of a track{some}")
+    return Sniff(LIKELY, f"{subject} a whole number and {numbers_text}")
 
 
 def _find_points(plan: Plan, files: list[str], task: str | None, builder: Builder, log: Log) -> None:

@@ -116,6 +116,8 @@ class Sample(msgspec.Struct, eq=False):
     """Lines that are a class and numbers once they are split at commas, semicolons or bars."""
     counts: dict[int, int] = msgspec.field(default_factory=dict)
     """How many lines have how many numbers after the class."""
+    fractions: dict[int, int] = msgspec.field(default_factory=dict)
+    """How many lines begin with a whole number, and then have how many numbers, all in 0..1 but a track's."""
 
     @property
     def empty(self) -> str:
@@ -147,7 +149,8 @@ def _sample(source: Source, labels: tuple[str, ...]) -> Sample:
                 summary.separated += 1
             numbers = [float(t) for t in tokens[1:] if NUMBER.fullmatch(t)]
             ends_in_track = len(numbers) >= 5 and numbers[-1] >= 2 and numbers[-1].is_integer()
-            is_large = any(abs(n) > 1.5 for n in (numbers[:-1] if ends_in_track else numbers))
+            body = numbers[:-1] if ends_in_track else numbers
+            is_large = any(abs(n) > 1.5 for n in body)
             begins_whole = re.fullmatch(rb"[0-9]+(\.0*)?", tokens[0]) is not None
             summary.named += not begins_whole
             summary.pixels += begins_whole and is_large
@@ -155,4 +158,6 @@ def _sample(source: Source, labels: tuple[str, ...]) -> Sample:
             summary.tracked += begins_whole and not is_large and ends_in_track
             summary.rows += len(tokens) >= 5 and all(NUMBER.fullmatch(t) for t in tokens[-4:])
             summary.counts[len(numbers)] = summary.counts.get(len(numbers), 0) + 1
+            if begins_whole and body and all(0 <= n <= 1 for n in body):
+                summary.fractions[len(body)] = summary.fractions.get(len(body), 0) + 1
     return summary

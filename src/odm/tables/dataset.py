@@ -83,7 +83,9 @@ class Dataset(DatasetViews, msgspec.Struct, frozen=True, eq=False):
         return len(self.boxes)
 
     def location(self, row: int) -> tuple[str, int, str]:
-        """Path, line and JSON pointer of box `row`; the empty ones of the last two are 0 and ``""``."""
+        """Path, line and JSON pointer of box `row`; of data in memory the side and ``/row`` are its place."""
+        if not self.files and not self.path:
+            return "<detections>" if self.kind == "det" else "<ground truth>", 0, f"/{row}"
         return self._location(int(self.boxes.file[row]), int(self.boxes.line[row]))
 
     def image_place(self, row: int) -> tuple[str, int, str]:
@@ -91,9 +93,7 @@ class Dataset(DatasetViews, msgspec.Struct, frozen=True, eq=False):
         return self._location(int(self.images.file[row]), int(self.images.line[row]))
 
     def _location(self, file: int, line: int) -> tuple[str, int, str]:
-        if file < 0:
-            return "", 0, ""
-        return self.files[file].location(line)
+        return self.files[file].location(line) if file >= 0 else ("", 0, "")
 
     def limits(self) -> Longs:
         """(images, 2) width and height in the unit of the coordinates: pixels (0 = unknown), or 1 of each."""

@@ -83,8 +83,8 @@ class Analyzer(msgspec.Struct, frozen=True):
                 )
             if unknown := [name for name in evaluation.joined.classes if name not in scores]:
                 log.note(
-                    f"{spell('at_scores')} {printable(path)}: {len(unknown)} classes that are not in the "
-                    f"file, such as {shorten(unknown[0])!r}, use its default"
+                    f"{spell('at_scores')} {printable(path)}: its default is used for "
+                    f"{plural(len(unknown), 'class')} not in the file, such as {shorten(unknown[0])!r}"
                 )
             results = [at_scores(result, scores, default, path) for result in evaluation.results]
             evaluation = replace(evaluation, results=results)

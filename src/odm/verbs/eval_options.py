@@ -26,6 +26,16 @@ def parse_numbers(text: str) -> list[int]:
         ) from None
 
 
+def parse_score(text: str) -> float:
+    """The score in a text. Raises ValueError, which points a file of thresholds to its option."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(
+            f"{shorten(text)!r} is not a number; {spell('at_scores')} takes a file of thresholds"
+        ) from None
+
+
 class SideOptions(Options, heading=GT):
     """How each of the two sides is read."""
 
@@ -71,7 +81,10 @@ class RuleOptions(Options, heading=PROTOCOL):
         "Leave out what nobody wants outside the challenge of the protocol.", default=None
     )
     at_score: float | None = option(
-        "Score threshold for precision, recall, F1. [default: that of the best F1]", "SCORE", default=None
+        "Score threshold for precision, recall, F1. [default: that of the best F1]",
+        "SCORE",
+        default=None,
+        parse=parse_score,
     )
 
 

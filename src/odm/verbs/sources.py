@@ -205,7 +205,8 @@ def dataset_of(
         except TypeError as e:
             raise UsageError(f"{options.verb} {e}") from None
         except ValueError as e:
-            raise UsageError(f"{options.verb}: {e}") from None
+            side_text = {"gt": "ground truth: ", "det": "detections: ", None: ""}[side.kind]
+            raise UsageError(f"{options.verb}: {side_text}{e}") from None
     inputs.name(*paths)
     format_options = {**side.shared, **side.options}
     spare = frozenset(format_options) if len(paths) > 1 else frozenset({"images"} if draws else ())

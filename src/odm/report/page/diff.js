@@ -21,7 +21,8 @@ function drawPage(X, sources) {
   const kinds = diffKinds(X);
   parts.push(pairsBar(X, st, redraw, kinds));
   diffTiles(X, kinds);
-  const columns = Object.keys(kinds).map((key) => [key, count]);
+  const whole = ["image_added", "image_removed"].filter((key) => X.counts[key]);
+  const columns = [...Object.keys(kinds), ...whole].map((key) => [key, count]);
   parts.push(datasetClasses(X, st, redraw, [["old", count], ["new", count], ["changed", count], ...columns]));
   classPairs(X.relabelled, t("column.relabelled"));
   gallery = diffGallery(X, st, sources, redraw, kinds);
