@@ -314,41 +314,48 @@ def _shared_volumes(joined: Joined, truth: Tubes, detections: Tubes) -> tuple[Lo
     A pair is one number, detection * number of ground truths + ground truth; the volume is summed over
     frames, in square pixels.
     """
-    our_tube, our_group, our_frame, our_xyxy = _keyed(joined, joined.truth, truth)
-    their_tube, their_group, their_frame, their_xyxy = _keyed(joined, joined.detections, detections)
-    frames = np.concatenate([our_frame, their_frame])
-    low = int(frames.min(initial=0))
-    span = int(frames.max(initial=0)) - low + 1
-    if max(len(joined.images) * len(joined.classes), 1) * span >= 2**62:
+    gt_tube, gt_group, gt_frame, gt_xyxy = _keyed(joined, joined.truth, truth)
+    det_tube, det_group, det_frame, det_xyxy = _keyed(joined, joined.detections, detections)
+    frames = np.concatenate([gt_frame, det_frame])
+    first_frame = int(frames.min(initial=0))
+    n_frames = int(frames.max(initial=0)) - first_frame + 1
+    if max(len(joined.images) * len(joined.classes), 1) * n_frames >= 2**62:
         frames = np.unique(frames, return_inverse=True)[1].reshape(-1)
-        low, span = 0, int(frames.max()) + 1
-    frames = frames - low
+        first_frame, n_frames = 0, int(frames.max()) + 1
+    frames = frames - first_frame
     # One number for the video, class and frame of each box of both sides.
-    our_key, order = _sorted(our_group * span + frames[: len(our_frame)])
-    their_key, their_order = _sorted(their_group * span + frames[len(our_frame) :])
-    begin = np.searchsorted(our_key, their_key, "left")
-    count = np.searchsorted(our_key, their_key, "right") - begin
-    overlapping = np.flatnonzero(count)
-    begin, count, their_order = begin[overlapping], count[overlapping], their_order[overlapping]
-    ends = np.cumsum(count)
+    gt_key, gt_order = _sorted(gt_group * n_frames + frames[: len(gt_frame)])
+    det_key, det_order = _sorted(det_group * n_frames + frames[len(gt_frame) :])
+    gt_start = np.searchsorted(gt_key, det_key, "left")
+    n_gt_boxes = np.searchsorted(gt_key, det_key, "right") - gt_start
+    rows_with_gt = np.flatnonzero(n_gt_boxes)
+    gt_start, n_gt_boxes, det_order = (
+        gt_start[rows_with_gt],
+        n_gt_boxes[rows_with_gt],
+        det_order[rows_with_gt],
+    )
+    pair_ends = np.cumsum(n_gt_boxes)
     n_gt = max(len(joined.truth), 1)
-    pairs: list[Longs] = [np.zeros(0, np.int64)]
-    sums: list[Floats] = [np.zeros(0)]
-    at = 0
-    while at < len(overlapping):
-        done = int(ends[at - 1]) if at else 0
-        stop = max(at + 1, int(np.searchsorted(ends, done + AT_A_TIME, "right")))
-        part = slice(at, stop)
-        n = count[part]
-        det = np.repeat(their_order[part], n)
-        gt = order[np.repeat(begin[part] - (ends[part] - n), n) + np.arange(done, int(ends[stop - 1]))]
-        area = intersection(tuple(our_xyxy[gt].T), tuple(their_xyxy[det].T))
-        some = np.flatnonzero(area > 0)
-        key, total = _summed(their_tube[det[some]] * n_gt + our_tube[gt[some]], area[some])
-        pairs.append(key)
-        sums.append(total)
-        at = stop
-    return _summed(np.concatenate(pairs), np.concatenate(sums))
+    pairs_of_batches: list[Longs] = [np.zeros(0, np.int64)]
+    volumes_of_batches: list[Floats] = [np.zeros(0)]
+    start = 0
+    while start < len(rows_with_gt):
+        n_pairs_done = int(pair_ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(pair_ends, n_pairs_done + AT_A_TIME, "right")))
+        batch = slice(start, stop)
+        n_pairs = n_gt_boxes[batch]
+        det_row = np.repeat(det_order[batch], n_pairs)
+        gt_row = gt_order[
+            np.repeat(gt_start[batch] - (pair_ends[batch] - n_pairs), n_pairs)
+            + np.arange(n_pairs_done, int(pair_ends[stop - 1]))
+        ]
+        area = intersection(tuple(gt_xyxy[gt_row].T), tuple(det_xyxy[det_row].T))
+        sharing = np.flatnonzero(area > 0)
+        pair, volume = _summed(det_tube[det_row[sharing]] * n_gt + gt_tube[gt_row[sharing]], area[sharing])
+        pairs_of_batches.append(pair)
+        volumes_of_batches.append(volume)
+        start = stop
+    return _summed(np.concatenate(pairs_of_batches), np.concatenate(volumes_of_batches))
 
 
 def _keyed(joined: Joined, side: SideTable, tubes: Tubes) -> tuple[Longs, Longs, Longs, Floats]:

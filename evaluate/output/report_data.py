@@ -138,10 +138,10 @@ class ReportData(msgspec.Struct, frozen=True, eq=False):
 
     def found_at(self, level: int) -> Mask:
         """Return (ground truths,) whether a detection of at least a level finds each."""
-        by = self.truth.found_by
-        is_found: Mask = by >= 0
+        det_row = self.truth.found_by
+        is_found: Mask = det_row >= 0
         if len(self.level):
-            is_found &= self.level[by] >= level
+            is_found &= self.level[det_row] >= level
         return is_found
 
     def wrong_at(self, level: int) -> tuple[Longs, Longs, Longs]:
@@ -160,15 +160,15 @@ class ReportData(msgspec.Struct, frozen=True, eq=False):
         false = (self.kind > 0) & (self.kind < len(KINDS) - 1)
         last_false = np.full(len(self.images), -1, np.int64)
         np.maximum.at(last_false, detections.image[false], self.level[false])
-        by = truth.found_by[truth.counts]
-        until = np.where(by >= 0, self.level[by] if len(self.level) else -1, -1)
-        all_found = np.full(len(self.images), n_levels, np.int64)
-        np.minimum.at(all_found, truth.image[truth.counts], until)
-        right = np.zeros(n_levels + 1, np.int64)
-        some = last_false < all_found
-        np.add.at(right, last_false[some] + 1, 1)
-        np.add.at(right, np.minimum(all_found[some] + 1, n_levels), -1)
-        return (len(self.images) - np.cumsum(right)[:n_levels]).tolist()  # type: ignore[no-any-return]
+        det_row = truth.found_by[truth.counts]
+        last_level_of_object = np.where(det_row >= 0, self.level[det_row] if len(self.level) else -1, -1)
+        last_all_found = np.full(len(self.images), n_levels, np.int64)
+        np.minimum.at(last_all_found, truth.image[truth.counts], last_level_of_object)
+        right_steps = np.zeros(n_levels + 1, np.int64)
+        has_right_levels = last_false < last_all_found
+        np.add.at(right_steps, last_false[has_right_levels] + 1, 1)
+        np.add.at(right_steps, np.minimum(last_all_found[has_right_levels] + 1, n_levels), -1)
+        return (len(self.images) - np.cumsum(right_steps)[:n_levels]).tolist()  # type: ignore[no-any-return]
 
     def at(self, iou: AtIou) -> ReportData:
         """Return the data under another IoU threshold; the confusion matrix stays that of `CONFUSION_IOU`."""
@@ -215,10 +215,10 @@ def report_data(joined: Joined, rules: Protocol, table: DetectionTable, best_sco
 def _objects(truth: TruthTable, level: Longs, n_classes: int, n_levels: int) -> Counts:
     side = np.sqrt(np.maximum(0.0, np.prod(truth.xyxy[:, 2:] - truth.xyxy[:, :2], axis=1)))
     size = np.searchsorted(SIDES, side, side="right")
-    since = np.where(truth.found_by >= 0, 1 + level[truth.found_by] if len(level) else 0, 0)
+    n_levels_hit = np.where(truth.found_by >= 0, 1 + level[truth.found_by] if len(level) else 0, 0)
     is_counted = truth.counts
     shape = n_classes, len(SIDES) + 1, 1 + n_levels
-    return Counts.of(shape, truth.category[is_counted], size[is_counted], since[is_counted])
+    return Counts.of(shape, truth.category[is_counted], size[is_counted], n_levels_hit[is_counted])
 
 
 def score_levels(score: Floats) -> Floats:

@@ -219,19 +219,19 @@ class TaskRunner:
             part_survey.log.notes = [text for text in part_survey.log.notes if text not in self._log.notes]
             self._log.extend(part_survey.log)
         self._log.extend(unread)
-        n = sum(bool(part_survey.log.errors) for part_survey in surveys)
-        if n or unread.errors:
-            text = f"{n} of {plural(len(parts), 'part')} of the detections cannot be used"
+        n_unusable = sum(bool(part_survey.log.errors) for part_survey in surveys)
+        if n_unusable or unread.errors:
+            text = f"{n_unusable} of {plural(len(parts), 'part')} of the detections cannot be used"
             raise DataError(text, self._log)
         for part_survey in surveys:
             if part_survey.versions != installed():
-                theirs, ours = (
+                worker_versions, local_versions = (
                     f"odm {version}, NumPy {numpy}, Python {python}"
                     for version, numpy, python in (part_survey.versions, installed())
                 )
                 raise UsageError(
-                    f"a worker has {theirs}, and this process {ours}: install the same everywhere, or the "
-                    f"numbers may differ in their last bits"
+                    f"a worker has {worker_versions}, and this process {local_versions}: install the same "
+                    f"everywhere, or the numbers may differ in their last bits"
                 )
         return surveys
 
@@ -239,15 +239,17 @@ class TaskRunner:
         self, parts: Sequence[ReadablePart], mappings: Sequence[tuple[Any, Any, Any]], work: Work
     ) -> tuple[list[Outcome], list[Matches], Kept]:
         """Match all images; the outcome of each task, and the sums for each protocol."""
-        both = enumerate(zip(parts, mappings, strict=True))
-        tasks = [(part, *mapping, i, work) for i, (part, mapping) in both]
+        numbered = enumerate(zip(parts, mappings, strict=True))
+        tasks = [(part, *mapping, i, work) for i, (part, mapping) in numbered]
         outcomes: list[Outcome] = self._run(match_part, tasks, "matching")
         if work.n_cut:
-            ends = [(i, outcome.cut_ends) for i, outcome in enumerate(outcomes) if outcome.cut_ends]
-            cut = [(k, [(i, edges[k], edges[k + 1]) for i, edges in ends], work) for k in range(work.n_cut)]
-            outcomes += self._run(match_cut, cut, "matching images of several parts")
-        of_tasks = zip(*(outcome.totals for outcome in outcomes), strict=True)
-        totals = [concatenate(task_matches) for task_matches in of_tasks]
+            cut_ends = [(i, outcome.cut_ends) for i, outcome in enumerate(outcomes) if outcome.cut_ends]
+            cut_tasks = [
+                (k, [(i, edges[k], edges[k + 1]) for i, edges in cut_ends], work) for k in range(work.n_cut)
+            ]
+            outcomes += self._run(match_cut, cut_tasks, "matching images of several parts")
+        matches_by_protocol = zip(*(outcome.totals for outcome in outcomes), strict=True)
+        totals = [concatenate(task_matches) for task_matches in matches_by_protocol]
         return outcomes, totals, Kept.together([outcome.kept for outcome in outcomes])
 
     def count(
@@ -266,28 +268,32 @@ class TaskRunner:
                 for matches, buckets in zip(totals, buckets_by_result, strict=True)
             ]
 
-        cut = {work.bucket_of[name]: len(cuts) for name, cuts in work.cuts.items()}
-        whole = range(min(cut, default=work.n_buckets))
-        blocks = self._run(count_bucket, [(*task(b, b), at_scores) for b in whole], "counting")
-        if cut:
-            ranges = [
-                (b, *task(b, first), at_scores) for first, n in cut.items() for b in range(first, first + n)
+        n_ranges_of_bucket = {work.bucket_of[name]: len(cuts) for name, cuts in work.cuts.items()}
+        whole_buckets = range(min(n_ranges_of_bucket, default=work.n_buckets))
+        blocks = self._run(count_bucket, [(*task(b, b), at_scores) for b in whole_buckets], "counting")
+        if n_ranges_of_bucket:
+            range_tasks = [
+                (b, *task(b, first), at_scores)
+                for first, n in n_ranges_of_bucket.items()
+                for b in range(first, first + n)
             ]
-            ends = self._run(condense_range, ranges, "ranking ranges of scores")
-            of_range = {b: range_ends for (b, *_), range_ends in zip(ranges, ends, strict=True)}
-            large = [
-                ([(b, of_range[b]) for b in range(first, first + n)], task(first, first)[1], at_scores)
-                for first, n in cut.items()
+            ranges_ends = self._run(condense_range, range_tasks, "ranking ranges of scores")
+            ends_of_bucket = {
+                b: range_ends for (b, *_), range_ends in zip(range_tasks, ranges_ends, strict=True)
+            }
+            tasks_of_large_classes = [
+                ([(b, ends_of_bucket[b]) for b in range(first, first + n)], task(first, first)[1], at_scores)
+                for first, n in n_ranges_of_bucket.items()
             ]
-            blocks += self._run(count_ranges, large, "counting large classes")
-        counted = []
+            blocks += self._run(count_ranges, tasks_of_large_classes, "counting large classes")
+        counts_by_protocol = []
         for matches, buckets, of_blocks in zip(
             totals, buckets_by_result, zip(*blocks, strict=True), strict=True
         ):
-            together = ClassCounts.together(of_blocks, matches.protocol)
-            back = np.argsort(np.argsort(buckets, kind="stable"), kind="stable")
-            counted.append(together.ordered(back, matches.classes))
-        return counted
+            by_bucket = ClassCounts.together(of_blocks, matches.protocol)
+            place_in_buckets = np.argsort(np.argsort(buckets, kind="stable"), kind="stable")
+            counts_by_protocol.append(by_bucket.ordered(place_in_buckets, matches.classes))
+        return counts_by_protocol
 
     def overall_points(
         self, outcomes: Sequence[Outcome], totals: Sequence[Matches], at_score: float | None

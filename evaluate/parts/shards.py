@@ -61,32 +61,32 @@ class Whole(msgspec.Struct, frozen=True, eq=False):
         all_images, all_classes = [], []
         for survey in surveys:
             data, images = survey.dataset, survey.dataset.images
-            place = np.array([*(builder.file(f.path, f.pointer) for f in data.files), -1])
-            new = [i for i, name in enumerate(images.name) if builder.image_row(name) is None]
+            file_rows = np.array([*(builder.file(f.path, f.pointer) for f in data.files), -1])
+            new_rows = [i for i, name in enumerate(images.name) if builder.image_row(name) is None]
             builder.add_images(
-                [images.name[i] for i in new],
-                width=images.width[new],
-                height=images.height[new],
-                source_id=images.source_id[new].tolist(),
-                split=[images.split[i] for i in new],
-                file=place[images.file[new]].tolist(),
-                line=images.line[new].tolist(),
+                [images.name[i] for i in new_rows],
+                width=images.width[new_rows],
+                height=images.height[new_rows],
+                source_id=images.source_id[new_rows].tolist(),
+                split=[images.split[i] for i in new_rows],
+                file=file_rows[images.file[new_rows]].tolist(),
+                line=images.line[new_rows].tolist(),
             )
             all_images.append(np.array([builder.image_row(name) for name in images.name], np.int64))
             categories, boxes = data.categories, data.boxes
             ids = (None if number == NO_ID else number for number in categories.source_id.tolist())
-            rows = [
+            class_rows = [
                 builder.category(name, source_id=number, frequency=frequency)
                 for name, number, frequency in zip(categories.name, ids, categories.frequency, strict=True)
             ]
-            all_classes.append(np.array(rows, np.int64))
+            all_classes.append(np.array(class_rows, np.int64))
             builder.boxes(
                 image=all_images[-1][boxes.image],
                 category=all_classes[-1][boxes.category],
                 xyxy=boxes.xyxy,
                 wh=boxes.wh,
                 score=boxes.score,
-                file=place[boxes.file],
+                file=file_rows[boxes.file],
                 line=boxes.line,
             )
             builder.named &= categories.named
@@ -100,49 +100,53 @@ class Whole(msgspec.Struct, frozen=True, eq=False):
 
 
 def _owners(
-    surveys: Sequence[Survey], whole: Whole, number: Longs, n_images: int, rows: int
+    surveys: Sequence[Survey], whole: Whole, number: Longs, n_images: int, rows_per_task: int
 ) -> tuple[Ints, int]:
     """(images,) which task matches each image, and how many tasks there are beside one for each part."""
     owner = np.full(n_images, -1, np.int32)
-    parts_of = np.zeros(n_images, np.int64)
+    n_parts_of_image = np.zeros(n_images, np.int64)
     for i, (survey, images) in enumerate(zip(surveys, whole.images, strict=True)):
         used = number[images[survey.summary.images]]
-        parts_of[used] += 1
+        n_parts_of_image[used] += 1
         owner[used] = i
-    is_cut = parts_of > 1
-    cut = np.flatnonzero(is_cut)
-    both = zip(surveys, whole.images, strict=True)
-    n_rows = sum(int(survey.per_image[is_cut[number[images]]].sum()) for survey, images in both)
-    n_cut = -(-n_rows // rows)
+    is_cut = n_parts_of_image > 1
+    cut_images = np.flatnonzero(is_cut)
+    surveyed = zip(surveys, whole.images, strict=True)
+    n_rows = sum(int(survey.per_image[is_cut[number[images]]].sum()) for survey, images in surveyed)
+    n_cut = -(-n_rows // rows_per_task)
     if n_cut:
-        owner[cut] = len(surveys) + np.arange(len(cut)) * n_cut // len(cut)
-    rest = np.flatnonzero(parts_of == 0)  # only the ground truth has boxes there
+        owner[cut_images] = len(surveys) + np.arange(len(cut_images)) * n_cut // len(cut_images)
+    images_without_detections = np.flatnonzero(n_parts_of_image == 0)  # only the ground truth has boxes there
     n_tasks = len(surveys) + n_cut
     if not n_tasks:
         n_cut = n_tasks = 1
-    owner[rest] = np.arange(len(rest)) * n_tasks // max(len(rest), 1)
+    owner[images_without_detections] = (
+        np.arange(len(images_without_detections)) * n_tasks // max(len(images_without_detections), 1)
+    )
     return owner, n_cut
 
 
-def _buckets(per_class: Mapping[str, int], cuts: Mapping[str, Cuts], rows: int) -> tuple[dict[str, int], int]:
-    """Assign classes to buckets of about `rows` detections that are counted together.
+def _buckets(
+    per_class: Mapping[str, int], cuts: Mapping[str, Cuts], rows_per_bucket: int
+) -> tuple[dict[str, int], int]:
+    """Assign classes to buckets of about `rows_per_bucket` detections that are counted together.
 
     Returns these and their number.
 
     Those that are cut come last, with a bucket for each range.
     """
-    whole = {name: count for name, count in per_class.items() if name not in cuts}
-    n = max(1, min(len(whole), -(-sum(whole.values()) // rows)))
-    load = np.zeros(n, np.int64)
-    bucket = {}
-    for name, count in sorted(whole.items(), key=lambda item: -item[1]):
-        b = int(load.argmin())
-        bucket[name] = b
-        load[b] += count + 1
+    n_of_whole_class = {name: count for name, count in per_class.items() if name not in cuts}
+    n_buckets = max(1, min(len(n_of_whole_class), -(-sum(n_of_whole_class.values()) // rows_per_bucket)))
+    bucket_loads = np.zeros(n_buckets, np.int64)
+    bucket_of_class = {}
+    for name, count in sorted(n_of_whole_class.items(), key=lambda item: -item[1]):
+        lightest = int(bucket_loads.argmin())
+        bucket_of_class[name] = lightest
+        bucket_loads[lightest] += count + 1
     for name, class_cuts in cuts.items():
-        bucket[name] = n
-        n += len(class_cuts)
-    return bucket, n
+        bucket_of_class[name] = n_buckets
+        n_buckets += len(class_cuts)
+    return bucket_of_class, n_buckets
 
 
 def _cuts(
@@ -150,28 +154,30 @@ def _cuts(
     names: Sequence[str],
     whole: Whole,
     surveys: Sequence[Survey],
-    rows: int,
+    rows_per_range: int,
     n_images: int,
 ) -> dict[str, Cuts]:
-    """Cut the classes that have more than `rows` detections; `names` are those of `whole`."""
-    large = {name: -(-count // rows) for name, count in per_class.items() if count > rows}
-    if not large:
+    """Cut the classes that have more than `rows_per_range` detections; `names` are those of `whole`."""
+    n_ranges_of_class = {
+        name: -(-count // rows_per_range) for name, count in per_class.items() if count > rows_per_range
+    }
+    if not n_ranges_of_class:
         return {}
     categories = [classes[survey.sample[0]] for survey, classes in zip(surveys, whole.classes, strict=True)]
     category, score = np.concatenate(categories), np.concatenate([survey.sample[1] for survey in surveys])
-    stands_for = [survey.summary.n / max(len(survey.sample[1]), 1) for survey in surveys]
-    weight = np.repeat(stands_for, [len(survey.sample[1]) for survey in surveys])
+    detections_per_sample = [survey.summary.n / max(len(survey.sample[1]), 1) for survey in surveys]
+    weight = np.repeat(detections_per_sample, [len(survey.sample[1]) for survey in surveys])
     cuts = {}
-    for name, n in large.items():
+    for name, n_ranges in n_ranges_of_class.items():
         sampled = np.flatnonzero(np.array([other == name for other in names], np.bool_)[category])
         if len(sampled):
-            cuts[name] = Cuts.of(score[sampled], weight[sampled], n, n_images)
+            cuts[name] = Cuts.of(score[sampled], weight[sampled], n_ranges, n_images)
     return cuts
 
 
 def _plan(
     admitted: Admitted,
-    base: Joined,
+    all_joined: Joined,
     known: Joined,
     choice: Choice,
     whole: Whole,
@@ -183,17 +189,17 @@ def _plan(
     of each part.
     """
     number, category = admitted.det_number, np.array(admitted.det_classes, np.int64)
-    owner, n_cut = _owners(surveys, whole, number, len(base.images), rows_per_task)
+    owner, n_cut = _owners(surveys, whole, number, len(all_joined.images), rows_per_task)
     names = admitted.pairing.det_names
     per_class = dict.fromkeys([*known.classes, *known.added], 0)  # of the classes that are evaluated
     for name, n in zip(names, whole.summary.per_class.tolist(), strict=True):
         if name in per_class:
             per_class[name] += n
-    cuts = _cuts(per_class, names, whole, surveys, rows_per_task, len(base.images))
+    cuts = _cuts(per_class, names, whole, surveys, rows_per_task, len(all_joined.images))
     bucket_of, n_buckets = _buckets(per_class, cuts, rows_per_task)
-    none = np.zeros(0, np.int64)
-    small = replace(
-        base.only(truth=none),
+    no_rows = np.zeros(0, np.int64)
+    joined_without_boxes = replace(
+        all_joined.only(truth=no_rows),
         images=(),
         added=known.added,
         image_labels=None,
@@ -201,7 +207,7 @@ def _plan(
     )
     work = Work(
         rules=tuple(rules),
-        joined=small,
+        joined=joined_without_boxes,
         choice=choice,
         bucket_of=bucket_of,
         cuts=cuts,
@@ -261,34 +267,34 @@ def evaluate_parts(
         "only_classes": only_classes,
         "only_images": only_images,
     }
-    job = TaskRunner(executor, store, log)
+    runner = TaskRunner(executor, store, log)
     write_skeleton(truth, store)
-    surveys = job.survey(parts, unread)
+    surveys = runner.survey(parts, unread)
     whole = Whole.of(surveys, path)
     admitted = admit(truth, whole.dataset, whole.summary, log, image_labels=image_labels, **chosen)
     if extra_images == "ignore" and (admitted.pairing.image < 0).any():
         raise UsageError(
             f"{spell('extra_images')} ignore needs all detections at once; leave those images out first"
         )
-    none = whole.dataset.boxes.take(np.zeros(0, np.int64))
-    base = admitted.joined(none, hierarchy)
-    choice = choose(base, score_min=score_min, **chosen)
+    no_boxes = whole.dataset.boxes.take(np.zeros(0, np.int64))
+    all_joined = admitted.joined(no_boxes, hierarchy)
+    choice = choose(all_joined, score_min=score_min, **chosen)
     labels_log = Log()
-    known = with_known(narrow(base, choice)[0], image_labels, labels_log)
-    rules = switched(rules, base, score_min=score_min, **chosen)
-    work, owner, mappings = _plan(admitted, base, known, choice, whole, surveys, rules, rows_per_task)
-    _write_truth(base, known, owner, len(parts) + work.n_cut, store)
+    known = with_known(narrow(all_joined, choice)[0], image_labels, labels_log)
+    rules = switched(rules, all_joined, score_min=score_min, **chosen)
+    work, owner, mappings = _plan(admitted, all_joined, known, choice, whole, surveys, rules, rows_per_task)
+    _write_truth(all_joined, known, owner, len(parts) + work.n_cut, store)
     del surveys
-    outcomes, totals, kept = job.match(parts, mappings, work)
-    kept.report(choice, base.report.images_det_only, source_of(whole.dataset), log)
+    outcomes, totals, kept = runner.match(parts, mappings, work)
+    kept.report(choice, all_joined.report.images_det_only, source_of(whole.dataset), log)
     log.extend(labels_log)
     report_before(known, rules, source_of(truth), log)
-    points = job.overall_points(outcomes, totals, at_score)
+    points = runner.overall_points(outcomes, totals, at_score)
     scores = [
         at_score if p.shared_score else point_of_result["score"]
         for p, (point_of_result, _) in zip(rules, points, strict=True)
     ]
-    counted = job.count(outcomes, totals, work, scores)
+    counted = runner.count(outcomes, totals, work, scores)
     results = [
         finish(matches, point_of_result, *point, at_score)
         for matches, point_of_result, point in zip(totals, counted, points, strict=True)
@@ -296,7 +302,7 @@ def evaluate_parts(
     if is_default:
         report_default(truth, whole.dataset, log)
     report_after(results, known, source_of(whole.dataset), log)
-    return Evaluation(replace(known, detections=base.detections), results, log)
+    return Evaluation(replace(known, detections=all_joined.detections), results, log)
 
 
 def rules_in_parts(
@@ -340,18 +346,18 @@ def check_rules(rules: Sequence[Rules]) -> None:
         )
 
 
-def _write_truth(base: Joined, known: Joined, owner: Ints, n_tasks: int, store: Store) -> None:
+def _write_truth(all_joined: Joined, known: Joined, owner: Ints, n_tasks: int, store: Store) -> None:
     """Write for every task the ground truth of its images, and their image labels if there are any."""
-    tables: list[tuple[Columns, str]] = [(base.truth.columns(), "image")]
+    tables: list[tuple[Columns, str]] = [(all_joined.truth.columns(), "image")]
     if known.image_labels is not None:
         tables.append((dict(zip(LABELS, known.image_labels, strict=True)), LABELS[0]))
-    pieces: list[Columns] = [{} for _ in range(n_tasks)]
-    for columns, image in tables:
-        task = owner[columns[image]]
+    columns_by_task: list[Columns] = [{} for _ in range(n_tasks)]
+    for columns, image_column in tables:
+        task = owner[columns[image_column]]
         order = np.argsort(task, kind="stable")
         ends = np.searchsorted(task[order], np.arange(n_tasks + 1))
         for k in range(n_tasks):
             rows = order[ends[k] : ends[k + 1]]
-            pieces[k] |= {name: column[rows] for name, column in columns.items()}
-    for k, piece in enumerate(pieces):
-        store.write(f"truth-{k}", [pack(piece)])
+            columns_by_task[k] |= {name: column[rows] for name, column in columns.items()}
+    for k, task_columns in enumerate(columns_by_task):
+        store.write(f"truth-{k}", [pack(task_columns)])

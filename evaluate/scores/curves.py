@@ -136,9 +136,9 @@ class PrecisionReader:
         scores = np.zeros(reached.shape)
         at_positives = score[ranked.at[counted.positive]]
         scores[reached] = at_positives[(counted.starts[:, None] + self.needed - 1)[reached]]
-        some = np.flatnonzero(ranked.counts)
-        best = score[ranked.starts[some]]  # which reaches a recall of 0, whatever it is
-        scores[np.ix_(some, np.flatnonzero(self.points == 0))] = best[:, None]
+        filled_classes = np.flatnonzero(ranked.counts)
+        top_score = score[ranked.starts[filled_classes]]  # which reaches a recall of 0, whatever it is
+        scores[np.ix_(filled_classes, np.flatnonzero(self.points == 0))] = top_score[:, None]
         return scores
 
     def average(self, counted: Counted) -> Floats:
@@ -253,21 +253,21 @@ def miss_curves(matches: Matches, *, every: bool = False) -> list[MissCurve]:
     With `every` those of all classes and set-ups.
     """
     rules, n_images = matches.protocol, max(matches.n_images, 1)
-    some = np.flatnonzero(matches.npos.any(axis=1))[: None if every else MOST_MISS_CURVES].tolist()
-    areas = range(len(rules.areas)) if every or len(some) == 1 else range(1)
+    drawn_classes = np.flatnonzero(matches.npos.any(axis=1))[: None if every else MOST_MISS_CURVES].tolist()
+    areas = range(len(rules.areas)) if every or len(drawn_classes) == 1 else range(1)
     rows, counts = rows_by_class(matches, ranked_rows(matches))
     (ranked,) = Ranked.of(matches, rows, counts)
     curves = []
     for area in areas:
         counted = ranked.counted(*bits_of_area(rules, area)[rules.reference], ranked.unmatched(area))
         true, false = counted.at_positives()
-        for k in some:
+        for k in drawn_classes:
             if not (npos := int(matches.npos[k, area])):
                 continue
             class_rows = slice(int(counted.starts[k]), int(counted.starts[k] + counted.tp[k]))
-            hits = np.concatenate([[0], true[class_rows], counted.tp[k : k + 1]])
-            at = np.concatenate([[0], false[class_rows], counted.fp[k : k + 1]]) / n_images
-            curves.append(MissCurve(k, area, at, 1 - hits / npos))
+            n_hits = np.concatenate([[0], true[class_rows], counted.tp[k : k + 1]])
+            false_per_image = np.concatenate([[0], false[class_rows], counted.fp[k : k + 1]]) / n_images
+            curves.append(MissCurve(k, area, false_per_image, 1 - n_hits / npos))
     return curves
 
 
@@ -313,25 +313,27 @@ def curve_arrays(matches: Matches) -> CurveArrays:
         rank = np.empty(len(matches.score), np.int64)
         rank[by_image] = rank_in_runs(first, len(by_image))
     for m, cap in enumerate(caps):
-        within = rows if rank is None or cap is None else rows[rank[rows] < cap]
-        if within is not rows:
-            counts = np.bincount(matches.category[within], minlength=n_classes)
-        done = 0
-        for ranked in Ranked.of(matches, within, counts, BLOCK):
+        capped_rows = rows if rank is None or cap is None else rows[rank[rows] < cap]
+        if capped_rows is not rows:
+            counts = np.bincount(matches.category[capped_rows], minlength=n_classes)
+        first_class = 0
+        for ranked in Ranked.of(matches, capped_rows, counts, BLOCK):
             score = matches.score[ranked.rows]
             for a in range(len(rules.areas)):
-                npos = matches.npos[done : done + ranked.n_classes, a]
-                some = np.flatnonzero(npos > 0)
+                npos = matches.npos[first_class : first_class + ranked.n_classes, a]
+                with_truth = np.flatnonzero(npos > 0)
                 reader = PrecisionReader(rules, npos)
                 unmatched = ranked.unmatched(a)
                 for t, word_bit in enumerate(bits_of_area(rules, a)):
                     counted = ranked.counted(*word_bit, unmatched)
-                    recall[t, done + some, a, m] = counted.tp[some] / npos[some]
+                    recall[t, first_class + with_truth, a, m] = counted.tp[with_truth] / npos[with_truth]
                     if n_points:
-                        precision[t, :, done + some, a, m] = reader.at_points(counted)[some]
-                        read = reader.scores_at_points(counted, score, ranked)
-                        scores[t, :, done + some, a, m] = read[some]
-            done += ranked.n_classes
+                        precision[t, :, first_class + with_truth, a, m] = reader.at_points(counted)[
+                            with_truth
+                        ]
+                        scores_read = reader.scores_at_points(counted, score, ranked)
+                        scores[t, :, first_class + with_truth, a, m] = scores_read[with_truth]
+            first_class += ranked.n_classes
     return CurveArrays(precision, recall, scores)
 
 
@@ -339,23 +341,26 @@ def operating_points(
     matches: Matches, ranked: Ranked, counted: Counted, npos: Longs, at_score: float
 ) -> list[OperatingPoint]:
     """Return the operating point of every class at a score threshold; NaN takes all detections."""
-    taken = np.concatenate([[0], np.cumsum(~(matches.score[ranked.rows] < at_score))])
-    end = ranked.starts + taken[ranked.starts + ranked.counts] - taken[ranked.starts]
+    n_taken_before = np.concatenate([[0], np.cumsum(~(matches.score[ranked.rows] < at_score))])
+    end = ranked.starts + n_taken_before[ranked.starts + ranked.counts] - n_taken_before[ranked.starts]
     counts = (*_counts_down_to(ranked, counted, end, np.arange(ranked.n_classes)), npos)
-    return [point_at(at_score, *n) for n in zip(*(column.tolist() for column in counts), strict=True)]
+    return [
+        point_at(at_score, *class_counts)
+        for class_counts in zip(*(column.tolist() for column in counts), strict=True)
+    ]
 
 
 def best_f1s(matches: Matches, ranked: Ranked, counted: Counted, npos: Longs) -> tuple[Floats, Floats]:
     """(classes,) the score of the best F1 of every class, and that F1; see `best_of_points`."""
     score = matches.score[ranked.rows]
     # Detections of one score are taken together: it ends where the next one differs, or its class ends.
-    last = np.ones(len(score), np.bool_)
-    last[:-1] = score[1:] != score[:-1]
-    last[(ranked.starts + ranked.counts - 1)[ranked.counts > 0]] = True
-    lasts, at = np.flatnonzero(last), ranked.at[counted.positive]
-    end = lasts[np.searchsorted(lasts, at)] + 1
+    ends_score = np.ones(len(score), np.bool_)
+    ends_score[:-1] = score[1:] != score[:-1]
+    ends_score[(ranked.starts + ranked.counts - 1)[ranked.counts > 0]] = True
+    last_positions, hit_positions = np.flatnonzero(ends_score), ranked.at[counted.positive]
+    end = last_positions[np.searchsorted(last_positions, hit_positions)] + 1
     tp, fp = _counts_down_to(ranked, counted, end, counted.category)
-    return best_of_points(score[at], tp, fp, counted.category, npos)
+    return best_of_points(score[hit_positions], tp, fp, counted.category, npos)
 
 
 def _counts_down_to(ranked: Ranked, counted: Counted, end: Longs, category: Longs) -> tuple[Longs, Longs]:
@@ -376,12 +381,15 @@ def best_of_points(
     The points are (n,), those of a class together; `npos` (classes,) are the ground truths. Without a true
     positive the F1 is 0 at no score (NaN), without ground truth it is undefined too.
     """
-    some = np.flatnonzero((tp > 0) & (npos[category] > 0))
-    best_score, best = np.full(len(npos), np.nan), np.where(npos > 0, 0.0, np.nan)
-    f1 = 2 * tp[some] / (tp[some] + fp[some] + npos[category[some]])
-    at = best_of_each(category[some], f1)
-    best_score[category[some[at]]], best[category[some[at]]] = score[some[at]], f1[at]
-    return best_score, best
+    candidates = np.flatnonzero((tp > 0) & (npos[category] > 0))
+    best_score, best_f1 = np.full(len(npos), np.nan), np.where(npos > 0, 0.0, np.nan)
+    f1 = 2 * tp[candidates] / (tp[candidates] + fp[candidates] + npos[category[candidates]])
+    best_rows = best_of_each(category[candidates], f1)
+    best_score[category[candidates[best_rows]]], best_f1[category[candidates[best_rows]]] = (
+        score[candidates[best_rows]],
+        f1[best_rows],
+    )
+    return best_score, best_f1
 
 
 # ---------------------------------------------------------------------------------- detection by detection
@@ -475,17 +483,17 @@ def shared_points(
 
     `read` is that of `read_classes`. The score is that of the best mean F1, unless one is given.
     """
-    has_truth, i = npos > 0, 0
+    has_truth, best = npos > 0, 0
     precision, recall = read[:, 0], read[:, 1]
     f1 = 2 * precision * recall / (precision + recall + 1e-16)
     if at_score is None and has_truth.any():  # of a moving average, the ends being repeated
         padded = np.pad(f1[has_truth].mean(axis=0), _SMOOTHED_OVER // 2, "edge")
-        i = int(np.convolve(padded, np.ones(_SMOOTHED_OVER) / _SMOOTHED_OVER, "valid").argmax())
-    score = float(_confidences(at_score)[i]) if has_truth.any() or at_score is not None else math.nan
-    counts = np.vstack([read[:, 2:, i].T.astype(np.int64), npos])
-    points = [point_at(score, *n) for n in counts.T.tolist()]
+        best = int(np.convolve(padded, np.ones(_SMOOTHED_OVER) / _SMOOTHED_OVER, "valid").argmax())
+    score = float(_confidences(at_score)[best]) if has_truth.any() or at_score is not None else math.nan
+    counts = np.vstack([read[:, 2:, best].T.astype(np.int64), npos])
+    points = [point_at(score, *class_counts) for class_counts in counts.T.tolist()]
     overall = point_at(score, *counts.sum(axis=1).tolist())
-    columns = precision[:, i], recall[:, i], f1[:, i]
+    columns = precision[:, best], recall[:, best], f1[:, best]
     for k in np.flatnonzero(has_truth).tolist():
         points[k] = _read_as(points[k], *(float(column[k]) for column in columns))
     means = [float(column[has_truth].mean()) if has_truth.any() else math.nan for column in columns]
@@ -511,9 +519,9 @@ def read_classes(
     """
     npos, confidences = matches.npos[:, 0], _confidences(at_score)
     outcome, _ = outcomes(matches)
-    n = np.ones(len(order), np.int64) if weights is None else weights.false_in(0).copy()
-    n[outcome == OUTCOMES.index("TP")] = 1
-    order = order[(outcome[order] != OUTCOMES.index("ignored")) & (n[order] > 0)]
+    n_of_row = np.ones(len(order), np.int64) if weights is None else weights.false_in(0).copy()
+    n_of_row[outcome == OUTCOMES.index("TP")] = 1
+    order = order[(outcome[order] != OUTCOMES.index("ignored")) & (n_of_row[order] > 0)]
     rows = order[argsort_int(matches.category[order], len(npos))]
     counts = np.bincount(matches.category[order], minlength=len(npos))
     starts = np.cumsum(counts) - counts
@@ -522,12 +530,12 @@ def read_classes(
         class_rows = rows[starts[k] : starts[k] + counts[k]]
         true = (outcome[class_rows] == OUTCOMES.index("TP")).cumsum()
         score = -matches.score[class_rows].astype(np.float32)
-        taken, all_of = np.searchsorted(score, -confidences, side="right"), n[class_rows].cumsum()
-        for i, count in enumerate((true, all_of - true), 2):
-            read[k, i] = np.append(0, count)[taken]
+        n_taken, n_down_to = np.searchsorted(score, -confidences, side="right"), n_of_row[class_rows].cumsum()
+        for i, count in enumerate((true, n_down_to - true), 2):
+            read[k, i] = np.append(0, count)[n_taken]
         if not npos[k]:
             continue
-        columns = (true / all_of, 1), (true / npos[k], 0)
+        columns = (true / n_down_to, 1), (true / npos[k], 0)
         for i, (values, above_the_top) in enumerate(columns):
             read[k, i] = np.interp(-confidences, score, values, left=above_the_top)
     return read
@@ -539,6 +547,6 @@ def beside_confidences(score: Floats, at_score: float | None) -> Longs:
     """
     if not len(score):
         return np.zeros(0, np.int64)
-    after = np.searchsorted(-score.astype(np.float32), -_confidences(at_score), side="right")
-    both = np.concatenate([[0, len(score) - 1], after - 1, after])
-    return np.unique(np.clip(both, 0, len(score) - 1))
+    n_at_or_above = np.searchsorted(-score.astype(np.float32), -_confidences(at_score), side="right")
+    positions = np.concatenate([[0, len(score) - 1], n_at_or_above - 1, n_at_or_above])
+    return np.unique(np.clip(positions, 0, len(score) - 1))

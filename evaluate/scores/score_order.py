@@ -86,18 +86,25 @@ class Ranked:
         hit_of_row = np.full(len(matches.score), -1, np.int32)
         hit_of_row[matches.hit] = np.arange(len(matches.hit), dtype=np.int32)
         hits = hit_of_row[rows]
-        at = np.flatnonzero(hits >= 0)
-        of_hits = hits[at].astype(np.int64)
-        ends = np.cumsum(counts)
-        hit_ends = np.searchsorted(at, ends)
-        k = 0
-        while k < len(counts):
-            start, first = (int(ends[k - 1]), int(hit_ends[k - 1])) if k else (0, 0)
-            after = max(k + 1, int(np.searchsorted(hit_ends, first + block, side="right")))
-            stop, last = int(ends[after - 1]), int(hit_ends[after - 1])
-            columns = rows[start:stop], counts[k:after], at[first:last] - start, of_hits[first:last]
-            yield cls(k, *columns, matches, weights)
-            k = after
+        hit_positions = np.flatnonzero(hits >= 0)
+        hit_numbers = hits[hit_positions].astype(np.int64)
+        row_ends = np.cumsum(counts)
+        hit_ends = np.searchsorted(hit_positions, row_ends)
+        next_class = 0
+        while next_class < len(counts):
+            start_row, start_hit = (
+                (int(row_ends[next_class - 1]), int(hit_ends[next_class - 1])) if next_class else (0, 0)
+            )
+            end_class = max(next_class + 1, int(np.searchsorted(hit_ends, start_hit + block, side="right")))
+            end_row, end_hit = int(row_ends[end_class - 1]), int(hit_ends[end_class - 1])
+            columns = (
+                rows[start_row:end_row],
+                counts[next_class:end_class],
+                hit_positions[start_hit:end_hit] - start_row,
+                hit_numbers[start_hit:end_hit],
+            )
+            yield cls(next_class, *columns, matches, weights)
+            next_class = end_class
 
     def unmatched(self, area: int) -> _Unmatched:
         """Return which detections would be false positives in an area range if they matched nothing."""
@@ -143,12 +150,12 @@ class Counted:
     def __init__(self, ranked: Ranked, unmatched: _Unmatched, exempt: Counts, positive: Longs) -> None:
         self.unmatched, self.exempt, self.positive = unmatched, exempt, positive
         self.category = ranked.hit_class[positive]
-        last_hit = np.append(ranked.first_hit[1:], len(ranked.at))
+        end_hit = np.append(ranked.first_hit[1:], len(ranked.at))
         self.starts = np.searchsorted(positive, ranked.first_hit)
-        self.tp = np.searchsorted(positive, last_hit) - self.starts
+        self.tp = np.searchsorted(positive, end_hit) - self.starts
         # What the class begins with, to be taken off.
         self.base = unmatched.before[ranked.starts] - exempt[ranked.first_hit]
-        self.fp = unmatched.before[ranked.starts + ranked.counts] - exempt[last_hit] - self.base
+        self.fp = unmatched.before[ranked.starts + ranked.counts] - exempt[end_hit] - self.base
 
     def at_positives(self) -> tuple[Longs, Longs]:
         """(true positives,) each: the true and the false positives from the top of the class down to it."""
@@ -169,13 +176,13 @@ def ranked_rows(matches: Matches) -> Longs:
         return matches.order
     image, row = matches.image, matches.row
     if matches.protocol.detections_in == "reverse":
-        base = np.lexsort((row, -image))
-        return base[argsort_descending(matches.score[base])]
-    rises = (image[1:] > image[:-1]) | ((image[1:] == image[:-1]) & (row[1:] > row[:-1]))
-    if rises.all():
+        ties_in_order = np.lexsort((row, -image))
+        return ties_in_order[argsort_descending(matches.score[ties_in_order])]
+    is_ascending = (image[1:] > image[:-1]) | ((image[1:] == image[:-1]) & (row[1:] > row[:-1]))
+    if is_ascending.all():
         return argsort_descending(matches.score)
-    base = np.lexsort((row, image))
-    return base[argsort_descending(matches.score[base])]
+    ties_in_order = np.lexsort((row, image))
+    return ties_in_order[argsort_descending(matches.score[ties_in_order])]
 
 
 def pooled_rows(matches: Matches) -> Longs:

@@ -80,8 +80,8 @@ def rasterise_all(
     n_columns = sides.columns(len(height))
     if n_columns.max(initial=0) > MOST_HELD:
         raise TooLargeToFill(int(n_columns.max()), MOST_HELD)
-    keys = [(of[0] + np.repeat(np.arange(len(runs)), np.diff(runs.first)) << 32) | runs.edge
-            for of, runs in _filled(sides, n_columns, ring, height)]  # fmt: skip
+    keys = [(objects[0] + np.repeat(np.arange(len(runs)), np.diff(runs.first)) << 32) | runs.edge
+            for objects, runs in _filled(sides, n_columns, ring, height)]  # fmt: skip
     return Runs.of_keys(np.concatenate([np.zeros(0, np.int64), *keys]), len(height))
 
 
@@ -105,23 +105,25 @@ def write_outlines(
     columns = count_columns(xy, point, ring, width)
     if columns.max(initial=0) > MOST_COLUMNS:
         raise TooLargeToFill(int(columns.max()), MOST_COLUMNS)
-    texts, sizes = [], []
-    for part in pieces(columns, COLUMNS_AT_A_TIME):
-        rings = ring[part.start : part.stop + 1]
+    texts, text_sizes = [], []
+    for batch in pieces(columns, COLUMNS_AT_A_TIME):
+        rings = ring[batch.start : batch.stop + 1]
         corners = point[rings[0] : rings[-1] + 1]
         outlines = (xy[corners[0] : corners[-1]], corners - corners[0], rings - rings[0])
-        size = height[part], width[part]
-        if len(size[0]) > 1 or columns[part.start] <= COLUMNS_AT_A_TIME:
-            text, first = write_texts(*rasterise_all(*outlines, *size).counts(size[0] * size[1]))
+        sizes_of_images = height[batch], width[batch]
+        if len(sizes_of_images[0]) > 1 or columns[batch.start] <= COLUMNS_AT_A_TIME:
+            text, first = write_texts(
+                *rasterise_all(*outlines, *sizes_of_images).counts(sizes_of_images[0] * sizes_of_images[1])
+            )
         else:
-            sides = _Sides.of(*outlines, size[1])
-            runs = (runs for _, runs in _filled(sides, sides.columns(1), outlines[2], size[0]))
-            text = write_long_text(runs, int(size[0][0] * size[1][0]))
+            sides = _Sides.of(*outlines, sizes_of_images[1])
+            runs = (runs for _, runs in _filled(sides, sides.columns(1), outlines[2], sizes_of_images[0]))
+            text = write_long_text(runs, int(sizes_of_images[0][0] * sizes_of_images[1][0]))
             first = np.array([0, len(text)])
         texts.append(text)
-        sizes.append(np.diff(first))
+        text_sizes.append(np.diff(first))
     text = np.concatenate([np.zeros(0, np.uint8), *texts])
-    return text, offsets(np.concatenate([np.zeros(0, np.int64), *sizes]))
+    return text, offsets(np.concatenate([np.zeros(0, np.int64), *text_sizes]))
 
 
 def measure_all(xy: Floats, point: Longs, ring: Longs, height: Longs, width: Longs) -> tuple[Longs, Longs]:
@@ -132,7 +134,7 @@ def measure_all(xy: Floats, point: Longs, ring: Longs, height: Longs, width: Lon
     whose sides pass more than `MOST_COLUMNS` columns and rows has the area -1.
     """
     n = len(height)
-    area, edge = np.zeros(n, np.int64), np.tile([[2**32, 2**32, 0, 0]], (n, 1))
+    area, ltrb = np.zeros(n, np.int64), np.tile([[2**32, 2**32, 0, 0]], (n, 1))
     sides = _Sides.of(xy, point, ring, width)
     n_columns = sides.columns(n)
     large = n_columns > COLUMNS_AT_A_TIME
@@ -142,18 +144,18 @@ def measure_all(xy: Floats, point: Longs, ring: Longs, height: Longs, width: Lon
     area[np.where(by_rows, n_steps, n_columns) > MOST_COLUMNS] = -1
     # An object whose sides pass far fewer rows than columns is measured row by row.
     forms = (sides, ~by_rows, height, [0, 1, 2, 3]), (steps, by_rows, width, [1, 0, 3, 2])
-    for form, kept, size, order in forms:
-        some = form.take(np.flatnonzero((kept & (area >= 0))[form.owner]))
-        for (begin, end), runs in _filled(some, some.columns(n), ring, size):
+    for form, uses_form, size, box_columns in forms:
+        measured = form.take(np.flatnonzero((uses_form & (area >= 0))[form.owner]))
+        for (begin, end), runs in _filled(measured, measured.columns(n), ring, size):
             area[begin:end] += runs.areas()
-            box = runs.boxes(size[begin:end])[:, order]
+            box = runs.boxes(size[begin:end])[:, box_columns]
             rows = begin + np.flatnonzero(box[:, 2])
             box = box[box[:, 2] > 0]
-            edge[rows, :2] = np.minimum(edge[rows, :2], box[:, :2])
-            edge[rows, 2:] = np.maximum(edge[rows, 2:], box[:, :2] + box[:, 2:])
-    edge[:, 2:] -= edge[:, :2]
-    edge[area <= 0] = 0
-    return area, edge
+            ltrb[rows, :2] = np.minimum(ltrb[rows, :2], box[:, :2])
+            ltrb[rows, 2:] = np.maximum(ltrb[rows, 2:], box[:, :2] + box[:, 2:])
+    ltrb[:, 2:] -= ltrb[:, :2]
+    ltrb[area <= 0] = 0
+    return area, ltrb
 
 
 def count_columns(xy: Floats, point: Longs, ring: Longs, width: Longs) -> Longs:
@@ -178,13 +180,13 @@ class _Sides(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, xy: Floats, point: Longs, ring: Longs, width: Longs) -> _Sides:
-        n = np.diff(point)
-        outline = np.repeat(np.arange(len(n)), n)
+        n_corners = np.diff(point)
+        outline = np.repeat(np.arange(len(n_corners)), n_corners)
         owner = np.repeat(np.arange(len(width)), np.diff(ring))[outline]
         grid = np.clip(5 * xy + 0.5, -(2.0**31), 2.0**31 - 1).astype(np.int64)  # truncated, as C does
         x0, y0 = np.ascontiguousarray(grid.T)
         following = np.arange(1, len(xy) + 1)
-        following[point[1:][n > 0] - 1] = point[:-1][n > 0]
+        following[point[1:][n_corners > 0] - 1] = point[:-1][n_corners > 0]
         x1, y1 = x0[following], y0[following]
         # Column c is passed on the way from u = 5 c + 2 to 5 c + 3.
         first = np.maximum((np.minimum(x0, x1) + 2) // 5, 0)
@@ -216,27 +218,31 @@ class _Sides(msgspec.Struct, frozen=True, eq=False):
         """Return columns that divide the sides into parts of about `most` crossings, or of a single
         column.
         """
-        # at    [0, 2, 5]   where sides begin and end
-        # level [3, 5]      sides that pass each column from there on
-        # done  [0, 6, 21]  columns passed before each
-        at = np.concatenate([self.first, self.last + 1])
-        order = np.argsort(at, kind="stable")
-        at = at[order]
-        level = np.cumsum(np.where(order < len(self.first), 1, -1))[:-1]
-        done = np.concatenate([[0], np.cumsum(level * np.diff(at))])
-        aims = np.arange(most, int(done[-1]), most)
-        i = np.searchsorted(done, aims, side="right") - 1
-        middle = at[i] + (aims - done[i]) // level[i]
-        return [*np.unique(np.concatenate([at[:1], middle])).tolist(), int(at[-1])]
+        # column       [0, 2, 5]   where sides begin and end
+        # n_sides      [3, 5]      sides that pass each column from there on
+        # n_crossings  [0, 6, 21]  columns passed before each
+        column = np.concatenate([self.first, self.last + 1])
+        order = np.argsort(column, kind="stable")
+        column = column[order]
+        n_sides = np.cumsum(np.where(order < len(self.first), 1, -1))[:-1]
+        n_crossings = np.concatenate([[0], np.cumsum(n_sides * np.diff(column))])
+        target_crossings = np.arange(most, int(n_crossings[-1]), most)
+        stretch = np.searchsorted(n_crossings, target_crossings, side="right") - 1
+        inner_cuts = column[stretch] + (target_crossings - n_crossings[stretch]) // n_sides[stretch]
+        return [*np.unique(np.concatenate([column[:1], inner_cuts])).tolist(), int(column[-1])]
 
     def crossings(self, height: Longs) -> Longs:
         """Return where sides pass columns, as ``outline << 32 | pixel``, sorted; `height` by object."""
         keys = [np.zeros(0, np.int64)]
         count = self.last - self.first + 1
         for piece in pieces(count, _EDGES_AT_A_TIME):
-            c, side_rows = spread(self.first[piece], count[piece])
-            h, e = height[self.owner[piece]][side_rows], side_rows + piece.start
-            keys.append((self.outline[piece] << 32)[side_rows] + c * h + self.rows_at(e, c, h))
+            column, side_rows = spread(self.first[piece], count[piece])
+            row_count, sides = height[self.owner[piece]][side_rows], side_rows + piece.start
+            keys.append(
+                (self.outline[piece] << 32)[side_rows]
+                + column * row_count
+                + self.rows_at(sides, column, row_count)
+            )
         key = np.concatenate(keys)
         key.sort(kind="stable")  # merges ascending parts, which is several times as fast
         return key
@@ -267,23 +273,23 @@ class _Steps(_Sides, frozen=True, eq=False):
 
     @classmethod
     def of_sides(cls, sides: _Sides, height: Longs) -> _Steps:
-        e, h = np.arange(len(sides.owner)), height[sides.owner]
-        left, right = (sides.rows_at(e, c, h) for c in (sides.first, sides.last))
+        all_sides, height_of_side = np.arange(len(sides.owner)), height[sides.owner]
+        left, right = (sides.rows_at(all_sides, c, height_of_side) for c in (sides.first, sides.last))
         # From the row of an end on, its column is a border: those of two sides cancel below the lower one.
         column, row = np.concatenate([sides.first, sides.last + 1]), np.concatenate([left, right])
         outline = np.tile(sides.outline, 2)
         order = np.lexsort((row, column, outline))
-        a, b = order[0::2], order[1::2]
-        owner = np.concatenate([sides.owner, np.tile(sides.owner, 2)[a]])
+        upper, lower = order[0::2], order[1::2]
+        owner = np.concatenate([sides.owner, np.tile(sides.owner, 2)[upper]])
         steps = cls(
             owner=owner,
-            outline=np.concatenate([sides.outline, outline[a]]),
-            x=np.concatenate([e, column[a]]),
-            y=np.concatenate([right > left, np.full(len(a), -1)]),
+            outline=np.concatenate([sides.outline, outline[upper]]),
+            x=np.concatenate([all_sides, column[upper]]),
+            y=np.concatenate([right > left, np.full(len(upper), -1)]),
             slope=np.zeros(len(owner)),
             steep=np.zeros(len(owner), bool),
-            first=np.concatenate([np.minimum(left, right), row[a]]),
-            last=np.concatenate([np.maximum(left, right), row[b]]) - 1,
+            first=np.concatenate([np.minimum(left, right), row[upper]]),
+            last=np.concatenate([np.maximum(left, right), row[lower]]) - 1,
             sides=sides,
             height=height,
         )
@@ -298,17 +304,19 @@ class _Steps(_Sides, frozen=True, eq=False):
         """
         row, step_rows = spread(self.first, self.last - self.first + 1)
         column = self.x[step_rows]
-        at = np.flatnonzero(self.y[step_rows] >= 0)
-        e, falls = column[at], self.y[step_rows[at]] > 0
-        low, high = self.sides.first[e], self.sides.last[e] + 1
-        while (left := np.flatnonzero(low < high)).size:  # the first column below which, or above, the row is
-            middle = (low[left] + high[left]) // 2
-            h = self.height[self.sides.owner[e[left]]]
-            below = self.sides.rows_at(e[left], middle, h) <= row[at[left]]
-            further = below == falls[left]
-            low[left[further]] = middle[further] + 1
-            high[left[~further]] = middle[~further]
-        column[at] = low
+        moving = np.flatnonzero(self.y[step_rows] >= 0)
+        side, falls = column[moving], self.y[step_rows[moving]] > 0
+        low, high = self.sides.first[side], self.sides.last[side] + 1
+        while (
+            open_rows := np.flatnonzero(low < high)
+        ).size:  # the first column below which, or above, the row is
+            middle = (low[open_rows] + high[open_rows]) // 2
+            image_height = self.height[self.sides.owner[side[open_rows]]]
+            below = self.sides.rows_at(side[open_rows], middle, image_height) <= row[moving[open_rows]]
+            further = below == falls[open_rows]
+            low[open_rows[further]] = middle[further] + 1
+            high[open_rows[~further]] = middle[~further]
+        column[moving] = low
         key = (self.outline[step_rows] << 32) + row * height[self.owner[step_rows]] + column
         key.sort(kind="stable")  # merges ascending parts, which is several times as fast
         return key
@@ -323,36 +331,36 @@ def _filled(
     An object that passes more comes several times, with the columns from left to right. In each column an
     outline has an even number of crossings, so that no run of one piece depends on another.
     """
-    begin = np.searchsorted(sides.owner, np.arange(len(height) + 1))
-    for part in pieces(n_columns, COLUMNS_AT_A_TIME):
-        part_sides = sides.take(slice(int(begin[part.start]), int(begin[part.stop])))
+    side_starts = np.searchsorted(sides.owner, np.arange(len(height) + 1))
+    for objects in pieces(n_columns, COLUMNS_AT_A_TIME):
+        object_sides = sides.take(slice(int(side_starts[objects.start]), int(side_starts[objects.stop])))
         cuts = [0, 2**32]
-        if int(n_columns[part.start]) > COLUMNS_AT_A_TIME:
-            cuts = part_sides.cuts(COLUMNS_AT_A_TIME)
+        if int(n_columns[objects.start]) > COLUMNS_AT_A_TIME:
+            cuts = object_sides.cuts(COLUMNS_AT_A_TIME)
         for left, right in itertools.pairwise(cuts):
-            some = part_sides if len(cuts) == 2 else part_sides.between(left, right)
-            n = np.diff(ring[part.start : part.stop + 1])
-            key = some.crossings(height) - (int(ring[part.start]) << 32)
-            yield (part.start, part.stop), _united(Runs.of_keys(key, int(n.sum())), n)
+            strip = object_sides if len(cuts) == 2 else object_sides.between(left, right)
+            n_outlines = np.diff(ring[objects.start : objects.stop + 1])
+            key = strip.crossings(height) - (int(ring[objects.start]) << 32)
+            yield (objects.start, objects.stop), _united(Runs.of_keys(key, int(n_outlines.sum())), n_outlines)
 
 
-def _united(outlines: Runs, n: Longs) -> Runs:
+def _united(outlines: Runs, n_outlines: Longs) -> Runs:
     """Merge the runs of n outlines each into one mask per object."""
-    owner = np.repeat(np.arange(len(n)), n)
+    owner = np.repeat(np.arange(len(n_outlines)), n_outlines)
     mask = np.repeat(owner, np.diff(outlines.first))
     key = (mask << 32) | outlines.edge
-    several = n[mask] > 1
+    several = n_outlines[mask] > 1
     if not several.any():
-        return Runs(np.searchsorted(mask, np.arange(len(n) + 1)), outlines.edge)
+        return Runs(np.searchsorted(mask, np.arange(len(n_outlines) + 1)), outlines.edge)
     # Union: an outline is entered (+1) and left (-1); the object is where one or more are entered. Sorted by
     # pixel, entering first, so that outlines which touch are one run.
     step = 1 - 2 * (np.arange(len(key)) & 1)  # the edges of every outline are even in number
-    part = key[several] * 2 + (step[several] < 0)
-    part.sort(kind="stable")
-    step = 1 - 2 * (part & 1)
+    shared_key = key[several] * 2 + (step[several] < 0)
+    shared_key.sort(kind="stable")
+    step = 1 - 2 * (shared_key & 1)
     level = np.cumsum(step)
-    part = part[(level == 0) | ((level == 1) & (step > 0))] >> 1
-    return Runs.of_keys(np.sort(np.concatenate([key[~several], part]), kind="stable"), len(n))
+    shared_key = shared_key[(level == 0) | ((level == 1) & (step > 0))] >> 1
+    return Runs.of_keys(np.sort(np.concatenate([key[~several], shared_key]), kind="stable"), len(n_outlines))
 
 
 def _first_beyond(x: Longs, slope: Floats, u: Longs) -> Longs:

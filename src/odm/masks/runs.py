@@ -71,8 +71,10 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
         """Return one mask: the pixels that at least `least` of these masks cover."""
         # At each edge the number of masks that begin there, less those that end; summed from the first edge
         # on, that is the number of masks that cover the pixels from this edge to the next.
-        pixel, at = np.unique(self.edge, return_inverse=True)
-        entered = np.bincount(at[0::2], minlength=len(pixel)) - np.bincount(at[1::2], minlength=len(pixel))
+        pixel, pixel_of_edge = np.unique(self.edge, return_inverse=True)
+        entered = np.bincount(pixel_of_edge[0::2], minlength=len(pixel)) - np.bincount(
+            pixel_of_edge[1::2], minlength=len(pixel)
+        )
         inside = np.cumsum(entered) >= least
         edge = pixel[inside != np.concatenate([[False], inside[:-1]])[: len(inside)]]
         return Runs(np.array([0, len(edge)]), edge)
@@ -88,25 +90,33 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
 
     def boxes(self, height: Longs) -> Longs:
         """(n, 4) left, top, width and height of the pixels, zeros for none; `height` of each image, (n,)."""
-        n = np.diff(self.first) // 2
-        h = np.repeat(height.astype(np.float64), n)
-        if len(h) and (height == height[0]).all():
-            h = np.broadcast_to(h[0], len(h))  # which NumPy takes as one number
+        n_runs = np.diff(self.first) // 2
+        height_of_run = np.repeat(height.astype(np.float64), n_runs)
+        if len(height_of_run) and (height == height[0]).all():
+            height_of_run = np.broadcast_to(
+                height_of_run[0], len(height_of_run)
+            )  # which NumPy takes as one number
         begin, end = self.edge[0::2], self.edge[1::2]
         # Floats divide many times as fast, and exactly enough below `MOST_PIXELS`.
-        left = np.floor(begin / h)
-        top = begin - left * h
+        left = np.floor(begin / height_of_run)
+        top = begin - left * height_of_run
         bottom = top + (end - begin)
         # A run that goes on in the next column touches the bottom of the one and the top of the other.
-        long = np.flatnonzero(bottom > h)
-        top[long], bottom[long] = 0, h[long]
-        ltwh = np.zeros((len(n), 4), np.int64)
-        some = n > 0
-        at = self.first[:-1][some] // 2
-        if len(at):
-            x, y, last = left[at], np.minimum.reduceat(top, at), at + n[some] - 1
-            right = np.floor((end[last] - 1) / h[last])
-            ltwh[some] = np.stack([x, y, right - x + 1, np.maximum.reduceat(bottom, at) - y], axis=1)
+        long = np.flatnonzero(bottom > height_of_run)
+        top[long], bottom[long] = 0, height_of_run[long]
+        ltwh = np.zeros((len(n_runs), 4), np.int64)
+        has_runs = n_runs > 0
+        first_run = self.first[:-1][has_runs] // 2
+        if len(first_run):
+            x, y, last_run = (
+                left[first_run],
+                np.minimum.reduceat(top, first_run),
+                first_run + n_runs[has_runs] - 1,
+            )
+            right = np.floor((end[last_run] - 1) / height_of_run[last_run])
+            ltwh[has_runs] = np.stack(
+                [x, y, right - x + 1, np.maximum.reduceat(bottom, first_run) - y], axis=1
+            )
         return ltwh
 
     def counts(self, pixels: Longs) -> tuple[Longs, Longs]:
@@ -114,15 +124,15 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
 
         `pixels` is the size of each image, (n,).
         """
-        n = np.diff(self.first)
-        closed = np.zeros(len(n), bool)
-        some = n > 0
-        closed[some] = self.edge[self.first[1:][some] - 1] == pixels[some]
-        first = offsets(n + ~closed)
+        n_edges = np.diff(self.first)
+        ends_image = np.zeros(len(n_edges), bool)
+        has_edges = n_edges > 0
+        ends_image[has_edges] = self.edge[self.first[1:][has_edges] - 1] == pixels[has_edges]
+        first = offsets(n_edges + ~ends_image)
         ends = np.empty(int(first[-1]), np.int64)
-        at, _ = spread(first[:-1], n)
-        ends[at] = self.edge
-        ends[first[1:][~closed] - 1] = pixels[~closed]
+        positions, _ = spread(first[:-1], n_edges)
+        ends[positions] = self.edge
+        ends[first[1:][~ends_image] - 1] = pixels[~ends_image]
         before = np.concatenate([[0], ends[:-1]])[: len(ends)]
         before[first[:-1]] = 0
         return first, ends - before
@@ -159,8 +169,8 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
         """Make masks of ascending edges, each ``mask << 32 | pixel``. Two edges at one pixel cancel."""
         if len(key) and (key[1:] == key[:-1]).any():
             begin = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
-            times = np.diff(np.append(begin, len(key)))
-            key = key[begin[times & 1 == 1]]
+            n_equal = np.diff(np.append(begin, len(key)))
+            key = key[begin[n_equal & 1 == 1]]
         return cls(np.searchsorted(key >> 32, np.arange(n + 1)), key & 0xFFFFFFFF)
 
     def union(self) -> Runs:
@@ -238,9 +248,9 @@ def _read_part(text: NDArray[np.uint8], size: Longs) -> tuple[Longs, Longs, Mask
     """Decode texts: (n,) the number of lengths of each mask, the lengths, and (n,) which texts are wrong."""
     group = text - np.uint8(48)  # what is below 48 becomes large
     ends = np.cumsum(size)
-    some = size > 0
+    has_text = size > 0
     wrong = np.zeros(len(size), bool)
-    wrong[some] = group[ends[some] - 1] >= 32  # the text ends within a number
+    wrong[has_text] = group[ends[has_text] - 1] >= 32  # the text ends within a number
     last = np.flatnonzero(group < 32)  # the last group of each number
     groups = np.diff(last, prepend=-1)
     if not wrong.any():  # else the number goes on in the next text
@@ -250,15 +260,17 @@ def _read_part(text: NDArray[np.uint8], size: Longs) -> tuple[Longs, Longs, Mask
         n, counts, others = _read_part(text[np.repeat(~wrong, size)], np.where(wrong, 0, size))
         return n, counts, wrong | others
     # Half as wide numbers take less time; so long as their sum fits, so do all running sums.
-    most = sum(int(np.count_nonzero(groups > k)) << 5 * k + 4 for k in range(int(groups.max(initial=0))))
+    largest_sum = sum(
+        int(np.count_nonzero(groups > k)) << 5 * k + 4 for k in range(int(groups.max(initial=0)))
+    )
     # The last group has the sign in its highest bit; the lower bits come in the groups before it.
-    value: NDArray[Any] = (group[last] ^ 16).astype(np.int32 if most < 2**31 else np.int64) - 16
-    more = np.flatnonzero(groups > 1)
+    value: NDArray[Any] = (group[last] ^ 16).astype(np.int32 if largest_sum < 2**31 else np.int64) - 16
+    unfinished = np.flatnonzero(groups > 1)
     for back in range(1, _MOST_GROUPS):
-        value[more] = (value[more] << 5) | (group[last[more] - back] & 31)
-        more = more[groups[more] > back + 1]
-    cut = np.searchsorted(last, np.concatenate([[0], ends]))
-    n = np.diff(cut)
+        value[unfinished] = (value[unfinished] << 5) | (group[last[unfinished] - back] & 31)
+        unfinished = unfinished[groups[unfinished] > back + 1]
+    length_starts = np.searchsorted(last, np.concatenate([[0], ends]))
+    n = np.diff(length_starts)
     # From the fourth on, a number is the difference to the one two before it. The first three are lengths.
     # Running sums over every other number of the whole text, less what they hold at each mask's first number:
     #   lengths       6   1  40   4   5
@@ -268,11 +280,11 @@ def _read_part(text: NDArray[np.uint8], size: Longs) -> tuple[Longs, Longs, Mask
     total = np.empty_like(value)
     for odd in (0, 1):
         np.cumsum(value[odd::2], dtype=value.dtype, out=total[odd::2])
-    begin, m = cut[:-1][n > 0], n[n > 0]
+    begin, n_of_texts = length_starts[:-1][n > 0], n[n > 0]
     base, other = total[begin], total[begin - 1]
     other[begin == 0] = 0
     for odd in (0, 1):
-        n_odd = (begin + m + 1 - odd) // 2 - (begin + 1 - odd) // 2
+        n_odd = (begin + n_of_texts + 1 - odd) // 2 - (begin + 1 - odd) // 2
         total[odd::2] -= np.repeat(np.where(begin & 1 == odd, base, other), n_odd)
     total[begin] = value[begin]
     return n, total, wrong
@@ -390,19 +402,19 @@ def _measure_long(text: NDArray[np.uint8], height: Longs) -> Measured:
 
 def shared(a: Runs, rows_a: Longs, b: Runs, rows_b: Longs) -> Longs:
     """(n,) pixels that mask ``rows_a[i]`` of `a` and mask ``rows_b[i]`` of `b` have in common."""
-    n = np.diff(a.first)[rows_a]
-    if n.sum() > np.diff(b.first)[rows_b].sum():  # those with fewer edges are looked up
+    n_edges = np.diff(a.first)[rows_a]
+    if n_edges.sum() > np.diff(b.first)[rows_b].sum():  # those with fewer edges are looked up
         return shared(b, rows_b, a, rows_a)
     areas = np.zeros(len(rows_a), np.int64)
     key = (np.repeat(np.arange(len(b)), np.diff(b.first)) << 32) | b.edge
     inside = np.zeros(len(b.edge) + 1, np.int64)  # pixels of all masks before each edge
     inside[2::2] = np.cumsum(b.edge[1::2] - b.edge[0::2])
     inside[1::2] = inside[0:-1:2] - b.edge[0::2]  # and the pixels from the beginning of the run on
-    for rows in pieces(n, _EDGES_AT_A_TIME):
-        at, pair = spread(a.first[rows_a[rows]], n[rows])
+    for rows in pieces(n_edges, _EDGES_AT_A_TIME):
+        at, pair = spread(a.first[rows_a[rows]], n_edges[rows])
         pixel = a.edge[at]
         # Pixels of the other mask before each edge of ours: what lies between two edges is shared.
-        i = np.searchsorted(key, (rows_b[rows] << 32)[pair] | pixel, side="right")
-        before = inside[i] + (i & 1) * pixel
-        areas[rows] = sums(before[1::2] - before[0::2], offsets(n[rows] // 2))
+        edges_before = np.searchsorted(key, (rows_b[rows] << 32)[pair] | pixel, side="right")
+        before = inside[edges_before] + (edges_before & 1) * pixel
+        areas[rows] = sums(before[1::2] - before[0::2], offsets(n_edges[rows] // 2))
     return areas
