@@ -128,7 +128,7 @@ class ReportData(msgspec.Struct, frozen=True, eq=False):
     best_score: float
 
     def level_of(self, score: float) -> int:
-        """Return the highest level that each score reaches; the lowest if it reaches none."""
+        """Return the highest level that a score reaches; the lowest if it reaches none."""
         return max(0, int(np.searchsorted(self.levels, score, side="right")) - 1)
 
     @property
@@ -164,6 +164,7 @@ class ReportData(msgspec.Struct, frozen=True, eq=False):
         last_level_of_object = np.where(det_row >= 0, self.level[det_row] if len(self.level) else -1, -1)
         last_all_found = np.full(len(self.images), n_levels, np.int64)
         np.minimum.at(last_all_found, truth.image[truth.counts], last_level_of_object)
+        # Right are the levels after last_false up to last_all_found: +1 where they begin, -1 after them.
         right_steps = np.zeros(n_levels + 1, np.int64)
         has_right_levels = last_false < last_all_found
         np.add.at(right_steps, last_false[has_right_levels] + 1, 1)
@@ -213,6 +214,11 @@ def report_data(joined: Joined, rules: Protocol, table: DetectionTable, best_sco
 
 
 def _objects(truth: TruthTable, level: Longs, n_classes: int, n_levels: int) -> Counts:
+    """Count the objects by class, size and the number of levels at which they are hit.
+
+    An object that a detection of level 4 hits is hit at the levels 0 to 4, which are 5; one never hit, at 0.
+    `level` (detections,) is that of each detection.
+    """
     side = np.sqrt(np.maximum(0.0, np.prod(truth.xyxy[:, 2:] - truth.xyxy[:, :2], axis=1)))
     size = np.searchsorted(SIDES, side, side="right")
     n_levels_hit = np.where(truth.found_by >= 0, 1 + level[truth.found_by] if len(level) else 0, 0)
@@ -246,6 +252,7 @@ def score_levels(score: Floats) -> Floats:
 
 
 def _truth_table(rules: Protocol, table: DetectionTable) -> TruthTable:
+    """Return which detection hits each ground truth box, and why the others are missed."""
     side = table.truth
     counts = (side.counts & AreaBits(1)) != 0
     hits = np.flatnonzero((table.outcome == OUTCOMES.index("TP")) & (table.at >= 0))

@@ -238,7 +238,7 @@ class TaskRunner:
     def match(
         self, parts: Sequence[ReadablePart], mappings: Sequence[tuple[Any, Any, Any]], work: Work
     ) -> tuple[list[Outcome], list[Matches], Kept]:
-        """Match all images; the outcome of each task, and the sums for each protocol."""
+        """Match all images; return each task's outcome, the sums for each protocol, and what was kept."""
         numbered = enumerate(zip(parts, mappings, strict=True))
         tasks = [(part, *mapping, i, work) for i, (part, mapping) in numbered]
         outcomes: list[Outcome] = self._run(match_part, tasks, "matching")
@@ -291,6 +291,7 @@ class TaskRunner:
             totals, buckets_by_result, zip(*blocks, strict=True), strict=True
         ):
             by_bucket = ClassCounts.together(of_blocks, matches.protocol)
+            # Buckets [1, 0, 1] of classes a, b, c are counted as b, a, c: the places of a, b, c are 1, 0, 2.
             place_in_buckets = np.argsort(np.argsort(buckets, kind="stable"), kind="stable")
             counts_by_protocol.append(by_bucket.ordered(place_in_buckets, matches.classes))
         return counts_by_protocol

@@ -102,7 +102,10 @@ class Whole(msgspec.Struct, frozen=True, eq=False):
 def _owners(
     surveys: Sequence[Survey], whole: Whole, number: Longs, n_images: int, rows_per_task: int
 ) -> tuple[Ints, int]:
-    """(images,) which task matches each image, and how many tasks there are beside one for each part."""
+    """Return (images,) which task matches each image, and how many tasks there are beside one for each part.
+
+    `number` gives the number, among `n_images`, of each image of `whole`.
+    """
     owner = np.full(n_images, -1, np.int32)
     n_parts_of_image = np.zeros(n_images, np.int64)
     for i, (survey, images) in enumerate(zip(surveys, whole.images, strict=True)):
@@ -131,9 +134,8 @@ def _buckets(
 ) -> tuple[dict[str, int], int]:
     """Assign classes to buckets of about `rows_per_bucket` detections that are counted together.
 
-    Returns these and their number.
-
-    Those that are cut come last, with a bucket for each range.
+    Returns the bucket of each class name, and the number of buckets. Classes that are cut come last: each has
+    a bucket for every range, and the first of these is given.
     """
     n_of_whole_class = {name: count for name, count in per_class.items() if name not in cuts}
     n_buckets = max(1, min(len(n_of_whole_class), -(-sum(n_of_whole_class.values()) // rows_per_bucket)))
@@ -157,7 +159,11 @@ def _cuts(
     rows_per_range: int,
     n_images: int,
 ) -> dict[str, Cuts]:
-    """Cut the classes that have more than `rows_per_range` detections; `names` are those of `whole`."""
+    """Cut the classes that have more than `rows_per_range` detections.
+
+    Returns the cuts of those, by name. `per_class` has the number of detections of each class, `names` are
+    the classes of `whole`.
+    """
     n_ranges_of_class = {
         name: -(-count // rows_per_range) for name, count in per_class.items() if count > rows_per_range
     }

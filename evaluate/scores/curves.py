@@ -501,10 +501,12 @@ def shared_points(
 
 
 def _read_as(point: OperatingPoint, precision: float, recall: float, f1: float) -> OperatingPoint:
+    """Return a copy of the point with this precision, recall and F1 in place of those of its counts."""
     return {**point, "precision": precision, "recall": recall, "f1": f1}
 
 
 def _confidences(at_score: float | None) -> Floats:
+    """Return the scores at which precision and recall are read: the requested one, else all thousand."""
     return _CONFIDENCES if at_score is None else np.array([at_score])
 
 
@@ -542,8 +544,9 @@ def read_classes(
 
 
 def beside_confidences(score: Floats, at_score: float | None) -> Longs:
-    """Return the positions, in descending `score`, between which the confidences lie, and the first and
-    last.
+    """Return the positions in `score` next to each confidence, and the first and last; ascending.
+
+    `score` (n,) is descending. Precision at a confidence is read on the line between its two neighbours.
     """
     if not len(score):
         return np.zeros(0, np.int64)

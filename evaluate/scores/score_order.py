@@ -153,7 +153,7 @@ class Counted:
         end_hit = np.append(ranked.first_hit[1:], len(ranked.at))
         self.starts = np.searchsorted(positive, ranked.first_hit)
         self.tp = np.searchsorted(positive, end_hit) - self.starts
-        # What the class begins with, to be taken off.
+        # (classes,) the false positives of all classes before this one, to be taken off.
         self.base = unmatched.before[ranked.starts] - exempt[ranked.first_hit]
         self.fp = unmatched.before[ranked.starts + ranked.counts] - exempt[end_hit] - self.base
 
@@ -164,7 +164,7 @@ class Counted:
         return true, false - self.base[self.category]
 
     def down_to(self, ranked: Ranked, category: int, rows: Longs) -> tuple[Longs, Longs]:
-        """True and false positives from the top of a class down to before each of some of the ranked rows."""
+        """Return (n,) true and false positives from the top of a class to just above ranked `rows`."""
         hits_before = np.searchsorted(ranked.at, rows)
         true = np.searchsorted(self.positive, hits_before) - self.starts[category]
         return true, self.unmatched.before[rows] - self.exempt[hits_before] - self.base[category]
@@ -181,6 +181,7 @@ def ranked_rows(matches: Matches) -> Longs:
     is_ascending = (image[1:] > image[:-1]) | ((image[1:] == image[:-1]) & (row[1:] > row[:-1]))
     if is_ascending.all():
         return argsort_descending(matches.score)
+    # The sort by score is stable, so rows of one score stay in this order.
     ties_in_order = np.lexsort((row, image))
     return ties_in_order[argsort_descending(matches.score[ties_in_order])]
 

@@ -86,7 +86,10 @@ def rasterise_all(
 
 
 def cut_columns(xy: Floats, point: Longs, ring: Longs, width: Longs, most: int) -> list[int]:
-    """Columns, from the first to one beyond all, between which all sides together pass about `most`."""
+    """Return the columns at which to cut the image into strips, from 0 to one beyond all.
+
+    All sides together pass about `most` columns in each strip.
+    """
     sides = _Sides.of(xy, point, ring, width)
     inner = sides.cuts(most)[1:-1] if len(sides.owner) else []
     return [0, *inner, 2**32]
@@ -180,6 +183,7 @@ class _Sides(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, xy: Floats, point: Longs, ring: Longs, width: Longs) -> _Sides:
+        """Return the sides of all outlines, in the order of `xy`; the parameters are `rasterise_all`'s."""
         n_corners = np.diff(point)
         outline = np.repeat(np.arange(len(n_corners)), n_corners)
         owner = np.repeat(np.arange(len(width)), np.diff(ring))[outline]
@@ -202,11 +206,12 @@ class _Sides(msgspec.Struct, frozen=True, eq=False):
         return cls(owner[passing], outline[passing], x, y, slope, steep, first[passing], last[passing])
 
     def take(self, rows: Longs | slice) -> Self:
+        """Return the sides at these row numbers."""
         columns = {name: getattr(self, name)[rows] for name in _Sides.__struct_fields__}
         return replace(self, **columns)
 
     def columns(self, n: int) -> Longs:
-        """(n,) passed by the sides of each object."""
+        """Return (n,) how many columns the sides of each of n objects pass."""
         return sums(self.last - self.first + 1, np.searchsorted(self.owner, np.arange(n + 1)))
 
     def between(self, left: int, right: int) -> _Sides:
@@ -248,7 +253,10 @@ class _Sides(msgspec.Struct, frozen=True, eq=False):
         return key
 
     def rows_at(self, e: Longs, c: Longs, height: Longs) -> Longs:
-        """(n,) the first row below each of the sides `e` in column c, at most `height`."""
+        """(n,) the first row below each side where it passes a column, at most `height`.
+
+        `e` are numbers of sides, `c` the columns, `height` the heights of their images, each (n,).
+        """
         x, y, slope, u = self.x[e], self.y[e], self.slope[e], 5 * c + 2
         with np.errstate(invalid="ignore"):  # of steep sides, which are put right
             v = (y + slope * (u - x + (slope < 0)) + 0.5).astype(np.int64)
@@ -273,6 +281,7 @@ class _Steps(_Sides, frozen=True, eq=False):
 
     @classmethod
     def of_sides(cls, sides: _Sides, height: Longs) -> _Steps:
+        """Return the same outlines as rows, by object; `height` (objects,) is that of each object's image."""
         all_sides, height_of_side = np.arange(len(sides.owner)), height[sides.owner]
         left, right = (sides.rows_at(all_sides, c, height_of_side) for c in (sides.first, sides.last))
         # From the row of an end on, its column is a border: those of two sides cancel below the lower one.
@@ -307,9 +316,8 @@ class _Steps(_Sides, frozen=True, eq=False):
         moving = np.flatnonzero(self.y[step_rows] >= 0)
         side, falls = column[moving], self.y[step_rows[moving]] > 0
         low, high = self.sides.first[side], self.sides.last[side] + 1
-        while (
-            open_rows := np.flatnonzero(low < high)
-        ).size:  # the first column below which, or above, the row is
+        # Halve low..high until it is the first column where the side has passed the row.
+        while (open_rows := np.flatnonzero(low < high)).size:
             middle = (low[open_rows] + high[open_rows]) // 2
             image_height = self.height[self.sides.owner[side[open_rows]]]
             below = self.sides.rows_at(side[open_rows], middle, image_height) <= row[moving[open_rows]]

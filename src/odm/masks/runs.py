@@ -93,9 +93,8 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
         n_runs = np.diff(self.first) // 2
         height_of_run = np.repeat(height.astype(np.float64), n_runs)
         if len(height_of_run) and (height == height[0]).all():
-            height_of_run = np.broadcast_to(
-                height_of_run[0], len(height_of_run)
-            )  # which NumPy takes as one number
+            # NumPy takes this as one number.
+            height_of_run = np.broadcast_to(height_of_run[0], len(height_of_run))
         begin, end = self.edge[0::2], self.edge[1::2]
         # Floats divide many times as fast, and exactly enough below `MOST_PIXELS`.
         left = np.floor(begin / height_of_run)
@@ -120,7 +119,7 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
         return ltwh
 
     def counts(self, pixels: Longs) -> tuple[Longs, Longs]:
-        """Run lengths, of no pixels first: (n + 1,) where those of each mask begin, and the lengths.
+        """Return (n + 1,) where the run lengths of each mask begin, and the lengths, of pixels outside first.
 
         `pixels` is the size of each image, (n,).
         """
@@ -139,7 +138,7 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def of_counts(cls, first: Longs, counts: Longs) -> Runs:
-        """Masks of run lengths, of no pixels first; runs of length 0 vanish."""
+        """Make masks of run lengths as `counts` returns them; runs of length 0 vanish."""
         n = np.diff(first)
         ends = np.cumsum(counts)
         ends -= np.repeat(np.concatenate([[0], ends])[first[:-1]], n)
@@ -183,9 +182,9 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
 
 
 def spread(first: Longs, n: Longs) -> tuple[Longs, Longs]:
-    """Expand n ranges: all positions ``first[i]``, ``first[i] + 1``, ...
+    """Return all positions of ranges one after the other, and the range number of each.
 
-    (``n[i]`` of them), and the i of each.
+    Range i is the ``n[i]`` positions from ``first[i]`` on.
     """
     # first = [5, 2], n = [2, 3]:  arange                   0 1 | 2 3 4
     #                              first - start of group   5 5 | 0 0 0
