@@ -27,6 +27,7 @@ import odm
 from odm import masks
 from odm.cli import _app
 from odm.evaluate import PROTOCOLS, evaluate
+from odm.evaluate.analysis.render_comparison import headlines
 from odm.evaluate.matching.matches import OUTCOMES, REASONS
 from odm.evaluate.output import report_data as report_data_module
 from odm.evaluate.output.report_data import KINDS, MISSES, report_data, score_levels
@@ -584,6 +585,31 @@ def test_pictures_are_turned_as_the_boxes_are(tmp_path, known, orientation, size
     w, h = size
     spots = {"left": (2, h // 2), "right": (w - 3, h // 2), "top": (w // 2, 2), "bottom": (w // 2, h - 3)}
     assert min(spots, key=lambda side: sum(picture.getpixel(spots[side]))) == dark
+
+
+def test_what_counts_as_chance_among_several_runs_is_none_on_the_page(tmp_path):
+    """The page of three runs marks the differences that the ranking says are chance, and no others."""
+    street = Path(__file__).parent.parent / "fixtures" / "street"
+    det = json.loads((street / "detections.json").read_text())
+    chance = []
+    for shift in (0.5, 6):
+        rng = np.random.default_rng(3)
+        moved = [
+            {**d, "bbox": [*(np.array(d["bbox"][:2]) + rng.uniform(-shift, shift, 2)), *d["bbox"][2:]]}
+            for d in det
+        ]
+        runs = {"a": street / "earlier.json", "b": street / "detections.json", "c": moved}
+        found = odm.compare(street / "truth.json", runs, protocol="coco", replicates=200)
+        found.report(tmp_path / f"{shift}.html")
+        data, _, _ = read_page(tmp_path / f"{shift}.html")
+        for row, standing in zip(data["ranking"], found.ranking, strict=True):
+            assert row["chance"] == (standing.differs(found.level) is False)
+        summaries = [data["summary"], *(pair["summary"] for pair in data["more"])]
+        for summary, sentence in zip(summaries, headlines(found, wide=True), strict=True):
+            assert summary[0]["chance"] == ("no more than chance" in sentence)
+            assert not any(row["chance"] for row in summary[1:])
+        chance += [row["chance"] for row in data["ranking"]]
+    assert {True, False} == set(chance)
 
 
 def test_kinds_of_images_are_counted_on_the_page_of_a_dataset(tmp_path):

@@ -261,7 +261,7 @@ def headline(comparison: Comparison, run: str, names: Mapping[str, str]) -> str:
     delta = next(d for d in of_run if d.category is None)
     low, high = delta.interval.low, delta.interval.high
     first, other = names[comparison.runs[0].name], names[run]
-    p = _corrected_p(comparison, run, delta.key)
+    p = corrected_p(comparison, run, delta.key)
     if math.isnan(low):
         statement = f"{other} against {first}"
     elif low <= 0 <= high or p >= 1 - comparison.level:
@@ -281,7 +281,7 @@ def headline(comparison: Comparison, run: str, names: Mapping[str, str]) -> str:
     return ", ".join(parts) + (of_classes if classes else "")
 
 
-def _corrected_p(comparison: Comparison, run: str, key: str) -> float:
+def corrected_p(comparison: Comparison, run: str, key: str) -> float:
     """Return the p value of a run against the first, corrected for the number of runs.
 
     Where one of both is the best, it is that of the ranking, so that no sentence contradicts another.

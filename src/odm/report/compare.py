@@ -40,6 +40,8 @@ class ClassDelta(msgspec.Struct, frozen=True):
     gt: int | None = None
     lower: bool = False
     """Whether lower is better."""
+    chance: bool = False
+    """Whether it counts as chance although the interval excludes 0, as there are several runs."""
 
 
 class RunBoxes(msgspec.Struct, frozen=True, eq=False):
@@ -312,7 +314,7 @@ def _ranked(ranking: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> l
     """Return the rows of the leaderboard, with short names of the runs and the keys that the script reads."""
     return [
         {
-            **{key: row[key] for key in ("key", "value", "low", "high", "delta")},
+            **{key: row[key] for key in ("key", "value", "low", "high", "delta", "chance")},
             "run": names[row["run"]],
             "same": [names[name] for name in row["same"]],
             "deltaLow": row["delta_low"],

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from odm.converters import KeptTruth
 from odm.evaluate import PROTOCOLS, SHAPE_PROTOCOLS, Evaluation, Protocol
 from odm.evaluate.analysis.bootstrap import LEVEL, REPLICATES, Resampling
-from odm.evaluate.analysis.compare import Comparison, Delta
+from odm.evaluate.analysis.compare import Comparison, Delta, corrected_p
 from odm.evaluate.analysis.compare import compare as compare_tables
 from odm.evaluate.analysis.render_comparison import save_comparison
 from odm.evaluate.analysis.table import Table, table_of
@@ -250,26 +250,12 @@ def page_of(
     score: float | None = None,
 ) -> Page:
     """Make the page of the runs; `score` is the threshold for counts per image, None = of the best F1."""
-    from odm.report import ClassDelta, RunPair, changes_of, compare_page
+    from odm.report import RunPair, changes_of, compare_page
 
     (first, *others), sets_of = evaluations, attrgetter("truth_dataset", "detections_dataset")
     sets = [one for one in sets_of(first) if one is not None]
     most = max(1, options.report_images // len(others))
-    gt = {row.name: row.gt for row in first.result.classes}
-
-    def row_of(delta: Delta) -> ClassDelta:
-        name, interval = delta.category, delta.interval
-        return ClassDelta(
-            name or delta.key,
-            delta.first,
-            delta.other,
-            delta.delta,
-            interval.low,
-            interval.high,
-            interval.p if name is None else delta.p_holm,
-            None if name is None else gt[name],
-            delta.key in comparison.lower_keys,
-        )
+    n_objects = {row.name: row.gt for row in first.result.classes}
 
     tables = [one.result.report_data() for one in evaluations]
     pairs = []
@@ -280,8 +266,12 @@ def page_of(
         pairs.append(
             RunPair(
                 run.name,
-                [row_of(d) for d in deltas if d.category is None],
-                [row_of(d) for d in deltas if d.category is not None and d.key == "AP"],
+                [_row_of(comparison, d, None) for d in deltas if d.category is None],
+                [
+                    _row_of(comparison, d, n_objects[d.category])
+                    for d in deltas
+                    if d.category is not None and d.key == "AP"
+                ],
                 changes_of(*both, levels=levels, images=most, datasets=(sets_of(first), sets_of(other))),
                 [(one.result, of) for one, of in zip((first, other), both, strict=True)],
                 [row for row in comparison.slices if row["run"] == run.name],
@@ -304,7 +294,31 @@ def page_of(
         slices=pairs[0].slices,
         more=pairs[1:],
         verdict=comparison.verdict,
-        ranking=[standing.to_dict() for standing in comparison.ranking],
+        ranking=[
+            {**standing.to_dict(), "chance": standing.differs(comparison.level) is False}
+            for standing in comparison.ranking
+        ],
+    )
+
+
+def _row_of(comparison: Comparison, delta: Delta, n_objects: int | None) -> ClassDelta:
+    """Return a difference as the page shows it; `n_objects` are those of its class, None = all classes."""
+    from odm.report import ClassDelta
+
+    name, interval, is_chance = delta.category, delta.interval, False
+    if name is None and delta.key == comparison.ranking[0].key:
+        is_chance = corrected_p(comparison, delta.run, delta.key) >= 1 - comparison.level
+    return ClassDelta(
+        name or delta.key,
+        delta.first,
+        delta.other,
+        delta.delta,
+        interval.low,
+        interval.high,
+        interval.p if name is None else delta.p_holm,
+        n_objects,
+        delta.key in comparison.lower_keys,
+        is_chance,
     )
 
 

@@ -70,7 +70,7 @@ function drawPage(X, sources) {
 
 // All runs, best first, each with its distance from the best.
 function rankingTable(ranking) {
-  const between = (row) => ({ delta: row.delta, low: row.deltaLow, high: row.deltaHigh });
+  const between = (row) => ({ delta: row.delta, low: row.deltaLow, high: row.deltaHigh, chance: row.chance });
   const most = farthest(ranking.map(between));
   const labels = [t("column.run"), ranking[0].key, t("column.interval"), t("column.to-best"), t("column.plot")];
   const span = (row) =>

@@ -2,9 +2,9 @@
 
 const points = (v) => (isNumber(v) ? (v > 0 ? "+" : v < 0 ? "−" : "±") + Math.abs(100 * v).toFixed(1) : "–");
 
-// Better or worse only where the interval leaves out 0. Of errors, less is better.
+// Better or worse only where the interval leaves out 0, also for several runs. Of errors, less is better.
 function judged(row) {
-  if (!isNumber(row.delta)) return null;
+  if (!isNumber(row.delta) || row.chance) return null;
   const [up, down] = row.lower ? ["down", "up"] : ["up", "down"];
   if (isNumber(row.low) && row.low > 0) return up;
   return isNumber(row.high) && row.high < 0 ? down : null;
