@@ -82,22 +82,24 @@ def tubes_of_both(truth: Dataset, detections: Dataset, log: Log) -> tuple[Tubes,
     DataError
         If the tracks of a side contradict themselves, or the ground truth has no videos.
     """
-    errors = log.errors
+    n_errors_before = log.errors
     if truth.images.video is None:
         log.report(NO_VIDEOS, source_of(truth))
     for side in (truth, detections):
         tracks.report_tubes(side, log)
-    if log.errors > errors:
+    if log.errors > n_errors_before:
         raise DataError("the tracks of the ground truth and the detections cannot be compared", log)
-    ours, theirs = _frames(truth, detections, log)
+    gt_frames, det_frames = _frames(truth, detections, log)
     for side, what in ((truth, "ground truth"), (detections, "detections")):
         if len(side) and (side.boxes.track is None or (side.boxes.track < 0).all()):
             log.note(f"no box of the {what} has a track, so each is a track of one frame")
     crowd = truth.boxes.has(Flag.CROWD)
     if crowd.any():
-        n = int(np.count_nonzero(crowd))
-        log.note(f"{plural(n, 'crowd box', 'crowd boxes')} of the ground truth left out of the tracks")
-    return _tubes(truth, ours, ~crowd), _tubes(detections, theirs, np.ones(len(detections), np.bool_))
+        n_crowd = int(np.count_nonzero(crowd))
+        log.note(f"{plural(n_crowd, 'crowd box', 'crowd boxes')} of the ground truth left out of the tracks")
+    return _tubes(truth, gt_frames, ~crowd), _tubes(
+        detections, det_frames, np.ones(len(detections), np.bool_)
+    )
 
 
 # --------------------------------------------------------------------------------------------- frames
@@ -119,61 +121,71 @@ def _frames(truth: Dataset, detections: Dataset, log: Log) -> tuple[_Frames, _Fr
     """Return the frames of both sides, joined by their numbers where both have them, else by the names of
     the images.
     """
-    video, frame = _given(truth)
-    ours = _named(truth, video, np.where(frame >= 0, frame, -2 - np.arange(len(frame))))
-    their_video, their_frame = _given(detections)
-    numbered = (their_video >= 0) & (their_frame >= 0)
-    if not (frame >= 0).any():
+    gt_video, gt_frame = _given(truth)
+    gt_frames = _named(truth, gt_video, np.where(gt_frame >= 0, gt_frame, -2 - np.arange(len(gt_frame))))
+    det_video, det_frame = _given(detections)
+    numbered = (det_video >= 0) & (det_frame >= 0)
+    if not (gt_frame >= 0).any():
         numbered[:] = False
     if (
         detections.images.name == truth.images.name
-        and (their_video == video).all()
-        and (their_frame == frame).all()
+        and (det_video == gt_video).all()
+        and (det_frame == gt_frame).all()
     ):
-        return ours, _named(detections, their_video, ours.frame)
+        return gt_frames, _named(detections, det_video, gt_frames.frame)
     names = list(detections.videos.name)
     if len(names) == len(truth.videos) == 1 and names[0] != truth.videos.name[0]:
         log.note(
             f"the only video of each side is taken to be the same: {truth.videos.name[0]!r} and {names[0]!r}"
         )
         names = [truth.videos.name[0]]
-    rows = {name: row for row, name in enumerate(names)}
-    extra = -2 - len(frame) - np.arange(len(their_frame))
-    key = np.where(numbered, their_frame, extra)
+    video_rows = {name: row for row, name in enumerate(names)}
+    unmatched_number = -2 - len(gt_frame) - np.arange(len(det_frame))
+    key = np.where(numbered, det_frame, unmatched_number)
     if not numbered.all():  # the images decide
         partner, _ = pair_images(truth.images, detections.images)
         for row in np.flatnonzero(~numbered & (partner >= 0)).tolist():
-            key[row] = ours.frame[partner[row]]
-            name = ours.names[ours.video[partner[row]]]
-            their_video[row] = rows.setdefault(name, len(rows))
-    theirs = _named(detections, their_video, key, tuple(rows))
-    _report_shift(ours, theirs, source_of(detections), log)
-    return ours, theirs
+            key[row] = gt_frames.frame[partner[row]]
+            name = gt_frames.names[gt_frames.video[partner[row]]]
+            det_video[row] = video_rows.setdefault(name, len(video_rows))
+    det_frames = _named(detections, det_video, key, tuple(video_rows))
+    _report_shift(gt_frames, det_frames, source_of(detections), log)
+    return gt_frames, det_frames
 
 
-def _report_shift(ours: _Frames, theirs: _Frames, where: str, log: Log) -> None:
+def _report_shift(gt_frames: _Frames, det_frames: _Frames, where: str, log: Log) -> None:
     """Report detections that begin and end one frame later, or one frame earlier, than the ground truth."""
     ends = []
-    for side in (ours, theirs):  # the first and the last number of the frames of each video; -1 = it has none
+    for side in (
+        gt_frames,
+        det_frames,
+    ):  # the first and the last number of the frames of each video; -1 = it has none
         numbered = side.frame >= 0
-        low, high = np.full(len(side.names), 2**62), np.full(len(side.names), -1)
-        np.minimum.at(low, side.video[numbered], side.frame[numbered])
-        np.maximum.at(high, side.video[numbered], side.frame[numbered])
-        ends.append((low, high))
-    (low, high), (their_low, their_high) = ends
-    common = {name: row for row, name in enumerate(ours.names)}
-    pairs = [(common[name], row, name) for row, name in enumerate(theirs.names) if name in common]
-    pairs = [(a, b, name) for a, b, name in pairs if high[a] >= 0 and their_high[b] >= 0]
+        gt_first, gt_last = np.full(len(side.names), 2**62), np.full(len(side.names), -1)
+        np.minimum.at(gt_first, side.video[numbered], side.frame[numbered])
+        np.maximum.at(gt_last, side.video[numbered], side.frame[numbered])
+        ends.append((gt_first, gt_last))
+    (gt_first, gt_last), (det_first, det_last) = ends
+    common = {name: row for row, name in enumerate(gt_frames.names)}
+    pairs = [(common[name], row, name) for row, name in enumerate(det_frames.names) if name in common]
+    pairs = [
+        (gt_row, det_row, name)
+        for gt_row, det_row, name in pairs
+        if gt_last[gt_row] >= 0 and det_last[det_row] >= 0
+    ]
     if not pairs:
         return
-    mine, other, names = map(list, zip(*pairs, strict=True))
-    after, before = their_low[other] - low[mine], their_high[other] - high[mine]
-    later = (after >= 1).all() and before.max() == 1
-    earlier = (before <= -1).all() and after.min() == -1
+    gt_rows, det_rows, names = map(list, zip(*pairs, strict=True))
+    first_shift, last_shift = det_first[det_rows] - gt_first[gt_rows], det_last[det_rows] - gt_last[gt_rows]
+    later = (first_shift >= 1).all() and last_shift.max() == 1
+    earlier = (last_shift <= -1).all() and first_shift.min() == -1
     if later or earlier:
-        i = int(before.argmax() if later else after.argmin())
-        a, b = mine[i], other[i]
-        truth_span, detection_span = (f"{low[a]}..{high[a]}", f"{their_low[b]}..{their_high[b]}")
+        i = int(last_shift.argmax() if later else first_shift.argmin())
+        gt_row, det_row = gt_rows[i], det_rows[i]
+        truth_span, detection_span = (
+            f"{gt_first[gt_row]}..{gt_last[gt_row]}",
+            f"{det_first[det_row]}..{det_last[det_row]}",
+        )
         log.report(
             FRAMES_SHIFTED, where, value=names[i], ours=Trusted(truth_span), theirs=Trusted(detection_span)
         )
@@ -208,17 +220,17 @@ def _tubes(side: Dataset, frames: _Frames, counts: NDArray[np.bool_]) -> Tubes:
     if boxes.track is not None:
         track = np.where(boxes.track >= 0, boxes.track, track)
     key = track * max(len(side.categories), 1) + boxes.category
-    if len(rows) and (n := len(frames.names)) > 1:
+    if len(rows) and (n_videos := len(frames.names)) > 1:
         key = (
-            key * n + video
-            if int(key.max()) < 2**62 // n
-            else np.unique(key, return_inverse=True)[1] * n + video
+            key * n_videos + video
+            if int(key.max()) < 2**62 // n_videos
+            else np.unique(key, return_inverse=True)[1] * n_videos + video
         )
     _, first, tube = np.unique(key, return_index=True, return_inverse=True)
     by_first = np.argsort(first)
-    number = np.empty(len(first), np.int64)
-    number[by_first] = np.arange(len(first))  # the inverse of the permutation `by_first`
-    tube, first = number[tube.reshape(-1)], first[by_first]
+    new_number = np.empty(len(first), np.int64)
+    new_number[by_first] = np.arange(len(first))  # the inverse of the permutation `by_first`
+    tube, first = new_number[tube.reshape(-1)], first[by_first]
     return Tubes(_as_boxes(side, frames, boxes, tube, first), rows, tube, frames.frame[boxes.image], side)
 
 

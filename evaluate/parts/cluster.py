@@ -85,18 +85,20 @@ def run(
     CancelledError if the executor gave one up.
     """
     task = _Task(work, AS_FLAGS.get())
-    most = 1 if isinstance(executor, Inline) else MOST_PENDING
+    max_pending = 1 if isinstance(executor, Inline) else MOST_PENDING
     pending: dict[Future[Any], int] = {}
-    left = iter(enumerate(tasks))
+    not_submitted = iter(enumerate(tasks))
     failure: BaseException | None = None
     while True:
-        while failure is None and len(pending) < most and (item := next(left, None)) is not None:
+        while (
+            failure is None and len(pending) < max_pending and (item := next(not_submitted, None)) is not None
+        ):
             pending[executor.submit(task, *item[1])] = item[0]
         if not pending:
             break
         done, _ = wait(pending, return_when=FIRST_COMPLETED)
         for future in done:
-            number = pending.pop(future)
+            task_number = pending.pop(future)
             if future.cancelled():
                 if failure is None:  # not by this function: the engine let go of it
                     failure = CancelledError()
@@ -104,7 +106,7 @@ def run(
             error = future.exception()
             if error is None:
                 if failure is None:
-                    yield number, future.result()
+                    yield task_number, future.result()
             elif failure is None:
                 failure = error
                 for other in pending:

@@ -152,9 +152,13 @@ def survey(part: ReadablePart, store: Store) -> Survey:
     if not log.errors:
         check_rows(dataset, log)
     boxes = dataset.boxes
-    n, some = len(boxes), 1024 + len(boxes) // 256
+    n_boxes, n_sampled = len(boxes), 1024 + len(boxes) // 256
     # Always the same rows: all of a few, at least one in 256 of many.
-    sampled = np.arange(n) if n <= some else np.random.default_rng(0).integers(0, n, some)
+    sampled = (
+        np.arange(n_boxes)
+        if n_boxes <= n_sampled
+        else np.random.default_rng(0).integers(0, n_boxes, n_sampled)
+    )
     sampled = sampled[~np.isnan(boxes.score[sampled])]
     return Survey(
         dataset.take(_sample(boxes, len(dataset.categories))),
@@ -191,7 +195,13 @@ class Outcome(msgspec.Struct, frozen=True, eq=False):
 
 
 def match_part(
-    part: ReadablePart, number: Longs, category: Longs, owner: Ints, me: int, work: Work, store: Store
+    part: ReadablePart,
+    number: Longs,
+    category: Longs,
+    owner: Ints,
+    task_number: int,
+    work: Work,
+    store: Store,
 ) -> Outcome:
     """Match the images that only this part has, and store the boxes of images that other parts share.
 
@@ -202,57 +212,57 @@ def match_part(
     side = side_table(dataset.boxes, number, category)
     task = owner[dataset.boxes.image[side.row]]
     cut_ends: list[int] = []
-    if (task != me).any():
-        cut = [pack(side.take(task == work.n_parts + k).columns()) for k in range(work.n_cut)]
-        cut_ends = store.write(f"cut-{me}", cut)
-        side = side.take(task == me)
-    return replace(_match(side, me, work, store), cut_ends=cut_ends)
+    if (task != task_number).any():
+        cut_pieces = [pack(side.take(task == work.n_parts + k).columns()) for k in range(work.n_cut)]
+        cut_ends = store.write(f"cut-{task_number}", cut_pieces)
+        side = side.take(task == task_number)
+    return replace(_match(side, task_number, work, store), cut_ends=cut_ends)
 
 
-def match_cut(k: int, pieces: Sequence[Piece], work: Work, store: Store) -> Outcome:
+def match_cut(cut_number: int, pieces: Sequence[Piece], work: Work, store: Store) -> Outcome:
     """Match images whose boxes come from several parts; `pieces` are cut out of the parts, in order."""
     tables = [unpack(store.read(f"cut-{part}", start, stop)) for part, start, stop in pieces]
-    none = np.zeros(0, np.int64)
-    tables.append(side_table(Builder().build().boxes, none, none).columns())
+    no_rows = np.zeros(0, np.int64)
+    tables.append(side_table(Builder().build().boxes, no_rows, no_rows).columns())
     columns: dict[str, Any] = {name: np.concatenate([t[name] for t in tables]) for name in tables[0]}
     del tables
     by_image = np.argsort(columns["image"], kind="stable")
-    return _match(SideTable(**columns).take(by_image), work.n_parts + k, work, store)
+    return _match(SideTable(**columns).take(by_image), work.n_parts + cut_number, work, store)
 
 
-def _match(detections: SideTable, me: int, work: Work, store: Store) -> Outcome:
+def _match(detections: SideTable, task_number: int, work: Work, store: Store) -> Outcome:
     """Match the images of a task, and write the outcomes by bucket of classes."""
-    columns: dict[str, Any] = unpack(store.read(f"truth-{me}"))
+    columns: dict[str, Any] = unpack(store.read(f"truth-{task_number}"))
     labels = [columns.pop(name) for name in LABELS if name in columns]
     truth = SideTable(**columns)
-    local = np.unique(np.concatenate([detections.image, truth.image, *labels[:1]]))
+    image_numbers = np.unique(np.concatenate([detections.image, truth.image, *labels[:1]]))
 
     def renumbered(side: SideTable) -> SideTable:
-        return replace(side, image=np.searchsorted(local, side.image).astype(np.int32))
+        return replace(side, image=np.searchsorted(image_numbers, side.image).astype(np.int32))
 
     regions = work.joined.regions
     if regions is not None:
-        regions = renumbered(regions.take(np.isin(regions.image, local)))
+        regions = renumbered(regions.take(np.isin(regions.image, image_numbers)))
     joined = replace(
         work.joined,
-        images=("",) * len(local),
+        images=("",) * len(image_numbers),
         regions=regions,
-        n_truth_images=int(np.searchsorted(local, work.joined.n_truth_images)),
+        n_truth_images=int(np.searchsorted(image_numbers, work.joined.n_truth_images)),
         truth=renumbered(truth),
         detections=renumbered(detections),
     )
     choice = work.choice
     if choice.images is not None:
-        here = np.flatnonzero(np.isin(local, np.asarray(choice.images)))
-        choice = replace(choice, images=here.tolist())
+        chosen_images = np.flatnonzero(np.isin(image_numbers, np.asarray(choice.images)))
+        choice = replace(choice, images=chosen_images.tolist())
     joined, kept = narrow(joined, choice)
     if labels:
-        image = np.searchsorted(local, labels[0]).astype(np.int64)
+        image = np.searchsorted(image_numbers, labels[0]).astype(np.int64)
         joined = replace(joined, image_labels=(image, labels[1], labels[2]))
     pieces: list[list[Columns]] = [[] for _ in range(work.n_buckets + 1)]
     totals, true_scores = [], []
     for matches in match_all(joined, work.rules):
-        for bucket, piece in enumerate(_by_bucket(matches, local, work)):
+        for bucket, piece in enumerate(_by_bucket(matches, image_numbers, work)):
             pieces[bucket].append(piece)
         outcome, _ = outcomes(matches)
         counts = outcome != OUTCOMES.index("ignored")
@@ -264,16 +274,16 @@ def _match(detections: SideTable, me: int, work: Work, store: Store) -> Outcome:
         pack({f"{i}.{k}": v for i, piece_columns in enumerate(b) for k, v in piece_columns.items()})
         for b in pieces
     ]
-    return Outcome(store.write(f"matches-{me}", packed), kept, totals, true_scores)
+    return Outcome(store.write(f"matches-{task_number}", packed), kept, totals, true_scores)
 
 
-def _by_bucket(matches: Matches, local: NDArray[Any], work: Work) -> Iterable[Columns]:
+def _by_bucket(matches: Matches, image_numbers: NDArray[Any], work: Work) -> Iterable[Columns]:
     """Yield the columns of `Matches` of the detections of each bucket of classes."""
     buckets = np.array([work.bucket_of[name] for name in matches.classes], np.int64)
     by_bucket = np.argsort(buckets, kind="stable")
     number_in_bucket = np.empty(len(buckets), np.int64)  # the number of each class inside its bucket
     number_in_bucket[by_bucket] = rank_in_runs(first_of_runs(buckets[by_bucket]), len(buckets))
-    image = local[matches.image].astype(np.int32)
+    image = image_numbers[matches.image].astype(np.int32)
     bucket_of_row = buckets[matches.category]
     for k, name in enumerate(matches.classes):
         if name in work.cuts:
@@ -282,22 +292,22 @@ def _by_bucket(matches: Matches, local: NDArray[Any], work: Work) -> Iterable[Co
                 matches.score[class_rows], image[class_rows]
             )
     order = np.argsort(bucket_of_row, kind="stable")
-    ends = np.searchsorted(bucket_of_row[order], np.arange(work.n_buckets + 1))
+    bucket_ends = np.searchsorted(bucket_of_row[order], np.arange(work.n_buckets + 1))
     hit_of_row = np.full(len(bucket_of_row), -1, np.int32)
     hit_of_row[matches.hit] = np.arange(len(matches.hit), dtype=np.int32)
-    narrow = matches.score.astype(np.float32)
-    score = narrow if (narrow == matches.score).all() else matches.score
-    small = np.uint16 if len(buckets) < 2**16 else np.int32
+    as_float32 = matches.score.astype(np.float32)
+    score = as_float32 if (as_float32 == matches.score).all() else matches.score
+    number_type = np.uint16 if len(buckets) < 2**16 else np.int32
     for b in range(work.n_buckets):
-        rows = order[ends[b] : ends[b + 1]]
+        rows = order[bucket_ends[b] : bucket_ends[b + 1]]
         hits = hit_of_row[rows]
-        at = np.flatnonzero(hits >= 0).astype(np.int32)
-        hits = hits[at]
+        hit_positions = np.flatnonzero(hits >= 0).astype(np.int32)
+        hits = hits[hit_positions]
         piece: Columns = {
-            "category": number_in_bucket[matches.category[rows]].astype(small),
+            "category": number_in_bucket[matches.category[rows]].astype(number_type),
             "score": score[rows],
             "image": image[rows],
-            "hit": at,
+            "hit": hit_positions,
             "positive": matches.positive[hits],
             "ignored": matches.ignored[hits],
             "hit_rank": matches.hit_rank[hits],
@@ -339,7 +349,7 @@ def counts_down_to(task: int, start: int, stop: int, store: Store) -> list[Longs
     table, counts = unpack(store.read(f"matches-{task}", start, stop)), []
     for i, down_to in unpack(store.read("scores")).items():
         is_true = table[f"{i}.is_true"] != 0
-        sides = [np.sort(table[f"{i}.score"][some]) for some in (is_true, ~is_true)]
+        sides = [np.sort(table[f"{i}.score"][chosen]) for chosen in (is_true, ~is_true)]
         counts.append(np.stack([len(side) - np.searchsorted(side, down_to) for side in sides]))
     return counts
 
@@ -368,14 +378,14 @@ class Cuts(msgspec.Struct, frozen=True, eq=False):
         A score that so many detections have that several cuts fall on it is cut by images too.
         """
         order = np.argsort(-score, kind="stable")
-        so_far = np.cumsum(weight[order])
-        targets = so_far[-1] * np.arange(1, n_ranges) / n_ranges
-        at = score[order][np.searchsorted(so_far, targets)]
+        n_down_to = np.cumsum(weight[order])
+        targets = n_down_to[-1] * np.arange(1, n_ranges) / n_ranges
+        cut_scores = score[order][np.searchsorted(n_down_to, targets)]
         scores, images = [np.zeros(0)], [np.zeros(0, np.int64)]
-        for negative_score, n in zip(*np.unique(-at, return_counts=True), strict=True):
-            pieces = int(n) + 1 if n > 1 else 1
-            scores.append(np.full(pieces, -negative_score))
-            images.append(np.arange(pieces) * n_images // pieces)
+        for negative_score, n_cuts in zip(*np.unique(-cut_scores, return_counts=True), strict=True):
+            n_pieces = int(n_cuts) + 1 if n_cuts > 1 else 1
+            scores.append(np.full(n_pieces, -negative_score))
+            images.append(np.arange(n_pieces) * n_images // n_pieces)
         return cls(np.concatenate(scores), np.concatenate(images))
 
     def __len__(self) -> int:
@@ -384,13 +394,15 @@ class Cuts(msgspec.Struct, frozen=True, eq=False):
 
     def range_of(self, score: Floats, image: NDArray[Any]) -> Longs:
         """(n,) the range of each detection; range 0 has the highest scores."""
-        first = np.searchsorted(-self.score, -score, side="left")
-        after = np.searchsorted(-self.score, -score, side="right")
-        numbers = first.astype(np.int64)
-        for a, b in np.unique(np.stack([first, after])[:, first < after], axis=1).T.tolist():
-            rows = np.flatnonzero((first == a) & (after == b))
-            numbers[rows] += np.searchsorted(self.image[a:b], image[rows], side="right")
-        return numbers
+        first_range = np.searchsorted(-self.score, -score, side="left")
+        last_range = np.searchsorted(-self.score, -score, side="right")
+        range_numbers = first_range.astype(np.int64)
+        for low, high in np.unique(
+            np.stack([first_range, last_range])[:, first_range < last_range], axis=1
+        ).T.tolist():
+            rows = np.flatnonzero((first_range == low) & (last_range == high))
+            range_numbers[rows] += np.searchsorted(self.image[low:high], image[rows], side="right")
+        return range_numbers
 
 
 def condense(matches: Matches, at_score: float | None) -> Columns:
@@ -401,33 +413,33 @@ def condense(matches: Matches, at_score: float | None) -> Columns:
     which the range before may share, at the given score, and at those that all classes are read at.
     """
     rules, order = matches.protocol, ranked_rows(matches)
-    score, n = matches.score[order], len(order)
-    hit_of_row = np.full(n, -1, np.int64)
+    score, n_rows = matches.score[order], len(order)
+    hit_of_row = np.full(n_rows, -1, np.int64)
     hit_of_row[matches.hit] = np.arange(len(matches.hit))
     hits = hit_of_row[order]
     is_hit = hits >= 0
     begins = is_hit.copy()
     begins[:1] = True
     begins[1:] |= is_hit[:-1]
-    same = first_of_runs(score)
-    if n:
-        is_read = np.logical_or.reduceat(is_hit, same)
+    score_starts = first_of_runs(score)
+    if n_rows:
+        is_read = np.logical_or.reduceat(is_hit, score_starts)
         is_read[0] = True
-        begins[same[1:][is_read[:-1]]] = True
+        begins[score_starts[1:][is_read[:-1]]] = True
     if at_score is not None:
         begins[np.searchsorted(-score, -at_score, side="right") :][:1] = True
     if rules.shared_score:
         counted = np.flatnonzero(outcomes(matches)[0][order] != OUTCOMES.index("ignored"))
-        beside = counted[beside_confidences(score[counted], at_score)]
-        begins[beside[beside < n - 1] + 1] = True
+        read_positions = counted[beside_confidences(score[counted], at_score)]
+        begins[read_positions[read_positions < n_rows - 1] + 1] = True
     starts = np.flatnonzero(begins)
-    lengths = np.diff(np.append(starts, n))
-    at = np.flatnonzero(is_hit[starts])
-    hits = hits[starts[at]]
+    lengths = np.diff(np.append(starts, n_rows))
+    hit_positions = np.flatnonzero(is_hit[starts])
+    hits = hits[starts[hit_positions]]
     columns: Columns = {
         "score": score[starts + lengths - 1],
         "n": lengths,
-        "hit": at,
+        "hit": hit_positions,
         "positive": matches.positive[hits],
         "ignored": matches.ignored[hits],
         "hit_rank": matches.hit_rank[hits],
@@ -474,11 +486,14 @@ def put_together(ranges: Sequence[Columns], totals: Matches) -> tuple[Matches, W
 
     Returns matches and the weights of their rows.
     """
-    n = np.concatenate([columns["n"] for columns in ranges]).astype(np.int64, copy=False)
+    n_of_row = np.concatenate([columns["n"] for columns in ranges]).astype(np.int64, copy=False)
     false, n_areas = None, len(totals.protocol.areas)
     if any("false" in columns for columns in ranges):
-        all_of = (columns["n"][:, None].repeat(n_areas, axis=1) for columns in ranges)
+        all_false_of_ranges = (columns["n"][:, None].repeat(n_areas, axis=1) for columns in ranges)
         false = np.concatenate(
-            [columns.get("false", all_false) for columns, all_false in zip(ranges, all_of, strict=True)]
+            [
+                columns.get("false", all_false)
+                for columns, all_false in zip(ranges, all_false_of_ranges, strict=True)
+            ]
         )
-    return with_rows(totals, ranges, order=np.arange(len(n))), Weights(n, false)
+    return with_rows(totals, ranges, order=np.arange(len(n_of_row))), Weights(n_of_row, false)

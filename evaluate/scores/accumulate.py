@@ -63,15 +63,17 @@ def accumulate(
     if protocol is not None and protocol != rules:
         raise ValueError(f"these are matches under {rules.name}, not under {protocol.name}")
     order = ranked_rows(matches)
-    (together,) = Ranked.of(matches, order, np.array([len(order)]))
+    (all_classes,) = Ranked.of(matches, order, np.array([len(order)]))
     npos = matches.npos[:, :1].sum(axis=0)
-    reference = together.reference(rules)
-    (best_score,), (best_f1,) = best_f1s(matches, together, reference, npos)
+    reference = all_classes.reference(rules)
+    (best_score,), (best_f1,) = best_f1s(matches, all_classes, reference, npos)
     score = at_score
     if score is None and not rules.shared_score:
         score = float(best_score)
     counted = count_classes(matches, score, order=order)
-    overall_point = operating_points(matches, together, reference, npos, math.nan if score is None else score)
+    overall_point = operating_points(
+        matches, all_classes, reference, npos, math.nan if score is None else score
+    )
     return finish(matches, counted, overall_point[0], (float(best_f1), float(best_score)), at_score)
 
 
@@ -178,7 +180,7 @@ class ClassCounts(msgspec.Struct, frozen=True, eq=False):
         """Concatenate the counts of blocks of classes; there may be none."""
         shape, no_counts = (len(rules.ious), len(rules.areas), 0), np.zeros(0, np.int64)
         miss = np.zeros((len(miss_keys(rules)), 0))
-        none = (
+        empty_arrays = (
             np.zeros(shape),
             np.zeros((len(rules.caps), *shape)),
             miss,
@@ -187,7 +189,7 @@ class ClassCounts(msgspec.Struct, frozen=True, eq=False):
         )
         arrays = {
             name: np.concatenate([empty, *(getattr(b, name) for b in blocks)], axis=-1)
-            for name, empty in zip(_ARRAYS, none, strict=True)
+            for name, empty in zip(_ARRAYS, empty_arrays, strict=True)
         }
         read = [b.read for b in blocks if b.read is not None]
         return cls(
@@ -252,12 +254,14 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
     curves = {}
     if rules.metric not in ("corloc", "top-k"):
         true, false = reference.at_positives()
-        reached = true / np.maximum(npos[:, 0], 1)[reference.category]
+        recall_at_hits = true / np.maximum(npos[:, 0], 1)[reference.category]
         precision = true / (true + false)
         score = matches.score[ranked.rows[ranked.at[reference.positive]]]
         for k in np.flatnonzero(npos[:, 0] > 0).tolist():
-            at = slice(int(reference.starts[k]), int(reference.starts[k] + reference.tp[k]))
-            curves[matches.classes[class_slice][k]] = Curve(reached[at], precision[at], score[at])
+            class_hits = slice(int(reference.starts[k]), int(reference.starts[k] + reference.tp[k]))
+            curves[matches.classes[class_slice][k]] = Curve(
+                recall_at_hits[class_hits], precision[class_hits], score[class_hits]
+            )
     best_score, best_f1 = best_f1s(matches, ranked, reference, npos[:, 0])
     threshold = math.nan if at_score is None else at_score
     return ClassCounts(
@@ -457,9 +461,9 @@ def _averages(
     if rules.by_frequency and frequency is not None:
         for letter in FREQUENCIES:
             summary[f"AP{letter}"] = mean(ap[:, 0, frequency == letter])
-    firsts = {a.first: i for i, a in enumerate(rules.areas) if a.first is not None}
-    for first in sorted(firsts):
-        summary[f"AR{first}"] = mean(recall[-1, :, firsts[first]])
+    area_of_first_n = {a.first: i for i, a in enumerate(rules.areas) if a.first is not None}
+    for first_n in sorted(area_of_first_n):
+        summary[f"AR{first_n}"] = mean(recall[-1, :, area_of_first_n[first_n]])
     for cap in sorted({*rules.recall_at, *caps}):
         summary[f"AR{cap}"] = mean(recall[caps[cap], :, 0]) if cap in caps else math.nan
     for iou in (0.5, 0.75) if rules.measure == "oks" else ():
@@ -530,8 +534,12 @@ def mean_of_defined(values: Floats) -> float:
 
 def weighted_mean(values: Floats, weights: Longs) -> float:
     """The weighted mean of (..., classes) values that are not NaN, by the weights of the classes."""
-    times = np.where(np.isnan(values), 0, weights)
-    return float((np.nan_to_num(values) * times).sum() / times.sum()) if times.any() else math.nan
+    defined_weights = np.where(np.isnan(values), 0, weights)
+    return (
+        float((np.nan_to_num(values) * defined_weights).sum() / defined_weights.sum())
+        if defined_weights.any()
+        else math.nan
+    )
 
 
 def mean_of_classes(values: Floats) -> Floats:

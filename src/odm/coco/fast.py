@@ -33,11 +33,11 @@ def match_all(evaluation: Any) -> Matches | None:
     p = evaluation.params
     if not _is_usual(p) or not len(p.imgIds) or not len(p.catIds):
         return None
-    place = {category: i for i, category in enumerate(p.catIds)}
+    class_position = {category: i for i, category in enumerate(p.catIds)}
     truth, detections = (
         [
             r
-            for key in sorted((k for k in side if k[1] in place), key=lambda k: place[k[1]])
+            for key in sorted((k for k in side if k[1] in class_position), key=lambda k: class_position[k[1]])
             for r in side[key]
         ]
         for side in (evaluation._gts, evaluation._dts)  # noqa: SLF001 -- one class in two files
@@ -67,7 +67,7 @@ def arrays_of(evaluation: Any, p: Any) -> dict[str, Array] | None:
     """Return the arrays of an evaluation for the parameters it was made with; None for others."""
     evaluated, matches = evaluation._paramsEval, evaluation._matches  # noqa: SLF001
     categories = list(evaluated.catIds) if evaluated.useCats else [-1]
-    same = (
+    is_same = (
         list(p.catIds) == categories
         and list(p.imgIds) == list(evaluated.imgIds)
         and np.array_equal(p.iouThrs, evaluated.iouThrs)
@@ -75,7 +75,7 @@ def arrays_of(evaluation: Any, p: Any) -> dict[str, Array] | None:
         and [tuple(a) for a in p.areaRng] == [tuple(a) for a in evaluated.areaRng]
         and list(p.maxDets) == list(evaluated.maxDets)
     )
-    if not same:
+    if not is_same:
         return None
     curves = curve_arrays(matches)
     rows = [matches.classes.index(str(category)) for category in categories]
@@ -119,8 +119,8 @@ def _sizes(p: Any, records: Records) -> Array | None:
     """(images, 2) height and width of the masks of each image, 0 without masks; None where they differ."""
     size = np.zeros((len(p.imgIds), 2), np.int32)
     if p.iouType == "segm":
-        of_image = {image: row for row, image in enumerate(p.imgIds)}
-        rows = np.array([of_image[r["image_id"]] for r in records], np.int64)
+        row_of_image = {image: row for row, image in enumerate(p.imgIds)}
+        rows = np.array([row_of_image[r["image_id"]] for r in records], np.int64)
         sizes = np.array([r["segmentation"]["size"] for r in records], np.int32).reshape(-1, 2)
         size[rows] = sizes
         if (size[rows] != sizes).any():
@@ -142,18 +142,18 @@ def _tables(records: Records, p: Any, sizes: Array, kind: Kind) -> Dataset | Non
     )
     for category in categories:
         builder.category(str(category))
-    n = len(records)
-    of_image = {image: row for row, image in enumerate(images)}
-    of_category = {category: row for row, category in enumerate(categories)}
-    image_row = np.array([of_image[r["image_id"]] for r in records], np.int64)
-    row_of_category = [of_category[r["category_id"]] if p.useCats else 0 for r in records]
+    n_records = len(records)
+    row_of_image = {image: row for row, image in enumerate(images)}
+    row_of_class = {category: row for row, category in enumerate(categories)}
+    image_row = np.array([row_of_image[r["image_id"]] for r in records], np.int64)
+    row_of_category = [row_of_class[r["category_id"]] if p.useCats else 0 for r in records]
     if p.iouType == "bbox" or (p.iouType == "keypoints" and kind == "gt"):
         try:
-            ltwh = np.array([r["bbox"] for r in records], np.float64).reshape(n, 4)
+            ltwh = np.array([r["bbox"] for r in records], np.float64).reshape(n_records, 4)
         except ValueError:  # more than four numbers, which only a subclass can compare
             return None
     else:
-        ltwh = np.tile([0.0, 0, 1, 1], (n, 1))  # is not looked at
+        ltwh = np.tile([0.0, 0, 1, 1], (n_records, 1))  # is not looked at
     area = np.array([r["area"] for r in records], np.float64)
     score = None
     if kind == "det":

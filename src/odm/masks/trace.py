@@ -69,14 +69,16 @@ class _Edges(msgspec.Struct, frozen=True, eq=False):
 
 def _upright_edges(masks: Runs, height: Longs) -> _Edges:
     """Return the upright edges of all masks."""
-    runs = np.diff(masks.first) // 2
-    owner = np.repeat(np.arange(len(masks)), runs)
-    h = height[owner]
+    n_runs = np.diff(masks.first) // 2
+    owner = np.repeat(np.arange(len(masks)), n_runs)
+    height_of_run = height[owner]
     begin, end = masks.edge[0::2], masks.edge[1::2]
-    left, right = begin // h, (end - 1) // h
+    left, right = begin // height_of_run, (end - 1) // height_of_run
     column, run_rows = spread(left, right - left + 1)  # runs are cut where a column ends
-    top = np.where(column == left[run_rows], begin[run_rows] - column * h[run_rows], 0)
-    bottom = np.where(column == right[run_rows], end[run_rows] - column * h[run_rows], h[run_rows])
+    top = np.where(column == left[run_rows], begin[run_rows] - column * height_of_run[run_rows], 0)
+    bottom = np.where(
+        column == right[run_rows], end[run_rows] - column * height_of_run[run_rows], height_of_run[run_rows]
+    )
     # Down each upright line of the grid: +1 where a run of the column to its right begins, -1 where it ends,
     # and the reverse for the column to its left. Where the sum is not 0, only one side is inside.
     mask = np.tile(owner[run_rows], 4)
@@ -85,18 +87,18 @@ def _upright_edges(masks: Runs, height: Longs) -> _Edges:
     step = np.repeat([1, -1, -1, 1], len(column))
     order = np.lexsort((y, x, mask))
     mask, x, y, level = mask[order], x[order], y[order], np.cumsum(step[order])
-    last = np.flatnonzero(_changes(mask, x, y)[1:])
-    mask, x, y, level = mask[last], x[last], y[last], level[last]
-    at = np.flatnonzero(level)
-    mask, x, top, bottom, inside = mask[at], x[at], y[at], y[at + 1], level[at] > 0
-    heads = _changes(mask, x, inside)[:-1]
-    heads[1:] |= top[1:] != bottom[:-1]
-    begin = np.flatnonzero(heads)
+    point_ends = np.flatnonzero(_changes(mask, x, y)[1:])
+    mask, x, y, level = mask[point_ends], x[point_ends], y[point_ends], level[point_ends]
+    starts = np.flatnonzero(level)
+    mask, x, top, bottom, inside = mask[starts], x[starts], y[starts], y[starts + 1], level[starts] > 0
+    begins_edge = _changes(mask, x, inside)[:-1]
+    begins_edge[1:] |= top[1:] != bottom[:-1]
+    begin = np.flatnonzero(begins_edge)
     return _Edges(
         mask[begin],
         x[begin],
         top[begin],
-        bottom[np.append(begin[1:], len(heads))[: len(begin)] - 1],
+        bottom[np.append(begin[1:], len(begins_edge))[: len(begin)] - 1],
         inside[begin],
     )
 
@@ -114,12 +116,14 @@ def _following(edges: _Edges) -> Longs:
     """(edges,) the number of the edge that follows each on its outline."""
     # Edge e has two ends: number e is its start, n + e its stop. On one line y the ends, sorted by x, form
     # pairs that a level piece of the outline joins. In each pair one is a stop: the other's edge follows it.
-    n = len(edges.x)
+    n_edges = len(edges.x)
     y = np.concatenate([edges.start, edges.stop])
     order = np.lexsort((np.tile(edges.right, 2), np.tile(edges.x, 2), y, np.tile(edges.mask, 2)))
-    a, b = order[0::2], order[1::2]
-    following = np.empty(n, np.int64)
-    following[np.where(a >= n, a, b) - n] = np.where(a >= n, b, a)
+    left_end, right_end = order[0::2], order[1::2]
+    following = np.empty(n_edges, np.int64)
+    following[np.where(left_end >= n_edges, left_end, right_end) - n_edges] = np.where(
+        left_end >= n_edges, right_end, left_end
+    )
     return following
 
 
@@ -143,14 +147,16 @@ def _bridges(edges: _Edges, holes: Longs) -> Longs:
     on the outline around the hole, or on a hole further left.
     """
     # A line of a mask is one number, mask << 32 | y, so that one search finds the lines that an edge passes.
-    row, at = np.unique((edges.mask[holes] << 32) | edges.top[holes], return_inverse=True)
+    hole_lines, line_of_hole = np.unique((edges.mask[holes] << 32) | edges.top[holes], return_inverse=True)
     right = np.flatnonzero(edges.right)
-    low = np.searchsorted(row, (edges.mask[right] << 32) | edges.top[right])
-    high = np.searchsorted(row, (edges.mask[right] << 32) | edges.bottom[right])
-    key, hole_rows = spread(low, high - low)
+    first_line = np.searchsorted(hole_lines, (edges.mask[right] << 32) | edges.top[right])
+    end_line = np.searchsorted(hole_lines, (edges.mask[right] << 32) | edges.bottom[right])
+    key, hole_rows = spread(first_line, end_line - first_line)
     key = (key << 32) | edges.x[right[hole_rows]]
     order = np.argsort(key)
-    right_edges = right[hole_rows[order[np.searchsorted(key[order], (at << 32) | edges.x[holes]) - 1]]]
+    right_edges = right[
+        hole_rows[order[np.searchsorted(key[order], (line_of_hole << 32) | edges.x[holes]) - 1]]
+    ]
     y = edges.top[holes]
     joint: Longs = 2 * right_edges + (
         np.abs(edges.stop[right_edges] - y) < np.abs(edges.start[right_edges] - y)
