@@ -235,7 +235,10 @@ def _tubes(side: Dataset, frames: _Frames, counts: NDArray[np.bool_]) -> Tubes:
 
 
 def _as_boxes(side: Dataset, frames: _Frames, boxes: Boxes, tube: Longs, first: Longs) -> Dataset:
-    """Return a dataset whose images are the videos and whose boxes span the tubes."""
+    """Return a dataset whose images are the videos and whose boxes span the tubes.
+
+    `tube` (boxes,) is the tube of each box, `first` (tubes,) the row of the first box of each.
+    """
     n = len(first)
     images, places = side.images, np.append(side.images.file, -1)
     xyxy = np.empty((n, 4))

@@ -48,7 +48,7 @@ class Inline(Executor):
     """Runs each task at once, in this process: for one machine with little memory."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """The finished task."""
+        """Run the task and return its future, which is done."""
         future: Future[Any] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
@@ -79,7 +79,7 @@ class _Task(msgspec.Struct, frozen=True):
 def run(
     executor: Executor, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]
 ) -> Iterator[tuple[int, Any]]:
-    """The number and result of each task as it is done, in any order.
+    """Yield the number and result of each task as it is done, in any order.
 
     What a task raises is raised here, once those that are running are done; no more are started.
     CancelledError if the executor gave one up.
@@ -117,7 +117,7 @@ def run(
 
 @contextlib.contextmanager
 def dask_executor(address: str, notify: Callable[[str], None]) -> Iterator[Executor]:
-    """An executor of the Dask scheduler at an address.
+    """Open an executor of the Dask scheduler at an address; `notify` takes what its user should know.
 
     Raises
     ------
@@ -176,7 +176,10 @@ def dask_executor(address: str, notify: Callable[[str], None]) -> Iterator[Execu
 def _watch(
     client: Any, address: str, notify: Callable[[str], None], done: threading.Event, every: float = 5
 ) -> None:
-    """Say so where all workers have gone: the tasks then wait for others, perhaps for ever."""
+    """Notify when all workers have gone, until `done` is set: tasks then wait for others, perhaps for ever.
+
+    The scheduler is asked `every` so many seconds.
+    """
     had_workers = True
     while not done.wait(every):
         try:

@@ -83,7 +83,7 @@ class Work(msgspec.Struct, frozen=True, eq=False):
 
 
 def installed() -> tuple[str, str, str]:
-    """The versions on which the bits of the numbers depend: of odm, NumPy and Python."""
+    """Return the versions on which the bits of the numbers depend: of odm, NumPy and Python."""
     return VERSION, np.__version__, platform.python_version()
 
 
@@ -125,7 +125,7 @@ def write_skeleton(truth: Dataset, store: Store) -> None:
 
 
 def _skeleton(store: Store) -> Dataset:
-    """The images and classes of the ground truth, read once by each process."""
+    """Return the images and classes of the ground truth, read once by each process."""
     if store.path not in _skeletons:
         data = json.loads(store.read("truth"))
         names, width, height, ids, split = data["images"]
@@ -205,8 +205,8 @@ def match_part(
 ) -> Outcome:
     """Match the images that only this part has, and store the boxes of images that other parts share.
 
-    `number` and `category` map the images and classes of the part to those of the whole; `owner` is the task
-    that matches each image.
+    `number` and `category` map the images and classes of the part to those of the whole; `owner` (images,) is
+    the task that matches each image, and `task_number` is the number of this one.
     """
     dataset, _ = part.read(lambda: _skeleton(store), check=False)
     side = side_table(dataset.boxes, number, category)
@@ -238,6 +238,7 @@ def _match(detections: SideTable, task_number: int, work: Work, store: Store) ->
     image_numbers = np.unique(np.concatenate([detections.image, truth.image, *labels[:1]]))
 
     def renumbered(side: SideTable) -> SideTable:
+        """Return a side whose images are numbered by their place in `image_numbers`."""
         return replace(side, image=np.searchsorted(image_numbers, side.image).astype(np.int32))
 
     regions = work.joined.regions
@@ -278,7 +279,10 @@ def _match(detections: SideTable, task_number: int, work: Work, store: Store) ->
 
 
 def _by_bucket(matches: Matches, image_numbers: NDArray[Any], work: Work) -> Iterable[Columns]:
-    """Yield the columns of `Matches` of the detections of each bucket of classes."""
+    """Yield the columns of `Matches` of the detections of each bucket of classes.
+
+    `image_numbers` gives the number, among all images, of each image of the matches.
+    """
     buckets = np.array([work.bucket_of[name] for name in matches.classes], np.int64)
     by_bucket = np.argsort(buckets, kind="stable")
     number_in_bucket = np.empty(len(buckets), np.int64)  # the number of each class inside its bucket
@@ -394,6 +398,7 @@ class Cuts(msgspec.Struct, frozen=True, eq=False):
 
     def range_of(self, score: Floats, image: NDArray[Any]) -> Longs:
         """(n,) the range of each detection; range 0 has the highest scores."""
+        # Cuts at the scores .8 .5 .5 .2: a score of .6 is in range 1, one of .5 in 1, 2 or 3, by its image.
         first_range = np.searchsorted(-self.score, -score, side="left")
         last_range = np.searchsorted(-self.score, -score, side="right")
         range_numbers = first_range.astype(np.int64)
@@ -432,6 +437,7 @@ def condense(matches: Matches, at_score: float | None) -> Columns:
         counted = np.flatnonzero(outcomes(matches)[0][order] != OUTCOMES.index("ignored"))
         read_positions = counted[beside_confidences(score[counted], at_score)]
         begins[read_positions[read_positions < n_rows - 1] + 1] = True
+    # Rows x x H x x x of which H is a hit: begins at 0, 2 and 3, lengths 2, 1 and 3.
     starts = np.flatnonzero(begins)
     lengths = np.diff(np.append(starts, n_rows))
     hit_positions = np.flatnonzero(is_hit[starts])
@@ -456,7 +462,8 @@ def condense_range(
 ) -> list[int]:
     """Rank the detections of a score range of one class, and write the condensed ranking.
 
-    Answers where in the file each protocol begins. `pieces` and `totals` are as `count_bucket` takes them.
+    Returns where in the file each protocol begins, and the end. `pieces` and `totals` are as `count_bucket`
+    takes them.
     """
     packed = []
     for i, matches in enumerate(totals):

@@ -352,7 +352,7 @@ _KITTI |= {key.replace("AP", "AOS"): (1, entries) for key, (_, entries) in _KITT
 
 
 def level_keys(rules: Protocol) -> tuple[str, ...]:
-    """The keys of the summary, and of classes, of protocols with levels of difficulty; else none."""
+    """Return the keys of the summary, and of classes, of protocols with levels of difficulty; else none."""
     if rules.reading != "limits":
         return ()
     kinds = _KITTI if rules.match == "truth" else ("AP",)
@@ -371,7 +371,7 @@ def level_numbers(matches: Matches, ap: Floats) -> dict[str, Floats]:
 def _apart(rules: Protocol, ap: Floats, recall: Floats, mean: Mean) -> dict[str, Any]:
     """Return AP and recall at each threshold, the reference threshold first, in each area range.
 
-    As in `_averages`.
+    The parameters are those of `_averages`.
     """
     thresholds = sorted(range(len(rules.ious)), key=lambda t: t != rules.reference)
     cells = [
@@ -382,12 +382,12 @@ def _apart(rules: Protocol, ap: Floats, recall: Floats, mean: Mean) -> dict[str,
 
 
 def miss_keys(rules: Protocol) -> tuple[str, ...]:
-    """The keys of miss rates: one for each set-up of a protocol that has them."""
+    """Return the keys of miss rates: one for each set-up of a protocol that has them."""
     return tuple(f"MR@{a.name}" if a.also else "MR" for a in rules.areas) if rules.rates else ()
 
 
 def lower_keys(rules: Protocol) -> tuple[str, ...]:
-    """The keys of the summary of which lower numbers are better."""
+    """Return the keys of the summary of which lower numbers are better."""
     return summary_keys(rules) if rules.metric == "top-k" else miss_keys(rules)
 
 
@@ -429,6 +429,7 @@ def class_keys(rules: Protocol) -> tuple[str, ...]:
 
 
 def _no_averages(rules: Protocol, frequency: NDArray[np.str_] | None = None) -> dict[str, float]:
+    """Return the averages of a protocol without any numbers, all NaN: only their keys are of use."""
     undefined = np.full((len(rules.ious), len(rules.areas), 1), math.nan)
     recall = np.stack([undefined] * max(len(rules.caps), 1))
     if rules.apart:
@@ -481,16 +482,17 @@ def _averages(
 
 
 def _of_area(rules: Protocol, ap: Floats, mean: Mean, area: int) -> tuple[Any, Any]:
-    """The AP over all IoUs and at .5 in one area range; `ap` is (T, A, K)."""
+    """Return the AP over all IoUs, and that at 0.5, in one area range; `ap` is (T, A, K)."""
     return mean(ap[:, area]), _ap_at(rules, ap, 0.5, mean, area)
 
 
 def _shared_area_keys(rules: Protocol) -> tuple[str, ...]:
+    """Return the keys of area ranges in the summary of `SHARED_KEYS`: mAP50-95 and mAP50 of each."""
     return tuple(f"{key}@{a.name}" for a in rules.named_areas.values() for key in SHARED_KEYS[:2])
 
 
 def _ap_at(rules: Protocol, ap: Floats, iou: float, mean: Mean, area: int = 0) -> Any:
-    """The AP at one IoU and in one area range; `ap` is (T, A, K)."""
+    """Return the AP at one IoU and in an area range, NaN if the protocol lacks the IoU; `ap` is (T, A, K)."""
     near = np.flatnonzero(np.isclose(rules.ious, iou, rtol=0, atol=1e-9))
     return mean(ap[near[0], area]) if len(near) else math.nan
 

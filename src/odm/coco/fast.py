@@ -84,7 +84,7 @@ def arrays_of(evaluation: Any, p: Any) -> dict[str, Array] | None:
 
 
 def _is_usual(p: Any) -> bool:
-    """Whether the engine has these parameters."""
+    """Tell whether the engine can evaluate under these parameters of pycocotools."""
     ious, caps = list(p.iouThrs), list(p.maxDets)
     return (
         ious == sorted(set(ious))
@@ -199,5 +199,5 @@ def _shapes(records: Records, iou_type: str, size: Array, kind: Kind) -> dict[st
 
 
 def _plain(value: Any) -> Any:
-    """Arrays and numbers of NumPy for JSON."""
+    """Return an array or a number of NumPy as JSON can write it."""
     return value.tolist()

@@ -60,10 +60,12 @@ class _Edges(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def start(self) -> Longs:
+        """Return (edges,) the y at which the walk along each begins."""
         return np.where(self.right, self.bottom, self.top)
 
     @property
     def stop(self) -> Longs:
+        """Return (edges,) the y at which the walk along each ends."""
         return np.where(self.right, self.top, self.bottom)
 
 
