@@ -62,7 +62,8 @@ class ValidateCommand(
     MarkdownOptions,
     ValidateOptions,
     MessageOptions,
-    common="format images gt against output select ignore strict explain fix out report",
+    common="format images gt against only_classes only_images output select ignore strict explain fix out "
+    "report",
 ):
     """The options of ``odm validate``."""
 

@@ -456,6 +456,22 @@ def join(dataset: Dataset, same: float, ledger: Ledger) -> Dataset:
     return ledger.leave_out(_with_images(dataset, joined, moved), is_dropped, reason)
 
 
+def check_reference(dataset: Dataset, reference: Dataset | None, target: str, *, of_tiles: bool) -> None:
+    """Raise UsageError if detections need ids of a ground truth that has none of their images.
+
+    A results file on tiles has the ids of the tiles, and one on whole images those of the images.
+    """
+    names = set(map(stem, dataset.images.name))
+    if reference is None or dataset.kind != "det" or not names.isdisjoint(map(stem, reference.images.name)):
+        return
+    images_text, option = "the tiles" if of_tiles else "the whole images", spell("gt")
+    raise UsageError(
+        f"{printable(target)}: detections get their ids from {option}, which has none of {images_text}; "
+        f"write txt or yolo with {spell('to')}, which name image files, and convert these with {option} "
+        f"of {images_text}"
+    )
+
+
 def _repeated(boxes: Boxes, tile: Longs, same: float) -> NDArray[np.bool_]:
     """(n,) mask of the boxes that are left out, as a better one from a different tile is the same object.
 

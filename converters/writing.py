@@ -24,7 +24,7 @@ from odm.converters.repairs import clip_boxes
 from odm.converters.selection import Selection, divide, select
 from odm.converters.shapes import AsShapes, fit, report_too_large, suggest_shapes
 from odm.converters.skipping import LeftOut, without_images
-from odm.converters.tiles import Cuts, Tiling, cut, join
+from odm.converters.tiles import Cuts, Tiling, check_reference, cut, join
 from odm.files import Output
 from odm.formats import Format, option_specs
 from odm.inputs import folder_of
@@ -237,6 +237,9 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
     if target.clip:
         dataset = clip_boxes(dataset, ledger, log)
     dataset, cuts = _selected(dataset, target, ledger, log)
+    if cuts is not None or target.untile is not None:
+        reference = getattr(target.options, "reference", None)
+        check_reference(dataset, reference, target.path, of_tiles=cuts is not None)
     holder = _held_by(target.path, format_, dataset, ledger, log)
     dataset = _without_losses(dataset, loaded.format, holder, target, ledger, log)
     dataset = _with_fitted_shapes(dataset, holder, target, ledger, log)

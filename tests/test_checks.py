@@ -199,7 +199,7 @@ def test_messages_say_what_was_found():
     (message,) = messages(make([[-7, 10, 60, 60]], size=None))
     assert "extends 7 px beyond the image (of unknown size)" in message
     (message,) = messages(make([[10, 10, 60, 60]] * 2))
-    assert message.startswith("duplicate of box 0; ")
+    assert message.startswith("duplicate of <ground truth>#/0; ")
     (message,) = messages(make([[10, 10, 60, 60]], score=[float("nan")]))
     assert message.startswith("expected a finite score, found none; ")
     (message,) = messages(make([[10, 10, 60, 60]], score=[1.25]), all_rules=False)

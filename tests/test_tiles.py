@@ -339,6 +339,22 @@ def test_a_chain_of_duplicates_is_decided_by_rank(tmp_path):
     assert sum(ledger.left_out.values()) == 1
 
 
+def test_results_on_tiles_and_on_whole_images_have_ids_of_different_ground_truth(tmp_path):
+    street = Path(__file__).resolve().parents[1] / "fixtures" / "street"
+    truth, detections = street / "truth.json", street / "detections.json"
+    tiles, on_tiles = tmp_path / "tiles.json", tmp_path / "on_tiles.json"
+    odm.convert(truth, tiles, tile="320x200")
+    with pytest.raises(UsageError, match="their ids from gt, which has none of the tiles; write txt or yolo"):
+        odm.convert(detections, on_tiles, gt=truth, tile="320x200")
+    odm.convert(detections, tmp_path / "txt", to="txt", gt=truth, tile="320x200")
+    odm.convert(tmp_path / "txt", on_tiles, gt=tiles)
+    with pytest.raises(UsageError, match="which has none of the whole images; write txt or yolo"):
+        odm.convert(on_tiles, tmp_path / "whole.json", gt=tiles, untile=0.5)
+    odm.convert(on_tiles, tmp_path / "whole", to="txt", gt=tiles, untile=0.5)
+    odm.convert(tmp_path / "whole", tmp_path / "whole.json", gt=truth)
+    assert odm.eval(truth, tmp_path / "whole.json", "coco").summary["AP50"] > 0.4
+
+
 def test_masks_and_polygons_come_back_where_they_were(tmp_path):
     mask = np.zeros((200, 300), np.uint8)
     mask[20:60, 30:90] = 1
