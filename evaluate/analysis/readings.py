@@ -76,7 +76,10 @@ Size = Callable[[Floats], Floats | float]
 
 
 def _scaled(factor: Size, shift: Size = lambda _: 0) -> Boxes:
-    """Return coordinates less a shift, times a factor."""
+    """Return a function that takes a shift from coordinates and multiplies them by a factor.
+
+    Both are functions of the sizes of the images.
+    """
     latest: list[Floats] = []  # sizes, shifts and factors: many readings are tried with the same sizes
 
     def change(xyxy: Floats, size: Floats) -> Floats:

@@ -164,7 +164,7 @@ class _Comparison:
         )
 
     def _leaderboard(self) -> Section:
-        """The runs, best first."""
+        """Return the table of runs, best first: by short names, for which a line has room, not by letters."""
         ranking, level = self.comparison.ranking, self.comparison.level
         names = dict(zip(self.letter, distinct_parts(list(self.letter)), strict=True))
         rows = []
@@ -173,6 +173,7 @@ class _Comparison:
             rows.append(
                 [
                     *(place, names[standing.run], standing.value, (bounds.low, bounds.high)),
+                    # The best has no difference from itself.
                     *(standing.delta or None, (between.low, between.high), standing.p_holm),
                     "-" if differs is None else "yes" if differs else "no",
                 ]

@@ -133,24 +133,27 @@ class Plan:
         return _Sums(key % n_classes, key // n_classes, self.n_classes)
 
     def _recalls(self) -> dict[tuple[int, int], _Sums]:
-        """Return the true positives of all thresholds, by (detection cap, area range)."""
+        """Return the true positives of all thresholds, by (cap, area range): the position of the cap in the
+        protocol's, or under `Protocol.apart` that of the IoU threshold, whose true positives these are alone.
+        """
         rules, matches = self.rules, self.table.matches
         sums = {}
         category, image = matches.category[matches.hit], matches.image[matches.hit]
-        settings = [(m, 0) for m in range(len(rules.caps))]
+        settings = [(position, 0) for position in range(len(rules.caps))]
         settings += [(len(rules.caps) - 1, area) for area in self.areas[1:] if rules.caps]
         if rules.metric == "corloc":
             settings = [(0, 0)]
         thresholds: Sequence[int] = range(len(rules.ious))
         if rules.apart:  # by threshold in place of the cap
             settings = [(t, area) for t in thresholds for area in self.areas]
-        for m, area in settings:
-            hits = [hits_under(self.table, area, t)[0] for t in ([m] if rules.apart else thresholds)]
+        for cap_or_threshold, area in settings:
+            counted = [cap_or_threshold] if rules.apart else thresholds
+            hits = [hits_under(self.table, area, t)[0] for t in counted]
             n_thresholds_hit = np.sum(hits, axis=0)
-            if rules.caps and not rules.apart and rules.caps[m] != rules.max_dets:
-                n_thresholds_hit = np.where(matches.hit_rank < rules.caps[m], n_thresholds_hit, 0)
+            if rules.caps and not rules.apart and (cap := rules.caps[cap_or_threshold]) != rules.max_dets:
+                n_thresholds_hit = np.where(matches.hit_rank < cap, n_thresholds_hit, 0)
             hit_positions = np.flatnonzero(n_thresholds_hit)
-            sums[m, area] = _Sums(
+            sums[cap_or_threshold, area] = _Sums(
                 category[hit_positions], image[hit_positions], self.n_classes, n_thresholds_hit[hit_positions]
             )
         return sums
@@ -334,7 +337,12 @@ def _single_thresholds(rules: Protocol) -> list[tuple[int, int]]:
 
 
 def _selectors(rules: Protocol, areas: Sequence[int]) -> dict[str, tuple[str, int, int]]:
-    """Map each summary key to the AP (threshold or -1, area) or recall (cap, area) that it averages."""
+    """Map each summary key to the numbers that it is the mean of: their kind, and two positions.
+
+    ``ap``: IoU threshold, -1 = all, and position in `areas`. ``recall``: detection cap (of protocols that are
+    `Protocol.apart` the threshold) and area range. ``frequency``: AP of the classes with the last letter of
+    the key. ``miss``: area range and position in `areas`. ``AP`` and ``JI``: one number, without positions.
+    """
     name_of_index = {i: rules.areas[a].name for i, a in enumerate(areas) if a in rules.named_areas}
     if rules.rates:
         keys = {miss_keys(rules)[area]: ("miss", area, i) for i, area in enumerate(areas)}

@@ -110,9 +110,10 @@ class COCOeval:
         self._paramsEval = copy.deepcopy(p)
         from odm.coco.fast import match_all
 
-        rules = [getattr(getattr(self, name), "__func__", None) for name in _RULES]
-        ours = rules == [vars(COCOeval)[name] for name in _RULES] and len(p.areaRng) <= _MOST
-        self._matches = match_all(self) if ours else None
+        # Programs that replace one of these methods are followed image by image.
+        methods = [getattr(getattr(self, name), "__func__", None) for name in _RULES]
+        is_unmodified = methods == [vars(COCOeval)[name] for name in _RULES]
+        self._matches = match_all(self) if is_unmodified and len(p.areaRng) <= _MOST else None
         if self._matches is None:
             self._match_each()
         if any(record["id"] == 0 for records in self._gts.values() for record in records):

@@ -80,8 +80,9 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
         return Runs(np.array([0, len(edge)]), edge)
 
     def between(self, begin: Longs, end: Longs) -> Runs:
-        """Clip each mask to the pixels `begin` to `end`, (n,) both."""
+        """Clip each mask to the pixels from `begin` to ``end - 1``, (n,) both."""
         owner = np.repeat(np.arange(len(self)), np.diff(self.first))
+        # Both edges of a run outside become one pixel; `of_keys` leaves out such pairs.
         return Runs.of_keys((owner << 32) | np.clip(self.edge, begin[owner], end[owner]), len(self))
 
     def areas(self) -> Longs:

@@ -149,16 +149,17 @@ def _bridges(edges: _Edges, holes: Longs) -> Longs:
     on the outline around the hole, or on a hole further left.
     """
     # A line of a mask is one number, mask << 32 | y, so that one search finds the lines that an edge passes.
-    hole_lines, line_of_hole = np.unique((edges.mask[holes] << 32) | edges.top[holes], return_inverse=True)
+    line_keys, line_of_hole = np.unique((edges.mask[holes] << 32) | edges.top[holes], return_inverse=True)
     right = np.flatnonzero(edges.right)
-    first_line = np.searchsorted(hole_lines, (edges.mask[right] << 32) | edges.top[right])
-    end_line = np.searchsorted(hole_lines, (edges.mask[right] << 32) | edges.bottom[right])
-    key, hole_rows = spread(first_line, end_line - first_line)
-    key = (key << 32) | edges.x[right[hole_rows]]
+    first_line = np.searchsorted(line_keys, (edges.mask[right] << 32) | edges.top[right])
+    end_line = np.searchsorted(line_keys, (edges.mask[right] << 32) | edges.bottom[right])
+    # Each edge with each of the lines that it passes, sorted by line, then by x.
+    line, passing = spread(first_line, end_line - first_line)
+    key = (line << 32) | edges.x[right[passing]]
     order = np.argsort(key)
-    right_edges = right[
-        hole_rows[order[np.searchsorted(key[order], (line_of_hole << 32) | edges.x[holes]) - 1]]
-    ]
+    # The last edge on the line of a hole that is left of it.
+    before = np.searchsorted(key[order], (line_of_hole << 32) | edges.x[holes]) - 1
+    right_edges = right[passing[order[before]]]
     y = edges.top[holes]
     joint: Longs = 2 * right_edges + (
         np.abs(edges.stop[right_edges] - y) < np.abs(edges.start[right_edges] - y)
