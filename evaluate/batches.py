@@ -20,9 +20,9 @@ from odm.arrays import to_array
 from odm.tables import NO_ID, Flag, Floats, Longs
 
 FLAGS = {"iscrowd": Flag.CROWD, "difficult": Flag.DIFFICULT}
+"""The fields of a target that mark boxes, and the flag that each sets."""
 _PLAIN = {name.removeprefix("is"): name for name in (*FLAGS, "area")}
 """What may be given of ground truth, by how it begins and ends in any spelling."""
-"""The fields of a target that mark boxes."""
 
 MAGIC = b"odm.Metric\n"
 STATE_VERSION = 2
@@ -108,7 +108,8 @@ def columns_of(side: ImageBoxes) -> dict[str, NDArray[Any]]:
 
 
 def _positions(count: NDArray[Any], chosen: Longs) -> Longs:
-    """Return the positions of the items of the chosen groups, of which each has `count` items."""
+    """Return the positions of the items of the chosen groups; group g has ``count[g]`` items."""
+    # count [2, 3], chosen [1, 0]: the groups begin at 0 and 2, so the positions are 2 3 4 and 0 1.
     start = np.cumsum(count, dtype=np.int64) - count
     count = count[chosen]
     offset = np.cumsum(count, dtype=np.int64) - count
@@ -128,7 +129,7 @@ class Batch(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def join(cls, batches: Sequence[Batch]) -> Batch:
-        """Several batches as one; all have ids of one kind, or none has."""
+        """Return several batches as one; all have ids of one kind, or none has."""
         ids = [b.ids for b in batches if b.ids is not None]
         return cls(
             np.concatenate(ids) if ids else None,
@@ -137,12 +138,12 @@ class Batch(msgspec.Struct, frozen=True, eq=False):
         )
 
     def take(self, images: Longs) -> Batch:
-        """The batch of the images at these positions, in their order."""
+        """Return the batch of the images at these positions, in their order."""
         ids = None if self.ids is None else self.ids[images]
         return Batch(ids, self.detections.take(images), self.truth.take(images))
 
     def content(self) -> list[bytes]:
-        """The bytes of each image."""
+        """Return the bytes of each image's boxes on both sides, ground truth first."""
         sides = zip(self.truth.content(), self.detections.content(), strict=True)
         return [b"%d " % len(truth) + truth + detections for truth, detections in sides]
 
@@ -220,7 +221,7 @@ class BatchReader(msgspec.Struct, frozen=True):
     iou_type: str = "bbox"
 
     def listed(self, preds: Any, target: Any, image_ids: Iterable[Any] | None) -> Batch:
-        """A batch with a mapping for each image."""
+        """Return a batch from lists with a mapping for each image."""
         preds, target = list(preds), list(target)
         if len(preds) != len(target):
             raise ValueError(f"preds has {len(preds)} images, target {len(target)}")
@@ -272,6 +273,7 @@ class BatchReader(msgspec.Struct, frozen=True):
         return Batch(images, *sides)
 
     def _images(self, images: Sequence[Any], names: Sequence[str], *, scored: bool) -> ImageBoxes:
+        """Return the boxes of one side of listed images; `scored` says that they are detections."""
         if not images:
             return _NONE
         parts = []

@@ -60,6 +60,7 @@ FEW = 3
 
 
 def _refuse_many_classes(joined: Joined, log: Log) -> None:
+    """Raise DataError if there are more classes than `MOST_CLASSES`."""
     if len(joined.classes) > MOST_CLASSES:
         raise DataError(
             f"there are {len(joined.classes)} classes, more than {MOST_CLASSES}: are they names of single "
@@ -191,8 +192,8 @@ def evaluate(
     choice |= {"only_classes": only_classes, "only_images": only_images}
     over_tracks = any(p.tubes for p in rules)
     if over_tracks:  # videos are the images, and tubes the boxes
-        ours, theirs = tubes.tubes_of_both(truth, detections, log)
-        joined = join(ours.dataset, theirs.dataset, log, unit="videos", **choice)
+        gt_tubes, det_tubes = tubes.tubes_of_both(truth, detections, log)
+        joined = join(gt_tubes.dataset, det_tubes.dataset, log, unit="videos", **choice)
     else:
         joined = join(truth, detections, log, image_labels=image_labels, hierarchy=hierarchy, **choice)
         joined, rules = ready_for(joined, rules, truth, detections, log, drop=only_classes is None)
@@ -200,7 +201,9 @@ def evaluate(
     if class_agnostic:
         joined = collapsed(joined, ONE_CLASS, None if over_tracks else class_ranks(joined, truth))
     report_before(joined, rules, source_of(truth), log)
-    all_matches = tubes.match_tubes(joined, rules, ours, theirs) if over_tracks else match_all(joined, rules)
+    all_matches = (
+        tubes.match_tubes(joined, rules, gt_tubes, det_tubes) if over_tracks else match_all(joined, rules)
+    )
     results = [replace(accumulate(matches, at_score=at_score), joined=joined) for matches in all_matches]
     is_default = is_default or protocol is None
     _report(results, joined, truth, detections, log, diagnose=diagnose, is_default=is_default)
@@ -210,7 +213,10 @@ def evaluate(
 def _adapt(
     rules: list[Protocol], truth: Dataset, detections: Dataset, log: Log
 ) -> tuple[list[Protocol], Dataset]:
-    """The protocols as far as the sides have pixels and fields, and the detections as these spell classes."""
+    """Return the protocols as far as the sides have the pixels and fields that they need, and the detections.
+
+    Detections are renamed to the ground truth's spelling of classes if every protocol has fixed classes.
+    """
     if truth.relative and detections.relative:
         rules = without_pixels(rules, log)
     rules = without_fields(rules, truth.boxes.extra, log)

@@ -177,19 +177,19 @@ class Metric:
             If the classes, protocol, box format, options or type of ids differ.
         """
         others = [others] if isinstance(others, Metric) else list(others)
-        mine, parts = self._settings(), [self, *others]
+        settings, parts = self._settings(), [self, *others]
         for other in others:
-            theirs = other._settings()  # noqa: SLF001 -- of the same class
-            if wrong := next((k for k in mine if mine[k] != theirs[k]), None):
+            settings_of_other = other._settings()  # noqa: SLF001 -- of the same class
+            if wrong := next((k for k in settings if settings[k] != settings_of_other[k]), None):
                 raise ValueError(
-                    f"merge: the other metric has {wrong} {theirs[wrong]}, this one {mine[wrong]}"
+                    f"merge: the other metric has {wrong} {settings_of_other[wrong]}, this one {settings[wrong]}"
                 )
-        together = [*self._batches, *(b for other in others for b in other._batches)]  # noqa: SLF001
-        if len(kinds := sorted({b.id_kind for b in together})) > 1:
+        all_batches = [*self._batches, *(b for other in others for b in other._batches)]  # noqa: SLF001
+        if len(kinds := sorted({b.id_kind for b in all_batches})) > 1:
             raise ValueError(f"merge: image_ids are {' in one metric, '.join(kinds)} in another")
         n_filled = sum(bool(part._batches) for part in parts)  # noqa: SLF001
         self._merged = n_filled > 1 or any(part._merged for part in parts)  # noqa: SLF001
-        self._batches, self._evaluation = together, None
+        self._batches, self._evaluation = all_batches, None
 
     def _settings(self) -> dict[str, Any]:
         """Return the settings that two metrics must share to be merged, as JSON."""

@@ -90,6 +90,7 @@ def _styled(log: Log, shown: str) -> Iterator[None]:
 
 
 def _folder(evaluation: Evaluation, n: int, result: Result) -> str:
+    """Return the folder of a result's plots; its number `n` comes first if another has the same name."""
     name = safe(result.protocol)
     if not result.rules.averaged:
         name += f"-{result.iou:g}"
@@ -172,6 +173,7 @@ def _recall_precision(axes: Axes) -> None:
 
 
 def _class_curve(result: Result, k: int) -> Figure:
+    """Draw precision over recall of class `k`, with its envelope and its operating point."""
     row = result.classes[k]
     curve = result.curves[row.name]
     figure, axes = _axes(
@@ -200,6 +202,7 @@ def _class_curve(result: Result, k: int) -> Figure:
 
 
 def _all_curves(result: Result) -> Figure:
+    """Draw precision over recall of all classes, and the mean of their envelopes."""
     aps = [_ap(result, k) for k, row in enumerate(result.classes) if row.gt]
     title = f"{result.protocol}, {_iou_text(result)}"
     if result.rules.metric == "pooled":
@@ -276,6 +279,7 @@ def _class_line(axes: Axes, x: Floats, y: Floats, n: int, n_classes: int, label:
 
 
 def _f1(result: Result) -> Figure:
+    """Draw F1 over the score threshold, of each class and of all classes together."""
     from odm.evaluate.matching.matches import outcomes
 
     matches = result.matches
@@ -337,6 +341,7 @@ def _calibration_of(result: Result) -> dict[str, Any] | None:
 
 
 def _calibration(result: Result, data: dict[str, Any]) -> Figure:
+    """Draw the precision of each bin of scores, and its gap to the mean score of the bin."""
     numbers = f"D-ECE {data['dece']:.3f}, largest gap {data['mce']:.3f}"
     figure, axes = _axes("Calibration", f"{result.protocol}, {_iou_text(result)}; {numbers}")
     bins = [each for each in data["bins"] if each["n"]]
@@ -355,6 +360,7 @@ def _calibration(result: Result, data: dict[str, Any]) -> Figure:
 
 
 def _confusion(result: Result) -> Figure:
+    """Draw the confusion matrix, of many classes only those that are confused most."""
     from matplotlib.colors import PowerNorm
 
     table = result.confusion()
@@ -405,6 +411,7 @@ def _confusion(result: Result) -> Figure:
 
 
 def _errors(result: Result) -> Figure:
+    """Draw the share of images without a correct guess over the number of guesses."""
     figure, axes = _axes("Top-k error", f"{result.protocol}, {_iou_text(result)}")
     k = np.arange(1, len(result.errors["cls"]) + 1)
     axes.plot(k, result.errors["loc"], "o-", color=_RED, label="class and location")

@@ -79,6 +79,7 @@ def iou(dt: Any, gt: Any, pyiscrowd: Sequence[int]) -> Any:
 
 
 def _mask_iou(dt: Sequence[Rle], gt: Sequence[Rle], crowd: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return (n, m) IoU of masks, -1 where boxes overlap but sizes differ; `crowd` (m,) is of `gt`."""
     det_size, gt_size = (np.array([rle["size"] for rle in side]) for side in (dt, gt))
     if (det_size == gt_size[0]).all() and (gt_size == gt_size[0]).all():
         return masks.iou(dt, gt, crowd)
