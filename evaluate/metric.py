@@ -182,7 +182,8 @@ class Metric:
             settings_of_other = other._settings()  # noqa: SLF001 -- of the same class
             if wrong := next((k for k in settings if settings[k] != settings_of_other[k]), None):
                 raise ValueError(
-                    f"merge: the other metric has {wrong} {settings_of_other[wrong]}, this one {settings[wrong]}"
+                    f"merge: the other metric has {wrong} {settings_of_other[wrong]}, "
+                    f"this one {settings[wrong]}"
                 )
         all_batches = [*self._batches, *(b for other in others for b in other._batches)]  # noqa: SLF001
         if len(kinds := sorted({b.id_kind for b in all_batches})) > 1:
