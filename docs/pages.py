@@ -112,7 +112,14 @@ def reference(name: str) -> str:
     public = [key for key in listed if not key.startswith("_") and f"{name}.{key}" not in REFERENCE]
     kinds = (inspect.isroutine, inspect.isclass, lambda _: True)  # functions, classes, then constants
     public.sort(key=lambda key: [kind(getattr(module, key)) for kind in kinds].index(True))
-    parts += [directive(home(f"{name}.{key}"), heading=2, called=f"{name}.{key}") for key in public]
+    # A name has one page: that of `odm`, where it is one of its names too.
+    name_in_odm = {} if name == "odm" else {home(f"odm.{key}"): f"odm.{key}" for key in PUBLIC["odm"]}
+    for key in public:
+        path, called = home(f"{name}.{key}"), f"{name}.{key}"
+        if path in name_in_odm:
+            parts.append(f"## {called}\n\nThe same as [{name_in_odm[path]}][{path}].\n")
+        else:
+            parts.append(directive(path, heading=2, called=called))
     return "\n".join(parts)
 
 
