@@ -242,7 +242,8 @@ def load_pair(
     a results file), and two sides of one format are detected together. An empty side takes the other side's
     format. The images of a file that is left out of one side are left out of the other, too. The shared
     options named in `spare` are used for something else too, so no format needs to have them. With the same
-    `kept` for several runs, the ground truth is read, checked and reported once.
+    `kept` for several runs, the ground truth is read, checked and reported once. `check` checks each side;
+    without `refuse`, errors are only logged and nothing is raised for them.
 
     Raises
     ------
@@ -256,7 +257,7 @@ def load_pair(
         kept.side or PendingSource(truth, log.fresh(), skip_bad_files=skip_bad_files),
         PendingSource(detections, log.fresh(), skip_bad_files=skip_bad_files),
     )
-    sides[0].log = log.fresh()
+    sides[0].log = log.fresh()  # a kept side still has the log of the run before
     try:
         loaded = _read_pair(sides, skip_bad, check, refuse=refuse, spare=spare, kept=kept)
     finally:

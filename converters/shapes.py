@@ -222,13 +222,15 @@ class _Fitting:
         """Return the masks of the shapes at `rows`."""
         return shapes.take(rows).runs(self.height[rows], self.width[rows])
 
-    def pieces(self, shapes: Shapes, rows: Rows) -> list[Rows]:
-        """Split row numbers into parts whose masks and corners fit into memory."""
+    def row_parts(self, shapes: Shapes, rows: Rows) -> list[Rows]:
+        """Divide `rows`, (n,) row numbers, into consecutive parts whose masks and corners fit into memory."""
         if not len(rows):
             return []
         taken = shapes.take(rows)
-        sizes = taken.run_bounds(self.width[rows]) + np.diff(taken.point[taken.ring])
-        return [rows[piece] for piece in pieces(sizes, _RUNS_AT_A_TIME)]
+        # For each box at most so many runs, plus the corners of all its outlines: `ring` has the first
+        # outline of each box and `point` the first corner of each outline, so point[ring] that of each box.
+        n_runs_and_corners = taken.run_bounds(self.width[rows]) + np.diff(taken.point[taken.ring])
+        return [rows[piece] for piece in pieces(n_runs_and_corners, _RUNS_AT_A_TIME)]
 
     def outlined(self, shapes: Shapes) -> Shapes:
         """Convert oriented boxes to outlines of four corners."""
@@ -265,7 +267,7 @@ class _Fitting:
         joined_shapes = joined_rows.table()
         assert joined_shapes is not None
         is_equal: Any = np.ones(len(rows), bool)
-        for piece_rows in self.pieces(shapes, rows[self.known[rows]]):
+        for piece_rows in self.row_parts(shapes, rows[self.known[rows]]):
             index = np.searchsorted(rows, piece_rows)
             size = self.height[piece_rows], self.width[piece_rows]
             is_equal[index] = _equal(outlines.take(index).runs(*size), joined_shapes.take(index).runs(*size))
@@ -332,7 +334,7 @@ class _Fitting:
         """Replace the shapes at `rows` by those that `make` returns; it is called for some rows at a time."""
         if not len(rows):
             return shapes
-        parts = [make(part) for part in self.pieces(shapes, rows)]
+        parts = [make(part) for part in self.row_parts(shapes, rows)]
         return shapes.replaced(rows, Shapes.joined(parts))
 
 

@@ -110,9 +110,10 @@ def _read_file(record: Item, split: str) -> None:
     item = record.object(record.first_key("item", "image"))
     # panlabel writes slots beside item.
     slots_owner = record if "slots" not in item and "slots" in record else item
-    first_slot = next(slots_owner.items("slots"), None) if "item" in record else item
-    size = None if first_slot is None else first_slot.size("width", "height")
-    slot_name = first_slot.get("slot_name") if first_slot is not item and first_slot is not None else None
+    # What has the size: the first slot, or in version 1.0 the image itself; None for an item without slots.
+    size_owner = next(slots_owner.items("slots"), None) if "item" in record else item
+    size = None if size_owner is None else size_owner.size("width", "height")
+    slot_name = size_owner.get("slot_name") if size_owner is not item and size_owner is not None else None
     name_key = "name" if "item" in record else item.first_key("original_filename", "filename")
     name, folder = item.get(name_key), item.get("path")
     if isinstance(name, str) and isinstance(folder, str) and folder.strip("/"):
@@ -121,12 +122,13 @@ def _read_file(record: Item, split: str) -> None:
         layers: dict[int, Layers] = {}  # by frame; 0 for an image
         if any("frames" in row for row in boxes):
             tracks: list[Track] = []
+            # The 0 is no image: _read_track adds no boxes, and only None would skip the rows.
             boxes.read(0, _read_track, tracks, layers, slot_name)
 
             def read_frame(rows: Rows, image: int | None, frame: int) -> None:
                 rows.read(image, _read_annotation, slot_name, layers.get(frame, {}), size)
 
-            n_frames = first_slot.get("frame_count") if first_slot is not None else 0
+            n_frames = size_owner.get("frame_count") if size_owner is not None else 0
             n_frames = n_frames if type(n_frames) is int else 0
             video_frames: Any = {"length": n_frames, "frame_name": "{:07d}.png"}  # as darwin-py calls them
             read_video(item, name, tracks, read_frame, size=size, split=split, **video_frames)

@@ -49,6 +49,7 @@ _PARTS = re.compile(r"[^<]*(?:<loc_[0-9]+>)+|.+", re.DOTALL)
 def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Recognise records with an image and a suffix, and ``<loc`` in the first bytes."""
     keys = preview.keys if preview.top == "{" else preview.first.get("", {})
+    # `keys` has the first character of each value: a quotation mark, as both are texts.
     if keys.get("image") == keys.get("suffix") == '"' and b"<loc" in head:
         return SURE, "its records have an image and a suffix with <loc...>, as PaliGemma and Florence have"
     return None

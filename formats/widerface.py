@@ -207,7 +207,7 @@ def _split_blocks(lines: list[bytes]) -> Iterator[_Block]:
         index += 1
         if not line:
             continue
-        block = _Block(line, index)
+        block = _Block(name=line, line=index)
         if _is_row(line):  # rows without an image
             block.name, block.stray = b"", [(index, line)]
         elif (
@@ -234,14 +234,19 @@ def _split_blocks(lines: list[bytes]) -> Iterator[_Block]:
 
 
 def _split_retinaface_blocks(lines: list[bytes]) -> Iterator[_Block]:
-    """Divide the lines of RetinaFace's file into blocks, which begin with "# " and the name of an image."""
-    block = _Block(b"", 0, 0)
+    """Divide the lines of RetinaFace's file into blocks, which begin with "#" and the name of an image.
+
+    The first line that is not blank begins with "# " (see `_split_blocks`), so no row comes before a name.
+    """
+    block = _Block(name=b"", line=0, count=0)  # of no line, and so never returned
     for line_number, line in enumerate(lines, 1):
         if line.startswith(b"#"):
             if block.line:
                 yield block
             name = line[1:].strip(b" \t")
-            block = _Block(b"" if _NAME_AND_ROW.search(name) else name, line_number, 0)
+            # "# a.jpg 10 20 30 40" lost a line break; without a name the block is reported.
+            is_joined = _NAME_AND_ROW.search(name) is not None
+            block = _Block(name=b"" if is_joined else name, line=line_number, count=0)
         elif line.strip(b" \t"):
             block.rows.append((line_number, line.strip(b" \t")))
             block.count = len(block.rows)

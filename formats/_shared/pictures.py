@@ -131,6 +131,7 @@ class Pictures:
         self._lasts: dict[str, tuple[int, int]] = {}
         """Sizes from the other side by name without folders, if only one image there has the name."""
         self._linked = False
+        """Whether a folder of pictures, or a link in ``--images``, leads outside and so is not used."""
         self._ambiguous: set[str] = set()
         """Names whose two pictures have been reported."""
         self._asked: Source | None = beside._asked if beside is not None else None  # noqa: SLF001 -- one of this class
@@ -285,8 +286,9 @@ class Pictures:
 
     def report_no_size(self, name: str, picture: Picture | None, path: str, **location: Any) -> None:
         """Report that the size of an image is needed and not known, and why if the reason is known."""
-        behind = self._linked or (picture is not None and not picture.path)
-        if behind:
+        # A picture without a path is behind a link itself. If any link was refused, it may be behind that.
+        may_be_behind_link = self._linked or (picture is not None and not picture.path)
+        if may_be_behind_link:
             self._log.report(LINKED_PICTURE, path, value=name, **location)
         elif (reasons := self._reasons(name)) is not None:
             reason, way = map(Trusted, reasons)

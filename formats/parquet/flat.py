@@ -28,7 +28,8 @@ MORE = ("area", "id", "image_id", "split")
 class FlatLayout:
     """The role of each column of a file; `faults` lists missing and ambiguous columns.
 
-    `box` is the form of the numbers if one column holds all four.
+    `form`, a key of `FORMS`, says which four numbers a box has. They are in four columns or in the one called
+    `packed`, ``""`` if there is none; the form of the latter is `box`, None if the user did not name it.
     """
 
     def __init__(self, schema: Any, explicit: Mapping[str, str], box: str | None = None) -> None:
@@ -71,8 +72,8 @@ class FlatLayout:
 
     def field(self, role: str) -> str:
         """The column that has a role, or how the role is called."""
-        packed = self.packed and role in FORMS[self.form]
-        return self.packed if packed else self.columns.get(role, role)
+        is_packed = self.packed != "" and role in FORMS[self.form]
+        return self.packed if is_packed else self.columns.get(role, role)
 
 
 class FlatRows:
@@ -174,6 +175,7 @@ class FlatRows:
         return values, null.T
 
     def _numbers(self, table: Any, role: str) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return (n,) numbers of a role and (n,) True where null; all are, and NaN, if it has no column."""
         name = self._layout.columns.get(role)
         if name is None:
             return np.full(table.num_rows, np.nan), np.ones(table.num_rows, bool)
