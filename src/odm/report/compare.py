@@ -159,8 +159,8 @@ def _run_boxes(table: ReportData, level: int, names: Sequence[str], run_datasets
         )
         det_kinds = table.kind[det_rows].tolist()
         gt_kinds = [
-            "IG" if not c else "GT" if f else "FN"
-            for c, f in zip(truth.counts[gt_rows], is_gt_found[gt_rows], strict=True)
+            "IG" if not counts else "GT" if is_found else "FN"
+            for counts, is_found in zip(truth.counts[gt_rows], is_gt_found[gt_rows], strict=True)
         ]
         why = [_kind_words(kind) for kind in det_kinds]
         # The boxes are the detections, then the ground truth. shape_columns takes for each box its row in the
@@ -324,12 +324,20 @@ def _ranked(ranking: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> l
     ]
 
 
-def _pair(pair: RunPair, names: tuple[str, str], image: Mapping[str, int]) -> dict[str, Any]:
-    """Return the data that a page shows of two runs; `image` are the numbers of the images on the page."""
+def _pair(pair: RunPair, names: tuple[str, str], number_of_image: Mapping[str, int]) -> dict[str, Any]:
+    """Return the data that a page shows of two runs called `names`.
+
+    `number_of_image` is the number on the page of each image, by its name.
+    """
     changes = pair.changes
-    runs = [[getattr(item, run) for item in changes.images] for run in ("first", "other")]
-    categories = list(dict.fromkeys(name for boxes in runs for item in boxes for name in item.category))
-    number = {name: i for i, name in enumerate(categories)}
+    # For each of the two runs, its boxes on each image.
+    boxes_by_run = [[getattr(change, run) for change in changes.images] for run in ("first", "other")]
+    categories = list(
+        dict.fromkeys(
+            name for run_boxes in boxes_by_run for image_boxes in run_boxes for name in image_boxes.category
+        )
+    )
+    number_of_class = {name: i for i, name in enumerate(categories)}
     summary, classes = (
         [{k: plain(v) for k, v in asdict(row).items()} for row in rows]
         for rows in (pair.summary, pair.classes)
@@ -342,11 +350,13 @@ def _pair(pair: RunPair, names: tuple[str, str], image: Mapping[str, int]) -> di
         "counts": dict(changes.counts),
         "categories": categories,
         "skeletons": dict(changes.skeletons),
-        "images": [image[item.name] for item in changes.images],
-        "errors": [[item.errors_first, item.errors_other] for item in changes.images],
-        "runs": [_run(boxes, number) for boxes in runs],
+        "images": [number_of_image[change.name] for change in changes.images],
+        "errors": [[change.errors_first, change.errors_other] for change in changes.images],
+        "runs": [_run(run_boxes, number_of_class) for run_boxes in boxes_by_run],
         "slices": list(pair.slices),
-        "curves": [_curves(*item, [row["name"] for row in classes]) for item in pair.curves],
+        "curves": [
+            _curves(*result_and_data, [row["name"] for row in classes]) for result_and_data in pair.curves
+        ],
     }
 
 
@@ -362,14 +372,14 @@ def _curves(result: Result, table: ReportData, names: Sequence[str]) -> list[Any
     return [overall, *curve_points(result.curves, names)]
 
 
-def _run(boxes: Sequence[RunBoxes], number: Mapping[str, int]) -> dict[str, Any]:
-    """Return the boxes of a run on all images as columns; `number` is the position of each class name."""
+def _run(boxes: Sequence[RunBoxes], number_of_class: Mapping[str, int]) -> dict[str, Any]:
+    """Return the boxes of a run on all images as columns; `number_of_class` is the position of each name."""
     xyxy = np.concatenate([np.zeros((0, 4)), *(image_boxes.xyxy for image_boxes in boxes)])
     scores = [plain(round(s, 4)) for image_boxes in boxes for s in np.asarray(image_boxes.score).tolist()]
     return {
         "image": [i for i, image_boxes in enumerate(boxes) for _ in image_boxes.kind],
         "kind": [kind for image_boxes in boxes for kind in image_boxes.kind],
-        "class": [number[name] for image_boxes in boxes for name in image_boxes.category],
+        "class": [number_of_class[name] for image_boxes in boxes for name in image_boxes.category],
         "score": scores,
         "why": [why for image_boxes in boxes for why in image_boxes.why],
         "box": [rounded(column, 1) for column in xyxy.T],

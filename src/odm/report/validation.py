@@ -134,33 +134,39 @@ class _DatasetOnPage:
         self._images = _index(images.file, images.line)
 
     def find(self, issue: Issue) -> tuple[int, int]:
-        """Return the rows of the box and of the image that an issue is about; -1 = none."""
-        for number, pointer in self._files.get(issue.path, ()):
-            line = issue.line
+        """Return the rows of the box and of the image that an issue is about; -1 = none.
+
+        "/annotations/7/bbox" is about item 7 of the list at "/annotations"; other issues name a line.
+        """
+        for file_row, pointer in self._files.get(issue.path, ()):
+            line_or_item = issue.line
             if issue.pointer:
                 is_inside = issue.pointer.startswith(pointer + "/")
                 item = issue.pointer[len(pointer) + 1 :].partition("/")[0] if is_inside else ""
-                line = number_of(item)
-                if line < 0:
-                    continue
-            elif pointer or not line:
+                line_or_item = number_of(item)
+                if line_or_item < 0:
+                    continue  # it is about another part of the file, or the whole of it
+            elif pointer or not line_or_item:  # rows of a list have the number of an item, not a line
                 continue
-            box = _look_up(self._boxes, number, line)
+            box = _look_up(self._boxes, file_row, line_or_item)
             if box >= 0:
                 return box, int(self.dataset.boxes.image[box])
-            image = _look_up(self._images, number, line)
+            image = _look_up(self._images, file_row, line_or_item)
             if image >= 0:
                 return -1, image
         # The image of a file that describes one image only.
-        numbers = [number for number, _ in self._files.get(issue.path, ())]
-        if not numbers or issue.pointer:
+        file_rows = [file_row for file_row, _ in self._files.get(issue.path, ())]
+        if not file_rows or issue.pointer:
             return -1, -1
-        images = np.unique(self.dataset.boxes.image[np.isin(self.dataset.boxes.file, numbers)])
+        images = np.unique(self.dataset.boxes.image[np.isin(self.dataset.boxes.file, file_rows)])
         return -1, int(images[0]) if len(images) == 1 else -1
 
 
 def _index(file: NDArray[Any], line: NDArray[Any]) -> Index:
-    """Sort rows for `_look_up`, by `file` (n,), the row of the file in the dataset, and `line` (n,)."""
+    """Sort rows for `_look_up`, by `file` (n,), the row of the file in the dataset, and `line` (n,).
+
+    In a JSON file with a pointer the `line` is the number of an item of its list.
+    """
     key = file.astype(np.int64) * 2**40 + line
     order = np.argsort(key, kind="stable")
     return key[order], order
