@@ -23,7 +23,7 @@ from odm.terminal import cell, json_text
 from odm.verbs.options import OUTPUT, Options, option
 from odm.verbs.reports import check_report
 from odm.verbs.showing import StatsOptions, load_measured, measure, write_statistics_page
-from odm.verbs.sources import only, paths_of
+from odm.verbs.sources import dataset_alone, paths_of
 
 EXAMPLES = """
 \b
@@ -63,12 +63,12 @@ def command(options: StatsCommand) -> int:
     log = terminal_log()
     try:
         loaded = load_measured(options, log)
-        statistics, files = measure(only(loaded), options, log)
+        statistics, files = measure(dataset_alone(loaded), options, log)
     finally:
         print_log(log, options)
     if options.report:
         notes = functools.partial(print_notes, options=options)
-        say_written(write_statistics_page(only(loaded), statistics, options, log, notes), options)
+        say_written(write_statistics_page(dataset_alone(loaded), statistics, options, log, notes), options)
     if files and not options.quiet:
         say(f"{len(files)} pictures written to {options.plots}")
     if options.output == "json":

@@ -22,12 +22,12 @@ from odm.verbs.options import CONVERT, MERGE, OUTPUT, READING, SOURCE, TARGET, O
 from odm.verbs.shared import ReadingOptions, Side, SkipFilesOptions
 from odm.verbs.sources import (
     Source,
+    dataset_alone,
     dataset_of,
     is_path,
     lines_of_files,
     listed,
     names_in,
-    only,
     renames_of,
     truth_reader,
     verb,
@@ -102,7 +102,7 @@ def read(options: ReadOptions) -> Dataset:
         own_fields=True,
         same_image=same_image,
     )
-    return only(loaded)
+    return dataset_alone(loaded)
 
 
 class WriteOptions(WriteFormatOptions, verb="write"):
@@ -417,7 +417,7 @@ def run(options: ConvertOptions, of_sources: Sequence[Mapping[str, Any]] | None,
     values = [source]
     if isinstance(source, (list, tuple)) and any(isinstance(one, Dataset) for one in source):
         values = list(source)
-    tables = [only(dataset_of(one, side, options, log)) for one in values]
+    tables = [dataset_alone(dataset_of(one, side, options, log)) for one in values]
     tables = [merge(tables, same_image=options.same_image, log=log).dataset] if len(tables) > 1 else tables
     return pipeline.write_tables(tables[0], target, options.to, {**shared, **of_target}, log, **fields)
 

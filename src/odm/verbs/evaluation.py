@@ -29,13 +29,13 @@ from odm.verbs.eval_options import EvalOptions, PairOptions
 from odm.verbs.reports import PrintLog, check_report, pictures_of, write_report
 from odm.verbs.shared import ReportOptions, Side
 from odm.verbs.sources import (
+    dataset_alone,
     dataset_of,
     is_path,
     lines_of_files,
     listed,
     load_sides,
     names_in,
-    only,
     paths_of,
     renames_of,
     request_of,
@@ -365,7 +365,7 @@ class Plan(msgspec.Struct, frozen=True):
 
         options = self.options
         side = Side("--format", "gt", None, options.encoding, {}, {})
-        regions = only(
+        regions = dataset_alone(
             dataset_of(
                 options.ignore_regions,
                 side,
@@ -464,7 +464,7 @@ def evaluate_in_parts(options: EvalOptions, plan: Plan, log: Log, warn: Callable
         return evaluate_shards(
             request_of(gt, options.gt_side, options)
             if is_path(gt) and not isinstance(gt, InMemory)
-            else only(dataset_of(gt, options.gt_side, options, log)),
+            else dataset_alone(dataset_of(gt, options.gt_side, options, log)),
             request_of(det, options.det_side, options),
             executor=executor,
             scratch=None if options.scratch is None else os.fspath(options.scratch),

@@ -19,7 +19,7 @@ from odm.verbs.choosing import ChoiceOptions, ScoreOptions, choose
 from odm.verbs.options import OUTPUT, READING, argument, option
 from odm.verbs.reports import PrintLog, check_report, pictures_of, shown, write_report
 from odm.verbs.shared import PAGE_HELP, PageOptions, ReadingOptions, ReportOptions, SkipFilesOptions
-from odm.verbs.sources import Source, dataset_of, only, paths_of, truth_reader, verb
+from odm.verbs.sources import Source, dataset_alone, dataset_of, paths_of, truth_reader, verb
 from odm.verbs.words import FormatName, Path, ReadFormatOptions
 from odm.views import WebPage
 
@@ -82,7 +82,7 @@ def stats(options: StatsOptions) -> Statistics:
     """
     log = Log() if options.log is None else options.log
     check_report(options.report, options, paths_of(options.source))
-    dataset = only(load_measured(options, log))
+    dataset = dataset_alone(load_measured(options, log))
     statistics, _ = measure(dataset, options, log)
     if options.report:
         write_statistics_page(dataset, statistics, options, log, log.extend)
@@ -97,7 +97,7 @@ def load_measured(options: StatsOptions, log: Log) -> Loaded | Dataset:
     if options.plots is not None:
         check_matplotlib()
     loaded = _load(options.source, options, log, draws=bool(options.report))[0]
-    (dataset,) = choose([only(loaded)], options, options.encoding)
+    (dataset,) = choose([dataset_alone(loaded)], options, options.encoding)
     return replace(loaded, dataset=dataset) if isinstance(loaded, Loaded) else dataset
 
 
@@ -190,7 +190,7 @@ def show(options: ShowOptions) -> WebPage:
 def load_shown(options: ShowOptions, log: Log) -> tuple[Dataset, list[Dataset]]:
     """Read the dataset to show. Returns it, and the datasets in which its image files are looked up."""
     loaded, truth = _load(options.source, options, log, draws=True)
-    (dataset,) = choose([only(loaded)], options, options.encoding)
+    (dataset,) = choose([dataset_alone(loaded)], options, options.encoding)
     return dataset, [dataset] if truth is None else [dataset, truth()]
 
 

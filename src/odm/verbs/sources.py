@@ -251,11 +251,11 @@ def load_sides(
     Parameters
     ----------
     wants, own_fields, draws
-        As for `dataset_of`; only ground truth has fields of its own.
+        As for `dataset_of`; of two paths, only that of the ground truth is read with `own_fields`.
     kept
-        For several runs against one ground truth.
+        Keeps the ground truth of two paths for further runs against it, see `load_pair`.
     check
-        What is checked of two paths.
+        What checks each of two paths; for other sources it is not used.
     """
     if is_path(first) and is_path(second):
         requests = [
@@ -276,7 +276,7 @@ def load_sides(
         return loaded[0].dataset, loaded[1].dataset
 
     def read(k: int, counterpart: Callable[[], Dataset | None] | None = None) -> Dataset:
-        return only(
+        return dataset_alone(
             dataset_of(
                 (first, second)[k],
                 sides[k],
@@ -311,12 +311,14 @@ def truth_reader(
 
         return reference(truth, log)
     side = replace(side, kind="gt")
-    dataset = only(dataset_of(truth, side, options, log, wants=wants, draws=draws, same_image=same_image))
+    dataset = dataset_alone(
+        dataset_of(truth, side, options, log, wants=wants, draws=draws, same_image=same_image)
+    )
     return lambda: dataset
 
 
-def only(loaded: Loaded | Dataset) -> Dataset:
-    """The dataset alone."""
+def dataset_alone(loaded: Loaded | Dataset) -> Dataset:
+    """Return the dataset of a loaded source, or a dataset as it is."""
     return loaded.dataset if isinstance(loaded, Loaded) else loaded
 
 

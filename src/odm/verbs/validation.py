@@ -37,9 +37,9 @@ from odm.verbs.reports import PrintLog, check_report, pictures_of, write_report
 from odm.verbs.shared import ReportOptions, Side, SkipFilesOptions
 from odm.verbs.sources import (
     Source,
+    dataset_alone,
     dataset_of,
     is_path,
-    only,
     paths_of,
     request_of,
     split_names,
@@ -300,7 +300,7 @@ def examine_source(
 
     def read(one: Any, side: Side, counterpart: Callable[[], Dataset | None] | None = None) -> Dataset:
         draws = bool(options.report)
-        return only(dataset_of(one, side, options, log, counterpart=counterpart, draws=draws))
+        return dataset_alone(dataset_of(one, side, options, log, counterpart=counterpart, draws=draws))
 
     truth = None if gt is None else read(gt, options.gt_side)
     with contextlib.suppress(DataError):
