@@ -115,9 +115,13 @@ def _grammar(n_before: int) -> label_rows.Grammar:
                     chunk.tokens[position] = _MARKS.get(chunk.tokens[position], chunk.tokens[position])
 
     def shape(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
-        """The columns of a row, counted from the right because the type may have several words."""
+        """Return the columns of a row, counted from the right because the type may have several words.
+
+        `kind` tells what the value at a position is.
+        """
         if n_cells < n_before + 15:
             return None
+        # Of 15 values from the right, the first is a number if the last is a score, else a word of the type.
         has_score = n_cells >= n_before + 16 and kind(n_cells - 15) == "number"
         start = n_cells - 14 - has_score
         numbers = [*range(n_before), *range(start, start + 14)]

@@ -79,13 +79,18 @@ def _split_line(line: str) -> tuple[str, list[str], int] | None:
 
 
 def _count_fitting(source: Source, file: str) -> tuple[int, int]:
-    """Count the first lines of a file, at most 100, that have a picture and its boxes, and all of these."""
+    """Return how many of the first lines of a file, at most 100, have a picture and its boxes, and how many
+    lines were looked at.
+
+    The last line is left out, as it may be cut.
+    """
     lines = text_of(source.head(file), "", Log(keep=0)).decode("utf-8", "replace").split("\n")
     sample = [line for line in lines[: max(1, len(lines) - 1)][:100] if line.strip()]
     # JSON on one line may have a number at such a place by chance.
     parts = [None if line.lstrip()[:1] in ("[", "{") else _split_line(line) for line in sample]
-    other_suffixes = () if source.relative(file).lower().endswith(".txt") else ("",)
-    suffixes = (*PICTURE_SUFFIXES, *other_suffixes)  # other .txt files may have a number at that place
+    # Every text ends in "". In a .txt file of another format a number may stand there by chance.
+    any_suffix = () if source.relative(file).lower().endswith(".txt") else ("",)
+    suffixes = (*PICTURE_SUFFIXES, *any_suffix)
     return sum(part is not None and part[0].lower().endswith(suffixes) for part in parts), len(sample)
 
 

@@ -111,7 +111,11 @@ def reasons_of(kind: NDArray[np.int8]) -> NDArray[np.int8]:
 
 
 def error_types(table: OutcomeTable, overlaps: Overlaps) -> NDArray[np.int8]:
-    """(n,) the kind of each error, an index in `KINDS`; -1 for detections that are no error."""
+    """(n,) the kind of each error, an index in `KINDS`; -1 for detections that are no error.
+
+    False positives are errors, and so are detections that an ignored object took.
+    """
+    # Whether an object of its class that a true positive took is reached: then it is a duplicate.
     taken = overlaps.matched.iou >= table.threshold
     kind = kinds_at(table.threshold, _has_truth(table), overlaps.same.iou, overlaps.other.iou, taken)
     taken_by_ignored = (table.outcome == IGNORED) & (table.gt >= 0)

@@ -60,8 +60,8 @@ class Counts(msgspec.Struct, frozen=True, eq=False):
 class Confusion(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Counts of ground truths by their class and the class of the detection.
 
-    ``table`` is (classes + 1, classes + 1): a row per class of the ground truth and a last one for the
-    background (false positives), a column per class of the detections and a last one for what was missed.
+    ``table`` is sparse, (classes + 1, classes + 1): a row per class of the ground truth and a last one for
+    the background (false positives), a column per class of the detections and a last one for what was missed.
     """
 
     classes: tuple[str, ...]
@@ -81,7 +81,9 @@ class Confusion(msgspec.Struct, frozen=True, eq=False, dict=True):
         return self.table.dense()
 
     def cell_shares(self, of: Of) -> Floats:
-        """(m,) the count of each cell of `table`, divided by the sum of its row (``gt``) or column."""
+        """(m,) the count of each of the m cells that are not 0, divided by the sum of its row (``gt``) or
+        column.
+        """
         line = self.table.index[0 if of == "gt" else 1]
         sums = np.bincount(line, weights=self.table.n)
         shares: Floats = self.table.n / sums[line]

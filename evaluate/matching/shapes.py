@@ -367,9 +367,12 @@ def _shapes(side: SideTable) -> Shapes:
 
 
 def _sizes(joined: Joined, side: SideTable) -> tuple[Longs, Longs]:
-    """(n,) height and width of the image of each box of a side."""
+    """(n,) height and width of the image of each box of a side, as the ground truth has them, else the
+    detections.
+    """
     assert joined.sizes is not None
-    height, width = np.where(joined.sizes[0] > 0, *joined.sizes)[side.image].T
+    of_truth, of_detections = joined.sizes  # each (images, 2), 0 = not known
+    height, width = np.where(of_truth > 0, of_truth, of_detections)[side.image].T
     return height, width
 
 

@@ -154,10 +154,10 @@ class ReportData(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def wrong_images(self) -> list[int]:
-        """Return (L,) how many images have a false positive or a missed object at each level."""
+        """Return L numbers: how many images have a false positive or a missed object at each level."""
         n_levels, detections, truth = len(self.levels), self.detections, self.truth
         # An image is wrong up to its surest false positive, and above the level that finds all its objects.
-        false = (self.kind > 0) & (self.kind < len(KINDS) - 1)
+        false = (self.kind > 0) & (self.kind < len(KINDS) - 1)  # between true positives and ignored ones
         last_false = np.full(len(self.images), -1, np.int64)
         np.maximum.at(last_false, detections.image[false], self.level[false])
         det_row = truth.found_by[truth.counts]

@@ -579,6 +579,7 @@ class Reader:
         self._tubes.append(tubes)
 
     def _read_list(self, document: Document, values: Values) -> None:
+        """Read a results list, which is the whole document, into a table of boxes."""
         table = Table(values.path, "", **self._shapes)
         self._read_boxes(document, values, table, RESULT)
         document.end()

@@ -162,23 +162,24 @@ def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> Non
     without_boxes = [f for f in files_to_read if len(files_to_read) > 1 and _has_no_boxes(source, f)]
     if without_boxes and len(without_boxes) < len(files_to_read):
         files_to_read = [f for f in files_to_read if f not in without_boxes]
-        lists = [f for f in without_boxes if _lists_images(source, f)]
-        if unread := [f for f in without_boxes if f not in lists]:
+        image_lists = [f for f in without_boxes if _lists_images(source, f)]
+        if unread := [f for f in without_boxes if f not in image_lists]:
             shown = ", ".join(map(printable, unread))
             log.note(f"{printable(source.path)}: not read, because Open Images has no boxes in them: {shown}")
-        files_to_read += lists
+        files_to_read += image_lists
     if not files_to_read:
         log.report(NO_HEADER, source.path, found="no file that ends in .csv or .tsv")
     else:
         files_to_read = files_of_split(files_to_read, reader.split_of, options.split, source, log)
-    lists = [file for file in files_to_read if len(files_to_read) > 1 and _lists_images(source, file)]
+    # Of the files that are left of a split; a file that is alone is read for its boxes.
+    image_lists = [file for file in files_to_read if len(files_to_read) > 1 and _lists_images(source, file)]
     masks = [file for file in files_to_read if has_masks(source, file)]
-    boxes = [file for file in files_to_read if file not in (*masks, *lists)]
+    boxes = [file for file in files_to_read if file not in (*masks, *image_lists)]
     for file in log.track(boxes, "reading CSV") if len(boxes) > 1 else boxes:
         reader.read_file(file, track=len(files_to_read) == 1)
     for file in masks:  # which may belong to the boxes of any other file
         reader.read_masks(file, with_boxes=not boxes)
-    for file in lists:
+    for file in image_lists:
         reader.read_images(file)
     reader.finish()
 

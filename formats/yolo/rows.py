@@ -473,6 +473,7 @@ def _are_tracks(rows: list[tuple[str, list[float]]], kind: int, *, is_det: bool)
     # One object in every file, or a confidence of 1, or an outline that ends at the edge of the image.
     if kind == 1:
         return not is_det and len(rows) > 1
+    # A class, a box, a confidence and an id: the box lies in the image.
     return all(len(row) == 7 and 0 <= row[5] <= 1 for _, row in rows) and all(
         abs(row[k] - 0.5) + row[k + 2] / 2 <= 0.5 + _NEAR for _, row in rows for k in (1, 2)
     )

@@ -478,7 +478,8 @@ def decode(text: str) -> Any:
         value = _PYTHON.decode(text)
     except json.JSONDecodeError as e:
         error = e
-    end = error.pos if error else len(text)  # a parser with a lower bound does not reach what is wrong
+    # A text that is too deep before its syntax error counts as too deep, as for a parser that stops there.
+    end = error.pos if error else len(text)
     if end > MOST_LEVELS and is_deeper(text[:end].encode("utf-8", "surrogatepass"), outer=1):
         raise RecursionError
     if error:

@@ -454,7 +454,10 @@ def _is_numeric(word: bytes) -> bool:
 
 
 def gather_labels(source: Source, builder: Builder, log: Log, options: ImageOptions) -> Gather:
-    """Return a `Gather` for label files that do not need the sizes of their images."""
+    """Return a `Gather` for label files that do not need the sizes of their images.
+
+    Where a size is needed after all, the other side of an evaluation is asked for it.
+    """
     return Gather(source, builder, log, options, own_folder(source), ask_other="needed")
 
 
