@@ -168,7 +168,7 @@ def made(tmp_path_factory):
     lines = sides[1].read_text().splitlines(keepends=True)
     for name, part in (("half.csv", lines[1::2]), ("third.csv", lines[1::3])):
         (top / name).write_text("".join([lines[0], *part]))
-    runs = [sides[1], top / "half.csv", top / "third.csv", "--replicates", 20, "--tags", top / "tags.csv"]
+    runs = [sides[1], top / "half.csv", top / "third.csv", "--replicates", 200, "--tags", top / "tags.csv"]
     assert run("compare", sides[0], *runs, *photos, "--protocol", "coco", "--report", top / "runs.html") == 0
     hostile = make_data(top / "hostile", names=HOSTILE_NAMES, classes=HOSTILE_CLASSES)
     words = [hostile / "gt.json", hostile / "det.csv", "--images", hostile / "photos", "-q"]
