@@ -604,3 +604,29 @@ def test_yolo_suggests_the_task_that_keeps_all_outlines(outlines, options, is_su
     log = Log()
     odm.convert(tmp_path / "a.json", tmp_path / "out", to="yolo", to_options=options, log=log)
     assert any("-O task=segment writes them" in note for note in log.notes) is is_suggested
+
+
+ELLIPSES = {
+    "via": ("a.json", {"a.jpg1": {"filename": "a.jpg", "size": 1, "file_attributes": {}, "regions": [{
+        "shape_attributes": {"name": "ellipse", "cx": 50, "cy": 30, "rx": 10, "ry": 5},
+        "region_attributes": {"class": "x"}}]}}),
+    "labelme": ("a.json", {"version": "5", "flags": {}, "imagePath": "a.jpg", "imageData": None,
+        "imageHeight": 90, "imageWidth": 100, "shapes": [{"label": "x", "points": [[50, 30], [53, 34]],
+        "group_id": None, "shape_type": "circle", "flags": {}}]}),
+    "cvat": ("a.xml", """<annotations><image id="0" name="a.jpg" width="100" height="90">
+        <ellipse label="x" cx="50" cy="30" rx="10" ry="5"/></image></annotations>"""),
+}  # fmt: skip
+"""An ellipse around (50, 30), of the half axes 10 and 5, or a circle of the radius 5."""
+
+
+@pytest.mark.parametrize("name", ELLIPSES)
+def test_the_outline_of_an_ellipse_fills_its_box(name, tmp_path):
+    file, content = ELLIPSES[name]
+    (tmp_path / file).write_text(content if isinstance(content, str) else json.dumps(content))
+    boxes = odm.read(tmp_path / file, name, shapes=True).boxes
+    half_width = 5 if name == "labelme" else 10
+    assert boxes.xyxy.tolist() == [[50 - half_width, 25, 50 + half_width, 35]]
+    outline = boxes.shapes.xy
+    assert np.concatenate([outline.min(axis=0), outline.max(axis=0)]) == pytest.approx(boxes.xyxy[0])
+    middle = (outline - [50, 30]) / [half_width, 5]
+    assert np.hypot(*middle.T) == pytest.approx(1)
