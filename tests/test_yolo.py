@@ -1109,3 +1109,21 @@ def test_a_list_of_obj_data_that_is_not_there_is_an_error_where_it_is_chosen(mis
     )
     log = read(tmp_path, **SIZE, **({"split": split} if split else {}))[1]
     assert [found for found in codes(log) if found.startswith("yolo-split")] == ([code] if code else [])
+
+
+@pytest.mark.parametrize(
+    ("ids", "missing"),
+    [((0, 2), 1), ((0, 1, 3), 2), ((1, 3), 2), ((2, 3), 0), ((1, 2), None), ((0, 1), None)],
+)
+def test_the_id_without_a_name_in_a_class_list_is_named(tmp_path, ids, missing):
+    (tmp_path / "labels").mkdir()
+    (tmp_path / "labels/a.txt").write_text("")
+    classes = tmp_path / "classes.yaml"
+    classes.write_text("names:\n" + "".join(f"  {i}: class {i}\n" for i in ids))
+    if missing is None:
+        assert odm.read(tmp_path / "labels", "yolo", classes=classes).categories.name == tuple(
+            f"class {i}" for i in ids
+        )
+    else:
+        with pytest.raises(odm.DataError, match=f"id {missing} has no name"):
+            odm.read(tmp_path / "labels", "yolo", classes=classes)

@@ -236,7 +236,9 @@ def _names_by_id(node: Node, path: str, log: Log) -> list[Node]:
     lowest_id = 0 if 0 in node_of_id else 1  # ids from 1 on have no class 0
     missing_id = next((i for i in range(lowest_id, lowest_id + len(node_of_id)) if i not in node_of_id), None)
     if missing_id is not None:
-        missing_id = missing_id if 1 in node_of_id else 0
+        missing_id = (
+            0 if missing_id == lowest_id else missing_id
+        )  # without 0 and 1 the list lacks its beginning
         log.report(BAD_CLASS_LIST, path, line=node.line, field="names", reason=f"id {missing_id} has no name")
     return [node_of_id[i] for i in sorted(node_of_id)]
 
