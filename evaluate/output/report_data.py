@@ -22,12 +22,13 @@ from odm.evaluate.analysis.overlaps import SUSPICION as SUSPICION  # noqa: PLC04
 from odm.evaluate.matching.confusion import Counts as Counts  # noqa: PLC0414 -- part of `ReportData`
 from odm.evaluate.matching.confusion import count_keys, counts_as_nothing, overlapping
 from odm.evaluate.matching.matches import OUTCOMES, REASONS
-from odm.evaluate.matching.order import first_of_runs, one_to_one, rank_in_runs
+from odm.evaluate.matching.order import first_of_runs, one_to_one
 from odm.evaluate.matching.prepare import prepare
 from odm.evaluate.matching.sides import Joined, Mask, parts
 from odm.evaluate.output.report_ious import AtIou, outcome_kinds
 from odm.evaluate.scores.protocols import Protocol
 from odm.evaluate.scores.set_ups import AreaBits
+from odm.masks.runs import pieces, spread
 from odm.tables import Floats, Ints, Longs
 
 KINDS = (OUTCOMES[0], *REASONS, OUTCOMES[2])
@@ -316,8 +317,8 @@ def _confusions(
     alone = ~pairing.spared
     counted = np.flatnonzero(alone[det])
     # (levels, classes) how many detections and objects are in no pair.
-    exact = np.bincount(level[alone] * n + table.category[alone], minlength=n_levels * n)
-    unmatched = np.cumsum(exact.reshape(n_levels, n)[::-1], axis=0)[::-1].copy()
+    lowest = np.zeros(np.count_nonzero(alone), np.int64)
+    unmatched = _by_level(table.category[alone].astype(np.int64), lowest, level[alone] + 1, n, n_levels)
     unmatched -= _by_level(det_class[counted], low[counted], high[counted], n, n_levels)
     missed = np.bincount(truth.category[pairing.eligible], minlength=n)
     missed = missed - _by_level(gt_class, low, high, n, n_levels)
@@ -330,9 +331,8 @@ def _confusions(
     running = np.cumsum(np.concatenate([steps[0][1], -steps[1][1]])[order])
     cell, since = np.divmod(step[order], n_levels + 1)
     n_of_step = np.where(running > 0, np.diff(since, append=0), 0)
-    levels = np.repeat(since, n_of_step)
-    levels += rank_in_runs(np.cumsum(n_of_step) - n_of_step, len(levels))
-    keys, counts = [levels * cells + np.repeat(cell, n_of_step)], [np.repeat(running, n_of_step)]
+    levels, of_step = spread(since, n_of_step)
+    keys, counts = [levels * cells + cell[of_step]], [running[of_step]]
     # The last row is the background, the last column what was missed.
     for array, start, width in ((unmatched, n * (n + 1), 1), (missed, n, n + 1)):
         levels, category = array.nonzero()
@@ -358,44 +358,32 @@ def _taken(pairing: Pairing, level: Longs) -> Iterator[tuple[Longs, Longs, Longs
     """
     det, gt = pairing.det.astype(np.int64), pairing.gt.astype(np.int64)
     since = level[det]
-    # A pair whose two sides have no other pair is taken wherever its detection is.
-    n_det, n_gt = np.bincount(det, minlength=len(level)), np.bincount(gt, minlength=len(pairing.eligible))
-    is_simple = (n_det[det] == 1) & (n_gt[gt] == 1)
-    simple, others = np.flatnonzero(is_simple), np.flatnonzero(~is_simple)
-    yield det[simple], gt[simple], np.zeros_like(simple), since[simple] + 1
     # What is chosen of pairs that share boxes changes only at levels of their detections: from pairs since
     # the levels 20 and 7, the same is chosen at 8..20, of the first, and at 0..7, of both.
-    group = _connected(det[others], gt[others])
+    group = _connected(det, gt)
     by_group = np.argsort(group, kind="stable")
-    others, group = others[by_group], group[by_group]
+    det, gt, since, group = det[by_group], gt[by_group], since[by_group], group[by_group]
     first = first_of_runs(group)
-    n_pairs = np.diff(first, append=len(others))
+    n_pairs = np.diff(first, append=len(group))
     group = np.repeat(np.arange(len(first)), n_pairs)
     n_levels = int(level.max(initial=0)) + 1
-    keys = np.sort(group * n_levels + since[others])
+    keys = np.sort(group * n_levels + since)
     choice_group, top = np.divmod(keys[first_of_runs(keys)], n_levels)
     low = np.zeros_like(top)
     low[1:] = np.where(choice_group[1:] == choice_group[:-1], top[:-1] + 1, 0)
-    boxes = [_numbers_in_group(group, box[others]) for box in (det, gt)]
-    ends = np.cumsum(n_pairs[choice_group])
-    begin = 0
-    while begin < len(top):
-        room = (ends[begin - 1] if begin else 0) + AT_ONCE
-        stop = max(int(np.searchsorted(ends, room, side="right")), begin + 1)
-        groups = choice_group[begin:stop]
-        choice = np.repeat(np.arange(begin, stop), n_pairs[groups])
-        rows = np.repeat(first[groups], n_pairs[groups])
-        rows += rank_in_runs(np.cumsum(n_pairs[groups]) - n_pairs[groups], len(rows))
-        present = since[others[rows]] >= top[choice]
+    boxes = [_numbers_in_group(group, box) for box in (det, gt)]
+    for part in pieces(n_pairs[choice_group], AT_ONCE) or [slice(0)]:
+        groups = choice_group[part]
+        rows, choice = spread(first[groups], n_pairs[groups])
+        present = since[rows] >= top[part][choice]
         rows, choice = rows[present], choice[present]
         ids = []
         for number, n_boxes in boxes:
             before = np.cumsum(n_boxes[groups]) - n_boxes[groups]
-            ids.append(number[rows] + before[choice - begin])
+            ids.append(number[rows] + before[choice])
         chosen = one_to_one(*ids)
-        pairs, choice = others[rows[chosen]], choice[chosen]
-        yield det[pairs], gt[pairs], low[choice], top[choice] + 1
-        begin = stop
+        rows, choice = rows[chosen], choice[chosen]
+        yield det[rows], gt[rows], low[part][choice], top[part][choice] + 1
 
 
 def _connected(det: Longs, gt: Longs) -> Longs:

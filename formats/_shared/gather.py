@@ -169,7 +169,7 @@ class Gather:
     folders
         Folders of pictures that the format itself names.
     pictures
-        The image files, if the reader has listed them already. The attribute may be set anew between images.
+        The image files, if the reader has listed them already. The attribute may be set again between images.
     ask_other
         Whether the other side of an evaluation is asked for a size that is known from nowhere else: always,
         never, or only if the size is ``needed``, or there are image files or options that give sizes.

@@ -259,7 +259,7 @@ def _sparse(counts: Counts) -> dict[str, Any]:
 
 
 def _ious(result: Result, table: ReportData, on_page: ShownImages) -> dict[str, Any] | None:
-    """Return the data of the IoU slider; None if the result cannot be matched anew at other thresholds.
+    """Return the data of the IoU slider; None if the result cannot be matched again at other thresholds.
 
     Counts are stored as changes from the neighbouring threshold on the side of the protocol's, whose position
     in ``values`` is ``own``. ``kind`` has for each threshold a text of one digit per detection shown. ``by``

@@ -67,7 +67,7 @@ def join_members(
 
     Returns
     -------
-    The members of the merged file; for each file, if the licences are numbered anew, the new id of each of
+    The members of the merged file; for each file, if its licences get new numbers, the new id of each of
     its licences by the old one, both as JSON; and how often each kind of change was made.
     """
     members: dict[str, bytes] = {}

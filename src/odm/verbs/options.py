@@ -159,7 +159,7 @@ class Options:
     def fields(cls) -> dict[str, Field]:
         """Return the fields by name: positional ones, then those of the record, then those of its bases.
 
-        A field that is stated anew stands where the base has it, under its heading unless it states another.
+        A field that is stated again stands where the base has it, under its heading unless it states another.
         """
         if cls._fields is None:
             stated = [vars(base).get("_stated", {}) for base in cls.__mro__]
