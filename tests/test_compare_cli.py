@@ -196,14 +196,19 @@ def test_places_are_those_of_a_comparison_with_the_best(data, many):
 def test_no_sentence_of_a_pair_contradicts_the_ranking(data, many, first):
     """Whichever run is named first: a run and the best differ in both, or in neither."""
     paths = [data / path for path in [many[first], *many[:first], *many[first + 1 :]]]
-    found = odm.compare(data / "gt.csv", paths, protocol="coco", replicates=60)
-    standings = {name: s for s in found.ranking for name in (s.run, *s.same)}
-    best, letters = found.ranking[0], dict(zip([run.name for run in found.runs], "ABCDEF", strict=False))
-    for run_, sentence in zip(found.runs[1:], render_comparison.headlines(found, wide=True), strict=True):
-        pair = [standings[found.runs[0].name], standings[run_.name]]
+    comparison = odm.compare(data / "gt.csv", paths, protocol="coco", replicates=60)
+    standings = {name: s for s in comparison.ranking for name in (s.run, *s.same)}
+    best, letters = (
+        comparison.ranking[0],
+        dict(zip([run.name for run in comparison.runs], "ABCDEF", strict=False)),
+    )
+    for run_, sentence in zip(
+        comparison.runs[1:], render_comparison.headlines(comparison, wide=True), strict=True
+    ):
+        pair = [standings[comparison.runs[0].name], standings[run_.name]]
         assert sentence.startswith(f"{letters[run_.name]} ")
         if best in pair and pair[0] is not pair[1]:
-            differs = next(s for s in pair if s is not best).differs(found.level)
+            differs = next(s for s in pair if s is not best).differs(comparison.level)
             assert (" is better " in sentence or " is worse " in sentence.partition(":")[0]) == differs
 
 

@@ -143,6 +143,19 @@ def test_confusion_of_boxes_that_all_overlap(monkeypatch, seed, at_once):
         assert (dense[position] == result.confusion(score=score).counts).all(), score
 
 
+@pytest.mark.parametrize(("n_truth", "n_detected"), [(0, 0), (0, 1), (1, 0), (1, 1)])
+def test_confusion_where_nothing_overlaps(n_truth, n_detected):
+    def boxes(n, left, **more):
+        one = {"images": ["a"], "categories": ["x"], "image": [0] * n, "category": [0] * n}
+        return Dataset.from_arrays(**one, ltwh=np.full((n, 4), left), **more)
+
+    result = evaluate(boxes(n_truth, 1.0), boxes(n_detected, 5.0, score=[0.5] * n_detected), "coco").result
+    table = result.report_data()
+    for position, score in enumerate(table.levels.tolist()):
+        assert (table.confusion.dense()[position] == result.confusion(score=score).counts).all()
+    assert table.confusion.dense()[0].tolist() == [[0, n_truth], [n_detected, 0]]
+
+
 def test_confusion_of_detections_on_objects_and_crowds():
     """A detection that lies on a crowd is paired with an object if it can be, and is no false positive else."""
     truth = Dataset.from_arrays(
@@ -599,13 +612,13 @@ def test_what_counts_as_chance_among_several_runs_is_none_on_the_page(tmp_path):
             for d in det
         ]
         runs = {"a": street / "earlier.json", "b": street / "detections.json", "c": moved}
-        found = odm.compare(street / "truth.json", runs, protocol="coco", replicates=200)
-        found.report(tmp_path / f"{shift}.html")
+        comparison = odm.compare(street / "truth.json", runs, protocol="coco", replicates=200)
+        comparison.report(tmp_path / f"{shift}.html")
         data, _, _ = read_page(tmp_path / f"{shift}.html")
-        for row, standing in zip(data["ranking"], found.ranking, strict=True):
-            assert row["chance"] == (standing.differs(found.level) is False)
+        for row, standing in zip(data["ranking"], comparison.ranking, strict=True):
+            assert row["chance"] == (standing.differs(comparison.level) is False)
         summaries = [data["summary"], *(pair["summary"] for pair in data["more"])]
-        for summary, sentence in zip(summaries, headlines(found, wide=True), strict=True):
+        for summary, sentence in zip(summaries, headlines(comparison, wide=True), strict=True):
             assert summary[0]["chance"] == ("no more than chance" in sentence)
             assert not any(row["chance"] for row in summary[1:])
         chance += [row["chance"] for row in data["ranking"]]
