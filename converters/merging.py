@@ -14,7 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from odm.checks.rules import equal_boxes
+from odm.checks.rules import find_equal_boxes
 from odm.codes import GIVE_SIZES
 from odm.converters.edit import check_keypoint_counts
 from odm.issues import DataError, Log, UsageError, first_few, plural, printable, shorten, spell
@@ -609,7 +609,7 @@ def _equal_boxes(boxes: Boxes, datasets: Sequence[Dataset], images: _RowMap, kin
     class_and_flags: Any = boxes.category.astype(np.int64) << 16 | boxes.flags
     compared_boxes = replace(boxes, category=class_and_flags)
     compared = replace(datasets[0], boxes=compared_boxes, kind=kind)
-    rows, first_rows = equal_boxes(compared, np.flatnonzero(~is_shared[boxes.image]))
+    rows, first_rows = find_equal_boxes(compared, np.flatnonzero(~is_shared[boxes.image]))
     source = np.repeat(np.arange(len(datasets)), [len(d) for d in datasets])
     is_repeated[rows] = source[rows] != source[first_rows]
     return is_repeated

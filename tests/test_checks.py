@@ -428,7 +428,7 @@ def test_rare_classes_and_the_rest():
 
 def test_hashes_that_collide_are_not_duplicates(monkeypatch):
     data = make([[10, 10, 60, 60], [10, 10, 60, 61], [10, 10, 60, 60], [5, 5, 6, 6], [10, 10, 60, 61]])
-    monkeypatch.setattr(checks.rules, "_hashes", lambda dataset: np.zeros(len(dataset), np.uint64))
+    monkeypatch.setattr(checks.rules, "_hash_boxes", lambda dataset: np.zeros(len(dataset), np.uint64))
     later, first = checks.DerivedColumns(data, 0.5).duplicates
     assert (later.tolist(), first.tolist()) == ([2, 4], [0, 1])
 

@@ -98,16 +98,15 @@ def run(
     log
         Takes the issues.
     options
-        Names of the options by which the reader could be told otherwise, such as ``box``; only these are
-        given as advice.
+        Names of the reader's options, such as ``box``; messages advise only these.
     all_rules
         Whether the rules that only `validate` asks for are run too.
     tolerance
         Pixels by which a box may reach beyond its image.
     also
-        Codes of rules that are run although only `validate` asks for them.
+        Codes of further rules to run, of those that only `validate` asks for.
     without
-        Codes that are not wanted, as about boxes that are clipped anyway.
+        Codes of rules not to run, such as those about boxes that will be clipped anyway.
 
     Returns
     -------
@@ -116,7 +115,7 @@ def run(
     columns = DerivedColumns(dataset, tolerance, options)
     has_error = np.zeros(len(dataset), np.bool_)
     with np.errstate(invalid="ignore", over="ignore"):
-        # Most rules are skipped for usual data, as what they look at is not there.
+        # Most rules are skipped for usual data, which has none of the subjects they need.
         has_subject = {
             "suspects": len(columns.suspects),
             "margin": dataset.margin is not None and not np.isnan(columns.refused_numbers).all(),
@@ -144,21 +143,23 @@ def run(
         }
         for rule in rules:
             if isinstance(rule, SetRule):
-                for place, values in findings.get(rule, ()):
-                    log.report(rule.code, place, **values)
+                for location, values in findings.get(rule, ()):
+                    log.report(rule.code, location, **values)
                 continue
             rows, values_of = rule.find(columns)
             if len(rows):
-                error = rule.code.severity == "error"
-                reason = "" if error else reasons.get(rule.code.name, "")
-                parts = [(rows, reason)]
+                is_error = rule.code.severity == "error"
+                reason = "" if is_error else reasons.get(rule.code.name, "")
+                batches = [(rows, reason)]
                 if rule is boxes.outside and not reason and dataset.boxes.track is not None:
                     # A track that leaves the image does so in frame after frame.
                     is_tracked = dataset.boxes.track[rows] >= 0
-                    parts = [(rows[~is_tracked], ""), (rows[is_tracked], "boxes of tracks")]
-                for part, of_part in parts:
-                    log.report_rows(rule.code, dataset, part, values_of, field=rule.field, reason=of_part)
-                if error:
+                    batches = [(rows[~is_tracked], ""), (rows[is_tracked], "boxes of tracks")]
+                for batch_rows, batch_reason in batches:
+                    log.report_rows(
+                        rule.code, dataset, batch_rows, values_of, field=rule.field, reason=batch_reason
+                    )
+                if is_error:
                     has_error[rows] = True
         if all_rules:
             tracks.note_gaps(columns, log)
@@ -166,8 +167,8 @@ def run(
 
 
 def report_similar_classes(dataset: Dataset, log: Log) -> None:
-    """Report classes whose names are alike; what was reported of the names before is withdrawn."""
+    """Withdraw reports of similar class names from `log`, and report those of `dataset` instead."""
     rule = datasets.similar_classes
     log.withdraw(rule.code.name)
-    for place, values in rule.find(DerivedColumns(dataset, TOLERANCE)):
-        log.report(rule.code, place, **values)
+    for location, values in rule.find(DerivedColumns(dataset, TOLERANCE)):
+        log.report(rule.code, location, **values)

@@ -6,28 +6,30 @@ from typing import Any
 
 import numpy as np
 
-from odm.checks.rules import NO_ROWS, DerivedColumns, FoundBoxes, box_rule, number
+from odm.checks.rules import NO_ROWS, BoxFindings, DerivedColumns, box_rule, format_number
 from odm.codes import COORDINATES_NOT_FINITE
 from odm.issues import INVERTED, Trusted
 from odm.tables import Floats
 
 
 @box_rule(COORDINATES_NOT_FINITE, needs=("suspects", "areas"))
-def not_finite(columns: DerivedColumns) -> FoundBoxes:
+def not_finite(columns: DerivedColumns) -> BoxFindings:
+    """Find boxes with an edge, width, height or area that is NaN, infinite or too large."""
+
     def values(row: int) -> dict[str, Any]:
         boxes = columns.boxes
         if np.isfinite(boxes.xyxy[row]).all():
-            other = f"width {boxes.wh[row, 0]}, height {boxes.wh[row, 1]}, area {boxes.area[row]}"
-            return {"value": Trusted(other)}
+            description = f"width {boxes.wh[row, 0]}, height {boxes.wh[row, 1]}, area {boxes.area[row]}"
+            return {"value": Trusted(description)}
         return columns.values_of_edges(row)
 
     return columns.not_finite, values
 
 
 @box_rule(INVERTED, needs=("suspects",))
-def inverted(columns: DerivedColumns) -> FoundBoxes:
-    advice = columns.option("box", " (--box)")
-    return columns.inverted, lambda row: {"value": columns.edges(row), "option": advice}
+def inverted(columns: DerivedColumns) -> BoxFindings:
+    advice = columns.advise_option("box", " (--box)")
+    return columns.inverted, lambda row: {"value": columns.format_edges(row), "option": advice}
 
 
 @box_rule(
@@ -38,7 +40,7 @@ def inverted(columns: DerivedColumns) -> FoundBoxes:
     "The width or height is 0. Many trainers refuse such a box, and no detection can ever match it.",
     needs=("suspects",),
 )
-def empty(columns: DerivedColumns) -> FoundBoxes:
+def empty(columns: DerivedColumns) -> BoxFindings:
     rows = columns.upright_suspects
     xyxy = columns.boxes.xyxy[rows]
     return rows[(xyxy[:, 2:] == xyxy[:, :2]).any(axis=1)], columns.values_of_edges
@@ -53,18 +55,18 @@ def empty(columns: DerivedColumns) -> FoundBoxes:
     "Often the coordinates belong to another size of the image, or use another convention.",
     needs=("suspects",),
 )
-def outside(columns: DerivedColumns) -> FoundBoxes:
+def outside(columns: DerivedColumns) -> BoxFindings:
+    """Find boxes beyond their image, except those that `label_out_of_range` reports."""
     unit = "times its size" if columns.dataset.relative else "px"
 
     def values(row: int) -> dict[str, Any]:
-        far = columns.beyond[np.searchsorted(columns.upright_suspects, row)]
+        distance = columns.beyond[np.searchsorted(columns.upright_suspects, row)]
         images, image = columns.dataset.images, columns.boxes.image[row]
-        known = images.width[image] > 0
-        size = f"{images.width[image]}x{images.height[image]}" if known else "of unknown size"
-        beyond = Trusted(f"{far:.6g} {unit}")
-        return {"value": columns.edges(row), "beyond": beyond, "size": Trusted(size)}
+        has_size = images.width[image] > 0
+        size = f"{images.width[image]}x{images.height[image]}" if has_size else "of unknown size"
+        beyond = Trusted(f"{distance:.6g} {unit}")
+        return {"value": columns.format_edges(row), "beyond": beyond, "size": Trusted(size)}
 
-    # What trainers refuse is an error of its own.
     return columns.outside[np.isnan(columns.refused_numbers[columns.outside])], values
 
 
@@ -77,9 +79,9 @@ def outside(columns: DerivedColumns) -> FoundBoxes:
     "of one of its labels is above 1.01 or below -0.01.",
     needs=("margin",),
 )
-def label_out_of_range(columns: DerivedColumns) -> FoundBoxes:
+def label_out_of_range(columns: DerivedColumns) -> BoxFindings:
     margin = columns.dataset.margin or 0.0
-    rows = np.flatnonzero(~np.isnan(columns.refused_numbers) & columns.upright)
+    rows = np.flatnonzero(~np.isnan(columns.refused_numbers) & columns.is_upright)
     return rows, lambda row: {
         "low": -margin,
         "high": 1 + margin,
@@ -97,9 +99,9 @@ def label_out_of_range(columns: DerivedColumns) -> FoundBoxes:
     field="",
     needs=("duplicates",),
 )
-def duplicate(columns: DerivedColumns) -> FoundBoxes:
-    rows, first = columns.duplicates
-    return rows, lambda row: {"first": columns.location_text(int(first[np.searchsorted(rows, row)]))}
+def duplicate(columns: DerivedColumns) -> BoxFindings:
+    rows, first_rows = columns.duplicates
+    return rows, lambda row: {"first": columns.format_location(int(first_rows[np.searchsorted(rows, row)]))}
 
 
 @box_rule(
@@ -111,14 +113,15 @@ def duplicate(columns: DerivedColumns) -> FoundBoxes:
     "annotated, or detected, twice.",
     validate_only=True,
 )
-def near_duplicate(columns: DerivedColumns) -> FoundBoxes:
-    later, first, iou = columns.near_duplicates
+def near_duplicate(columns: DerivedColumns) -> BoxFindings:
+    """Find boxes whose IoU with an earlier box of their image and class is above `NEAR`."""
+    later_rows, earlier_rows, iou = columns.near_duplicates
 
     def values(row: int) -> dict[str, Any]:
-        i = int(np.searchsorted(later, row))
-        return {"first": columns.location_text(int(first[i])), "iou": Trusted(f"{iou[i]:.3f}")}
+        i = int(np.searchsorted(later_rows, row))
+        return {"first": columns.format_location(int(earlier_rows[i])), "iou": Trusted(f"{iou[i]:.3f}")}
 
-    return later, values
+    return later_rows, values
 
 
 @box_rule(
@@ -130,16 +133,16 @@ def near_duplicate(columns: DerivedColumns) -> FoundBoxes:
     field="area",
     needs=("areas",),
 )
-def negative_area(columns: DerivedColumns) -> FoundBoxes:
+def negative_area(columns: DerivedColumns) -> BoxFindings:
     area = columns.boxes.area
     rows = np.flatnonzero(area < 0)
-    return rows[np.isfinite(area[rows])], lambda row: {"value": Trusted(number(area[row]))}
+    return rows[np.isfinite(area[rows])], lambda row: {"value": Trusted(format_number(area[row]))}
 
 
-def _most_area(wh: Floats) -> Floats:
-    """(n,) pixels that boxes can touch at the most, those on both edges counted."""
-    most: Floats = (wh[:, 0] + 1) * (wh[:, 1] + 1)
-    return most
+def _max_area(wh: Floats) -> Floats:
+    """(n,) largest number of pixels that boxes of width and height `wh` (n, 2) touch, both edges included."""
+    pixels: Floats = (wh[:, 0] + 1) * (wh[:, 1] + 1)
+    return pixels
 
 
 @box_rule(
@@ -152,20 +155,24 @@ def _most_area(wh: Floats) -> Floats:
     field="area",
     needs=("areas",),
 )
-def area_differs(columns: DerivedColumns) -> FoundBoxes:
+def area_differs(columns: DerivedColumns) -> BoxFindings:
+    """Find boxes whose recorded area is 0, or larger than any shape in the box can be.
+
+    None are reported for relative coordinates, recorded or suspected: their areas may be in pixels.
+    """
     area, wh = columns.boxes.area, columns.boxes.wh
 
     def values(row: int) -> dict[str, Any]:
-        range_text = f"of at most {number(_most_area(wh[[row]])[0])}" if area[row] else "above 0"
-        width, height = map(number, wh[row])
+        range_text = f"of at most {format_number(_max_area(wh[[row]])[0])}" if area[row] else "above 0"
+        width, height = map(format_number, wh[row])
         expected = Trusted(f"{range_text} for a box of {width} x {height}")
-        return {"value": Trusted(number(area[row])), "expected": expected}
+        return {"value": Trusted(format_number(area[row])), "expected": expected}
 
-    rows = np.flatnonzero((area == 0) | (area > _most_area(wh)))
-    if not len(rows) or columns.normalised or columns.dataset.relative:  # which is reported of the whole
+    rows = np.flatnonzero((area == 0) | (area > _max_area(wh)))
+    if not len(rows) or columns.normalised or columns.dataset.relative:
         return NO_ROWS, values
-    differs = (area[rows] > 0) | (wh[rows] > 0).all(axis=1)
-    return rows[differs & columns.upright[rows]], values
+    is_wrong = (area[rows] > 0) | (wh[rows] > 0).all(axis=1)
+    return rows[is_wrong & columns.is_upright[rows]], values
 
 
 @box_rule(
@@ -176,11 +183,11 @@ def area_differs(columns: DerivedColumns) -> FoundBoxes:
     "An object smaller than a pixel is not visible; usually the box is a slip of the mouse, or was rounded.",
     validate_only=True,
 )
-def tiny(columns: DerivedColumns) -> FoundBoxes:
+def tiny(columns: DerivedColumns) -> BoxFindings:
     size = columns.boxes.xyxy[:, 2:] - columns.boxes.xyxy[:, :2]
-    small = (size > 0).all(axis=1) & (size < 1).any(axis=1) & columns.upright
-    pixels = not (columns.normalised or columns.dataset.relative)
-    return np.flatnonzero(small & pixels), columns.values_of_edges
+    is_tiny = (size > 0).all(axis=1) & (size < 1).any(axis=1) & columns.is_upright
+    in_pixels = not (columns.normalised or columns.dataset.relative)
+    return np.flatnonzero(is_tiny & in_pixels), columns.values_of_edges
 
 
 EXTREME = 50
@@ -195,11 +202,12 @@ EXTREME = 50
     "Few objects are more than 50 times as long as they are wide; usually an edge is misplaced.",
     validate_only=True,
 )
-def extreme_aspect(columns: DerivedColumns) -> FoundBoxes:
+def extreme_aspect(columns: DerivedColumns) -> BoxFindings:
+    """Find upright boxes, at least a pixel wide and high, whose sides have a ratio above `EXTREME`."""
     size = columns.boxes.xyxy[:, 2:] - columns.boxes.xyxy[:, :2]
-    short, long = size.min(axis=1, initial=np.inf), size.max(axis=1, initial=0)
-    rows = np.flatnonzero((short >= 1) & (long > EXTREME * short) & columns.upright)
+    short_sides, long_sides = size.min(axis=1, initial=np.inf), size.max(axis=1, initial=0)
+    rows = np.flatnonzero((short_sides >= 1) & (long_sides > EXTREME * short_sides) & columns.is_upright)
     return rows, lambda row: {
-        "ratio": Trusted(f"{long[row] / short[row]:.0f}"),
-        "value": columns.edges(row),
+        "ratio": Trusted(f"{long_sides[row] / short_sides[row]:.0f}"),
+        "value": columns.format_edges(row),
     }

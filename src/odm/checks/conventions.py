@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.checks import boxes
-from odm.checks.rules import DerivedColumns, Found, Location, set_rule
+from odm.checks.rules import DerivedColumns, Location, SetFindings, set_rule
 from odm.issues import INVERTED, Trusted
 from odm.tables import Floats
 
@@ -26,17 +26,19 @@ NEARLY = 0.02
     "No box is larger than one pixel, so the coordinates are most likely relative to the image size.",
     needs=("normalised",),
 )
-def normalised(columns: DerivedColumns) -> Found:
-    advice = columns.option("coords", ", or set --coords rel and give the image sizes")
+def normalised(columns: DerivedColumns) -> SetFindings:
+    advice = columns.advise_option("coords", ", or set --coords rel and give the image sizes")
     yield columns.dataset.location(0), {"n": len(columns.boxes), "option": advice}
 
 
-def _fits(columns: DerivedColumns, other: Floats) -> NDArray[np.bool_]:
-    """(n,) mask of the boxes that, read as `other`, are proper and at least nearly inside their images."""
+def _find_fitting(columns: DerivedColumns, xyxy: Floats) -> NDArray[np.bool_]:
+    """(n,) mask of the boxes that, if their edges were `xyxy` (n, 4), would have a positive width and height
+    and lie inside their image, or nearly.
+    """
     size = columns.limits[columns.boxes.image]
     leeway = np.where(np.isfinite(size), size * NEARLY, 0) + columns.tolerance
-    inside = (other[:, :2] >= -leeway) & (other[:, 2:] <= size + leeway)
-    return np.asarray((inside & (other[:, 2:] > other[:, :2])).all(axis=1))
+    is_inside = (xyxy[:, :2] >= -leeway) & (xyxy[:, 2:] <= size + leeway)
+    return np.asarray((is_inside & (xyxy[:, 2:] > xyxy[:, :2])).all(axis=1))
 
 
 @set_rule(
@@ -50,52 +52,63 @@ def _fits(columns: DerivedColumns, other: Floats) -> NDArray[np.bool_]:
     needs=("suspects",),
     explains=INVERTED,
 )
-def looks_ltwh(columns: DerivedColumns) -> Found:
+def looks_ltwh(columns: DerivedColumns) -> SetFindings:
+    """Report a quarter or more of inverted boxes, if nearly all boxes fit their images as left, top, width,
+    height.
+    """
     rows, total = columns.inverted, len(columns.boxes)
     xyxy = columns.boxes.xyxy
     if len(rows) < 3 or len(rows) * 4 < total:  # fewer are edges in the wrong order
         return
-    axes = (xyxy[rows, 2:] < xyxy[rows, :2]).mean(axis=0)
-    if axes.min() < ODD:  # one axis alone was drawn from the other end
+    inverted_shares = (xyxy[rows, 2:] < xyxy[rows, :2]).mean(axis=0)
+    if inverted_shares.min() < ODD:  # one axis alone was drawn from the other end
         return
-    widths = np.concatenate([xyxy[:, :2], xyxy[:, :2] + xyxy[:, 2:]], axis=1)
-    if _fits(columns, widths).sum() >= (1 - ODD) * total:
-        values = {"n": len(rows), "total": total, "option": columns.option("box", ", or set --box ltwh")}
+    reread_xyxy = np.concatenate([xyxy[:, :2], xyxy[:, :2] + xyxy[:, 2:]], axis=1)
+    if _find_fitting(columns, reread_xyxy).sum() >= (1 - ODD) * total:
+        values = {
+            "n": len(rows),
+            "total": total,
+            "option": columns.advise_option("box", ", or set --box ltwh"),
+        }
         yield columns.dataset.location(int(rows[0])), values
 
 
-def _outside_signs(
-    columns: DerivedColumns, *, surely: bool = False
+def _find_outside(
+    columns: DerivedColumns, *, few_suffice: bool = False
 ) -> tuple[Location, dict[str, Any]] | None:
     """Return the first box outside its image, and counts for the message; None if few boxes are outside.
 
-    With `surely`, a few boxes are enough.
+    "Few" is less than three, or less than a twentieth; with `few_suffice`, one box is enough.
     """
     rows = columns.outside
     total = len(columns.boxes)
-    single_mistakes = len(rows) < 3 or len(rows) * 20 < total
-    if not columns.sized or not len(rows) or (single_mistakes and not surely):
+    are_few = len(rows) < 3 or len(rows) * 20 < total
+    if not columns.all_sized or not len(rows) or (are_few and not few_suffice):
         return None
     if len(columns.not_finite) + len(columns.inverted) > ODD * total:
         return None
     return columns.dataset.location(int(rows[0])), {"n": len(rows), "total": total}
 
 
-def _misread(columns: DerivedColumns, other: Floats) -> tuple[Location, dict[str, Any]] | None:
-    """Return as `_outside_signs` does if boxes leave their images far, and nearly all would fit as
-    `other`.
+def _find_misread(columns: DerivedColumns, reread_xyxy: Floats) -> tuple[Location, dict[str, Any]] | None:
+    """Return the result of `_find_outside`, if nearly all boxes would fit their images with the edges
+    `reread_xyxy` (n, 4), and as they are, at least half of those outside lie far outside; else None.
+
+    The message gets, as `left`, the number of boxes that would still be outside.
     """
-    signs = _outside_signs(columns)
+    signs = _find_outside(columns)
     if signs is None:
         return None
     size = columns.limits[columns.boxes.image[columns.upright_suspects]].max(axis=1)
     n_far = np.count_nonzero(columns.beyond > NEARLY * size)
-    is_fitting = _fits(columns, other)
+    is_fitting = _find_fitting(columns, reread_xyxy)
     rows = columns.outside
     if 2 * n_far < len(rows) or is_fitting.sum() < (1 - ODD) * len(is_fitting):
         return None
     size = columns.limits[columns.boxes.image] + columns.tolerance
-    is_leaving = (other[:, :2] < -columns.tolerance).any(axis=1) | (other[:, 2:] > size).any(axis=1)
+    is_leaving = (reread_xyxy[:, :2] < -columns.tolerance).any(axis=1) | (reread_xyxy[:, 2:] > size).any(
+        axis=1
+    )
     n_leaving = int(np.count_nonzero(is_leaving))
     if n_leaving * 5 > len(rows):
         return None
@@ -112,12 +125,12 @@ def _misread(columns: DerivedColumns, other: Floats) -> tuple[Location, dict[str
     needs=("suspects",),
     explains=boxes.outside.code,
 )
-def looks_ltrb(columns: DerivedColumns) -> Found:
+def looks_ltrb(columns: DerivedColumns) -> SetFindings:
     if not len(columns.outside):
         return
-    misread = _misread(columns, np.concatenate([columns.boxes.xyxy[:, :2], columns.boxes.wh], axis=1))
+    misread = _find_misread(columns, np.concatenate([columns.boxes.xyxy[:, :2], columns.boxes.wh], axis=1))
     if misread:
-        yield misread[0], {**misread[1], "option": columns.option("box", ", or set --box ltrb")}
+        yield misread[0], {**misread[1], "option": columns.advise_option("box", ", or set --box ltrb")}
 
 
 @set_rule(
@@ -129,8 +142,8 @@ def looks_ltrb(columns: DerivedColumns) -> Found:
     needs=("suspects",),
     explains=boxes.outside.code,
 )
-def looks_swapped(columns: DerivedColumns) -> Found:
-    misread = _misread(columns, columns.boxes.xyxy[:, [1, 0, 3, 2]]) if len(columns.outside) else None
+def looks_swapped(columns: DerivedColumns) -> SetFindings:
+    misread = _find_misread(columns, columns.boxes.xyxy[:, [1, 0, 3, 2]]) if len(columns.outside) else None
     if misread:
         yield misread
 
@@ -145,9 +158,9 @@ def looks_swapped(columns: DerivedColumns) -> Found:
     needs=("suspects",),
     explains=boxes.outside.code,
 )
-def off_by_one(columns: DerivedColumns) -> Found:
+def off_by_one(columns: DerivedColumns) -> SetFindings:
     low = columns.boxes.xyxy[:, :2]
     # Of boxes counted from 1 few touch the right or lower border, but none the left or upper one.
-    signs = _outside_signs(columns, surely=len(low) >= 3 and bool((low >= 1).all()))
-    if signs and columns.upright.all() and (columns.beyond[columns.beyond > columns.tolerance] == 1).all():
+    signs = _find_outside(columns, few_suffice=len(low) >= 3 and bool((low >= 1).all()))
+    if signs and columns.is_upright.all() and (columns.beyond[columns.beyond > columns.tolerance] == 1).all():
         yield signs

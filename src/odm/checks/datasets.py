@@ -7,31 +7,40 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from odm.checks.rules import DerivedColumns, Found, common_location, set_rule
+from odm.checks.rules import DerivedColumns, SetFindings, find_common_location, set_rule
 from odm.issues import Trusted
 from odm.names import stem
 
 
-def _similar(names: Sequence[str], *, blanks: bool) -> Iterator[tuple[int, int, str]]:
-    """Pairs of names, by number, that are alike, and how they differ."""
-    if not blanks and all(map(str.isascii, names)) and len(set(map(str.lower, names))) == len(names):
-        return  # nearly always, and cheaply
-    first_of_form: dict[str, int] = {}
-    for i, name in enumerate(names):
+def _find_similar(names: Sequence[str], *, ignore_spaces: bool) -> Iterator[tuple[int, int, str]]:
+    """Yield (first index, index, difference) of names that differ only by letter case or Unicode form.
+
+    With `ignore_spaces`, also of those that differ by spaces.
+    """
+    if not ignore_spaces and all(map(str.isascii, names)) and len(set(map(str.lower, names))) == len(names):
+        return  # the usual case, tested cheaply
+    first_index_by_key: dict[str, int] = {}
+    for index, name in enumerate(names):
         form = unicodedata.normalize("NFC", name)
         key = unicodedata.normalize("NFC", form.casefold())
-        if blanks:
+        if ignore_spaces:
             key = "".join(key.split())
-        first = first_of_form.setdefault(key, i)
-        if first != i:
-            other = unicodedata.normalize("NFC", names[first])
-            if form == other:
-                how = "Unicode form"
+        first_index = first_index_by_key.setdefault(key, index)
+        if first_index != index:
+            first_form = unicodedata.normalize("NFC", names[first_index])
+            if form == first_form:
+                difference = "Unicode form"
             else:
-                case = not blanks or "".join(form.split()) != "".join(other.split())
-                space = blanks and form.casefold() != other.casefold()
-                how = "letter case and spaces" if case and space else "letter case" if case else "spaces"
-            yield first, i, how
+                case_differs = not ignore_spaces or "".join(form.split()) != "".join(first_form.split())
+                spaces_differ = ignore_spaces and form.casefold() != first_form.casefold()
+                difference = (
+                    "letter case and spaces"
+                    if case_differs and spaces_differ
+                    else "letter case"
+                    if case_differs
+                    else "spaces"
+                )
+            yield first_index, index, difference
 
 
 @set_rule(
@@ -42,19 +51,20 @@ def _similar(names: Sequence[str], *, blanks: bool) -> Iterator[tuple[int, int, 
     "They are different images here, but the same file on some systems, or in formats that name images "
     "without extension.",
 )
-def similar_images(columns: DerivedColumns) -> Found:
+def similar_images(columns: DerivedColumns) -> SetFindings:
+    """Find images whose names differ only by letter case, Unicode form or extension."""
     images = columns.dataset.images
     names = images.name
-    pairs = list(_similar(names, blanks=False))
+    pairs = list(_find_similar(names, ignore_spaces=False))
     if len({name[-4:] for name in names}) > 1:  # else equal extensions, and unique names have unique stems
         row_of_stem: dict[str, int] = {}
-        for i, name in enumerate(names):
-            first = row_of_stem.setdefault(stem(name), i)
-            if first != i:
-                pairs.append((first, i, "extension"))
-    for first, second, how in pairs:
-        values = {"first": names[first], "second": names[second], "how": Trusted(how)}
-        yield columns.dataset.image_place(second), values
+        for row, name in enumerate(names):
+            earlier = row_of_stem.setdefault(stem(name), row)
+            if earlier != row:
+                pairs.append((earlier, row, "extension"))
+    for earlier, later, difference in pairs:
+        values = {"first": names[earlier], "second": names[later], "how": Trusted(difference)}
+        yield columns.dataset.image_place(later), values
 
 
 @set_rule(
@@ -65,12 +75,12 @@ def similar_images(columns: DerivedColumns) -> Found:
     "They are different classes here. If they are meant to be one, some of its objects are in the wrong "
     "class.",
 )
-def similar_classes(columns: DerivedColumns) -> Found:
+def similar_classes(columns: DerivedColumns) -> SetFindings:
     """Pairs of classes whose names differ only by letter case, blanks or Unicode form."""
     names = columns.dataset.categories.name
-    for first, second, how in _similar(names, blanks=True):
-        values = {"first": names[first], "second": names[second], "how": Trusted(how)}
-        yield common_location(columns.dataset), values
+    for earlier, later, difference in _find_similar(names, ignore_spaces=True):
+        values = {"first": names[earlier], "second": names[later], "how": Trusted(difference)}
+        yield find_common_location(columns.dataset), values
 
 
 @set_rule(
@@ -82,24 +92,24 @@ def similar_classes(columns: DerivedColumns) -> Found:
     "They are different images here, but overwrite each other if a tool puts all images into one folder.",
     validate_only=True,
 )
-def same_last_part(columns: DerivedColumns) -> Found:
+def same_last_part(columns: DerivedColumns) -> SetFindings:
     """Find images in different folders whose names have one stem."""
     names = columns.dataset.images.name
     if not any("/" in name for name in names):
         return
-    row_of_part: dict[str, int] = {}
+    row_of_last_part: dict[str, int] = {}
     pairs = []
     video = columns.dataset.images.video
-    for i, name in enumerate(names):
-        if video is not None and video[i] >= 0:  # frames of videos are numbered alike
+    for row, name in enumerate(names):
+        if video is not None and video[row] >= 0:  # frames of videos are numbered alike
             continue
-        first = row_of_part.setdefault(stem(name).rpartition("/")[2], i)
-        if first != i and names[first].rpartition("/")[0] != name.rpartition("/")[0]:
-            pairs.append((first, i))
+        earlier = row_of_last_part.setdefault(stem(name).rpartition("/")[2], row)
+        if earlier != row and names[earlier].rpartition("/")[0] != name.rpartition("/")[0]:
+            pairs.append((earlier, row))
     if pairs:
-        first, second = pairs[0]
-        values = {"n": len(pairs), "first": names[first], "second": names[second]}
-        yield columns.dataset.image_place(second), values
+        earlier, later = pairs[0]
+        values = {"n": len(pairs), "first": names[earlier], "second": names[later]}
+        yield columns.dataset.image_place(later), values
 
 
 @set_rule(
@@ -110,12 +120,13 @@ def same_last_part(columns: DerivedColumns) -> Found:
     "A class with almost no objects is often a misspelling, and its AP is largely a matter of chance.",
     validate_only=True,
 )
-def rare_class(columns: DerivedColumns) -> Found:
+def rare_class(columns: DerivedColumns) -> SetFindings:
+    """Find classes of the ground truth with at most a hundredth of the mean number of boxes per class."""
     names = columns.dataset.categories.name
     counts = np.bincount(columns.boxes.category, minlength=len(names))
-    total, used = int(counts.sum()), int(np.count_nonzero(counts))
+    total, n_used = int(counts.sum()), int(np.count_nonzero(counts))
     if columns.dataset.kind == "gt":
-        for c in np.flatnonzero((counts > 0) & (counts * 100 * used <= total)).tolist():
+        for c in np.flatnonzero((counts > 0) & (counts * 100 * n_used <= total)).tolist():
             row = int((columns.boxes.category == c).argmax())
             yield columns.dataset.location(row), {"value": names[c], "n": int(counts[c]), "total": total}
 
@@ -130,7 +141,7 @@ def rare_class(columns: DerivedColumns) -> Found:
     validate_only=True,
     unless=("image-size-missing", "image-size-unknown", "bad-image-size"),
 )
-def no_sizes(columns: DerivedColumns) -> Found:
+def no_sizes(columns: DerivedColumns) -> SetFindings:
     images = columns.dataset.images
     has_no_size = (images.width <= 0) | (images.height <= 0)
     if has_no_size.any() and not has_no_size.all():
@@ -148,7 +159,7 @@ def no_sizes(columns: DerivedColumns) -> Found:
     "a false positive there. odm scores it correctly.",
     validate_only=True,
 )
-def id_zero(columns: DerivedColumns) -> Found:
+def id_zero(columns: DerivedColumns) -> SetFindings:
     zero = columns.boxes.source_id == 0
     if columns.dataset.kind == "gt" and zero.any():
         path, line, pointer = columns.dataset.location(int(zero.argmax()))

@@ -32,39 +32,41 @@ def compare(truth: Dataset, detections: Dataset, log: Log) -> None:
     Images and classes are paired as an evaluation does it; see `odm.pairing`.
     """
     paired = pairing.pair(truth, detections, log)
-    errors = log.errors
+    n_errors = log.errors
     pairing.report_images(truth, detections, paired, log, each=True)
     pairing.report_splits(truth, detections, paired, log)
     truth_rows = np.unique(paired.image[detections.boxes.image])
     n_unpaired = len(truth.images) - int(np.count_nonzero(truth_rows >= 0))
     if n_unpaired:
         log.note(f"{n_unpaired} of {len(truth.images)} images of the ground truth have no detections")
-    if log.errors != errors or not pairing.check_numbers(truth, detections, paired, log):
+    if log.errors != n_errors or not pairing.check_numbers(truth, detections, paired, log):
         pairing.report_classes(truth, detections, paired, log)
         if not log.counts[pairing.NO_CLASS_IN_COMMON.name]:
             names, category = paired.gt_names, truth.boxes.category
             counts = np.bincount(category, minlength=len(names))
-            theirs = set(paired.det_names)
-            for n, row in enumerate(c for c in np.flatnonzero(counts).tolist() if names[c] not in theirs):
-                near = pairing.nearest_name(names[row], paired.det_names) if n < 100 else None
+            det_names = set(paired.det_names)
+            for n, row in enumerate(c for c in np.flatnonzero(counts).tolist() if names[c] not in det_names):
+                suggestion = pairing.nearest_name(names[row], paired.det_names) if n < 100 else None
                 log.report(
                     CLASS_ONLY_IN_TRUTH,
                     truth.location(int((category == row).argmax())),
                     value=names[row],
                     n=Trusted(plural(int(counts[row]), "ground truth box")),
-                    hint=Trusted(pairing.did_you_mean(near)),
+                    hint=Trusted(pairing.did_you_mean(suggestion)),
                 )
-    ours, other = truth.images, detections.images
+    truth_images, det_images = truth.images, detections.images
     rows = np.flatnonzero(paired.image >= 0)
     partner = paired.image[rows]
-    has_sizes = (ours.width[partner] > 0) & (other.width[rows] > 0)
-    differs = (ours.width[partner] != other.width[rows]) | (ours.height[partner] != other.height[rows])
+    has_sizes = (truth_images.width[partner] > 0) & (det_images.width[rows] > 0)
+    differs = (truth_images.width[partner] != det_images.width[rows]) | (
+        truth_images.height[partner] != det_images.height[rows]
+    )
     for i in rows[has_sizes & differs].tolist():
         j = int(paired.image[i])
         log.report(
             SIZES_DIFFER,
             detections.image_place(i),
-            value=ours.name[j],
-            ours=Trusted(f"{ours.width[j]}x{ours.height[j]}"),
-            theirs=Trusted(f"{other.width[i]}x{other.height[i]}"),
+            value=truth_images.name[j],
+            ours=Trusted(f"{truth_images.width[j]}x{truth_images.height[j]}"),
+            theirs=Trusted(f"{det_images.width[i]}x{det_images.height[i]}"),
         )

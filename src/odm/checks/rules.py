@@ -17,15 +17,15 @@ from odm.tables.extra_fields import SHAPES
 
 Location = tuple[str, int, str]
 """Path, line and JSON pointer."""
-Found = Iterator[tuple[Location, dict[str, Any]]]
-"""For each time a fault is found: its location and the values of its message."""
-FoundBoxes = tuple[NDArray[np.intp], Callable[[int], dict[str, Any]]]
+SetFindings = Iterator[tuple[Location, dict[str, Any]]]
+"""The location of each fault and the values of its message."""
+BoxFindings = tuple[NDArray[np.intp], Callable[[int], dict[str, Any]]]
 """The rows of the boxes that have a fault, and the values of its message for one of them."""
 
 RELATIVE = 640
 """Pixels of the side of an image for which a tolerance in pixels is meant where no size is known."""
 TOO_LARGE = 1e100
-"""Pixels; products of areas of such numbers can still be held."""
+"""Limit of coordinates, in pixels, so that products of areas do not overflow."""
 
 
 CHUNK = 16_384
@@ -55,37 +55,37 @@ class DerivedColumns:
         return sizes
 
     @functools.cached_property
-    def sized(self) -> bool:
+    def all_sized(self) -> bool:
         """Whether all images with boxes have a size."""
-        known = (self.dataset.images.width > 0) & (self.dataset.images.height > 0)
-        return bool(known.all() or known[self.boxes.image].all())
+        has_size = (self.dataset.images.width > 0) & (self.dataset.images.height > 0)
+        return bool(has_size.all() or has_size[self.boxes.image].all())
 
     @functools.cached_property
     def suspects(self) -> NDArray[np.intp]:
-        """Rows of the boxes that are not plainly inside their image with a positive width and height.
+        """Rows, ascending, of the boxes that are not inside their image with a positive width and height.
 
-        The arrays are looked at in pieces that stay in the cache; nearly always this is all that is needed.
+        The other rules of single boxes need to look only at these, which are usually none.
         """
         boxes, low = self.boxes, -self.tolerance
         width, height = self.limits.T + self.tolerance
-        parts = []
+        suspect_rows = []
         for start in range(0, len(boxes), CHUNK):
-            piece = slice(start, start + CHUNK)
-            left, top, right, bottom = boxes.xyxy[piece].T
-            image = boxes.image[piece]
+            chunk = slice(start, start + CHUNK)
+            left, top, right, bottom = boxes.xyxy[chunk].T
+            image = boxes.image[chunk]
             is_inside = right > left
             is_inside &= bottom > top
             is_inside &= left >= low
             is_inside &= top >= low
             is_inside &= right <= width[image]
             is_inside &= bottom <= height[image]
-            given_width, given_height = boxes.wh[piece].T
-            is_inside &= given_width >= 0
-            is_inside &= given_height >= 0
-            is_inside &= given_width + given_height < TOO_LARGE
+            box_width, box_height = boxes.wh[chunk].T
+            is_inside &= box_width >= 0
+            is_inside &= box_height >= 0
+            is_inside &= box_width + box_height < TOO_LARGE
             if not is_inside.all():
-                parts.append(np.flatnonzero(~is_inside) + start)
-        return np.concatenate(parts) if parts else NO_ROWS
+                suspect_rows.append(np.flatnonzero(~is_inside) + start)
+        return np.concatenate(suspect_rows) if suspect_rows else NO_ROWS
 
     @functools.cached_property
     def not_finite(self) -> NDArray[np.intp]:
@@ -105,12 +105,12 @@ class DerivedColumns:
         return rows[(xyxy[:, 2:] < xyxy[:, :2]).any(axis=1) | (wh < 0).any(axis=1)]
 
     @functools.cached_property
-    def upright(self) -> NDArray[np.bool_]:
+    def is_upright(self) -> NDArray[np.bool_]:
         """(n,) mask of the boxes that are finite and not inverted."""
-        mask = np.ones(len(self.boxes), np.bool_)
-        mask[self.not_finite] = False
-        mask[self.inverted] = False
-        return mask
+        is_upright = np.ones(len(self.boxes), np.bool_)
+        is_upright[self.not_finite] = False
+        is_upright[self.inverted] = False
+        return is_upright
 
     @functools.cached_property
     def normalised(self) -> bool:
@@ -118,17 +118,17 @@ class DerivedColumns:
         xyxy = self.boxes.xyxy
         if self.dataset.relative or len(xyxy) < 3 or not (xyxy[:3] <= 1.01).all() or len(self.inverted):
             return False
-        inside = xyxy.max() <= 1.01 and xyxy.min() >= -0.01
-        return bool(inside and (xyxy != np.rint(xyxy)).any())
+        in_range = xyxy.max() <= 1.01 and xyxy.min() >= -0.01
+        return bool(in_range and (xyxy != np.rint(xyxy)).any())
 
     @functools.cached_property
     def upright_suspects(self) -> NDArray[np.intp]:
         """The suspects that are finite and not inverted."""
-        return self.suspects[self.upright[self.suspects]]
+        return self.suspects[self.is_upright[self.suspects]]
 
     @functools.cached_property
     def beyond(self) -> Floats:
-        """By how many pixels each of `upright_suspects` leaves its image at the most, 0 if not at all."""
+        """(n_upright_suspects,) largest distance by which each lies beyond its image, 0 if inside."""
         rows = self.upright_suspects
         xyxy, size = self.boxes.xyxy[rows], self.limits[self.boxes.image[rows]]
         distance: Floats = np.concatenate([-xyxy[:, :2], xyxy[:, 2:] - size], axis=1).max(axis=1, initial=0)
@@ -141,58 +141,60 @@ class DerivedColumns:
 
     @functools.cached_property
     def refused_numbers(self) -> Floats:
-        """(n,) the relative number of each box that is farthest beyond the margin, NaN if none is beyond.
+        """(n,) the worst relative number of each box that a trainer refuses, NaN if it refuses none.
 
-        These are the numbers that a label holds: centre, width, height and keypoints.
+        The numbers are those of a label: centre, width, height and keypoints; refused are those beyond
+        -margin and 1 + margin.
         """
         boxes, farthest = self.boxes, np.full(len(self.boxes), np.nan)
         margin = self.dataset.margin
         if margin is None or self.dataset.kind == "det":
             return farthest
         numbers = np.concatenate([(boxes.xyxy[:, :2] + boxes.xyxy[:, 2:]) / 2, boxes.wh], axis=1)
-        owner, size = np.arange(len(boxes)), self.limits[boxes.image]
+        box_of_number, size = np.arange(len(boxes)), self.limits[boxes.image]
         numbers /= np.tile(size, 2)
         if boxes.keypoints is not None:
             counts = boxes.keypoints.counts()
-            owner = np.concatenate([owner, points_owner := np.repeat(owner, counts)])
-            points = boxes.keypoints.xyv[:, :2] / size[points_owner]
+            box_of_number = np.concatenate([box_of_number, box_of_point := np.repeat(box_of_number, counts)])
+            # Points have two numbers, boxes four: each point is repeated to fill the row.
+            points = boxes.keypoints.xyv[:, :2] / size[box_of_point]
             numbers = np.concatenate([numbers, np.tile(points, 2)])
         worst = numbers[np.arange(len(numbers)), np.abs(numbers - 0.5).argmax(axis=1)]
         rows = np.flatnonzero(np.abs(worst - 0.5) > 0.5 + margin + 1e-9)  # the last digit is of the division
-        return np.append(worst[rows], np.nan)[first_index_of(owner[rows], len(boxes))]
+        return np.append(worst[rows], np.nan)[first_index_of(box_of_number[rows], len(boxes))]
 
     @functools.cached_property
     def duplicates(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Rows of boxes that equal an earlier box, and the rows of the first box equal to each."""
-        return equal_boxes(self.dataset, self.not_finite)
+        return find_equal_boxes(self.dataset, self.not_finite)
 
     @functools.cached_property
     def near_duplicates(self) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
-        """Rows of boxes that nearly equal an earlier box of their class, the rows of these earlier boxes,
-        and the IoU.
+        """Rows of boxes that nearly equal an earlier box of their image and class, the rows of these
+        earlier boxes, and the IoU; exact duplicates are left out.
         """
-        usable = self.upright.copy()
-        usable[self.duplicates[0]] = False
-        return nearly_equal_boxes(self.dataset, usable)
+        is_usable = self.is_upright.copy()
+        is_usable[self.duplicates[0]] = False
+        return find_near_duplicates(self.dataset, is_usable)
 
-    def edges(self, row: int) -> Trusted:
+    def format_edges(self, row: int) -> Trusted:
         """The edges of a box as a message shows them."""
         names = ("left", "top", "right", "bottom")
         exact = self.boxes.xyxy[row].tolist()
-        short = [without_noise(value, whole=True) for value in exact]
-        if any(short[i] == short[i + 2] and exact[i] != exact[i + 2] for i in (0, 1)):
-            short = exact  # opposite edges that differ are shown as such
-        return Trusted(", ".join(f"{n} {number(v)}" for n, v in zip(names, short, strict=True)))
+        shown_values = [without_noise(value, whole=True) for value in exact]
+        if any(shown_values[i] == shown_values[i + 2] and exact[i] != exact[i + 2] for i in (0, 1)):
+            shown_values = exact  # opposite edges that differ are shown as such
+        return Trusted(", ".join(f"{n} {format_number(v)}" for n, v in zip(names, shown_values, strict=True)))
 
     def values_of_edges(self, row: int) -> dict[str, Any]:
         """Return the values of a message that shows only the edges."""
-        return {"value": self.edges(row)}
+        return {"value": self.format_edges(row)}
 
-    def option(self, name: str, advice: str) -> Trusted:
+    def advise_option(self, option: str, advice: str) -> Trusted:
         """Return `advice` about an option, or nothing if the format does not have the option."""
-        return Trusted(advice if name in self.options else "")
+        return Trusted(advice if option in self.options else "")
 
-    def location_text(self, row: int) -> Trusted:
+    def format_location(self, row: int) -> Trusted:
         """Return the location of a box as a message names it."""
         path, line, pointer = self.dataset.location(row)
         if not path:
@@ -204,10 +206,10 @@ class BoxRule(msgspec.Struct, frozen=True, eq=False):
     """A rule about single boxes."""
 
     code: Code
-    find: Callable[[DerivedColumns], FoundBoxes]
+    find: Callable[[DerivedColumns], BoxFindings]
     field: str
     needs: tuple[str, ...]
-    """What must be there, or one of them, for the rule to find anything; `run` looks for it."""
+    """Names of `has_subject` in `run`: the rule runs only if one of these is in the data."""
     validate_only: bool
 
 
@@ -215,14 +217,14 @@ class SetRule(msgspec.Struct, frozen=True, eq=False):
     """A rule about the dataset as a whole."""
 
     code: Code
-    find: Callable[[DerivedColumns], Found]
+    find: Callable[[DerivedColumns], SetFindings]
     needs: tuple[str, ...]
     """As for single boxes."""
     validate_only: bool
     unless: tuple[str, ...]
     """Codes with which a reader has already reported the same fault, by image."""
     explains: Code | None
-    """What another rule reports box by box for the same reason; of those warnings only the first is kept."""
+    """Code of the rule that reports the same fault box by box; of its warnings only the first is kept."""
 
 
 def box_rule(
@@ -230,17 +232,21 @@ def box_rule(
     severity: Severity = "warning",
     template: str = "",
     advice: str = "",
-    why: str = "",
+    explanation: str = "",
     *,
     field: str = "bbox",
     needs: tuple[str, ...] = (),
     validate_only: bool = False,
-) -> Callable[[Callable[[DerivedColumns], FoundBoxes]], BoxRule]:
-    """Decorate a function as the rule about single boxes for a code: a declared one, or one made of the
-    words of `Code`.
+) -> Callable[[Callable[[DerivedColumns], BoxFindings]], BoxRule]:
+    """Decorate a function as the rule about single boxes for a code.
+
+    The code is declared, or made here of its name, severity, message template, advice and explanation. The
+    message is about the `field` of a box; for `needs` see `BoxRule`.
     """
-    declared = code if isinstance(code, Code) else Code(code, severity, template, advice, why, row=True)
-    return lambda find: BoxRule(declared, find, field, needs, validate_only)
+    rule_code = (
+        code if isinstance(code, Code) else Code(code, severity, template, advice, explanation, row=True)
+    )
+    return lambda find: BoxRule(rule_code, find, field, needs, validate_only)
 
 
 def set_rule(
@@ -248,77 +254,79 @@ def set_rule(
     severity: Severity = "warning",
     template: str = "",
     advice: str = "",
-    why: str = "",
+    explanation: str = "",
     *,
     needs: tuple[str, ...] = (),
     validate_only: bool = False,
     unless: tuple[str, ...] = (),
     explains: Code | None = None,
-) -> Callable[[Callable[[DerivedColumns], Found]], SetRule]:
+) -> Callable[[Callable[[DerivedColumns], SetFindings]], SetRule]:
     """Decorate a function as the rule about the whole dataset for a code, as `box_rule` does."""
-    declared = code if isinstance(code, Code) else Code(code, severity, template, advice, why)
-    return lambda find: SetRule(declared, find, needs, validate_only, unless, explains)
+    rule_code = code if isinstance(code, Code) else Code(code, severity, template, advice, explanation)
+    return lambda find: SetRule(rule_code, find, needs, validate_only, unless, explains)
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """A number as a message shows it, a whole one without decimals."""
     text = repr(float(value))
     return text.removesuffix(".0")
 
 
-def common_location(dataset: Dataset) -> tuple[str, int, str]:
+def find_common_location(dataset: Dataset) -> tuple[str, int, str]:
     """Return the only file of the dataset, or else the folder of all files."""
     paths = list(dict.fromkeys(file.path for file in dataset.files))
     if len(paths) <= 1:
         return (paths[0] if paths else ""), 0, ""
-    common = paths[0].split("/")[:-1]
+    common_folders = paths[0].split("/")[:-1]
     for path in (paths[-1], *paths[:100]):
-        parts = path.split("/")[:-1]
-        n = next(
-            (i for i, (a, b) in enumerate(zip(common, parts, strict=False)) if a != b),
-            min(len(common), len(parts)),
+        folders = path.split("/")[:-1]
+        n_common = next(
+            (i for i, (a, b) in enumerate(zip(common_folders, folders, strict=False)) if a != b),
+            min(len(common_folders), len(folders)),
         )
-        common = common[:n]
-    return "/".join(common) or ("/" if paths[0].startswith("/") else "."), 0, ""
+        common_folders = common_folders[:n_common]
+    return "/".join(common_folders) or ("/" if paths[0].startswith("/") else "."), 0, ""
 
 
-def _hashes(dataset: Dataset) -> NDArray[np.uint64]:
-    """(n,) numbers that are equal for equal boxes, and nearly never for others."""
+def _hash_boxes(dataset: Dataset) -> NDArray[np.uint64]:
+    """(n,) hashes that are equal for equal boxes, and rarely for different ones."""
     boxes = dataset.boxes
     with_score = dataset.kind == "det"
     hashes = np.empty(len(boxes), np.uint64)
     shift = np.uint64(29)
     for start in range(0, len(boxes), CHUNK):
-        piece = slice(start, start + CHUNK)
-        total = boxes.image[piece].astype(np.uint64)
-        total *= _MIX[0]
-        total += boxes.category[piece].astype(np.uint64)
-        columns = [*boxes.xyxy[piece].T]
+        chunk = slice(start, start + CHUNK)
+        chunk_hashes = boxes.image[chunk].astype(np.uint64)
+        chunk_hashes *= _MIX[0]
+        chunk_hashes += boxes.category[chunk].astype(np.uint64)
+        columns = [*boxes.xyxy[chunk].T]
         if with_score:
-            columns.append(boxes.score[piece])
+            columns.append(boxes.score[chunk])
         for column, factor in zip(columns, _MIX[1:], strict=False):
-            total *= factor
-            total ^= total >> shift
-            total += (column + 0.0).view(np.uint64)  # -0.0 is 0.0
-        total *= _MIX[0]
-        hashes[piece] = total
+            chunk_hashes *= factor
+            chunk_hashes ^= chunk_hashes >> shift
+            chunk_hashes += (column + 0.0).view(np.uint64)  # -0.0 is 0.0
+        chunk_hashes *= _MIX[0]
+        hashes[chunk] = chunk_hashes
     return hashes
 
 
-def equal_boxes(dataset: Dataset, ignored: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def find_equal_boxes(
+    dataset: Dataset, ignored_rows: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the rows of exact duplicates, ascending, and for each the row of the first box equal to it.
 
-    Boxes are compared by image, category, edges, shape where it is known and, for detections, score. The
-    hashes are only sorted; where two are equal the boxes themselves are compared, so none is found by chance.
+    Boxes are compared by image, category, edges, shape if they have one and, for detections, score. Rows in
+    `ignored_rows` are left out. Only boxes with equal hashes are compared, but then by all their columns.
     """
-    hashes = _hashes(dataset)
-    ordered = np.sort(hashes)
-    repeated_hashes = ordered[1:][ordered[1:] == ordered[:-1]]
+    hashes = _hash_boxes(dataset)
+    sorted_hashes = np.sort(hashes)
+    repeated_hashes = sorted_hashes[1:][sorted_hashes[1:] == sorted_hashes[:-1]]
     if not len(repeated_hashes):
         return NO_ROWS, NO_ROWS
     rows = np.flatnonzero(np.isin(hashes, repeated_hashes))
-    if len(ignored):
-        rows = np.setdiff1d(rows, ignored, assume_unique=True)
+    if len(ignored_rows):
+        rows = np.setdiff1d(rows, ignored_rows, assume_unique=True)
     if not len(rows):
         return NO_ROWS, NO_ROWS
     boxes = dataset.boxes
@@ -330,25 +338,25 @@ def equal_boxes(dataset: Dataset, ignored: NDArray[np.intp]) -> tuple[NDArray[np
         column.take(rows).row_keys() for column in (boxes.shapes, boxes.keypoints) if column is not None
     ]
     for texts in shape_texts:
-        numbers: dict[bytes, int] = {}
-        keys.append(np.array([numbers.setdefault(text, len(numbers)) for text in texts]))
+        number_by_text: dict[bytes, int] = {}
+        keys.append(np.array([number_by_text.setdefault(text, len(number_by_text)) for text in texts]))
     # In the order of the hashes, which is cheap; in that of the columns only if boxes of one hash differ.
     order = np.argsort(hashes[rows], kind="stable")
-    is_equal = _equal_to_previous(keys, order)
+    is_equal = _is_equal_to_previous(keys, order)
     if not np.array_equal(is_equal, hashes[rows][order][1:] == hashes[rows][order][:-1]):
         order = np.lexsort(keys)
-        is_equal = _equal_to_previous(keys, order)
+        is_equal = _is_equal_to_previous(keys, order)
     # Of equal boxes, which stand side by side now, the first is the original:
     #   is_first         1 0 0 1 0
-    #   where, maximum   0 0 0 3 3   the position of the original of each
+    #   where, maximum   0 0 0 3 3   position of the original of each
     is_first = np.concatenate([[True], ~is_equal])
-    first = rows[order][np.maximum.accumulate(np.where(is_first, np.arange(len(order)), 0))]
-    later, first = rows[order][~is_first], first[~is_first]
-    ascending = np.argsort(later, kind="stable")
-    return later[ascending], first[ascending]
+    first_rows = rows[order][np.maximum.accumulate(np.where(is_first, np.arange(len(order)), 0))]
+    later_rows, first_rows = rows[order][~is_first], first_rows[~is_first]
+    ascending = np.argsort(later_rows, kind="stable")
+    return later_rows[ascending], first_rows[ascending]
 
 
-def _equal_to_previous(keys: Sequence[NDArray[Any]], order: NDArray[np.intp]) -> NDArray[np.bool_]:
+def _is_equal_to_previous(keys: Sequence[NDArray[Any]], order: NDArray[np.intp]) -> NDArray[np.bool_]:
     """(n - 1,) whether all columns `keys` (n,), put in `order`, have the value of the row before."""
     is_equal = np.ones(max(0, len(order) - 1), np.bool_)
     for key in keys:
@@ -357,16 +365,17 @@ def _equal_to_previous(keys: Sequence[NDArray[Any]], order: NDArray[np.intp]) ->
     return is_equal
 
 
-def nearly_equal_boxes(
-    dataset: Dataset, usable: NDArray[np.bool_]
+def find_near_duplicates(
+    dataset: Dataset, is_usable: NDArray[np.bool_]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
-    """Return rows among `usable`, the row of the most similar earlier box of each, and their IoU.
+    """Return rows of boxes with an IoU above `NEAR` with an earlier box of their image and class, the row of
+    the most similar earlier box of each, and their IoU; only boxes in the mask `is_usable` are compared.
 
     Boxes of an IoU above t have widths and heights within a factor t of each other and left edges less than
     (1 - t) / t of a width apart, so only neighbours in the order of the left edges are compared.
     """
     boxes = dataset.boxes
-    rows = np.flatnonzero(usable & (boxes.xyxy[:, 2:] > boxes.xyxy[:, :2]).all(axis=1))
+    rows = np.flatnonzero(is_usable & (boxes.xyxy[:, 2:] > boxes.xyxy[:, :2]).all(axis=1))
     if len(rows) < 2:
         return NO_ROWS, NO_ROWS, np.zeros(0)
     group = boxes.image[rows].astype(np.int64) * len(dataset.categories) + boxes.category[rows]
@@ -376,25 +385,32 @@ def nearly_equal_boxes(
     left, top, right, bottom = xyxy
     height_share = (1 - NEAR) / NEAR * (1 + 1e-9)
     max_dx, max_dy = (right - left) * ((1 - NEAR) / NEAR), (bottom - top) * height_share
-    # In round `step` each box is compared with the one `step` places later, while their left edges are near.
-    best_iou, partner = np.full(len(rows), NEAR), np.full(len(rows), -1)
-    open_rows = np.arange(len(rows) - 1)
+    # In round `step` each box is compared with the one `step` places later in the order of left edges.
+    # `positions` are those of the boxes whose left edge is still near that of the box `step` places later.
+    best_iou, partner_rows = np.full(len(rows), NEAR), np.full(len(rows), -1)
+    positions = np.arange(len(rows) - 1)
     for step in range(1, len(rows)):
-        open_rows = open_rows[open_rows + step < len(rows)]
-        other = open_rows + step
-        is_near = (group[open_rows] == group[other]) & (left[other] - left[open_rows] <= max_dx[open_rows])
-        open_rows = open_rows[is_near]
-        if not len(open_rows):
+        positions = positions[positions + step < len(rows)]
+        compared = positions + step
+        is_near = (group[positions] == group[compared]) & (
+            left[compared] - left[positions] <= max_dx[positions]
+        )
+        positions = positions[is_near]
+        if not len(positions):
             break
-        earlier = open_rows[np.abs(top[open_rows + step] - top[open_rows]) <= max_dy[open_rows]]
+        earlier = positions[np.abs(top[positions + step] - top[positions]) <= max_dy[positions]]
         following = earlier + step
         iou = iou_of(xyxy[:, earlier].T, xyxy[:, following].T)
-        # Of equal ones the nearest in this order stays, and of those the one before the box.
-        for later, twin in ((following, earlier), (earlier, following)):
-            wins = (rows[later] > rows[twin]) & (iou > best_iou[later])
-            best_iou[later[wins]], partner[later[wins]] = iou[wins], rows[twin[wins]]
-        if step >= 1000:  # a thousand boxes with one left edge: enough is known of them
+        # Each pair is tried both ways, as either box can be the later row. Of equal IoUs the first stays:
+        # the nearest in the order of left edges, and of two equally near the one before the box.
+        for later, twins in ((following, earlier), (earlier, following)):
+            is_better = (rows[later] > rows[twins]) & (iou > best_iou[later])
+            best_iou[later[is_better]], partner_rows[later[is_better]] = (
+                iou[is_better],
+                rows[twins[is_better]],
+            )
+        if step >= 1000:  # a thousand boxes with one left edge: the time for all pairs is not worth it
             break
-    later_positions = np.flatnonzero(partner >= 0)
+    later_positions = np.flatnonzero(partner_rows >= 0)
     later_positions = later_positions[np.argsort(rows[later_positions])]
-    return rows[later_positions], partner[later_positions], best_iou[later_positions]
+    return rows[later_positions], partner_rows[later_positions], best_iou[later_positions]

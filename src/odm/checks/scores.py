@@ -8,28 +8,28 @@ import numpy as np
 
 from odm.checks.rules import (
     NO_ROWS,
+    BoxFindings,
     DerivedColumns,
-    Found,
-    FoundBoxes,
+    SetFindings,
     box_rule,
-    common_location,
-    number,
+    find_common_location,
+    format_number,
     set_rule,
 )
 from odm.codes import SCORE_NOT_FINITE, SOME_SCORES
 from odm.issues import PERCENT, Code, Trusted
 
 
-def _score_of(columns: DerivedColumns, row: int) -> dict[str, Any]:
+def _score_values(columns: DerivedColumns, row: int) -> dict[str, Any]:
     score = columns.boxes.score[row]
-    return {"value": Trusted("none" if np.isnan(score) else number(score))}
+    return {"value": Trusted("none" if np.isnan(score) else format_number(score))}
 
 
 @box_rule(SCORE_NOT_FINITE, field="score", needs=("scores",))
-def not_finite(columns: DerivedColumns) -> FoundBoxes:
-    scored = columns.dataset.kind == "det"
-    rows = np.flatnonzero(~np.isfinite(columns.boxes.score)) if scored else NO_ROWS
-    return rows, lambda row: _score_of(columns, row)
+def not_finite(columns: DerivedColumns) -> BoxFindings:
+    has_scores = columns.dataset.kind == "det"
+    rows = np.flatnonzero(~np.isfinite(columns.boxes.score)) if has_scores else NO_ROWS
+    return rows, lambda row: _score_values(columns, row)
 
 
 @box_rule(
@@ -42,28 +42,31 @@ def not_finite(columns: DerivedColumns) -> FoundBoxes:
     field="score",
     needs=("scores",),
 )
-def beyond_one(columns: DerivedColumns) -> FoundBoxes:
+def beyond_one(columns: DerivedColumns) -> BoxFindings:
     score, rows = columns.boxes.score, NO_ROWS
-    # Nearly always none is, which the two ends tell soonest.
+    # The smallest and largest score tell soonest that none is beyond, as nearly always.
     if columns.dataset.kind == "det" and len(score) and not (score.min() >= 0 and score.max() <= 1):
         rows = np.flatnonzero(((score < 0) | (score > 1)) & np.isfinite(score))
-    return rows, lambda row: _score_of(columns, row)
+    return rows, lambda row: _score_values(columns, row)
 
 
 @set_rule(SOME_SCORES, needs=("scores",))
-def truth_scored(columns: DerivedColumns) -> Found:
+def truth_scored(columns: DerivedColumns) -> SetFindings:
     if columns.dataset.kind == "gt":
-        scored = ~np.isnan(columns.boxes.score)
-        values = {"found": int(scored.sum()), "total": len(columns.boxes)}
-        yield columns.dataset.location(int(scored.argmax())), values
+        is_scored = ~np.isnan(columns.boxes.score)
+        values = {"found": int(is_scored.sum()), "total": len(columns.boxes)}
+        yield columns.dataset.location(int(is_scored.argmax())), values
 
 
 @set_rule(PERCENT, needs=("scores",), explains=beyond_one.code)
-def percentages(columns: DerivedColumns) -> Found:
+def percentages(columns: DerivedColumns) -> SetFindings:
     if columns.dataset.kind == "det" and columns.boxes.in_percent:
-        above = columns.boxes.score > 1
-        n, largest = int(above.sum()), Trusted(number(columns.boxes.score.max()))
-        yield columns.dataset.location(int(above.argmax())), {"n": n, "total": len(above), "value": largest}
+        is_above_one = columns.boxes.score > 1
+        n, largest = int(is_above_one.sum()), Trusted(format_number(columns.boxes.score.max()))
+        yield (
+            columns.dataset.location(int(is_above_one.argmax())),
+            {"n": n, "total": len(is_above_one), "value": largest},
+        )
 
 
 EQUAL = Code(
@@ -77,19 +80,26 @@ EQUAL = Code(
 
 
 @set_rule(EQUAL, needs=("scores",), explains=beyond_one.code)
-def no_confidences(columns: DerivedColumns) -> Found:
+def no_confidences(columns: DerivedColumns) -> SetFindings:
     """Find scores that are all one number and no confidence, such as the -1 of trackers."""
     score = columns.boxes.score
     if columns.dataset.kind != "det" or len(score) < 2 or columns.boxes.in_percent:
         return
     if np.isfinite(score[0]) and not 0 <= score[0] <= 1 and (score == score[0]).all():
-        yield common_location(columns.dataset), {"n": len(score), "value": Trusted(number(score[0]))}
+        yield (
+            find_common_location(columns.dataset),
+            {"n": len(score), "value": Trusted(format_number(score[0]))},
+        )
 
 
 @set_rule(EQUAL, needs=("scores",), validate_only=True, explains=beyond_one.code)
-def equal(columns: DerivedColumns) -> Found:
+def equal(columns: DerivedColumns) -> SetFindings:
+    """Report ten or more detections that all have the same score, in 0..1."""
     score = columns.boxes.score
     if columns.dataset.kind != "det" or len(score) < 10:
         return
     if 0 <= score[0] <= 1 and (score == score[0]).all():
-        yield common_location(columns.dataset), {"n": len(score), "value": Trusted(number(score[0]))}
+        yield (
+            find_common_location(columns.dataset),
+            {"n": len(score), "value": Trusted(format_number(score[0]))},
+        )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.checks.rules import NO_ROWS, TOO_LARGE, BoxRule, DerivedColumns, FoundBoxes, box_rule, number
+from odm.checks.rules import NO_ROWS, TOO_LARGE, BoxFindings, BoxRule, DerivedColumns, box_rule, format_number
 from odm.codes import KEYPOINT_COUNT, MASK_SYNTAX
 from odm.issues import Trusted, first_few
 from odm.masks.runs import Measured, pieces, sums
@@ -23,24 +23,25 @@ _OFF = 2.0
 """Pixels by which a box may differ from its shape, or corners from a rectangle."""
 
 
-class DrawnColumns:
+class ShapeColumns:
     """Columns derived from the shapes of a dataset that several rules need.
 
-    Each is computed at its first use.
+    Each is computed at its first use; n is the number of boxes.
     """
 
     def __init__(self, columns: DerivedColumns) -> None:
-        self.columns = columns
+        """Take the shapes and keypoints of the dataset of `columns`, and the sizes of the images."""
+        self.derived = columns
         self.boxes = boxes = columns.boxes
         self.n = len(boxes)
         self.source_shapes = boxes.shapes or Shapes.none(self.n)
         self.shapes = self.source_shapes.without_short_parts()
-        """Those that are used: all other rules look at these."""
+        """The shapes without parts of fewer than three corners."""
         self.points = boxes.keypoints or Keypoints.none(self.n)
         self.kind = self.shapes.kind
         size = columns.dataset.limits()[boxes.image]
         self.width, self.height = size[:, 0], size[:, 1]
-        self.sized: Mask = size.min(axis=1, initial=1) > 0
+        self.has_size: Mask = size.min(axis=1, initial=1) > 0
 
     @functools.cached_property
     def masks(self) -> Measured:
@@ -48,117 +49,120 @@ class DrawnColumns:
         return self.shapes.measured(self.height)
 
     @property
-    def undecodable(self) -> Mask:
-        """(n,) masks whose text cannot be decoded."""
+    def is_undecodable(self) -> Mask:
+        """(n,) whether each box has a segmentation mask whose text cannot be decoded."""
         return self.masks.wrong
 
     @property
-    def overlong(self) -> Mask:
-        """(n,) masks whose runs do not add up to the image."""
-        other = self.masks.total != self.width * self.height
-        is_overlong: Mask = (self.kind == ShapeKind.MASK) & self.sized & ~self.undecodable & other
+    def is_overlong(self) -> Mask:
+        """(n,) whether each box has a segmentation mask whose runs do not add up to the image."""
+        sum_differs = self.masks.total != self.width * self.height
+        is_overlong: Mask = (self.kind == ShapeKind.MASK) & self.has_size & ~self.is_undecodable & sum_differs
         return is_overlong
 
     @functools.cached_property
-    def short(self) -> NDArray[np.intp]:
+    def short_rows(self) -> NDArray[np.intp]:
         """Rows with a part of an outline of fewer than three corners."""
         return np.flatnonzero(np.diff(self.shapes.ring) < np.diff(self.source_shapes.ring))
 
     @functools.cached_property
-    def wild(self) -> NDArray[np.intp]:
+    def wild_rows(self) -> NDArray[np.intp]:
         """Rows with a corner or a keypoint that is not finite, or too far away to compute with."""
         is_near, is_finite = np.abs(self.shapes.xy) < TOO_LARGE, np.isfinite(self.points.xyv)
         if is_near.all() and is_finite.all():
             return NO_ROWS
-        far, endless = ~is_near.all(axis=1), ~is_finite.all(axis=1)
-        n_wild = sums(far, self.shapes.point[self.shapes.ring]) + sums(endless, self.points.first)
+        has_far, has_infinite = ~is_near.all(axis=1), ~is_finite.all(axis=1)
+        n_wild = sums(has_far, self.shapes.point[self.shapes.ring]) + sums(has_infinite, self.points.first)
         return np.flatnonzero(n_wild)
 
     @functools.cached_property
-    def usable(self) -> Mask:
+    def is_usable(self) -> Mask:
         """(n,) mask of the boxes whose shape has no error."""
-        usable: Mask = (self.kind != ShapeKind.NONE) & ~self.undecodable & ~self.overlong
-        usable[self.wild] = False
-        return usable
+        is_usable: Mask = (self.kind != ShapeKind.NONE) & ~self.is_undecodable & ~self.is_overlong
+        is_usable[self.wild_rows] = False
+        return is_usable
 
     @functools.cached_property
     def pixels(self) -> Longs:
-        """(n,) pixels of masks and outlines; -1 where the image has no size, and of oriented boxes.
-
-        -2 where they take too long to count.
+        """(n,) number of pixels of masks and outlines; -1 for oriented boxes and images without a size,
+        -2 for outlines whose pixels take too long to count.
         """
-        pixels = np.where(self.usable & (self.kind == ShapeKind.MASK), self.masks.area, -1)
-        sized = self.sized & (not self.columns.dataset.relative)  # fractions of an image cover no pixel
-        rows = np.flatnonzero(self.usable & sized & (self.kind == ShapeKind.POLYGONS))
-        for piece in pieces(np.diff(self.shapes.point[self.shapes.ring])[rows], _CORNERS_AT_A_TIME):
-            block = rows[piece]
-            area = self.shapes.take(block).extents(self.height[block], self.width[block])[0]
-            pixels[block] = np.where(area < 0, -2, area)
+        pixels = np.where(self.is_usable & (self.kind == ShapeKind.MASK), self.masks.area, -1)
+        has_size = self.has_size & (not self.derived.dataset.relative)  # fractions of an image cover no pixel
+        rows = np.flatnonzero(self.is_usable & has_size & (self.kind == ShapeKind.POLYGONS))
+        for batch in pieces(np.diff(self.shapes.point[self.shapes.ring])[rows], _CORNERS_AT_A_TIME):
+            batch_rows = rows[batch]
+            area = self.shapes.take(batch_rows).extents(self.height[batch_rows], self.width[batch_rows])[0]
+            pixels[batch_rows] = np.where(area < 0, -2, area)
         return pixels
 
     @functools.cached_property
     def edges(self) -> Floats:
         """(n, 4) left, top, right and bottom of each shape, NaN without a shape or with an empty mask."""
         edges = np.full((self.n, 4), np.nan)
-        rows = np.flatnonzero(self.usable)
-        part = self.shapes.take(rows)
-        edges[rows] = part.edges()
-        masks = rows[(part.kind == ShapeKind.MASK) & self.sized[rows]]
-        ltwh = self.masks.box[masks].astype(np.float64)
+        rows = np.flatnonzero(self.is_usable)
+        usable_shapes = self.shapes.take(rows)
+        edges[rows] = usable_shapes.edges()
+        mask_rows = rows[(usable_shapes.kind == ShapeKind.MASK) & self.has_size[rows]]
+        ltwh = self.masks.box[mask_rows].astype(np.float64)
         ltwh[(ltwh[:, 2:] == 0).any(axis=1)] = np.nan
-        edges[masks] = np.concatenate([ltwh[:, :2], ltwh[:, :2] + ltwh[:, 2:]], axis=1)
+        edges[mask_rows] = np.concatenate([ltwh[:, :2], ltwh[:, :2] + ltwh[:, 2:]], axis=1)
         return edges
 
     @functools.cached_property
     def outline_area(self) -> Floats:
-        """(n,) area of the outlines by their corners, NaN of masks; parts that overlap count twice."""
+        """(n,) area that the outlines enclose, NaN of masks; parts that overlap count twice."""
         areas, shapes = np.full(self.n, np.nan), self.shapes
-        n = np.diff(shapes.point)
-        first, last = shapes.point[:-1][n > 0], shapes.point[1:][n > 0] - 1
-        x, y = (shapes.xy - np.repeat(shapes.xy[first], n[n > 0], axis=0)).T
+        # Shoelace formula, per outline: half the sum of x * next_y - y * next_x over its corners, where the
+        # corner after the last is the first. Corners are relative to the first, against rounding.
+        n_corners = np.diff(shapes.point)
+        outline_starts, outline_lasts = shapes.point[:-1][n_corners > 0], shapes.point[1:][n_corners > 0] - 1
+        x, y = (shapes.xy - np.repeat(shapes.xy[outline_starts], n_corners[n_corners > 0], axis=0)).T
         next_x, next_y = np.roll(x, -1), np.roll(y, -1)
-        next_x[last], next_y[last] = x[first], y[first]
-        cross = np.bincount(np.repeat(np.arange(len(n)), n), x * next_y - y * next_x, len(n))
-        rows = np.flatnonzero(self.usable & (self.kind != ShapeKind.MASK))
+        next_x[outline_lasts], next_y[outline_lasts] = x[outline_starts], y[outline_starts]
+        cross = np.bincount(
+            np.repeat(np.arange(len(n_corners)), n_corners), x * next_y - y * next_x, len(n_corners)
+        )
+        rows = np.flatnonzero(self.is_usable & (self.kind != ShapeKind.MASK))
         areas[rows] = sums(np.abs(cross) / 2, shapes.ring)[rows]
         return areas
 
     @functools.cached_property
     def quads(self) -> tuple[NDArray[np.intp], Floats]:
         """Rows of the oriented boxes, and their corners."""
-        rows = np.flatnonzero(self.usable & (self.kind == ShapeKind.ORIENTED))
+        rows = np.flatnonzero(self.is_usable & (self.kind == ShapeKind.ORIENTED))
         return rows, self.shapes.corners(rows)
 
     @functools.cached_property
     def point_rows(self) -> Longs:
-        """The box of each keypoint."""
+        """(n_keypoints,) row of the box of each keypoint."""
         return np.repeat(np.arange(self.n), self.points.counts())
 
 
-def _rule(
+def _shape_rule(
     *words: Any, needs: tuple[str, ...] = ("shapes",), validate_only: bool = False
-) -> Callable[[Callable[[DrawnColumns], FoundBoxes]], BoxRule]:
+) -> Callable[[Callable[[ShapeColumns], BoxFindings]], BoxRule]:
     """Decorate a rule about shapes, as `box_rule` does.
 
-    The function takes `DrawnColumns`, made once for all rules.
+    The function takes `ShapeColumns`, made once for all rules.
     """
 
-    def derived(columns: DerivedColumns) -> DrawnColumns:
+    def derive(columns: DerivedColumns) -> ShapeColumns:
         cache: dict[str, Any] = columns.__dict__
-        if "drawn" not in cache:
-            cache["drawn"] = DrawnColumns(columns)
-        shape_columns: DrawnColumns = cache["drawn"]
+        if "shape_columns" not in cache:
+            cache["shape_columns"] = ShapeColumns(columns)
+        shape_columns: ShapeColumns = cache["shape_columns"]
         return shape_columns
 
     make = box_rule(*words, field="", needs=needs, validate_only=validate_only)
-    return lambda find: make(lambda columns: find(derived(columns)))
+    return lambda find: make(lambda columns: find(derive(columns)))
 
 
-def _bounds(edges: Floats) -> Trusted:
-    return Trusted(", ".join(number(round(v, 2)) for v in edges.tolist()))
+def _format_edges(edges: Floats) -> Trusted:
+    return Trusted(", ".join(format_number(round(v, 2)) for v in edges.tolist()))
 
 
-@_rule(
+@_shape_rule(
     "outline-short",
     "warning",
     "expected at least 3 corners in each part of the outline, found {value}, left out",
@@ -166,16 +170,22 @@ def _bounds(edges: Floats) -> Trusted:
     "Fewer than three corners enclose nothing. pycocotools counts such a part as no pixel, and takes one of "
     "two corners that comes first for a box.",
 )
-def short_outline(drawn: DrawnColumns) -> FoundBoxes:
+def short_outline(columns: ShapeColumns) -> BoxFindings:
+    """Find boxes with a part of an outline of fewer than three corners."""
+
     def values(row: int) -> dict[str, Any]:
-        corners = [*map(len, drawn.source_shapes.polygons(row))]
-        short = [f"{n} in part {part} of {len(corners)}" for part, n in enumerate(corners, 1) if n < 3]
-        return {"value": Trusted(first_few(short, 5, str))}
+        corner_counts = [*map(len, columns.source_shapes.polygons(row))]
+        texts = [
+            f"{n} in part {outline_number} of {len(corner_counts)}"
+            for outline_number, n in enumerate(corner_counts, 1)
+            if n < 3
+        ]
+        return {"value": Trusted(first_few(texts, 5, str))}
 
-    return drawn.short, values
+    return columns.short_rows, values
 
 
-@_rule(
+@_shape_rule(
     "shape-not-finite",
     "error",
     "expected finite coordinates of the shape, found {value}",
@@ -183,25 +193,27 @@ def short_outline(drawn: DrawnColumns) -> FoundBoxes:
     "A corner or keypoint that is not a number, or is infinitely far away, has no position.",
     needs=("shapes", "keypoints"),
 )
-def wild_corner(drawn: DrawnColumns) -> FoundBoxes:
+def wild_corner(columns: ShapeColumns) -> BoxFindings:
+    """Find boxes with a corner or a keypoint that is not finite or too far away."""
+
     def values(row: int) -> dict[str, Any]:
-        parts = [*drawn.shapes.polygons(row), drawn.points.points(row)]
-        flat = np.concatenate([part.ravel() for part in parts])
-        return {"value": Trusted(number(flat[~(np.abs(flat) < TOO_LARGE)][0]))}
+        point_arrays = [*columns.shapes.polygons(row), columns.points.points(row)]
+        coordinates = np.concatenate([points.ravel() for points in point_arrays])
+        return {"value": Trusted(format_number(coordinates[~(np.abs(coordinates) < TOO_LARGE)][0]))}
 
-    return drawn.wild, values
+    return columns.wild_rows, values
 
 
-@_rule(MASK_SYNTAX)
-def undecodable_mask(drawn: DrawnColumns) -> FoundBoxes:
+@_shape_rule(MASK_SYNTAX)
+def undecodable_mask(columns: ShapeColumns) -> BoxFindings:
     def values(row: int) -> dict[str, Any]:
-        text = drawn.shapes.counts(row).decode("utf-8", "replace")
+        text = columns.shapes.counts(row).decode("utf-8", "replace")
         return {"value": f"counts that cannot be decoded: {text[:40]!r}"}
 
-    return np.flatnonzero(drawn.undecodable), values
+    return np.flatnonzero(columns.is_undecodable), values
 
 
-@_rule(
+@_shape_rule(
     "mask-length",
     "error",
     "expected a mask of {expected} pixels in all, found runs of {value}",
@@ -209,46 +221,46 @@ def undecodable_mask(drawn: DrawnColumns) -> FoundBoxes:
     "The run lengths of a mask, inside and outside, add up to the pixels of its image. A mask with another "
     "sum is damaged or was made for another size; pycocotools accepts it silently.",
 )
-def overlong_mask(drawn: DrawnColumns) -> FoundBoxes:
+def overlong_mask(columns: ShapeColumns) -> BoxFindings:
     def values(row: int) -> dict[str, Any]:
-        expected = int(drawn.width[row] * drawn.height[row])
-        return {"expected": expected, "value": int(drawn.masks.total[row])}
+        expected = int(columns.width[row] * columns.height[row])
+        return {"expected": expected, "value": int(columns.masks.total[row])}
 
-    return np.flatnonzero(drawn.overlong), values
+    return np.flatnonzero(columns.is_overlong), values
 
 
-@_rule(
+@_shape_rule(
     "shape-empty",
     "warning",
     "the shape covers no pixel",
     "remove the object, or check its outline",
     "A shape without a pixel, or an outline without area, cannot be seen and can never be matched.",
 )
-def empty_shape(drawn: DrawnColumns) -> FoundBoxes:
-    unknown = (drawn.pixels == -1) & (drawn.outline_area == 0)
-    return np.flatnonzero(drawn.usable & ((drawn.pixels == 0) | unknown)), lambda _: {}
+def empty_shape(columns: ShapeColumns) -> BoxFindings:
+    is_flat = (columns.pixels == -1) & (columns.outline_area == 0)
+    return np.flatnonzero(columns.is_usable & ((columns.pixels == 0) | is_flat)), lambda _: {}
 
 
-@_rule(
+@_shape_rule(
     "outline-outside",
     "warning",
     "the outline extends {value} px beyond the image",
     "check the size of the image, or clip it (convert --clip)",
     "Corners beyond the image belong to another size of it, or to another image.",
 )
-def outline_outside(drawn: DrawnColumns) -> FoundBoxes:
-    return _beyond_image(drawn, drawn.edges)
+def outline_outside(columns: ShapeColumns) -> BoxFindings:
+    return _find_beyond_image(columns, columns.edges)
 
 
-def _beyond_image(drawn: DrawnColumns, edges: Floats) -> FoundBoxes:
+def _find_beyond_image(columns: ShapeColumns, edges: Floats) -> BoxFindings:
     """Find boxes whose `edges` (n, 4), around a shape or its points, reach beyond the image."""
-    limit = drawn.columns.limits[drawn.boxes.image]
-    over = np.concatenate([-edges[:, :2], edges[:, 2:] - limit], axis=1).max(axis=1)
-    rows = np.flatnonzero(over > drawn.columns.tolerance)
-    return rows, lambda row: {"value": Trusted(f"{over[row]:.6g}")}
+    limit = columns.derived.limits[columns.boxes.image]
+    beyond = np.concatenate([-edges[:, :2], edges[:, 2:] - limit], axis=1).max(axis=1)
+    rows = np.flatnonzero(beyond > columns.derived.tolerance)
+    return rows, lambda row: {"value": Trusted(f"{beyond[row]:.6g}")}
 
 
-@_rule(
+@_shape_rule(
     "outline-crosses",
     "warning",
     "the outline crosses itself",
@@ -256,9 +268,9 @@ def _beyond_image(drawn: DrawnColumns, edges: Floats) -> FoundBoxes:
     "Inside and outside change places where an outline crosses itself; usually its corners are out of order.",
     validate_only=True,
 )
-def outline_crosses(drawn: DrawnColumns) -> FoundBoxes:
-    rows = np.flatnonzero(drawn.usable & (drawn.kind == ShapeKind.POLYGONS))
-    crossing = [row for row in rows.tolist() if any(map(_crosses, drawn.shapes.polygons(row)))]
+def outline_crosses(columns: ShapeColumns) -> BoxFindings:
+    rows = np.flatnonzero(columns.is_usable & (columns.kind == ShapeKind.POLYGONS))
+    crossing = [row for row in rows.tolist() if any(map(_crosses, columns.shapes.polygons(row)))]
     return np.array(crossing, np.intp), lambda _: {}
 
 
@@ -270,28 +282,28 @@ def _crosses(outline: Floats) -> bool:
     a, b = outline, np.roll(outline, -1, axis=0)
     sides = b - a
     # side[i, j]: on which side of side i corner j lies.
-    side = sides[:, None, 0] * (outline[None, :, 1] - a[:, None, 1]) - sides[:, None, 1] * (
+    side_of_corner = sides[:, None, 0] * (outline[None, :, 1] - a[:, None, 1]) - sides[:, None, 1] * (
         outline[None, :, 0] - a[:, None, 0]
     )
-    is_parted = side * np.roll(side, -1, axis=1) < 0
+    is_parted = side_of_corner * np.roll(side_of_corner, -1, axis=1) < 0
     return bool((is_parted & is_parted.T).any())
 
 
-@_rule(
+@_shape_rule(
     "shape-box-differs",
     "warning",
     "the box {box} is not the one around its shape: {value}",
     "compute the box again (-O boxes=shapes does so when COCO or LVIS is read)",
     "Box and shape of an object belong together. Where they differ, one was edited without the other.",
 )
-def box_differs(drawn: DrawnColumns) -> FoundBoxes:
-    xyxy = drawn.boxes.xyxy
+def box_differs(columns: ShapeColumns) -> BoxFindings:
+    xyxy = columns.boxes.xyxy
     allowed = np.maximum(_OFF, 0.05 * np.abs(np.tile(xyxy[:, 2:] - xyxy[:, :2], 2)))
-    rows = np.flatnonzero((np.abs(drawn.edges - xyxy) > allowed).any(axis=1))
-    return rows, lambda row: {"box": _bounds(xyxy[row]), "value": _bounds(drawn.edges[row])}
+    rows = np.flatnonzero((np.abs(columns.edges - xyxy) > allowed).any(axis=1))
+    return rows, lambda row: {"box": _format_edges(xyxy[row]), "value": _format_edges(columns.edges[row])}
 
 
-@_rule(
+@_shape_rule(
     "shape-area-differs",
     "warning",
     "the area is given as {value}, but the shape has {expected}",
@@ -299,36 +311,40 @@ def box_differs(drawn: DrawnColumns) -> FoundBoxes:
     "The area decides whether an object counts as small, medium or large.",
     validate_only=True,
 )
-def area_differs(drawn: DrawnColumns) -> FoundBoxes:
-    area = drawn.boxes.area
-    pixels = np.where(drawn.kind == ShapeKind.ORIENTED, drawn.outline_area, drawn.pixels)
-    pixels[pixels <= 0] = np.nan
-    difference = np.stack([np.abs(area - pixels), np.abs(area - drawn.outline_area)])
-    is_near = (difference <= 10) | (difference <= 0.05 * np.abs(area))
+def area_differs(columns: ShapeColumns) -> BoxFindings:
+    """Find boxes whose recorded area is that of the shape neither by its pixels nor by its corners."""
+    recorded_area = columns.boxes.area
+    shape_area = np.where(columns.kind == ShapeKind.ORIENTED, columns.outline_area, columns.pixels)
+    shape_area[shape_area <= 0] = np.nan
+    difference = np.stack([np.abs(recorded_area - shape_area), np.abs(recorded_area - columns.outline_area)])
+    is_near = (difference <= 10) | (difference <= 0.05 * np.abs(recorded_area))
     rows = np.flatnonzero(~np.isnan(difference[0]) & ~is_near.any(axis=0))
     return rows, lambda row: {
-        "value": Trusted(number(area[row])),
-        "expected": Trusted(number(pixels[row])),
+        "value": Trusted(format_number(recorded_area[row])),
+        "expected": Trusted(format_number(shape_area[row])),
     }
 
 
-@_rule(
+@_shape_rule(
     "not-a-rectangle",
     "warning",
     "the corners of the oriented box are up to {value} px from those of a rectangle",
     "check its corners",
     "An oriented box is a rotated rectangle. Formats with an angle hold the smallest rectangle around it.",
 )
-def not_a_rectangle(drawn: DrawnColumns) -> FoundBoxes:
-    rows, corners = drawn.quads
+def not_a_rectangle(columns: ShapeColumns) -> BoxFindings:
+    """Find oriented boxes with corners in order, but more than `_OFF` pixels from those of a rectangle."""
+    rows, corners = columns.quads
     distance = off_rectangle(corners)
-    far = np.zeros(len(drawn.boxes))
-    far[rows] = distance
+    distance_by_row = np.zeros(len(columns.boxes))
+    distance_by_row[rows] = distance
     is_off = np.flatnonzero(distance > _OFF)
-    return rows[is_off[is_convex(corners[is_off])]], lambda row: {"value": Trusted(f"{far[row]:.3g}")}
+    return rows[is_off[is_convex(corners[is_off])]], lambda row: {
+        "value": Trusted(f"{distance_by_row[row]:.3g}")
+    }
 
 
-@_rule(
+@_shape_rule(
     "corners-cross",
     "warning",
     "the four corners of the oriented box are not in order around it",
@@ -336,29 +352,33 @@ def not_a_rectangle(drawn: DrawnColumns) -> FoundBoxes:
     "The sides cross, or one corner lies between the others. Such a box is measured by the convex hull of "
     "its corners.",
 )
-def corners_cross(drawn: DrawnColumns) -> FoundBoxes:
-    rows, corners = drawn.quads
+def corners_cross(columns: ShapeColumns) -> BoxFindings:
+    rows, corners = columns.quads
     return rows[~is_convex(corners)], lambda _: {}
 
 
-@_rule(KEYPOINT_COUNT, needs=("keypoints",))
-def keypoint_count(drawn: DrawnColumns) -> FoundBoxes:
-    boxes, names = drawn.boxes, drawn.columns.dataset.categories.keypoints
-    n = drawn.points.counts()
-    has = np.flatnonzero(n)
-    first = first_index_of(boxes.category[has], len(drawn.columns.dataset.categories))
-    n_expected = np.append(n[has], 0)[first]  # as many as the first box of the class has; -1 takes the 0
+@_shape_rule(KEYPOINT_COUNT, needs=("keypoints",))
+def keypoint_count(columns: ShapeColumns) -> BoxFindings:
+    """Find boxes without as many keypoints as their class names, or else as its first box has."""
+    boxes, names = columns.boxes, columns.derived.dataset.categories.keypoints
+    n_points = columns.points.counts()
+    rows_with_points = np.flatnonzero(n_points)
+    first_positions = first_index_of(
+        boxes.category[rows_with_points], len(columns.derived.dataset.categories)
+    )
+    # For each class, the number of its first box with keypoints; if none has, -1 selects the appended 0.
+    n_expected = np.append(n_points[rows_with_points], 0)[first_positions]
     if names is not None:
-        listed = np.array([*map(len, names)], np.int64)
-        n_expected = np.where(listed > 0, listed, n_expected)
-    rows = has[n[has] != n_expected[boxes.category[has]]]
+        n_listed = np.array([*map(len, names)], np.int64)
+        n_expected = np.where(n_listed > 0, n_listed, n_expected)
+    rows = rows_with_points[n_points[rows_with_points] != n_expected[boxes.category[rows_with_points]]]
     return rows, lambda row: {
         "expected": f"{n_expected[boxes.category[row]]} keypoints, as its class has",
-        "value": int(n[row]),
+        "value": int(n_points[row]),
     }
 
 
-@_rule(
+@_shape_rule(
     "keypoint-visibility",
     "error",
     "expected a visibility of 0, 1 or 2, found {value}",
@@ -367,20 +387,21 @@ def keypoint_count(drawn: DrawnColumns) -> FoundBoxes:
     "scores, or the numbers are in another order.",
     needs=("keypoints",),
 )
-def keypoint_visibility(drawn: DrawnColumns) -> FoundBoxes:
-    if drawn.columns.dataset.kind == "det":
+def keypoint_visibility(columns: ShapeColumns) -> BoxFindings:
+    """Find boxes of ground truth with a keypoint whose visibility is not 0, 1 or 2."""
+    if columns.derived.dataset.kind == "det":
         return NO_ROWS, lambda _: {}
-    visibility = drawn.points.xyv[:, 2]
+    visibility = columns.points.xyv[:, 2]
     is_odd = ~np.isin(visibility, (0, 1, 2))
-    rows = np.unique(drawn.point_rows[is_odd])
+    rows = np.unique(columns.point_rows[is_odd])
 
     def values(row: int) -> dict[str, Any]:
-        return {"value": Trusted(number(visibility[is_odd & (drawn.point_rows == row)][0]))}
+        return {"value": Trusted(format_number(visibility[is_odd & (columns.point_rows == row)][0]))}
 
     return rows, values
 
 
-@_rule(
+@_shape_rule(
     "labelled-keypoints",
     "warning",
     "num_keypoints is {value}, but {expected} of the keypoints are labelled",
@@ -390,13 +411,13 @@ def keypoint_visibility(drawn: DrawnColumns) -> FoundBoxes:
     needs=("keypoints",),
     validate_only=True,
 )
-def labelled_keypoints(drawn: DrawnColumns) -> FoundBoxes:
-    labelled, stated = drawn.points.labelled(), drawn.points.stated
-    rows = np.flatnonzero((stated >= 0) & (stated != labelled))
-    return rows, lambda row: {"value": int(stated[row]), "expected": int(labelled[row])}
+def labelled_keypoints(columns: ShapeColumns) -> BoxFindings:
+    n_labelled, n_recorded = columns.points.labelled(), columns.points.stated
+    rows = np.flatnonzero((n_recorded >= 0) & (n_recorded != n_labelled))
+    return rows, lambda row: {"value": int(n_recorded[row]), "expected": int(n_labelled[row])}
 
 
-@_rule(
+@_shape_rule(
     "keypoint-outside",
     "warning",
     "a labelled keypoint lies {value} px beyond the image",
@@ -404,11 +425,11 @@ def labelled_keypoints(drawn: DrawnColumns) -> FoundBoxes:
     "Nobody can label what is not in the picture.",
     needs=("keypoints",),
 )
-def keypoint_outside(drawn: DrawnColumns) -> FoundBoxes:
-    return _beyond_image(drawn, drawn.points.edges(drawn.points.xyv[:, 2] > 0))
+def keypoint_outside(columns: ShapeColumns) -> BoxFindings:
+    return _find_beyond_image(columns, columns.points.edges(columns.points.xyv[:, 2] > 0))
 
 
-@_rule(
+@_shape_rule(
     "keypoints-off-box",
     "warning",
     "most of the labelled keypoints lie far outside the box",
@@ -418,14 +439,18 @@ def keypoint_outside(drawn: DrawnColumns) -> FoundBoxes:
     needs=("keypoints",),
     validate_only=True,
 )
-def keypoints_off_box(drawn: DrawnColumns) -> FoundBoxes:
-    box_rows = drawn.point_rows
-    box = drawn.boxes.xyxy[box_rows]
-    room = (box[:, 2:] - box[:, :2]) / 2
-    xy, seen = drawn.points.xyv[:, :2], drawn.points.xyv[:, 2] > 0
-    away = seen & ((xy < box[:, :2] - room) | (xy > box[:, 2:] + room)).any(axis=1)
-    n, n_off = np.bincount(box_rows, seen, len(drawn.boxes)), np.bincount(box_rows, away, len(drawn.boxes))
-    return np.flatnonzero(n_off * 2 > n), lambda _: {}
+def keypoints_off_box(columns: ShapeColumns) -> BoxFindings:
+    """Find boxes with most of their labelled keypoints farther outside than half the size of the box."""
+    box_rows = columns.point_rows
+    box = columns.boxes.xyxy[box_rows]
+    margin = (box[:, 2:] - box[:, :2]) / 2
+    xy, is_labelled = columns.points.xyv[:, :2], columns.points.xyv[:, 2] > 0
+    is_off = is_labelled & ((xy < box[:, :2] - margin) | (xy > box[:, 2:] + margin)).any(axis=1)
+    n_labelled, n_off = (
+        np.bincount(box_rows, is_labelled, len(columns.boxes)),
+        np.bincount(box_rows, is_off, len(columns.boxes)),
+    )
+    return np.flatnonzero(n_off * 2 > n_labelled), lambda _: {}
 
 
 RULES = (

@@ -5,39 +5,41 @@ from __future__ import annotations
 import numpy as np
 
 from odm import tracks
-from odm.checks.rules import NO_ROWS, DerivedColumns, Found, FoundBoxes, box_rule, set_rule
+from odm.checks.rules import NO_ROWS, BoxFindings, DerivedColumns, SetFindings, box_rule, set_rule
 from odm.issues import Log
 
 
 @box_rule(tracks.TRACK_TWICE, field="track_id", validate_only=True)
-def twice(columns: DerivedColumns) -> FoundBoxes:
+def twice(columns: DerivedColumns) -> BoxFindings:
     dataset = columns.dataset
     return tracks.repeated(dataset), lambda row: {"value": tracks.track_name(dataset, row)}
 
 
 @box_rule(tracks.CLASS_CHANGES, field="category_id", validate_only=True)
-def changes_class(columns: DerivedColumns) -> FoundBoxes:
+def changes_class(columns: DerivedColumns) -> BoxFindings:
     dataset = columns.dataset
-    changed, first = tracks.class_changes(dataset) if dataset.kind == "gt" else (NO_ROWS, NO_ROWS)
-    return changed, lambda row: tracks.change_values(dataset, row, int(first[changed == row][0]))
+    changed_rows, first_rows = tracks.class_changes(dataset) if dataset.kind == "gt" else (NO_ROWS, NO_ROWS)
+    return changed_rows, lambda row: tracks.change_values(
+        dataset, row, int(first_rows[changed_rows == row][0])
+    )
 
 
 @set_rule(tracks.DETECTIONS_CHANGE_CLASS, validate_only=True)
-def detections_change_class(columns: DerivedColumns) -> Found:
+def detections_change_class(columns: DerivedColumns) -> SetFindings:
     dataset = columns.dataset
     if dataset.kind == "det":
-        changed, first = tracks.class_changes(dataset)
-        if len(changed):
-            row = int(changed[0])
-            values = tracks.change_values(dataset, row, int(first[0]))
-            yield dataset.location(row), {"n": len(np.unique(first)), **values}
+        changed_rows, first_rows = tracks.class_changes(dataset)
+        if len(changed_rows):
+            row = int(changed_rows[0])
+            values = tracks.change_values(dataset, row, int(first_rows[0]))
+            yield dataset.location(row), {"n": len(np.unique(first_rows)), **values}
 
 
 @set_rule(tracks.FRAME_TWICE, validate_only=True)
-def frame_twice(columns: DerivedColumns) -> Found:
+def frame_twice(columns: DerivedColumns) -> SetFindings:
     dataset = columns.dataset
-    for first, second in tracks.same_frames(dataset):
-        yield dataset.image_place(second), tracks.frame_values(dataset, first, second)
+    for earlier, later in tracks.same_frames(dataset):
+        yield dataset.image_place(later), tracks.frame_values(dataset, earlier, later)
 
 
 @set_rule(
@@ -48,22 +50,22 @@ def frame_twice(columns: DerivedColumns) -> Found:
     "Either the frame belongs to another video, or the frames are numbered in another way.",
     validate_only=True,
 )
-def frame_beyond(columns: DerivedColumns) -> Found:
+def frame_beyond(columns: DerivedColumns) -> SetFindings:
     """Find frames beyond the length of their video."""
     images, videos = columns.dataset.images, columns.dataset.videos
     if images.video is None or images.frame is None:
         return
     rows = np.flatnonzero((images.video >= 0) & (images.frame >= 0))
     video, frame = images.video[rows], images.frame[rows]
-    starts = np.ones(len(videos), np.int64)
-    starts[video[frame == 0]] = 0
+    first_frames = np.ones(len(videos), np.int64)
+    first_frames[video[frame == 0]] = 0
     length = videos.length[video]
-    for i in np.flatnonzero((length > 0) & (frame >= length + starts[video])).tolist():
+    for i in np.flatnonzero((length > 0) & (frame >= length + first_frames[video])).tolist():
         values = {
             "value": int(frame[i]),
             "name": videos.name[video[i]],
             "n": int(length[i]),
-            "start": int(starts[video[i]]),
+            "start": int(first_frames[video[i]]),
         }
         yield columns.dataset.image_place(int(rows[i])), values
 
@@ -76,11 +78,11 @@ def frame_beyond(columns: DerivedColumns) -> Found:
     "Where tracks are measured, a box without one is a track of a single frame.",
     validate_only=True,
 )
-def without_track(columns: DerivedColumns) -> Found:
+def without_track(columns: DerivedColumns) -> SetFindings:
     track = columns.boxes.track
-    if track is not None and (lacks := track < 0).any() and not lacks.all():
-        values = {"n": int(np.count_nonzero(lacks)), "total": len(track)}
-        yield columns.dataset.location(int(lacks.argmax())), values
+    if track is not None and (is_without := track < 0).any() and not is_without.all():
+        values = {"n": int(np.count_nonzero(is_without)), "total": len(track)}
+        yield columns.dataset.location(int(is_without.argmax())), values
 
 
 @set_rule(
@@ -92,16 +94,17 @@ def without_track(columns: DerivedColumns) -> Found:
     "every box is a track of its own.",
     validate_only=True,
 )
-def one_frame(columns: DerivedColumns) -> Found:
+def one_frame(columns: DerivedColumns) -> SetFindings:
+    """Report how many tracks have a single box, if others have more."""
     track = columns.boxes.track
     if track is None:
         return
     counts = np.bincount(track[track >= 0], minlength=len(columns.dataset.tracks))
-    single = np.flatnonzero(counts == 1)
-    if len(single) and (counts > 1).any():
-        row = int(np.isin(track, single).argmax())
+    single_box_tracks = np.flatnonzero(counts == 1)
+    if len(single_box_tracks) and (counts > 1).any():
+        row = int(np.isin(track, single_box_tracks).argmax())
         values = {
-            "n": len(single),
+            "n": len(single_box_tracks),
             "total": int(np.count_nonzero(counts)),
             "value": tracks.track_name(columns.dataset, row),
         }
@@ -112,7 +115,7 @@ CONTRADICTIONS = (
     *(code.name for code in (tracks.TRACK_TWICE, tracks.CLASS_CHANGES, tracks.FRAME_TWICE)),
     "frame-out-of-range",
 )
-"""Codes of what no track and no video can be, and a conversion passes on."""
+"""Codes of contradictions in tracks and videos, which a conversion passes on."""
 
 
 def note_gaps(columns: DerivedColumns, log: Log) -> None:
@@ -124,6 +127,7 @@ def note_gaps(columns: DerivedColumns, log: Log) -> None:
         return
     if track is None or images.video is None or images.frame is None:
         return
+    # A track has a gap if it spans more frames (last rank - first rank + 1) than it has frames with a box.
     order = np.lexsort((images.frame, images.video))
     rank = np.empty(len(images), np.int64)
     rank[order] = np.arange(len(images))
