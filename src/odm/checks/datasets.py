@@ -33,13 +33,7 @@ def _find_similar(names: Sequence[str], *, ignore_spaces: bool) -> Iterator[tupl
             else:
                 case_differs = not ignore_spaces or "".join(form.split()) != "".join(first_form.split())
                 spaces_differ = ignore_spaces and form.casefold() != first_form.casefold()
-                difference = (
-                    "letter case and spaces"
-                    if case_differs and spaces_differ
-                    else "letter case"
-                    if case_differs
-                    else "spaces"
-                )
+                difference = " and ".join(["letter case"] * case_differs + ["spaces"] * spaces_differ)
             yield first_index, index, difference
 
 
