@@ -101,7 +101,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: AzureOptions) -> None:
     """Read the records one by one."""
-    reader = Reader(source, builder, log, options, ask_other=True, keys=_KEYS)
+    reader = Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)
     for file in log.track(choose_files(source, looks_like, "JSON of Azure", log, _SUFFIXES), "reading"):
         first_bytes = source.head(file).lstrip(b"\xef\xbb\xbf \t\r\n")
         is_single = b'"predictions"' in first_bytes and first_bytes.startswith(b"{")
@@ -167,7 +167,7 @@ def _read_label(label: Row, size: Size) -> None:
             if xy_pixels:
                 parts.append(list(zip(xy_pixels[0::2], xy_pixels[1::2], strict=False)))
         if not any(parts):
-            label.wrong("polygon", "a list of lists of numbers")
+            label.report_wrong("polygon", "a list of lists of numbers")
             raise BadRecord
         corners = bounds([point for part in parts for point in part])
         label.draw("polygons", parts, "polygons")

@@ -111,14 +111,14 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
 def _read_frames(reader: Reader, file: str) -> Iterator[tuple[Item, Any, Size | None]]:
     """The frames of a file, with their names and the (width, height) stated for all. Adds classes too."""
     for record in file_items(reader, file, "a list of frames", alone=True):
-        if record.at.pointer:  # a frame in a list, not an object with frames
+        if record.location.pointer:  # a frame in a list, not an object with frames
             yield record, record.get("name"), None
             continue
         record.need("frames")
         config = record.object("config", optional=True)
         for i, item in enumerate(config.array("categories")):
             name = item.get("name") if isinstance(item, dict) else item
-            reader.category(name, config.at / "categories" / i, listed=True)
+            reader.category(name, config.location / "categories" / i, listed=True)
         size_object = config.object(config.first_key("imageSize", "image_size"), optional=True)
         size = size_object.size("width", "height")
         is_single = len(record.array("frames")) == 1
@@ -140,7 +140,7 @@ def _read_frame(frame: Item, name: Any, size: Size | None, split: str) -> None:
         frame_size = frame.object("size", optional=True).size("width", "height")
     video, frame_number = frame.get("videoName"), frame.get("frameIndex")
     if video is not None and not isinstance(video, str):
-        frame.wrong("videoName", "text")
+        frame.report_wrong("videoName", "text")
         video = None
     columns: dict[str, Any] = {}
     if video:
@@ -173,7 +173,7 @@ def _read_label(label: Row, video: int | None) -> None:
     shapes = ("poly2d", "rle") if label.wants or not has_box else ()
     shape = next((key for key in shapes if label.get(key)), "")
     corners = _read_shape(label, shape) if shape else None
-    if label.bad:
+    if label.is_bad:
         return
     if not has_box and corners is None:
         label.reader.count(next((k for k in _OTHER_SHAPES if label.get(k)), "labels without a box"))
@@ -187,7 +187,7 @@ def _read_label(label: Row, video: int | None) -> None:
     label.count_unread(_LABEL if corners is None or not shape else _LABEL | {shape})
     id_, track = label.get("id"), -1
     has_id = isinstance(id_, (int, str)) and id_ not in ("", -1, "-1")
-    if has_id and video is not None and not label.bad:
+    if has_id and video is not None and not label.is_bad:
         track = label.reader.builder.track(video, id_)
     label.add(category, corners, score=score, flags=flags, track=track)
 
@@ -203,7 +203,7 @@ def _read_shape(label: Row, key: str) -> Corners | None:
             size = label.reader.builder.image_size(label.owner.image)
             text, (left, top, width, height) = checked(rle.get("counts"), rle.get("size"), *size)
         except BadMask as e:
-            rle.wrong("counts", str(e))
+            rle.report_wrong("counts", str(e))
             return None
         label.draw("mask", text, "masks")
         return left, top, left + width, top + height

@@ -72,7 +72,7 @@ def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: CreatemlOptions) -> None:
     """Read the file, or those of a folder. With units=auto, all of them decide whether numbers are pixels."""
     relative = options.units == "normalized"
-    reader = Reader(source, builder, log, options, ask_other=relative, keys=_KEYS)
+    reader = Reader(source, builder, log, options, borrow_sizes=relative, keys=_KEYS)
     files = choose_files(source, looks_like, "Create ML JSON", log)
     files = files_of_split(files, split_of, options.split, source, log)
     images = {file: list(file_items(reader, file, "a list of images")) for file in files}
@@ -81,7 +81,7 @@ def read(source: Source, builder: Builder, log: Log, options: CreatemlOptions) -
             f"{printable(source.path)}: all coordinates lie in 0..1, so they are read as relative to the "
             "image's size (-O units=pixel reads pixels)"
         )
-        relative, reader = True, Reader(source, builder, log, options, ask_other=True, keys=_KEYS)
+        relative, reader = True, Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)
     for file, records in images.items():
         for image in records:
             image.reader = reader
@@ -109,12 +109,12 @@ def _read_image(record: Item, split: str, *, relative: bool) -> None:
     name_key = record.first_key("image", "imagefilename")
     list_key = record.first_key("annotations", "annotation")
     if list_key not in record:
-        record.missing(list_key)
+        record.report_missing(list_key)
     boxes = record.rows(list_key)
     image = record.image(name_key, split=split)
     unit: Size = (1, 1)
     if relative and boxes and image is not None:
-        unit = record.reader.size_of_unit(image, record.get(name_key), record.at)
+        unit = record.reader.find_unit_size(image, record.get(name_key), record.location)
     boxes.read(image, _read_box, unit)
 
 

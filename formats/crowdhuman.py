@@ -106,7 +106,7 @@ def read(source: Source, builder: Builder, log: Log, options: CrowdhumanOptions)
         counts_and_places = [
             (
                 sum(len(record.array(key)) for record, _ in records),
-                records[0][0].at / key if records else None,
+                records[0][0].location / key if records else None,
             )
             for key, records in records_of.items()
         ]
@@ -120,12 +120,12 @@ def read(source: Source, builder: Builder, log: Log, options: CrowdhumanOptions)
 def _add_image(record: Item, split: str) -> int | None:
     """Add the image of a record, and return its row; None, after an issue, if the record is unusable."""
     if not any(key in record for key in _LISTS):
-        record.missing("gtboxes")
+        record.report_missing("gtboxes")
         return None
     size, name = record.size("width", "height"), record.get("ID")
     picture, pictures = None, record.reader.pictures
     if isinstance(name, str) and pictures:
-        picture = pictures.find(name, path=record.at.path)
+        picture = pictures.find(name, path=record.location.path)
         picture = picture or pictures.find(f"Images/{name}") or pictures.find(f"images/{name}")
         name += picture.name[len(stem(picture.name)) :] if picture else ""
     if size == BAD_SIZE:
@@ -138,7 +138,7 @@ def _read_truth(box: Row, box_key: str) -> None:
     tag = box.text("tag")
     corners, wh = box.ltwh(box_key)
     attributes = box.object("head_attr" if box_key == "hbox" else "extra", optional=True)
-    category = box.category_named(PERSON if tag == "mask" else tag, box.at / "tag")
+    category = box.category_named(PERSON if tag == "mask" else tag, box.location / "tag")
     flags = Flag(0)
     if tag == "mask":
         flags |= Flag.REGION
@@ -147,7 +147,7 @@ def _read_truth(box: Row, box_key: str) -> None:
     if attributes.flag("occ"):
         flags |= Flag.OCCLUDED
     for other_key in ("fbox", "vbox", "hbox"):
-        if other_key != box_key and box.get(other_key) and not box.bad:
+        if other_key != box_key and box.get(other_key) and not box.is_bad:
             box.reader.count(other_key)
     box.add(category, corners, wh=wh, flags=int(flags))
 
@@ -156,7 +156,7 @@ def _read_detection(box: Row, _: str) -> None:
     """Add a detection, whose tag is 1 for a person, or a class name."""
     corners, wh = box.ltwh("box")
     score, tag = box.score("score"), box.get("tag", 1)
-    category = box.category_named(PERSON if tag == 1 else tag, box.at / "tag")
+    category = box.category_named(PERSON if tag == 1 else tag, box.location / "tag")
     box.add(category, corners, wh=wh, score=score)
 
 

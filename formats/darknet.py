@@ -56,7 +56,7 @@ def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
     """Read the file, or those of a folder."""
-    reader = Reader(source, builder, log, options, ask_other=True, keys=_KEYS)
+    reader = Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)
     for file in log.track(choose_files(source, looks_like, "darknet's result.json", log), "reading"):
         for frame in file_items(reader, file, "a list of images"):
             with contextlib.suppress(BadRecord):

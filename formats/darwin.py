@@ -46,7 +46,7 @@ from odm.formats._shared.gather import Corners
 from odm.formats._shared.json.items import BadRecord, Item, Row, Rows, Size, file_items, images_of
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.values import NUMBER_TYPES, Reader, bounds, choose_files, dump, may_write
-from odm.formats._shared.json.videos import Track, fill_frames, frame_of, read_video
+from odm.formats._shared.json.videos import Track, fill_frames, parse_frame, read_video
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.shapes.box_shapes import even_odd
 from odm.formats._shared.shapes.pixel_masks import MOST, BadMask, edges_of
@@ -161,7 +161,7 @@ def _read_track(row: Row, tracks: list[Track], layers: dict[int, Layers], slot_n
     object_of_frame: dict[int, tuple[int | str, dict[str, Any]]] = {}
     place_of_frame: dict[int, list[float]] = {}
     for key, content in frames.objects():
-        if (frame := frame_of(frames, key, key)) < 0:
+        if (frame := parse_frame(frames, key, key)) < 0:
             continue
         if "raster_layer" in content:
             _add_layer(content.object("raster_layer"), layers.setdefault(frame, {}))
@@ -175,8 +175,10 @@ def _read_track(row: Row, tracks: list[Track], layers: dict[int, Layers], slot_n
             place = {"bounding_box": dict(zip(_PLACE, values, strict=True))}
             object_of_frame.setdefault(frame, ("", shared_fields | place))
     id_ = row.get("id")
-    if object_of_frame and not row.bad:
-        tracks.append(Track(frames.at, id_ if isinstance(id_, str | int) else len(tracks), object_of_frame))
+    if object_of_frame and not row.is_bad:
+        tracks.append(
+            Track(frames.location, id_ if isinstance(id_, str | int) else len(tracks), object_of_frame)
+        )
 
 
 def _is_elsewhere(box: Row, slot_name: Any) -> bool:
@@ -225,7 +227,7 @@ def _read_annotation(box: Row, slot_name: Any, layers: Layers, size: Size | None
         corners = shape_corners
     score = box.object("inference", optional=True).score("confidence")
     if (shape_key and not box.wants) or "mask" in box:
-        box.outline("polygons" if shape_key else "outlines")
+        box.note_outline("polygons" if shape_key else "outlines")
     box.count_unread(_ANNOTATION | ({"ellipse", "skeleton"} if has_drawing else set()))
     box.add(category, corners, wh=wh, score=score)
 
@@ -243,7 +245,7 @@ def _paint(box: Row, raster_layer: Item, pixel_value: Any, width: int, height: i
         is_painted = np.repeat(runs[:, 0] == pixel_value, runs[:, 1]).reshape(height, width)
         corners = edges_of(is_painted)
     except (ValueError, TypeError, OverflowError) as e:
-        raster_layer.wrong("dense_rle", str(e) if isinstance(e, BadMask) else "whole numbers")
+        raster_layer.report_wrong("dense_rle", str(e) if isinstance(e, BadMask) else "whole numbers")
         raise BadRecord from None
     box.paint(box, "mask", lambda _: is_painted, 0, 0)
     return corners
@@ -256,13 +258,13 @@ def _read_rings(shape: Item) -> list[list[list[float]]]:
     if rings and not isinstance(rings[0], list):
         rings = [rings]
     if not any(rings):
-        reader.wrong(shape.at, "a path of points", paths, row=True)
+        reader.report_wrong(shape.location, "a path of points", paths, in_box=True)
         raise BadRecord
 
     def read_points(ring: Any) -> list[list[float]]:
         """The (x, y) of the objects in a ring."""
         values = ring if isinstance(ring, list) else [ring]
-        items = [Item(reader, point, shape.at, shape.origin, row=shape.row) for point in values]
+        items = [Item(reader, point, shape.location, shape.origin, row=shape.row) for point in values]
         return [point.numbers("x", "y") for point in items]
 
     return [points for ring in rings if (points := read_points(ring))]
@@ -274,10 +276,10 @@ def _read_drawn(box: Row) -> Corners:
         ellipse = box.object("ellipse")
         x, y = ellipse.object("center").numbers("x", "y")
         rx, ry = ellipse.object("radius").numbers("x", "y")
-        return box.ellipse(x, y, rx, ry, ellipse.number("angle", 0.0))
+        return box.draw_ellipse(x, y, rx, ry, ellipse.number("angle", 0.0))
     nodes = box.object("skeleton").all_objects("nodes", "a list of nodes")
     points = [[*node.numbers("x", "y"), 1 if node.get("occluded") else 2] for node in nodes]
-    return box.only_points(points)
+    return box.set_only_keypoints(points)
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:

@@ -100,7 +100,9 @@ def read(source: Source, builder: Builder, log: Log, options: DatumaroOptions) -
             labels = list(
                 document.object("categories", optional=True).object("label", optional=True).items("labels")
             )
-            rows = [reader.category(label.get("name"), label.at / "name", listed=True) for label in labels]
+            rows = [
+                reader.category(label.get("name"), label.location / "name", listed=True) for label in labels
+            ]
             classes = {str(number): -1 if row is None else row for number, row in enumerate(rows)}
             document.need("items")
             for item in document.items("items"):
@@ -128,7 +130,9 @@ def _read_item(item: Item, split: str, classes: dict[str, int]) -> None:
         name += "" if name.lower().endswith(extension.lower()) else extension
     picture, pictures = None, item.reader.pictures
     if isinstance(name, str) and pictures:  # which lie in images/<subset>/, or in images/
-        picture = pictures.named(name, f"images/{split}", "images") or pictures.find(f"images/{split}/{name}")
+        picture = pictures.find_exact(name, f"images/{split}", "images") or pictures.find(
+            f"images/{split}/{name}"
+        )
         name = with_extension(name, picture)
     image = item.image_named(name, field="id", size=size, split=split, picture=picture)
     rows.read(image, _read_annotation, classes, groups_with_box)
@@ -148,31 +152,31 @@ def _read_annotation(shape: Row, classes: dict[str, int], groups_with_box: set[t
         shape.reader.count(f"{kind} annotations")
         return
     shape.need("label_id")
-    category = shape.category_number(shape.get("label_id"), shape.at / "label_id", classes)
+    category = shape.category_number(shape.get("label_id"), shape.location / "label_id", classes)
     attributes, turn = shape.object("attributes", optional=True), 0.0  # in radians
     if kind == "bbox":
         corners, wh = shape.ltwh("bbox")
-        if turn := shape.reader.turn(attributes.record):
-            corners, wh = shape.oriented(turned_box(*corners[:2], *wh, turn)), None
+        if turn := shape.reader.parse_turn(attributes.record):
+            corners, wh = shape.draw_oriented(turned_box(*corners[:2], *wh, turn)), None
             del attributes.record["rotation"]
     elif kind == "polygon":
         values = shape.any_numbers("points")
-        corners = shape.around(
+        corners = shape.draw_around(
             list(zip(values[0::2], values[1::2], strict=False)) or [(NAN, NAN)], "polygons"
         )
     elif kind == "ellipse":
         left, top, right, bottom = shape.ltrb("points")
-        corners = shape.ellipse(
+        corners = shape.draw_ellipse(
             (left + right) / 2, (top + bottom) / 2, (right - left) / 2, (bottom - top) / 2
         )
     elif kind == "mask":
         corners = _read_mask(shape)
     elif points:
-        corners = shape.only_points(points)
+        corners = shape.set_only_keypoints(points)
     elif kind == "rotated_bbox":
         x, y, width, height, angle = shape.number_list("bbox", 5, "5 numbers: centre, width, height, degrees")
         left, top = x - width / 2, y - height / 2
-        corners = shape.oriented(turned_box(left, top, width, height, math.radians(angle)))
+        corners = shape.draw_oriented(turned_box(left, top, width, height, math.radians(angle)))
     else:
         shape.report(UNKNOWN_SHAPE, "type", value=kind, shapes="bbox or polygon")
         raise BadRecord
@@ -180,7 +184,7 @@ def _read_annotation(shape: Row, classes: dict[str, int], groups_with_box: set[t
     flag_attributes = {key: value for key, value in attributes.record.items() if key != "score"}
     # In a group, polygons and masks are parts of an object, and a bbox is its box; None for other shapes.
     is_part = None if kind == "rotated_bbox" or turn or points else kind != "bbox"
-    if not shape.bad:
+    if not shape.is_bad:
         shape.add(
             category,
             corners,
@@ -211,7 +215,7 @@ def _read_mask(shape: Row) -> Corners:
             raise BadMask("a mask with the size of its image")
         text, (left, top, width, height) = checked(rle.get("counts"), size, size[1], size[0])
     except BadMask as e:
-        rle.wrong("counts", str(e))
+        rle.report_wrong("counts", str(e))
         raise BadRecord from None
     shape.draw("mask", text, "masks")
     return left, top, left + width, top + height

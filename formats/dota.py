@@ -43,7 +43,7 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.class_lists import UNWRITABLE, note_spaces, spaces_option
 from odm.formats._shared.codes import BAD_FLAG
-from odm.formats._shared.gather import At, Gather
+from odm.formats._shared.gather import Gather, Location
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text import label_rows
 from odm.formats._shared.text.numbers import decimals
@@ -166,7 +166,10 @@ def _read_results(source: Source, files: list[str], builder: Builder, log: Log, 
             name = labels.texts[name_index]
             row = builder.image_row(name)
             if row is None:
-                at, picture = At(path, line=first_line_of_name.get(name_index, 0)), gather.pictures.find(name)
+                at, picture = (
+                    Location(path, line=first_line_of_name.get(name_index, 0)),
+                    gather.pictures.find(name),
+                )
                 row = gather.image(name, at, field="image", picture=picture, file=file_number, line=at.line)
             image_rows[name_index] = -1 if row is None else row
         image_of_box = image_rows[labels.name]

@@ -143,17 +143,17 @@ def _read_object(row: Row, size: Size) -> None:
             vertices = row.all_objects(key, "a list of points")
         points = [point.numbers("x", "y") for point in vertices]
         if not points:
-            row.wrong("polygon", "points")
+            row.report_wrong("polygon", "points")
             raise BadRecord
-        corners = row.around([in_pixels(point, size) for point in points], "polygons")
+        corners = row.draw_around([in_pixels(point, size) for point in points], "polygons")
     elif key == "skeleton":
-        corners = row.only_points(keypoints)
+        corners = row.set_only_keypoints(keypoints)
     else:
         place = row.object(key)
         left, top, width, height = in_pixels(place.numbers(*_PLACE), size)
         corners = (left, top, left + width, top + height)
         if theta := place.number("theta", 0.0):
-            corners = row.oriented(turned_box(left, top, width, height, math.radians(theta)))
+            corners = row.draw_oriented(turned_box(left, top, width, height, math.radians(theta)))
     row.add(category, corners, score=score)
 
 

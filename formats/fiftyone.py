@@ -134,7 +134,7 @@ def read(source: Source, builder: Builder, log: Log, options: FiftyoneOptions) -
     file_folders = list(dict.fromkeys(os.path.dirname(source.full(file)) for file in files))
     file_folders += [os.path.dirname(path) for path in file_folders if os.path.basename(path) == "labels"]
     picture_folders = tuple(os.path.join(folder, "data") for folder in file_folders)
-    reader = Reader(source, builder, log, options, picture_folders, ask_other=True, keys=_KEYS)
+    reader = Reader(source, builder, log, options, picture_folders, borrow_sizes=True, keys=_KEYS)
     files = choose_files(source, looks_like, "the detection dataset of FiftyOne", log)
     record_of: dict[str, Item] = {}
     for file in log.track(files, "reading"):
@@ -159,17 +159,17 @@ def _read_labels(record: Item, split: str) -> None:
     errors_before = reader.log.errors
     names = None if record.get("classes") is None else record.array("classes")
     for i, name in enumerate(names or ()):
-        reader.category(name, record.at / "classes" / i, listed=True)
+        reader.category(name, record.location / "classes" / i, listed=True)
     labels = record.object("labels")
     if reader.log.errors > errors_before:
         return
     for key in labels.record:
         boxes = labels.rows(key)
-        picture = reader.pictures.find(key, path=boxes.at.path) if reader.pictures else None
+        picture = reader.pictures.find(key, path=boxes.location.path) if reader.pictures else None
         name = picture.name if picture else key
-        image = reader.image(name, boxes.at, picture=picture, split=split)
+        image = reader.image(name, boxes.location, picture=picture, split=split)
         if image is not None:
-            size = reader.size_of_unit(image, name, boxes.at, picture) if boxes else None
+            size = reader.find_unit_size(image, name, boxes.location, picture) if boxes else None
             boxes.read(image, _read_box, size, names)
 
 
@@ -222,7 +222,7 @@ def _read_sample(sample: Item, field: str, split: str) -> None:
     if isinstance(name, str):
         name = name.replace("\\", "/")
         name = name.rpartition("/")[2] if _ABSOLUTE.match(name) else name.removeprefix("data/")
-        picture = reader.pictures.named(name) if reader.pictures else None
+        picture = reader.pictures.find_exact(name) if reader.pictures else None
     if size != BAD_SIZE:
         image = sample.image_named(name, field="filepath", size=size, picture=picture, split=split)
         boxes.read_relative(image, sample, name, size, _READERS[list_key], None)
@@ -235,14 +235,14 @@ def _read_box(box: Row, size: Size, names: Sequence[str] | None) -> None:
     if names is not None and type(label) is int and 0 <= label < len(names):
         label = names[label]
     if names is None or (type(label) is str and label in names):
-        category = box.category_named(label, box.at / "label")
+        category = box.category_named(label, box.location / "label")
     else:
         where = Trusted("the list of classes")
         box.report(UNKNOWN_CLASS, "label", value=Trusted(show(label)), n=len(names), where=where)
-        box.fault()
+        box.mark_bad()
     (x, y, _, _), (w, h) = box.ltwh("bounding_box")
     score, attributes = box.score("confidence"), box.object("attributes", optional=True)
-    if box.bad:
+    if box.is_bad:
         return
     key, decode = _find_mask(box)
     box.count_unread(_BOX | _FLAGS.keys() | ({key} if key else set()))
@@ -273,16 +273,16 @@ def _read_outline(box: Row, size: Size, _: None) -> None:
         box.reader.count("polylines")
         return
     box.need("label", "points")
-    category, point_lists, at = box.category("label"), box.array("points"), box.at / "points"
+    category, point_lists, at = box.category("label"), box.array("points"), box.location / "points"
     parts = Item(
         box.reader, {str(i): part for i, part in enumerate(point_lists)}, at, box.origin, box.line, box
     )
     least_points = 1 if len(point_lists) > 1 else 3  # short parts are left out, with a warning
     outlines = [[in_pixels(point, size) for point in parts.points(key, least_points)] for key in parts.record]
     score, attributes = box.score("confidence"), box.object("attributes", optional=True)
-    if not outlines and not box.bad:
-        box.wrong("points", "lists of points [x, y]")
-    if box.bad:
+    if not outlines and not box.is_bad:
+        box.report_wrong("points", "lists of points [x, y]")
+    if box.is_bad:
         return
     box.count_unread(_DRAWN)
     box.draw("polygons", outlines, "polygons")
@@ -298,16 +298,16 @@ def _read_keypoints(box: Row, size: Size, _: None) -> None:
     filled_points = [
         [0, 0] if is_missing else point for point, is_missing in zip(raw_points, is_unknown, strict=True)
     ]
-    item = Item(box.reader, {"points": filled_points}, box.at, box.origin, box.line, box)
+    item = Item(box.reader, {"points": filled_points}, box.location, box.origin, box.line, box)
     known_points = item.points("points", 1)
     scores, attributes = box.get("confidence"), box.object("attributes", optional=True)
     score = box.score("confidence") if not isinstance(scores, list) else NAN
     if isinstance(scores, list):
         known_scores = [value for value in scores if not _is_unknown(value)]
-        numbers = [box.reader.number(value, box.at / "confidence") for value in known_scores]
-        box.bad |= None in numbers
+        numbers = [box.reader.check_number(value, box.location / "confidence") for value in known_scores]
+        box.is_bad |= None in numbers
         score = sum(n for n in numbers if n is not None) / len(numbers) if numbers else NAN
-    if box.bad:
+    if box.is_bad:
         return
     box.count_unread(_DRAWN)
     points = [
@@ -315,7 +315,9 @@ def _read_keypoints(box: Row, size: Size, _: None) -> None:
         for point, is_missing in zip(known_points, is_unknown, strict=True)
     ]
     if any(point[2] for point in points):
-        box.add(category, box.only_points(points), score=score, **_read_flags_and_track(box, attributes))
+        box.add(
+            category, box.set_only_keypoints(points), score=score, **_read_flags_and_track(box, attributes)
+        )
     else:
         box.reader.count("keypoints")
 
@@ -339,7 +341,7 @@ def _find_mask(box: Row) -> tuple[str, Callable[[Any], Any]]:
         return "mask", _unpack_pixels
     if box.wants and isinstance(name := box.get("mask_path"), str):
         source = box.reader.source
-        folder = os.path.relpath(os.path.dirname(box.at.path), source.path) if source.is_dir else ""
+        folder = os.path.relpath(os.path.dirname(box.location.path), source.path) if source.is_dir else ""
         if (decode := png_below(source, os.path.join(folder, name))) is not None:
             return "mask_path", decode
     return "", _unpack_pixels

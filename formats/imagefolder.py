@@ -39,7 +39,7 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of
 from odm.formats._shared.class_lists import add_list, class_list_option, described_names, read_list
 from odm.formats._shared.codes import NO_FILES, UNKNOWN_CLASS, WRONG_COUNT
-from odm.formats._shared.gather import At
+from odm.formats._shared.gather import Location
 from odm.formats._shared.json.items import BAD_SIZE, BadRecord, Item, Origin, Row, Rows, images_of, line_items
 from odm.formats._shared.json.preview import glance
 from odm.formats._shared.json.values import Nothing, Reader, dump, may_write
@@ -147,7 +147,7 @@ def _read_records(reader: Reader, file: str) -> Iterator[Item]:
         return
     header, origin = rows[0][1], Origin(reader.builder, path)
     for line, cells in rows[1:]:
-        at = At(path, line=line)
+        at = Location(path, line=line)
         if len(cells) != len(header):
             expected = f"{len(header)} cells as in the header"
             log.report(WRONG_COUNT, path, line=line, expected=expected, found=str(len(cells)))
@@ -159,7 +159,7 @@ def _read_records(reader: Reader, file: str) -> Iterator[Item]:
             if key == "file_name" or not cell.strip():
                 record[key] = cell or None
             elif key in ("objects", "bbox", "width", "height", *_CLASSES):
-                record[key] = reader.cell(cell, at / key)
+                record[key] = reader.decode_cell(cell, at / key)
         if not any(value is Nothing for value in record.values()):
             yield Item(reader, record, at, origin, line)
 
@@ -216,9 +216,9 @@ class _Classes:
             return box.category(key)
         if self.names is None:
             self.numbers.add(value)
-            return box.category_named(str(value), box.at / key)
+            return box.category_named(str(value), box.location / key)
         if 0 <= value < len(self.names):
-            return box.category_named(self.names[value], box.at / key)
+            return box.category_named(self.names[value], box.location / key)
         box.report(UNKNOWN_CLASS, key, value=str(value), n=len(self.names), where=self.path)
         raise BadRecord
 
@@ -232,7 +232,7 @@ class _Classes:
 
 def _read_record(record: Item, split: str, classes: _Classes) -> None:
     """Add an image and its boxes. The image is added even if the boxes are unusable."""
-    boxes = Rows(record.reader, record.at, (), record.origin)
+    boxes = Rows(record.reader, record.location, (), record.origin)
     with contextlib.suppress(BadRecord):
         boxes = _find_boxes(record)
     size = record.size("width", "height")
@@ -243,7 +243,11 @@ def _read_record(record: Item, split: str, classes: _Classes) -> None:
 def _find_boxes(record: Item) -> Rows:
     """The boxes of a record as objects. Raises BadRecord, after an issue, if it has boxes of another form."""
     if record.get("objects") is None:
-        return _transpose(record) if "bbox" in record else Rows(record.reader, record.at, (), record.origin)
+        return (
+            _transpose(record)
+            if "bbox" in record
+            else Rows(record.reader, record.location, (), record.origin)
+        )
     if isinstance(record.get("objects"), list):
         return record.rows("objects")
     return _transpose(record.object("objects"))
@@ -266,12 +270,14 @@ def _transpose(objects: Item) -> Rows:
                 objects.reader.builder.skipped += n_boxes
                 raise BadRecord
     boxes = [{key: column[i] for key, column in lists.items()} for i in range(n_boxes)]
-    return Rows(objects.reader, objects.at / "bbox", boxes, objects.origin if objects.at.line else None)
+    return Rows(
+        objects.reader, objects.location / "bbox", boxes, objects.origin if objects.location.line else None
+    )
 
 
 def _read_column(objects: Item, key: str) -> list[Any]:
     """The list under a key. Raises BadRecord, after an issue, if it is none."""
-    values = objects.reader.items(objects.get(key), objects.at / key)
+    values = objects.reader.check_list(objects.get(key), objects.location / key)
     if values is None:
         raise BadRecord
     return values

@@ -76,7 +76,7 @@ def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
     """Read the file, or those of a folder; images after all files, when the kind of the data is known."""
-    reader = Reader(source, builder, log, options, ask_other=True, keys=_KEYS)
+    reader = Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)
     files = choose_files(source, looks_like, "JSON of Kili", log)
     assets: list[tuple[Item, tuple[list[Item], list[Item]]]] = []
     """Each with its labels by people and by machines."""
@@ -129,13 +129,13 @@ def _read_annotation(shape: Row, size: Size) -> None:
     if shape.reader.builder.kind == "det":
         score = _from_percent(classes[0].score("confidence"))
     if points:
-        shape.add(category, shape.only_points(points), score=score)
+        shape.add(category, shape.set_only_keypoints(points), score=score)
         return
     rings: list[Any] = []
     for part in shape.all_objects("boundingPoly", "a list of outlines"):
         vertices = part.all_objects("normalizedVertices", "a list of points")
         rings.append([in_pixels(point.numbers("x", "y"), size) for point in vertices])
-    if kind != "rectangle" and not shape.bad:
+    if kind != "rectangle" and not shape.is_bad:
         shape.draw("polygons", even_odd(rings), _KINDS[kind])
     shape.add(category, bounds([point for ring in rings for point in ring]), score=score)
 

@@ -51,7 +51,7 @@ from odm.formats._contract import Sniff, format_of, option
 from odm.formats._shared.class_lists import spaces_option
 from odm.formats._shared.codes import BAD_FLAG, BAD_FRAME
 from odm.formats._shared.frames import box_tracks, check_frames, require_frames, track_numbers
-from odm.formats._shared.gather import At, with_extension
+from odm.formats._shared.gather import Location, with_extension
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text import label_rows
 from odm.formats._shared.text.numbers import decimals
@@ -221,8 +221,8 @@ def _add_frames(
     image_of_key = np.full(frame_keys.shape[1], -1, np.int32)
     for i, (file_index, frame_number) in enumerate(frame_keys.T.tolist()):
         name = f"{video_names[file_index]}/{frame_number:06d}"
-        at = At(paths[file_index])
-        picture = gather.picture(name, at, name, *(f"{p}/{name}" for p in ("image_02", "image_2")))
+        at = Location(paths[file_index])
+        picture = gather.find_picture(name, at, name, *(f"{p}/{name}" for p in ("image_02", "image_2")))
         file_number, video = int(file_numbers[file_index]), int(videos[file_index])
         name = with_extension(name, picture)
         row = gather.image(name, at, picture=picture, file=file_number, video=video, frame=frame_number)

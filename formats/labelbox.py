@@ -203,7 +203,7 @@ def _read_object(value: Row) -> None:
         corners, wh = value.object(box_key).xywh(*_PLACE)
     else:
         points = [point.numbers("x", "y") for point in value.all_objects("polygon", "a list of points")]
-        corners = value.around(points, "polygons")
+        corners = value.draw_around(points, "polygons")
     value.count_unread(_OBJECT)
     value.add(category, corners, wh=wh, score=score)
 

@@ -127,11 +127,11 @@ def _find_name(record: Item, place: Place) -> str | None:
 
     A warning says so if ``imagePath`` has another name. None, after an issue, if it is unusable.
     """
-    reader, at, path = record.reader, record.at, record.get("imagePath")
+    reader, at, path = record.reader, record.location, record.get("imagePath")
     if path is None or path == "":
         return with_extension(place.key, reader.pictures.find(place.picture, path=at.path))
     if not isinstance(path, str):
-        record.wrong("imagePath", "text")
+        record.report_wrong("imagePath", "text")
         return None
     file_name = below(path)
     if not accept_name(file_name, reader.log, at.path, warn=False, pointer="/imagePath", field="imagePath"):
@@ -155,7 +155,7 @@ def _read_shape(shape: Row) -> None:
         raw_points = shape.get("points")
         kind = "rectangle" if isinstance(raw_points, list) and len(raw_points) == 2 else "polygon"
     elif not isinstance(kind, str):
-        shape.wrong("shape_type", "text")
+        shape.report_wrong("shape_type", "text")
         raise BadRecord
     group = shape.group("group_id", 0)
     if kind == "point" and group >= 0:
@@ -179,11 +179,11 @@ def _read_shape(shape: Row) -> None:
     if kind == "circle":
         (x, y), (x2, y2) = points[:2]
         radius = math.hypot(x2 - x, y2 - y)
-        corners = shape.ellipse(x, y, radius, radius, what=_OUTLINES[kind])
+        corners = shape.draw_ellipse(x, y, radius, radius, what=_OUTLINES[kind])
     elif kind in ("rectangle", "mask"):
         corners = bounds(points)
     else:
-        corners = shape.around(points, _OUTLINES[kind])
+        corners = shape.draw_around(points, _OUTLINES[kind])
     if kind == "mask":  # the points are pixels of it
         corners = (*corners[:2], corners[2] + 1, corners[3] + 1)
         shape.paint(shape, "mask", lambda text: of_png(unpacked(text)), *corners[:2])
@@ -195,7 +195,7 @@ def _read_point(shape: Row, group: int) -> None:
     """Add a keypoint to the object of its group. Hidden ones are marked difficult, as in X-AnyLabeling."""
     (x, y), *_ = shape.points("points", 1)
     point, name = (x, y, 1 if shape.flag("difficult") else 2), shape.text("label")
-    if not shape.bad:
+    if not shape.is_bad:
         shape.reader.count(POINTS)
         shape.reader.groups.add_point(shape.owner.image, group, name, point)
 

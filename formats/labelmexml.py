@@ -103,7 +103,7 @@ def _find_name(item: Item, place: Place) -> str:
     """The name of the image: that of the XML file, with the extension of ``filename``."""
     file_name = below(item.get("filename", "")).rpartition("/")[2]
     if not file_name:
-        return with_extension(place.key, item.reader.pictures.find(place.picture, path=item.at.path))
+        return with_extension(place.key, item.reader.pictures.find(place.picture, path=item.location.path))
     name = place.key + file_name[len(stem(file_name)) :]
     if place.key.rpartition("/")[2] not in (file_name, stem(file_name)):
         item.report(FILE_NAME_DIFFERS, "filename", where="filename", value=file_name, name=name)
@@ -134,23 +134,23 @@ def _read_shape(shape: Row) -> None:
     if "box" in shape:
         left, top, right, bottom = shape.object("box").numbers("xmin", "ymin", "xmax", "ymax")
         corners = left, top, right, bottom
-        shape.outline("masks")
+        shape.note_outline("masks")
     else:
         points = shape.points("points", 2)
         is_box = shape.get("type") == "bounding_box" and is_upright(points)
-        corners = bounds(points) if is_box else shape.around(points, "polygons")
+        corners = bounds(points) if is_box else shape.draw_around(points, "polygons")
         flag_attributes = attributes if "occluded" in shape else {}
-        if is_box and (turn := shape.reader.turn({"occluded": "", **flag_attributes})):
+        if is_box and (turn := shape.reader.parse_turn({"occluded": "", **flag_attributes})):
             left, top, right, bottom = corners
-            corners = shape.oriented(turned_box(left, top, right - left, bottom - top, turn))
+            corners = shape.draw_oriented(turned_box(left, top, right - left, bottom - top, turn))
             del attributes["rotation"]
     if attributes.get("rotation") == "0.0":  # of CVAT, and upright
         del attributes["rotation"]
-    score = shape.reader.score(attributes.pop("score", None), shape.at / "score", as_text=True)
+    score = shape.reader.check_score(attributes.pop("score", None), shape.location / "score", as_text=True)
     if score is None:
-        shape.fault()
+        shape.mark_bad()
         return
-    flags = 0 if shape.bad else shape.reader.flags(attributes)
+    flags = 0 if shape.is_bad else shape.reader.flags(attributes)
     occluded = Flag.OCCLUDED if shape.flag("occluded", as_text=True) else Flag(0)
     shape.add(category, corners, score=score, flags=int(flags | occluded))
 

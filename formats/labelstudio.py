@@ -74,7 +74,7 @@ from odm.formats._shared.json.items import (
 )
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.values import Nothing, Reader, choose_files, dump, lines, number
-from odm.formats._shared.json.videos import Track, fill_frames, frame_of, read_video
+from odm.formats._shared.json.videos import Track, fill_frames, parse_frame, read_video
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.shapes.box_shapes import as_turned, rotated, turned_box
@@ -153,7 +153,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: LabelstudioOptions) -> None:
     """Read the file, or those of a folder; images after all files, when the kind of the data is known."""
-    reader = Reader(source, builder, log, options, ask_other=True, keys=_KEYS)
+    reader = Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)
     files = choose_files(source, looks_like, "Label Studio JSON", log, _SUFFIXES)
     tasks = [task for file in files for task in _read_tasks(reader, file)]
     has_truth = any(task.get(key) for task in tasks for key in ("annotations", "completions"))
@@ -192,7 +192,7 @@ def _read_tasks(reader: Reader, file: str) -> Iterator[Item]:
     for at, cells in csv_records(reader, file, ("annotator", "annotation_id"), sep):
         task: dict[str, Any] = {}
         for key, text in cells.items():
-            value = reader.cell(text, at / key) if text.startswith("[") else text
+            value = reader.decode_cell(text, at / key) if text.startswith("[") else text
             if value is not Nothing:
                 task[key] = value
         yield Item(reader, task, at, origin, at.line)
@@ -215,9 +215,9 @@ def _read_task(task: Item, data: Item, key: str, name_of: Callable[[str], str]) 
     size = next((row_size for row_size in sizes if row_size and row_size != BAD_SIZE), None)
     size = size or data.size("width", "height")
     image = data.image(key, name_of, size=size)
-    rows = [row for rows_of_list in results for row in rows_of_list if not row.bad]
+    rows = [row for rows_of_list in results for row in rows_of_list if not row.is_bad]
     if image is not None and size is None and rows:
-        size = task.reader.size_of_unit(image, name_of(data.get(key)), task.at)
+        size = task.reader.find_unit_size(image, name_of(data.get(key)), task.location)
     labelled_ids = {
         id_ for row in rows if isinstance(id_ := row.get("id"), str) and _get_labels(row) is not None
     }
@@ -261,7 +261,7 @@ def _read_track(result: Row, tracks: list[Track]) -> None:
     sizes = {key: result.get(key) for key in _SIZE_KEYS}
     shared_fields = {"type": "rectanglelabels", "score": result.get("score"), **sizes}
     for i, step in enumerate(value.items("sequence")):
-        if (frame := frame_of(step, step.get("frame"), "frame")) < 0:
+        if (frame := parse_frame(step, step.get("frame"), "frame")) < 0:
             continue
         object_of_frame[frame] = i, shared_fields | {"value": step.record | {"labels": _get_labels(result)}}
         place_of_frame[frame] = [*step.numbers(*_PLACE), step.number("rotation", 0)]
@@ -272,9 +272,9 @@ def _read_track(result: Row, tracks: list[Track]) -> None:
         place = dict(zip((*_PLACE, "rotation"), numbers, strict=True))
         rectangle = {"value": place | {"labels": _get_labels(result)}}
         object_of_frame.setdefault(frame, ("", shared_fields | rectangle))
-    if object_of_frame and not result.bad:
+    if object_of_frame and not result.is_bad:
         track = id_ if isinstance(id_, str | int) else len(tracks)
-        tracks.append(Track(value.at / "sequence", track, object_of_frame))
+        tracks.append(Track(value.location / "sequence", track, object_of_frame))
 
 
 def _choose_results(task: Item) -> tuple[list[Rows], float]:
@@ -311,7 +311,7 @@ def _collect_short_results(task: Item) -> list[Rows]:
             elif isinstance(item, dict) and ("original_width" in item or "x" in item or "points" in item):
                 kind = next((k for k in _KINDS if k.endswith("labels") and k in item), "rectangle")
                 results[i] = {"type": kind, "value": item, **{k: item.get(k) for k in _SIZE_KEYS}}
-        rows_of_lists.append(Rows(task.reader, task.at / key, results))
+        rows_of_lists.append(Rows(task.reader, task.location / key, results))
     task.count_unread(
         _SHORT | {key for key, rows in zip(task.record, rows_of_lists, strict=True) if rows}, free=True
     )
@@ -356,18 +356,18 @@ def _read_result(result: Row, size: Size, score: float, labelled_ids: set[str]) 
     if labels is None:
         key = type_ if type_.endswith("labels") else f"{kind}labels"
         if value.get(key):
-            value.wrong(key, "a list of labels")
+            value.report_wrong(key, "a list of labels")
         else:
-            value.missing(key)
+            value.report_missing(key)
         raise BadRecord
     if reader.builder.kind == "det":
         result_score = result.score("score")
         score = score if math.isnan(result_score) else result_score
-    if result.bad:
+    if result.is_bad:
         return
     result.count_unread(_RESULT if result.get("image_rotation") else _RESULT | {"image_rotation"})
     note = "a shape with several labels is read as one box per label"
-    result.add_labelled(labels, value.at / type_, note, corners, wh=wh, score=score)
+    result.add_labelled(labels, value.location / type_, note, corners, wh=wh, score=score)
 
 
 def _read_shape(
@@ -386,16 +386,16 @@ def _read_shape(
         return edges_of(is_painted), None
     if kind == "polygon":
         points = [[x * width / 100, y * height / 100] for x, y in value.points("points", 1)]
-        return result.around(points, "polygons"), None
+        return result.draw_around(points, "polygons"), None
     keys = _PLACE if kind == "rectangle" else ("x", "y", "radiusX", "radiusY")
     # Percents of the width, the height, the width and the height of the image; of an ellipse w, h are radii.
     x, y, w, h = (n * side / 100 for n, side in zip(value.numbers(*keys), (*size, *size), strict=True))
     rotation = value.number("rotation", 0.0)
     turn = math.radians(rotation)
     if kind == "ellipse":
-        return result.ellipse(x, y, w, h, turn), None
+        return result.draw_ellipse(x, y, w, h, turn), None
     if rotation % 360:
-        return result.oriented(rotated([(0, 0), (w, 0), (w, h), (0, h)], turn, (x, y))), None
+        return result.draw_oriented(rotated([(0, 0), (w, 0), (w, h), (0, h)], turn, (x, y))), None
     return (x, y, x + w, y + h), (w, h)
 
 
@@ -409,7 +409,7 @@ def _decode_brush(value: Item, width: int, height: int) -> Pixels:
         pixels = of_packed_bytes(data, 4 * width * height).reshape(height, width, 4)[:, :, 3] > 0
         edges_of(pixels)
     except (BadMask, TypeError, ValueError, OverflowError) as e:
-        value.wrong("rle", str(e) if isinstance(e, BadMask) else "a list of bytes, 0 to 255")
+        value.report_wrong("rle", str(e) if isinstance(e, BadMask) else "a list of bytes, 0 to 255")
         raise BadRecord from None
     return pixels
 

@@ -64,7 +64,7 @@ def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
     """Read the file, or those of a folder."""
-    reader = Reader(source, builder, log, options, ask_other=True, keys=_KEYS)
+    reader = Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)
     for file in log.track(choose_files(source, looks_like, "results of MegaDetector", log), "reading"):
         with contextlib.suppress(BadRecord):
             if glance(source.head(file)).top == "{":
@@ -101,7 +101,7 @@ def _read_fractions(row: Row, size: items.Size, classes: dict[str, int]) -> None
     if "frame_number" in row:  # of a video
         return
     row.need("category")
-    category = row.category_number(numeral(str(row.get("category"))), row.at / "category", classes)
+    category = row.category_number(numeral(str(row.get("category"))), row.location / "category", classes)
     (left, top, right, bottom), _ = row.ltwh("bbox")
     left, top, right, bottom = in_pixels([left, top, right, bottom], size)
     row.add(category, (left, top, right, bottom), score=row.score("conf"))

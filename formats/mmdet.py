@@ -123,7 +123,7 @@ def _read_category(box: Row, class_number: Any, labels: _Labels, flags: int) -> 
 
     An ignored box without a class is a region; an ignored box with one stays a crowd box.
     """
-    at = box.at / "bbox_label"
+    at = box.location / "bbox_label"
     if class_number is None and flags:
         return box.category_named(IGNORED, at), int(Flag.REGION)
     return box.category_number(box.get("bbox_label"), at, labels), flags
@@ -141,7 +141,7 @@ def _read_predictions(record: Item, file: str, labels: _Labels) -> None:
     """Add the detections of a file for one image, which is named after the file."""
     reader = record.reader
     key = reader.source.relative(file).removeprefix("preds/").removesuffix(".json")
-    image = record.image_named(with_extension(key, reader.pictures.find(key, path=record.at.path)))
+    image = record.image_named(with_extension(key, reader.pictures.find(key, path=record.location.path)))
     record.need("bboxes", "labels", "scores")
     _read_arrays(record, image, labels, "bboxes", "labels")
 
@@ -166,7 +166,7 @@ def _read_arrays(
             return
         for box, value in zip(records, values, strict=False):
             box[field] = value
-    at = item.at / boxes_key
+    at = item.location / boxes_key
     origin = Origin(item.reader.builder, at.path, at.pointer)
     Rows(item.reader, at, records, origin).read(image, _read_array_box, labels, flags)
 

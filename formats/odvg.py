@@ -82,14 +82,17 @@ def _read_instance(box: Row, key: str) -> None:
     if key in box or "label" not in box:
         category = box.category_with_id(key, "label")
     else:
-        category = box.category_number(box.get("label"), box.at / "label", {})
+        category = box.category_number(box.get("label"), box.location / "label", {})
     score, values = box.score("score"), box.array("bbox")
     if values and isinstance(values[0], list):  # several boxes of a phrase in the plural
-        boxes = [box.reader.numbers(value, 4, _EDGES, box.at / "bbox" / i) for i, value in enumerate(values)]
+        boxes = [
+            box.reader.check_numbers(value, 4, _EDGES, box.location / "bbox" / i)
+            for i, value in enumerate(values)
+        ]
     else:
         boxes = [box.number_list("bbox", 4, _EDGES)]
     if None in boxes:
-        box.fault()
+        box.mark_bad()
     for edges in boxes:
         if edges is not None:
             left, top, right, bottom = edges

@@ -31,7 +31,7 @@ from odm.formats._contract import NARROWER, SURE, Sniff, format_of, option
 from odm.formats._shared.class_lists import UNWRITABLE, note_spaces
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.damaged_files import report_unread
-from odm.formats._shared.gather import At
+from odm.formats._shared.gather import Location
 from odm.formats._shared.json.items import Origin, Row, Rows, images_of
 from odm.formats._shared.json.values import Reader
 from odm.formats._shared.pictures import ImageOptions
@@ -129,7 +129,7 @@ def read(source: Source, builder: Builder, log: Log, options: OpencvOptions) -> 
         for line, content in enumerate(text.decode("utf-8", "replace").split("\n"), 1):
             if not content.strip():
                 continue
-            at, parts = At(path, line=line), _split_line(content)
+            at, parts = Location(path, line=line), _split_line(content)
             if parts is None and file in negatives:
                 parts = content.strip(), [], 0
             if parts is None:
@@ -157,7 +157,7 @@ def _read_box(box: Row, label: str) -> None:
     """Add a box of the class `label` from the words of its numbers, in pixels."""
     box.record = numerals(box.record, *_FIELDS)
     score, (corners, wh) = box.score("score"), box.xywh(*_PLACE)
-    box.add(box.category_named(label, box.at), corners, wh=wh, score=score)
+    box.add(box.category_named(label, box.location), corners, wh=wh, score=score)
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: OpencvOptions) -> None:

@@ -145,10 +145,10 @@ def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) 
                 builder.skipped += 1
                 continue
             image = reader.image(name or None, at, split=split, file=origin.number, line=at.line)
-            texts = reader.items(value, at) or ()
+            texts = reader.check_list(value, at) or ()
             records = [{"points": text} if isinstance(text, list) else text for text in texts]
             Rows(reader, at, records, origin).read(image, _read_text, default_score)
-    n_scored, n_texts = reader.counts()
+    n_scored, n_texts = reader.count_boxes()
     if builder.kind == "det" and n_texts and not n_scored:
         log.note(f"{printable(source.path)}: -O score=1 gives all detections the same score")
     reader.finish()
@@ -175,7 +175,7 @@ def _read_results(reader: Reader, default_score: float | None) -> None:
             records = [{"points": text} for text in points]
             for text, score in zip(records, scores, strict=False):
                 text["score"] = score
-            at = result.at / f"{kind}_polys"
+            at = result.location / f"{kind}_polys"
             rows = Rows(reader, at, records, Origin(reader.builder, at.path, at.pointer))
             rows.read(image, _read_text, default_score)
     reader.finish()
@@ -191,18 +191,18 @@ def _read_text(text: Row, default_score: float | None) -> None:
     """Add a text; it has `default_score` if it has none. Its class is ``text`` unless it has a key."""
     points, words = text.points("points", 3), text.get("transcription")
     if words is not None and not isinstance(words, str):
-        text.wrong("transcription", "text")
+        text.report_wrong("transcription", "text")
     key = next((key for key in ("key_cls", "label") if text.get(key) is not None), None)
-    category = text.category_named(CLASS, text.at) if key is None else text.category(key)
+    category = text.category_named(CLASS, text.location) if key is None else text.category(key)
     score = text.score("score") if "score" in text or default_score is None else default_score
     flags = Flag.CROWD if words in IGNORED else Flag(0)
     if text.flag("difficult"):
         flags |= Flag.DIFFICULT
-    if text.bad:
+    if text.is_bad:
         return
     if words and words not in IGNORED:
         text.reader.count("transcriptions")
-    corners = text.around(points, "rotated boxes" if len(points) == 4 else "polygons")
+    corners = text.draw_around(points, "rotated boxes" if len(points) == 4 else "polygons")
     text.add(category, corners, score=score, flags=int(flags))
 
 

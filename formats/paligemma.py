@@ -57,7 +57,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
     """Read the records one by one."""
-    reader = Reader(source, builder, log, options, ask_other=True, keys=_KEYS)
+    reader = Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)
     files = choose_files(source, looks_like, "PaliGemma or Florence", log, _SUFFIXES)
     for file in log.track(files_of_split(files, split_in_name, options.split, source, log), "reading"):
         for record in line_items(reader, file):
@@ -73,7 +73,7 @@ def _read_record(record: Item, split: str) -> None:
     if text.strip() and not _NUMBER.search(text):
         record.reader.count("suffixes without places")
         return
-    rows = Rows(record.reader, record.at / "suffix", list(_parse_objects(text)), record.origin)
+    rows = Rows(record.reader, record.location / "suffix", list(_parse_objects(text)), record.origin)
     rows.read_relative(image, record, record.get("image"), None, _read_object)
 
 
@@ -102,7 +102,7 @@ def _read_object(row: Row, size: Size) -> None:
     """Add an object, or report a text that is none; `size` is (width, height) of the image."""
     if "text" in row:
         row.report(WRONG_COUNT, expected=Trusted("a class and four <loc...>"), found=row.get("text"))
-        row.fault()
+        row.mark_bad()
         return
     if row.get("mask"):
         row.reader.count("masks")

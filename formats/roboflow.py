@@ -76,13 +76,13 @@ def _read_response(response: Item, place: Place) -> None:
     values = response.get("predictions")
     if (isinstance(values, list) and values and _is_class(values[0])) or "predictions" not in response:
         remedy = "give the responses of a model that detects objects"
-        response.reader.report_task(response.at.path, "classes of whole images, by Roboflow", remedy)
+        response.reader.report_task(response.location.path, "classes of whole images, by Roboflow", remedy)
         return
     size = response.object("image", optional=True)
     size.record = numerals(size.record, "width", "height")
     predictions = response.rows("predictions")
     path = next((row.get("image_path") for row in predictions if row.get("image_path")), None)
-    picture = response.reader.picture(place.key, response.at, place.picture)
+    picture = response.reader.find_picture(place.key, response.location, place.picture)
     name = with_extension(place.key, picture) if path is None else path
     if isinstance(name, str) and path is not None:
         name = below(name)
@@ -100,7 +100,7 @@ def _read_prediction(row: Row) -> None:
     category, score = row.category_with_id("class", "class_id"), row.score("confidence")
     x, y, width, height = row.numbers("x", "y", "width", "height")
     if row.wants and row.get("keypoints"):
-        row.key_points([[*point.numbers("x", "y"), 2] for point in row.items("keypoints")])
+        row.set_keypoints([[*point.numbers("x", "y"), 2] for point in row.items("keypoints")])
     if row.wants and row.get("points"):
         row.draw("polygons", [[point.numbers("x", "y") for point in row.items("points")]], "polygons")
     corners = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)

@@ -65,10 +65,10 @@ def _read_mask(row: Row, size: Size | None) -> None:
         try:
             text, _ = checked(mask.get("counts"), mask.get("size"), *(size or BAD_SIZE))
         except BadMask as e:
-            mask.wrong("counts", str(e))
+            mask.report_wrong("counts", str(e))
             return
         row.draw("mask", text, "masks")
-    category = row.category_named("object", row.at)
+    category = row.category_named("object", row.location)
     row.add(category, corners, wh=wh)
 
 

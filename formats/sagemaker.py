@@ -123,7 +123,7 @@ def _read_record(record: Item, job: str, split: str, collected: _Collected) -> N
         if "source-ref" in record:
             reader.count("records without boxes of a job")
         else:
-            record.missing("source-ref")
+            record.report_missing("source-ref")
         return
     labels, metadata = record.object(job), record.object(job + _METADATA)
     record.count_unread(frozenset({"source-ref", job, job + _METADATA}), free=True)
@@ -136,7 +136,7 @@ def _read_record(record: Item, job: str, split: str, collected: _Collected) -> N
     if image is None:
         return
     for key in sorted(classes, key=lambda key: (len(key), key)):
-        reader.category(classes[key], record.at / "class-map", listed=True)
+        reader.category(classes[key], record.location / "class-map", listed=True)
     collected.drawn[str(metadata.get("human-annotated", "yes")).lower() != "no"] += len(boxes)
     boxes.read(image, _read_box, objects, classes, collected)
 
@@ -148,15 +148,15 @@ def _read_box(box: Row, objects: list[Any], classes: dict[str, Any], collected: 
     if name is None:
         value, where = Trusted(show(box.get("class_id"))), Trusted("its class-map")
         box.report(UNKNOWN_CLASS, "class_id", value=value, n=len(classes), where=where)
-        box.fault()
+        box.mark_bad()
     else:
-        category = box.category_named(name, box.at / "class_id")
+        category = box.category_named(name, box.location / "class_id")
     corners, wh = box.xywh(*_PLACE)
-    index = int(box.at.pointer.rpartition("/")[2])
+    index = int(box.location.pointer.rpartition("/")[2])
     object_metadata = objects[index] if index < len(objects) and isinstance(objects[index], dict) else {}
-    score = box.reader.score(object_metadata.get("confidence"), box.at / "confidence")
-    if score is None or box.bad:
-        box.fault()
+    score = box.reader.check_score(object_metadata.get("confidence"), box.location / "confidence")
+    if score is None or box.is_bad:
+        box.mark_bad()
         return
     collected.boxes.append((box, category, corners, wh, score))
 

@@ -71,7 +71,7 @@ from odm.codes import NUMBERED_CLASSES
 from odm.files import Output, Source
 from odm.formats._contract import SURE, option
 from odm.formats._shared.codes import NO_FILES, UNKNOWN_CLASS
-from odm.formats._shared.gather import NAN, At, Corners
+from odm.formats._shared.gather import NAN, Corners, Location
 from odm.formats._shared.json.items import BAD_SIZE, BadRecord, Box, Item, Origin, Row, Rows, file_items
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.row_shapes import have_area
@@ -177,11 +177,11 @@ class _Reader(Reader):
             return box.category("className")
         if self.names is None:
             self.used.add(id_)
-            return self.category(str(id_), box.at / "classId", source_id=id_) or 0
+            return self.category(str(id_), box.location / "classId", source_id=id_) or 0
         if id_ not in self.names:
             box.report(UNKNOWN_CLASS, "classId", value=id_, n=len(self.names), where=_CLASSES)
             raise BadRecord
-        return box.category_named(self.names[id_], box.at / "classId")
+        return box.category_named(self.names[id_], box.location / "classId")
 
 
 def read(source: Source, builder: Builder, log: Log, options: SuperannotateOptions) -> None:
@@ -213,7 +213,7 @@ def read(source: Source, builder: Builder, log: Log, options: SuperannotateOptio
                 name = item.text("name")
                 if type(id_ := item.get("id")) is int:
                     reader.names.setdefault(id_, name)
-                reader.category(name, item.at / "name", listed=True)
+                reader.category(name, item.location / "name", listed=True)
     for file in log.track(files_of_split(files, split_of, options.split, source, log), "reading"):
         _read_file(reader, file)
     reader.finish(field="probability")
@@ -225,7 +225,7 @@ def read(source: Source, builder: Builder, log: Log, options: SuperannotateOptio
 
 def _read_file(reader: _Reader, file: str) -> None:
     """Read a file of one image: an object or, in old exports, a list; or an object with several by name."""
-    value, at = reader.value(file), At(reader.source.full(file))
+    value, at = reader.value(file), Location(reader.source.full(file))
     origin = Origin(reader.builder, at.path)
     split, reader.folder = split_of(file) if file else "", posixpath.dirname(file)
     stem_of_file = reader.source.relative(file)
@@ -247,7 +247,7 @@ def _read_file(reader: _Reader, file: str) -> None:
 
 
 def _read_image(
-    reader: _Reader, value: Any, at: At, origin: Origin, key: str, split: str, default_name: str = ""
+    reader: _Reader, value: Any, at: Location, origin: Origin, key: str, split: str, default_name: str = ""
 ) -> None:
     """Add the image that an object describes, called `key`, or by its metadata, or else `default_name`."""
     with contextlib.suppress(BadRecord):
@@ -302,20 +302,20 @@ def _read_tracks(row: Row, fps: float, tracks: list[Track]) -> None:
         for i, stamp in enumerate(stamps):
             seconds = stamp.number("timestamp", NAN) / 1e6
             if not 0 <= seconds * fps < 2**31 - 1:
-                stamp.wrong("timestamp", "microseconds")
+                stamp.report_wrong("timestamp", "microseconds")
                 continue
             frame = max(1, math.ceil(seconds * fps))  # at 10 a second: 0 s to 0.1 s is frame 1, 0.2 s frame 2
             if frame not in object_of_frame:
                 object_of_frame[frame] = i, meta.record | stamp.record
                 numbers_of_frame[frame] = _list_numbers(stamp.get("points"))
-        if object_of_frame and not row.bad:
+        if object_of_frame and not row.is_bad:
             first_points = next(iter(object_of_frame.values()))[1].get("points")
             for frame, numbers in fill_frames(numbers_of_frame, numbers_of_frame).items():
                 points: Any = numbers
                 if isinstance(first_points, dict):
                     points = dict(zip(first_points, numbers, strict=True))
                 object_of_frame.setdefault(frame, ("", meta.record | {"points": points}))
-            tracks.append(Track(parameter.at / "timestamps", track, object_of_frame))
+            tracks.append(Track(parameter.location / "timestamps", track, object_of_frame))
 
 
 def _list_numbers(points: Any) -> list[float]:
@@ -340,7 +340,7 @@ def _read_instance(box: Row) -> None:
         reader.count(f"{kind} instances")
         return
     is_part = None if kind == "rbbox" or points else kind != "bbox"
-    corners = box.only_points(points) if points else _read_corners(box, kind)
+    corners = box.set_only_keypoints(points) if points else _read_corners(box, kind)
     category, score = reader.find_class(box), NAN
     if box.get("creationType") in _MADE:
         key = box.first_key("score", "probability")
@@ -365,12 +365,12 @@ def _read_corners(box: Row, kind: str) -> Corners:
         return left, top, right, bottom
     if kind == "rbbox":
         values = box.object("points").numbers(*(f"{axis}{k}" for k in (1, 2, 3, 4) for axis in "xy"))
-        return box.around(list(zip(values[::2], values[1::2], strict=True)), "rotated boxes")
+        return box.draw_around(list(zip(values[::2], values[1::2], strict=True)), "rotated boxes")
     if kind == "pixels":
         return _read_pixels(box)
     if kind == "ellipse":
         x, y, rx, ry = box.numbers("cx", "cy", "rx", "ry")
-        return box.ellipse(x, y, rx, ry, math.radians(box.number("angle", 0)))
+        return box.draw_ellipse(x, y, rx, ry, math.radians(box.number("angle", 0)))
     key = box.first_key("points", "exterior")
     box.need(key)
     raw_points = box.get(key)
@@ -381,16 +381,16 @@ def _read_corners(box: Row, kind: str) -> Corners:
         are_alike = isinstance(xs, list) and isinstance(ys, list) and len(xs) == len(ys)
         raw_points = [value for point in zip(xs, ys, strict=True) for value in point] if are_alike else None
     if not isinstance(raw_points, list) or len(raw_points) < 6 or len(raw_points) % 2:
-        box.wrong(key, "a list of x and y, six numbers at least")
+        box.report_wrong(key, "a list of x and y, six numbers at least")
         raise BadRecord
     box.record[key] = raw_points
     values = box.any_numbers(key)
     points = list(zip(values[::2], values[1::2], strict=True))
     if not box.wants or not box.get("exclude"):
-        return box.around(points, "polygons")
+        return box.draw_around(points, "polygons")
     holes = [hole for hole in box.array("exclude") if isinstance(hole, list) and len(hole) > 5]
     if any(len(hole) % 2 or not NUMBER_TYPES.issuperset(map(type, hole)) for hole in holes):
-        box.wrong("exclude", "lists of x and y")
+        box.report_wrong("exclude", "lists of x and y")
         raise BadRecord
     rings = [points, *(list(zip(hole[::2], hole[1::2], strict=True)) for hole in holes)]
     box.draw("polygons", even_odd(rings), "polygons")
@@ -416,7 +416,7 @@ def _read_pixels(box: Row) -> Corners:
         if not is_inside.any():
             raise BadMask(f"colours of pixels in {reader.mask_file}")
     except BadMask as e:
-        box.wrong("parts", str(e))
+        box.report_wrong("parts", str(e))
         raise BadRecord from None
     # The rows and columns with pixels of the instance: their first and last are the edges of the box.
     rows, columns = (np.flatnonzero(is_inside.any(axis=axis)) for axis in (1, 0))

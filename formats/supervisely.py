@@ -134,7 +134,7 @@ def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions)
             for entry in file_item(reader, file).items("classes"):
                 with contextlib.suppress(BadRecord):
                     name = entry.text("title")
-                    if reader.category(name, entry.at / "title", listed=True) is not None:
+                    if reader.category(name, entry.location / "title", listed=True) is not None:
                         shape = entry.get("shape")
                         shapes[name] = shape if isinstance(shape, str) else ""
     has_several = len({_find_dataset_folder(file) for file in files}) > 1
@@ -185,7 +185,7 @@ def _read_image(record: Item, place: Place, split: str, shapes: dict[str, str]) 
     size = record.object("size", optional=True).size("width", "height")
     name, picture, pictures = place.key, None, record.reader.pictures
     if pictures:
-        picture = pictures.named(name) or pictures.find(stem(place.picture), path=record.at.path)
+        picture = pictures.find_exact(name) or pictures.find(stem(place.picture), path=record.location.path)
         if picture and stem(name) == name:
             name += picture.name[len(stem(picture.name)) :]
     objects.read(record.image_named(name, size=size, picture=picture, split=split), _read_object, shapes)
@@ -225,10 +225,10 @@ def _read_points(record: Row, kind: Any) -> Corners:
         return bounds(points)
     holes = location.array("interior") if location.get("interior") else []
     if not record.wants or not holes:
-        if holes and not record.bad:
+        if holes and not record.is_bad:
             record.reader.count("holes")
-        return record.around(points, "polygons")
-    at = location.at / "interior"
+        return record.draw_around(points, "polygons")
+    at = location.location / "interior"
     hole_item = Item(record.reader, dict(enumerate(holes)), at, record.origin, row=record)
     rings = [hole_item.points(key, 3) for key in range(len(holes))]  # type: ignore[arg-type]
     record.draw("polygons", even_odd([points, *rings]), "polygons")
@@ -245,16 +245,16 @@ def _read_drawn(record: Row, kind: str) -> Corners:
     if kind == "oriented_bbox":
         (x, y), (x2, y2) = record.object("points").points("exterior", 2)[:2]
         turn = record.number("angle", 0.0)
-        return record.oriented(turned_box(min(x, x2), min(y, y2), abs(x2 - x), abs(y2 - y), turn))
+        return record.draw_oriented(turned_box(min(x, x2), min(y, y2), abs(x2 - x), abs(y2 - y), turn))
     nodes = [node for _, node in record.object("nodes").objects()]
     points = [
         [*node.number_list("loc", 2, "2 numbers, x and y"), 1 if node.get("disabled") else 2]
         for node in nodes
     ]
     if not points:
-        record.wrong("nodes", "keypoints")
+        record.report_wrong("nodes", "keypoints")
         raise BadRecord
-    return record.only_points(points)
+    return record.set_only_keypoints(points)
 
 
 def _decode_pixels(text: Any) -> Any:

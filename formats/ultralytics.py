@@ -99,7 +99,7 @@ def _read_image(record: Item, classes: dict[str, int], wanted_split: str | None,
     labels = {
         kind: Rows(
             record.reader,
-            annotations.at / kind,
+            annotations.location / kind,
             [{kind: label} for label in annotations.array(kind)],
             record.origin,
         )
@@ -127,16 +127,16 @@ def _read_label(label: Row, size: Size, kind: str, classes: dict[str, int]) -> N
         score = values.pop() if n_values % 2 else NAN  # after an even number of coordinates
         values = in_pixels(values, size)
         points = list(zip(values[0::2], values[1::2], strict=True))
-        corners = label.around(points, "polygons" if kind == "segments" else "rotated boxes")
+        corners = label.draw_around(points, "polygons" if kind == "segments" else "rotated boxes")
     else:
         x, y, width, height = in_pixels(values[:4], size)
         corners = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
         score = values[4] if n_values == 5 else NAN
         if n_values > 5 and label.wants:
-            label.key_points(_parse_key_points(values[4:], size))
+            label.set_keypoints(_parse_key_points(values[4:], size))
         elif n_values > 5:
             label.reader.count("keypoints")
-    label.add(label.category_number(class_number, label.at / kind, classes), corners, score=score)
+    label.add(label.category_number(class_number, label.location / kind, classes), corners, score=score)
 
 
 def _parse_key_points(values: list[float], size: Size) -> list[list[float]]:

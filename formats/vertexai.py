@@ -82,7 +82,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: VertexaiOptions) -> None:
     """Read the records one by one."""
-    reader = Reader(source, builder, log, options, ask_other=True, keys=_KEYS)
+    reader = Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)
     wanted_split, splits = _USES.get(options.split or "", options.split), set[str]()
     files = choose_files(source, looks_like, "Vertex AI JSON lines", log, _SUFFIXES)
     for file in log.track(files, "reading"):
@@ -120,7 +120,7 @@ def _read_record(record: Item, wanted_split: str | None, splits: set[str]) -> No
 def _collect_boxes(prediction: Item) -> Rows:
     """The boxes of a prediction as objects. Raises BadRecord, after an issue, if lists differ in length."""
     lists = [prediction.array(key) for key in _LISTS]
-    at = prediction.at / "bboxes"
+    at = prediction.location / "bboxes"
     if len(set(map(len, lists))) > 1:
         expected = Trusted(f"as many {_LISTS[0]} and {_LISTS[1]} as bboxes")
         counts = Trusted(" and ".join(str(len(values)) for values in lists))

@@ -166,7 +166,7 @@ def _read_json(reader: Reader, file: str, waiting: _Waiting) -> None:
 
 def _read_project(project: Item, waiting: _Waiting) -> None:
     """Add the images of a project of VIA 3, and collect their regions, turned into those of VIA 2."""
-    reader, at = project.reader, project.at / "metadata"
+    reader, at = project.reader, project.location / "metadata"
     project.count_unread(_PROJECT_3, free=True)
     files = dict(project.object("file").objects())
     attributes = dict(project.object("attribute", optional=True).objects())
@@ -226,7 +226,9 @@ def _read_csv(reader: Reader, file: str, waiting: _Waiting) -> None:
         if name not in images:
             images[name] = reader.image(name, at, field="filename", file=origin.number, line=at.line)
         cells = {key: record[f"region_{key}"].strip() for key in ("shape_attributes", "attributes")}
-        region = {key: reader.cell(text, at / f"region_{key}") if text else {} for key, text in cells.items()}
+        region = {
+            key: reader.decode_cell(text, at / f"region_{key}") if text else {} for key, text in cells.items()
+        }
         if Nothing in region.values():
             reader.builder.skipped += 1
         elif region["shape_attributes"] or record.get("region_count", "0").strip() not in ("0", ""):
@@ -284,7 +286,7 @@ def _read_region(
         x, y, rx, *other_radius = shape.numbers(*_NUMBERS[kind])  # a circle has one radius
         angle = shape.number("theta", 0.0) if kind == "ellipse" else 0.0
         angle = angle if abs(angle) < 1e6 else 0.0  # radians; larger numbers mean nothing
-        corners = region.ellipse(x, y, rx, other_radius[0] if other_radius else rx, angle, f"{kind}s")
+        corners = region.draw_ellipse(x, y, rx, other_radius[0] if other_radius else rx, angle, f"{kind}s")
     else:
         if kind != "polygon":
             shape.report(UNKNOWN_SHAPE, "name", value=kind, shapes="rect or polygon")
@@ -295,8 +297,8 @@ def _read_region(
             sizes = Trusted(f"{len(xs)} and {len(ys)}")
             shape.report(WRONG_COUNT, expected=expected, found=sizes)
             raise BadRecord
-        corners = region.around(list(zip(xs, ys, strict=True)), "polygons")
-    if region.bad:
+        corners = region.draw_around(list(zip(xs, ys, strict=True)), "polygons")
+    if region.is_bad:
         return
     value = None if attribute is None else attributes.get(attribute)
     if isinstance(value, dict):  # a checkbox; several checked keys are no class, and an issue below
@@ -308,12 +310,12 @@ def _read_region(
     value = default if value is None or value == "" else value
     if value is None:
         if attribute is not None:  # else the missing attribute has been reported once for all regions
-            region.missing(attribute)
+            region.report_missing(attribute)
         raise BadRecord
-    category = region.category_named(value, attributes.at / (attribute or ""))
+    category = region.category_named(value, attributes.location / (attribute or ""))
     score = attributes.score("score", as_text=True)
     other_attributes = {k: v for k, v in attributes.record.items() if k not in (attribute, "score")}
-    if not region.bad:
+    if not region.is_bad:
         region.add(category, corners, wh=wh, score=score, flags=reader.flags(other_attributes))
 
 

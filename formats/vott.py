@@ -158,7 +158,7 @@ def read(source: Source, builder: Builder, log: Log, options: VottOptions) -> No
             else:
                 for tag in record.items("tags"):
                     with contextlib.suppress(BadRecord):
-                        reader.category(tag.text("name"), tag.at / "name", listed=True)
+                        reader.category(tag.text("name"), tag.location / "name", listed=True)
                 for _, asset in record.object("assets").objects():
                     with contextlib.suppress(BadRecord):
                         _read_asset(asset)
@@ -184,7 +184,7 @@ def _read_region(region: Row) -> None:
         return
     has_outline = kind == "POLYGON" and region.get("points")
     if not region.get("boundingBox") and not has_outline:
-        region.missing("boundingBox")
+        region.report_missing("boundingBox")
         return
     if not _has_tags(region):
         return
@@ -193,27 +193,29 @@ def _read_region(region: Row) -> None:
         points = [point.numbers("x", "y") for point in region.all_objects("points", "a list of points")]
         region.draw("polygons", [points], "polygons")
     elif kind == "POLYGON":
-        region.outline("polygons")
+        region.note_outline("polygons")
     if region.get("boundingBox"):
         corners, wh = region.object("boundingBox").xywh(*_PLACE)
     else:
         corners, wh = bounds(points), None
     score = region.score("score")
-    if not region.bad:
-        region.add_labelled(region.array("tags"), region.at / "tags", _TAGS, corners, wh=wh, score=score)
+    if not region.is_bad:
+        region.add_labelled(
+            region.array("tags"), region.location / "tags", _TAGS, corners, wh=wh, score=score
+        )
 
 
 def _has_tags(region: Row) -> bool:
     """Whether a region has tags, which are its classes. Reports an issue if it has none."""
     if not region.get("tags"):
         region.report(NO_TAG)
-        region.fault()
+        region.mark_bad()
     return bool(region.get("tags"))
 
 
 def _read_frames(record: Item) -> None:
     """Add the images of VoTT 1: frames with regions, and visited frames without any."""
-    reader, tags, at = record.reader, record.get("inputTags") or "", record.at / "inputTags"
+    reader, tags, at = record.reader, record.get("inputTags") or "", record.location / "inputTags"
     if isinstance(tags, str):
         for tag in filter(None, map(str.strip, tags.split(","))):
             reader.category(tag, at, listed=True)
@@ -235,9 +237,9 @@ def _read_frames(record: Item) -> None:
             size = None if region_with_size is None else region_with_size.size("width", "height")
             image = None
             if size != BAD_SIZE:
-                image = reader.image(key, regions.at, size=size, file=regions.origin.number)
+                image = reader.image(key, regions.location, size=size, file=regions.origin.number)
             regions.read(image, _read_old_region)
-    at = record.at / "visitedFrames"
+    at = record.location / "visitedFrames"
     origin = Origin(reader.builder, at.path, at.pointer)
     for i, name in enumerate(names):
         if not isinstance(name, str) or name not in frames:
@@ -255,8 +257,8 @@ def _read_old_region(region: Row) -> None:
     left, top, right, bottom = region.numbers(*_OLD_EDGES)
     score = region.score("score")
     edges = left, top, right, bottom
-    if not region.bad:
-        region.add_labelled(region.array("tags"), region.at / "tags", _TAGS, edges, score=score)
+    if not region.is_bad:
+        region.add_labelled(region.array("tags"), region.location / "tags", _TAGS, edges, score=score)
 
 
 def _read_tables(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:

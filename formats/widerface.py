@@ -67,7 +67,7 @@ from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import BAD_FLAG, NO_FILES, WRONG_COUNT
 from odm.formats._shared.face_lists import Levels, check_levels, key_of, read_levels
-from odm.formats._shared.gather import At, Gather, own_folder
+from odm.formats._shared.gather import Gather, Location, own_folder
 from odm.formats._shared.shapes.box_shapes import Drawn
 from odm.formats._shared.split_names import (
     SplitOptions,
@@ -286,7 +286,7 @@ def read(source: Source, builder: Builder, log: Log, options: WiderfaceOptions) 
         os.path.join(root, *split, "images") for split in ((), ("train",), ("val",), ("test",))
     ]
     folders = tuple(filter(os.path.isdir, picture_folders)) or own_folder(source)
-    gather = Gather(source, builder, log, options, folders, ask_other="needed")
+    gather = Gather(source, builder, log, options, folders, borrow_sizes="needed")
     needs_levels = builder.wants_fields and builder.kind == "gt"
     levels = read_levels(options.lists, root, log) if needs_levels else None
     for file in log.track(files, "reading"):
@@ -327,8 +327,8 @@ def _read_file(file: str, split: str, gather: Gather, levels: Levels | None, *, 
         name = block.name.decode("utf-8", "replace")
         if several and not _OFFICIAL.fullmatch(file_name) and folder and "/" not in name:
             name = f"{folder}/{name}"
-        at = At(path, line=block.line)
-        picture = gather.picture(name, at)
+        at = Location(path, line=block.line)
+        picture = gather.find_picture(name, at)
         image = gather.image(name, at, picture=picture, split=split, file=file_number, line=block.line)
         if n_rows == 1 and _is_zero(block.rows[0][1]):
             continue
@@ -337,12 +337,14 @@ def _read_file(file: str, split: str, gather: Gather, levels: Levels | None, *, 
             if levels is not None:
                 key = key_of(name)
                 extra = {level: b"%d" % (face in faces.get(key, ())) for level, faces in levels.items()}
-            if image is None or not _read_row(row, image, file_number, At(path, line=line), gather, extra):
+            if image is None or not _read_row(
+                row, image, file_number, Location(path, line=line), gather, extra
+            ):
                 builder.skipped += 1
 
 
 def _read_row(
-    row: bytes, image: int, file_number: int, at: At, gather: Gather, extra: Mapping[str, bytes] | None
+    row: bytes, image: int, file_number: int, at: Location, gather: Gather, extra: Mapping[str, bytes] | None
 ) -> bool:
     """Add the face of one row to an image. Returns False, after an issue, if the row is malformed.
 
@@ -419,7 +421,7 @@ def _read_landmarks(words: list[bytes], gather: Gather) -> Drawn | None:
     return Drawn(points=[(x, y, 2) if x >= 0 else (0, 0, 0) for x, y in pairs])
 
 
-def _report_row(row: bytes, n_numbers: int, name: bytes, at: At, log: Log) -> None:
+def _report_row(row: bytes, n_numbers: int, name: bytes, at: Location, log: Log) -> None:
     """Report what is wrong with a row: a number, the class, or the number of values."""
     placed_cells = cells(row, None)
     n_columns = 10 if len(placed_cells) >= 10 else 4

@@ -59,13 +59,13 @@ def _read_feature(row: Row, image_of_name: dict[str, int | None]) -> None:
     if name not in image_of_name:
         image_of_name[name] = properties.image("image_id")
     properties.need("type_id")
-    category = properties.category_number(properties.get("type_id"), properties.at / "type_id", {})
+    category = properties.category_number(properties.get("type_id"), properties.location / "type_id", {})
     bounds = properties.text("bounds_imcoords")
     # "10,20,110,220" becomes a list of numbers in place of the properties, for `ltrb` to read and check.
     properties.record = {"bounds_imcoords": [numeral(text) for text in bounds.split(",")]}
     corners, image = properties.ltrb("bounds_imcoords"), image_of_name[name]
     if image is None:
-        row.fault()
+        row.mark_bad()
         return
     row.owner.image = image  # the rows of one list are of several images here; `add` takes the image from it
     row.add(category, corners)

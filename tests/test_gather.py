@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from odm.files import Source
-from odm.formats._shared.gather import At, Gather, with_extension
+from odm.formats._shared.gather import Gather, Location, with_extension
 from odm.formats._shared.pictures import ImageOptions, Picture
 from odm.issues import Log
 from odm.tables import Builder
@@ -20,8 +20,8 @@ def make(tmp_path):
         builder, log = Builder(), Log()
         builder.kind = kind
         gather = Gather(Source(str(tmp_path)), builder, log, ImageOptions(), **arguments)
-        gather.image("a.jpg", At("f", line=1), size=(100, 100))
-        gather.category("dog", At("f", line=1))
+        gather.image("a.jpg", Location("f", line=1), size=(100, 100))
+        gather.category("dog", Location("f", line=1))
         return gather
 
     return make
@@ -29,7 +29,7 @@ def make(tmp_path):
 
 def add_singles(gather, scores):
     for i, score in enumerate(scores):
-        gather.box(0, 0, BOX, At("f", line=10 + i), file=0, line=10 + i, score=score)
+        gather.box(0, 0, BOX, Location("f", line=10 + i), file=0, line=10 + i, score=score)
 
 
 def add_columns(gather, scores):
@@ -102,13 +102,13 @@ def test_a_place_in_json_is_a_pointer_and_one_in_text_a_line(make):
     add_columns(gather, [np.nan])
     gather.finish()
     assert gather.log.issues[0].pointer == "/boxes/10"
-    assert str(At("f.json") / "a/b" / 3) == "f.json#/a~1b/3"
-    assert (At("f.csv", line=3) / "width").where == {"line": 3}
+    assert str(Location("f.json") / "a/b" / 3) == "f.json#/a~1b/3"
+    assert (Location("f.csv", line=3) / "width").where == {"line": 3}
 
 
 def test_an_image_is_there_once_and_its_first_place_is_named(make):
     gather = make()
-    assert gather.image("a.jpg", At("g", line=7)) is None
+    assert gather.image("a.jpg", Location("g", line=7)) is None
     (issue,) = gather.log.issues
     assert (issue.code, issue.line) == ("duplicate-image", 7)
     assert "f:1" in issue.message
@@ -116,16 +116,16 @@ def test_an_image_is_there_once_and_its_first_place_is_named(make):
 
 def test_a_class_that_cannot_be_one_is_an_issue_each_time(make):
     gather = make()
-    assert gather.category(" ", At("f", line=2), field="class") is None
-    assert gather.category(" ", At("f", line=3), field="class") is None
-    assert gather.category("dog", At("f", line=4)) == 0
+    assert gather.category(" ", Location("f", line=2), field="class") is None
+    assert gather.category(" ", Location("f", line=3), field="class") is None
+    assert gather.category("dog", Location("f", line=4)) == 0
     assert [i.line for i in gather.log.issues] == [2, 3]
 
 
 @pytest.mark.parametrize("field", ["size", None])
 def test_a_missing_size_is_a_warning_where_the_format_has_sizes(make, field):
     gather = make(size_field=field)
-    row = gather.image("b.jpg", At("f", line=2))
+    row = gather.image("b.jpg", Location("f", line=2))
     assert gather.builder.image_size(row) == (0, 0)
     assert [i.field for i in gather.log.issues] == ([] if field is None else [field])
 
@@ -135,9 +135,9 @@ def test_two_pictures_of_one_image_are_reported_once(tmp_path):
         (tmp_path / name).write_bytes(b"")
     log = Log()
     gather = Gather(Source(str(tmp_path)), Builder(), log, ImageOptions(), (str(tmp_path),))
-    first = gather.picture("a", At("f"))
+    first = gather.find_picture("a", Location("f"))
     assert first is not None
-    assert gather.picture("a", At("f")) is first
+    assert gather.find_picture("a", Location("f")) is first
     assert [i.code for i in log.issues] == ["ambiguous-picture"]
 
 

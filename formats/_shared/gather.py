@@ -40,7 +40,7 @@ Corners = tuple[float, float, float, float]
 """Left, top, right and bottom."""
 
 
-class At:
+class Location:
     """A location in a file: a line, or a JSON pointer that grows by ``at / "objects" / 3``.
 
     With a line, the keys below it name a cell. Every value has a location and hardly any is ever shown, so a
@@ -49,14 +49,14 @@ class At:
 
     __slots__ = ("_key", "_parent", "line", "path")
 
-    def __init__(self, path: str, key: str | int = "", line: int = 0, parent: At | None = None) -> None:
+    def __init__(self, path: str, key: str | int = "", line: int = 0, parent: Location | None = None) -> None:
         self.path = path
         self.line = line
         self._key = key
         self._parent = parent
 
-    def __truediv__(self, key: str | int) -> At:
-        return At(self.path, key, self.line, self)
+    def __truediv__(self, key: str | int) -> Location:
+        return Location(self.path, key, self.line, self)
 
     @property
     def pointer(self) -> str:
@@ -92,7 +92,7 @@ def escape(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
-Where = Callable[[int], tuple[str, dict[str, Any]]]
+RowLocator = Callable[[int], tuple[str, dict[str, Any]]]
 """Return the path and the location (keywords of `Log.report`) of one of n rows."""
 
 
@@ -109,7 +109,7 @@ def decide_kind(builder: Builder, scored: int, total: int, *, unanimous: bool = 
 
 
 def report_other_kind(
-    builder: Builder, log: Log, truth: tuple[int, At | None], detections: tuple[int, At | None]
+    builder: Builder, log: Log, truth: tuple[int, Location | None], detections: tuple[int, Location | None]
 ) -> None:
     """Report, once, that all boxes are of the kind that is not read (``builder.kind`` says which one is).
 
@@ -143,7 +143,7 @@ class Unsized(msgspec.Struct, frozen=True, eq=False):
     name: str
     picture: Picture | None
     pictures: Pictures
-    at: At
+    location: Location
     field: str = ""
 
 
@@ -156,7 +156,7 @@ def stay_fractions(builder: Builder, unknown: Sequence[Unsized], *, sized: bool)
         builder.relative = True
         return True
     for image in unknown:
-        at = image.at
+        at = image.location
         image.pictures.report_no_size(image.name, image.picture, at.path, **at.where, field=image.field)
     return False
 
@@ -170,7 +170,7 @@ class Gather:
         Folders of pictures that the format itself names.
     pictures
         The image files, if the reader has listed them already. The attribute may be set again between images.
-    ask_other
+    borrow_sizes
         Whether the other side of an evaluation is asked for a size that is known from nowhere else: always,
         never, or only if the size is ``needed``, or there are image files or options that give sizes.
     size_field
@@ -193,19 +193,19 @@ class Gather:
         folders: tuple[str, ...] = (),
         *,
         pictures: Pictures | None = None,
-        ask_other: Literal["always", "needed", "never"] = "always",
+        borrow_sizes: Literal["always", "needed", "never"] = "always",
         size_field: str | None = None,
         unanimous: bool = False,
     ) -> None:
         self.source, self.builder, self.log = source, builder, log
-        other = Builder() if ask_other == "never" else builder
+        other = Builder() if borrow_sizes == "never" else builder
         self.pictures = Pictures(options, other, log, source, folders) if pictures is None else pictures
         self._explicit = options.image_size is not None or options.image_sizes is not None
-        self.asks = ask_other != "needed" or self._explicit or bool(self.pictures)
+        self.seeks_sizes = borrow_sizes != "needed" or self._explicit or bool(self.pictures)
         """Whether the sizes of all images are looked for, not only those that are needed."""
         self._size_field = size_field
         self._unanimous = unanimous
-        self._images: dict[str, At] = {}
+        self._images: dict[str, Location] = {}
         self.classes: dict[str, int] = {}
         """The row of each class so far."""
         self._unsized: dict[int, Unsized] = {}
@@ -221,24 +221,24 @@ class Gather:
             builder, log, source.path, joins=getattr(options, "groups", "ignore") == "objects"
         )
         self._turns, self._turned = getattr(options, "rotation", "ignore") == "cvat", 0
-        self._locations: list[At] = []
-        self._chunks: list[tuple[dict[str, Any], Where]] = []
+        self._locations: list[Location] = []
+        self._chunks: list[tuple[dict[str, Any], RowLocator]] = []
 
     # -- images
 
-    def named(self, name: str, at: At) -> Picture | None:
+    def find_exact(self, name: str, at: Location) -> Picture | None:
         """The picture of exactly that name, first beside the file that names it, or in ``images/`` there."""
         beside = posixpath.dirname(with_slashes(at.path.removeprefix(self.source.path)).lstrip("/"))
-        return self.pictures.named(name, beside, posixpath.join(beside, "images"))
+        return self.pictures.find_exact(name, beside, posixpath.join(beside, "images"))
 
-    def picture(self, name: str, at: At, *keys: str) -> Picture | None:
+    def find_picture(self, name: str, at: Location, *keys: str) -> Picture | None:
         """Find the image file `name`; else the one whose name without extension is one of `keys`.
 
         Without `keys`, `name` is the only one. None if there is no such file.
         """
         if not self.pictures:
             return None
-        picture = self.named(name, at)
+        picture = self.find_exact(name, at)
         for key in keys or (name,):
             picture = picture or self.pictures.find(key, path=at.path, line=at.line)
         return picture
@@ -246,11 +246,11 @@ class Gather:
     def image(
         self,
         name: str,
-        at: At,
+        at: Location,
         *,
         field: str = "",
         size: tuple[int, int] | None = None,
-        size_at: At | None = None,
+        size_at: Location | None = None,
         picture: Picture | None = None,
         needed: bool = False,
         accepted: bool = False,
@@ -276,7 +276,7 @@ class Gather:
             shown = Trusted(str(first_at))
             log.report(DUPLICATE_IMAGE, at.path, **at.where, field=field, value=name, first=shown)
             return None
-        if size is None and (self.asks or needed):
+        if size is None and (self.seeks_sizes or needed):
             n_errors, size_location = log.errors, size_at or at
             size = self.pictures.size(name, picture)
             if self._size_field is not None and log.errors == n_errors:  # which the file should contain
@@ -303,7 +303,7 @@ class Gather:
     # -- classes
 
     def category(
-        self, name: str, at: At, *, field: str = "", source_id: Id | None = None, listed: bool = False
+        self, name: str, at: Location, *, field: str = "", source_id: Id | None = None, listed: bool = False
     ) -> int | None:
         """Return the row of a class, which is added if it is new; None, after an issue, if the name is bad.
 
@@ -322,7 +322,7 @@ class Gather:
 
     # -- boxes in fractions of images without a size
 
-    def keep_fractions(self, image: int, name: str, at: At, picture: Picture | None = None) -> None:
+    def keep_fractions(self, image: int, name: str, at: Location, picture: Picture | None = None) -> None:
         """Note that the boxes of this image are fractions of its size, which is not known."""
         self._unsized[image] = Unsized(name, picture, self.pictures, at)
 
@@ -345,7 +345,7 @@ class Gather:
             is_kept = ~np.isin(chunk["image"], unsized_rows)
             kept_indices = np.flatnonzero(is_kept).tolist()
             self.builder.skipped += len(is_kept) - len(kept_indices)
-            chunk = {key: kept_rows(column, is_kept) for key, column in chunk.items()}  # noqa: PLW2901
+            chunk = {key: select_rows(column, is_kept) for key, column in chunk.items()}  # noqa: PLW2901
             self._chunks[i] = chunk, lambda row, where=where, kept=kept_indices: where(kept[row])  # type: ignore[misc]
 
     # -- boxes
@@ -355,7 +355,7 @@ class Gather:
         image: int,
         category: int,
         corners: Corners,
-        at: At,
+        at: Location,
         *,
         file: int,
         line: int,
@@ -394,10 +394,10 @@ class Gather:
         """Add n boxes; the columns are those of `Builder.boxes`."""
         self._pack()
         chunk = {"image": image, "category": category, "xyxy": xyxy, "score": score, **columns}
-        where = self.where(file, line)
+        where = self.locate_rows(file, line)
         self._chunks.append(({**chunk, "file": file, "line": line}, where))
 
-    def where(self, file: NDArray[Any] | int, line: NDArray[Any]) -> Where:
+    def locate_rows(self, file: NDArray[Any] | int, line: NDArray[Any]) -> RowLocator:
         """Return the function that gives the path and location of each of n rows.
 
         `file` (n,) int (or one number for all) and `line` (n,) int are as in `Builder.boxes`.
@@ -411,18 +411,18 @@ class Gather:
 
         return locate
 
-    def ellipse(self, x: float, y: float, rx: float, ry: float, turn: float = 0.0) -> Drawn:
+    def make_ellipse(self, x: float, y: float, rx: float, ry: float, turn: float = 0.0) -> Drawn:
         """The shape of a box that is an ellipse."""
         self._ellipses += 1
         return Drawn("polygons", [ellipse(x, y, rx, ry, turn)])
 
-    def turn(self, attributes: Mapping[str, Any]) -> float:
+    def parse_turn(self, attributes: Mapping[str, Any]) -> float:
         """The radians by which CVAT's attributes of a rectangle turn it, 0 where they do not (`turn_of`)."""
         turn = turn_of(attributes) if self._turns else 0.0
         self._turned += turn != 0
         return turn
 
-    def counts(self) -> tuple[int, int]:
+    def count_boxes(self) -> tuple[int, int]:
         """Return the number of boxes so far that have a score, and the number of all boxes so far."""
         self._pack()
         n_scored = sum(_scored(chunk) for chunk, _ in self._chunks)
@@ -465,7 +465,7 @@ class Gather:
         """
         if self._unsized:
             self._settle_fractions()
-        n_scored, n_boxes = self.counts()
+        n_scored, n_boxes = self.count_boxes()
         if n := self._ellipses:
             ellipses = plural(n, "ellipse is read as an outline", "ellipses are read as outlines")
             self.log.note(f"{printable(self.source.path)}: {ellipses} of {ELLIPSE} corners")
@@ -484,15 +484,15 @@ class Gather:
                 self.log.report(SOME_SCORES, path, **location, field=field, found=n_scored, total=n_boxes)
         for chunk, where in self._chunks:
             if chunk["score"] is not None and not ignores_scores:
-                is_valid = self.of_kind(chunk["score"], where, field=field)
+                is_valid = self.find_of_kind(chunk["score"], where, field=field)
                 if not is_valid.all():
                     self.builder.skipped += len(is_valid) - int(np.count_nonzero(is_valid))
-                    chunk = {k: kept_rows(v, is_valid) for k, v in chunk.items()}  # noqa: PLW2901
+                    chunk = {k: select_rows(v, is_valid) for k, v in chunk.items()}  # noqa: PLW2901
             score = chunk["score"] if is_det else None
             self.builder.boxes(**{**chunk, "score": score})
         self._chunks.clear()
 
-    def of_kind(self, score: Floats, where: Where, *, field: str) -> NDArray[np.bool_]:
+    def find_of_kind(self, score: Floats, where: RowLocator, *, field: str) -> NDArray[np.bool_]:
         """(n,) True for rows of the decided kind; others (with a score in ground truth, or without one in
         detections) are reported.
         """
@@ -525,7 +525,7 @@ def _pad_points(category: Floats, shapes: Sequence[Drawn | None]) -> None:
         shape.points = [*shape.points, *[(0.0, 0.0, 0.0)] * (n_points[class_row] - len(shape.points))]
 
 
-def kept_rows(column: Any, is_valid: NDArray[Any]) -> Any:
+def select_rows(column: Any, is_valid: NDArray[Any]) -> Any:
     """Return the rows of a column where `is_valid`, (n,), is True. A scalar or None is unchanged."""
     if isinstance(column, Shapes | Keypoints):
         return column.take(is_valid)

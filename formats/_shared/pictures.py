@@ -240,7 +240,7 @@ class Pictures:
             )
         return matches[0] if matches else None
 
-    def named(self, name: str, *folders: str) -> Picture | None:
+    def find_exact(self, name: str, *folders: str) -> Picture | None:
         """The image file with exactly this name: below these folders, then below the folder of all image
         files, then with the name's last part only; else None.
         """

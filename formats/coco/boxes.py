@@ -22,7 +22,7 @@ from odm.formats._shared.codes import (
     UNKNOWN_CATEGORY,
     UNKNOWN_IMAGE,
 )
-from odm.formats._shared.gather import kept_rows
+from odm.formats._shared.gather import select_rows
 from odm.formats._shared.json.columns import NONE, show
 from odm.formats._shared.shapes.rotation import note_turned
 from odm.formats.coco.ids import listed, look_up, near, with_other_type
@@ -287,7 +287,7 @@ class Table(msgspec.Struct, eq=False):
         if not is_valid.all():
             fields = self.own.at(np.flatnonzero(is_valid).tolist())
             builder.skipped += int(np.count_nonzero(~is_valid))
-            columns = {name: kept_rows(values, is_valid) for name, values in columns.items()}
+            columns = {name: select_rows(values, is_valid) for name, values in columns.items()}
         box_columns: dict[str, Any] = {name: values for name, values in columns.items() if values is not None}
         builder.boxes(**box_columns, extra=fields, file=builder.file(self.path, self.pointer or "/"))
 

@@ -449,7 +449,7 @@ class Reader:
                 values.report(BAD_IMAGE_SIZE, location, key, value=Trusted(show(record[key])))
                 has_fault, pixels = True, 0
             size.append(pixels)
-        picture = pictures.named(name, *self._folders) if pictures is not None else None
+        picture = pictures.find_exact(name, *self._folders) if pictures is not None else None
         file = picture.path if picture else ""
         if min(size) > 0 or has_fault:
             return size[0], size[1], file

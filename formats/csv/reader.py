@@ -138,7 +138,7 @@ class Reader(TableReader):
             if len(lines):
                 rows.take(*self._cells(columns, lines, layout, path))
             line += piece.count(b"\n")
-        rows.decimals.check_head(path, log)
+        rows.decimals.report_marks(path, log)
 
     def read_images(self, file: str) -> None:
         """Take the images in a list of Open Images whose pictures lie in the source."""
@@ -175,7 +175,7 @@ class Reader(TableReader):
             del self.boxes[n_parts_before:]
         self._only_known_boxes = False
 
-    def shapes_of(self, part: PartOfBoxes) -> Shapes | None:
+    def find_shapes(self, part: PartOfBoxes) -> Shapes | None:
         """Return the masks that tables of masks have for the boxes of a part."""
         if self._masks is None or "mask" not in self.builder.wants:
             return None
@@ -330,7 +330,7 @@ class Reader(TableReader):
                 more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
                 log.note(f"{paths[0]}{more}: read as {title}")
         for i, name in enumerate(images.rows):
-            if name.startswith("#") and images.good[i]:
+            if name.startswith("#") and images.is_usable[i]:
                 path, field = images.origin[i].path, images.origin[i].field
                 about: dict[str, Any] = {"value": name, "what": Trusted("an image")}
                 log.report(COMMENTED, path, line=images.line[i], field=field, **about)

@@ -21,7 +21,7 @@ from odm.formats._shared.codes import (
     UNNAMED_IMAGE,
     WRONG_COUNT,
 )
-from odm.formats._shared.gather import At, Corners, Gather, own_folder
+from odm.formats._shared.gather import Corners, Gather, Location, own_folder
 from odm.formats._shared.json.values import around_ellipse, bounds
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import parse_pixels, pixels_or_unknown
@@ -174,13 +174,13 @@ class Reader:
         video_and_frame: tuple[int, int] = (-1, -1),
     ) -> int | None:
         """Add an image. Returns None, and reports an issue, if the name is unusable."""
-        at = At(self.path, line=line)
+        at = Location(self.path, line=line)
         return self.gather.image(
             name,
             at,
             field="name",
             size=size if min(size) else None,
-            picture=self.gather.picture(name, at),
+            picture=self.gather.find_picture(name, at),
             split=split,
             file=self.file,
             line=line,
@@ -277,7 +277,7 @@ class Reader:
             category = self.categories[label] = self.builder.category(label)
         if tag == "skeleton":
             self.builder.describe_points(category, self.points[label or ""])
-        at, group_number = At(self.path, line=line), frame_number((group or "0").strip(BLANKS))
+        at, group_number = Location(self.path, line=line), frame_number((group or "0").strip(BLANKS))
         if group_number < 0:
             self.builder.extras["group_id"] += 1
         is_turned = drawn_shape is not None and drawn_shape.kind == "oriented"
@@ -368,7 +368,7 @@ class Reader:
         """The edges around an ellipse, and its outline."""
         x, y, rx, ry = self.numbers(shape, "cx", "cy", "rx", "ry")
         turn = self.turn(shape)
-        drawn = self.gather.ellipse(x, y, rx, ry, turn) if self.builder.wants else Drawn()
+        drawn = self.gather.make_ellipse(x, y, rx, ry, turn) if self.builder.wants else Drawn()
         return around_ellipse(x, y, rx, ry, turn), drawn
 
     def mask(self, shape: Any) -> tuple[Corners, Drawn | None]:
@@ -436,7 +436,7 @@ class Reader:
 
     def finish(self) -> None:
         """Decide whether the objects are detections, report those of the other kind, and fill the builder."""
-        _, total = self.gather.counts()
+        _, total = self.gather.count_boxes()
         if self.outlines:
             path, line, tag = self.outlines[0]
             n = self.builder.extras["segmentation"] = len(self.outlines)

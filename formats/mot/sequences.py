@@ -18,7 +18,7 @@ from odm.files import Source
 from odm.formats._contract import option
 from odm.formats._shared.class_lists import class_list_option, given_list
 from odm.formats._shared.codes import BAD_FLAG, BAD_FRAME, BAD_IMAGE_SIZE, UNKNOWN_CLASS
-from odm.formats._shared.gather import At, with_extension
+from odm.formats._shared.gather import Location, with_extension
 from odm.formats._shared.pictures import ImageOptions, parse_pixels
 from odm.formats._shared.text import label_rows
 from odm.formats._shared.text.tokens import text_of
@@ -278,14 +278,14 @@ def _add_images(
     has_size_option = options.image_size is not None or options.image_sizes is not None
     start = 0 if 0 in used_frames else 1  # as in X-AnyLabeling
     for frame in sorted({*used_frames, *range(start, start + sequence.length)}):
-        at = At(labels.source.full(labels.files[0]))
+        at = Location(labels.source.full(labels.files[0]))
         if sequence.names is not None:
-            name, at = sequence.names[frame - 1], At(path, line=frame)
+            name, at = sequence.names[frame - 1], Location(path, line=frame)
             if name == NO_IMAGE or not accept_name(name, log, path, line=frame):
                 continue
         else:
             name = f"{frame:06d}{sequence.suffix}"
-        picture = gather.picture(sequence.pictures + name, at, sequence.pictures + stem(name))
+        picture = gather.find_picture(sequence.pictures + name, at, sequence.pictures + stem(name))
         if stem(name) == name:
             name = with_extension(name, picture)
         name = name if sequence.full else sequence.prefix + name

@@ -23,7 +23,7 @@ class Collect:
 
     def __init__(self, source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
         self.source, self.builder, self.log = source, builder, log
-        self.gather = Gather(source, builder, log, options, ask_other="needed")
+        self.gather = Gather(source, builder, log, options, borrow_sizes="needed")
         self.images = TableImages()
         self.class_names: Sequence[str] | None = None
         """The class names of class numbers, where the file has them."""
@@ -53,7 +53,7 @@ class Collect:
         """(n,) image numbers of the names, -1 after an issue for an unusable one."""
         n_known = len(self.images.rows)
         images, warned = self.images.take(names, lines, origin)
-        is_unusable = ~self.images.good[images]
+        is_unusable = ~self.images.is_usable[images]
         for row in sorted({*warned, *np.flatnonzero(is_unusable & (images >= n_known)).tolist()}):
             accept_name(names[row], self.log, origin.path, line=int(lines[row]), field=origin.field)
         images[is_unusable] = -1
@@ -108,6 +108,6 @@ class Collect:
         gather, builder = self.gather, self.builder
         self.images.add_to(gather, np.zeros(len(self.images.rows), bool))
         builder.named = not self._numbered
-        if builder.kind is None and self.kind in ("gt", "det") and not gather.counts()[1]:
+        if builder.kind is None and self.kind in ("gt", "det") and not gather.count_boxes()[1]:
             builder.kind = self.kind
         gather.finish()

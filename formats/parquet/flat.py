@@ -120,7 +120,7 @@ class FlatRows:
             wh = np.stack([np.where(null, np.nan, size) for size, null in sizes], axis=1)
         ids = self._ids(table, "id")
         self._collect.gather.add(
-            image=self._collect.images.numbers()[image[is_kept]],
+            image=self._collect.images.find_rows()[image[is_kept]],
             category=category[is_kept],
             xyxy=xyxy[is_kept],
             wh=None if wh is None else wh[is_kept],

@@ -228,7 +228,7 @@ class NestedRows:
 def add_nested(collect: Collect, form: str | None) -> None:
     """Decide the form of the numbers of boxes, if no option sets it, and add the boxes to the builder."""
     form = form or collect.form or _find_form(collect)
-    row_of_image = collect.images.numbers()
+    row_of_image = collect.images.find_rows()
     for _, numbers, _, columns in collect.nested if form is not None else ():
         xyxy, wh = edges_of(numbers, form or "")
         collect.gather.add(**{**columns, "image": row_of_image[columns["image"]]}, xyxy=xyxy, wh=wh)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from odm.codes import NO_SIZE, NUMBERED_CLASSES
 from odm.files import NOT_TEXT, UNREADABLE, Source, Unreadable, open_binary, other_kind
 from odm.formats._shared.codes import NO_FILES, OTHER_TASK, RELATIVE_RANGE, UNKNOWN_CLASS
-from odm.formats._shared.gather import At, report_other_kind
+from odm.formats._shared.gather import Location, report_other_kind
 from odm.formats._shared.json.values import Reader
 from odm.formats._shared.shapes.fractions import are_far
 from odm.formats._shared.split_names import files_of_split
@@ -50,7 +50,7 @@ class _Boxes(msgspec.Struct, eq=False):
     """The boxes of one record, before their classes have names."""
 
     image: int
-    at: At
+    location: Location
     file: int
     line: int
     edges: Floats
@@ -109,7 +109,7 @@ def _names(source: Source, log: Log, options: TfrecordOptions) -> tuple[str, dic
 
 class _Records(Reader):
     def __init__(self, source: Source, builder: Builder, log: Log, options: TfrecordOptions) -> None:
-        super().__init__(source, builder, log, options, ask_other=True)
+        super().__init__(source, builder, log, options, borrow_sizes=True)
         self.boxes: dict[str, list[_Boxes]] = {TRUTH: [], FOUND: []}
 
     def read_file(self, file: str, split: str) -> None:
@@ -123,7 +123,7 @@ class _Records(Reader):
                 stream.seek(0)
                 file_number = self.builder.file(path, "/")
                 for i, record in enumerate(records(stream)):
-                    at = At(path) / i
+                    at = Location(path) / i
                     try:
                         if isinstance(record, Damaged):
                             raise record
@@ -146,19 +146,19 @@ class _Records(Reader):
         except OSError as e:
             log.report(UNREADABLE, path, reason=e.strerror or "it cannot be read")
 
-    def _record(self, features: Features, at: At, file_number: int, index: int, split: str) -> None:
+    def _record(self, features: Features, at: Location, file_number: int, index: int, split: str) -> None:
         """Take the image and the boxes of a record, the `index`-th of its file; no image, no boxes."""
         n_boxes = sum(len(features.get(f"{kind}bbox/xmin", ())) for kind in (TRUTH, FOUND))
         source_id = _text(features, "image/source_id")
         name = _text(features, "image/filename") or source_id
         width, height = (_whole(features, key) for key in ("image/width", "image/height"))
-        size = self.size(width, height, at, ("image/width", "image/height"))
+        size = self.check_size(width, height, at, ("image/width", "image/height"))
         if size == (0, 0):
             self.builder.skipped += n_boxes
             return
         picture = None
         if self.pictures and name:
-            picture = self.pictures.named(name) or self.pictures.find(stem(name))
+            picture = self.pictures.find_exact(name) or self.pictures.find(stem(name))
         size = size or (self.pictures.size(name, picture) if name else None)
         image = self.image(
             name or None,
@@ -187,7 +187,7 @@ class _Records(Reader):
         kind: str,
         image: int,
         size: tuple[int, int],
-        at: At,
+        at: Location,
         file_and_line: tuple[int, int],
     ) -> None:
         """Take the boxes of one kind, if their lists fit together."""
@@ -250,7 +250,7 @@ class _Records(Reader):
                 self.log.note(f"{path}: the objects are read, not the detections (--kind det)")
         else:
             counts_and_first = [
-                (sum(len(part.edges) for part in parts), parts[0].at if parts else None)
+                (sum(len(part.edges) for part in parts), parts[0].location if parts else None)
                 for parts in (truth, detections)
             ]
             report_other_kind(builder, self.log, counts_and_first[0], counts_and_first[1])
@@ -276,7 +276,7 @@ class _Records(Reader):
         for part in parts:
             pairs = list(zip(part.text, part.label, strict=True))
             row_of_pair = {
-                pair: self._class_row(*pair, part.at, by_label, names) for pair in dict.fromkeys(pairs)
+                pair: self._class_row(*pair, part.location, by_label, names) for pair in dict.fromkeys(pairs)
             }
             category = np.array([row_of_pair[pair] for pair in pairs], np.int32)
             has_class = category >= 0
@@ -296,7 +296,7 @@ class _Records(Reader):
         self,
         text: bytes,
         label: int | None,
-        at: At,
+        at: Location,
         by_label: dict[int, str],
         names: tuple[str, dict[int, str] | None] | None,
     ) -> int:

@@ -28,7 +28,7 @@ from odm.formats._shared.codes import (
     OUTLINES,
     WRONG_BOX_TYPE,
 )
-from odm.formats._shared.gather import At, Gather, decide_kind, with_extension
+from odm.formats._shared.gather import Gather, Location, decide_kind, with_extension
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import pixels_or_unknown
 from odm.formats._shared.shapes.box_shapes import turned_box
@@ -358,7 +358,7 @@ class Reader:
 
     def _add_image(self, path: str, key: str, head: _Head) -> int | None:
         """Add the image of a file, named after it; None, and an issue, if it cannot be."""
-        gather, at, log, filename = self._gather, At(path), self._log, head.name
+        gather, at, log, filename = self._gather, Location(path), self._log, head.name
         about: dict[str, Any] = {"line": head.line, "field": "filename", "where": "<filename>"}
         name = key
         if filename:
@@ -371,7 +371,7 @@ class Reader:
         if gather.pictures:
             picture_key = self._pictures[key]
             folder, slash, _ = picture_key.rpartition("/")
-            picture = gather.picture(folder + slash + name.rpartition("/")[2], at, picture_key)
+            picture = gather.find_picture(folder + slash + name.rpartition("/")[2], at, picture_key)
             if stem(name) == name:
                 name = with_extension(name, picture)
         if not filename:
@@ -380,7 +380,7 @@ class Reader:
             name,
             at,
             size=head.size if min(head.size) > 0 else None,
-            size_at=At(path, line=head.size_line),
+            size_at=Location(path, line=head.size_line),
             picture=picture,
             split=self._splits.get(key, ""),
             file=self._builder.n_images,  # every image is a file
@@ -537,7 +537,7 @@ class Reader:
         }
         if element.find("occluded") is not None:
             attributes["occluded"] = ""
-        return self._gather.turn(attributes) if attributes else 0.0
+        return self._gather.parse_turn(attributes) if attributes else 0.0
 
     def _edge(self, edge: Any, tag: str, path: str, line: int, parent: str = "bndbox") -> float | None:
         """Parse a coordinate, the element `edge`; None, after an issue, if it is missing or no number."""
@@ -617,7 +617,7 @@ class Reader:
                 chunk["track"] = builder.tracks_of_images(chunk["image"], ids)
             self._gather.add(**chunk, file=chunk["image"])  # every image is a file
         self._chunks.clear()
-        n_scored, total = self._gather.counts()
+        n_scored, total = self._gather.count_boxes()
         if builder.kind is None and 0 < n_scored < total:
             kind_text = "detections" if decide_kind(builder, n_scored, total) else "ground truth"
             self._log.note(f"{n_scored} of {total} objects have a score, so they are taken as {kind_text}")

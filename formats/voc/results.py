@@ -12,7 +12,7 @@ import numpy as np
 from odm.files import COLLISION, Output, Source
 from odm.formats._shared.class_lists import note_spaces
 from odm.formats._shared.codes import NO_FILES, NOT_UTF8, WRONG_COUNT
-from odm.formats._shared.gather import At, Gather, with_extension
+from odm.formats._shared.gather import Gather, Location, with_extension
 from odm.formats._shared.text.numbers import decimals
 from odm.formats._shared.text.safe_xml import number_of
 from odm.formats._shared.text.tokens import NUMBER_TEXT, second_row
@@ -82,11 +82,11 @@ def read_results(source: Source, builder: Builder, log: Log, options: VocOptions
     image_of_name: dict[bytes, int] = {}
     for raw_name in sorted(first_location):
         path, line = first_location[raw_name]
-        name, at = raw_name.decode(), At(path, line=line)
+        name, at = raw_name.decode(), Location(path, line=line)
         if not accept_name(name, log, path, line=line):
             image_of_name[raw_name] = -1
             continue
-        picture = gather.picture(name, at)
+        picture = gather.find_picture(name, at)
         if stem(name) == name:
             name = with_extension(name, picture)
         row = gather.image(name, at, picture=picture, accepted=True)

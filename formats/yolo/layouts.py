@@ -20,7 +20,7 @@ from odm.files import Source, may_exist
 from odm.formats._contract import option
 from odm.formats._shared.class_lists import class_list_option, read_list, report_other_list
 from odm.formats._shared.codes import CLASS_LISTS_DISAGREE, DUPLICATE_IMAGE
-from odm.formats._shared.gather import At, Gather, Unsized, stay_fractions, with_extension
+from odm.formats._shared.gather import Gather, Location, Unsized, stay_fractions, with_extension
 from odm.formats._shared.image_names import find_apart
 from odm.formats._shared.pictures import ImageOptions, Picture, Pictures, picture_in
 from odm.formats._shared.split_names import SPLITS
@@ -415,7 +415,7 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
             if picture is None and (listed := group.listed.get(key)) is not None:
                 picture = _listed_picture(source, key, listed)
             if picture is None and stem(key) != key:
-                picture = pictures.named(key)  # labels called img.jpg.txt
+                picture = pictures.find_exact(key)  # labels called img.jpg.txt
             if picture is not None:
                 n_matched += 1
                 used_pictures.add(picture.location)
@@ -547,7 +547,7 @@ def add_images(
     for i, image in enumerate(log.track(images, "reading image sizes")):
         name, picture, errors = image.name, image.picture, log.errors
         path = picture.location if picture else source.path
-        at = At(path if image.label is None else source.full(image.label))
+        at = Location(path if image.label is None else source.full(image.label))
         gather.pictures = image.pictures  # each split has its own
         video = gather.builder.video(frames[i][0]) if frames else -1
         row = gather.image(

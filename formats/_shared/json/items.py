@@ -28,7 +28,7 @@ import numpy as np
 from odm.codes import NO_SIZE
 from odm.files import Output
 from odm.formats._shared.codes import UNKNOWN_CLASS, WRONG_COUNT
-from odm.formats._shared.gather import NAN, At, Corners
+from odm.formats._shared.gather import NAN, Corners, Location
 from odm.formats._shared.json.row_shapes import DrawnRow
 from odm.formats._shared.json.values import (
     FLAG_NAMES,
@@ -80,13 +80,13 @@ class Item:
     both, except for the elements of `rows`, which have their own.
     """
 
-    __slots__ = ("at", "line", "origin", "reader", "record", "row")
+    __slots__ = ("line", "location", "origin", "reader", "record", "row")
 
     def __init__(
-        self, reader: Reader, value: Any, at: At, origin: Origin, line: int = 0, row: Row | None = None
+        self, reader: Reader, value: Any, at: Location, origin: Origin, line: int = 0, row: Row | None = None
     ) -> None:
-        self.reader, self.at, self.origin, self.line, self.row = reader, at, origin, line, row
-        record = value if type(value) is dict else reader.mapping(value, at, row=row is not None)
+        self.reader, self.location, self.origin, self.line, self.row = reader, at, origin, line, row
+        record = value if type(value) is dict else reader.check_object(value, at, in_box=row is not None)
         if record is None:
             raise BadRecord
         self.record: dict[str, Any] = record
@@ -104,33 +104,33 @@ class Item:
 
     # -- faults
 
-    def fault(self) -> None:
+    def mark_bad(self) -> None:
         """Mark the row that this is part of, so that it adds no box."""
         if self.row is not None:
-            self.row.bad = True
+            self.row.is_bad = True
 
     def report(self, code: Code, key: str = "", **about: Any) -> None:
         """Report an issue about the value under a key, or about the object as a whole."""
         if key:
             about = {"field": key, **about}
-        at = self.at / key if key else self.at
+        at = self.location / key if key else self.location
         self.reader.log.report(code, at.path, **at.where, **about)
 
-    def missing(self, key: str) -> None:
+    def report_missing(self, key: str) -> None:
         """Report a key that is not there."""
-        self.reader.missing(self.at, key, row=self.row is not None)
-        self.fault()
+        self.reader.report_missing(self.location, key, in_box=self.row is not None)
+        self.mark_bad()
 
-    def wrong(self, key: str, expected: str) -> None:
+    def report_wrong(self, key: str, expected: str) -> None:
         """Report a value of the wrong type."""
-        self.reader.wrong(self.at / key, expected, self.record.get(key), row=self.row is not None)
-        self.fault()
+        self.reader.report_wrong(self.location / key, expected, self.get(key), in_box=self.row is not None)
+        self.mark_bad()
 
     def need(self, *keys: str) -> None:
         """`BadRecord`, and an issue, if one of these keys is not there."""
         for key in keys:
             if key not in self.record:
-                self.missing(key)
+                self.report_missing(key)
                 raise BadRecord
 
     # -- values
@@ -142,14 +142,14 @@ class Item:
         value = self.record.get(key)
         if optional and value in EMPTY_VALUES:
             value = {}
-        return Item(self.reader, value, self.at / key, self.origin, self.line, self.row)
+        return Item(self.reader, value, self.location / key, self.origin, self.line, self.row)
 
     def text(self, key: str) -> str:
         """The text under a key. Raises `BadRecord`, after an issue, if there is no text."""
         self.need(key)
         value = self.record[key]
         if type(value) is not str:
-            self.wrong(key, "text")
+            self.report_wrong(key, "text")
             raise BadRecord
         return value
 
@@ -160,10 +160,10 @@ class Item:
             return list(map(float, values))
         for key in keys:
             if key in self.record:
-                self.reader.number(self.record[key], self.at / key)
+                self.reader.check_number(self.record[key], self.location / key)
             else:
-                self.missing(key)
-        self.fault()
+                self.report_missing(key)
+        self.mark_bad()
         return [NAN] * len(keys)
 
     def number(self, key: str, default: float) -> float:
@@ -171,18 +171,18 @@ class Item:
         value = self.record.get(key)
         if value is None:
             return default
-        parsed = self.reader.number(value, self.at / key)
+        parsed = self.reader.check_number(value, self.location / key)
         if parsed is None:
-            self.fault()
+            self.mark_bad()
             return NAN
         return parsed
 
     def number_list(self, key: str, count: int, what: str) -> list[float]:
         """The list of `count` numbers under a required key, NaN if it is wrong; `what` is for the message."""
         self.need(key)
-        numbers = self.reader.numbers(self.record[key], count, what, self.at / key)
+        numbers = self.reader.check_numbers(self.record[key], count, what, self.location / key)
         if numbers is None:
-            self.fault()
+            self.mark_bad()
         return numbers or [NAN] * count
 
     def ltwh(self, key: str) -> tuple[Corners, tuple[float, float]]:
@@ -199,19 +199,19 @@ class Item:
         """The list of numbers under a key. Raises `BadRecord`, and reports an issue, for another value."""
         self.need(key)
         values = self.array(key)
-        parsed = [self.reader.number(value, self.at / key / i) for i, value in enumerate(values)]
+        parsed = [self.reader.check_number(value, self.location / key / i) for i, value in enumerate(values)]
         numbers = [value for value in parsed if value is not None]
-        if len(numbers) < len(parsed) or (self.row is not None and self.row.bad):
+        if len(numbers) < len(parsed) or (self.row is not None and self.row.is_bad):
             raise BadRecord
         return numbers
 
     def points(self, key: str, least: int) -> list[list[float]]:
         """The list of at least so many points [x, y] under a key, which must be there."""
         self.need(key)
-        value, at = self.record[key], self.at / key
+        value, at = self.record[key], self.location / key
         points: list[list[float]] = []
         if not isinstance(value, list):
-            self.wrong(key, "a list of points")
+            self.report_wrong(key, "a list of points")
         elif len(value) < least:
             expected = Trusted(f"at least {least} points [x, y]")
             self.reader.log.report(WRONG_COUNT, at.path, **at.where, expected=expected, found=len(value))
@@ -219,19 +219,19 @@ class Item:
             for i, point in enumerate(value):
                 if type(point) is list and len(point) == 2 and NUMBER_TYPES.issuperset(map(type, point)):
                     points.append([float(point[0]), float(point[1])])
-                elif (pair := self.reader.numbers(point, 2, "2 numbers, x and y", at / i)) is not None:
+                elif (pair := self.reader.check_numbers(point, 2, "2 numbers, x and y", at / i)) is not None:
                     points.append(pair)
         if not points or len(points) < len(value):
-            self.fault()
+            self.mark_bad()
             return [[NAN, NAN]] * max(least, 1)
         return points
 
     def flag(self, key: str, *, as_text: bool = False) -> bool:
         """Whether the flag under a key is 1 or true; with `as_text` also a word for it. Others are faults."""
         value = self.record.get(key)
-        is_set = self.reader.flag(parse_flag(value) if as_text else value, self.at / key)
+        is_set = self.reader.check_flag(parse_flag(value) if as_text else value, self.location / key)
         if is_set is None:
-            self.fault()
+            self.mark_bad()
         return bool(is_set)
 
     def score(self, key: str, *, as_text: bool = False) -> float:
@@ -239,9 +239,9 @@ class Item:
         value = self.record.get(key)
         if value is None:
             return NAN
-        score = self.reader.score(value, self.at / key, as_text=as_text)
+        score = self.reader.check_score(value, self.location / key, as_text=as_text)
         if score is None:
-            self.fault()
+            self.mark_bad()
             return NAN
         return score
 
@@ -252,13 +252,13 @@ class Item:
         if row is not None:
             return row
         self.need(key)
-        return self.category_named(name, self.at / key)
+        return self.category_named(name, self.location / key)
 
-    def category_named(self, name: Any, at: At, **columns: Any) -> int:
+    def category_named(self, name: Any, at: Location, **columns: Any) -> int:
         """The row of the class `name`, read at `at`, -1 after an issue; `columns` as in `Reader.category`."""
         category_row = self.reader.category(name, at, **columns)
         if category_row is None:
-            self.fault()
+            self.mark_bad()
             return -1
         return category_row
 
@@ -268,7 +268,7 @@ class Item:
             names = self.object(key).record
         else:
             names = {str(id_): name for id_, name in enumerate(self.array(key))}
-        rows, at = {}, self.at / key
+        rows, at = {}, self.location / key
         for id_ in sorted(names, key=lambda id_: (len(id_), id_)):
             row = self.reader.category(names[id_], at / id_, listed=True)
             rows[id_] = -1 if row is None else row
@@ -280,11 +280,11 @@ class Item:
         is_new = isinstance(name, str) and name not in self.reader.classes
         if not is_new or type(id_) is not int or not 0 <= id_ < 2**31:
             return self.category(key)
-        return self.category_named(name, self.at / key, source_id=id_)
+        return self.category_named(name, self.location / key, source_id=id_)
 
-    def category_number(self, value: Any, at: At, classes: Mapping[str, int]) -> int:
+    def category_number(self, value: Any, at: Location, classes: Mapping[str, int]) -> int:
         """The row of class number `value` in `classes`, if empty of the class so named; -1 after an issue."""
-        id_ = self.reader.class_number(value, at, classes)
+        id_ = self.reader.find_class_number(value, at, classes)
         if not classes:
             return self.category_named(id_, at)
         if id_ not in classes:
@@ -292,7 +292,7 @@ class Item:
             self.reader.log.report(UNKNOWN_CLASS, at.path, **at.where, field=at.field, **about)
         row = classes.get(id_, -1)
         if row < 0:
-            self.fault()
+            self.mark_bad()
         return row
 
     def flags(self, key: str, known: Mapping[str, Flag] = FLAG_NAMES, unsaid: Sequence[Any] = ()) -> int:
@@ -302,21 +302,21 @@ class Item:
         `unsaid`.
         """
         attributes = self.object(key, optional=True).record
-        if self.row is not None and self.row.bad:
+        if self.row is not None and self.row.is_bad:
             return 0
         return self.reader.flags(attributes, known, unsaid)
 
     def size(self, width: str, height: str) -> Size | None:
         """The size of an image under two keys, None where it is not given, `BAD_SIZE` where it is wrong."""
         values = self.record.get(width), self.record.get(height)
-        size = self.reader.size(*values, self.at, (width, height))
+        size = self.reader.check_size(*values, self.location, (width, height))
         if size == BAD_SIZE:
-            self.fault()
+            self.mark_bad()
         return size
 
     def count_unread(self, known: frozenset[str], *, free: bool = False) -> None:
         """Count the other keys (see `Reader.count_unread`), unless this is part of a row that adds no box."""
-        if self.row is None or not self.row.bad:
+        if self.row is None or not self.row.is_bad:
             self.reader.count_unread(self.record, known, free=free)
 
     def xywh(self, *keys: str) -> tuple[Corners, tuple[float, float]]:
@@ -336,15 +336,15 @@ class Item:
 
     def image_named(self, name: Any, **columns: Any) -> int | None:
         """The row of a new image of this name; None, and an issue, if it cannot be one."""
-        return self.reader.image(name, self.at, file=self.origin.number, line=self.line, **columns)
+        return self.reader.image(name, self.location, file=self.origin.number, line=self.line, **columns)
 
     # -- lists
 
     def array(self, key: str) -> list[Any]:
         """The list under a key; empty where it is null or not there, and, with an issue, if it is no list."""
-        values = self.reader.items(self.record.get(key), self.at / key, row=self.row is not None)
+        values = self.reader.check_list(self.get(key), self.location / key, in_box=self.row is not None)
         if values is None:
-            self.fault()
+            self.mark_bad()
         return values or []
 
     def items(self, key: str, *, bare: str = "") -> Iterator[Item]:
@@ -352,14 +352,14 @@ class Item:
 
         With `bare` a text in the list is read as an object with this text under the key `bare`.
         """
-        at = self.at / key
+        at = self.location / key
         origin = Origin(self.reader.builder, at.path, at.pointer)
         for i, value in enumerate(self.array(key)):
             record = {bare: value} if bare and isinstance(value, str) else value
             try:
                 yield Item(self.reader, record, at / i, origin, i, self.row)
             except BadRecord:
-                self.fault()
+                self.mark_bad()
 
     def objects(self) -> Iterator[tuple[str, Item]]:
         """The objects under all keys, of an object whose keys are data; other values are left out."""
@@ -367,65 +367,65 @@ class Item:
             try:
                 yield key, self.object(key)
             except BadRecord:
-                self.fault()
+                self.mark_bad()
 
     def all_objects(self, key: str, what: str) -> list[Item]:
         """The objects of the list under a key. Raises BadRecord, after an issue, unless all are objects."""
         values = self.array(key)
         objects = list(self.items(key))
         if not values and not self.get(key):
-            self.wrong(key, what)
+            self.report_wrong(key, what)
         if not objects or len(objects) < len(values):
             raise BadRecord
         return objects
 
     def rows(self, key: str, *, keyed: bool = False) -> Rows:
         """The boxes of the list under a key; with `keyed` also of an object, whose values are the boxes."""
-        value, at = self.record.get(key), self.at / key
+        value, at = self.record.get(key), self.location / key
         elements: Any
         if keyed and isinstance(value, dict):
-            elements = self.reader.mapping(value, at)
+            elements = self.reader.check_object(value, at)
         else:
-            elements = self.reader.items(value, at)
+            elements = self.reader.check_list(value, at)
         return Rows(self.reader, at, elements, self.origin if at.line else None)
 
 
 class Row(DrawnRow, Item):
-    """A JSON object that should be a box; a fault in it sets `bad`, and `add` then adds nothing."""
+    """A JSON object that should be a box; a fault in it sets `is_bad`, and `add` then adds nothing."""
 
-    __slots__ = ("bad", "drawn", "outlined", "owner")
+    __slots__ = ("drawn", "is_bad", "outlined", "owner")
 
     def __init__(self, rows: Rows, value: Any, index: int | str) -> None:
-        self.owner, self.bad, self.outlined = rows, False, ""
+        self.owner, self.is_bad, self.outlined = rows, False, ""
         self.drawn: Drawn | None = None
-        at = rows.at / index if index != "" else rows.at
+        at = rows.location / index if index != "" else rows.location
         line = at.line or (int(index) if str(index).isdigit() and len(str(index)) < 9 else 0)
         super().__init__(rows.reader, value, at, rows.origin, line, self)
 
     def add_labelled(
-        self, labels: Sequence[Any], at: At, note: str, corners: Corners, **columns: Any
+        self, labels: Sequence[Any], at: Location, note: str, corners: Corners, **columns: Any
     ) -> None:
         """Add a box for each label of the list at `at`; `note` is logged if there are several."""
-        if self.bad:
+        if self.is_bad:
             return
         categories = [self.reader.category(label, at / i) for i, label in enumerate(labels)]
         for category in categories:
             if category is not None:
                 self.add(category, corners, **columns)
-        self.bad = None in categories
+        self.is_bad = None in categories
         if len(labels) > 1:
             self.reader.log.note(f"{printable(self.reader.source.path)}: {note}")
 
     def add(self, category: int, corners: Corners, **columns: Any) -> None:
         """Add the box, unless there was a fault in this row; the columns are those of `Reader.box`."""
-        if self.bad:
+        if self.is_bad:
             return
         if self.outlined:
-            self.reader.outline(self.outlined, self.at)
+            self.reader.count_outline(self.outlined, self.location)
         columns |= {"file": self.origin.number, "line": self.line, "shape": self.drawn}
         if self.owner.track >= 0:
             columns["track"] = self.owner.track
-        self.reader.box(self.owner.image, category, corners, self.at, **columns)
+        self.reader.box(self.owner.image, category, corners, self.location, **columns)
 
 
 class Rows:
@@ -437,11 +437,11 @@ class Rows:
     def __init__(
         self,
         reader: Reader,
-        at: At,
+        at: Location,
         values: Sequence[Any] | Mapping[Any, Any] | None,
         origin: Origin | None = None,
     ) -> None:
-        self.reader, self.at, self.image, self.track = reader, at, -1, -1
+        self.reader, self.location, self.image, self.track = reader, at, -1, -1
         self.origin = origin or Origin(reader.builder, at.path, at.pointer or "/")
         self._values = values or ()
         self._rows: list[Row] | None = None
@@ -470,13 +470,13 @@ class Rows:
             return
         self.image = image
         for row in self._read() if self._rows is None else self._rows:
-            if row.bad:
+            if row.is_bad:
                 continue
             try:
                 read(row, *more)
             except BadRecord:
                 continue
-            self.reader.builder.skipped -= not row.bad
+            self.reader.builder.skipped -= not row.is_bad
 
     def read_relative(
         self,
@@ -489,10 +489,10 @@ class Rows:
     ) -> None:
         """Call ``read(row, size, *more)`` for each row of an image whose size its coordinates need.
 
-        If no `size` is given, it is looked for by the image's name (`Reader.size_of_unit`).
+        If no `size` is given, it is looked for by the image's name (`Reader.find_unit_size`).
         """
         if size is None and image is not None and len(self):
-            size = self.reader.size_of_unit(image, str(name), item.at)
+            size = self.reader.find_unit_size(image, str(name), item.location)
         self.read(image if size and size != BAD_SIZE else None, read, size, *more)
 
 
@@ -505,7 +505,7 @@ def file_item(reader: Reader, file: str) -> Item:
     if value is Nothing:
         raise BadRecord
     path = reader.source.full(file)
-    return Item(reader, value, At(path), Origin(reader.builder, path))
+    return Item(reader, value, Location(path), Origin(reader.builder, path))
 
 
 def file_items(reader: Reader, file: str, what: str, *, alone: bool = False) -> Iterator[Item]:
@@ -515,7 +515,7 @@ def file_items(reader: Reader, file: str, what: str, *, alone: bool = False) -> 
     """
     value = reader.value(file)
     path = reader.source.full(file)
-    at = At(path)
+    at = Location(path)
     if isinstance(value, list):
         origin = Origin(reader.builder, path, "/")
         for i, record in enumerate(reader.log.track(value, "reading")):
@@ -527,7 +527,7 @@ def file_items(reader: Reader, file: str, what: str, *, alone: bool = False) -> 
         with contextlib.suppress(BadRecord):
             yield Item(reader, value, at, Origin(reader.builder, path))
     elif value is not Nothing:
-        reader.wrong(at, what, value)
+        reader.report_wrong(at, what, value)
 
 
 def line_items(reader: Reader, file: str) -> Iterator[Item]:

@@ -27,7 +27,7 @@ class DrawnRow:
     __slots__ = tuple[str, ...]()
 
     if TYPE_CHECKING:
-        bad: bool
+        is_bad: bool
         drawn: Drawn | None
         outlined: str
         owner: Any  # `items.Rows`, which this may not import
@@ -37,7 +37,7 @@ class DrawnRow:
     @property
     def wants(self) -> bool:
         """Whether shapes are wanted, and this row may still have one."""
-        return bool(self.reader.builder.wants) and not self.bad
+        return bool(self.reader.builder.wants) and not self.is_bad
 
     def group(self, key: str, least: int = 1) -> int:
         """The number of the group under a key, -1 where there is none.
@@ -54,8 +54,8 @@ class DrawnRow:
             self.reader.count(key)
         return -1
 
-    def outline(self, what: str) -> None:
-        """Note that the row has a shape, called `what`, that is read as its box; see `Reader.outline`."""
+    def note_outline(self, what: str) -> None:
+        """Note that a shape of the row, called `what`, is read as its box; see `Reader.count_outline`."""
         self.outlined = what
 
     def draw(self, kind: Literal["polygons", "oriented", "mask"], value: Any, what: str) -> None:
@@ -64,7 +64,7 @@ class DrawnRow:
         If no shapes are wanted, `what` is counted as read as its bounding box.
         """
         if not self.wants:
-            self.outline(what)
+            self.note_outline(what)
             return
         self.drawn = self.drawn or Drawn()
         self.drawn.kind, self.drawn.value = kind, value
@@ -81,29 +81,29 @@ class DrawnRow:
         try:
             pasted = pixels(item.get(key))
             if not self.wants or min(size) < 1:
-                self.outline("masks")
+                self.note_outline("masks")
             else:
                 self.draw("mask", in_image(pasted, math.floor(left), math.floor(top), *size), "masks")
         except BadMask as e:
-            item.wrong(key, str(e))
+            item.report_wrong(key, str(e))
             return 0, 0
         return pasted.shape[1], pasted.shape[0]
 
-    def key_points(self, points: Points) -> None:
+    def set_keypoints(self, points: Points) -> None:
         """Set the keypoints of the row: x, y and visibility of each. To be called only if `wants`."""
         self.drawn = self.drawn or Drawn()
         self.drawn.points = points
 
-    def only_points(self, points: Points) -> Corners:
+    def set_only_keypoints(self, points: Points) -> Corners:
         """Set the keypoints of a row without a box; return the box around the labelled ones."""
         self.reader.around_points += 1
         if self.wants:
-            self.key_points(points)
+            self.set_keypoints(points)
         else:
             self.reader.count("keypoints")
         return bounds([point for point in points if point[2]])
 
-    def around(self, points: Points, what: str) -> Corners:
+    def draw_around(self, points: Points, what: str) -> Corners:
         """Return the box around points, and set the shape: a polygon, or an oriented box of four points where
         `what` is rotated boxes.
 
@@ -116,14 +116,16 @@ class DrawnRow:
             self.draw("polygons", [points], what)
         return bounds(points)
 
-    def oriented(self, corners: Floats) -> Corners:
+    def draw_oriented(self, corners: Floats) -> Corners:
         """Set an oriented box by its (4, 2) corners; return the box around it."""
         points = corners.tolist()
         self.reader.need_pixels(self.owner.image)
         self.draw("oriented", points, "rotated boxes")
         return bounds(points)
 
-    def ellipse(self, x: float, y: float, rx: float, ry: float, turn: float = 0.0, what: str = "") -> Corners:
+    def draw_ellipse(
+        self, x: float, y: float, rx: float, ry: float, turn: float = 0.0, what: str = ""
+    ) -> Corners:
         """Set the outline of an ellipse, turned by `turn` radians; return the box around it.
 
         If no shapes are wanted, `what` is counted as read as its bounding box.
@@ -131,9 +133,9 @@ class DrawnRow:
         if turn:
             self.reader.need_pixels(self.owner.image)
         if self.wants:
-            self.drawn = self.reader.ellipse(x, y, rx, ry, turn)
+            self.drawn = self.reader.make_ellipse(x, y, rx, ry, turn)
         else:
-            self.outline(what or "ellipses")
+            self.note_outline(what or "ellipses")
         return around_ellipse(x, y, rx, ry, turn)
 
 

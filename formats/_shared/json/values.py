@@ -34,7 +34,7 @@ from odm.formats._shared.codes import (
     WRONG_TYPE,
 )
 from odm.formats._shared.damaged_files import report_unread
-from odm.formats._shared.gather import NAN, At, Corners, Gather, own_folder
+from odm.formats._shared.gather import NAN, Corners, Gather, Location, own_folder
 from odm.formats._shared.json.columns import (
     _PYTHON,
     SYNTAX,
@@ -120,7 +120,7 @@ class Reader(Gather):
         Folders of pictures that the format itself names; without them the source, if it holds any.
     sized
         Whether the files of the format have the sizes of images, so that a missing one is a warning.
-    ask_other
+    borrow_sizes
         Whether sizes come from the other side of an evaluation too.
     keys
         The names that the format knows; what has another is counted as its files are decoded.
@@ -135,20 +135,20 @@ class Reader(Gather):
         folders: tuple[str, ...] = (),
         *,
         sized: bool = False,
-        ask_other: bool = False,
+        borrow_sizes: bool = False,
         keys: KnownKeys | None = None,
     ) -> None:
-        other: Literal["always", "never"] = "always" if ask_other else "never"
+        other: Literal["always", "never"] = "always" if borrow_sizes else "never"
         field = "" if sized else None
         folders = folders or own_folder(source)
         super().__init__(
-            source, builder, log, options, folders, ask_other=other, size_field=field, unanimous=True
+            source, builder, log, options, folders, borrow_sizes=other, size_field=field, unanimous=True
         )
         self.keys = keys
         self.other_tasks = set[str]()
         """Paths of files that were reported as those of another task."""
         self._outlines: Counter[str] = Counter()
-        self._first_outline: At | None = None
+        self._first_outline: Location | None = None
 
     # -- files
 
@@ -171,7 +171,7 @@ class Reader(Gather):
         if self.keys is not None:
             self.keys.count_json(value, self.builder.extras)
 
-    def cell(self, text: str, at: At) -> Any:
+    def decode_cell(self, text: str, at: Location) -> Any:
         """The value of a cell of a table that holds JSON; `Nothing`, and an issue, if it is none."""
         try:
             return decode(text)
@@ -185,9 +185,9 @@ class Reader(Gather):
 
     # -- values
 
-    def wrong(self, at: At, expected: str, value: Any, *, row: bool = False) -> None:
+    def report_wrong(self, at: Location, expected: str, value: Any, *, in_box: bool = False) -> None:
         """Report a value of the wrong type."""
-        code = WRONG_BOX_TYPE if row else WRONG_TYPE
+        code = WRONG_BOX_TYPE if in_box else WRONG_TYPE
         if not self.log.keeps(code):  # a million of them are only counted
             self.log.counts[code.name] += 1
             return
@@ -201,59 +201,59 @@ class Reader(Gather):
             self.log.report(OTHER_TASK, path, what=Trusted(what), remedy=Trusted(remedy))
         self.other_tasks.add(path)
 
-    def missing(self, at: At, key: str, *, row: bool = False) -> None:
+    def report_missing(self, at: Location, key: str, *, in_box: bool = False) -> None:
         """Report a key that is not there."""
-        code = MISSING_BOX_KEY if row else MISSING_KEY
+        code = MISSING_BOX_KEY if in_box else MISSING_KEY
         if self.log.keeps(code):
             self.log.report(code, at.path, **at.where, value=key)
         else:
             self.log.counts[code.name] += 1
 
-    def mapping(self, value: Any, at: At, *, row: bool = False) -> dict[str, Any] | None:
+    def check_object(self, value: Any, at: Location, *, in_box: bool = False) -> dict[str, Any] | None:
         """An object without repeated keys, or None and an issue."""
         if type(value) is dict:
             return value
         if isinstance(value, Repeated):
-            code = DUPLICATE_BOX_KEY if row else DUPLICATE_KEY
+            code = DUPLICATE_BOX_KEY if in_box else DUPLICATE_KEY
             key_place = at / value.repeated
             self.log.report(code, at.path, **key_place.where, field=value.repeated, value=value.repeated)
         else:
-            self.wrong(at, "an object", value, row=row)
+            self.report_wrong(at, "an object", value, in_box=in_box)
         return None
 
-    def items(self, value: Any, at: At, *, row: bool = False) -> list[Any] | None:
+    def check_list(self, value: Any, at: Location, *, in_box: bool = False) -> list[Any] | None:
         """A list, empty where the value is null or missing, or None and an issue."""
         if value is None:
             return []
         if isinstance(value, list):
             return value
-        self.wrong(at, "a list", value, row=row)
+        self.report_wrong(at, "a list", value, in_box=in_box)
         return None
 
-    def number(self, value: Any, at: At) -> float | None:
+    def check_number(self, value: Any, at: Location) -> float | None:
         """A finite number, or None and an issue."""
         if type(value) in NUMBER_TYPES:
             return float(value)
         if isinstance(value, Token):
             self.log.report(NOT_FINITE, at.path, **at.where, field=at.field, value=value)
         else:
-            self.wrong(at, "a number", value, row=True)
+            self.report_wrong(at, "a number", value, in_box=True)
         return None
 
-    def numbers(self, value: Any, count: int, what: str, at: At) -> list[float] | None:
+    def check_numbers(self, value: Any, count: int, what: str, at: Location) -> list[float] | None:
         """Check a list of `count` numbers, `what` in messages; None, after an issue, for other values."""
         if not isinstance(value, list):
-            self.wrong(at, what, value, row=True)
+            self.report_wrong(at, what, value, in_box=True)
             return None
         if len(value) != count:
             self.log.report(WRONG_COUNT, at.path, **at.where, expected=Trusted(what), found=len(value))
             return None
         if NUMBER_TYPES.issuperset(map(type, value)):
             return list(map(float, value))
-        numbers = [n for i, v in enumerate(value) if (n := self.number(v, at / i)) is not None]
+        numbers = [n for i, v in enumerate(value) if (n := self.check_number(v, at / i)) is not None]
         return numbers if len(numbers) == count else None
 
-    def score(self, value: Any, at: At, *, as_text: bool = False) -> float | None:
+    def check_score(self, value: Any, at: Location, *, as_text: bool = False) -> float | None:
         """A score, NaN where it is null or missing; None and an issue if it is something else.
 
         With `as_text` a number may stand in text, and empty text for none.
@@ -264,7 +264,7 @@ class Reader(Gather):
             if NUMBER_TEXT.fullmatch(value.strip(" \t")):
                 number = float(value)
                 value = number if abs(number) != float("inf") else Token(value)
-        return NAN if value is None else self.number(value, at)
+        return NAN if value is None else self.check_number(value, at)
 
     def count_unread(self, record: dict[str, Any], known: frozenset[str], *, free: bool = False) -> None:
         """Count the keys of a record that are not in `known` and whose value is not empty.
@@ -279,7 +279,7 @@ class Reader(Gather):
             if key not in known and content not in EMPTY_VALUES and not is_counted:
                 self.count(key)
 
-    def flag(self, value: Any, at: At) -> bool | None:
+    def check_flag(self, value: Any, at: Location) -> bool | None:
         """Whether a flag is 1 or true, and not 0, false or null; None, and an issue, for another value."""
         if value in (None, 0, 1):
             return bool(value)
@@ -308,7 +308,7 @@ class Reader(Gather):
         """Count something that is not read."""
         count_extra(self.builder.extras, what, n)
 
-    def outline(self, what: str, at: At) -> None:
+    def count_outline(self, what: str, at: Location) -> None:
         """Count a shape that is read as its box: ``polygons``, ``rotated boxes`` and the like."""
         self._outlines[what] += 1
         if self._first_outline is None:
@@ -316,14 +316,14 @@ class Reader(Gather):
 
     # -- rows
 
-    def category(self, name: Any, at: At, *, listed: bool = False, **columns: Any) -> int | None:
+    def category(self, name: Any, at: Location, *, listed: bool = False, **columns: Any) -> int | None:
         """The row of the class of that name; None, and an issue, if it is no text or cannot be a class."""
         if type(name) is not str:
-            self.wrong(at, "the name of a class as text", name, row=not listed)
+            self.report_wrong(at, "the name of a class as text", name, in_box=not listed)
             return None
         return super().category(name, at, listed=listed, **columns)
 
-    def class_number(self, value: Any, at: At, classes: Mapping[str, int]) -> str:
+    def find_class_number(self, value: Any, at: Location, classes: Mapping[str, int]) -> str:
         """The number of a class as text, as in the keys of `classes`; a note if the file has it as text."""
         if isinstance(value, str) and value in classes:
             what = f"{at.field} {show(value)} is read as the number {value}"
@@ -333,7 +333,7 @@ class Reader(Gather):
         return str(int(value)) if is_whole else show(value)
 
     def image(
-        self, name: Any, at: At, *, field: str = "", picture: Picture | None = None, **columns: Any
+        self, name: Any, at: Location, *, field: str = "", picture: Picture | None = None, **columns: Any
     ) -> int | None:
         """Add the image of that name; None, and an issue, if it is no text or cannot be an image."""
         if name is None:
@@ -341,13 +341,15 @@ class Reader(Gather):
             self.log.report(UNNAMED_IMAGE, at.path, **where, field=field)
             return None
         if type(name) is not str:
-            self.wrong(at / field if field else at, "the name of an image as text", name)
+            self.report_wrong(at / field if field else at, "the name of an image as text", name)
             return None
         if picture is None and self.pictures:
-            picture = self.picture(name, at, stem(name))
+            picture = self.find_picture(name, at, stem(name))
         return super().image(name, at, field=field, picture=picture, **columns)
 
-    def size(self, width: Any, height: Any, at: At, keys: tuple[str, str]) -> tuple[int, int] | None:
+    def check_size(
+        self, width: Any, height: Any, at: Location, keys: tuple[str, str]
+    ) -> tuple[int, int] | None:
         """The size of an image where it is given; 0 and null stand for unknown, (0, 0) for a fault."""
         if width is None and height is None:
             return None
@@ -369,12 +371,14 @@ class Reader(Gather):
             return 0, 0
         return (sides[0], sides[1]) if len(sides) == 2 else None
 
-    def size_of_unit(self, image: int, name: str, at: At, picture: Picture | None = None) -> tuple[int, int]:
+    def find_unit_size(
+        self, image: int, name: str, at: Location, picture: Picture | None = None
+    ) -> tuple[int, int]:
         """Width and height in pixels by which relative coordinates of an image are multiplied.
 
         (1, 1) if the size is not known: all boxes of the source then stay relative, or `finish` reports it.
         """
-        picture = picture or self.pictures.named(name)
+        picture = picture or self.pictures.find_exact(name)
         size = self.pictures.size(name, picture)
         if size is None:
             self.keep_fractions(image, name, at, picture)
@@ -382,7 +386,7 @@ class Reader(Gather):
 
     def finish(self, *, field: str = "score") -> None:
         """Decide between ground truth and detections, report outlines, and hand over the boxes."""
-        _, total = self.counts()
+        _, total = self.count_boxes()
         super().finish(field=field)
         if (at := self._first_outline) is None:
             return
@@ -403,7 +407,7 @@ _WHOLE = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\[|\{(?:[^\r\n]*[\[{,])?[ \t]*\r?\
 """The beginning of a list, or of an object that goes on in the next line."""
 
 
-def read_lines(reader: Reader, file: str, *, keyed: bool = False) -> Iterator[tuple[At, str, Any]]:
+def read_lines(reader: Reader, file: str, *, keyed: bool = False) -> Iterator[tuple[Location, str, Any]]:
     """Yield the location, key and value of each line that is not blank; lines that are no JSON are reported.
 
     A file that begins with ``[`` is a list of records, and one whose first line ends within an object is one
@@ -421,13 +425,13 @@ def read_lines(reader: Reader, file: str, *, keyed: bool = False) -> Iterator[tu
             elif wide := wide_encoding(head):
                 log.report(NOT_UTF8, path, line=1, value=wide)
             elif not keyed and _WHOLE.match(head):
-                value, at = reader.value(file), At(path)
+                value, at = reader.value(file), Location(path)
                 if isinstance(value, list):
                     yield from ((at / i, "", record) for i, record in enumerate(value))
                 elif isinstance(value, dict):
                     yield at, "", value
                 elif value is not Nothing:
-                    reader.wrong(at, "a list of records", value)
+                    reader.report_wrong(at, "a list of records", value)
             else:
                 stream.seek(0)
                 yield from _lines(reader, stream, path, keyed=keyed)
@@ -437,7 +441,9 @@ def read_lines(reader: Reader, file: str, *, keyed: bool = False) -> Iterator[tu
         log.report(UNREADABLE, path, reason=e.strerror or "it cannot be read")
 
 
-def _lines(reader: Reader, stream: IO[bytes], path: str, *, keyed: bool) -> Iterator[tuple[At, str, Any]]:
+def _lines(
+    reader: Reader, stream: IO[bytes], path: str, *, keyed: bool
+) -> Iterator[tuple[Location, str, Any]]:
     """Yield location, key and value of each line of a file with one record a line; see `read_lines`."""
     log, number, key = reader.log, 0, ""
     while line := stream.readline(LONGEST):
@@ -455,7 +461,7 @@ def _lines(reader: Reader, stream: IO[bytes], path: str, *, keyed: bool) -> Iter
             if keyed:
                 key, tab, text = text.partition("\t")
                 if not tab:
-                    yield At(path, line=number), key, Nothing
+                    yield Location(path, line=number), key, Nothing
                     continue
             value = decode(text)
         except UnicodeDecodeError as e:
@@ -468,7 +474,7 @@ def _lines(reader: Reader, stream: IO[bytes], path: str, *, keyed: bool) -> Iter
             log.report(TOO_DEEP, path, line=number)
         else:
             reader.count_unknown(value)
-            yield At(path, line=number), key, value
+            yield Location(path, line=number), key, value
 
 
 def decode(text: str) -> Any:

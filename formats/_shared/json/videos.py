@@ -2,7 +2,8 @@
 
 A format brings the object of a track in a frame into the form of one in an image, and reads it as such::
 
-    tracks = [Track(row.at, row.get("id"), {0: ("0", {"box": [1, 2, 3, 4]})}) for row in item.rows("tracks")]
+    records = {0: ("0", {"box": [1, 2, 3, 4]})}
+    tracks = [Track(row.location, row.get("id"), records) for row in item.rows("tracks")]
     read_video(item, name, tracks, lambda rows, image, _: rows.read(image, _read_box), size=size, length=100)
 """
 
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from odm.formats._shared.gather import At
+from odm.formats._shared.gather import Location
 from odm.formats._shared.json.items import Item, Rows
 from odm.tables import Id
 
@@ -25,7 +26,7 @@ MOST_FRAMES = 100_000
 class Track(NamedTuple):
     """An object of a video: its location in the file, its id, and by frame its key there and its record."""
 
-    at: At
+    location: Location
     id_: Id
     objects: Mapping[int, tuple[int | str, dict[str, Any]]]
 
@@ -58,7 +59,7 @@ def read_video(
     for track in tracks:
         number = builder.track(video, track.id_)
         for frame, (index, value) in track.objects.items():
-            rows = Rows(reader, track.at, {index: value})
+            rows = Rows(reader, track.location, {index: value})
             rows.track = number
             objects.setdefault(frame, []).append(rows)
     for frame in sorted(objects):
@@ -68,7 +69,7 @@ def read_video(
             read(rows, image, frame)
 
 
-def frame_of(item: Item, value: Any, key: str) -> int:
+def parse_frame(item: Item, value: Any, key: str) -> int:
     """Parse the number of a frame, an integer or its text.
 
     Returns -1, and reports an issue, for another value.
@@ -76,7 +77,7 @@ def frame_of(item: Item, value: Any, key: str) -> int:
     text = str(value)
     if type(value) is not bool and text.isascii() and text.isdecimal() and len(text) < 10:
         return int(text)
-    item.wrong(key, "the number of a frame")
+    item.report_wrong(key, "the number of a frame")
     return -1
 
 

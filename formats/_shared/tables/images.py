@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.formats._shared.codes import SIZE_FROM_PICTURE, SIZE_MISSING
-from odm.formats._shared.gather import At, Gather, Unsized, stay_fractions, with_extension
+from odm.formats._shared.gather import Gather, Location, Unsized, stay_fractions, with_extension
 from odm.formats._shared.pictures import Picture
 from odm.issues import Log
 from odm.names import accept_name, stem
@@ -42,7 +42,7 @@ class TableImages:
 
     def __init__(self) -> None:
         self.rows = _Rows()
-        self.good = np.zeros(0, bool)
+        self.is_usable = np.zeros(0, bool)
         """Whether the name of an image may be used; this and the next column have room to grow."""
         self.sizes = np.zeros((0, 2), np.int64)
         self.zeros: set[int] = set()
@@ -73,10 +73,10 @@ class TableImages:
         )
         self.line += lines[first_rows].tolist()
         self.origin += [origin] * n_new
-        n_missing = n_before + n_new - len(self.good)
+        n_missing = n_before + n_new - len(self.is_usable)
         if n_missing > 0:
-            n_missing += len(self.good)
-            self.good = np.concatenate([self.good, np.zeros(n_missing, bool)])
+            n_missing += len(self.is_usable)
+            self.is_usable = np.concatenate([self.is_usable, np.zeros(n_missing, bool)])
             self.sizes = np.concatenate([self.sizes, np.zeros((n_missing, 2), np.int64)])
         scratch_log, n_reported = Log(keep=0), 0
         accepted: list[bool] = []
@@ -87,12 +87,12 @@ class TableImages:
                 n_reported = scratch_log.counts.total()
                 if accepted[-1]:
                     warned.append(row)
-        self.good[n_before : n_before + n_new] = accepted
+        self.is_usable[n_before : n_before + n_new] = accepted
         return images, warned
 
-    def numbers(self) -> NDArray[np.int64]:
+    def find_rows(self) -> NDArray[np.int64]:
         """Return (images,) the builder's row of each image whose name may be used; of others it is no row."""
-        return np.cumsum(self.good) - 1
+        return np.cumsum(self.is_usable) - 1
 
     def settle(self, images: Ints, sizes: Longs) -> NDArray[np.bool_]:
         """Take the (n, 2) sizes of rows of n images; return (n,) True for rows that differ from their image.
@@ -123,9 +123,9 @@ class TableImages:
         or 1 if all coordinates stay relative, which needs that no boxes are in `pixels`. Returns the number
         of images whose size is not from a row.
         """
-        if gather.asks or needed.any():
+        if gather.seeks_sizes or needed.any():
             return self._add_with_pictures(gather, needed, pixels=pixels)
-        names, is_valid = list(self.rows), self.good[: len(self.rows)]
+        names, is_valid = list(self.rows), self.is_usable[: len(self.rows)]
         for i in sorted(self.zeros):
             if self.sizes[i, 0] == 0 and is_valid[i]:
                 path, line = self.origin[i].path, self.line[i]
@@ -151,13 +151,15 @@ class TableImages:
         n_sizes, log = 0, gather.log
         unknown: list[Unsized] = []
         for i, name in enumerate(self.rows):
-            if not self.good[i]:
+            if not self.is_usable[i]:
                 continue
-            origin, at = self.origin[i], At(self.origin[i].path, line=self.line[i])
+            origin, at = self.origin[i], Location(self.origin[i].path, line=self.line[i])
             has_no_extension = stem(name) == name
             picture: Picture | None = None
             if gather.pictures:
-                picture = (gather.picture if origin.has_ids or has_no_extension else gather.named)(name, at)
+                picture = (gather.find_picture if origin.has_ids or has_no_extension else gather.find_exact)(
+                    name, at
+                )
             image_name = name
             if (
                 origin.has_ids

@@ -25,7 +25,7 @@ from odm.formats._shared.codes import (
     RELATIVE_RANGE,
     UNKNOWN_CLASS,
 )
-from odm.formats._shared.gather import At, Gather, decide_kind, own_folder
+from odm.formats._shared.gather import Gather, Location, decide_kind, own_folder
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.shapes.fractions import are_far
 from odm.formats._shared.tables.column_roles import FLAGS, FORMS, NO_OBJECT, edges_of, key_of
@@ -184,7 +184,7 @@ class Decimals:
                     self._point = int(lines[i]), cell
                 return
 
-    def check_head(self, path: str, log: Log) -> None:
+    def report_marks(self, path: str, log: Log) -> None:
         """Note that commas are read as decimal marks, or report that the file has both marks."""
         if self._comma is None or self._explicit == "point":
             return
@@ -266,7 +266,7 @@ class TableReader:
     ) -> None:
         self.source, self.builder, self.log = source, builder, log
         folders = own_folder(source) if folders is None else folders
-        self.gather = Gather(source, builder, log, options, folders, ask_other="needed")
+        self.gather = Gather(source, builder, log, options, folders, borrow_sizes="needed")
         self.images = TableImages()
         self.classes = _ClassRows(builder, listed)
         self.boxes: list[PartOfBoxes] = []
@@ -286,11 +286,11 @@ class TableReader:
                 needed[part.image] = True
         has_pixels = any(part.layout.coords != "rel" for part in boxes)
         n_sizes = images.add_to(self.gather, needed, pixels=has_pixels)
-        row_of_image = images.numbers()
+        row_of_image = images.find_rows()
         if images.frames:
             video, frame = np.full((2, builder.n_images), -1, np.int32)
             for image, (name, frame_number) in images.frames.items():
-                if images.good[image]:
+                if images.is_usable[image]:
                     video[row_of_image[image]], frame[row_of_image[image]] = builder.video(name), frame_number
             builder.set_frames(0, video, frame)
         n_scored = sum(int(np.count_nonzero(~np.isnan(part.score))) for part in boxes)
@@ -300,7 +300,7 @@ class TableReader:
         self.gather.finish()
         return n_sizes
 
-    def shapes_of(self, part: PartOfBoxes) -> Shapes | None:
+    def find_shapes(self, part: PartOfBoxes) -> Shapes | None:
         """The shapes of boxes that a file has in other places than their rows; None if there are none."""
 
     def _add_boxes(self, part: PartOfBoxes, row_of_image: NDArray[Any]) -> None:
@@ -308,7 +308,7 @@ class TableReader:
         layout, gather = part.layout, self.gather
         column = layout.roles.get("score")
         field = "score" if column is None else layout.field(column)
-        is_valid = gather.of_kind(part.score, gather.where(part.file, part.line), field=field)
+        is_valid = gather.find_of_kind(part.score, gather.locate_rows(part.file, part.line), field=field)
         values = part.numbers if layout.edges is None else layout.edges(part.numbers)
         if layout.coords == "rel":
             is_far = is_valid & are_far(values)
@@ -331,7 +331,7 @@ class TableReader:
         xyxy, wh = edges_of(values[rows], layout.form)
         image = row_of_image[part.image[rows]]
         ids = None if part.track is None else part.track[rows]
-        shapes = self.shapes_of(part)
+        shapes = self.find_shapes(part)
         gather.add(
             image=image,
             category=part.category[rows],
@@ -444,7 +444,7 @@ class TableRows:
         for row in warned:
             faults.warn(row, column, None)
         is_used = np.ones(n, bool)
-        for i in np.nonzero(~images.good[rows])[0].tolist():
+        for i in np.nonzero(~images.is_usable[rows])[0].tolist():
             if cells[i].strip():
                 faults.add(i, column, None)
             elif any(c[i].strip() for c in self._columns):
@@ -526,7 +526,7 @@ class TableRows:
         for image, row in zip(distinct_images.tolist(), first_rows.tolist(), strict=True):
             split = self._columns[self._roles["split"]][row] if "split" in self._roles else constant
             if table.splits.setdefault(image, split) != split:
-                first_location = Trusted(str(At(table.origin[image].path, line=table.line[image])))
+                first_location = Trusted(str(Location(table.origin[image].path, line=table.line[image])))
                 faults.add(
                     row, column, DUPLICATE_IMAGE, value=self._columns[column][row], first=first_location
                 )

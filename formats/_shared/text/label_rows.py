@@ -22,7 +22,7 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff
 from odm.formats._shared.class_lists import UNWRITABLE, has_space
 from odm.formats._shared.codes import BAD_FLAG, OUTLINES, WRONG_COUNT
-from odm.formats._shared.gather import At, Gather, decide_kind, kept_rows, own_folder, with_extension
+from odm.formats._shared.gather import Gather, Location, decide_kind, own_folder, select_rows, with_extension
 from odm.formats._shared.image_names import image_places, note_folders
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text.label_files import listing, report_others
@@ -317,8 +317,8 @@ class Labels:
         for i, (place, file_number, size) in enumerate(
             zip(places, file_numbers.tolist(), needs_size.tolist(), strict=True)
         ):
-            at = At(source.full(self.files[i]))
-            picture = gather.picture(place.key, at, place.picture)
+            at = Location(source.full(self.files[i]))
+            picture = gather.find_picture(place.key, at, place.picture)
             name = with_extension(place.key, picture)
             row = gather.image(name, at, picture=picture, needed=size, file=file_number)
             rows[i] = -1 if row is None else row
@@ -352,7 +352,7 @@ class Labels:
         is_valid = is_valid & (image >= 0)
         self.builder.skipped += len(is_valid) - int(is_valid.sum())
         columns |= {"image": image, "line": self.rows.line}
-        self.gather.add(**{key: kept_rows(column, is_valid) for key, column in columns.items()})
+        self.gather.add(**{key: select_rows(column, is_valid) for key, column in columns.items()})
 
 
 def _shapes(chunk: Chunk, counts: Longs, grammar: Grammar) -> Iterator[tuple[NDArray[Any], Shape]]:
@@ -458,7 +458,7 @@ def gather_labels(source: Source, builder: Builder, log: Log, options: ImageOpti
 
     Where a size is needed after all, the other side of an evaluation is asked for it.
     """
-    return Gather(source, builder, log, options, own_folder(source), ask_other="needed")
+    return Gather(source, builder, log, options, own_folder(source), borrow_sizes="needed")
 
 
 def read_labels(gather: Gather, files: Sequence[str], grammar: Grammar) -> Labels:

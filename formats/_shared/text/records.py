@@ -16,7 +16,7 @@ from odm.formats._contract import SURE, Sniff
 from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.damaged_files import report_unread
-from odm.formats._shared.gather import At
+from odm.formats._shared.gather import Location
 from odm.formats._shared.json.columns import Token
 from odm.formats._shared.json.items import Item, Origin, Rows
 from odm.formats._shared.json.values import Reader
@@ -92,17 +92,17 @@ def texts_of(element: Any) -> dict[str, str]:
 def element_item(reader: Reader, record: dict[str, Any], element: Any, origin: Origin) -> Item:
     """Return a record that was made of an XML element as an `Item`, located on the element's line."""
     line = element.sourceline or 0
-    return Item(reader, record, At(origin.path, line=line), origin, line)
+    return Item(reader, record, Location(origin.path, line=line), origin, line)
 
 
 def row_of(reader: Reader, record: Mapping[str, Any], element: Any, origin: Origin) -> Rows:
     """Return a record that was made of an XML element as the only box of `Rows`, on the element's line."""
-    return Rows(reader, At(origin.path, line=element.sourceline or 0), {"": dict(record)}, origin)
+    return Rows(reader, Location(origin.path, line=element.sourceline or 0), {"": dict(record)}, origin)
 
 
 def csv_records(
     reader: Reader, file: str, needed: Iterable[str], sep: str = ","
-) -> Iterator[tuple[At, dict[str, str]]]:
+) -> Iterator[tuple[Location, dict[str, str]]]:
     """Yield the location and the cells, by column name, of each row below the header.
 
     Faulty rows are reported and left out.
@@ -116,12 +116,12 @@ def csv_records(
     columns: list[str] = []
     try:
         for row in rows:
-            at = At(path, line=rows.line_num)
+            at = Location(path, line=rows.line_num)
             if row and not columns:
                 columns = [cell.strip().lstrip("#") for cell in row]
                 for key in needed:
                     if key not in columns:
-                        reader.missing(at, key)
+                        reader.report_missing(at, key)
                         return
             elif row and len(row) != len(columns):
                 expected = Trusted(f"{len(columns)} columns, as in the header")
