@@ -16,7 +16,7 @@ from odm.cli._streams import say, show, table_width
 from odm.evaluate import OUTPUTS, Evaluation, render
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.output.render import headline
-from odm.evaluate.scores.metric_names import failures, parse_gate, the_one
+from odm.evaluate.scores.metric_names import find_failures, find_result, parse_gate
 from odm.issues import Log, OdmError, UsageError
 from odm.verbs.eval_options import EvalOptions
 from odm.verbs.evaluation import Job
@@ -86,14 +86,14 @@ def command(options: EvalCommand) -> int:
     if options.confusion and options.output == "csv":
         raise UsageError("--confusion cannot be printed as CSV: --save DIR writes it to confusion.csv")
     for gate in gates:  # before anything is read
-        the_one(gate.name, job.plan.rules, f"--fail-under {gate}")
+        find_result(gate.name, job.plan.rules, f"--fail-under {gate}")
     check_markdown(options.markdown, overwrite=options.overwrite)
     try:
         evaluation = job.run(log, functools.partial(_say, options))
     finally:  # before the numbers, which stay in view; what puts them in doubt is never hidden
         print_messages(log, options.output, options)
     job.check_apart()  # before the numbers
-    failed, unknown = failures(evaluation, gates) if gates else ([], [])
+    failed, unknown = find_failures(evaluation, gates) if gates else ([], [])
     try:  # before the numbers too, which are the last thing on the screen
         say_written(job.write(evaluation, lambda notes: print_notes(notes, options)), options)
         if options.markdown:

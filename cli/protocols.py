@@ -9,7 +9,7 @@ from odm.cli._streams import show, table_width
 from odm.evaluate import PROTOCOLS, SHAPE_PROTOCOLS, TUBE_PROTOCOLS, Protocol
 from odm.evaluate.scores.accumulate import class_keys, lower_keys, summary_keys
 from odm.evaluate.scores.protocol_words import suggest_protocol
-from odm.evaluate.scores.protocols import names_by_field
+from odm.evaluate.scores.protocols import group_names_by_field
 from odm.issues import UsageError
 from odm.terminal import json_text, wrapped
 
@@ -55,7 +55,7 @@ def described(rules: Protocol) -> dict[str, object]:
 def listing(width: int | None) -> str:
     """The names by field, and what each stands for."""
     lines: list[str] = []
-    for field, names in names_by_field().items():
+    for field, names in group_names_by_field().items():
         lines += ["", f"{field}:"]
         for name in names:
             rules = KNOWN[name]

@@ -98,11 +98,11 @@ def shapes_of(format_: Any) -> list[str]:
 def protocols() -> str:
     """The definition line of every protocol, in a table for each field."""
     from odm.evaluate import PROTOCOLS, SHAPE_PROTOCOLS, TUBE_PROTOCOLS
-    from odm.evaluate.scores.protocols import names_by_field
+    from odm.evaluate.scores.protocols import group_names_by_field
 
     rules = {**PROTOCOLS, **SHAPE_PROTOCOLS, **TUBE_PROTOCOLS}
     lines: list[str] = []
-    for field, names in names_by_field().items():
+    for field, names in group_names_by_field().items():
         lines += ["", f"**{field.capitalize()}**", "", "| protocol | definition |", "|---|---|"]
         lines += [f"| `{name}` | {rules[name].definition.split(': ', 1)[1]} |" for name in names]
     return "\n".join(lines[1:])
@@ -110,11 +110,11 @@ def protocols() -> str:
 
 def protocols_by_field() -> str:
     """The names of the protocols of each field."""
-    from odm.evaluate.scores.protocols import names_by_field
+    from odm.evaluate.scores.protocols import group_names_by_field
 
     rows = [
         f"| {field} | {', '.join(f'`{name}`' for name in names)} |"
-        for field, names in names_by_field().items()
+        for field, names in group_names_by_field().items()
     ]
     return "\n".join(["| field | protocols |", "|---|---|", *rows])
 

@@ -34,12 +34,12 @@ from odm.evaluate.scores.accumulate import accumulate
 from odm.evaluate.scores.protocol_overrides import (
     Areas,
     Ious,
+    adapt_to_fields,
+    adapt_to_fractions,
     check_class_ious,
     check_scores,
     check_tubes,
     resolve,
-    without_fields,
-    without_pixels,
 )
 from odm.evaluate.scores.protocols import DEFAULT, PROTOCOLS, IouType, Protocol
 from odm.evaluate.scores.set_ups import EVERY_AREA
@@ -218,8 +218,8 @@ def _adapt(
     Detections are renamed to the ground truth's spelling of classes if every protocol has fixed classes.
     """
     if truth.relative and detections.relative:
-        rules = without_pixels(rules, log)
-    rules = without_fields(rules, truth.boxes.extra, log)
+        rules = adapt_to_fractions(rules, log)
+    rules = adapt_to_fields(rules, truth.boxes.extra, log)
     return rules, _spelled_alike(detections, truth) if all(p.only for p in rules) else detections
 
 

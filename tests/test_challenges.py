@@ -19,7 +19,7 @@ from odm.evaluate import PROTOCOLS
 from odm.evaluate.analysis.replicates import Plan
 from odm.evaluate.analysis.table import tabulate
 from odm.evaluate.matching.jaccard import can_pair
-from odm.evaluate.scores.metric_names import failures, parse_gate
+from odm.evaluate.scores.metric_names import find_failures, parse_gate
 from odm.issues import UsageError
 from odm.masks.bands import bands
 from odm.tables import Flag
@@ -801,5 +801,5 @@ def test_gates_of_miss_rates(tmp_path):
     key = "MR@Reasonable_occ=heavy"
     value = rules.summary[key]
     for bound, fails in ((value + 0.01, False), (value - 0.01, True)):
-        lines, unknown = failures(rules, [parse_gate(f"{key}={bound}")])
+        lines, unknown = find_failures(rules, [parse_gate(f"{key}={bound}")])
         assert (bool(lines), unknown) == (fails, [])

@@ -28,5 +28,5 @@ def test_an_option_goes_from_the_command_to_the_matching_and_never_back_up(tmp_p
     files = [file for _, file, _ in steps]
     assert files[0].startswith("cli/")
     assert any(file.startswith("evaluate/matching/") for file in files)
-    resolved = [step for step in steps if step[2] == "_ious"]
+    resolved = [step for step in steps if step[2] == "_split_ious"]
     assert len(resolved) == 1, "the protocols are resolved once, where the options are checked"

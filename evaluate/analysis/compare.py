@@ -31,7 +31,7 @@ from odm.evaluate.analysis.replicates import Plan, Replicates, class_keys_of, ke
 from odm.evaluate.analysis.slices import ImageSlice, compare_slices
 from odm.evaluate.analysis.table import Table
 from odm.evaluate.results import plain
-from odm.evaluate.scores.metric_names import PATTERN, MetricName, parse_metric, the_one
+from odm.evaluate.scores.metric_names import PATTERN, MetricName, find_result, parse_metric
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import UsageError, first_few, hint, plural, shorten, spell
 from odm.names import distinct_parts
@@ -427,10 +427,10 @@ def check_regression_gates(
     areas = range(len(rules.areas)) if bootstrap_areas else (0,)
     for gate in gates:
         of_classes = class_keys_of(rules)
-        if gate.category is not None and gate.name.key_among(of_classes) is None:
+        if gate.category is not None and gate.name.find_key(of_classes) is None:
             choices = f"there are: {', '.join(of_classes)}" if of_classes else f"{rules.name} has none"
             raise UsageError(f"{gate}: no class has {shorten(gate.name.key)!r}; {choices}")
-        _, key = the_one(gate.name, [rules], str(gate))
+        _, key = find_result(gate.name, [rules], str(gate))
         of_area = gate.category is None and key not in keys_of(rules, areas)
         if of_area and key in keys_of(rules, range(len(rules.areas))):
             raise UsageError(
@@ -450,7 +450,7 @@ def regressions(comparison: Comparison, gates: Sequence[RegressionGate]) -> list
     for gate in gates:
         of_class = gate.category is not None
         deltas = [d for d in comparison.deltas if (d.category is not None) == of_class]
-        key = gate.name.key_among({d.key for d in deltas})
+        key = gate.name.find_key({d.key for d in deltas})
         selected = [d for d in deltas if d.key == key and d.category == gate.category]
         if not selected:
             known = dict.fromkeys(f"{d.key}[{d.category}]" if of_class else d.key for d in deltas)

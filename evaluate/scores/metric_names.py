@@ -34,30 +34,34 @@ class MetricName(msgspec.Struct, frozen=True):
     iou: float | None = None
 
     def __str__(self) -> str:
-        where = self.protocol if self.iou is None else f"{self.protocol}@{self.iou:g}"
+        """The metric as users type it: ``voc2012@0.3:AP[person]``."""
+        result_name = self.protocol if self.iou is None else f"{self.protocol}@{self.iou:g}"
         category = "" if self.category is None else f"[{self.category}]"
-        return f"{where}:{self.key}{category}" if where else f"{self.key}{category}"
+        return f"{result_name}:{self.key}{category}" if result_name else f"{self.key}{category}"
 
-    def key_among(self, known: Collection[str]) -> str | None:
-        """The one of the `known` keys that the name means; None if there is no such key.
+    def find_key(self, keys: Collection[str]) -> str | None:
+        """Return which of the `keys` the name means; None if there is no such key.
 
-        A protocol's own key goes before another protocol's name for one.
+        The key itself is tried before the key that it is an alias of.
         """
-        name, at, area = self.key.partition("@")
-        for key in (self.key, f"{ALIASES.get(name, name)}{at}{area}"):
-            if key in known:
+        name, separator, area = self.key.partition("@")
+        for key in (self.key, f"{ALIASES.get(name, name)}{separator}{area}"):
+            if key in keys:
                 return key
-            if self.category is not None and key.lower() in known:
+            if self.category is not None and key.lower() in keys:
                 return key.lower()
         return None
 
-    def key_in(self, rules: Protocol) -> str | None:
-        """The key of a protocol's results that is meant; None if they do not have it, or others are meant."""
+    def find_key_of(self, rules: Protocol) -> str | None:
+        """Return the key in the results of a protocol that the name means.
+
+        None if they do not have it, or if the name is limited to another protocol or IoU.
+        """
         if self.protocol and self.protocol != rules.name:
             return None
         if self.iou is not None and (rules.averaged or not math.isclose(self.iou, rules.ious[0])):
             return None
-        return None if self.means_other_ious(rules) else self.key_among(keys_of(rules, self))
+        return None if self.means_other_ious(rules) else self.find_key(list_keys(rules, self))
 
     def means_other_ious(self, rules: Protocol) -> bool:
         """Whether this is the mean from IoU .50 to .95, and the protocol's mean is over other IoUs."""
@@ -68,66 +72,76 @@ class MetricName(msgspec.Struct, frozen=True):
         )
 
 
-def keys_of(rules: Protocol, name: MetricName) -> tuple[str, ...]:
-    """The keys of a protocol's summary, or of its classes if the name is of a class."""
+def list_keys(rules: Protocol, name: MetricName) -> tuple[str, ...]:
+    """List the keys of a protocol's summary, or of its class rows if the name is of a class."""
     return summary_keys(rules) if name.category is None else class_keys(rules)
 
 
 def parse_metric(text: str) -> MetricName | None:
-    """A metric from its text; None if the text is anything else."""
+    """Parse a metric such as ``voc2012@0.3:mAP``; None if the text is not one."""
     match = re.fullmatch(PATTERN, text, re.DOTALL)
     if match is None:
         return None
-    protocol, at, iou = (match["where"] or "").partition("@")
+    protocol, separator, iou = (match["where"] or "").partition("@")
     try:
-        return MetricName(match["key"], match["category"], protocol, float(iou) if at else None)
+        return MetricName(match["key"], match["category"], protocol, float(iou) if separator else None)
     except ValueError:
         return None
 
 
-def the_one(name: MetricName, rules: Sequence[Protocol], option: str) -> tuple[int, str]:
-    """Return the number of the result that a metric name means, and its key.
+def find_result(name: MetricName, protocols_of_results: Sequence[Protocol], option: str) -> tuple[int, str]:
+    """Return the index of the result that a metric name means, and the key of the metric in it.
+
+    `protocols_of_results` are in the order of the results; `option` begins the message of an error.
 
     Raises
     ------
     UsageError
         If none has it, or several have.
     """
-    matching = [(i, key) for i, protocol in enumerate(rules) if (key := name.key_in(protocol)) is not None]
+    matching = [
+        (i, key)
+        for i, protocol in enumerate(protocols_of_results)
+        if (key := name.find_key_of(protocol)) is not None
+    ]
     if len(matching) == 1:
         return matching[0]
     if matching:
-        all_names = [
-            protocol.name for protocol in rules
-        ]  # with the IoU where only that tells the result from others
-        protocols = [(rules[i], all_names.count(rules[i].name) > 1) for i, _ in matching]
-        full = [replace(name, protocol=p.name, iou=p.ious[0] if twice else None) for p, twice in protocols]
-        texts = ", ".join(map(str, full))
+        # Several results of one protocol differ in their IoU, which the suggested names then include.
+        all_names = [protocol.name for protocol in protocols_of_results]
+        protocols = [
+            (protocols_of_results[i], all_names.count(protocols_of_results[i].name) > 1) for i, _ in matching
+        ]
+        full_names = [
+            replace(name, protocol=p.name, iou=p.ious[0] if is_ambiguous else None)
+            for p, is_ambiguous in protocols
+        ]
+        texts = ", ".join(map(str, full_names))
         raise UsageError(f"{option}: {shorten(str(name))} fits {len(matching)} results; name one of {texts}")
-    candidates = [protocol for protocol in rules if name.protocol in ("", protocol.name)]
-    known = dict.fromkeys(key for protocol in candidates for key in keys_of(protocol, name))
-    if not known:
-        names = dict.fromkeys(protocol.name for protocol in rules)
+    candidates = [protocol for protocol in protocols_of_results if name.protocol in ("", protocol.name)]
+    keys = dict.fromkeys(key for protocol in candidates for key in list_keys(protocol, name))
+    if not keys:
+        names = dict.fromkeys(protocol.name for protocol in protocols_of_results)
         raise UsageError(
             f"{option}: no result is of the protocol {shorten(name.protocol)!r}"
             f"{hint(name.protocol, names)}; there are: {', '.join(names)}"
         )
-    what = "summary" if name.category is None else "class row"
-    others = [p.name for p in PROTOCOLS.values() if name.key_among(keys_of(p, name)) is not None]
-    is_alias = bool(others) and name.key in ALIASES
-    shown = [_TYPED.get(key, key) for key in known]
-    also = [alias for alias, key in ALIASES.items() if name.category is None and key in known]
+    row_kind = "summary" if name.category is None else "class row"
+    protocols_with_key = [p.name for p in PROTOCOLS.values() if name.find_key(list_keys(p, name)) is not None]
+    is_alias = bool(protocols_with_key) and name.key in ALIASES
+    shown_keys = [_TYPED.get(key, key) for key in keys]
+    aliases = [alias for alias, key in ALIASES.items() if name.category is None and key in keys]
     if any(name.means_other_ious(protocol) for protocol in candidates):
-        elsewhere = f" (the mean over IoU 0.50:0.95: leave out {spell('iou')})"
+        advice = f" (the mean over IoU 0.50:0.95: leave out {spell('iou')})"
     elif is_alias:
-        elsewhere = f" ({spell('protocol')} {' or '.join(others)} has it)"
-    elif name.key.casefold() == "map" and "AP" in shown[0]:
+        advice = f" ({spell('protocol')} {' or '.join(protocols_with_key)} has it)"
+    elif name.key.casefold() == "map" and "AP" in shown_keys[0]:
         # By spelling, mAP75 would be nearer than the mean over all thresholds.
-        elsewhere = hint(shown[0], shown[:1])
+        advice = hint(shown_keys[0], shown_keys[:1])
     else:
-        elsewhere = hint(name.key, [*also, *shown])
+        advice = hint(name.key, [*aliases, *shown_keys])
     raise UsageError(
-        f"{option}: no {what} has {shorten(name.key)!r}{elsewhere}; there are: {', '.join(shown)}"
+        f"{option}: no {row_kind} has {shorten(name.key)!r}{advice}; there are: {', '.join(shown_keys)}"
     )
 
 
@@ -149,7 +163,7 @@ class Gate(msgspec.Struct, frozen=True):
 
 
 def parse_gate(text: str) -> Gate:
-    """A gate from ``mAP=0.5`` or ``AP[person]=0.4``. Raises UsageError if the text is anything else."""
+    """Parse a gate, ``mAP=0.5`` or ``AP[person]=0.4``. Raises UsageError if the text is anything else."""
     match = re.fullmatch(rf"({PATTERN})=\s*(?P<bound>[^=\s]+)\s*", text, re.DOTALL)
     name = parse_metric(match[1]) if match else None
     if match and name:
@@ -166,8 +180,8 @@ def parse_gate(text: str) -> Gate:
     )
 
 
-def failures(evaluation: Evaluation, gates: list[Gate]) -> tuple[list[str], list[str]]:
-    """Return the failures of the gates, a line each.
+def find_failures(evaluation: Evaluation, gates: list[Gate]) -> tuple[list[str], list[str]]:
+    """Return the find_failures of the gates, a line each.
 
     Returns
     -------
@@ -176,32 +190,35 @@ def failures(evaluation: Evaluation, gates: list[Gate]) -> tuple[list[str], list
     list of str
         The gates about a class that the result does not have.
     """
-    lines, unknown = [], []
-    rules = [result.rules for result in evaluation.results]
+    lines, unknown_classes = [], []
+    protocols = [result.rules for result in evaluation.results]
     for gate in gates:
         name = gate.name
-        i, key = the_one(name, rules, f"--fail-under {gate}")
-        plain = evaluation.results[i].to_dict()
-        row = plain["summary"]
+        i, key = find_result(name, protocols, f"--fail-under {gate}")
+        result_data = evaluation.results[i].to_dict()
+        row = result_data["summary"]
         if name.category is not None:
-            rows = {row["class"]: row for row in plain["classes"]}
+            rows = {row["class"]: row for row in result_data["classes"]}
             if name.category not in rows:
-                some = ", ".join(shorten(row_name, 30) for row_name in list(rows)[:20])
-                unknown.append(
+                shown_names = ", ".join(shorten(row_name, 30) for row_name in list(rows)[:20])
+                unknown_classes.append(
                     f"--fail-under {gate}: no result has {shorten(name.category)!r}"
-                    f"{hint(name.category, rows)}; there are: {some}{', ...' if len(rows) > 20 else ''}"
+                    f"{hint(name.category, rows)}; there are: {shown_names}"
+                    f"{', ...' if len(rows) > 20 else ''}"
                 )
                 continue
             row = rows[name.category]
         value = row[key]
-        lower = key in miss_keys(rules[i])  # is better
+        is_lower_better = key in miss_keys(protocols[i])
         if value is None:
-            lines.append(f"{name} is undefined, not {gate.bound:.15g} or {'less' if lower else 'more'}")
-        elif lower and value > gate.bound + TOLERANCE:
+            lines.append(
+                f"{name} is undefined, not {gate.bound:.15g} or {'less' if is_lower_better else 'more'}"
+            )
+        elif is_lower_better and value > gate.bound + TOLERANCE:
             lines.append(f"{name} {value:.3f} > {gate.bound:.15g}")
-        elif not lower and value < gate.bound - TOLERANCE:
+        elif not is_lower_better and value < gate.bound - TOLERANCE:
             # With three decimals, or as many more as it takes to see that it is below the bound.
             texts = (f"{value:.{decimals}f}" for decimals in range(3, 17))
             text = next((text for text in texts if float(text) < gate.bound), repr(value))
             lines.append(f"{name} {text} < {gate.bound:.15g}")
-    return lines, unknown
+    return lines, unknown_classes

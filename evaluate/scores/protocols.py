@@ -272,8 +272,8 @@ class Protocol(msgspec.Struct, frozen=True):
         """(n,) which ground truths are groups, which take only detections that match no single object."""
         group_flags = NO_FLAG if self.group_weight is None else Flag.GROUP_OF
         group_flags |= self.region_flags if self.match == "best" else NO_FLAG
-        groups: NDArray[np.bool_] = (flags & np.uint16(group_flags)) != 0
-        return groups
+        is_group: NDArray[np.bool_] = (flags & np.uint16(group_flags)) != 0
+        return is_group
 
     def by_ioa(self, flags: NDArray[np.uint16]) -> NDArray[np.bool_]:
         """(n,) which ground truths may be compared by IoA, under some set-up."""
@@ -282,8 +282,8 @@ class Protocol(msgspec.Struct, frozen=True):
     @property
     def fields(self) -> frozenset[str]:
         """The fields that the protocol needs from the files of the ground truth."""
-        bounds = {bound.column for a in self.areas for bound in a.also}
-        return frozenset(self.ignored_fields) | (bounds - {"height"})
+        bound_fields = {bound.column for a in self.areas for bound in a.also}
+        return frozenset(self.ignored_fields) | (bound_fields - {"height"})
 
     @property
     def has_regions(self) -> bool:
@@ -293,8 +293,8 @@ class Protocol(msgspec.Struct, frozen=True):
     @property
     def without_groups(self) -> Protocol:
         """A copy of the protocol that takes every ground truth as a single object, not a group."""
-        alone: dict[str, Any] = {"crowd_flags": NO_FLAG, "group_weight": None, "region_flags": NO_FLAG}
-        return replace(self, **alone, ignored_by_ioa=False)
+        changes: dict[str, Any] = {"crowd_flags": NO_FLAG, "group_weight": None, "region_flags": NO_FLAG}
+        return replace(self, **changes, ignored_by_ioa=False)
 
     @property
     def least(self) -> tuple[float, ...]:
@@ -406,8 +406,8 @@ _VISDRONE_CLASSES = (
 )
 
 
-def _areas(**sides: tuple[float, float]) -> tuple[AreaRange, ...]:
-    """Ranges from the area of one square to that of another, by the lengths of their sides."""
+def _make_areas(**sides: tuple[float, float]) -> tuple[AreaRange, ...]:
+    """Make area ranges; `sides` are the sides of the smallest and the largest square of each, in pixels."""
     return tuple(AreaRange(name, float(low) ** 2, float(high) ** 2) for name, (low, high) in sides.items())
 
 
@@ -421,8 +421,8 @@ _CITYPERSONS = Protocol(
     ignored_fields=("ignore",),
     ignored_by_ioa=True,
     areas=tuple(
-        AreaRange(name, 0, math.inf, (Bound("height", low, high, 1.25), Bound("vis_ratio", least, most)))
-        for name, low, high, least, most in (
+        AreaRange(name, 0, math.inf, (Bound("height", low, high, 1.25), Bound("vis_ratio", lowest, highest)))
+        for name, low, high, lowest, highest in (
             ("Reasonable", 50, math.inf, 0.65, math.inf),
             ("Reasonable_small", 50, 75, 0.65, math.inf),
             ("Reasonable_occ=heavy", 50, math.inf, 0.2, 0.65),
@@ -483,7 +483,7 @@ PROTOCOLS: dict[str, Protocol] = {
             ignored_fields=("ignore", "uncertain"),
             ignored_by_ioa=True,
             crowd_flags=NO_FLAG,
-            areas=_areas(
+            areas=_make_areas(
                 all=(1, 1e5),
                 tiny=(1, 20),
                 tiny1=(1, 8),
@@ -500,7 +500,7 @@ PROTOCOLS: dict[str, Protocol] = {
             _COCO,
             name="aitod",
             field="aerial images",
-            areas=_areas(all=(0, 1e5), verytiny=(0, 8), tiny=(8, 16), small=(16, 32), medium=(32, 1e5)),
+            areas=_make_areas(all=(0, 1e5), verytiny=(0, 8), tiny=(8, 16), small=(16, 32), medium=(32, 1e5)),
             max_dets=1500,
             recall_at=(1, 100, 1500),
             stands_for="cocoapi-aitod",
@@ -520,7 +520,7 @@ PROTOCOLS: dict[str, Protocol] = {
             name="soda-d",
             field="driving",
             areas=(
-                *_areas(Small=(0, 32), eS=(0, 12), rS=(12, 20), gS=(20, 32)),
+                *_make_areas(Small=(0, 32), eS=(0, 12), rS=(12, 20), gS=(20, 32)),
                 AreaRange("Normal", 32**2, 2000),
             ),
             recall_at=(100,),
@@ -669,12 +669,12 @@ BY_IOU_TYPE: dict[IouType, dict[str, dict[str, Any]]] = {
 """What changes of a protocol that compares something else than boxes; no other protocol does."""
 
 
-def names_by_field() -> dict[str, list[str]]:
-    """The names of all protocols, by what they are used for."""
-    named: dict[str, list[str]] = {field: [] for field in get_args(Field)}
+def group_names_by_field() -> dict[str, list[str]]:
+    """Group the names of all protocols by what they are used for."""
+    names_by_field: dict[str, list[str]] = {field: [] for field in get_args(Field)}
     for p in (*PROTOCOLS.values(), *SHAPE_PROTOCOLS.values(), *TUBE_PROTOCOLS.values()):
-        named[p.field].append(p.name)
-    return {field: names for field, names in named.items() if names}
+        names_by_field[p.field].append(p.name)
+    return {field: names for field, names in names_by_field.items() if names}
 
 
 TUBE_PROTOCOLS: dict[str, Protocol] = {

@@ -22,10 +22,11 @@ class Bound(msgspec.Struct, frozen=True):
     widened: float | None = None
 
     def __str__(self) -> str:
+        """``height 50..75``, as in the definition of a protocol."""
         if math.isfinite(self.low) and self.low != float(f"{self.low:g}"):  # the float next to a number
             return f"{self.column} > {self.low:g}"
-        ends = (f"{end:g}" if math.isfinite(end) else "" for end in (self.low, self.high))
-        return f"{self.column} {'..'.join(ends)}"
+        end_texts = (f"{end:g}" if math.isfinite(end) else "" for end in (self.low, self.high))
+        return f"{self.column} {'..'.join(end_texts)}"
 
 
 class AreaRange(msgspec.Struct, frozen=True):

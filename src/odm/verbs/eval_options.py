@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 from odm.evaluate import PROTOCOLS, SHAPE_PROTOCOLS, TUBE_PROTOCOLS, Protocol
 from odm.evaluate.matching.sides import ExtraImages, Label
 from odm.evaluate.scores.protocol_overrides import Areas, Ious
-from odm.evaluate.scores.protocols import DEFAULT, IouType, names_by_field
+from odm.evaluate.scores.protocols import DEFAULT, IouType, group_names_by_field
 from odm.issues import Log, UsageError, shorten, spell
 from odm.verbs.options import ANALYSIS, DET, GT, MEMORY, OUTPUT, PROTOCOL, WHAT, Options, argument, option
 from odm.verbs.shared import ReportOptions, Side, SkipFilesOptions
@@ -233,7 +233,9 @@ class MemoryOptions(Options, heading=MEMORY):
     rows_per_task: int | None = option("Number of detections per task.", "N", default=None, bounds=(1, None))
 
 
-_NAMES_OF_FIELDS = "".join(f"For {field}: {', '.join(names)}. " for field, names in names_by_field().items())
+_NAMES_OF_FIELDS = "".join(
+    f"For {field}: {', '.join(names)}. " for field, names in group_names_by_field().items()
+)
 
 
 class EvalOptions(AnalysedOptions, MemoryOptions, verb="eval"):
