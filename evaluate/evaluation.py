@@ -23,12 +23,12 @@ from odm.evaluate.doubts import (
     ORIENTED_AS_BOXES,
 )
 from odm.evaluate.matching.jaccard import can_pair
-from odm.evaluate.matching.join import class_ranks, join
+from odm.evaluate.matching.join import join, rank_classes
 from odm.evaluate.matching.match import match_all
 from odm.evaluate.matching.matches import OVER, TRUTHS
 from odm.evaluate.matching.prepare import areas_of
-from odm.evaluate.matching.ready import ready_for
-from odm.evaluate.matching.sides import ExtraImages, Joined, Label, collapsed
+from odm.evaluate.matching.ready import adapt_to_shapes
+from odm.evaluate.matching.sides import ExtraImages, Joined, Label, merge_classes
 from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.scores.accumulate import accumulate
 from odm.evaluate.scores.protocol_overrides import (
@@ -196,10 +196,10 @@ def evaluate(
         joined = join(gt_tubes.dataset, det_tubes.dataset, log, unit="videos", **choice)
     else:
         joined = join(truth, detections, log, image_labels=image_labels, hierarchy=hierarchy, **choice)
-        joined, rules = ready_for(joined, rules, truth, detections, log, drop=only_classes is None)
+        joined, rules = adapt_to_shapes(joined, rules, truth, detections, log, drop=only_classes is None)
     rules = switched(rules, joined, class_agnostic=class_agnostic, **choice)
     if class_agnostic:
-        joined = collapsed(joined, ONE_CLASS, None if over_tracks else class_ranks(joined, truth))
+        joined = merge_classes(joined, ONE_CLASS, None if over_tracks else rank_classes(joined, truth))
     report_before(joined, rules, source_of(truth), log)
     all_matches = (
         tubes.match_tubes(joined, rules, gt_tubes, det_tubes) if over_tracks else match_all(joined, rules)

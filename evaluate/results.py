@@ -16,7 +16,7 @@ import numpy as np
 from msgspec.structs import force_setattr, replace
 
 from odm.evaluate.analysis.analysis_tables import Analyses
-from odm.evaluate.matching.confusion import Confusion, confusion
+from odm.evaluate.matching.confusion import Confusion, count_confusions
 from odm.evaluate.matching.matches import Matches
 from odm.evaluate.matching.sides import Joined, JoinReport
 from odm.evaluate.scores.curves import (
@@ -235,7 +235,9 @@ class Result(ResultViews, msgspec.Struct, frozen=True, eq=False, dict=True):
 
     def confusion(self, *, score: float | None = None, iou: float = 0.5) -> Confusion:
         """The confusion matrix of detections with at least `score`, or else at the operating point."""
-        return confusion(self.sides, self.rules, score=self.thresholds if score is None else score, iou=iou)
+        return count_confusions(
+            self.sides, self.rules, score=self.thresholds if score is None else score, iou=iou
+        )
 
     @property
     def thresholds(self) -> Floats:

@@ -22,7 +22,7 @@ from odm import tracks
 from odm.evaluate.matching.match import match
 from odm.evaluate.matching.matches import Matches
 from odm.evaluate.matching.order import argsort_descending, first_of_runs, rank_in_runs
-from odm.evaluate.matching.pairs import Pairs, floor_of, intersection
+from odm.evaluate.matching.pairs import Pairs, find_iou_floor, intersection
 from odm.evaluate.matching.sides import Joined, SideTable
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import Code, DataError, Log, Trusted, plural
@@ -301,7 +301,7 @@ def match_tubes(
         if p.match == "greatest":
             as_given = np.argsort(row, kind="stable")
             order = as_given[argsort_descending(score[as_given])]
-        pairs = tube_pairs(joined, truth, detections, floor_of(p), order)
+        pairs = tube_pairs(joined, truth, detections, find_iou_floor(p), order)
         yield match(joined, p, pairs=pairs, order=order)
 
 

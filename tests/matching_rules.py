@@ -1,7 +1,7 @@
 """The rules of matching, stated plainly: one detection after the other, one ground truth after the other.
 
 The tests assert that `odm.evaluate.match`, which is fast, has the same outcome for every detection. What
-a protocol leaves out before is in `prepare.py`, how it measures boxes in `geometry`.
+a protocol leaves out before is in `prepare.py`, how it measures boxes in `measure_boxes`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from odm.evaluate.matching.pairs import CEILING, EPSILON, geometry
+from odm.evaluate.matching.pairs import CEILING, EPSILON, measure_boxes
 from odm.evaluate.matching.prepare import areas_of, prepare
 from odm.evaluate.matching.sides import Joined
 from odm.evaluate.scores.protocols import Protocol
@@ -281,7 +281,7 @@ def _boxes(joined: Joined, protocol: Protocol) -> tuple[list[Box], list[Box]]:
     for side, area in zip((truth, detections), areas, strict=True):
         numbers = (column.tolist() for column in (side.row, side.image, side.category))
         # NumPy's own numbers, for those of 32 bits are rounded to these after every step.
-        edges = (list(column) for column in geometry(side.xyxy, side.wh, protocol))
+        edges = (list(column) for column in measure_boxes(side.xyxy, side.wh, protocol))
         flags = map(Flag, side.flags.tolist())
         rows = zip(
             *numbers, *edges, area.tolist(), side.wh[:, 1].tolist(), flags, side.score.tolist(), strict=True

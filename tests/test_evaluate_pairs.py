@@ -91,6 +91,9 @@ def test_pairs_of_some_detections_and_a_higher_floor(monkeypatch):
     large = find_pairs(joined, PROTOCOLS["openimages"], 0.1)
     assert large.large
     some = np.arange(60) % 3 > 0
-    for one, other in ((whole.above(0.4), large.above(0.4)), (whole.of(some), large.of(some))):
+    for one, other in (
+        (whole.above(0.4), large.above(0.4)),
+        (whole.of_detections(some), large.of_detections(some)),
+    ):
         want, got = ordered(one, joined), ordered(replace(other, rank=whole.rank), joined)
         assert all(np.array_equal(got[key], column) for key, column in want.items())

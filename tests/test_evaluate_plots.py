@@ -108,11 +108,11 @@ def test_a_confusion_matrix_shows_the_classes_most_often_confused(n, shown):
 
 def test_f1_curves_reach_their_best():
     """The step of the best F1 is drawn, however narrow, and at the score that the legend says."""
-    from odm.evaluate.matching.matches import outcomes
+    from odm.evaluate.matching.matches import find_outcomes
     from odm.evaluate.output.plots import _f1_at, _steps
 
     result = evaluate(*sides(["x", "y", "z"])).result
-    outcome, _ = outcomes(result.matches)
+    outcome, _ = find_outcomes(result.matches)
     for grid in (np.linspace(0, 1, 501), np.linspace(0, 1, 7)):
         for k, row in enumerate(result.classes[:2]):
             chosen = result.matches.category == k

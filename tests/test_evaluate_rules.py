@@ -17,8 +17,8 @@ from odm.evaluate import PROTOCOLS, evaluate, join, match, resolve
 from odm.evaluate.matching import order
 from odm.evaluate.matching.matches import word_blocks
 from odm.evaluate.matching.order import argsort_descending, argsort_int
-from odm.evaluate.matching.prepare import expand, has_label
-from odm.evaluate.matching.sides import keep_wanted
+from odm.evaluate.matching.prepare import expand_hierarchy, has_label
+from odm.evaluate.matching.sides import keep_requested_classes
 from odm.issues import DataError, Log, UsageError
 from odm.tables import Dataset, Flag, LabelState
 
@@ -761,9 +761,9 @@ def test_hierarchy_and_labels():
     own = replace(own, labels=replace(own.labels, verdict=np.array([LabelState.PARTIAL])))
     again = evaluate(own, det, ["openimages-challenge", "lvis"], hierarchy=tree).results
     assert [sum(r.dropped.values()) for r in again] == [3, 4]
-    joined = expand(join(own, det, hierarchy=tree, only_classes=["animal"]))
+    joined = expand_hierarchy(join(own, det, hierarchy=tree, only_classes=["animal"]))
     assert has_label(joined, LabelState.PARTIAL).tolist() == [False, True, True, False, False]
-    assert has_label(keep_wanted(joined), LabelState.PARTIAL).tolist() == [True, False]
+    assert has_label(keep_requested_classes(joined), LabelState.PARTIAL).tolist() == [True, False]
 
 
 @pytest.mark.parametrize("protocol", ["voc2012", "coco", "tf-voc", "openimages", "imagenet-det"])
@@ -968,4 +968,4 @@ def test_pairs_are_matched_in_parts_as_they_are_one_by_one(rounds, at_once, monk
                 chosen.append(at)
                 dets.add(d)
                 gts.add(g)
-        assert order.one_to_one(det, gt).tolist() == chosen
+        assert order.match_one_to_one(det, gt).tolist() == chosen

@@ -15,8 +15,8 @@ import odm
 from odm import masks
 from odm.evaluate import PROTOCOLS, evaluate, join, resolve
 from odm.evaluate.matching import shapes as matching_shapes
-from odm.evaluate.matching.ready import ready_for
-from odm.evaluate.matching.shapes import pairs_of
+from odm.evaluate.matching.ready import adapt_to_shapes
+from odm.evaluate.matching.shapes import find_shape_pairs
 from odm.issues import DataError, Log, UsageError
 from odm.masks import polygons
 from odm.tables import Dataset, Flag
@@ -201,7 +201,7 @@ def test_known_overlaps_of_oriented_boxes():
     joined = join(truth, found)
     for protocol, column, tolerance in (("coco", 2, 1e-6), ("ultralytics", 3, 5e-4)):
         (rules,) = resolve(protocol, iou_type="obb")
-        pairs = pairs_of(joined, rules, 0.1)
+        pairs = find_shape_pairs(joined, rules, 0.1)
         assert pairs.iou == pytest.approx([row[column] for row in rows], abs=tolerance)
 
 
@@ -399,8 +399,8 @@ def test_overlaps_have_the_bits_of_pycocotools(points):
     truth, found = scene.sides()
     joined = join(truth, found)
     if points:
-        joined, (rules,) = ready_for(joined, [rules], truth, found, Log())
-    pairs = pairs_of(joined, rules, 0.05)
+        joined, (rules,) = adapt_to_shapes(joined, [rules], truth, found, Log())
+    pairs = find_shape_pairs(joined, rules, 0.05)
     crowd = rules.crowds(joined.truth.flags)
     expected = {
         (dt, gt): iou
@@ -525,7 +525,7 @@ def test_overlaps_of_quadrilaterals_as_shapely():
     (truth, ours), (found, theirs) = sides
     (rules,) = resolve("coco", iou_type="obb")
     joined = join(truth, found)
-    pairs = pairs_of(joined, rules, 0.01)
+    pairs = find_shape_pairs(joined, rules, 0.01)
     tree = shapely.STRtree(ours)
     d, g = (at[category[d] == category[g]] for d, g in [tree.query(theirs)] for at in (d, g))
     both = shapely.area(shapely.intersection(theirs[d], ours[g]))

@@ -69,7 +69,7 @@ def test_ranges_are_counted_as_the_whole(seed, protocol, share, digits, alike, e
         rng, rules, n=int(rng.integers(1, 400)), share=share, digits=digits, alike=alike, exempt=exempt
     )
     sample = rng.integers(0, len(matches.score), 50)
-    cuts = Cuts.of(matches.score[sample], np.ones(50), int(rng.integers(2, 9)), 30)
+    cuts = Cuts.from_scores(matches.score[sample], np.ones(50), int(rng.integers(2, 9)), 30)
     own = cuts.range_of(matches.score, matches.image)
     ranges = [condense(some_rows(matches, np.flatnonzero(own == r)), at_score) for r in range(len(cuts))]
     together, weights = put_together(ranges, matches)
@@ -88,7 +88,7 @@ def test_ranges_are_counted_as_the_whole(seed, protocol, share, digits, alike, e
 def test_ranges_are_about_equal_even_where_many_scores_are(digits):
     rng = np.random.default_rng(0)
     score, image = np.round(rng.random(20_000), digits), rng.integers(0, 500, 20_000)
-    cuts = Cuts.of(score[::7], np.full(len(score[::7]), 7.0), 25, 500)
+    cuts = Cuts.from_scores(score[::7], np.full(len(score[::7]), 7.0), 25, 500)
     own = cuts.range_of(score, image)
     assert np.bincount(own).max() < 2 * len(score) / 25
     rank = np.lexsort((image, -score))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from odm.evaluate.analysis.box_pairs import box_columns
-from odm.evaluate.matching.order import one_to_one
+from odm.evaluate.matching.order import match_one_to_one
 from odm.evaluate.matching.pairs import find_pairs, intersection
 from odm.evaluate.matching.sides import Joined, JoinReport, SideTable
 from odm.evaluate.results import plain
@@ -317,7 +317,7 @@ def _greedy(first: _Side, other: _Side, least: float) -> tuple[Longs, Longs]:
                     int(first.place[best[0][-1]] + other.place[best[1][-1]]),
                 )
         best = _in_order(first, other, best)
-        chosen = one_to_one(best[0], best[1])
+        chosen = match_one_to_one(best[0], best[1])
         taken.append((best[0][chosen], best[1][chosen]))
         free_first, free_other = (
             np.setdiff1d(free_first, taken[-1][0]),

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from odm.evaluate.analysis.readings import SCALES_WITHOUT_SIZE, Reading, list_readings
 from odm.evaluate.doubts import LIKELY_CAUSE
 from odm.evaluate.matching.match import match
-from odm.evaluate.matching.sides import Joined, Mask, SideTable, collapsed
+from odm.evaluate.matching.sides import Joined, Mask, SideTable, merge_classes
 from odm.evaluate.scores.accumulate import accumulate
 from odm.evaluate.scores.protocol_overrides import resolve
 from odm.evaluate.scores.protocols import Protocol
@@ -639,7 +639,7 @@ def _any_class(joined: Joined) -> tuple[str, str, Joined]:
         det, gt = on_same_image(detections.image, truth.image[other_objects])
         covered = distinct(gt[iou(detections.xyxy[det], truth.xyxy[other_objects[gt]]) >= 0.5])
         if len(covered) >= MANY_COVERED * len(other_objects):
-            joined = collapsed(joined, joined.classes[classes[0]])
+            joined = merge_classes(joined, joined.classes[classes[0]])
     return (
         f"all detections have the class {name!r}, and cover objects of all classes",
         "export the class of each detection, or evaluate with --class-agnostic",

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.evaluate.matching.match import Truth
-from odm.evaluate.matching.matches import Matches, outcomes
+from odm.evaluate.matching.matches import Matches, find_outcomes
 from odm.evaluate.matching.prepare import areas_of, prepare
-from odm.evaluate.matching.shapes import overlap
+from odm.evaluate.matching.shapes import measure_overlaps
 from odm.evaluate.matching.sides import Joined, Mask
 from odm.evaluate.scores.protocols import Protocol
 from odm.evaluate.scores.score_order import ranked_rows, rows_by_class
@@ -156,7 +156,7 @@ class OutcomeTable(msgspec.Struct, frozen=True, eq=False, dict=True):
         if not np.array_equal(matches.row, detections.row):
             by_row = np.argsort(detections.row)
             detections = detections.take(by_row[np.searchsorted(detections.row[by_row], matches.row)])
-        outcome, gt_row = outcomes(matches)
+        outcome, gt_row = find_outcomes(matches)
         # With a class hierarchy, one row of the dataset is a ground truth of several classes.
         gt = np.full(len(gt_row), -1, np.int32)
         matched_rows = np.flatnonzero(gt_row >= 0)
@@ -167,7 +167,9 @@ class OutcomeTable(msgspec.Struct, frozen=True, eq=False, dict=True):
         gt[matched_rows] = by_key[np.searchsorted(key[by_key], matched_keys)]
         iou = np.full(len(outcome), np.nan)
         tp_rows = np.flatnonzero((outcome == TP) & (gt >= 0))
-        iou[tp_rows], share = overlap(replace(joined, detections=detections), rules, tp_rows, gt[tp_rows])
+        iou[tp_rows], share = measure_overlaps(
+            replace(joined, detections=detections), rules, tp_rows, gt[tp_rows]
+        )
         in_group = sides.group[gt[tp_rows]]  # matched by the share of the detection that lies inside
         iou[tp_rows[in_group]] = share[in_group]
         boxes = truth.row, truth.image, truth.category, truth.xyxy

@@ -8,8 +8,8 @@ import numpy as np
 from odm.evaluate.analysis.outcome_table import OutcomeTable
 from odm.evaluate.matching.order import argsort_int, first_of_runs
 from odm.evaluate.matching.prepare import prepare
-from odm.evaluate.matching.shapes import overlap, pieces_of
-from odm.evaluate.matching.sides import Joined, collapsed, parts
+from odm.evaluate.matching.shapes import iterate_pairs, measure_overlaps
+from odm.evaluate.matching.sides import Joined, merge_classes, split_images
 from odm.tables import Floats, Ints, Longs
 
 BACKGROUND = 0.1
@@ -76,10 +76,10 @@ def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
     same_any_iou, any_iou, cover = np.zeros(n_det), np.zeros(n_det), np.zeros(n_det)
     rank = np.empty(n_det, np.int64)
     rank[table.order] = np.arange(n_det)
-    for gt_start, det_start, part in parts(joined):
+    for gt_start, det_start, part in split_images(joined):
         plain_rules = rules.without_groups
         # All that overlap, whatever their classes: some at a time, and no detection comes twice.
-        for pairs in pieces_of(collapsed(part), plain_rules, 0.0):
+        for pairs in iterate_pairs(merge_classes(part), plain_rules, 0.0):
             part_det, part_gt, iou = pairs.det, pairs.gt, pairs.iou
             is_same_class = part.detections.category[part_det] == part.truth.category[part_gt]
             det, gt = table_rows[part_det + det_start], part_gt + gt_start
@@ -100,7 +100,7 @@ def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
             _highest(
                 cover,
                 det[ignored_pairs],
-                overlap(part, rules, part_det[ignored_pairs], part_gt[ignored_pairs])[1],
+                measure_overlaps(part, rules, part_det[ignored_pairs], part_gt[ignored_pairs])[1],
             )
             pairs_by_truth = argsort_int(gt, n_gt)
             for best, mask in zip(

@@ -22,8 +22,8 @@ from odm.evaluate.analysis.replicates import Plan, Replicates, mean_of_defined
 from odm.evaluate.analysis.table import Table, hits_under, tabulate
 from odm.evaluate.matching.match import match
 from odm.evaluate.matching.prepare import areas_of, compared_areas
-from odm.evaluate.matching.shapes import pieces_of
-from odm.evaluate.matching.sides import Joined, Mask, collapsed
+from odm.evaluate.matching.shapes import iterate_pairs
+from odm.evaluate.matching.sides import Joined, Mask, merge_classes
 from odm.evaluate.results import plain
 from odm.evaluate.scores.protocols import Protocol
 from odm.evaluate.scores.set_ups import AreaBits
@@ -333,10 +333,10 @@ def _overlapping(joined: Joined, rules: Protocol) -> Mask:
     """Return (g,) whether a ground truth overlaps another counting one of its image."""
     truth = joined.truth
     is_ignored = (truth.flags & np.uint16(int(rules.ignored | rules.crowd_flags | rules.drop_flags))) != 0
-    truth_with_itself = collapsed(replace(joined, detections=truth))
+    truth_with_itself = merge_classes(replace(joined, detections=truth))
     plain_rules = rules.without_groups
     is_overlapping = np.zeros(len(truth), np.bool_)
-    for pairs in pieces_of(truth_with_itself, plain_rules, OVERLAP):
+    for pairs in iterate_pairs(truth_with_itself, plain_rules, OVERLAP):
         is_overlapping[pairs.det[(pairs.det != pairs.gt) & ~is_ignored[pairs.gt]]] = True
     is_overlapping &= ~is_ignored
     return is_overlapping

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from odm.evaluate.matching.matches import Hits, Words
 from odm.evaluate.matching.order import argsort_int, first_of_runs, rank_in_runs
 from odm.evaluate.matching.pairs import Pairs, find_pairs
-from odm.evaluate.matching.prepare import column_of, evaluated_rows
+from odm.evaluate.matching.prepare import get_column, map_evaluated_classes
 from odm.evaluate.matching.sides import Joined, Mask, SideTable
 from odm.evaluate.scores.protocols import Protocol
 from odm.tables import Floats, Ints, Longs, distinct
@@ -44,15 +44,15 @@ class _Candidates(msgspec.Struct, frozen=True, eq=False):
     detection: Longs
     iou: Floats
     score: Floats
-    nothing: Mask
+    is_nothing: Mask
     """(areas, pairs) whether the object counts as nothing."""
-    small: Mask
+    is_small: Mask
     """(areas, pairs) whether the detection is too low to count."""
-    able: Mask
+    is_able: Mask
     """(areas, pairs) whether the detection is of the class, or small."""
 
     def take(self, rows: Longs) -> _Candidates:
-        """Some of the pairs."""
+        """Return the pairs at `rows`, (m,) positions."""
         columns = {name: getattr(self, name) for name in self.__struct_fields__}
         return _Candidates(**{name: column[..., rows] for name, column in columns.items()})
 
@@ -62,13 +62,13 @@ class TruthMatches(msgspec.Struct, frozen=True, eq=False):
 
     hits: Hits
     counting: Mask
-    """(areas, detections) which detections are false positives if they match nothing."""
+    """(areas, detections) which detections are false positives if they match no object."""
     curves: Floats
     """(2, areas, classes, limits) precision and orientation similarity, 0 beyond the last limit."""
 
 
 def match_by_truth(
-    sides: Joined, protocol: Protocol, pairs: Pairs, outside: Mask, counting: Mask
+    sides: Joined, protocol: Protocol, pairs: Pairs, is_outside: Mask, is_counting: Mask
 ) -> TruthMatches:
     """Match the objects of prepared sides with detections.
 
@@ -80,75 +80,75 @@ def match_by_truth(
         The rules.
     pairs
         The pairs of these sides; only those with regions to ignore are used.
-    outside, counting
-        (areas, objects) which objects count as nothing, and which count.
+    is_outside, is_counting
+        (areas, objects) which objects count as nothing in an area range, and which count.
     """
     # A detection takes part in an area range (is "able") if it is of the object's class, or lower than the
     # range asks for ("small"), whatever its class. If eligible and unused, it is a false positive.
     truth, detections, n_classes = sides.truth, sides.detections, len(sides.classes)
     is_region = protocol.crowds(truth.flags)
     iou_min = protocol.least_of(sides.classes)
-    heights = [[b.low for b in area.also if b.column == "height"] for area in protocol.areas]
-    least_height = np.floor([max(of_area, default=0) for of_area in heights])
+    heights_by_area = [[b.low for b in area.also if b.column == "height"] for area in protocol.areas]
+    least_height = np.floor([max(area_heights, default=0) for area_heights in heights_by_area])
     is_small = np.floor(detections.wh[:, 1])[None] < least_height[:, None]
     is_covered = np.zeros(len(detections), np.bool_)
     if pairs.ioa is not None:
-        covering = is_region[pairs.gt] & (pairs.ioa >= iou_min[detections.category[pairs.det]])
-        is_covered[pairs.det[covering]] = True
-    is_evaluated = evaluated_rows(sides.classes, protocol) >= 0
-    eligible = ~is_small & ~is_covered & is_evaluated[detections.category]
+        is_covering = is_region[pairs.gt] & (pairs.ioa >= iou_min[detections.category[pairs.det]])
+        is_covered[pairs.det[is_covering]] = True
+    is_evaluated = map_evaluated_classes(sides.classes, protocol) >= 0
+    is_eligible = ~is_small & ~is_covered & is_evaluated[detections.category]
 
-    candidates = _find_candidates(sides, protocol, np.flatnonzero(~is_region), outside, is_small, iou_min)
+    candidates = _find_candidates(sides, protocol, np.flatnonzero(~is_region), is_outside, is_small, iou_min)
     similarity = _measure_similarities(truth, detections, candidates)
-    n_objects = np.stack([np.bincount(truth.category[rows], minlength=n_classes) for rows in counting])
+    n_objects = np.stack([np.bincount(truth.category[rows], minlength=n_classes) for rows in is_counting])
     by_score = candidates.take(
         np.lexsort((candidates.det, -candidates.score, candidates.gt, candidates.category))
     )
     area_bit = (np.uint64(1) << np.arange(len(protocol.areas), dtype=np.uint64))[:, None]
     taken_areas = _take_in_turn(
-        by_score, np.bitwise_or.reduce(np.where(by_score.able, area_bit, np.uint64(0)))
+        by_score, np.bitwise_or.reduce(np.where(by_score.is_able, area_bit, np.uint64(0)))
     )
     curves = np.zeros((2, len(protocol.areas), n_classes, protocol.n_limits))
-    hits = Hits.none(np.arange(len(detections), dtype=np.int32), 1)
+    hits = Hits.unmatched(np.arange(len(detections), dtype=np.int32), 1)
     for area in range(len(protocol.areas)):
         is_true = (taken_areas & area_bit[area]) != 0
-        is_true &= ~(by_score.nothing[area] | by_score.small[area])
+        is_true &= ~(by_score.is_nothing[area] | by_score.is_small[area])
         limits = [
             _choose_limits(by_score.score[is_true & (by_score.category == k)], int(n), protocol.n_limits)
             for k, n in enumerate(n_objects[area].tolist())
         ]
-        is_low = candidates.small[area]
+        is_low = candidates.is_small[area]
         by_iou = np.where(is_low, 0, -candidates.iou)
         overlap_order = np.lexsort((candidates.det, by_iou, is_low, candidates.gt, candidates.category))
         by_overlap = candidates.take(overlap_order)
         limit_bits = _find_reached_limits(by_overlap.score, by_overlap.category, limits)
-        taken_words = _take_in_turn(by_overlap, np.where(by_overlap.able[area], limit_bits, np.uint64(0)))
-        true_words = np.where(by_overlap.nothing[area] | by_overlap.small[area], np.uint64(0), taken_words)
-        used_words = np.where(
-            eligible[area][by_overlap.detection] & ~by_overlap.small[area], taken_words, np.uint64(0)
-        )
+        taken_words = _take_in_turn(by_overlap, np.where(by_overlap.is_able[area], limit_bits, np.uint64(0)))
+        is_void = by_overlap.is_nothing[area] | by_overlap.is_small[area]
+        true_words = np.where(is_void, np.uint64(0), taken_words)
+        is_used = is_eligible[area][by_overlap.detection] & ~by_overlap.is_small[area]
+        used_words = np.where(is_used, taken_words, np.uint64(0))
         for k, class_limits in enumerate(limits):
-            of_class = np.flatnonzero(by_overlap.category == k)
-            scores = detections.score[eligible[area] & (detections.category == k)]
-            pair_columns = true_words[of_class], used_words[of_class], similarity[overlap_order][of_class]
+            rows = np.flatnonzero(by_overlap.category == k)
+            scores = detections.score[is_eligible[area] & (detections.category == k)]
+            pair_columns = true_words[rows], used_words[rows], similarity[overlap_order][rows]
             curves[:, area, k, : len(class_limits)] = _measure_curves(class_limits, scores, *pair_columns)
         curves[:, area, n_objects[area] == 0] = np.nan
-        taking = np.flatnonzero((taken_words & _EVERY_SCORE) != 0)
-        is_copy = by_overlap.category[taking] != detections.category[by_overlap.detection[taking]]
-        taking = taking[~is_copy]
-        det, is_hit = by_overlap.detection[taking], (true_words[taking] & _EVERY_SCORE) != 0
+        taking_rows = np.flatnonzero((taken_words & _EVERY_SCORE) != 0)
+        is_copy = by_overlap.category[taking_rows] != detections.category[by_overlap.detection[taking_rows]]
+        taking_rows = taking_rows[~is_copy]
+        det, is_hit = by_overlap.detection[taking_rows], (true_words[taking_rows] & _EVERY_SCORE) != 0
         hits.positive[det[is_hit], 0] |= np.uint64(1 << area)
         hits.ignored[det[~is_hit], 0] |= np.uint64(1 << area)
         if area == 0:
-            hits.gt[det] = by_overlap.object[taking]
+            hits.gt[det] = by_overlap.object[taking_rows]
     if np.isnan(similarity).any():
         curves[1] = np.nan
     hits = hits.take(np.flatnonzero((hits.positive | hits.ignored)[:, 0]))
-    return TruthMatches(hits, eligible, curves)
+    return TruthMatches(hits, is_eligible, curves)
 
 
 def _find_candidates(
-    sides: Joined, protocol: Protocol, objects: Longs, outside: Mask, small: Mask, iou_min: Floats
+    sides: Joined, protocol: Protocol, objects: Longs, is_outside: Mask, is_small: Mask, iou_min: Floats
 ) -> _Candidates:
     """Find the pairs that overlap enough, with neighbouring classes and small detections of any class.
 
@@ -161,30 +161,32 @@ def _find_candidates(
         Prepared sides and the rules.
     objects
         Rows of the ground truths that are no regions to ignore.
-    outside, small
-        (areas, ground truths) what counts as nothing; (areas, detections) what is too low to count.
+    is_outside, is_small
+        (areas, ground truths) which count as nothing; (areas, detections) which are too low to count.
     iou_min
         (classes,) the least IoU.
     """
     truth, detections = sides.truth, sides.detections
-    evaluated = evaluated_rows(sides.classes, protocol).tolist()
-    row_of_class = {sides.classes[row].casefold(): row for row in evaluated if row >= 0}
-    parts = [(objects, truth.category[objects], np.zeros(len(objects), np.bool_))]
+    rows_as_evaluated = map_evaluated_classes(sides.classes, protocol).tolist()
+    row_of_class = {sides.classes[row].casefold(): row for row in rows_as_evaluated if row >= 0}
+    column_sets = [(objects, truth.category[objects], np.zeros(len(objects), np.bool_))]
     for neighbour_name, class_name in protocol.neighbours:
         if neighbour_name.casefold() in row_of_class and class_name.casefold() in row_of_class:
             neighbour_rows = objects[truth.category[objects] == row_of_class[neighbour_name.casefold()]]
             category = np.full(len(neighbour_rows), row_of_class[class_name.casefold()], np.int32)
-            parts.append((neighbour_rows, category, np.ones(len(neighbour_rows), np.bool_)))
-    file_order = np.argsort(np.concatenate([rows for rows, *_ in parts]), kind="stable")
-    gt_rows = np.concatenate([rows for rows, *_ in parts])[file_order]
-    gt_category = np.concatenate([category for _, category, _ in parts])[file_order]
-    neighbour = np.concatenate([is_copy for *_, is_copy in parts])[file_order]
+            column_sets.append((neighbour_rows, category, np.ones(len(neighbour_rows), np.bool_)))
+    file_order = np.argsort(np.concatenate([rows for rows, *_ in column_sets]), kind="stable")
+    gt_rows = np.concatenate([rows for rows, *_ in column_sets])[file_order]
+    gt_category = np.concatenate([category for _, category, _ in column_sets])[file_order]
+    is_neighbour = np.concatenate([is_copy for *_, is_copy in column_sets])[file_order]
 
     keys = distinct(truth.image[gt_rows].astype(np.int64) * max(len(sides.classes), 1) + gt_category)
     image, gt_class_of_key = np.divmod(keys, max(len(sides.classes), 1))
-    small_rows = np.flatnonzero(small.any(axis=0))
+    small_rows = np.flatnonzero(is_small.any(axis=0))
     start, end = (np.searchsorted(detections.image[small_rows], image, side) for side in ("left", "right"))
     n_small = end - start
+    # The small detections of each key's image. start 0 3, n_small 2 1:
+    # repeat(0 - 0, 3 - 2) 0 0 1  +  arange 0 1 2  =  0 1 3
     copied_rows = small_rows[
         np.repeat(start - np.cumsum(n_small) + n_small, n_small) + np.arange(n_small.sum())
     ]
@@ -204,9 +206,9 @@ def _find_candidates(
     gt, det, iou = (
         np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("gt", "det", "iou")
     )
-    reaches = iou >= iou_min[gt_category[gt]]
-    gt, det, iou = gt[reaches].astype(np.int64), det[reaches].astype(np.int64), iou[reaches]
-    is_small = small[:, det_rows[det]]
+    is_reaching = iou >= iou_min[gt_category[gt]]
+    gt, det, iou = gt[is_reaching].astype(np.int64), det[is_reaching].astype(np.int64), iou[is_reaching]
+    is_small_pair = is_small[:, det_rows[det]]
     is_native = det_category[det] == detections.category[det_rows[det]]
     return _Candidates(
         category=gt_category[gt],
@@ -217,18 +219,18 @@ def _find_candidates(
         detection=det_rows[det],
         iou=iou,
         score=detections.score[det_rows[det]],
-        nothing=outside[:, gt_rows[gt]] | neighbour[gt],
-        small=is_small,
-        able=is_small | is_native,
+        is_nothing=is_outside[:, gt_rows[gt]] | is_neighbour[gt],
+        is_small=is_small_pair,
+        is_able=is_small_pair | is_native,
     )
 
 
 def _measure_similarities(truth: SideTable, detections: SideTable, candidates: _Candidates) -> Floats:
     """(pairs,) how alike the directions are, from 0 to 1; all NaN if that of any detection is not known."""
-    angles = column_of(detections, "alpha")
+    angles = get_column(detections, "alpha")
     if (np.isnan(angles) | (angles == _UNKNOWN_ANGLE)).any():
         return np.full(len(candidates.gt), np.nan)
-    difference = column_of(truth, "alpha")[candidates.object] - angles[candidates.detection]
+    difference = get_column(truth, "alpha")[candidates.object] - angles[candidates.detection]
     similarities: Floats = (1 + np.cos(difference)) / 2
     return similarities
 
@@ -270,42 +272,46 @@ def _find_reached_limits(score: Floats, category: Ints, limits: list[Floats]) ->
     return words
 
 
-def _take_in_turn(candidates: _Candidates, able: Words) -> Words:
-    """(pairs,) the bits under which each pair is taken, of those under which it is `able`, (pairs,).
+def _take_in_turn(candidates: _Candidates, able_words: Words) -> Words:
+    """(pairs,) the bits under which each pair is taken, a subset of the `able_words` of the pair, (pairs,).
 
     The pairs are ordered by class and object, those of an object by preference. The first objects of all
     images and classes take their detections together, then the second ones, and so on.
     """
-    starts = first_of_runs(candidates.category, candidates.gt)
-    n_pairs = np.diff(starts, append=len(able))
-    groups = first_of_runs(candidates.category[starts], candidates.image[starts])
-    turn_of_object = rank_in_runs(groups, len(starts))
-    taken = np.zeros(len(able), np.uint64)
-    free = np.full(int(candidates.det.max(initial=-1)) + 1, _ALL)
+    pair_starts = first_of_runs(candidates.category, candidates.gt)
+    n_pairs = np.diff(pair_starts, append=len(able_words))
+    group_starts = first_of_runs(candidates.category[pair_starts], candidates.image[pair_starts])
+    turn_of_object = rank_in_runs(group_starts, len(pair_starts))
+    taken_words = np.zeros(len(able_words), np.uint64)
+    free_words = np.full(int(candidates.det.max(initial=-1)) + 1, _ALL)
     by_turn = argsort_int(turn_of_object, int(turn_of_object.max(initial=0)) + 1)
-    for rows in np.split(by_turn, np.cumsum(np.bincount(turn_of_object))[:-1]):
-        still_wanting = np.full(len(rows), _ALL)
-        for preference in range(int(n_pairs[rows].max(initial=0))):
-            has_next = np.flatnonzero((n_pairs[rows] > preference) & (still_wanting != 0))
-            if not len(has_next):
+    for objects in np.split(by_turn, np.cumsum(np.bincount(turn_of_object))[:-1]):
+        open_words = np.full(len(objects), _ALL)
+        for preference in range(int(n_pairs[objects].max(initial=0))):
+            next_objects = np.flatnonzero((n_pairs[objects] > preference) & (open_words != 0))
+            if not len(next_objects):
                 break
-            pair_rows = starts[rows[has_next]] + preference
+            pair_rows = pair_starts[objects[next_objects]] + preference
             # No two objects of a turn share a detection, so none is written twice.
-            takes = still_wanting[has_next] & able[pair_rows] & free[candidates.det[pair_rows]]
-            free[candidates.det[pair_rows]] &= ~takes
-            still_wanting[has_next] &= ~takes
-            taken[pair_rows] = takes
-    return taken
+            new_words = (
+                open_words[next_objects] & able_words[pair_rows] & free_words[candidates.det[pair_rows]]
+            )
+            free_words[candidates.det[pair_rows]] &= ~new_words
+            open_words[next_objects] &= ~new_words
+            taken_words[pair_rows] = new_words
+    return taken_words
 
 
-def _measure_curves(limits: Floats, scores: Floats, true: Words, used: Words, similarity: Floats) -> Floats:
+def _measure_curves(
+    limits: Floats, scores: Floats, true_words: Words, used_words: Words, similarities: Floats
+) -> Floats:
     """(2, limits) precision and orientation similarity of a class at its score limits, which descend.
 
     Each is the highest at this or any lower limit. `scores` are those of the eligible detections; the other
     columns are (pairs,), as for `_sum_by_limit`.
     """
     scores = np.sort(scores)
-    n_true, n_used, similarity_sums = _sum_by_limit(len(limits), true, used, similarity)
+    n_true, n_used, similarity_sums = _sum_by_limit(len(limits), true_words, used_words, similarities)
     n_counted = n_true - n_used + len(scores) - np.searchsorted(scores, limits)
     totals = np.stack([n_true, similarity_sums])
     shares = np.divide(totals, n_counted, out=np.zeros(totals.shape), where=n_counted > 0)
@@ -313,17 +319,19 @@ def _measure_curves(limits: Floats, scores: Floats, true: Words, used: Words, si
     return curves
 
 
-def _sum_by_limit(n_limits: int, true: Words, used: Words, similarity: Floats) -> tuple[Longs, Longs, Floats]:
+def _sum_by_limit(
+    n_limits: int, true_words: Words, used_words: Words, similarity: Floats
+) -> tuple[Longs, Longs, Floats]:
     """Sum over the pairs of a class, under each score limit (a bit of the words).
 
     Returns, each (limits,), the number of true positives, that of used detections, and the sum of the
     similarities of the true positives.
     """
     n_true, n_used = np.zeros(n_limits, np.int64), np.zeros(n_limits, np.int64)
-    similar = np.zeros(n_limits)
+    similarity_sums = np.zeros(n_limits)
     for i in range(n_limits):
         bit = np.uint64(1 << i)
-        is_true = (true & bit) != 0
-        n_true[i], n_used[i] = np.count_nonzero(is_true), np.count_nonzero(used & bit)
-        similar[i] = similarity[is_true].sum()
-    return n_true, n_used, similar
+        is_true = (true_words & bit) != 0
+        n_true[i], n_used[i] = np.count_nonzero(is_true), np.count_nonzero(used_words & bit)
+        similarity_sums[i] = similarity[is_true].sum()
+    return n_true, n_used, similarity_sums

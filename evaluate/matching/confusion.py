@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.matching.match import Truth
-from odm.evaluate.matching.order import one_to_one
+from odm.evaluate.matching.order import match_one_to_one
 from odm.evaluate.matching.prepare import prepare
-from odm.evaluate.matching.shapes import pieces_of
-from odm.evaluate.matching.sides import Joined, Mask, collapsed, parts
+from odm.evaluate.matching.shapes import iterate_pairs
+from odm.evaluate.matching.sides import Joined, Mask, merge_classes, split_images
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import UsageError, shorten, spell
 from odm.tables import Floats, Ints, Longs
@@ -28,25 +28,29 @@ SPARSE = 2**17
 """Keys are counted in a table of all of them if it is no larger than this and a few entries per key."""
 
 MOST_PAIRS = 2**22
-"""With more overlapping pairs in one image the classes that are taken for each other are not looked for."""
+"""The most overlapping pairs of one image; with more, a confusion matrix is refused."""
 
 
 class Counts(msgspec.Struct, frozen=True, eq=False):
-    """A sparse table of ``shape``: counts ``n`` (m,) of the cells ``index``, (m,) positions per axis."""
+    """A sparse table of counts: only the m cells that are not 0.
+
+    ``shape`` is that of the whole table, ``index`` the (m,) positions of the cells along each axis, ``n``
+    their counts, (m,).
+    """
 
     shape: tuple[int, ...]
     index: tuple[Longs, ...]
     n: Longs
 
     @classmethod
-    def of(cls, shape: tuple[int, ...], *columns: NDArray[np.integer]) -> Counts:
-        """Count each combination of the columns, each (rows,)."""
+    def from_columns(cls, shape: tuple[int, ...], *columns: NDArray[np.integer]) -> Counts:
+        """Count how often each combination of positions occurs; a column (rows,) for each axis of `shape`."""
         cells = np.ravel_multi_index(tuple(c.astype(np.int64) for c in columns), shape)
         keys, n = count_keys(cells, math.prod(shape))
         return cls(shape, tuple(np.unravel_index(keys, shape)), n)
 
     def dense(self) -> Longs:
-        """The whole array."""
+        """Return the whole table, of ``shape``, with its zeros."""
         array = np.zeros(self.shape, np.int64)
         array[self.index] = self.n
         return array
@@ -84,9 +88,9 @@ class Confusion(msgspec.Struct, frozen=True, eq=False, dict=True):
         """(m,) the count of each of the m cells that are not 0, divided by the sum of its row (``gt``) or
         column.
         """
-        line = self.table.index[0 if of == "gt" else 1]
-        sums = np.bincount(line, weights=self.table.n)
-        shares: Floats = self.table.n / sums[line]
+        line_of_cell = self.table.index[0 if of == "gt" else 1]
+        sums = np.bincount(line_of_cell, weights=self.table.n)
+        shares: Floats = self.table.n / sums[line_of_cell]
         return shares
 
     def shares(self, of: Of) -> Floats:
@@ -126,13 +130,15 @@ def count_keys(keys: Longs, n: int) -> tuple[Longs, Longs]:
 
 
 def counts_as_nothing(joined: Joined, rules: Protocol) -> Mask:
-    """(n,) ground truths that do not count as objects."""
+    """(n,) mask of the ground truths that do not count as objects: crowds, groups and ignored ones."""
     truth = Truth(joined, rules)
     nothing: Mask = truth.outside[0] | truth.group
     return nothing
 
 
-def confusion(joined: Joined, rules: Protocol, *, score: float | Floats, iou: float = 0.5) -> Confusion:
+def count_confusions(
+    joined: Joined, rules: Protocol, *, score: float | Floats, iou: float = 0.5
+) -> Confusion:
     """Count which class was taken for which.
 
     Pairs of one image are taken one to one: those of one class first, then the others, by descending
@@ -161,33 +167,34 @@ def confusion(joined: Joined, rules: Protocol, *, score: float | Floats, iou: fl
     with np.errstate(invalid="ignore"):
         joined = joined.only(detections=joined.detections.score >= score_min[joined.detections.category])
     is_nothing = counts_as_nothing(joined, rules)
-    n = len(joined.classes)
+    n_classes = len(joined.classes)
     rows, columns = [], []
-    for gt_start, _, part in parts(joined):
-        is_void = is_nothing[gt_start : gt_start + len(part.truth)]
-        det, gt, det_on_void = overlapping(part, rules, is_void, iou)
-        taken = one_to_one(det, gt)
-        det, gt = det[taken], gt[taken]
-        det_class, gt_class = part.detections.category, part.truth.category
-        is_unpaired, is_missed = np.ones(len(part.detections), np.bool_), ~is_void
+    for gt_start, _, chunk in split_images(joined):
+        is_void = is_nothing[gt_start : gt_start + len(chunk.truth)]
+        det, gt, det_on_void = find_overlapping(chunk, rules, is_void, iou)
+        pair_rows = match_one_to_one(det, gt)
+        det, gt = det[pair_rows], gt[pair_rows]
+        det_class, gt_class = chunk.detections.category, chunk.truth.category
+        is_unpaired, is_missed = np.ones(len(chunk.detections), np.bool_), ~is_void
         is_unpaired[det_on_void] = is_unpaired[det] = is_missed[gt] = False
-        background_row = np.full(int(is_unpaired.sum()), n)
-        background_column = np.full(int(is_missed.sum()), n)
+        background_row = np.full(int(is_unpaired.sum()), n_classes)
+        background_column = np.full(int(is_missed.sum()), n_classes)
         rows += [gt_class[gt], background_row, gt_class[is_missed]]
         columns += [det_class[det], det_class[is_unpaired], background_column]
     no_rows = [np.zeros(0, np.int64)]
-    table = Counts.of((n + 1, n + 1), np.concatenate(rows or no_rows), np.concatenate(columns or no_rows))
+    positions = np.concatenate(rows or no_rows), np.concatenate(columns or no_rows)
+    table = Counts.from_columns((n_classes + 1, n_classes + 1), *positions)
     common_score = float(score_min[0]) if len(score_min) and (score_min == score_min[0]).all() else math.nan
     return Confusion(joined.classes, table, common_score, iou)
 
 
-def overlapping(part: Joined, rules: Protocol, is_void: Mask, iou: float) -> tuple[Ints, Ints, Ints]:
+def find_overlapping(chunk: Joined, rules: Protocol, is_void: Mask, iou: float) -> tuple[Ints, Ints, Ints]:
     """Find the pairs of any class that overlap by `iou`, and the detections on what counts as nothing.
 
     Parameters
     ----------
-    part, rules, iou
-        Both sides of a few images, how boxes are measured, and the least IoU.
+    chunk, rules, iou
+        Prepared sides of a few images, how boxes are measured, and the least IoU.
     is_void
         (ground truths,) which of them count as nothing.
 
@@ -206,21 +213,21 @@ def overlapping(part: Joined, rules: Protocol, is_void: Mask, iou: float) -> tup
     columns: list[tuple[Ints, Ints, Floats]] = []
     det_on_void = [np.zeros(0, np.int32)]
     n_pairs = 0
-    for pairs in pieces_of(collapsed(part), rules, iou):
+    for pairs in iterate_pairs(merge_classes(chunk), rules, iou):
         overlap_or_ioa = pairs.iou if pairs.ioa is None else np.maximum(pairs.iou, pairs.ioa)
         det_on_void.append(pairs.det[is_void[pairs.gt] & (overlap_or_ioa >= iou)])
         is_pair = ~is_void[pairs.gt] & (pairs.iou >= iou)
         columns.append((pairs.det[is_pair], pairs.gt[is_pair], pairs.iou[is_pair]))
         n_pairs += len(columns[-1][0])
         if n_pairs > MOST_PAIRS:
-            name = shorten(part.images[int(part.detections.image[pairs.det[-1]])])
-            sides = f"{len(part.detections)} detections and {len(part.truth)} objects"
+            name = shorten(chunk.images[int(chunk.detections.image[pairs.det[-1]])])
+            sides = f"{len(chunk.detections)} detections and {len(chunk.truth)} objects"
             raise UsageError(
                 f"{name!r}: its {sides} overlap in more than {MOST_PAIRS} pairs, too many for a confusion "
                 f"matrix or report: drop some with {spell('score_min')}, or leave the image out with "
                 f"{spell('only_images')}"
             )
     det, gt, overlap = (np.concatenate([f[i] for f in columns]) for i in range(3))
-    differs = part.detections.category[det] != part.truth.category[gt]
-    order = np.lexsort((gt, np.arange(len(det)), -overlap, differs))
+    is_other_class = chunk.detections.category[det] != chunk.truth.category[gt]
+    order = np.lexsort((gt, np.arange(len(det)), -overlap, is_other_class))
     return det[order], gt[order], np.concatenate(det_on_void)

@@ -23,7 +23,7 @@ _ADDED = 1e-6
 
 
 def can_pair() -> bool:
-    """Whether SciPy is there, which finds the pairs."""
+    """Whether SciPy is installed, which pairs boxes so that the sum of IoUs is the greatest."""
     return importlib.util.find_spec("scipy") is not None
 
 
@@ -52,11 +52,11 @@ def jaccard_ratios(sides: Joined, protocol: Protocol, pairs: Pairs) -> Floats:
     is_object = ~protocol.crowds(truth.flags)
     is_covered = np.zeros(len(detections), np.bool_)
     edges: list[tuple[Ints, Ints, Floats]] = []
-    for part in pairs.pieces():
-        is_on_object = is_object[part.gt]
-        is_covered[_find_covered(part, ~is_on_object, iou_min)] = True
-        is_edge = is_on_object & (part.iou >= iou_min)
-        edges.append((part.det[is_edge], part.gt[is_edge], part.iou[is_edge]))
+    for piece in pairs.pieces():
+        is_on_object = is_object[piece.gt]
+        is_covered[_find_covered(piece, ~is_on_object, iou_min)] = True
+        is_edge = is_on_object & (piece.iou >= iou_min)
+        edges.append((piece.det[is_edge], piece.gt[is_edge], piece.iou[is_edge]))
     det, gt, iou = (np.concatenate(column) for column in zip(*edges, strict=True))
     by_image = np.argsort(detections.image[det], kind="stable")
     det, gt, iou = det[by_image], gt[by_image], iou[by_image]
@@ -65,13 +65,15 @@ def jaccard_ratios(sides: Joined, protocol: Protocol, pairs: Pairs) -> Floats:
     ignored = truth.take(np.flatnonzero(~is_object))
     ignored_and_objects = replace(sides, truth=ignored, detections=truth.take(objects))
     gt_covered = np.zeros(len(truth), np.bool_)
-    for part in find_pairs(ignored_and_objects, protocol, protocol.ious[0], np.arange(len(objects))).pieces():
-        gt_covered[objects[_find_covered(part, np.ones(len(part.gt), np.bool_), iou_min)]] = True
+    for piece in find_pairs(
+        ignored_and_objects, protocol, protocol.ious[0], np.arange(len(objects))
+    ).pieces():
+        gt_covered[objects[_find_covered(piece, np.ones(len(piece.gt), np.bool_), iou_min)]] = True
 
     for i, score_limit in enumerate(protocol.jaccard):
         is_above = detections.score > score_limit
         is_edge = is_above[det]
-        paired_edges = _pair(detections.image[det[is_edge]], det[is_edge], gt[is_edge], iou[is_edge])
+        paired_edges = _pair_edges(detections.image[det[is_edge]], det[is_edge], gt[is_edge], iou[is_edge])
         det_counts, gt_counts = is_above & ~is_covered, is_object & ~gt_covered
         det_counts[det[is_edge][paired_edges]] = gt_counts[gt[is_edge][paired_edges]] = True
         n_paired, n_detections, n_objects = (
@@ -107,7 +109,7 @@ def _find_covered(pairs: Pairs, by_ignored: Mask, ioa_min: float) -> Ints:
     return pairs.det[by_ignored & (pairs.ioa >= ioa_min)]
 
 
-def _pair(image: Ints, det: Ints, gt: Ints, iou: Floats) -> Longs:
+def _pair_edges(image: Ints, det: Ints, gt: Ints, iou: Floats) -> Longs:
     """Return the rows of the edges that become pairs: of each image those of the greatest sum of IoUs.
 
     An edge joins a detection and an object that overlap. All columns are (edges,), ordered by image.
@@ -120,9 +122,9 @@ def _pair(image: Ints, det: Ints, gt: Ints, iou: Floats) -> Longs:
     paired = [pairs_of_objects, undecided[pairs_of_detections]]
     undecided = undecided[~is_decided]
     image, det, gt, iou = image[undecided], det[undecided], gt[undecided], iou[undecided]
-    starts = first_of_runs(image)
-    ends = np.append(starts[1:], len(image))[: len(starts)]
-    for start, stop in zip(starts.tolist(), ends.tolist(), strict=True):
+    image_starts = first_of_runs(image)
+    image_ends = np.append(image_starts[1:], len(image))[: len(image_starts)]
+    for start, stop in zip(image_starts.tolist(), image_ends.tolist(), strict=True):
         (dets, row), (gts, column) = (np.unique(ids[start:stop], return_inverse=True) for ids in (det, gt))
         gains = np.zeros((len(dets), len(gts)))
         edge_of_cell = np.full(gains.shape, -1)

@@ -23,8 +23,16 @@ from odm.codes import (
     NO_SIZE,
     SCORE_NOT_FINITE,
 )
-from odm.evaluate.matching.prepare import ancestors, with_known, with_labelled_images
-from odm.evaluate.matching.sides import ExtraImages, Joined, JoinReport, Label, SideTable, choose, narrow
+from odm.evaluate.matching.prepare import add_labelled_images, add_labels_and_ancestors, parse_hierarchy
+from odm.evaluate.matching.sides import (
+    ExtraImages,
+    Joined,
+    JoinReport,
+    Label,
+    SideTable,
+    apply_choice,
+    make_choice,
+)
 from odm.evaluate.scores.protocol_overrides import check_scores
 from odm.issues import INVERTED, PERCENT, Code, DataError, Log, Trusted, UsageError, spell, without_noise
 from odm.pairing import (
@@ -101,7 +109,7 @@ def join(
     admitted = admit(
         truth,
         detections,
-        DetectionSummary.of(detections),
+        DetectionSummary.from_dataset(detections),
         log,
         extra_images=extra_images,
         only_classes=only_classes,
@@ -109,14 +117,14 @@ def join(
         image_labels=image_labels,
         unit=unit,
     )
-    joined = admitted.joined(detections.boxes, hierarchy, unit)
+    joined = admitted.join_boxes(detections.boxes, hierarchy, unit)
     selections: tuple[Any, ...] = (only_classes, only_images, score_min)
     if extra_images == "ignore" or any(value is not None for value in selections):
-        choice = choose(joined, extra_images, only_classes, only_images, score_min)
-        joined, kept = narrow(joined, choice)
-        kept.report(choice, joined.report.images_det_only, source_of(detections), log)
+        choice = make_choice(joined, extra_images, only_classes, only_images, score_min)
+        joined, kept_counts = apply_choice(joined, choice)
+        kept_counts.report(choice, joined.report.images_det_only, source_of(detections), log)
     if image_labels is not None or hierarchy is not None:
-        joined = with_known(joined, image_labels, log)
+        joined = add_labels_and_ancestors(joined, image_labels, log)
     return joined
 
 
@@ -139,20 +147,24 @@ class Admitted(msgspec.Struct, frozen=True, eq=False):
     det_only: Sequence[str]
     """The classes that only the detections have."""
     hints: Mapping[str, str]
+    """The nearest class of the ground truth for each of them."""
 
     @property
     def det_classes(self) -> list[int]:
         """The number of each class of the detections, -1 of one without a box."""
         return [self.classes.get(name, -1) for name in self.pairing.det_names]
 
-    def joined(self, boxes: Boxes, hierarchy: Mapping[str, Any] | None, unit: str = "images") -> Joined:
-        """Return both sides, with these boxes of the detections."""
+    def join_boxes(self, boxes: Boxes, hierarchy: Mapping[str, Any] | None, unit: str = "images") -> Joined:
+        """Join the boxes of the ground truth with `boxes`, those of all detections or of a part of them.
+
+        `hierarchy` and `unit` are as for `join`.
+        """
         truth, detections, pairing, gt_number = self.truth, self.detections, self.pairing, self.gt_number
         partner_rows, gt_names, det_names = pairing.image, pairing.gt_names, pairing.det_names
         extra_names = tuple(detections.images.name[i] for i in np.flatnonzero(partner_rows < 0).tolist())
         gt_class = [self.classes.get(name, -1) for name in gt_names]  # -1 of regions to ignore
         object_names = [name for name in gt_names if name in self.classes]
-        objects, regions = _without_regions(side_table(truth.boxes, gt_number, gt_class))
+        objects, regions = _split_off_regions(make_side_table(truth.boxes, gt_number, gt_class))
         in_detections = set(det_names)
         labels, image_labels = truth.labels, None
         if len(labels):
@@ -166,7 +178,7 @@ class Admitted(msgspec.Struct, frozen=True, eq=False):
             classes=tuple(self.classes),
             truth=objects,
             regions=regions,
-            detections=side_table(boxes, self.det_number, self.det_classes),
+            detections=make_side_table(boxes, self.det_number, self.det_classes),
             report=JoinReport(
                 images_both=len(partner_rows) - len(extra_names),
                 images_gt_only=tuple(truth.images.name[i] for i in np.flatnonzero(is_unmatched).tolist()),
@@ -180,14 +192,14 @@ class Admitted(msgspec.Struct, frozen=True, eq=False):
                 images_empty=len(partner_rows) - len(extra_names) - int((partner_rows[self.used] >= 0).sum()),
             ),
             relative=truth.relative,
-            sizes=self._sizes(len(gt_number) + len(extra_names)),
+            sizes=self._make_sizes(len(gt_number) + len(extra_names)),
             image_labels=image_labels,
-            hierarchy=None if hierarchy is None else ancestors(hierarchy),
+            hierarchy=None if hierarchy is None else parse_hierarchy(hierarchy),
             frequency={n: f for n, f in zip(gt_names, truth.categories.frequency, strict=True) if f},
         )
 
-    def _sizes(self, n_images: int) -> Longs:
-        """Return `Joined.sizes`, (2, n_images, 2)."""
+    def _make_sizes(self, n_images: int) -> Longs:
+        """Make `Joined.sizes`, (2, n_images, 2): height and width of the joint images on either side."""
         sides = (self.truth, self.gt_number), (self.detections, self.det_number)
         sizes = np.zeros((2, n_images, 2), np.int64)
         for side_sizes, (side, numbers) in zip(sizes, sides, strict=True):
@@ -218,9 +230,9 @@ def admit(
         If the two sides do not belong together; the log says why.
     """
     errors_before = log.errors
-    order = _order_of(truth.images.source_id)
+    order = _sort_by_id(truth.images.source_id)
     if image_labels is not None:
-        truth = with_labelled_images(truth, image_labels, log)
+        truth = add_labelled_images(truth, image_labels, log)
         order = np.r_[order, len(order) : len(truth.images)]
     if not len(truth.images):
         log.report(NO_TRUTH, source_of(truth))
@@ -267,8 +279,8 @@ def admit(
     return Admitted(*columns, summary.images, det_only, hints)
 
 
-def _order_of(ids: NDArray[Any]) -> Longs:
-    """(n,) rows in the order that decides ties: by id, numbers before text, if all have one."""
+def _sort_by_id(ids: NDArray[Any]) -> Longs:
+    """(n,) row numbers in the order that decides ties: by id, numbers before text, if all rows have one."""
     if ids.dtype != object:
         if len(ids) == 0 or (ids == NO_ID).any():
             return np.arange(len(ids))
@@ -280,16 +292,16 @@ def _order_of(ids: NDArray[Any]) -> Longs:
     return np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
 
 
-def class_ranks(joined: Joined, truth: Dataset) -> Longs:
-    """(classes,) ranks of the classes: by id if the ground truth has ids, else by position."""
-    names_by_id = [truth.categories.name[row] for row in _order_of(truth.categories.source_id).tolist()]
+def rank_classes(joined: Joined, truth: Dataset) -> Longs:
+    """(classes,) the rank of each joint class: by id if the ground truth has ids, else by position."""
+    names_by_id = [truth.categories.name[row] for row in _sort_by_id(truth.categories.source_id).tolist()]
     ranks = {name: rank for rank, name in reversed(list(enumerate(names_by_id)))}
     return np.array(
         [ranks.get(name, len(names_by_id) + k) for k, name in enumerate(joined.classes)], np.int64
     )
 
 
-def side_table(boxes: Boxes, image_number: Longs, class_number: Sequence[int] | Longs) -> SideTable:
+def make_side_table(boxes: Boxes, image_number: Longs, class_number: Sequence[int] | Longs) -> SideTable:
     """Return the boxes ordered by image, with the joint numbers of their images and classes.
 
     `image_number` (images,) and `class_number` (classes,) map rows of the dataset to the joint numbers.
@@ -304,7 +316,7 @@ def side_table(boxes: Boxes, image_number: Longs, class_number: Sequence[int] | 
     return table if is_sorted else table.take(np.argsort(image, kind="stable"))
 
 
-def _without_regions(side: SideTable) -> tuple[SideTable, SideTable | None]:
+def _split_off_regions(side: SideTable) -> tuple[SideTable, SideTable | None]:
     """Split a side into its objects and its regions to ignore, None if it has no regions."""
     is_region = (side.flags & np.uint16(Flag.REGION)) != 0
     return (side.take(~is_region), side.take(is_region)) if is_region.any() else (side, None)
@@ -358,7 +370,7 @@ class DetectionSummary(msgspec.Struct, frozen=True, eq=False):
     """The rows of the images that have detections."""
 
     @classmethod
-    def of(cls, detections: Dataset) -> DetectionSummary:
+    def from_dataset(cls, detections: Dataset) -> DetectionSummary:
         """Summarise a whole dataset."""
         boxes, n = detections.boxes, len(detections)
         score, xyxy = boxes.score, boxes.xyxy
@@ -374,36 +386,40 @@ class DetectionSummary(msgspec.Struct, frozen=True, eq=False):
             above_one=int(np.count_nonzero(known_scores > 1)),
             extent=float(max(xyxy.max(), -xyxy.min())) if n else -math.inf,
             fractional=any(  # mostly in the first part
-                bool((part != np.floor(part)).any())
-                for part in (xyxy[at : at + 2**14] for at in range(0, n, 2**14))
+                bool((chunk != np.floor(chunk)).any())
+                for chunk in (xyxy[start : start + 2**14] for start in range(0, n, 2**14))
             ),
             per_class=np.bincount(boxes.category, minlength=len(detections.categories)),
             images=np.flatnonzero(has_boxes),
         )
 
     @classmethod
-    def together(
+    def merge(
         cls,
-        parts: Sequence[DetectionSummary],
+        summaries: Sequence[DetectionSummary],
         classes: Sequence[Longs],
         images: Sequence[Longs],
         n_classes: int,
     ) -> DetectionSummary:
-        """Summarise several parts; `classes` and `images` map the rows of each part to those of the whole."""
+        """Add up the summaries of several parts of the detections.
+
+        `classes` and `images` have an array for each part, which maps its row numbers to those of the whole;
+        `n_classes` is the number of classes of the whole.
+        """
         per_class = np.zeros(n_classes, np.int64)
-        for part, rows in zip(parts, classes, strict=True):
-            np.add.at(per_class, rows, part.per_class)
-        used_images = [rows[part.images] for part, rows in zip(parts, images, strict=True)]
+        for summary, rows in zip(summaries, classes, strict=True):
+            np.add.at(per_class, rows, summary.per_class)
+        image_rows = [rows[summary.images] for summary, rows in zip(summaries, images, strict=True)]
         return cls(
-            n=sum(p.n for p in parts),
-            scored=sum(p.scored for p in parts),
-            low=float(np.fmin.reduce([math.nan, *(p.low for p in parts)])),
-            high=float(np.fmax.reduce([math.nan, *(p.high for p in parts)])),
-            above_one=sum(p.above_one for p in parts),
-            extent=max([-math.inf, *(p.extent for p in parts)]),
-            fractional=any(p.fractional for p in parts),
+            n=sum(p.n for p in summaries),
+            scored=sum(p.scored for p in summaries),
+            low=float(np.fmin.reduce([math.nan, *(p.low for p in summaries)])),
+            high=float(np.fmax.reduce([math.nan, *(p.high for p in summaries)])),
+            above_one=sum(p.above_one for p in summaries),
+            extent=max([-math.inf, *(p.extent for p in summaries)]),
+            fractional=any(p.fractional for p in summaries),
             per_class=per_class,
-            images=distinct(np.concatenate([np.zeros(0, np.int64), *used_images])),
+            images=distinct(np.concatenate([np.zeros(0, np.int64), *image_rows])),
         )
 
     @property
@@ -459,8 +475,9 @@ def check_rows(side: Dataset, log: Log) -> None:
     if len(rows):
 
         def describe_edges(row: int) -> dict[str, Any]:
-            named = zip(("left", "top", "right", "bottom"), xyxy[row].tolist(), strict=True)
-            text = ", ".join(f"{name} {without_noise(value):.15g}" for name, value in named)
+            """Return the fields of the message about a box whose edges are in the wrong order."""
+            named_edges = zip(("left", "top", "right", "bottom"), xyxy[row].tolist(), strict=True)
+            text = ", ".join(f"{name} {without_noise(value):.15g}" for name, value in named_edges)
             return {"value": Trusted(text), "option": Trusted("")}
 
         log.report_rows(INVERTED, side, rows, describe_edges)

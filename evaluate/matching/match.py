@@ -28,12 +28,19 @@ from odm.evaluate.matching.order import (
     argsort_int,
     best_of_each,
     first_of_runs,
-    one_to_one,
+    match_one_to_one,
     rank_in_runs,
 )
-from odm.evaluate.matching.pairs import CEILING, SPARSE, Pairs, floor_of, geometry
-from odm.evaluate.matching.prepare import column_of, compared_areas, has_label, left_out, outside_of, prepare
-from odm.evaluate.matching.shapes import pairs_of
+from odm.evaluate.matching.pairs import CEILING, SPARSE, Pairs, find_iou_floor, measure_boxes
+from odm.evaluate.matching.prepare import (
+    compared_areas,
+    find_left_out,
+    find_outside,
+    get_column,
+    has_label,
+    prepare,
+)
+from odm.evaluate.matching.shapes import find_shape_pairs
 from odm.evaluate.matching.sides import Joined, Mask
 from odm.evaluate.scores.protocols import Protocol
 from odm.evaluate.scores.set_ups import AreaBits
@@ -52,7 +59,7 @@ def match(
     protocol
         The rules.
     pairs
-        The pairs of the prepared sides at `floor_of` the protocol or lower, if they are known already.
+        The pairs of the prepared sides that overlap by `find_iou_floor` of the protocol, if already known.
     order
         (n,) positions of the detections of the prepared sides by descending score; only needed if equal
         scores are to be ordered otherwise than by position.
@@ -72,16 +79,17 @@ def match(
     """
     sides, dropped = prepare(joined, protocol)
     if order is None:
-        order = _order_of(sides.detections.score, protocol)
-    is_beyond_cap = beyond_cap(sides, protocol, order)
+        order = _sort_by_score(sides.detections.score, protocol)
+    is_beyond_cap = find_beyond_cap(sides, protocol, order)
     if pairs is None:
         takes_part = None if is_beyond_cap is None else ~is_beyond_cap
         best_only = protocol.match not in ("free", "truth")
-        pairs = pairs_of(sides, protocol, floor_of(protocol), order, among=takes_part, best_only=best_only)
+        floor = find_iou_floor(protocol)
+        pairs = find_shape_pairs(sides, protocol, floor, order, among=takes_part, best_only=best_only)
     return _match(sides, protocol, dropped, order, pairs, is_beyond_cap, _find_score_range(joined))
 
 
-def _order_of(score: Floats, protocol: Protocol) -> Longs:
+def _sort_by_score(score: Floats, protocol: Protocol) -> Longs:
     """(n,) positions by descending score; equal scores by position, or last first if the protocol says so."""
     if protocol.detections_in == "reverse":
         return len(score) - 1 - argsort_descending(score[::-1])
@@ -108,38 +116,46 @@ def match_all(joined: Joined, protocols: Sequence[Protocol]) -> Iterator[Matches
         sides, dropped = prepared[_preparation_key(rules)]
         detections_key = id(sides.detections), rules.detections_in == "reverse"
         if detections_key not in orders:
-            orders[detections_key] = _order_of(sides.detections.score, rules)
+            orders[detections_key] = _sort_by_score(sides.detections.score, rules)
         order = orders[detections_key]
         pairs_key = id(sides.truth), *detections_key, *_pairing_key(rules)
         if pairs_key not in pairs_of_settings:
-            floor = min(floor_of(q) for q in protocols if _pairing_key(q) == _pairing_key(rules))
-            is_beyond_cap = beyond_cap(sides, rules, order)
+            floor = min(find_iou_floor(q) for q in protocols if _pairing_key(q) == _pairing_key(rules))
+            is_beyond_cap = find_beyond_cap(sides, rules, order)
             takes_part = None if is_beyond_cap is None else ~is_beyond_cap
             best_only = rules.match not in ("free", "truth")
-            pairs = pairs_of(sides, rules, floor, order, among=takes_part, best_only=best_only)
+            pairs = find_shape_pairs(sides, rules, floor, order, among=takes_part, best_only=best_only)
             pairs_of_settings[pairs_key] = floor, pairs, is_beyond_cap
         floor, pairs, is_beyond_cap = pairs_of_settings[pairs_key]
-        if floor < floor_of(rules):
-            pairs = pairs.above(floor_of(rules))
+        if floor < find_iou_floor(rules):
+            pairs = pairs.above(find_iou_floor(rules))
         yield _match(sides, rules, dropped, order, pairs, is_beyond_cap, _find_score_range(joined))
 
 
 def _preparation_key(p: Protocol) -> tuple[Any, ...]:
     """Cache key: the settings of a protocol that `prepare` depends on."""
     cap = p.cap_of, p.max_dets if p.cap_of != "class" else None
-    empty = p.drop_empty and (p.as_given, p.drop_empty_truth)
-    dropped = empty, p.drop_flags, p.drop_repeated, p.score_above, p.region_flags, p.whole_corners, p.clipped
-    chosen = p.only, p.never, p.covered, p.detections_in == "file", p.match == "truth"
-    return p.hierarchical, dropped, p.labelled_only, cap, p.single, bool(p.jaccard), chosen
+    on_empty = p.drop_empty and (p.as_given, p.drop_empty_truth)
+    drops = (
+        on_empty,
+        p.drop_flags,
+        p.drop_repeated,
+        p.score_above,
+        p.region_flags,
+        p.whole_corners,
+        p.clipped,
+    )
+    selection = p.only, p.never, p.covered, p.detections_in == "file", p.match == "truth"
+    return p.hierarchical, drops, p.labelled_only, cap, p.single, bool(p.jaccard), selection
 
 
 def _pairing_key(p: Protocol) -> tuple[Any, ...]:
-    """Cache key: the settings of a protocol that `pairs_of` depends on."""
+    """Cache key: the settings of a protocol that `find_shape_pairs` depends on."""
     as_given = p.as_given and p.pixels == "edges"
-    many = p.crowd_flags, p.group_weight is not None, p.region_flags
-    one = p.match, p.match == "best" and p.last_of_equals
-    shapes = p.measure, p.sigmas, p.strict and p.ious, p.added_area, p.class_ious
-    return p.pixels, as_given, p.single and p.ious, *many, *one, cap_per_class(p), shapes
+    grouping = p.crowd_flags, p.group_weight is not None, p.region_flags
+    matching = p.match, p.match == "best" and p.last_of_equals
+    measuring = p.measure, p.sigmas, p.strict and p.ious, p.added_area, p.class_ious
+    return p.pixels, as_given, p.single and p.ious, *grouping, *matching, find_cap_per_class(p), measuring
 
 
 def _match(
@@ -188,7 +204,7 @@ def _match(
         if is_beyond_cap is not None:
             n_beyond = int(np.count_nonzero(is_beyond_cap))
             dropped += ((f"{OVER}{protocol.max_dets} per image and class", n_beyond),)
-        within_cap = pairs if is_beyond_cap is None else pairs.of(~is_beyond_cap)
+        within_cap = pairs if is_beyond_cap is None else pairs.of_detections(~is_beyond_cap)
         hits, fp_if_unmatched, curves = _match_single(sides, protocol, truth, within_cap, is_beyond_cap)
         category = sides.truth.category
         npos = truth.count(n_classes)
@@ -235,8 +251,8 @@ def _match_single(
     """
     if protocol.match == "truth":
         by_truth = match_by_truth(sides, protocol, pairs, truth.outside, truth.counting)
-        return by_truth.hits, _bits_of_areas(~by_truth.counting, None), by_truth.curves
-    return _match_boxes(sides, protocol, truth, pairs), _fp_areas(sides, protocol, is_beyond_cap), None
+        return by_truth.hits, _set_area_bits(~by_truth.counting, None), by_truth.curves
+    return _match_boxes(sides, protocol, truth, pairs), _find_fp_areas(sides, protocol, is_beyond_cap), None
 
 
 def _match_boxes(sides: Joined, protocol: Protocol, truth: Truth, pairs: Pairs) -> Hits:
@@ -246,7 +262,7 @@ def _match_boxes(sides: Joined, protocol: Protocol, truth: Truth, pairs: Pairs) 
     if pairs.large:  # a bounded number of pairs at a time, which take what is left
         parts = [hits]
         for group in pairs.large:
-            parts += (_match_free(piece, protocol, truth) for piece in pairs.pieces_of(group))
+            parts += (_match_free(piece, protocol, truth) for piece in pairs.split_group(group))
         hits = join_hits(parts)
         det = hits.det
         hits = hits.take(np.lexsort((pairs.rank[det], detections.category[det], detections.image[det])))
@@ -270,7 +286,7 @@ class Truth:
     def __init__(self, joined: Joined, protocol: Protocol) -> None:
         side = joined.truth
         self.side, self.protocol, self.classes = side, protocol, joined.classes
-        self.has_own_threshold = protocol.size_threshold or bool(protocol.class_ious)
+        self.has_thresholds = protocol.size_threshold or bool(protocol.class_ious)
         self.blocks = word_blocks(protocol)
         self.group_key = joined.keys_of(side)
         self.crowd = protocol.crowds(side.flags)
@@ -281,8 +297,8 @@ class Truth:
         if protocol.detected_only:
             is_nothing |= ~np.isin(self.group_key, joined.keys_of(joined.detections))
         for field in protocol.ignored_fields:
-            is_nothing |= np.nan_to_num(column_of(side, field)) != 0
-        self.outside = np.stack([is_nothing | outside_of(side, a) for a in protocol.areas])
+            is_nothing |= np.nan_to_num(get_column(side, field)) != 0
+        self.outside = np.stack([is_nothing | find_outside(side, a) for a in protocol.areas])
         """(areas, n) what counts as nothing."""
         self.weight = protocol.group_weight or 0
         self.counting = ~(self.outside | (self.group & (self.weight == 0)))
@@ -295,7 +311,7 @@ class Truth:
         all_bits = [threshold_bits(block, n_areas, *block) for block in self.blocks]
         self.free: list[Words] = [np.full(n_truth, bits, np.uint64) for bits in all_bits]
         """Per word (n,) the bits under which a ground truth is still free: at first all of them."""
-        is_kept = np.stack([~left_out(joined.detections, a) for a in protocol.areas])
+        is_kept = np.stack([~find_left_out(joined.detections, a) for a in protocol.areas])
         self.kept: list[Words] = [] if is_kept.all() else [_set_bits(is_kept, block) for block in self.blocks]
         """Per word (detections,) the bits of the set-ups that keep a detection; empty if all do."""
 
@@ -306,11 +322,11 @@ class Truth:
         return np.stack(counts, axis=1)
 
     @functools.cached_property
-    def own_threshold(self) -> Floats:
+    def thresholds(self) -> Floats:
         """(n,) the thresholds where they differ: those of classes, or lower ones of small ground truths."""
         if self.protocol.class_ious:
             return self.protocol.least_of(self.classes)[self.side.category]
-        left, top, right, bottom, _ = geometry(self.side.xyxy, self.side.wh, self.protocol)
+        left, top, right, bottom, _ = measure_boxes(self.side.xyxy, self.side.wh, self.protocol)
         w, h = right - left + self.protocol.pixel, bottom - top + self.protocol.pixel
         with np.errstate(invalid="ignore", divide="ignore"):
             thresholds: Floats = np.fmin(w * h / ((w + 10) * (h + 10)), self.protocol.ious[0])
@@ -322,11 +338,11 @@ def _set_bits(mask: Mask, block: range) -> Words:
     # 10 thresholds; True in area 0 and 2 of 4: bits 0-9 and 20-29 are set
     all_thresholds = 2 ** len(block) - 1
     words = [area_mask * np.uint64(all_thresholds << (a * len(block))) for a, area_mask in enumerate(mask)]
-    spread: Words = np.bitwise_or.reduce(words)
-    return spread
+    bits: Words = np.bitwise_or.reduce(words)
+    return bits
 
 
-def _fp_areas(sides: Joined, protocol: Protocol, is_beyond_cap: Mask | None) -> NDArray[AreaBits] | None:
+def _find_fp_areas(sides: Joined, protocol: Protocol, is_beyond_cap: Mask | None) -> NDArray[AreaBits] | None:
     """(n,) a bit per area range: whether an unmatched detection is a false positive there.
 
     Never false positives are those beyond the limit and, if the protocol says so, those of a class that is
@@ -342,11 +358,11 @@ def _fp_areas(sides: Joined, protocol: Protocol, is_beyond_cap: Mask | None) -> 
         is_empty_image = ~np.isin(detections.image, sides.truth.image[is_object])
         is_exempt = is_empty_image if is_exempt is None else is_exempt | is_empty_image
     area = compared_areas(detections, protocol)
-    is_outside = [(area < a.low) | (area > a.high) | left_out(detections, a) for a in protocol.areas]
-    return _bits_of_areas(np.stack(is_outside), is_exempt)
+    is_outside = [(area < a.low) | (area > a.high) | find_left_out(detections, a) for a in protocol.areas]
+    return _set_area_bits(np.stack(is_outside), is_exempt)
 
 
-def _bits_of_areas(is_outside: Mask, is_exempt: Mask | None) -> NDArray[AreaBits] | None:
+def _set_area_bits(is_outside: Mask, is_exempt: Mask | None) -> NDArray[AreaBits] | None:
     """(n,) a bit per area range that a detection is not outside of; no bits for exempt ones.
 
     `is_outside` is (areas, n), `is_exempt` (n,) or None. None if every bit is set.
@@ -367,18 +383,18 @@ def _count_images(sides: Joined) -> Longs:
     return np.bincount(distinct(sides.keys_of(sides.truth)) % n_classes, minlength=len(sides.classes))
 
 
-def cap_per_class(protocol: Protocol) -> int | None:
+def find_cap_per_class(protocol: Protocol) -> int | None:
     """Return the number of detections of an image and class that count, None if all do."""
     capped = protocol.cap_of == "class" and protocol.metric not in ("corloc", "top-k")
     return protocol.max_dets if capped else None
 
 
-def beyond_cap(joined: Joined, protocol: Protocol, order: Longs) -> Mask | None:
+def find_beyond_cap(joined: Joined, protocol: Protocol, order: Longs) -> Mask | None:
     """(n,) mask of the detections that exceed the limit of their image and class; None if there are none.
 
     `order` are the positions of the detections by descending score.
     """
-    detections, cap = joined.detections, cap_per_class(protocol)
+    detections, cap = joined.detections, find_cap_per_class(protocol)
     if cap is None or not len(detections):
         return None
     if np.bincount(detections.image).max() <= cap:
@@ -417,8 +433,9 @@ def _match_free(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     if pairs.ioa is not None:
         iou = np.where(truth.crowd[pairs.gt], pairs.ioa, iou)
     ioa = pairs.ioa if protocol.ignored_by_ioa else None
-    kept = np.flatnonzero((iou if ioa is None else np.maximum(iou, ioa)) >= floor_of(protocol))
-    det, gt, iou, ioa = (pairs.det[kept], pairs.gt[kept], iou[kept], None if ioa is None else ioa[kept])
+    reaching = np.flatnonzero((iou if ioa is None else np.maximum(iou, ioa)) >= find_iou_floor(protocol))
+    det, gt, iou = pairs.det[reaching], pairs.gt[reaching], iou[reaching]
+    ioa = None if ioa is None else ioa[reaching]
     pair_starts = first_of_runs(det)  # of the pairs of each detection
     n_pairs = np.diff(pair_starts, append=len(det))
     to_sort = np.flatnonzero(np.repeat((n_pairs > 1) & (n_pairs <= MANY_PAIRS), n_pairs))
@@ -429,7 +446,7 @@ def _match_free(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
         gt[to_sort], iou[to_sort] = gt[sorted_rows], iou[sorted_rows]
         if ioa is not None:
             ioa[to_sort] = ioa[sorted_rows]
-    hits = Hits.none(det[pair_starts], len(truth.blocks))
+    hits = Hits.unmatched(det[pair_starts], len(truth.blocks))
     if not len(pair_starts):
         return hits
     # The round of a detection is its rank among those of its image and class that have pairs, so that no two
@@ -445,7 +462,7 @@ def _match_free(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     for word_index in range(len(truth.blocks)):
         taking = _Taking(pair_starts, n_pairs, gt, iou, truth, protocol, word_index, hits)
         if ioa is not None:
-            taking.covers = taking.bits_of(ioa)
+            taking.covers = taking.find_bits(ioa)
         if truth.kept:
             taking.reaches &= truth.kept[word_index][det]
             taking.covers &= truth.kept[word_index][det]
@@ -456,7 +473,7 @@ def _match_free(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
             few_rows = rows[~has_many]
             if len(few_rows):
                 taking.take(few_rows, counting=True)
-                if taking.some_nothing:
+                if taking.any_nothing:
                     taking.take(few_rows, counting=False)
     return hits
 
@@ -464,13 +481,14 @@ def _match_free(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
 class _Taking:
     """Detections taking ground truths, under the thresholds and area ranges of one word (see `Matches`).
 
-    The pairs of detection i are ``first[i]`` to ``first[i] + n_pairs[i]``, by descending IoU unless they are
-    more than `MANY_PAIRS`. ``gt`` and ``iou`` (for crowds the IoA) are (pairs,).
+    The pairs of detection i begin at ``pair_starts[i]`` and are ``n_pairs[i]``, by descending IoU unless they
+    are more than `MANY_PAIRS`. ``gt`` and ``iou`` (for crowds the IoA) are (pairs,). What the detections take
+    is written to `truth`, which are free, and to `hits`.
     """
 
     def __init__(
         self,
-        first: Longs,
+        pair_starts: Longs,
         n_pairs: Longs,
         gt: Ints,
         iou: Floats,
@@ -480,7 +498,7 @@ class _Taking:
         hits: Hits,
     ) -> None:
         block, n_areas = truth.blocks[word_index], len(truth.outside)
-        self.first, self.n_pairs, self.gt, self.iou = first, n_pairs, gt, iou
+        self.pair_starts, self.n_pairs, self.gt, self.iou = pair_starts, n_pairs, gt, iou
         self.crowd, self.last_of_equals = truth.crowd, protocol.last_of_equals
         self.free = truth.free[word_index]
         self.positive, self.ignored = hits.positive[:, word_index], hits.ignored[:, word_index]
@@ -489,25 +507,25 @@ class _Taking:
         # under which the first n thresholds of the word are reached, n = 0, 1, ...
         self.bits = np.array([threshold_bits(block, n_areas, *block[:n]) for n in range(len(block) + 1)])
         self.ious = np.minimum(protocol.least, CEILING if protocol.averaged else 1)[block.start : block.stop]
-        n_reached_own = (iou >= truth.own_threshold[gt]).astype(np.int64) if truth.has_own_threshold else None
-        self.reaches: Words = self.bits_of(iou) if n_reached_own is None else self.bits[n_reached_own]
+        n_reached_own = (iou >= truth.thresholds[gt]).astype(np.int64) if truth.has_thresholds else None
+        self.reaches: Words = self.find_bits(iou) if n_reached_own is None else self.bits[n_reached_own]
         """(pairs,) the bits of the thresholds that the overlap reaches."""
         self.covers = self.reaches
         """(pairs,) the same for ground truths that count as nothing."""
         self.by_ioa = protocol.ignored_by_ioa
-        self.every = self.bits[-1]
+        self.all_bits = self.bits[-1]
         self.nothing = truth.nothing[word_index]
         """(ground truths,) where they count as nothing."""
-        self.some_nothing = bool(self.nothing[gt].any())
+        self.any_nothing = bool(self.nothing[gt].any())
         self.reference = np.uint64(0)
         """The bit of the threshold whose matched ground truths are remembered."""
         if protocol.reference in block:
             self.reference = threshold_bits(block, 1, protocol.reference)
 
-    def bits_of(self, overlap: Floats) -> Words:
+    def find_bits(self, overlap: Floats) -> Words:
         """(pairs,) the bits of the thresholds that these overlaps reach."""
-        reached: Words = self.bits[np.searchsorted(self.ious, overlap, side="right")]
-        return reached
+        words: Words = self.bits[np.searchsorted(self.ious, overlap, side="right")]
+        return words
 
     def take(self, rows: Longs, *, counting: bool) -> None:
         """Match each detection in `rows` with its best free ground truth.
@@ -518,31 +536,33 @@ class _Taking:
         """
         # In each pass, `takes` has the bits of the detection's next best ground truth that it still wants,
         # whose threshold it reaches, and under which that ground truth is free.
-        starts, n_pairs = self.first[rows], self.n_pairs[rows]
-        taken = self.positive if counting else self.ignored
-        still_wanting = np.full(len(rows), self.every) if counting else self.every & ~self.positive[rows]
+        starts, n_pairs = self.pair_starts[rows], self.n_pairs[rows]
+        taken_words = self.positive if counting else self.ignored
+        open_words = np.full(len(rows), self.all_bits) if counting else self.all_bits & ~self.positive[rows]
         for preference in range(int(n_pairs.max())):
             has_pair = np.flatnonzero(n_pairs > preference) if preference else slice(None)
             pair_rows = starts[has_pair] + preference
             gt = self.gt[pair_rows]
-            takes = still_wanting[has_pair] & (self.reaches if counting else self.covers)[pair_rows]
+            new_bits = open_words[has_pair] & (self.reaches if counting else self.covers)[pair_rows]
             if not counting:
-                takes &= self.nothing[gt] & np.where(self.crowd[gt] | self.by_ioa, self.every, self.free[gt])
+                new_bits &= self.nothing[gt] & np.where(
+                    self.crowd[gt] | self.by_ioa, self.all_bits, self.free[gt]
+                )
             else:
-                takes &= self.free[gt] & ~self.nothing[gt] if self.some_nothing else self.free[gt]
+                new_bits &= self.free[gt] & ~self.nothing[gt] if self.any_nothing else self.free[gt]
             # No two detections of a round share a ground truth, so none is written twice.
-            self.free[gt] &= ~takes
-            taken[rows[has_pair]] |= takes
-            still_wanting[has_pair] &= ~takes
+            self.free[gt] &= ~new_bits
+            taken_words[rows[has_pair]] |= new_bits
+            open_words[has_pair] &= ~new_bits
             if self.reference:
-                is_reference = (takes & self.reference) != 0
+                is_reference = (new_bits & self.reference) != 0
                 self.hit_gt[rows[has_pair][is_reference]] = gt[is_reference]
 
     def take_one(self, row: int) -> None:
         """Match one detection with more than `MANY_PAIRS` pairs, sorted by ground truth instead of IoU; see
         `take`.
         """
-        pair_slice = slice(int(self.first[row]), int(self.first[row] + self.n_pairs[row]))
+        pair_slice = slice(int(self.pair_starts[row]), int(self.pair_starts[row] + self.n_pairs[row]))
         gt, iou, reaches, covers = (
             self.gt[pair_slice],
             self.iou[pair_slice],
@@ -550,21 +570,21 @@ class _Taking:
             self.covers[pair_slice],
         )
         nothing = self.nothing[gt]
-        for counting, taken in ((True, self.positive), (False, self.ignored)):
+        for counting, taken_words in ((True, self.positive), (False, self.ignored)):
             if counting:
                 able_bits = reaches & self.free[gt] & ~nothing
             else:
                 able_bits = covers & nothing & ~self.positive[row]
-                able_bits &= np.where(self.crowd[gt] | self.by_ioa, self.every, self.free[gt])
+                able_bits &= np.where(self.crowd[gt] | self.by_ioa, self.all_bits, self.free[gt])
             while len(able_pairs := np.flatnonzero(able_bits)):
                 if self.last_of_equals:
                     able_pairs = able_pairs[::-1]
                 best_pair = int(able_pairs[np.argmax(iou[able_pairs])])
-                takes = able_bits[best_pair]
-                taken[row] |= takes
-                self.free[gt[best_pair]] &= ~takes
-                able_bits &= ~takes
-                if takes & self.reference:
+                new_bits = able_bits[best_pair]
+                taken_words[row] |= new_bits
+                self.free[gt[best_pair]] &= ~new_bits
+                able_bits &= ~new_bits
+                if new_bits & self.reference:
                     self.hit_gt[row] = gt[best_pair]
 
 
@@ -577,17 +597,17 @@ def _match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
 
     If that is taken already, the detection is a false positive.
     """
-    is_plain = ~truth.group[pairs.gt] & (pairs.iou >= floor_of(protocol))
+    is_plain = ~truth.group[pairs.gt] & (pairs.iou >= find_iou_floor(protocol))
     det, gt, iou = pairs.det[is_plain], pairs.gt[is_plain], pairs.iou[is_plain]
     best = best_of_each(det, iou, last=protocol.last_of_equals)
     det, gt, iou = det[best], gt[best], iou[best]
-    hits = Hits.none(det, len(truth.blocks))
+    hits = Hits.unmatched(det, len(truth.blocks))
     positive, ignored = hits.positive, hits.ignored
     is_marked = np.zeros(len(det), np.bool_)
     for word_index, block in enumerate(truth.blocks):
         nothing_bits = truth.nothing[word_index][gt]
         for threshold in block:
-            iou_min = truth.own_threshold[gt] if protocol.class_ious else protocol.least[threshold]
+            iou_min = truth.thresholds[gt] if protocol.class_ious else protocol.least[threshold]
             reaching = np.flatnonzero(iou >= iou_min)
             bit = threshold_bits(block, len(protocol.areas), threshold)
             is_first_of_truth = reaching[_is_first_of_each(gt[reaching], len(truth.group))]
@@ -608,7 +628,7 @@ def _match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     row_of[hits.det] = np.arange(len(hits.det))
     left_bits = np.full(len(pairs.rank), all_bits)
     left_bits[hits.det] &= ~(hits.positive | hits.ignored)[:, 0]
-    iou_min = truth.own_threshold[pairs.gt] if protocol.class_ious else protocol.ious[0]
+    iou_min = truth.thresholds[pairs.gt] if protocol.class_ious else protocol.ious[0]
     is_group_pair = truth.group[pairs.gt] & (pairs.ioa >= iou_min) & (left_bits[pairs.det] != 0)
     det, gt, ioa = pairs.det[is_group_pair], pairs.gt[is_group_pair], pairs.ioa[is_group_pair]
     best = best_of_each(det, ioa)
@@ -639,15 +659,15 @@ def _match_greatest(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
 
     A lower threshold only goes on where a higher one ended, so the pairs of the lowest are those of all.
     """
-    pair_rows = np.flatnonzero(pairs.iou >= floor_of(protocol))
+    pair_rows = np.flatnonzero(pairs.iou >= find_iou_floor(protocol))
     det, gt, iou = pairs.det[pair_rows], pairs.gt[pair_rows], pairs.iou[pair_rows]
     order = np.lexsort((pairs.rank[det], gt, -iou))
     det, gt, iou = det[order], gt[order], iou[order]
-    taken = one_to_one(det, gt)
-    det, gt, iou = det[taken], gt[taken], iou[taken]
+    taken_rows = match_one_to_one(det, gt)
+    det, gt, iou = det[taken_rows], gt[taken_rows], iou[taken_rows]
     by_det = np.argsort(det, kind="stable")
     det, gt, iou = det[by_det], gt[by_det], iou[by_det]
-    hits = Hits.none(det, len(truth.blocks))
+    hits = Hits.unmatched(det, len(truth.blocks))
     for word_index, block in enumerate(truth.blocks):
         nothing_bits = truth.nothing[word_index][gt]
         for threshold in block:

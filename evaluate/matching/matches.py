@@ -108,19 +108,19 @@ def concatenate(parts: Sequence[Matches]) -> Matches:
     """
     if not parts:
         raise ValueError("nothing to concatenate")
-    first = parts[0]
-    if any(p.protocol != first.protocol or p.classes != first.classes for p in parts):
+    first_table = parts[0]
+    if any(p.protocol != first_table.protocol or p.classes != first_table.classes for p in parts):
         raise ValueError("matches of different protocols or classes cannot be concatenated")
 
     dropped: dict[str, int] = {}
     for p in parts:
-        for what, n in p.dropped:
-            dropped[what] = dropped.get(what, 0) + n
+        for reason, n in p.dropped:
+            dropped[reason] = dropped.get(reason, 0) + n
     image_counts = [p.class_images for p in parts if p.class_images is not None]
     ratios = [p.jaccard for p in parts if p.jaccard is not None]
     columns = [{name: getattr(p, name) for name in _COLUMNS if getattr(p, name) is not None} for p in parts]
-    return with_rows(
-        first,
+    return replace_rows(
+        first_table,
         columns,
         npos=np.sum([p.npos for p in parts], axis=0),
         n_images=max(p.n_images for p in parts),
@@ -137,7 +137,7 @@ _PER_DETECTION = ("category", "score", "image", "row", "fp_if_unmatched")
 _COLUMNS = (*_PER_DETECTION, "hit", "positive", "ignored", "hit_rank", "hit_gt")
 
 
-def with_rows(totals: Matches, tables: Sequence[Mapping[str, NDArray[Any]]], **fields: Any) -> Matches:
+def replace_rows(totals: Matches, tables: Sequence[Mapping[str, NDArray[Any]]], **fields: Any) -> Matches:
     """Return `totals` with the detections of `tables` instead of its own.
 
     A table maps names of columns of `Matches` to arrays; the tables are concatenated. ``hit`` counts the
@@ -202,7 +202,7 @@ def bits_of_area(protocol: Protocol, area: int = 0) -> list[tuple[int, np.uint64
     ]
 
 
-def outcomes(matches: Matches) -> tuple[NDArray[np.uint8], Ints]:
+def find_outcomes(matches: Matches) -> tuple[NDArray[np.uint8], Ints]:
     """Return (n,) the outcome of each detection at the reference threshold and its (n,) matched ground truth.
 
     Outcomes are positions in `OUTCOMES`, ground truths rows of their dataset, -1 = none.
@@ -227,14 +227,14 @@ class Hits(msgspec.Struct, frozen=True, eq=False):
     gt: Ints
 
     @classmethod
-    def none(cls, det: Ints, n_words: int) -> Hits:
-        """Detections that have matched nothing yet."""
+    def unmatched(cls, det: Ints, n_words: int) -> Hits:
+        """Make a table of the detections `det`, (n,), that have matched nothing yet."""
         positive = np.zeros((len(det), n_words), np.uint64)
         return cls(det, positive, np.zeros_like(positive), np.full(len(det), -1, np.int32))
 
     @classmethod
     def of_one_bit(cls, det: Ints, positive: Mask, gt: Ints) -> Hits:
-        """Hits under one threshold and area range: true where `positive`, else ignored."""
+        """Make a table of hits (n,) under one threshold and area range: true if `positive`, else ignored."""
         words = positive.astype(np.uint64)[:, None]
         return cls(det, words, 1 - words, gt)
 
@@ -244,5 +244,5 @@ class Hits(msgspec.Struct, frozen=True, eq=False):
 
 
 def join_hits(hits: Sequence[Hits]) -> Hits:
-    """All hits as one table."""
+    """Concatenate tables of hits."""
     return Hits(*(np.concatenate([getattr(h, name) for h in hits]) for name in Hits.__struct_fields__))

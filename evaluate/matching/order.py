@@ -40,15 +40,15 @@ def argsort_descending(score: Floats) -> Longs:
     return order
 
 
-def argsort_int(number: NDArray[Any], limit: int) -> Longs:
-    """(n,) positions by ascending `number`, which is in 0..limit-1; equal ones in their order."""
+def argsort_int(values: NDArray[Any], limit: int) -> Longs:
+    """(n,) positions by ascending `values` (n,), integers in 0..limit-1; equal ones in their order."""
     if limit <= 2**16:  # which NumPy sorts by their digits
-        return np.argsort(number.astype(np.uint16), kind="stable")
-    bits = len(number).bit_length()
+        return np.argsort(values.astype(np.uint16), kind="stable")
+    bits = len(values).bit_length()
     if limit.bit_length() + bits > 63:
-        return np.argsort(number, kind="stable")
-    order = number.astype(np.int64) << bits  # number and position in one, as above
-    order |= np.arange(len(number))
+        return np.argsort(values, kind="stable")
+    order = values.astype(np.int64) << bits  # value and position in one, as in `argsort_descending`
+    order |= np.arange(len(values))
     order.sort()
     order &= (1 << bits) - 1
     return order
@@ -91,23 +91,23 @@ AT_ONCE = 2**16
 """Pairs that are turned into Python numbers at a time."""
 
 
-def one_to_one(det: Ints, gt: Ints) -> Longs:
+def match_one_to_one(det: Ints, gt: Ints) -> Longs:
     """Match one to one: from the first pair on, each takes its detection and ground truth if both are free.
 
-    `det` and `gt`, each (pairs,), are the two ends of each pair, by preference. Returns (taken,) positions of
-    the pairs that are taken, ascending.
+    `det` and `gt`, each (pairs,), are the two ends of each pair, by preference. Returns the positions of the
+    pairs that are taken, (m,), ascending.
     """
     # A round takes every pair that is the first open pair of both of its ends, which gives the same pairs as
     # one after the other. det 0 0 1, gt 0 1 1: round 1 takes pair 0 and drops pair 1; round 2 takes pair 2.
     open_pairs = np.arange(len(det))
-    taken = [open_pairs[:0]]
+    taken_pairs = [open_pairs[:0]]
     n_det, n_gt = int(det.max(initial=-1)) + 1, int(gt.max(initial=-1)) + 1
     for _ in range(ROUNDS if len(open_pairs) else 0):
         det_number, gt_number = det[open_pairs], gt[open_pairs]
         first_of_d = first_index_of(det_number, n_det)[det_number]
         first_of_g = first_index_of(gt_number, n_gt)[gt_number]
         is_first = (first_of_d == np.arange(len(open_pairs))) & (first_of_g == np.arange(len(open_pairs)))
-        taken.append(open_pairs[is_first])
+        taken_pairs.append(open_pairs[is_first])
         # The pairs of an end go if the first pair of that end was taken.
         open_pairs = open_pairs[~(is_first[first_of_d] | is_first[first_of_g])]
     used_ends: tuple[set[int], set[int]] = set(), set()
@@ -120,5 +120,5 @@ def one_to_one(det: Ints, gt: Ints) -> Longs:
                 used_ends[0].add(det_number)
                 used_ends[1].add(gt_number)
                 chunk_taken.append(position)
-        taken.append(np.array(chunk_taken, np.int64))
-    return np.sort(np.concatenate(taken))
+        taken_pairs.append(np.array(chunk_taken, np.int64))
+    return np.sort(np.concatenate(taken_pairs))

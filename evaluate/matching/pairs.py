@@ -34,7 +34,7 @@ LARGE = 2**18
 """With more combinations than this the boxes of one image and class are a `LargeGroup`."""
 
 AT_A_TIME = 2**19
-"""Pairs of a large group that are held at a time, unless a single detection has more."""
+"""Pairs of a large group that are in memory at a time, unless a single detection has more."""
 
 SPARSE = 2**20
 """A table of all images and classes is made if it is no larger than this and a few entries per box."""
@@ -61,35 +61,35 @@ class Pairs(msgspec.Struct, frozen=True, eq=False):
     """(n,) intersection over the detection's area; None where no ground truth is a group."""
     rank: Ints
     large: tuple[LargeGroup, ...] = ()
-    """Images and classes with so many boxes that their pairs are not held here."""
+    """Images and classes with so many boxes that their pairs are not kept here, see `pieces`."""
 
     def above(self, floor: float) -> Pairs:
-        """The pairs that reach `floor`, which is higher than the one these were made for."""
-        keep = self.iou >= floor
+        """Return the pairs whose IoU or IoA is at least `floor`, which is above the one of `find_pairs`."""
+        is_kept = self.iou >= floor
         if self.ioa is not None:
-            keep |= self.ioa >= floor
+            is_kept |= self.ioa >= floor
         large = tuple(replace(group, floor=floor) for group in self.large)
-        return replace(self.part(keep), large=large)
+        return replace(self.select(is_kept), large=large)
 
-    def of(self, detections: Mask) -> Pairs:
+    def of_detections(self, detections: Mask) -> Pairs:
         """Return the pairs of the detections under a mask (detections,)."""
         large = tuple(replace(group, det=group.det[detections[group.det]]) for group in self.large)
-        return replace(self.part(detections[self.det]), large=large)
+        return replace(self.select(detections[self.det]), large=large)
 
-    def part(self, keep: Mask | slice) -> Pairs:
+    def select(self, keep: Mask | slice) -> Pairs:
         """Return the pairs under a mask (n,) or in a slice, without the large groups."""
         ioa = None if self.ioa is None else self.ioa[keep]
         return Pairs(self.det[keep], self.gt[keep], self.iou[keep], ioa, self.rank)
 
     def pieces(self) -> Iterator[Pairs]:
-        """All pairs, those of large groups a bounded number at a time; no detection is in two pieces."""
-        yield self.part(slice(None))
+        """Yield all pairs, those of large groups a bounded number at a time, and each detection only once."""
+        yield self.select(slice(None))
         for group in self.large:
-            yield from self.pieces_of(group)
+            yield from self.split_group(group)
 
-    def pieces_of(self, group: LargeGroup) -> Iterator[Pairs]:
-        """The pairs of a large group, a bounded number at a time."""
-        for det, gt, iou, ioa in group.parts():
+    def split_group(self, group: LargeGroup) -> Iterator[Pairs]:
+        """Yield the pairs of a large group, a bounded number at a time."""
+        for det, gt, iou, ioa in group.iterate_pairs():
             yield Pairs(det, gt, iou, None if self.ioa is None else ioa, self.rank)
 
 
@@ -119,9 +119,9 @@ def find_pairs(
     # A group is an image and class that has ground truth; groups are numbered by image and class.
     detections = joined.detections
     rank = np.full(len(detections), -1, np.int32)
-    empty = Pairs(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), None, rank)
+    no_pairs = Pairs(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), None, rank)
     if not len(joined.truth) or not len(detections):
-        return empty
+        return no_pairs
     truth_keys = joined.keys_of(joined.truth)
     truth_order = argsort_int(truth_keys, int(truth_keys.max()) + 1)  # by image and class
     truth_keys = truth_keys[truth_order]
@@ -140,7 +140,7 @@ def find_pairs(
     rank[order] = np.arange(len(order)) - det_starts[group_of_detection]
 
     boxes = _Boxes(joined, protocol, truth_order)
-    parts: list[Found] = []
+    chunks: list[Found] = []
     large: list[LargeGroup] = []
 
     n_done = 0
@@ -148,7 +148,7 @@ def find_pairs(
         # All groups before the large one are compared together; None stands for the end.
         start = len(order) if g is None else int(det_starts[g])
         group_rows = group_of_detection[n_done:start]
-        parts += boxes.compare(
+        chunks += boxes.compare(
             order[n_done:start], n_truth[group_rows], truth_starts[group_rows], floor, best_only
         )
         if g is None:
@@ -157,27 +157,26 @@ def find_pairs(
         truth_rows = slice(int(truth_starts[g]), int(truth_starts[g] + n_truth[g]))
         large_group = LargeGroup(boxes, order[start:n_done], truth_rows, floor, best_only)
         if best_only:
-            parts += large_group.parts()
+            chunks += large_group.iterate_pairs()
         else:
             large.append(large_group)
-    if not large and not any(len(part[0]) for part in parts):
-        return empty
-    det, gt, iou, ioa = _concatenate(parts or [(empty.det, empty.gt, empty.iou, empty.iou)])
+    if not large and not any(len(chunk[0]) for chunk in chunks):
+        return no_pairs
+    det, gt, iou, ioa = _concatenate(chunks or [(no_pairs.det, no_pairs.gt, no_pairs.iou, no_pairs.iou)])
     return Pairs(det, gt, iou, ioa if boxes.any_grouped else None, rank, tuple(large))
 
 
-def floor_of(protocol: Protocol) -> float:
+def find_iou_floor(protocol: Protocol) -> float:
     """Return the lowest IoU that can matter to a protocol."""
     of_classes = [iou for _, iou in protocol.class_ious]
     return 1e-9 if protocol.size_threshold else min(*protocol.ious, *of_classes, CEILING)
 
 
-def geometry(xyxy: Floats, wh: Floats, protocol: Protocol) -> Columns:
-    """Return left, top, right, bottom and area of boxes, each (n,).
+def measure_boxes(xyxy: Floats, wh: Floats, protocol: Protocol) -> Columns:
+    """Return left, top, right, bottom and area of boxes, each (n,), as a protocol measures them.
 
-    ``right - left + Protocol.pixel`` is the width.
-
-    They are 32-bit floats where the protocol computes in those.
+    The width is ``right - left + Protocol.pixel``. The columns are 32-bit floats where the protocol computes
+    in those.
     """
     if protocol.scale != 1:
         xyxy, wh = xyxy * protocol.scale, wh * protocol.scale
@@ -189,10 +188,10 @@ def geometry(xyxy: Floats, wh: Floats, protocol: Protocol) -> Columns:
     return left, top, right, bottom, (right - left + pixel) * (bottom - top + pixel)
 
 
-def shared(det: Columns, truth: Columns, axis: int, pixel: float) -> Floats:
-    """Return the overlap of pairs of boxes along an axis, 0 = x and 1 = y.
+def measure_shared_length(det: Columns, truth: Columns, axis: int, pixel: float) -> Floats:
+    """(pairs,) the length that both boxes of each pair share along an axis, 0 = x and 1 = y.
 
-    Not above 0 where they are apart.
+    It is 0 or negative where they are apart.
     """
     length: Floats = np.minimum(det[axis + 2], truth[axis + 2])
     length -= np.maximum(det[axis], truth[axis])
@@ -203,7 +202,7 @@ def shared(det: Columns, truth: Columns, axis: int, pixel: float) -> Floats:
 
 def intersection(det: Columns, truth: Columns, pixel: float = 0) -> Floats:
     """(n,) the area that both boxes of each pair cover; `pixel` is `Protocol.pixel`."""
-    width, height = (np.maximum(shared(det, truth, axis, pixel), 0) for axis in (0, 1))
+    width, height = (np.maximum(measure_shared_length(det, truth, axis, pixel), 0) for axis in (0, 1))
     return width * height
 
 
@@ -228,7 +227,9 @@ class _Boxes:
         self.protocol = protocol
         self.truth_order = truth_order
         self.detections = joined.detections
-        self.truth = tuple(c[truth_order] for c in geometry(joined.truth.xyxy, joined.truth.wh, protocol))
+        self.truth = tuple(
+            c[truth_order] for c in measure_boxes(joined.truth.xyxy, joined.truth.wh, protocol)
+        )
         flags = joined.truth.flags
         self.is_group = protocol.groups(flags)
         """(n,) which ground truths are group-of boxes, in the order of the joined side."""
@@ -238,14 +239,16 @@ class _Boxes:
 
     def measure(self, rows: Longs) -> Columns:
         """Return left, top, right, bottom and area of the detections at `rows`, each (rows,)."""
-        return geometry(self.detections.xyxy[rows], self.detections.wh[rows], self.protocol)
+        return measure_boxes(self.detections.xyxy[rows], self.detections.wh[rows], self.protocol)
 
-    def overlap(self, width: Floats, det: Columns, truth: Columns, grouped: Mask) -> tuple[Floats, Floats]:
+    def measure_overlaps(
+        self, width: Floats, det: Columns, truth: Columns, grouped: Mask
+    ) -> tuple[Floats, Floats]:
         """Return IoU and IoA of pairs whose boxes share `width`; -1 where they do not overlap.
 
         The arrays are broadcast, `grouped` too.
         """
-        inter = width * np.maximum(shared(det, truth, 1, self.protocol.pixel), 0)
+        inter = width * np.maximum(measure_shared_length(det, truth, 1, self.protocol.pixel), 0)
         area = det[4]
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             if self.protocol.single:
@@ -281,34 +284,34 @@ class _Boxes:
         best_only
             As for `find_pairs`.
         """
-        ends = np.cumsum(n_truth)
-        part_starts = [0]
-        while part_starts[-1] < len(ends):
-            n_before = int(ends[part_starts[-1] - 1]) if part_starts[-1] else 0
-            part_starts.append(
-                max(int(np.searchsorted(ends, n_before + CHUNK, side="right")), part_starts[-1] + 1)
+        pair_ends = np.cumsum(n_truth)
+        range_starts = [0]
+        while range_starts[-1] < len(pair_ends):
+            n_before = int(pair_ends[range_starts[-1] - 1]) if range_starts[-1] else 0
+            range_starts.append(
+                max(int(np.searchsorted(pair_ends, n_before + CHUNK, side="right")), range_starts[-1] + 1)
             )
 
-        def compare_part(part: slice) -> Found:
+        def compare_part(det_range: slice) -> Found:
             """Return the pairs of the detections ``rows[part]``."""
-            n_before = int(ends[part.start - 1]) if part.start else 0
-            n_truth_of_det = n_truth[part]
+            n_before = int(pair_ends[det_range.start - 1]) if det_range.start else 0
+            n_truth_of_det = n_truth[det_range]
             # Each detection as often as it has ground truths, and beside it those of its image and class: the
             # running number of the pair, moved from where its detection begins to where its ground truths do.
             # n_truth 2 1, truth_starts 5 9:  det_index 0 0 1,  truth_at 0 1 2 + (5 5 7) = 5 6 9
             det_index = np.repeat(np.arange(len(n_truth_of_det)), n_truth_of_det)
-            truth_at = np.arange(int(ends[part.stop - 1]) - n_before)
+            truth_at = np.arange(int(pair_ends[det_range.stop - 1]) - n_before)
             truth_at += np.repeat(
-                truth_starts[part] - (ends[part] - n_truth_of_det - n_before), n_truth_of_det
+                truth_starts[det_range] - (pair_ends[det_range] - n_truth_of_det - n_before), n_truth_of_det
             )
-            det = self.measure(rows[part])
+            det = self.measure(rows[det_range])
             # Most pairs lie apart in x already; only the others are looked at further.
             width = np.minimum(det[2][det_index], self.truth[2][truth_at])
             width -= np.maximum(det[0][det_index], self.truth[0][truth_at])
             width += self.protocol.pixel
             meets = np.flatnonzero(width > 0)
             det_index, truth_at = det_index[meets], truth_at[meets]
-            iou, ioa = self.overlap(
+            iou, ioa = self.measure_overlaps(
                 width[meets],
                 tuple(c[det_index] for c in det),
                 tuple(c[truth_at] for c in self.truth),
@@ -317,14 +320,17 @@ class _Boxes:
             kept_rows = np.flatnonzero(iou >= floor if ioa is iou else (iou >= floor) | (ioa >= floor))
             iou_kept = iou[kept_rows]
             ioa_kept = iou_kept if ioa is iou else ioa[kept_rows]
-            det_rows = rows[part][det_index[kept_rows]]
+            det_rows = rows[det_range][det_index[kept_rows]]
             pairs = self.to_joined_positions(det_rows, truth_at[kept_rows], iou_kept, ioa_kept)
             return self.keep_best(pairs) if best_only else pairs
 
-        return by_threads(compare_part, list(map(slice, part_starts, part_starts[1:])))
+        return by_threads(compare_part, list(map(slice, range_starts, range_starts[1:])))
 
     def to_joined_positions(self, rows: Longs, truth_at: Longs, iou: Floats, ioa: Floats) -> Found:
-        """Return pairs whose ground truths are positions in the joined side, not in the sorted `truth`."""
+        """Return pairs (n,) with ground truths as positions in the joined side, not in the sorted `truth`.
+
+        `rows` are the detections and `truth_at` the positions in `truth`.
+        """
         return rows.astype(np.int32), self.truth_order[truth_at].astype(np.int32), iou, ioa
 
     def keep_best(self, pairs: Found) -> Found:
@@ -336,19 +342,19 @@ class _Boxes:
             plain_pairs, group_pairs = np.flatnonzero(~is_group_box), np.flatnonzero(is_group_box)
             best_plain = plain_pairs[best_of_each(det[plain_pairs], iou[plain_pairs], last=last)]
             best_group = group_pairs[best_of_each(det[group_pairs], ioa[group_pairs])]
-            kept = np.sort(np.concatenate([best_plain, best_group]))
+            kept_pairs = np.sort(np.concatenate([best_plain, best_group]))
         else:
-            kept = best_of_each(det, iou, last=last)
-        best_iou = iou[kept]
-        return det[kept], gt[kept], best_iou, best_iou if ioa is iou else ioa[kept]
+            kept_pairs = best_of_each(det, iou, last=last)
+        best_iou = iou[kept_pairs]
+        return det[kept_pairs], gt[kept_pairs], best_iou, best_iou if ioa is iou else ioa[kept_pairs]
 
 
 def _concatenate(parts: Sequence[Found]) -> Found:
     """Concatenate columns of pairs; IoA stays the array of IoU if it is in all parts."""
     det, gt, iou, ioa = zip(*parts, strict=True)
     overlap = np.concatenate(iou)
-    shared = all(map(operator.is_, iou, ioa))
-    return np.concatenate(det), np.concatenate(gt), overlap, overlap if shared else np.concatenate(ioa)
+    is_shared = all(map(operator.is_, iou, ioa))
+    return np.concatenate(det), np.concatenate(gt), overlap, overlap if is_shared else np.concatenate(ioa)
 
 
 # ------------------------------------------------------------------------------------------ large groups
@@ -365,10 +371,10 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
     floor: float
     best_only: bool
 
-    def parts(self) -> Iterator[Found]:
+    def iterate_pairs(self) -> Iterator[Found]:
         """Yield pairs by descending score of the detection, then ground truth, a bounded number at a time.
 
-        How many detections that allows is tried: half as many after too many pairs, twice as many after few.
+        The number of detections is halved after too many pairs, and doubled after few.
         """
         start, size = 0, len(self.det)
         while start < len(self.det):
@@ -396,87 +402,90 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
         no_limit = -np.inf
         todo = [(np.arange(len(rows)), np.arange(n_truth), no_limit, no_limit)]
         while todo:
-            d, t, left, top = todo.pop()
-            if not len(d) or not len(t):
+            dets, truths, left, top = todo.pop()
+            if not len(dets) or not len(truths):
                 continue
-            if len(d) * len(t) > CHUNK and (halves := self._halve(det, truth, d, t)) is not None:
+            halves = self._halve(det, truth, dets, truths) if len(dets) * len(truths) > CHUNK else None
+            if halves is not None:
                 (lower_half, upper_half), axis, cut = halves
                 todo.append((*lower_half, left, top))
                 todo.append((*upper_half, cut if axis == 0 else left, cut if axis == 1 else top))
                 continue
-            for det_near, truth_near, iou, ioa in self._compare_all(det, truth, d, t):
+            for det_near, truth_near, iou, ioa in self._compare_all(det, truth, dets, truths):
                 is_near = np.maximum(det[0][det_near], truth[0][truth_near]) >= left
                 is_near &= np.maximum(det[1][det_near], truth[1][truth_near]) >= top
-                high = iou[is_near]
-                high_ioa = high if ioa is iou else ioa[is_near]
-                chunks.append(
-                    (det_near[is_near].astype(np.int32), truth_near[is_near].astype(np.int32), high, high_ioa)
-                )
+                near_iou = iou[is_near]
+                near_ioa = near_iou if ioa is iou else ioa[is_near]
+                positions = det_near[is_near].astype(np.int32), truth_near[is_near].astype(np.int32)
+                chunks.append((*positions, near_iou, near_ioa))
                 n += int(np.count_nonzero(is_near))
                 if n > AT_A_TIME and len(rows) > 1:
                     return None
         if not chunks:
             return self.boxes.to_joined_positions(rows[:0], rows[:0], np.zeros(0), np.zeros(0))
-        local, truth_at, iou, ioa = _concatenate(chunks)
-        order = np.argsort(local.astype(np.int64) * n_truth + truth_at)
-        local, truth_at, iou, ioa = local[order], truth_at[order], iou[order], ioa[order]
-        pairs = self.boxes.to_joined_positions(rows[local], truth_at + self.truth.start, iou, ioa)
+        det_index, truth_at, iou, ioa = _concatenate(chunks)
+        order = np.argsort(det_index.astype(np.int64) * n_truth + truth_at)
+        det_index, truth_at, iou, ioa = det_index[order], truth_at[order], iou[order], ioa[order]
+        pairs = self.boxes.to_joined_positions(rows[det_index], truth_at + self.truth.start, iou, ioa)
         return self.boxes.keep_best(pairs) if self.best_only else pairs
 
     def _compare_all(
-        self, det: Columns, truth: Columns, d: Longs, t: Longs
+        self, det: Columns, truth: Columns, dets: Longs, truths: Longs
     ) -> Iterator[tuple[Longs, Longs, Floats, Floats]]:
-        """Yield the overlapping pairs among the detections `d` and ground truths `t`, a chunk at a time.
+        """Yield the overlapping pairs of the detections `dets` and ground truths `truths`, a chunk at a time.
 
-        `d` and `t` are positions in the columns `det` and `truth`. Yields, each (pairs,), the two
+        `dets` and `truths` are positions in the columns `det` and `truth`. Yields, each (pairs,), the two
         positions, IoU and IoA.
         """
-        truth_columns = tuple(c[t] for c in truth)
-        grouped = self.boxes.grouped[self.truth][t]
-        is_group = self.boxes.is_group[self.boxes.truth_order[self.truth][t]]
-        step = max(1, CHUNK // len(t))
-        for start in range(0, len(d), step):
-            det_rows = d[start : start + step]
+        truth_columns = tuple(c[truths] for c in truth)
+        grouped = self.boxes.grouped[self.truth][truths]
+        is_group = self.boxes.is_group[self.boxes.truth_order[self.truth][truths]]
+        step = max(1, CHUNK // len(truths))
+        for start in range(0, len(dets), step):
+            det_rows = dets[start : start + step]
             det_columns = tuple(c[det_rows][:, None] for c in det)
-            width = shared(det_columns, truth_columns, 0, self.boxes.protocol.pixel)
-            iou, ioa = self.boxes.overlap(width, det_columns, truth_columns, grouped)
+            width = measure_shared_length(det_columns, truth_columns, 0, self.boxes.protocol.pixel)
+            iou, ioa = self.boxes.measure_overlaps(width, det_columns, truth_columns, grouped)
             if self.best_only:
                 # Flat positions of the best pair of each row, and of its best with a group-of box.
                 criteria = [(iou, is_group), (ioa, ~is_group)] if is_group.any() else [(iou, is_group)]
-                row_starts = np.arange(len(iou)) * len(t)
+                row_starts = np.arange(len(iou)) * len(truths)
                 best = []
                 for overlap, is_other_kind in criteria:
                     overlap_or_none = np.where((overlap >= self.floor) & ~is_other_kind, overlap, -1)
                     last = self.boxes.protocol.last_of_equals
                     best_flat = row_starts + (
-                        len(t) - 1 - overlap_or_none[:, ::-1].argmax(axis=1)
+                        len(truths) - 1 - overlap_or_none[:, ::-1].argmax(axis=1)
                         if last
                         else overlap_or_none.argmax(axis=1)
                     )
                     best.append(best_flat[overlap_or_none.ravel()[best_flat] >= 0])
-                kept = np.sort(np.concatenate(best))
+                kept_cells = np.sort(np.concatenate(best))
             else:
-                reaches = iou >= self.floor if ioa is iou else (iou >= self.floor) | (ioa >= self.floor)
-                kept = np.flatnonzero(reaches)
-            local = kept // len(t)
-            truth_at = kept - local * len(t)
-            high_iou = iou.ravel()[kept]
-            yield det_rows[local], t[truth_at], high_iou, high_iou if ioa is iou else ioa.ravel()[kept]
+                is_reaching = iou >= self.floor if ioa is iou else (iou >= self.floor) | (ioa >= self.floor)
+                kept_cells = np.flatnonzero(is_reaching)
+            det_index = kept_cells // len(truths)
+            truth_at = kept_cells - det_index * len(truths)
+            kept_iou = iou.ravel()[kept_cells]
+            kept_ioa = kept_iou if ioa is iou else ioa.ravel()[kept_cells]
+            yield det_rows[det_index], truths[truth_at], kept_iou, kept_ioa
 
     def _halve(
-        self, det: Columns, truth: Columns, d: Longs, t: Longs
+        self, det: Columns, truth: Columns, dets: Longs, truths: Longs
     ) -> tuple[tuple[_Half, _Half], int, float] | None:
-        """Divide the detections `d` and ground truths `t` by a line across x (axis 0) or y (axis 1).
+        """Divide the detections `dets` and ground truths `truths` by a line across x (axis 0) or y (axis 1).
 
         The line is one of those at which a quarter, half or three quarters of the boxes begin: the one that
         leaves the fewest combinations. Returns both halves (positions of detections and ground truths), and
         the axis and position of the line; None if no line saves a fifth of the combinations.
         """
         pixel = self.boxes.protocol.pixel
-        best_cost = 0.8 * len(d) * len(t)
+        best_cost = 0.8 * len(dets) * len(truths)
         halves = None
         for axis in (0, 1):
-            edges = [(side[axis][rows], side[axis + 2][rows]) for side, rows in ((det, d), (truth, t))]
+            edges = [
+                (side[axis][rows], side[axis + 2][rows]) for side, rows in ((det, dets), (truth, truths))
+            ]
             starts = np.sort(np.concatenate([low for low, _ in edges]))
             for quarter in (2, 1, 3):
                 line = float(starts[len(starts) * quarter // 4])
@@ -487,5 +496,9 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
                 cost = sum(float(np.count_nonzero(a)) * np.count_nonzero(b) for a, b in (is_below, is_above))
                 if cost <= best_cost:
                     best_cost = cost
-                    halves = ((d[is_below[0]], t[is_below[1]]), (d[is_above[0]], t[is_above[1]])), axis, line
+                    halves = (
+                        ((dets[is_below[0]], truths[is_below[1]]), (dets[is_above[0]], truths[is_above[1]])),
+                        axis,
+                        line,
+                    )
         return halves

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from odm.evaluate.matching.matches import OVER, TRUTHS
 from odm.evaluate.matching.order import argsort_descending, argsort_int, first_of_runs, rank_in_runs
-from odm.evaluate.matching.pairs import geometry
-from odm.evaluate.matching.sides import Joined, Label, Labels, Mask, SideTable, keep_wanted
+from odm.evaluate.matching.pairs import measure_boxes
+from odm.evaluate.matching.sides import Joined, Label, Labels, Mask, SideTable, keep_requested_classes
 from odm.evaluate.scores.protocols import Protocol
 from odm.evaluate.scores.set_ups import AreaRange
 from odm.issues import Log, UsageError
@@ -29,18 +29,19 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
     Returns the joined sides and, for each filter, (what it drops, how many).
     """
     if protocol.hierarchical and joined.hierarchy:
-        joined = expand(joined)
+        joined = expand_hierarchy(joined)
     if joined.wanted is not None:
-        joined = keep_wanted(joined)
+        joined = keep_requested_classes(joined)
     if protocol.whole_corners:
         joined = replace(joined, truth=_cut_to_corners(joined.truth))
     if protocol.clipped and joined.sizes is not None:
         joined = _clip_to_images(joined, *joined.sizes)
     dropped: list[tuple[str, int]] = []
 
-    def keep(what: str, **sides: Mask) -> None:
+    def keep(reason: str, **sides: Mask) -> None:
+        """Keep the boxes under the masks, as `_keep` does."""
         nonlocal joined
-        joined = _keep(joined, dropped, what, **sides)
+        joined = _keep(joined, dropped, reason, **sides)
 
     if protocol.single:
         # Scores as 32-bit floats: the shortest decimals that stand for them, so that 0.9 is shown as 0.9.
@@ -55,7 +56,7 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
     if protocol.drop_repeated:
         truth = joined.truth  # of those of one image, class and box the first
         columns: list[NDArray[Any]] = [truth.image, truth.category]
-        columns += geometry(truth.xyxy, truth.wh, protocol)[:4]
+        columns += measure_boxes(truth.xyxy, truth.wh, protocol)[:4]
         if protocol.measure == "pose" and truth.source is not None and truth.source.keypoints is not None:
             points = truth.source.keypoints.take(truth.row).xyv
             columns += [*points.reshape(len(truth), 3 * len(protocol.sigmas)).T]
@@ -122,10 +123,10 @@ def _clip(side: SideTable, limits: Floats) -> SideTable:
     return replace(side, xyxy=xyxy, wh=xyxy[:, 2:] - xyxy[:, :2])
 
 
-def _keep(joined: Joined, dropped: list[tuple[str, int]], what: str, **sides: Mask) -> Joined:
-    """Keep the boxes under the masks, (n,) by name of the side; append `what` and how many to `dropped`."""
+def _keep(joined: Joined, dropped: list[tuple[str, int]], reason: str, **sides: Mask) -> Joined:
+    """Keep the boxes under masks, (n,) by name of the side; append (`reason`, how many not) to `dropped`."""
     n = sum(int(np.count_nonzero(~mask)) for mask in sides.values())
-    dropped.append((what, n))
+    dropped.append((reason, n))
     return joined.only(**sides) if n else joined
 
 
@@ -137,44 +138,44 @@ def _choose_evaluated(joined: Joined, protocol: Protocol, dropped: list[tuple[st
     """
     if protocol.covered is not None and joined.regions is not None and len(joined.regions):
         for name in ("truth", "detections"):
-            what = TRUTHS * (name == "truth") + "covered by regions to ignore"
+            reason = TRUTHS * (name == "truth") + "covered by regions to ignore"
             shares = _measure_covered_shares(joined, getattr(joined, name), joined.regions)
-            joined = _keep(joined, dropped, what, **{name: shares < protocol.covered})
+            joined = _keep(joined, dropped, reason, **{name: shares < protocol.covered})
     if protocol.cap_of == "file" and protocol.max_dets is not None:
         image = joined.detections.image
         position_in_file = rank_in_runs(first_of_runs(image), len(image))
         joined = replace(joined, detections=replace(joined.detections, place=position_in_file))
-        what = f"{OVER}{protocol.max_dets} per image"
-        joined = _keep(joined, dropped, what, detections=position_in_file < protocol.max_dets)
+        reason = f"{OVER}{protocol.max_dets} per image"
+        joined = _keep(joined, dropped, reason, detections=position_in_file < protocol.max_dets)
     if protocol.only or protocol.never:
-        row_of_class = evaluated_rows(joined.classes, protocol)
+        row_of_class = map_evaluated_classes(joined.classes, protocol)
         for name in ("truth", "detections"):
             side = getattr(joined, name)
             category = np.where(row_of_class[side.category] >= 0, row_of_class[side.category], side.category)
             joined = replace(joined, **{name: replace(side, category=category)})
             if name == "truth" or protocol.match != "truth":  # which looks at detections of every class
-                what = TRUTHS * (name == "truth") + "of classes that are not evaluated"
-                joined = _keep(joined, dropped, what, **{name: row_of_class[category] >= 0})
+                reason = TRUTHS * (name == "truth") + "of classes that are not evaluated"
+                joined = _keep(joined, dropped, reason, **{name: row_of_class[category] >= 0})
     if protocol.detections_in == "file":
-        scores = _scores_down_the_file(joined.detections)
+        scores = _raise_scores(joined.detections)
         joined = replace(joined, detections=replace(joined.detections, score=scores))
     return joined
 
 
-def evaluated_rows(classes: Sequence[str], protocol: Protocol) -> Ints:
-    """(classes,) the row of the class as which each class is evaluated, -1 = not evaluated.
+def map_evaluated_classes(classes: Sequence[str], protocol: Protocol) -> Ints:
+    """(classes,) for each class the row of the class that it is evaluated as, -1 = not evaluated.
 
     Where the protocol lists its classes, spellings that differ only in case are one class, the first of them.
     """
-    only = {name.casefold() for name in protocol.only}
+    listed_names = {name.casefold() for name in protocol.only}
     rows: dict[str, int] = {}
     for row, name in enumerate(classes):
-        if name not in protocol.never and (not only or name.casefold() in only):
-            rows.setdefault(name.casefold() if only else name, row)
-    return np.array([rows.get(name.casefold() if only else name, -1) for name in classes], np.int32)
+        if name not in protocol.never and (not listed_names or name.casefold() in listed_names):
+            rows.setdefault(name.casefold() if listed_names else name, row)
+    return np.array([rows.get(name.casefold() if listed_names else name, -1) for name in classes], np.int32)
 
 
-def _scores_down_the_file(detections: SideTable) -> Floats:
+def _raise_scores(detections: SideTable) -> Floats:
     """(n,) for each detection the highest score of itself and of those of its image that follow it."""
     unique_scores, score_ranks = np.unique(detections.score, return_inverse=True)
     # From the end, each image above the next one, so that one running maximum is that of all images:
@@ -239,11 +240,13 @@ def _add_regions(joined: Joined, regions: SideTable, *, truth_too: bool) -> Join
     keys = joined.keys_of(joined.detections)
     keys = np.concatenate([keys, joined.keys_of(joined.truth)]) if truth_too else keys
     image, category = np.divmod(distinct(keys), max(len(joined.classes), 1))
-    starts, end = (np.searchsorted(regions.image, image, side) for side in ("left", "right"))
-    n = end - starts
+    region_starts, region_ends = (np.searchsorted(regions.image, image, side) for side in ("left", "right"))
+    n_regions = region_ends - region_starts
     # starts 0 4, n_regions 2 3:  repeat(first - 0 2) 0 0 2 2 2  +  arange 0 1 2 3 4  =  rows 0 1 4 5 6
-    copies = regions.take(np.repeat(starts - np.cumsum(n) + n, n) + np.arange(n.sum()))
-    copies = replace(copies, category=np.repeat(category, n).astype(np.int32))
+    copies = regions.take(
+        np.repeat(region_starts - np.cumsum(n_regions) + n_regions, n_regions) + np.arange(n_regions.sum())
+    )
+    copies = replace(copies, category=np.repeat(category, n_regions).astype(np.int32))
     columns = joined.truth.columns()
     new_columns = {name: np.concatenate([column, getattr(copies, name)]) for name, column in columns.items()}
     truth = replace(joined.truth, **new_columns, source=regions.source)
@@ -271,7 +274,7 @@ def compared_areas(detections: SideTable, protocol: Protocol) -> Floats:
     return detections.wh[:, 0] * detections.wh[:, 1]
 
 
-def column_of(side: SideTable, name: str) -> Floats:
+def get_column(side: SideTable, name: str) -> Floats:
     """(n,) a column that a `Bound` limits: ``height`` or the numbers of a field, NaN where missing."""
     if name == "height":
         return side.wh[:, 1]
@@ -280,21 +283,24 @@ def column_of(side: SideTable, name: str) -> Floats:
     return numbers_of(side.source.extra[name])[side.row]
 
 
-def outside_of(side: SideTable, area: AreaRange) -> Mask:
+def find_outside(side: SideTable, area: AreaRange) -> Mask:
     """(n,) mask of the ground truths outside an area range; they count as nothing there."""
     is_outside: Mask = (areas_of(side) < area.low) | (areas_of(side) > area.high)
     for bound in area.also:
-        values = column_of(side, bound.column)
+        values = get_column(side, bound.column)
         is_outside |= (values < bound.low) | (values > bound.high)
     return is_outside
 
 
-def left_out(side: SideTable, area: AreaRange) -> Mask:
-    """(n,) mask of the detections that an area range leaves out, by its widened bounds or its first ones."""
+def find_left_out(side: SideTable, area: AreaRange) -> Mask:
+    """(n,) mask of the detections that an area range leaves out.
+
+    These are outside its widened bounds, or come after the `AreaRange.first` ones of their image.
+    """
     is_left_out = np.zeros(len(side), np.bool_)
     for bound in area.also:
         if bound.widened is not None:
-            values = column_of(side, bound.column)
+            values = get_column(side, bound.column)
             is_left_out |= (values < bound.low / bound.widened) | (values >= bound.high * bound.widened)
     if area.first is not None and side.place is not None:
         is_left_out |= side.place >= area.first
@@ -310,7 +316,7 @@ def areas_of(side: SideTable) -> Floats:
 # Both say of classes what boxes do not: that one is on an image or is not, and which are kinds of others.
 
 
-def with_labelled_images(truth: Dataset, labels: Iterable[Label], log: Log) -> Dataset:
+def add_labelled_images(truth: Dataset, labels: Iterable[Label], log: Log) -> Dataset:
     """Return the ground truth with the images that only the image-level labels name."""
     images = truth.images
     stems = {stem(name) for name in images.name}
@@ -343,7 +349,7 @@ def with_labelled_images(truth: Dataset, labels: Iterable[Label], log: Log) -> D
     return replace(truth, images=Images(**columns))
 
 
-def with_known(joined: Joined, labels: Iterable[Label] | None, log: Log) -> Joined:
+def add_labels_and_ancestors(joined: Joined, labels: Iterable[Label] | None, log: Log) -> Joined:
     """Return the sides with image-level labels and with the classes that the hierarchy adds (`Joined.added`).
 
     A class is added if it is an ancestor of a class of the ground truth's boxes or labels and on neither
@@ -360,7 +366,7 @@ def with_known(joined: Joined, labels: Iterable[Label] | None, log: Log) -> Join
     named_rows = {*distinct(joined.truth.category).tolist()}
     if joined.image_labels is not None:
         named_rows.update(joined.image_labels[1].tolist())
-    added_names = {other for c in named_rows for other in ancestors_of.get(joined.classes[c], ())}
+    added_names = {ancestor for c in named_rows for ancestor in ancestors_of.get(joined.classes[c], ())}
     return replace(joined, added=tuple(sorted(added_names - class_names)))
 
 
@@ -373,7 +379,7 @@ def _add_labels(joined: Joined, labels: Iterable[Label], log: Log) -> Joined:
     ancestors_of = joined.hierarchy or {}
 
     @functools.cache
-    def rows_concerned(category: str, positive: bool) -> list[int]:
+    def find_class_rows(category: str, positive: bool) -> list[int]:
         """List the numbers of the classes that a label concerns.
 
         A label of a class that is not evaluated concerns its ancestors if positive, its descendants if
@@ -391,7 +397,7 @@ def _add_labels(joined: Joined, labels: Iterable[Label], log: Log) -> Joined:
         n_labels += 1
         image_row = row_of_image.get(image, stems.get(stem(image), last_parts.get(last_part(image), -1)))
         if image_row >= 0:
-            rows += ((image_row, c, positive) for c in rows_concerned(category, positive))
+            rows += ((image_row, c, positive) for c in find_class_rows(category, positive))
     log.note(f"image labels: {len(rows)} of {n_labels} rows concern images and classes of this evaluation")
     labels_columns = _make_label_columns(rows)
     if (earlier := joined.image_labels) is not None:
@@ -423,7 +429,7 @@ def has_label(joined: Joined, *states: LabelState, boxed: bool = False) -> Mask:
     return is_labelled
 
 
-def ancestors(hierarchy: Mapping[str, Any]) -> dict[str, frozenset[str]]:
+def parse_hierarchy(hierarchy: Mapping[str, Any]) -> dict[str, frozenset[str]]:
     """Return the ancestors of every class below a class, from ``{"LabelName": ..., "Subcategory": [...]}``.
 
     Only ``Subcategory`` leads down: a part of a thing (``Part``) is not a kind of it.
@@ -457,7 +463,7 @@ def _find_ancestors(joined: Joined) -> dict[str, list[str]]:
     return {name: sorted(names - skipped - {name}) for name, names in hierarchy.items() if names - skipped}
 
 
-def expand(joined: Joined) -> Joined:
+def expand_hierarchy(joined: Joined) -> Joined:
     """Repeat ground truths, and labels, for every ancestor of their class, once each.
 
     A positive or partial image label holds for the ancestors, a negative one for the descendants. The root
@@ -466,13 +472,13 @@ def expand(joined: Joined) -> Joined:
     ancestors_of = _find_ancestors(joined)
     descendants_of: dict[str, list[str]] = {}
     for name, names in ancestors_of.items():
-        for other in names:
-            descendants_of.setdefault(other, []).append(name)
+        for ancestor in names:
+            descendants_of.setdefault(ancestor, []).append(name)
     classes = [*joined.classes, *joined.added]
     row_of = {name: i for i, name in enumerate(classes)}
 
-    up_rows = [[row_of[o] for o in ancestors_of.get(name, ()) if o in row_of] for name in classes]
-    down_rows = [[row_of[o] for o in descendants_of.get(name, ()) if o in row_of] for name in classes]
+    up_rows = [[row_of[kin] for kin in ancestors_of.get(name, ()) if kin in row_of] for name in classes]
+    down_rows = [[row_of[kin] for kin in descendants_of.get(name, ()) if kin in row_of] for name in classes]
     n_ancestors = np.array([len(rows) for rows in up_rows], np.int64)
     source_rows = np.repeat(np.arange(len(joined.truth)), 1 + n_ancestors[joined.truth.category])
     category = np.fromiter(

@@ -9,8 +9,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from odm.codes import GIVE_SIZES, report_unfillable
-from odm.evaluate.matching.shapes import POSE_AREA, measured_areas, unfillable
-from odm.evaluate.matching.sides import Choice, Joined, Mask, SideTable, narrow
+from odm.evaluate.matching.shapes import POSE_AREA, find_unfillable, measure_areas
+from odm.evaluate.matching.sides import Choice, Joined, Mask, SideTable, apply_choice
 from odm.evaluate.scores.protocols import COCO_SIGMAS, IouType, Protocol
 from odm.issues import Code, DataError, Log, Trusted, UsageError, plural, spell
 from odm.masks.runs import MOST_PIXELS
@@ -48,7 +48,7 @@ _WORDS: dict[IouType, str] = {
 }
 
 
-def missing_shapes(boxes: Boxes, iou_type: IouType) -> Mask:
+def find_missing_shapes(boxes: Boxes, iou_type: IouType) -> Mask:
     """(n,) mask of the boxes without the shape that is compared.
 
     For ``obb`` an outline of four corners will do, and so will plain boxes if no box has a shape.
@@ -72,7 +72,7 @@ def report_missing(dataset: Dataset, iou_type: IouType, log: Log, among: Mask | 
 
     `among`, (n,), is a mask of the boxes that matter; None = all.
     """
-    is_missing = missing_shapes(dataset.boxes, iou_type)
+    is_missing = find_missing_shapes(dataset.boxes, iou_type)
     if among is not None:
         is_missing &= among
     if is_missing.any():
@@ -98,7 +98,7 @@ def report_unfit(dataset: Dataset, iou_type: IouType, log: Log, among: Mask) -> 
     return is_unfit
 
 
-def with_points(dataset: Dataset) -> Mask:
+def find_classes_with_points(dataset: Dataset) -> Mask:
     """(n,) mask of the classes that have keypoints: names of keypoints, or a box with some."""
     names = dataset.categories.keypoints or ((),) * len(dataset.categories)
     has_points = np.array([len(point_names) > 0 for point_names in names], np.bool_)
@@ -107,18 +107,18 @@ def with_points(dataset: Dataset) -> Mask:
     return has_points
 
 
-def _only_with_points(joined: Joined, truth: Dataset, detections: Dataset, log: Log) -> Joined:
+def _drop_classes_without_points(joined: Joined, truth: Dataset, detections: Dataset, log: Log) -> Joined:
     """Drop the classes without keypoints, with a note; keep all if no class has any."""
     has_points = np.zeros(len(joined.classes), np.bool_)
     for side, table in ((detections, joined.detections), (truth, joined.truth)):
         has_points[joined.truth.category] = False  # the ground truth decides about its classes
-        has_points[table.category[with_points(side)[side.boxes.category[table.row]]]] = True
+        has_points[table.category[find_classes_with_points(side)[side.boxes.category[table.row]]]] = True
     if has_points.all() or not has_points[joined.truth.category].any():
         return joined
     kept_names, left_names = (
         [joined.classes[i] for i in np.flatnonzero(has_points == keeps).tolist()] for keeps in (True, False)
     )
-    joined, kept_counts = narrow(joined, Choice(classes=kept_names))
+    joined, kept_counts = apply_choice(joined, Choice(classes=kept_names))
     n_objects, n_detections = (kept_counts.counts[1, :2] - kept_counts.counts[1, 2:]).tolist()
     log.note(
         f"left out {plural(len(left_names), 'class')} without keypoints, with "
@@ -127,7 +127,7 @@ def _only_with_points(joined: Joined, truth: Dataset, detections: Dataset, log: 
     return joined
 
 
-def ready_for(
+def adapt_to_shapes(
     joined: Joined,
     rules: Sequence[Protocol],
     truth: Dataset,
@@ -151,9 +151,9 @@ def ready_for(
     if iou_type == "bbox":
         return joined, list(rules)
     if iou_type == "keypoints" and drop:
-        joined = _only_with_points(joined, truth, detections, log)
+        joined = _drop_classes_without_points(joined, truth, detections, log)
     if joined.regions is not None:
-        joined = _with_drawn_regions(joined, joined.regions, truth.boxes, iou_type, log)
+        joined = _add_region_shapes(joined, joined.regions, truth.boxes, iou_type, log)
     for side, table in ((truth, joined.truth), (detections, joined.detections)):
         is_joined = np.zeros(len(side), np.bool_)
         is_joined[table.row] = True
@@ -162,19 +162,19 @@ def ready_for(
         _check_sizes(joined, truth, log)
         if log.errors == errors:
             for side, table in ((truth, joined.truth), (detections, joined.detections)):
-                report_unfillable(side, *unfillable(joined, table, iou_type), log)
+                report_unfillable(side, *find_unfillable(joined, table, iou_type), log)
     if log.errors > errors:
         raise DataError("the shapes of the ground truth and the detections cannot be compared", log)
     if iou_type == "keypoints":
-        return _with_person_areas(joined, rules, log), _with_sigmas(joined, rules, truth, log)
+        return _fill_person_areas(joined, rules, log), _fill_sigmas(joined, rules, truth, log)
     if iou_type == "obb":
-        for side, what in ((truth, "ground truth"), (detections, "detections")):
+        for side, side_name in ((truth, "ground truth"), (detections, "detections")):
             if side.boxes.shapes is None and len(side):
-                log.note(f"no box of the {what} is oriented: they are compared as upright rectangles")
-        joined = replace(joined, detections=_with_areas(joined, joined.detections, iou_type))
+                log.note(f"no box of the {side_name} is oriented: they are compared as upright rectangles")
+        joined = replace(joined, detections=_fill_areas(joined, joined.detections, iou_type))
     elif np.isnan(joined.detections.area).any() and len(rules[0].areas) > 1:
         log.note(BOX_AREAS)
-    return replace(joined, truth=_with_areas(joined, joined.truth, iou_type)), list(rules)
+    return replace(joined, truth=_fill_areas(joined, joined.truth, iou_type)), list(rules)
 
 
 BOX_AREAS = (
@@ -192,26 +192,28 @@ def _check_sizes(joined: Joined, truth: Dataset, log: Log) -> None:
     if joined.regions is not None:
         truth_images = np.concatenate([truth_images, joined.regions.image])
     images = np.intersect1d(truth_images, joined.detections.image)
-    are_known = (truth_sizes > 0).all(axis=1) & (detection_sizes > 0).all(axis=1)
-    for i in images[(are_known & (truth_sizes != detection_sizes).any(axis=1))[images]].tolist():
+    is_known = (truth_sizes > 0).all(axis=1) & (detection_sizes > 0).all(axis=1)
+    for i in images[(is_known & (truth_sizes != detection_sizes).any(axis=1))[images]].tolist():
         truth_text, detection_text = (Trusted(f"{w} x {h}") for h, w in (truth_sizes[i], detection_sizes[i]))
         log.report(
             MASK_SIZES_DIFFER, truth.path, value=joined.images[i], ours=truth_text, theirs=detection_text
         )
     sizes = np.where(truth_sizes > 0, truth_sizes, detection_sizes)
-    used = np.union1d(joined.truth.image, images)
-    for i in used[((sizes == 0).any(axis=1) | (sizes.prod(axis=1) >= MOST_PIXELS))[used]].tolist():
+    masked_images = np.union1d(joined.truth.image, images)
+    for i in masked_images[
+        ((sizes == 0).any(axis=1) | (sizes.prod(axis=1) >= MOST_PIXELS))[masked_images]
+    ].tolist():
         log.report(MASK_SIZE_UNKNOWN, truth.path, value=joined.images[i])
 
 
-def _with_drawn_regions(
+def _add_region_shapes(
     joined: Joined, regions: SideTable, boxes: Boxes, iou_type: IouType, log: Log
 ) -> Joined:
     """Return the sides with a shape for every region to ignore: its box as an outline where it has none.
 
     Regions are left out with a note where keypoints are compared or no box has a shape.
     """
-    is_missing = missing_shapes(boxes, iou_type)[regions.row]
+    is_missing = find_missing_shapes(boxes, iou_type)[regions.row]
     if not is_missing.any():
         return joined
     if iou_type == "keypoints" or boxes.shapes is None:
@@ -224,17 +226,17 @@ def _with_drawn_regions(
     return replace(joined, **sides)
 
 
-def _with_areas(joined: Joined, side: SideTable, iou_type: IouType) -> SideTable:
+def _fill_areas(joined: Joined, side: SideTable, iou_type: IouType) -> SideTable:
     """Return the side with areas filled in: those of the shapes where the file has none."""
     rows_without_area = np.flatnonzero(np.isnan(side.area))
     if not len(rows_without_area):
         return side
     area = side.area.copy()
-    area[rows_without_area] = measured_areas(joined, side.take(rows_without_area), iou_type)
+    area[rows_without_area] = measure_areas(joined, side.take(rows_without_area), iou_type)
     return replace(side, area=area)
 
 
-def _with_person_areas(joined: Joined, rules: Sequence[Protocol], log: Log) -> Joined:
+def _fill_person_areas(joined: Joined, rules: Sequence[Protocol], log: Log) -> Joined:
     """Return the sides with `POSE_AREA` of the box as the area of objects without one, with a note."""
     truth = joined.truth
     has_no_area = np.isnan(truth.area)
@@ -245,7 +247,7 @@ def _with_person_areas(joined: Joined, rules: Sequence[Protocol], log: Log) -> J
     return replace(joined, truth=replace(truth, area=area))
 
 
-def _with_sigmas(joined: Joined, rules: Sequence[Protocol], truth: Dataset, log: Log) -> list[Protocol]:
+def _fill_sigmas(joined: Joined, rules: Sequence[Protocol], truth: Dataset, log: Log) -> list[Protocol]:
     """Return the protocols with a sigma for each keypoint."""
     point_counts = [side.source.keypoints.counts()[side.row] for side in (joined.truth, joined.detections)
              if side.source is not None and side.source.keypoints is not None]  # fmt: skip

@@ -16,7 +16,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from odm.evaluate.matching.order import argsort_descending, argsort_int
-from odm.evaluate.matching.pairs import Columns, Pairs, find_pairs, geometry, intersection
+from odm.evaluate.matching.pairs import Columns, Pairs, find_pairs, intersection, measure_boxes
 from odm.evaluate.matching.prepare import areas_of
 from odm.evaluate.matching.sides import Joined, Mask, SideTable
 from odm.evaluate.scores.protocols import IouType, Protocol
@@ -47,7 +47,7 @@ Overlap = tuple[Floats, Floats]
 """(pairs,) IoU, or the similarity that thresholds are about, and IoA, over the detection's area alone."""
 
 
-def pairs_of(
+def find_shape_pairs(
     joined: Joined,
     protocol: Protocol,
     floor: float,
@@ -63,12 +63,14 @@ def pairs_of(
     if protocol.measure == "bbox":
         return find_pairs(joined, protocol, floor, order, among=among, best_only=best_only)
     rank = np.full(len(joined.detections), -1, np.int32)
-    none = Pairs(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), None, rank)
-    parts = list(_find_pieces(joined, protocol, floor, order, among, rank)) or [none]
-    det, gt, iou = (np.concatenate([getattr(part, name) for part in parts]) for name in ("det", "gt", "iou"))
+    no_pairs = Pairs(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), None, rank)
+    chunks = list(_find_pieces(joined, protocol, floor, order, among, rank)) or [no_pairs]
+    det, gt, iou = (
+        np.concatenate([getattr(piece, name) for piece in chunks]) for name in ("det", "gt", "iou")
+    )
     ioa = None
-    if parts[0].ioa is not None:
-        ioa = np.concatenate([part.ioa for part in parts if part.ioa is not None])
+    if chunks[0].ioa is not None:
+        ioa = np.concatenate([piece.ioa for piece in chunks if piece.ioa is not None])
     pairs, key = Pairs(det, gt, iou, ioa, rank), joined.keys_of(joined.detections)[det]
     # Those of an image and class with many boxes come after the others of their part.
     if (key[1:] < key[:-1]).any():
@@ -77,7 +79,7 @@ def pairs_of(
     return pairs
 
 
-def pieces_of(joined: Joined, protocol: Protocol, floor: float) -> Iterator[Pairs]:
+def iterate_pairs(joined: Joined, protocol: Protocol, floor: float) -> Iterator[Pairs]:
     """Yield the pairs a bounded number at a time; all pairs of a detection are in one piece."""
     if protocol.measure == "bbox":
         yield from find_pairs(joined, protocol, floor).pieces()
@@ -86,12 +88,12 @@ def pieces_of(joined: Joined, protocol: Protocol, floor: float) -> Iterator[Pair
         yield from _find_pieces(joined, protocol, floor, None, None, rank)
 
 
-def overlap(joined: Joined, protocol: Protocol, det: Longs | Ints, gt: Longs | Ints) -> Overlap:
+def measure_overlaps(joined: Joined, protocol: Protocol, det: Longs | Ints, gt: Longs | Ints) -> Overlap:
     """Measure the overlap of pairs; `det` and `gt`, each (pairs,), are positions in the joined sides."""
     iou, ioa = np.zeros(len(det)), np.zeros(len(det))
     if protocol.measure == "bbox":
-        det_box = geometry(joined.detections.xyxy[det], joined.detections.wh[det], protocol)
-        gt_box = geometry(joined.truth.xyxy[gt], joined.truth.wh[gt], protocol)
+        det_box = measure_boxes(joined.detections.xyxy[det], joined.detections.wh[det], protocol)
+        gt_box = measure_boxes(joined.truth.xyxy[gt], joined.truth.wh[gt], protocol)
         inter = intersection(det_box, gt_box, protocol.pixel)
         with np.errstate(invalid="ignore", divide="ignore"):
             iou[:], ioa[:] = (inter / (det_box[4] + gt_box[4] - inter), inter / det_box[4])
@@ -102,17 +104,17 @@ def overlap(joined: Joined, protocol: Protocol, det: Longs | Ints, gt: Longs | I
             np.unique(rows[chunk], return_inverse=True) for rows in (det, gt)
         )
         measure = _MEASURES[protocol.measure](joined.only(truth=gt_rows, detections=det_rows), protocol)
-        iou[chunk], ioa[chunk] = measure.overlap(det_index.reshape(-1), gt_index.reshape(-1))
+        iou[chunk], ioa[chunk] = measure.measure_overlaps(det_index.reshape(-1), gt_index.reshape(-1))
     return iou, ioa
 
 
-def measured_areas(joined: Joined, side: SideTable, iou_type: IouType) -> Floats:
+def measure_areas(joined: Joined, side: SideTable, iou_type: IouType) -> Floats:
     """(n,) the areas of the masks or oriented boxes of a side of `joined`."""
     if iou_type == "obb":
-        return np.abs(signed_areas(_corners(side)))
-    shapes, (height, width) = _shapes(side), _sizes(joined, side)
-    if (known := shapes.known_extents(side.row, height)) is not None:
-        return known[0].astype(np.float64)
+        return np.abs(signed_areas(_get_corners(side)))
+    shapes, (height, width) = _get_shapes(side), _get_sizes(joined, side)
+    if (known_extents := shapes.known_extents(side.row, height)) is not None:
+        return known_extents[0].astype(np.float64)
     rows = pieces(_estimate_bytes(side), BYTES_AT_A_TIME)
     areas = (shapes.take(side.row[piece]).extents(height[piece], width[piece])[0] for piece in rows)
     return np.concatenate([np.zeros(0), *areas])
@@ -126,7 +128,7 @@ def _find_pieces(
     among: Mask | None,
     rank: Ints,
 ) -> Iterator[Pairs]:
-    """Yield the pairs of some images at a time.
+    """Yield the pairs that reach `floor` of some images at a time, measured by their shapes.
 
     `rank`, (detections,), is filled in on the way: the rank of each detection in its image and class.
     """
@@ -143,19 +145,19 @@ def _find_pieces(
         joined = joined.only(detections=contending_rows)
     box_protocol = replace(protocol, measure="bbox", pixels="edges", as_given=False, single=False)
     has_groups = bool(protocol.by_ioa(joined.truth.flags).any())  # of all parts, which are joined
-    for gt_start, det_start, part_order, part in _split_images(joined, order):
-        measure = _MEASURES[protocol.measure](part, protocol)
-        near_pairs = find_pairs(measure.around(), box_protocol, 0.0, part_order)
-        det_rows = contending_rows[det_start : det_start + len(part.detections)]
+    for gt_start, det_start, chunk_order, chunk in _split_images(joined, order):
+        measure = _MEASURES[protocol.measure](chunk, protocol)
+        near_pairs = find_pairs(measure.surround_shapes(), box_protocol, 0.0, chunk_order)
+        det_rows = contending_rows[det_start : det_start + len(chunk.detections)]
         rank[det_rows] = near_pairs.rank
-        is_group = protocol.by_ioa(part.truth.flags)
+        is_group = protocol.by_ioa(chunk.truth.flags)
         for piece in near_pairs.pieces():
             in_group = is_group[piece.gt]
             det, gt = piece.det, piece.gt
-            if measure.bounded:
-                kept_rows = np.flatnonzero(measure.bound(det, gt, in_group) >= floor)
+            if measure.has_bounds:
+                kept_rows = np.flatnonzero(measure.bound_ious(det, gt, in_group) >= floor)
                 det, gt, in_group = det[kept_rows], gt[kept_rows], in_group[kept_rows]
-            iou, ioa = measure.overlap(det, gt)
+            iou, ioa = measure.measure_overlaps(det, gt)
             _nudge_to_thresholds(iou, protocol)
             ioa[~in_group] = 0
             reaching = np.flatnonzero((iou > 0) & (iou >= floor) | (ioa > 0) & (ioa >= floor))
@@ -179,17 +181,17 @@ def _split_images(joined: Joined, order: Longs) -> Iterator[tuple[int, int, Long
         np.bincount(side.image, _estimate_bytes(side), n_images) for side in (joined.truth, joined.detections)
     )
     images = pieces(np.asarray(sizes, np.int64), BYTES_AT_A_TIME)
-    part_starts = np.array([part.start for part in images] + [n_images])
+    chunk_starts = np.array([chunk.start for chunk in images] + [n_images])
     gt_bounds, det_bounds = (
-        np.searchsorted(side.image, part_starts).tolist() for side in (joined.truth, joined.detections)
+        np.searchsorted(side.image, chunk_starts).tolist() for side in (joined.truth, joined.detections)
     )
-    part_of = np.searchsorted(part_starts, joined.detections.image[order], side="right")
-    order = order[argsort_int(part_of, len(part_starts) + 1)]
+    chunk_numbers = np.searchsorted(chunk_starts, joined.detections.image[order], side="right")
+    order = order[argsort_int(chunk_numbers, len(chunk_starts) + 1)]
     for i in range(len(images)):
         gt, det = slice(gt_bounds[i], gt_bounds[i + 1]), slice(det_bounds[i], det_bounds[i + 1])
         if det.start < det.stop:
-            part = replace(joined, truth=joined.truth.take(gt), detections=joined.detections.take(det))
-            yield gt.start, det.start, order[det] - det.start, part
+            chunk = replace(joined, truth=joined.truth.take(gt), detections=joined.detections.take(det))
+            yield gt.start, det.start, order[det] - det.start, chunk
 
 
 def _estimate_bytes(side: SideTable) -> Longs:
@@ -205,8 +207,9 @@ def _estimate_bytes(side: SideTable) -> Longs:
     return n_bytes
 
 
-def _source(side: SideTable) -> Boxes:
-    assert side.source is not None  # `ready_for` refuses sides without shapes
+def _get_source(side: SideTable) -> Boxes:
+    """Return the boxes of the dataset of a side, with shapes and keypoints."""
+    assert side.source is not None  # `adapt_to_shapes` refuses sides without shapes
     return side.source
 
 
@@ -226,23 +229,23 @@ def _nudge_to_thresholds(iou: Floats, protocol: Protocol) -> None:
 class _Measure:
     """The shapes of both sides, and (n, 4) the xyxy of the boxes around them."""
 
-    bounded = False
-    """Whether shapes share no more than the boxes around them, so that `bound` can rule pairs out."""
+    has_bounds = False
+    """Whether shapes share no more than the boxes around them, so that `bound_ious` can rule pairs out."""
     det_area: Any
     gt_area: Any
 
     def __init__(self, joined: Joined, det_box: Floats, gt_box: Floats) -> None:
         self.joined, self.det_box, self.gt_box = joined, det_box, gt_box
 
-    def around(self) -> Joined:
-        """Both sides, with the boxes around the shapes instead of their stated boxes."""
+    def surround_shapes(self) -> Joined:
+        """Return both sides, with the boxes around the shapes instead of their stated boxes."""
         truth, detections = (
             replace(side, xyxy=xyxy, wh=xyxy[:, 2:] - xyxy[:, :2])
             for side, xyxy in ((self.joined.truth, self.gt_box), (self.joined.detections, self.det_box))
         )
         return replace(self.joined, truth=truth, detections=detections)
 
-    def bound(self, det: Ints, gt: Ints, in_group: Mask) -> Floats:
+    def bound_ious(self, det: Ints, gt: Ints, in_group: Mask) -> Floats:
         """(pairs,) an upper bound of the IoU of each pair, in groups of its IoA, from boxes and areas."""
         det_columns: Columns = tuple(self.det_box.take(det, axis=0).T)
         shared_max = intersection(det_columns, tuple(self.gt_box.take(gt, axis=0).T))
@@ -254,16 +257,16 @@ class _Measure:
         ) * (1 + 1e-9)
         return limits
 
-    def overlap(self, det: Any, gt: Any) -> Overlap:
+    def measure_overlaps(self, det: Any, gt: Any) -> Overlap:
         """Return IoU and IoA of pairs; `det` and `gt`, each (pairs,), are positions on the two sides."""
-        shared_area, det_area, gt_area = self.shared(det, gt), self.det_area[det], self.gt_area[gt]
+        shared_area, det_area, gt_area = self.measure_shared(det, gt), self.det_area[det], self.gt_area[gt]
         meets = shared_area > 0
         iou = np.divide(
             shared_area, det_area + gt_area - shared_area, out=np.zeros(len(shared_area)), where=meets
         )
         return iou, np.divide(shared_area, det_area, out=np.zeros(len(shared_area)), where=meets)
 
-    def shared(self, det: Any, gt: Any) -> Any:
+    def measure_shared(self, det: Any, gt: Any) -> Any:
         """(n,) the area that both shapes of each pair cover."""
         raise NotImplementedError
 
@@ -271,7 +274,7 @@ class _Measure:
 class _Masks(_Measure):
     """Masks and outlines by their pixels."""
 
-    bounded = True
+    has_bounds = True
 
     def __init__(self, joined: Joined, protocol: Protocol) -> None:  # noqa: ARG002 -- as the others
         self.sides = [_SideMasks(joined, side) for side in (joined.detections, joined.truth)]
@@ -281,7 +284,7 @@ class _Masks(_Measure):
         boxes = (np.concatenate([b[:, :2], b[:, :2] + b[:, 2:]], axis=1) for b in (det_box, gt_box))
         super().__init__(joined, *(box.astype(np.float64) for box in boxes))
 
-    def shared(self, det: Any, gt: Any) -> Any:
+    def measure_shared(self, det: Any, gt: Any) -> Any:
         """(pairs,) the pixels that both masks of each pair cover."""
         rows = [np.asarray(det, np.int64), np.asarray(gt, np.int64)]
         if not self.is_large:
@@ -292,13 +295,14 @@ class _Masks(_Measure):
         # The masks are too large together: they are made again, some columns of the images at a time.
         side_shapes, cuts = [], set[int]()
         for side, side_rows in zip(self.sides, rows, strict=True):
-            shapes, size, index = side.take(side_rows)
-            side_shapes.append((shapes, size, index))
+            shapes, size, shape_index = side.take(side_rows)
+            side_shapes.append((shapes, size, shape_index))
             cuts.update(shapes.column_cuts(size[1], RUNS_AT_A_TIME))
         areas = np.zeros(len(rows[0]), np.int64)
         for column_range in itertools.pairwise(sorted(cuts)):
             (det_runs, det_index), (gt_runs, gt_index) = (
-                (shapes.runs(*size, between=column_range), at) for shapes, size, at in side_shapes
+                (shapes.runs(*size, between=column_range), shape_index)
+                for shapes, size, shape_index in side_shapes
             )
             areas += shared(det_runs, det_index, gt_runs, gt_index)
         return areas
@@ -309,7 +313,7 @@ class _SideMasks:
 
     def __init__(self, joined: Joined, side: SideTable) -> None:
         self.rows: Longs | Ints = side.row
-        self.shapes, self.size = _shapes(side), _sizes(joined, side)
+        self.shapes, self.size = _get_shapes(side), _get_sizes(joined, side)
         self.known = self.shapes.known_extents(side.row, self.size[0])
         self.runs: Runs | None = None
         if self.known is None:
@@ -350,8 +354,8 @@ class _Bands(_Masks):
         """The bands of both sides."""
         return [bands(side.runs_at(np.arange(len(side.rows)))[0], *side.size) for side in self.sides]
 
-    def overlap(self, det: Any, gt: Any) -> Overlap:
-        iou, ioa = super().overlap(det, gt)
+    def measure_overlaps(self, det: Any, gt: Any) -> Overlap:
+        iou, ioa = super().measure_overlaps(det, gt)
         overlapping = np.flatnonzero(iou > 0)
         (det_bands, gt_bands), rows = self.bands, (np.asarray(det)[overlapping], np.asarray(gt)[overlapping])
         shared_area = shared(det_bands, rows[0].astype(np.int64), gt_bands, rows[1].astype(np.int64))
@@ -360,13 +364,13 @@ class _Bands(_Masks):
         return iou, ioa
 
 
-def _shapes(side: SideTable) -> Shapes:
-    """The shapes of the dataset of a side; of a side without boxes there are none."""
+def _get_shapes(side: SideTable) -> Shapes:
+    """Return the shapes of the dataset of a side, in its rows; none if the side has no boxes."""
     shapes = side.source.shapes if side.source is not None else None
     return Shapes.none(0) if shapes is None else shapes
 
 
-def _sizes(joined: Joined, side: SideTable) -> tuple[Longs, Longs]:
+def _get_sizes(joined: Joined, side: SideTable) -> tuple[Longs, Longs]:
     """(n,) height and width of the image of each box of a side, as the ground truth has them, else the
     detections.
     """
@@ -376,33 +380,35 @@ def _sizes(joined: Joined, side: SideTable) -> tuple[Longs, Longs]:
     return height, width
 
 
-def unfillable(joined: Joined, side: SideTable, iou_type: IouType) -> tuple[Longs, list[int], int]:
-    """Find outlines of a side that are too large to fill; returns what `Shapes.unfillable` does.
+def find_unfillable(joined: Joined, side: SideTable, iou_type: IouType) -> tuple[Longs, list[int], int]:
+    """Find the outlines of a side that are too large to fill.
 
-    The rows are those of the dataset, (m,).
+    Returns (m,) their rows in the dataset, how many columns of pixels each has, and how many it may have.
     """
-    shapes = _shapes(side)
+    shapes = _get_shapes(side)
     side = side.take(shapes.ring[side.row + 1] > shapes.ring[side.row])  # masks are filled already
-    are_kept = iou_type == "boundary"  # bands are of whole masks
-    rows, columns, most = shapes.take(side.row).unfillable(_sizes(joined, side)[1], is_held=are_kept)
-    return side.row[rows].astype(np.int64), columns, most
+    has_bands = iou_type == "boundary"  # bands are of whole masks
+    rows, columns, n_columns_max = shapes.take(side.row).unfillable(
+        _get_sizes(joined, side)[1], is_held=has_bands
+    )
+    return side.row[rows].astype(np.int64), columns, n_columns_max
 
 
 class _Quads(_Measure):
     """Oriented boxes by the areas of their quadrilaterals."""
 
-    bounded = True
+    has_bounds = True
 
     def __init__(self, joined: Joined, protocol: Protocol) -> None:  # noqa: ARG002 -- as the others
-        self.det, self.gt = _corners(joined.detections), _corners(joined.truth)
+        self.det, self.gt = _get_corners(joined.detections), _get_corners(joined.truth)
         super().__init__(joined, *map(edges_of, (self.det, self.gt)))
         self.det_area, self.gt_area = (np.abs(signed_areas(quad)) for quad in (self.det, self.gt))
 
-    def shared(self, det: Any, gt: Any) -> Any:
+    def measure_shared(self, det: Any, gt: Any) -> Any:
         return shared_areas(self.det[det], self.gt[gt])
 
 
-def _corners(side: SideTable) -> Floats:
+def _get_corners(side: SideTable) -> Floats:
     """(n, 4, 2) the corners of a side's oriented boxes, their hulls where they are not convex."""
     if side.source is None or side.source.shapes is None:  # all are upright
         left, top, right, bottom = side.xyxy.T
@@ -413,25 +419,25 @@ def _corners(side: SideTable) -> Floats:
 class _ProbIou(_Quads):
     """Oriented boxes as normal distributions with the same middle and spread, as `yolo val` compares them."""
 
-    bounded = False
+    has_bounds = False
 
     def __init__(self, joined: Joined, protocol: Protocol) -> None:
         super().__init__(joined, protocol)
         self.spreads = _fit_normals(self.det), _fit_normals(self.gt)
 
-    def overlap(self, det: Any, gt: Any) -> Overlap:
+    def measure_overlaps(self, det: Any, gt: Any) -> Overlap:
         """Return the ProbIoU of pairs, twice, computed in 32 bits as Ultralytics does."""
         eps = np.float32(_FEW)
         (x1, y1, a1, b1, c1), (x2, y2, a2, b2, c2) = (
-            one[rows].T for one, rows in zip(self.spreads, (det, gt), strict=True)
+            spread[rows].T for spread, rows in zip(self.spreads, (det, gt), strict=True)
         )
         a, b, c = a1 + a2, b1 + b2, c1 + c2
         determinant = a * b - c**2
-        far = (a * (y2 - y1) ** 2 + b * (x2 - x1) ** 2) / (determinant + eps) / 4
-        slant = c * (x1 - x2) * (y2 - y1) / (determinant + eps) / 2
+        distance_term = (a * (y2 - y1) ** 2 + b * (x2 - x1) ** 2) / (determinant + eps) / 4
+        covariance_term = c * (x1 - x2) * (y2 - y1) / (determinant + eps) / 2
         determinants = np.sqrt(np.maximum(a1 * b1 - c1**2, 0) * np.maximum(a2 * b2 - c2**2, 0))
-        shape = np.log(determinant / (4 * determinants + eps) + eps) / 2
-        distance = np.clip(far + slant + shape, eps, np.float32(100))
+        shape_term = np.log(determinant / (4 * determinants + eps) + eps) / 2
+        distance = np.clip(distance_term + covariance_term + shape_term, eps, np.float32(100))
         value = (1 - np.sqrt(1 - np.exp(-distance) + eps)).astype(np.float64)
         return value, value.copy()
 
@@ -445,18 +451,18 @@ def _fit_normals(corners: Floats) -> Floats:
 
     `corners` are (n, 4, 2). Where they are no rectangle, the smallest rectangle around them is used.
     """
-    crooked = np.flatnonzero(off_rectangle(corners) > RECTANGLE)
-    if len(crooked):
+    crooked_rows = np.flatnonzero(off_rectangle(corners) > RECTANGLE)
+    if len(crooked_rows):
         corners = corners.copy()
-        corners[crooked] = [smallest_rectangle(quadrilateral) for quadrilateral in corners[crooked]]
+        corners[crooked_rows] = [smallest_rectangle(quadrilateral) for quadrilateral in corners[crooked_rows]]
     x, y, w, h, angle = as_rectangles(corners).astype(np.float32).T
-    along, across, cos, sin = w**2 / 12, h**2 / 12, np.cos(angle), np.sin(angle)
+    var_along, var_across, cos, sin = w**2 / 12, h**2 / 12, np.cos(angle), np.sin(angle)
     columns = (
         x,
         y,
-        along * cos**2 + across * sin**2,
-        along * sin**2 + across * cos**2,
-        (along - across) * cos * sin,
+        var_along * cos**2 + var_across * sin**2,
+        var_along * sin**2 + var_across * cos**2,
+        (var_along - var_across) * cos * sin,
     )
     return np.stack(columns, axis=1)
 
@@ -472,17 +478,17 @@ class _Points(_Measure):
         sides = joined.detections, joined.truth
         super().__init__(joined, *(np.repeat(unit_square, len(side), axis=0) for side in sides))
         self.variance = (np.array(protocol.sigmas) * 2) ** 2
-        self.det, self.gt = (_points(side, k) for side in sides)
+        self.det, self.gt = (_get_points(side, k) for side in sides)
         self.area = areas_of(joined.truth)
 
-    def overlap(self, det: Any, gt: Any) -> Overlap:
+    def measure_overlaps(self, det: Any, gt: Any) -> Overlap:
         """Return the OKS of pairs, as IoU and as IoA."""
         step = PAIRS_AT_A_TIME // 8
-        parts = [self.oks(det[i : i + step], gt[i : i + step]) for i in range(0, len(det), step)]
+        parts = [self.measure_oks(det[i : i + step], gt[i : i + step]) for i in range(0, len(det), step)]
         value = np.concatenate([np.zeros(0), *parts])
         return value, value.copy()
 
-    def oks(self, det: Any, gt: Any) -> Floats:
+    def measure_oks(self, det: Any, gt: Any) -> Floats:
         """(pairs,) OKS as pycocotools computes it, to the last bit: the same operations in the same order."""
         (gt_x, gt_y, gt_v), (det_x, det_y, _) = self.gt.take(gt, axis=1), self.det.take(det, axis=1)
         dx, dy, is_seen = det_x - gt_x, det_y - gt_y, gt_v > 0
@@ -505,9 +511,9 @@ class _Points(_Measure):
         return means
 
 
-def _points(side: SideTable, k: int) -> Floats:
+def _get_points(side: SideTable, k: int) -> Floats:
     """(3, n, k) x, y and visibility of the keypoints of a side."""
-    points = _source(side).keypoints
+    points = _get_source(side).keypoints
     assert points is not None
     return np.ascontiguousarray(points.take(side.row).xyv.reshape(-1, k, 3).transpose(2, 0, 1))
 
@@ -515,7 +521,7 @@ def _points(side: SideTable, k: int) -> Floats:
 class _Pose(_Points):
     """OKS as `yolo val` computes it, in 32 bits, with 0.53 of the box as the area of the object."""
 
-    def oks(self, det: Any, gt: Any) -> Floats:
+    def measure_oks(self, det: Any, gt: Any) -> Floats:
         """(pairs,) OKS; 0 for a ground truth without labelled points."""
         epsilon, wh = np.float32(_FEW), self.joined.truth.wh[gt].astype(np.float32)
         det_points = self.det.take(det, axis=1).astype(np.float32)

@@ -52,15 +52,15 @@ class SideTable(msgspec.Struct, frozen=True, eq=False):
         return len(self.image)
 
     def take(self, rows: NDArray[Any] | slice) -> SideTable:
-        """The boxes at `rows`: a mask, row numbers or a slice."""
+        """Return the boxes at `rows`: a mask (n,), row numbers or a slice."""
         if isinstance(rows, slice):
             return replace(self, **{name: values[rows] for name, values in self.columns().items()})
         rows = np.flatnonzero(rows) if rows.dtype == bool else rows  # faster than a mask
-        taken = {name: column.take(rows, axis=0) for name, column in self.columns().items()}
-        return replace(self, **taken)
+        columns = {name: column.take(rows, axis=0) for name, column in self.columns().items()}
+        return replace(self, **columns)
 
     def columns(self) -> dict[str, Any]:
-        """The columns by name."""
+        """Return the columns by name, without those that are None."""
         columns = {name: getattr(self, name) for name in self.__struct_fields__ if name != "source"}
         return {name: column for name, column in columns.items() if column is not None}
 
@@ -171,7 +171,7 @@ AT_A_TIME = 2**20
 """Pairs of detections and ground truths of any class that are looked at together."""
 
 
-def collapsed(joined: Joined, name: str = "", ranks: Longs | None = None) -> Joined:
+def merge_classes(joined: Joined, name: str = "", ranks: Longs | None = None) -> Joined:
     """Return the sides with all boxes in one class, called `name`.
 
     With `ranks`, (classes,), the boxes of an image are ordered by the rank of their class.
@@ -187,10 +187,11 @@ def collapsed(joined: Joined, name: str = "", ranks: Longs | None = None) -> Joi
     )
 
 
-def parts(joined: Joined) -> Iterator[tuple[int, int, Joined]]:
-    """Yield the sides of a few consecutive images at a time, with a bounded number of pairs.
+def split_images(joined: Joined) -> Iterator[tuple[int, int, Joined]]:
+    """Yield the sides of a few consecutive images at a time, with at most `AT_A_TIME` possible pairs.
 
-    Each comes with the positions of its first ground truth and detection in `joined`.
+    Yields (position of the first ground truth in `joined`, position of the first detection, sides). A single
+    image may have more pairs.
     """
     n_images = len(joined.images)
     image_edges = np.arange(n_images + 1)
@@ -202,8 +203,8 @@ def parts(joined: Joined) -> Iterator[tuple[int, int, Joined]]:
         stop = max(start + 1, int(np.searchsorted(n_before, n_before[start] + AT_A_TIME, side="right")) - 1)
         gt = slice(int(gt_starts[start]), int(gt_starts[stop]))
         det = slice(int(det_starts[start]), int(det_starts[stop]))
-        part = replace(joined, truth=joined.truth.take(gt), detections=joined.detections.take(det))
-        yield gt.start, det.start, part
+        chunk = replace(joined, truth=joined.truth.take(gt), detections=joined.detections.take(det))
+        yield gt.start, det.start, chunk
         start = stop
 
 
@@ -242,9 +243,12 @@ class Kept(msgspec.Struct, frozen=True, eq=False):
     """The highest score before scores were chosen, -inf where there was none."""
 
     @classmethod
-    def together(cls, parts: Sequence[Kept]) -> Kept:
-        """Add the counts of all parts."""
-        return cls(sum((p.counts for p in parts), np.zeros((4, 4), np.int64)), max(p.highest for p in parts))
+    def merge(cls, summaries: Sequence[Kept]) -> Kept:
+        """Add up the counts of several parts of the images."""
+        return cls(
+            sum((p.counts for p in summaries), np.zeros((4, 4), np.int64)),
+            max(p.highest for p in summaries),
+        )
 
     def report(self, choice: Choice, extra: Sequence[str], path: str, log: Log) -> None:
         """Note what was dropped, and report options that leave nothing.
@@ -269,24 +273,30 @@ class Kept(msgspec.Struct, frozen=True, eq=False):
 
     def _report_nothing_left(self, step: int, option: str, path: str, log: Log) -> None:
         """Report an option that leaves a side without boxes."""
-        n_before, n_after = self.counts[step, :2].tolist(), self.counts[step, 2:].tolist()
-        for before, after, noun in zip(n_before, n_after, ("ground truth boxes", "detections"), strict=True):
-            if before and not after:
-                log.report(NOTHING_LEFT, path, option=Trusted(option), n=before, what=Trusted(noun))
+        before_counts, after_counts = self.counts[step, :2].tolist(), self.counts[step, 2:].tolist()
+        for n_before, n_after, noun in zip(
+            before_counts, after_counts, ("ground truth boxes", "detections"), strict=True
+        ):
+            if n_before and not n_after:
+                log.report(NOTHING_LEFT, path, option=Trusted(option), n=n_before, what=Trusted(noun))
 
 
-def narrow(joined: Joined, choice: Choice) -> tuple[Joined, Kept]:
+def apply_choice(joined: Joined, choice: Choice) -> tuple[Joined, Kept]:
     """Return the part of the sides that a choice leaves, and its counts.
 
-    With a class hierarchy, classes are only marked as `Joined.wanted`: `keep_wanted` drops the others after
-    the hierarchy was applied. Raises UsageError if there is no such class.
+    With a class hierarchy, classes are only marked as `Joined.wanted`: `keep_requested_classes` drops
+    the others after the hierarchy was applied. Raises UsageError if there is no such class.
     """
     counts = np.zeros((4, 4), np.int64)
     highest = float(joined.detections.score.max(initial=-np.inf))
 
-    def count(step: int, kept: Joined) -> Joined:
-        counts[step] = *map(len, (joined.truth, joined.detections)), *map(len, (kept.truth, kept.detections))
-        return kept
+    def count(step: int, narrowed: Joined) -> Joined:
+        """Count the boxes of both sides before and after a step; return the sides after it."""
+        counts[step] = (
+            *map(len, (joined.truth, joined.detections)),
+            *map(len, (narrowed.truth, narrowed.detections)),
+        )
+        return narrowed
 
     if choice.drop_extra and len(joined.images) > joined.n_truth_images:
         is_kept = joined.detections.image < joined.n_truth_images
@@ -294,11 +304,15 @@ def narrow(joined: Joined, choice: Choice) -> tuple[Joined, Kept]:
         joined = count(0, replace(joined.only(detections=is_kept), images=images))
     if choice.classes is not None:
         hierarchy = joined.hierarchy or {}
-        known = {*joined.classes, *hierarchy, *(name for above in hierarchy.values() for name in above)}
+        known_names = {
+            *joined.classes,
+            *hierarchy,
+            *(name for ancestors in hierarchy.values() for name in ancestors),
+        }
         for name in choice.classes:
-            if name not in known:
+            if name not in known_names:
                 raise UsageError(
-                    f"{spell('only_classes')}: there is no class {name!r}{hint(name, sorted(known))}"
+                    f"{spell('only_classes')}: there is no class {name!r}{hint(name, sorted(known_names))}"
                 )
         detections = joined.detections
         score_order = np.lexsort((-detections.score, detections.image))
@@ -307,7 +321,7 @@ def narrow(joined: Joined, choice: Choice) -> tuple[Joined, Kept]:
         detections = replace(detections, rank_in_image=rank)
         kept_sides = replace(joined, detections=detections, wanted=frozenset(choice.classes))
         joined = count(
-            1, kept_sides if hierarchy else keep_wanted(kept_sides)
+            1, kept_sides if hierarchy else keep_requested_classes(kept_sides)
         )  # the hierarchy may lead from others to them
     if choice.images is not None:
         chosen = distinct(np.asarray(choice.images, np.int64))
@@ -319,8 +333,8 @@ def narrow(joined: Joined, choice: Choice) -> tuple[Joined, Kept]:
     return joined, Kept(counts, highest)
 
 
-def keep_wanted(joined: Joined) -> Joined:
-    """Keep only the boxes of the requested classes."""
+def keep_requested_classes(joined: Joined) -> Joined:
+    """Keep only the classes in `Joined.wanted`, their boxes and their image-level labels."""
     if joined.wanted is None:
         return joined
     classes = tuple(name for name in joined.classes if name in joined.wanted)
@@ -339,7 +353,7 @@ def keep_wanted(joined: Joined) -> Joined:
     )
 
 
-def choose(
+def make_choice(
     joined: Joined,
     extra_images: ExtraImages,
     only_classes: Sequence[str] | None,

@@ -280,10 +280,10 @@ def _class_line(axes: Axes, x: Floats, y: Floats, n: int, n_classes: int, label:
 
 def _f1(result: Result) -> Figure:
     """Draw F1 over the score threshold, of each class and of all classes together."""
-    from odm.evaluate.matching.matches import outcomes
+    from odm.evaluate.matching.matches import find_outcomes
 
     matches = result.matches
-    outcome, _ = outcomes(matches)
+    outcome, _ = find_outcomes(matches)
     figure, axes = _axes("F1 against confidence", f"{result.protocol}, {_iou_text(result)}")
     low, high = (float(f(matches.score, initial=i)) for f, i in ((np.min, 0.0), (np.max, 1.0)))
     grid = np.linspace(low, high, 501)

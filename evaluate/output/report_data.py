@@ -20,11 +20,11 @@ from odm.evaluate.analysis.errors import DetectionTable
 from odm.evaluate.analysis.overlaps import BACKGROUND as BACKGROUND  # noqa: PLC0414 -- part of the page
 from odm.evaluate.analysis.overlaps import SUSPICION as SUSPICION  # noqa: PLC0414 -- part of the page
 from odm.evaluate.matching.confusion import Counts as Counts  # noqa: PLC0414 -- part of `ReportData`
-from odm.evaluate.matching.confusion import count_keys, counts_as_nothing, overlapping
+from odm.evaluate.matching.confusion import count_keys, counts_as_nothing, find_overlapping
 from odm.evaluate.matching.matches import OUTCOMES, REASONS
-from odm.evaluate.matching.order import first_of_runs, one_to_one
+from odm.evaluate.matching.order import first_of_runs, match_one_to_one
 from odm.evaluate.matching.prepare import prepare
-from odm.evaluate.matching.sides import Joined, Mask, parts
+from odm.evaluate.matching.sides import Joined, Mask, split_images
 from odm.evaluate.output.report_ious import AtIou, outcome_kinds
 from odm.evaluate.scores.protocols import Protocol
 from odm.evaluate.scores.set_ups import AreaBits
@@ -181,7 +181,7 @@ class ReportData(msgspec.Struct, frozen=True, eq=False):
             self,
             kind=iou.kind,
             truth=truth,
-            outcomes=Counts.of(shape, self.detections.category, iou.kind, self.level),
+            outcomes=Counts.from_columns(shape, self.detections.category, iou.kind, self.level),
             objects=_objects(truth, self.level, n_classes, n_levels),
         )
 
@@ -206,7 +206,7 @@ def report_data(joined: Joined, rules: Protocol, table: DetectionTable, best_sco
         kind=kind,
         level=level,
         truth=truth,
-        outcomes=Counts.of((n_classes, len(KINDS), n_levels), table.category, kind, level),
+        outcomes=Counts.from_columns((n_classes, len(KINDS), n_levels), table.category, kind, level),
         objects=_objects(truth, level, n_classes, n_levels),
         pairing=pairing,
         confusion=_confusions(table, truth, pairing, level, n_levels),
@@ -225,7 +225,7 @@ def _objects(truth: TruthTable, level: Longs, n_classes: int, n_levels: int) -> 
     n_levels_hit = np.where(truth.found_by >= 0, 1 + level[truth.found_by] if len(level) else 0, 0)
     is_counted = truth.counts
     shape = n_classes, len(SIDES) + 1, 1 + n_levels
-    return Counts.of(shape, truth.category[is_counted], size[is_counted], n_levels_hit[is_counted])
+    return Counts.from_columns(shape, truth.category[is_counted], size[is_counted], n_levels_hit[is_counted])
 
 
 def score_levels(score: Floats) -> Floats:
@@ -298,8 +298,8 @@ def _pairing(joined: Joined, rules: Protocol) -> Pairing:
     table_row[np.argsort(joined.detections.row)] = np.arange(len(joined.detections), dtype=np.int32)
     spared = np.zeros(len(joined.detections), np.bool_)
     dets, gts = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
-    for gt_start, det_start, part in parts(joined):
-        det, gt, on_void = overlapping(part, rules, nothing[gt_start:], CONFUSION_IOU)
+    for gt_start, det_start, part in split_images(joined):
+        det, gt, on_void = find_overlapping(part, rules, nothing[gt_start:], CONFUSION_IOU)
         spared[table_row[det_start + on_void]] = True
         dets.append(table_row[det_start + det])
         gts.append((gt_start + gt).astype(np.int32))
@@ -381,7 +381,7 @@ def _taken(pairing: Pairing, level: Longs) -> Iterator[tuple[Longs, Longs, Longs
         for number, n_boxes in boxes:
             before = np.cumsum(n_boxes[groups]) - n_boxes[groups]
             ids.append(number[rows] + before[choice])
-        chosen = one_to_one(*ids)
+        chosen = match_one_to_one(*ids)
         rows, choice = rows[chosen], choice[chosen]
         yield det[rows], gt[rows], low[part][choice], top[part][choice] + 1
 

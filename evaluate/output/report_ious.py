@@ -20,7 +20,7 @@ from odm.evaluate.matching.match import match_all
 from odm.evaluate.matching.matches import OUTCOMES, REASONS, Matches, bits_of_area
 from odm.evaluate.matching.pairs import Pairs
 from odm.evaluate.matching.prepare import prepare
-from odm.evaluate.matching.shapes import pairs_of
+from odm.evaluate.matching.shapes import find_shape_pairs
 from odm.evaluate.matching.sides import Joined
 from odm.evaluate.scores.curves import PrecisionReader
 from odm.evaluate.scores.protocols import Protocol
@@ -60,7 +60,7 @@ def at_ious(joined: Joined, rules: Protocol, table: DetectionTable) -> Iterator[
     reference = rules.ious[rules.reference]
     ious = sorted({reference, *(iou for iou in IOUS if not math.isclose(iou, reference))})
     plain = replace(rules.without_groups, ious=tuple(ious))
-    pairs = pairs_of(sides, plain, ious[0])
+    pairs = find_shape_pairs(sides, plain, ious[0])
     rows = np.argsort(sides.detections.row)  # the rows of the table, as positions in the prepared sides
     place = np.empty_like(rows)
     place[rows] = np.arange(len(rows))

@@ -255,7 +255,7 @@ class TaskRunner:
             outcomes += self._run(match_cut, cut_tasks, "matching images of several parts")
         matches_by_protocol = zip(*(outcome.totals for outcome in outcomes), strict=True)
         totals = [concatenate(task_matches) for task_matches in matches_by_protocol]
-        return outcomes, totals, Kept.together([outcome.kept for outcome in outcomes])
+        return outcomes, totals, Kept.merge([outcome.kept for outcome in outcomes])
 
     def count(
         self, outcomes: Sequence[Outcome], totals: Sequence[Matches], work: Work, at_scores: Scores

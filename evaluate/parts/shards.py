@@ -27,8 +27,16 @@ from msgspec.structs import replace
 from odm.arrays import pack
 from odm.evaluate.evaluation import checked_rules, report_after, report_before, report_default, switched
 from odm.evaluate.matching.join import Admitted, DetectionSummary, admit
-from odm.evaluate.matching.prepare import with_known
-from odm.evaluate.matching.sides import Choice, ExtraImages, Joined, JoinReport, Label, choose, narrow
+from odm.evaluate.matching.prepare import add_labels_and_ancestors
+from odm.evaluate.matching.sides import (
+    Choice,
+    ExtraImages,
+    Joined,
+    JoinReport,
+    Label,
+    apply_choice,
+    make_choice,
+)
 from odm.evaluate.parts.cluster import TaskRunner
 from odm.evaluate.parts.tasks import LABELS, Columns, Cuts, ReadablePart, Store, Survey, Work, write_skeleton
 from odm.evaluate.results import Evaluation
@@ -93,7 +101,7 @@ class Whole(msgspec.Struct, frozen=True, eq=False):
         dataset = replace(builder.build(), path=path)
         ordered = all(survey.dataset.categories.ordered for survey in surveys)
         categories = replace(dataset.categories, ordered=ordered)
-        summary = DetectionSummary.together(
+        summary = DetectionSummary.merge(
             [s.summary for s in surveys], all_classes, all_images, len(dataset.categories)
         )
         return cls(replace(dataset, categories=categories), summary, all_images, all_classes)
@@ -177,7 +185,7 @@ def _cuts(
     for name, n_ranges in n_ranges_of_class.items():
         sampled = np.flatnonzero(np.array([other == name for other in names], np.bool_)[category])
         if len(sampled):
-            cuts[name] = Cuts.of(score[sampled], weight[sampled], n_ranges, n_images)
+            cuts[name] = Cuts.from_scores(score[sampled], weight[sampled], n_ranges, n_images)
     return cuts
 
 
@@ -283,10 +291,10 @@ def evaluate_parts(
             f"{spell('extra_images')} ignore needs all detections at once; leave those images out first"
         )
     no_boxes = whole.dataset.boxes.take(np.zeros(0, np.int64))
-    all_joined = admitted.joined(no_boxes, hierarchy)
-    choice = choose(all_joined, score_min=score_min, **chosen)
+    all_joined = admitted.join_boxes(no_boxes, hierarchy)
+    choice = make_choice(all_joined, score_min=score_min, **chosen)
     labels_log = Log()
-    known = with_known(narrow(all_joined, choice)[0], image_labels, labels_log)
+    known = add_labels_and_ancestors(apply_choice(all_joined, choice)[0], image_labels, labels_log)
     rules = switched(rules, all_joined, score_min=score_min, **chosen)
     work, owner, mappings = _plan(admitted, all_joined, known, choice, whole, surveys, rules, rows_per_task)
     _write_truth(all_joined, known, owner, len(parts) + work.n_cut, store)

@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.arrays import pack, unpack
-from odm.evaluate.matching.join import DetectionSummary, check_rows, side_table
+from odm.evaluate.matching.join import DetectionSummary, check_rows, make_side_table
 from odm.evaluate.matching.match import match_all
-from odm.evaluate.matching.matches import OUTCOMES, Matches, outcomes, with_rows
+from odm.evaluate.matching.matches import OUTCOMES, Matches, find_outcomes, replace_rows
 from odm.evaluate.matching.order import first_of_runs, rank_in_runs
-from odm.evaluate.matching.sides import Choice, Joined, Kept, SideTable, narrow
+from odm.evaluate.matching.sides import Choice, Joined, Kept, SideTable, apply_choice
 from odm.evaluate.scores.accumulate import ClassCounts, count_classes
 from odm.evaluate.scores.curves import beside_confidences
 from odm.evaluate.scores.protocols import Protocol as Rules
@@ -162,7 +162,7 @@ def survey(part: ReadablePart, store: Store) -> Survey:
     sampled = sampled[~np.isnan(boxes.score[sampled])]
     return Survey(
         dataset.take(_sample(boxes, len(dataset.categories))),
-        DetectionSummary.of(dataset),
+        DetectionSummary.from_dataset(dataset),
         log,
         (boxes.category[sampled].astype(np.int64), boxes.score[sampled]),
         np.bincount(boxes.image, minlength=len(dataset.images)).astype(np.int32),
@@ -209,7 +209,7 @@ def match_part(
     the task that matches each image, and `task_number` is the number of this one.
     """
     dataset, _ = part.read(lambda: _skeleton(store), check=False)
-    side = side_table(dataset.boxes, number, category)
+    side = make_side_table(dataset.boxes, number, category)
     task = owner[dataset.boxes.image[side.row]]
     cut_ends: list[int] = []
     if (task != task_number).any():
@@ -223,7 +223,7 @@ def match_cut(cut_number: int, pieces: Sequence[Piece], work: Work, store: Store
     """Match images whose boxes come from several parts; `pieces` are cut out of the parts, in order."""
     tables = [unpack(store.read(f"cut-{part}", start, stop)) for part, start, stop in pieces]
     no_rows = np.zeros(0, np.int64)
-    tables.append(side_table(Builder().build().boxes, no_rows, no_rows).columns())
+    tables.append(make_side_table(Builder().build().boxes, no_rows, no_rows).columns())
     columns: dict[str, Any] = {name: np.concatenate([t[name] for t in tables]) for name in tables[0]}
     del tables
     by_image = np.argsort(columns["image"], kind="stable")
@@ -256,7 +256,7 @@ def _match(detections: SideTable, task_number: int, work: Work, store: Store) ->
     if choice.images is not None:
         chosen_images = np.flatnonzero(np.isin(image_numbers, np.asarray(choice.images)))
         choice = replace(choice, images=chosen_images.tolist())
-    joined, kept = narrow(joined, choice)
+    joined, kept = apply_choice(joined, choice)
     if labels:
         image = np.searchsorted(image_numbers, labels[0]).astype(np.int64)
         joined = replace(joined, image_labels=(image, labels[1], labels[2]))
@@ -265,12 +265,12 @@ def _match(detections: SideTable, task_number: int, work: Work, store: Store) ->
     for matches in match_all(joined, work.rules):
         for bucket, piece in enumerate(_by_bucket(matches, image_numbers, work)):
             pieces[bucket].append(piece)
-        outcome, _ = outcomes(matches)
+        outcome, _ = find_outcomes(matches)
         counts = outcome != OUTCOMES.index("ignored")
         score, is_true = matches.score[counts], (outcome == OUTCOMES.index("TP"))[counts]
         pieces[-1].append({"score": score, "is_true": is_true.astype(np.uint8)})
         true_scores.append(np.unique(score[is_true]))
-        totals.append(with_rows(matches, [{}]))
+        totals.append(replace_rows(matches, [{}]))
     packed = [
         pack({f"{i}.{k}": v for i, piece_columns in enumerate(b) for k, v in piece_columns.items()})
         for b in pieces
@@ -343,7 +343,7 @@ def _matches_of(pieces: Sequence[Piece], i: int, totals: Matches, store: Store) 
     for task, start, stop in pieces:
         table = unpack(store.read(f"matches-{task}", start, stop))
         tables.append({k.removeprefix(prefix): v for k, v in table.items() if k.startswith(prefix)})
-    return with_rows(totals, tables)  # of one image all rows are in one table, in their order
+    return replace_rows(totals, tables)  # of one image all rows are in one table, in their order
 
 
 def counts_down_to(task: int, start: int, stop: int, store: Store) -> list[Longs]:
@@ -375,7 +375,7 @@ class Cuts(msgspec.Struct, frozen=True, eq=False):
     image: Longs
 
     @classmethod
-    def of(cls, score: Floats, weight: Floats, n_ranges: int, n_images: int) -> Cuts:
+    def from_scores(cls, score: Floats, weight: Floats, n_ranges: int, n_images: int) -> Cuts:
         """Cut into about equal ranges, by a sample of the scores and the number of detections each stands
         for.
 
@@ -434,7 +434,7 @@ def condense(matches: Matches, at_score: float | None) -> Columns:
     if at_score is not None:
         begins[np.searchsorted(-score, -at_score, side="right") :][:1] = True
     if rules.shared_score:
-        counted = np.flatnonzero(outcomes(matches)[0][order] != OUTCOMES.index("ignored"))
+        counted = np.flatnonzero(find_outcomes(matches)[0][order] != OUTCOMES.index("ignored"))
         read_positions = counted[beside_confidences(score[counted], at_score)]
         begins[read_positions[read_positions < n_rows - 1] + 1] = True
     # Rows x x H x x x of which H is a hit: begins at 0, 2 and 3, lengths 2, 1 and 3.
@@ -503,4 +503,4 @@ def put_together(ranges: Sequence[Columns], totals: Matches) -> tuple[Matches, W
                 for columns, all_false in zip(ranges, all_false_of_ranges, strict=True)
             ]
         )
-    return with_rows(totals, ranges, order=np.arange(len(n_of_row))), Weights(n_of_row, false)
+    return replace_rows(totals, ranges, order=np.arange(len(n_of_row))), Weights(n_of_row, false)

@@ -11,7 +11,7 @@ from typing import TypedDict
 import msgspec
 import numpy as np
 
-from odm.evaluate.matching.matches import OUTCOMES, Matches, bits_of_area, outcomes
+from odm.evaluate.matching.matches import OUTCOMES, Matches, bits_of_area, find_outcomes
 from odm.evaluate.matching.order import argsort_int, best_of_each, first_of_runs, rank_in_runs
 from odm.evaluate.matching.sides import Mask
 from odm.evaluate.scores.protocols import Protocol, recall_points
@@ -440,7 +440,7 @@ def curve_table(matches: Matches) -> CurveTable:
     if metric in ("corloc", "top-k"):
         rows, counts = rows[:0], counts * 0
     starts = np.cumsum(counts) - counts
-    outcome = outcomes(matches)[0][rows]
+    outcome = find_outcomes(matches)[0][rows]
     tp, fp = outcome == OUTCOMES.index("TP"), outcome == OUTCOMES.index("FP")
 
     def accumulated(chosen: Mask) -> Longs:
@@ -520,7 +520,7 @@ def read_classes(
     `order` are all rows as they rank.
     """
     npos, confidences = matches.npos[:, 0], _confidences(at_score)
-    outcome, _ = outcomes(matches)
+    outcome, _ = find_outcomes(matches)
     n_of_row = np.ones(len(order), np.int64) if weights is None else weights.false_in(0).copy()
     n_of_row[outcome == OUTCOMES.index("TP")] = 1
     order = order[(outcome[order] != OUTCOMES.index("ignored")) & (n_of_row[order] > 0)]

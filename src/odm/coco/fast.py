@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from odm.evaluate import PROTOCOLS, join, match
 from odm.evaluate.matching.matches import Matches
-from odm.evaluate.matching.ready import ready_for
+from odm.evaluate.matching.ready import adapt_to_shapes
 from odm.evaluate.scores.curves import curve_arrays
 from odm.evaluate.scores.protocols import BY_IOU_TYPE, Protocol
 from odm.evaluate.scores.set_ups import AreaRange
@@ -59,7 +59,7 @@ def match_all(evaluation: Any) -> Matches | None:
         warnings.warn(f"{problem.split(';')[0]}; compared all the same, as pycocotools does", stacklevel=3)
         return None
     protocol = _protocol(p)
-    joined, (protocol,) = ready_for(joined, [protocol], tables[0], tables[1], Log())
+    joined, (protocol,) = adapt_to_shapes(joined, [protocol], tables[0], tables[1], Log())
     return match(joined, protocol)
 
 

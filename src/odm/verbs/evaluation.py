@@ -16,7 +16,7 @@ from odm.converters.load import check_one_run, check_too
 from odm.evaluate import Evaluation, Protocol, evaluate, resolve, save
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.evaluation import PROGRAMS
-from odm.evaluate.matching.ready import report_unfit, with_points
+from odm.evaluate.matching.ready import find_classes_with_points, report_unfit
 from odm.evaluate.matching.sides import ExtraImages, Label, Mask
 from odm.evaluate.scores.protocol_overrides import check_scores, check_tubes
 from odm.evaluate.scores.protocols import DEFAULT, IouType
@@ -318,7 +318,7 @@ class Plan(msgspec.Struct, frozen=True):
         def is_compared(side: Dataset) -> Mask:
             """(n,) the boxes of the classes that are evaluated."""
             if only_classes is None and iou_type == "keypoints":
-                return with_points(side)[side.boxes.category]
+                return find_classes_with_points(side)[side.boxes.category]
             is_chosen = [
                 only_classes is None or self.renames.get(name, name) in only_classes
                 for name in side.categories.name
