@@ -19,7 +19,7 @@ from odm.cli._records import PER_CODE_VALIDATE, MarkdownOptions, MessageOptions
 from odm.cli._report import check_markdown, say_written, write_markdown
 from odm.cli._streams import laid_out, say, show
 from odm.converters import Ledger, Loaded, chosen
-from odm.converters.validation import check_codes, first_of_each, sort_issues
+from odm.converters.validation import check_codes, limit_per_code, sort_issues
 from odm.issues import KEPT_PER_CODE, DataError, Issue, Log, OdmError, UsageError, listed, printable, shorten
 from odm.verbs.choosing import Choice
 from odm.verbs.options import CHECKS, OUTPUT, Options, option
@@ -219,7 +219,7 @@ def _lines(log: Log, output: str, options: ValidateCommand) -> list[Issue | str]
         is_limited = (
             click.get_current_context().get_parameter_source("max_errors") is not ParameterSource.DEFAULT
         )
-        issues = sort_issues(log.issues if per_code is None else first_of_each(log.issues, per_code))
+        issues = sort_issues(log.issues if per_code is None else limit_per_code(log.issues, per_code))
         return [*issues[: options.max_errors if is_limited else None]]
     return [
         *issue_lines(

@@ -67,7 +67,7 @@ def from_object(
     """
     if isinstance(text := as_json(value), InMemory) and isinstance(value, Mapping):
         return _read_json(text, kind)
-    if isinstance(value, Mapping) and all(hasattr(part, "xyxy") for part in value.values()):
+    if isinstance(value, Mapping) and all(hasattr(member, "xyxy") for member in value.values()):
         return from_supervision(value, kind=kind)
     if hasattr(value, "annotations") and hasattr(value, "classes"):
         return from_supervision(value, kind=kind)
@@ -79,7 +79,7 @@ def from_object(
             return _read_json(text, kind, other)
         if not value and truth is not None:
             return replace(truth.take(np.zeros(0, np.int64)), kind="det")
-        if value and all(hasattr(part, "xyxy") for part in value):
+        if value and all(hasattr(member, "xyxy") for member in value):
             names = [str(i) for i in range(len(value))] if truth is None else truth.images.name
             if len(names) != len(value):
                 raise ValueError(
@@ -120,7 +120,7 @@ def from_supervision(
     by_image = getattr(detections, "annotations", detections)
     if classes is None:
         classes = getattr(detections, "classes", None)
-    parts = []
+    images = []
     extras = dict.fromkeys(("masks", "tracks"), 0)
     for name, image_detections in by_image.items():
         n = len(image_detections.xyxy)
@@ -128,12 +128,12 @@ def from_supervision(
         labels = image_detections.class_id if names is None else names
         if n and (labels is None or (names is None and classes is None)):
             raise ValueError(f"image {name}: class_id has no names: pass classes, or set data['class_name']")
-        parts.append(
-            _Part(str(name), image_detections.xyxy, labels if n else [], image_detections.confidence)
+        images.append(
+            _ImageBoxes(str(name), image_detections.xyxy, labels if n else [], image_detections.confidence)
         )
         extras["masks"] += n if image_detections.mask is not None else 0
         extras["tracks"] += n if image_detections.tracker_id is not None else 0
-    dataset = _gather(parts, classes, kind)
+    dataset = _build_dataset(images, classes, kind)
     return replace(dataset, extras={k: n for k, n in extras.items() if n})
 
 
@@ -144,7 +144,7 @@ def to_supervision(dataset: Dataset) -> dict[str, Any]:
     boxes, names = dataset.boxes, np.array(dataset.categories.name, object)
     has_scores = dataset.kind == "det"
     result = {}
-    for row, rows in _by_image(dataset):
+    for row, rows in _iterate_images(dataset):
         result[dataset.images.name[row]] = detections(
             xyxy=boxes.xyxy[rows].reshape(-1, 4),
             confidence=boxes.score[rows] if has_scores else None,
@@ -210,7 +210,7 @@ def from_columns(
     for role, names_of_role in (("image", images), ("class", classes)):
         values = [str(v) for v in column(role).tolist()]
         names[role] = list(dict.fromkeys(values)) if names_of_role is None else list(names_of_role)
-        rows[role] = _rows_of(values, names[role], role)
+        rows[role] = _find_category_rows(values, names[role], role)
     corners = [to_array(column(side), side) for side in ("left", "top", "right", "bottom")]
     lengths = {len(c) for c in corners} | {len(r) for r in rows.values()}
     if len(lengths) > 1:
@@ -250,7 +250,7 @@ def to_coco(dataset: Dataset) -> dict[str, list[dict[str, Any]]]:
     """
     _require_pixels(dataset)
     images, categories, boxes = dataset.images, dataset.categories, dataset.boxes
-    image_ids, category_ids = _ids(images.source_id), _ids(categories.source_id)
+    image_ids, category_ids = _choose_ids(images.source_id), _choose_ids(categories.source_id)
     tables = {
         "images": [
             {"id": id_, "file_name": name, "width": width, "height": height}
@@ -307,12 +307,12 @@ def from_coco(data: Mapping[str, Any], results: Iterable[Mapping[str, Any]] | No
     return _read_json(InMemory.from_values("<list>", list(results)), "det", lambda: truth)
 
 
-def _read_json(text: InMemory, kind: Kind | None, other: Counterpart | None = None) -> Dataset:
+def _read_json(text: InMemory, kind: Kind | None, counterpart: Counterpart | None = None) -> Dataset:
     """Read a file in memory, with shapes and all other keys. Raises ValueError for its first error."""
     log = Log()
     request = Request(path=text, format="coco", kind=kind, own_fields=True, wants=SHAPE_WORDS)
     try:
-        return load(request, log, counterpart=other).dataset
+        return load(request, log, counterpart=counterpart).dataset
     except DataError as e:
         raise ValueError(str(next((i for i in log.issues if i.severity == "error"), e))) from None
 
@@ -349,16 +349,16 @@ def from_torchvision(
     targets = list(targets)
     if image_ids is None:
         image_ids = [i if t.get("image_id") is None else t["image_id"] for i, t in enumerate(targets)]
-    ids = list(map(_plain, image_ids))
+    ids = list(map(_to_python, image_ids))
     if len(ids) != len(targets):
         raise ValueError(f"image_ids has {len(ids)} entries for {len(targets)} images")
-    parts = []
+    image_list = []
     for name, target in zip(map(str, ids), targets, strict=True):
         if "boxes" not in target or "labels" not in target:
             raise ValueError(f"image {name}: there is no {'labels' if 'boxes' in target else 'boxes'}")
         scores, crowd, area = (target.get(key) for key in ("scores", "iscrowd", "area"))
-        parts.append(_Part(name, target["boxes"], target["labels"], scores, crowd, area))
-    dataset = _gather(parts, classes, kind)
+        image_list.append(_ImageBoxes(name, target["boxes"], target["labels"], scores, crowd, area))
+    dataset = _build_dataset(image_list, classes, kind)
     if all(isinstance(i, int) for i in ids):
         images = replace(dataset.images, source_id=np.array(ids, np.int64))
         dataset = replace(dataset, images=images)
@@ -375,9 +375,9 @@ def to_torchvision(dataset: Dataset) -> list[dict[str, Any]]:
     tensor = import_optional("torch").as_tensor
     boxes = dataset.boxes
     area = areas_of(dataset)
-    ids = _ids(dataset.images.source_id)
+    ids = _choose_ids(dataset.images.source_id)
     targets = []
-    for row, rows in _by_image(dataset):
+    for row, rows in _iterate_images(dataset):
         target = {
             "boxes": tensor(boxes.xyxy[rows].astype(np.float32).reshape(-1, 4)),
             "labels": tensor(boxes.category[rows].astype(np.int64)),
@@ -416,7 +416,7 @@ def from_fiftyone(
     ValueError
         If a sample has no size (call ``compute_metadata``), or a label is not among the classes.
     """
-    parts = []
+    images = []
     for sample in samples:
         size = sample.metadata
         if size is None or not size.width or not size.height:
@@ -430,10 +430,10 @@ def from_fiftyone(
         crowd = [bool(getattr(d, "iscrowd", None)) for d in detections]
         confidences = scores if any(s is not None for s in scores) else None
         size = (size.width, size.height)
-        parts.append(
-            _Part(sample.filepath, xyxy, [d.label for d in detections], confidences, crowd, size=size)
+        images.append(
+            _ImageBoxes(sample.filepath, xyxy, [d.label for d in detections], confidences, crowd, size=size)
         )
-    return _gather(parts, classes, kind)
+    return _build_dataset(images, classes, kind)
 
 
 def to_fiftyone(dataset: Dataset, field: str = "ground_truth") -> list[Any]:
@@ -447,7 +447,7 @@ def to_fiftyone(dataset: Dataset, field: str = "ground_truth") -> list[Any]:
     fiftyone = import_optional("fiftyone")
     boxes, images = dataset.boxes, dataset.images
     samples = []
-    for row, rows in _by_image(dataset):
+    for row, rows in _iterate_images(dataset):
         size = np.array([images.width[row], images.height[row]], np.float64)
         if len(rows) and not size.all():
             raise ValueError(
@@ -478,7 +478,7 @@ def to_fiftyone(dataset: Dataset, field: str = "ground_truth") -> list[Any]:
 # ------------------------------------------------------------------------------------------------ shared
 
 
-class _Part(msgspec.Struct, frozen=True):
+class _ImageBoxes(msgspec.Struct, frozen=True):
     """The boxes of one image; labels are positions or names."""
 
     name: str
@@ -490,20 +490,28 @@ class _Part(msgspec.Struct, frozen=True):
     size: tuple[int, int] = (0, 0)
 
 
-def _gather(parts: Sequence[_Part], classes: Sequence[str] | None, kind: Kind | None) -> Dataset:
+def _build_dataset(
+    images: Sequence[_ImageBoxes], classes: Sequence[str] | None, kind: Kind | None
+) -> Dataset:
     """Make a dataset of the boxes of some images. Raises ValueError, naming the image that does not fit."""
     columns: dict[str, list[NDArray[Any]]] = {k: [] for k in ("xyxy", "score", "crowd", "area")}
     labels: list[list[Any]] = []
-    for part in parts:
-        xyxy = to_array(part.xyxy, f"image {part.name}: boxes").astype(np.float64).reshape(-1, 4)
-        image_labels = [] if part.labels is None else [_plain(v) for v in part.labels]
+    for image_boxes in images:
+        xyxy = (
+            to_array(image_boxes.xyxy, f"image {image_boxes.name}: boxes").astype(np.float64).reshape(-1, 4)
+        )
+        image_labels = [] if image_boxes.labels is None else [_to_python(v) for v in image_boxes.labels]
         labels.append(image_labels)
         columns["xyxy"].append(xyxy)
-        for key, column_values in (("score", part.scores), ("crowd", part.crowd), ("area", part.area)):
+        for key, column_values in (
+            ("score", image_boxes.scores),
+            ("crowd", image_boxes.crowd),
+            ("area", image_boxes.area),
+        ):
             values = (
                 np.full(len(xyxy), np.nan)
                 if column_values is None
-                else to_array(column_values, f"image {part.name}: {key}")
+                else to_array(column_values, f"image {image_boxes.name}: {key}")
             )
             columns[key].append(values.astype(np.float64).reshape(-1))
         lengths = {
@@ -512,61 +520,61 @@ def _gather(parts: Sequence[_Part], classes: Sequence[str] | None, kind: Kind | 
             *(len(columns[key][-1]) for key in ("score", "crowd", "area")),
         }
         if len(lengths) > 1:
-            raise ValueError(f"image {part.name}: boxes, labels and scores differ in length")
+            raise ValueError(f"image {image_boxes.name}: boxes, labels and scores differ in length")
     score, crowd, area = (np.concatenate([np.zeros(0), *columns[key]]) for key in ("score", "crowd", "area"))
-    missing = np.isnan(score)
+    has_no_score = np.isnan(score)
     n_labels = [len(image_labels) for image_labels in labels]
-    if missing.any() and not missing.all():
-        first = parts[int(np.searchsorted(np.cumsum(n_labels), int(missing.argmax()), side="right"))]
-        raise ValueError(f"image {first.name}: a box has no score, but others have one")
+    if has_no_score.any() and not has_no_score.all():
+        image = images[int(np.searchsorted(np.cumsum(n_labels), int(has_no_score.argmax()), side="right"))]
+        raise ValueError(f"image {image.name}: a box has no score, but others have one")
     names = list(
         dict.fromkeys(str(v) for image_labels in labels for v in image_labels) if classes is None else classes
     )
     category_rows = [
-        _rows_of(image_labels, names, f"image {part.name}: label")
-        for part, image_labels in zip(parts, labels, strict=True)
+        _find_category_rows(image_labels, names, f"image {image_boxes.name}: label")
+        for image_boxes, image_labels in zip(images, labels, strict=True)
     ]
     return Dataset.from_arrays(
-        images=[part.name for part in parts],
+        images=[image_boxes.name for image_boxes in images],
         categories=names,
-        image=np.repeat(np.arange(len(parts)), n_labels),
+        image=np.repeat(np.arange(len(images)), n_labels),
         category=np.concatenate([np.zeros(0, np.int64), *category_rows]),
         xyxy=np.concatenate([np.zeros((0, 4)), *columns["xyxy"]]),
-        score=None if missing.all() else score,
+        score=None if has_no_score.all() else score,
         flags=np.where(np.nan_to_num(crowd) != 0, int(Flag.CROWD), 0),
         area=area,
-        width=[part.size[0] for part in parts],
-        height=[part.size[1] for part in parts],
+        width=[image_boxes.size[0] for image_boxes in images],
+        height=[image_boxes.size[1] for image_boxes in images],
         kind=kind,
     )
 
 
-def _rows_of(labels: Sequence[Any], names: Sequence[str], what: str) -> Longs:
+def _find_category_rows(labels: Sequence[Any], names: Sequence[str], subject: str) -> Longs:
     """Return (n,) the position of each label among `names`; a label is a name or a position already.
 
-    Raises ValueError, which begins with `what`, for a label that is not among them.
+    Raises ValueError, which begins with `subject`, for a label that is not among them.
     """
     row_of_name = {name: i for i, name in enumerate(names)}
     rows = [row_of_name.get(v, -1) if isinstance(v, str) else int(v) for v in labels]
     bad_label = next((v for v, row in zip(labels, rows, strict=True) if not 0 <= row < len(names)), None)
     if bad_label is not None:
-        raise ValueError(f"{what} {bad_label!r} is not one of the {len(names)} names")
+        raise ValueError(f"{subject} {bad_label!r} is not one of the {len(names)} names")
     return np.array(rows, np.int64)
 
 
-def _plain(value: Any) -> Any:
+def _to_python(value: Any) -> Any:
     """Return a scalar of NumPy or torch as a number or text of Python."""
     return value.item() if hasattr(value, "item") else value
 
 
-def _ids(source_ids: NDArray[Any]) -> list[int]:
-    """The ids of the source if all are different whole numbers, else numbers from 1."""
+def _choose_ids(source_ids: NDArray[Any]) -> list[int]:
+    """Return the ids of the source if all are different whole numbers, else numbers from 1."""
     ids = source_ids.tolist()
-    fits = all(isinstance(i, int) and i != NO_ID for i in ids) and len(set(ids)) == len(ids)
-    return ids if fits else list(range(1, len(ids) + 1))
+    are_usable = all(isinstance(i, int) and i != NO_ID for i in ids) and len(set(ids)) == len(ids)
+    return ids if are_usable else list(range(1, len(ids) + 1))
 
 
-def _by_image(dataset: Dataset) -> Iterable[tuple[int, Longs]]:
+def _iterate_images(dataset: Dataset) -> Iterable[tuple[int, Longs]]:
     """Yield the row of each image, and the rows of its boxes in their order."""
     order = np.argsort(dataset.boxes.image, kind="stable")
     counts = np.bincount(dataset.boxes.image, minlength=len(dataset.images))

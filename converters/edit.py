@@ -41,7 +41,7 @@ class Edits(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.only or self.drop or self.rename or self.order or self.category_ids)
 
 
-def apply(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
+def apply_edits(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
     """Return the dataset with its classes edited. What is left out or renamed is booked in the ledger.
 
     Raises
@@ -65,8 +65,8 @@ def write_underscores(dataset: Dataset, ledger: Ledger) -> Dataset:
     old_name_of: dict[str, str] = {}
     for old, new in zip(names, new_names, strict=True):
         if old_name_of.setdefault(new, old) != old:
-            both = f"{shorten(old_name_of[new])!r} and {shorten(old)!r}"
-            raise UsageError(f"spaces=underscore: {both} would be one class; use {spell('rename')}")
+            names_text = f"{shorten(old_name_of[new])!r} and {shorten(old)!r}"
+            raise UsageError(f"spaces=underscore: {names_text} would be one class; use {spell('rename')}")
     n_changed = sum(old != new for old, new in zip(names, new_names, strict=True))
     ledger.change("classes with underscores for spaces", n_changed)
     return replace(dataset, categories=replace(dataset.categories, name=new_names))
@@ -77,53 +77,60 @@ def _put_in_order(dataset: Dataset, order: tuple[str, ...], ledger: Ledger) -> D
     names = dataset.categories.name
     new_row = {name: row for row, name in enumerate(order)}
     if len(new_row) < len(order):
-        twice = next(name for row, name in enumerate(order) if new_row[name] != row)
-        raise UsageError(f"{spell('class_list')}: {shorten(twice)!r} is listed twice")
+        repeated_name = next(name for row, name in enumerate(order) if new_row[name] != row)
+        raise UsageError(f"{spell('class_list')}: {shorten(repeated_name)!r} is listed twice")
     missing = [name for name in names if name not in new_row]
     if missing:
         raise UsageError(
             f"{spell('class_list')}: the data has a class {shorten(missing[0])!r} that is not in the list"
             f"{hint(missing[0], order)}; add it, or use {spell('rename')} or {spell('drop')}"
         )
-    old = {name: row for row, name in enumerate(names)}
-    ledger.change("classes reordered by --class-list", sum(new_row[name] != old[name] for name in names))
+    old_row = {name: row for row, name in enumerate(names)}
+    ledger.change("classes reordered by --class-list", sum(new_row[name] != old_row[name] for name in names))
     ledger.change("classes without objects added by --class-list", len(order) - len(names))
-    rows = [old.get(name, -1) for name in order]
-    return _with_classes(dataset, order, rows, np.array([new_row[name] for name in names], np.int32), ledger)
+    old_rows = [old_row.get(name, -1) for name in order]
+    return _replace_classes(
+        dataset, order, old_rows, np.array([new_row[name] for name in names], np.int32), ledger
+    )
 
 
-def _with_classes(
-    dataset: Dataset, names: Iterable[str], rows: Sequence[int], row_of: Ints, ledger: Ledger, **columns: Any
+def _replace_classes(
+    dataset: Dataset,
+    names: Iterable[str],
+    old_rows: Sequence[int],
+    new_rows: Ints,
+    ledger: Ledger,
+    **columns: Any,
 ) -> Dataset:
     """Return the dataset with the classes `names`; boxes and image-level labels refer to their new rows.
 
-    `rows` has the old row of each new class, -1 = it is new; `row_of` the new row of each old class, -1 = it
-    is left out. `columns` are columns of the new classes that are not taken from the old ones.
+    `old_rows` has the old row of each new class, -1 = it is new; `new_rows` the new row of each old class,
+    -1 = it is left out. `columns` are columns of the new classes that are not taken from the old ones.
     """
     old = dataset.categories
     # A row of -1 takes the last value, so the value for none is appended.
-    parent = np.append(row_of, -1)[np.append(old.parent, -1)[rows]]
+    parent = np.append(new_rows, -1)[np.append(old.parent, -1)[old_rows]]
     table_columns: dict[str, Any] = {
-        "source_id": np.append(old.source_id, NO_ID)[rows],
-        "frequency": tuple((*old.frequency, "")[row] for row in rows),
+        "source_id": np.append(old.source_id, NO_ID)[old_rows],
+        "frequency": tuple((*old.frequency, "")[row] for row in old_rows),
         **columns,
     }
     table_columns["source_id"] = frozen(table_columns["source_id"])
-    extra = take_extra(old.extra, rows)
-    check_keypoint_counts([old], [row_of], tuple(names))
+    extra = take_extra(old.extra, old_rows)
+    check_keypoint_counts([old], [new_rows], tuple(names))
     for name in ("keypoints", "skeleton"):
         column = getattr(old, name)
-        table_columns[name] = column and tuple((*column, ())[row] for row in rows)
+        table_columns[name] = column and tuple((*column, ())[row] for row in old_rows)
     categories = Categories(
         name=tuple(names), parent=frozen(parent.astype(np.int32)), extra=extra, **table_columns
     )
-    boxes = replace(dataset.boxes, category=frozen(row_of[dataset.boxes.category]))
+    boxes = replace(dataset.boxes, category=frozen(new_rows[dataset.boxes.category]))
     # Image-level labels: a merged class is absent only where all classes merged into it are. Keys are
     # the distinct (image, new class, verdict), and each old class with a label of a key counts once for it.
     labels = dataset.labels
-    new_labels = replace(labels, category=row_of[labels.category])
+    new_labels = replace(labels, category=new_rows[labels.category])
     is_kept = new_labels.category >= 0
-    n_merged = np.bincount(row_of[row_of >= 0])
+    n_merged = np.bincount(new_rows[new_rows >= 0])
     if len(labels) and n_merged.max(initial=0) > 1:
         label_keys = np.stack([new_labels.image, new_labels.category, new_labels.verdict], axis=1)
         _, first_labels, key_of_label = np.unique(label_keys, axis=0, return_index=True, return_inverse=True)
@@ -144,37 +151,42 @@ def _with_classes(
     return replace(dataset, categories=categories, boxes=boxes, labels=new_labels.take(is_kept))
 
 
-def drop_emptied(dataset: Dataset, of_regions: NDArray[np.bool_], ledger: Ledger) -> Dataset:
+def drop_emptied(dataset: Dataset, had_only_regions: NDArray[np.bool_], ledger: Ledger) -> Dataset:
     """Return the dataset without the classes that had only regions to ignore and have no box left.
 
-    `of_regions` is a mask of the classes that had only regions.
+    `had_only_regions` (classes,) is a mask of the classes whose boxes were all regions.
     """
     old = dataset.categories
-    drop = of_regions & (np.bincount(dataset.boxes.category, minlength=len(old)) == 0)
-    if not drop.any():
+    is_dropped = had_only_regions & (np.bincount(dataset.boxes.category, minlength=len(old)) == 0)
+    if not is_dropped.any():
         return dataset
-    ledger.change("classes of nothing but regions to ignore are not written", int(np.count_nonzero(drop)))
-    row_of = np.where(drop, -1, np.cumsum(~drop) - 1).astype(np.int32)
-    rows = np.flatnonzero(~drop).tolist()
+    ledger.change(
+        "classes of nothing but regions to ignore are not written", int(np.count_nonzero(is_dropped))
+    )
+    new_rows = np.where(is_dropped, -1, np.cumsum(~is_dropped) - 1).astype(np.int32)
+    old_rows = np.flatnonzero(~is_dropped).tolist()
     columns = {"named": old.named, "ordered": old.ordered}
-    return _with_classes(dataset, [old.name[row] for row in rows], rows, row_of, ledger, **columns)
+    return _replace_classes(
+        dataset, [old.name[row] for row in old_rows], old_rows, new_rows, ledger, **columns
+    )
 
 
 def check_keypoint_counts(
-    tables: Sequence[Categories], rows_of: Sequence[NDArray[Any]], names: Sequence[str]
+    tables: Sequence[Categories], new_rows_of_table: Sequence[NDArray[Any]], names: Sequence[str]
 ) -> None:
     """Raise UsageError if classes that become one have different numbers of keypoints.
 
-    `rows_of` has the new rows of the classes of each table, -1 = left out; `names` are those of the new rows.
+    `new_rows_of_table` has the new rows of the classes of each table, -1 = left out; `names` are those of the
+    new rows.
     """
     n_points_of_class: dict[int, int] = {}
-    for table, row_of in zip(tables, rows_of, strict=True):
-        for points, new in zip(table.keypoints or ((),) * len(table), row_of.tolist(), strict=True):
-            if new >= 0 and points and n_points_of_class.setdefault(new, len(points)) != len(points):
-                n = sorted((n_points_of_class[new], len(points)))
+    for table, new_rows in zip(tables, new_rows_of_table, strict=True):
+        for points, new_row in zip(table.keypoints or ((),) * len(table), new_rows.tolist(), strict=True):
+            if new_row >= 0 and points and n_points_of_class.setdefault(new_row, len(points)) != len(points):
+                n = sorted((n_points_of_class[new_row], len(points)))
                 raise UsageError(
-                    f"class {shorten(names[new])!r} would have {n[0]} keypoints for some objects and {n[1]} "
-                    f"for others; rename one of the classes ({spell('rename')})"
+                    f"class {shorten(names[new_row])!r} would have {n[0]} keypoints for some objects and "
+                    f"{n[1]} for others; rename one of the classes ({spell('rename')})"
                 )
 
 
@@ -193,7 +205,7 @@ def _number_from(dataset: Dataset, start: int, ledger: Ledger) -> Dataset:
     return replace(dataset, categories=replace(categories, source_id=ids))
 
 
-def _number_as_coco(dataset: Dataset, scheme: str, ledger: Ledger) -> Dataset:
+def _number_as_coco(dataset: Dataset, id_scheme: str, ledger: Ledger) -> Dataset:
     """Return the dataset with COCO's names and ids of its classes.
 
     Ids are 0 to 79 in the `scheme` ``coco80``, and 1 to 90 with gaps in ``coco91``. Classes that are only
@@ -207,14 +219,14 @@ def _number_as_coco(dataset: Dataset, scheme: str, ledger: Ledger) -> Dataset:
     position_of_name = {name: position for position, name in enumerate(NAMES)}
     unknown_names = [name for name in names if name not in position_of_name]
     if unknown_names:
-        some = ", ".join(repr(shorten(name, 30)) for name in unknown_names[:5])
-        near = hint(unknown_names[0], NAMES)
+        examples = ", ".join(repr(shorten(name, 30)) for name in unknown_names[:5])
+        suggestion = hint(unknown_names[0], NAMES)
         raise UsageError(
-            f"{spell('category_ids')}: not among COCO's 80 classes: {some}{near}; use {spell('rename')} or "
-            f"{spell('drop')}"
+            f"{spell('category_ids')}: not among COCO's 80 classes: {examples}{suggestion}; use "
+            f"{spell('rename')} or {spell('drop')}"
         )
     positions = [position_of_name[name] for name in names]
-    ids = np.array(positions if scheme == "coco80" else [IDS[p] for p in positions], np.int64)
+    ids = np.array(positions if id_scheme == "coco80" else [IDS[p] for p in positions], np.int64)
     ledger.change("class ids set to COCO's", int(np.count_nonzero(categories.source_id != ids)))
     ledger.change(
         "classes given COCO's names", sum(a != b for a, b in zip(names, categories.name, strict=True))
@@ -254,24 +266,27 @@ def _edit_names(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
     old = dataset.categories
     # A class is at least as frequent as any that it was merged from; 0 is unknown, else 1 + the position.
     highest_frequency = [0] * len(row_of_new_name)
-    for row, new in enumerate(new_rows.tolist()):
-        if new >= 0 and old.frequency[row]:
-            highest_frequency[new] = max(highest_frequency[new], 1 + FREQUENCIES.index(old.frequency[row]))
+    for row, new_row in enumerate(new_rows.tolist()):
+        if new_row >= 0 and old.frequency[row]:
+            highest_frequency[new_row] = max(
+                highest_frequency[new_row], 1 + FREQUENCIES.index(old.frequency[row])
+            )
     columns: dict[str, Any] = {"named": old.named or bool(edits.rename), "ordered": old.ordered}
     columns["frequency"] = tuple(FREQUENCIES[n - 1] if n else "" for n in highest_frequency)
     if not old.named:
         columns["source_id"] = np.full_like(old.source_id[first_rows], NO_ID)
-    return _with_classes(dataset, row_of_new_name, first_rows.tolist(), new_rows, ledger, **columns)
+    return _replace_classes(dataset, row_of_new_name, first_rows.tolist(), new_rows, ledger, **columns)
 
 
 def check_classes(option: str, requested: Iterable[str], names: Sequence[str]) -> None:
     """Raise UsageError for a class that is asked for and not among the names."""
-    known = set(names)
+    known_names = set(names)
     for name in requested:
-        if name not in known:
-            some = first_few(names, 8, lambda n: shorten(n, 30))
+        if name not in known_names:
+            examples = first_few(names, 8, lambda n: shorten(n, 30))
             raise UsageError(
-                f"{spell(option)}: there is no class {shorten(name)!r}{hint(name, names)}; there are: {some}"
+                f"{spell(option)}: there is no class {shorten(name)!r}{hint(name, names)}; there are: "
+                f"{examples}"
             )
 
 

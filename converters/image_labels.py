@@ -27,7 +27,7 @@ BAD_HIERARCHY = Code(
 )
 
 
-def _text(path: str, code: Code, log: Log) -> str:
+def _read_text(path: str, code: Code, log: Log) -> str:
     """Read a file of UTF-8 text. Raises PathError for a folder, and DataError if it cannot be read."""
     source = Source(path, follow_links=True)
     if source.is_dir:
@@ -44,7 +44,7 @@ def _text(path: str, code: Code, log: Log) -> str:
 
 def read_descriptions(path: str, log: Log) -> dict[str, str]:
     """Class names by MID, from a CSV file of two columns."""
-    rows = (row for _, _, row in records(_text(path, BAD_LABEL_FILE, log)))
+    rows = (row for _, _, row in records(_read_text(path, BAD_LABEL_FILE, log)))
     return {
         row[0].strip(): row[1].strip() for row in rows if not isinstance(row, QuoteFault) and len(row) >= 2
     }
@@ -67,7 +67,7 @@ def read_image_labels(
     """
     names = names or {}
     numbered_rows: list[tuple[int, list[str]]] = []
-    for line, _, row in records(_text(path, BAD_LABEL_FILE, log)):
+    for line, _, row in records(_read_text(path, BAD_LABEL_FILE, log)):
         if isinstance(row, QuoteFault):
             log.report(BAD_LABEL_FILE, path, line=line + row.lines, reason=f"found {row}")
         elif any(cell.strip() for cell in row):
@@ -75,22 +75,30 @@ def read_image_labels(
     header = [cell.strip() for cell in numbered_rows[0][1]] if numbered_rows else []
     columns = {cell.lower(): i for i, cell in enumerate(header)}
     try:
-        image, label, confidence = (columns[key] for key in ("imageid", "labelname", "confidence"))
+        image_column, label_column, confidence_column = (
+            columns[key] for key in ("imageid", "labelname", "confidence")
+        )
     except KeyError as e:
-        known = hint(str(e.args[0]), columns)
-        log.report(BAD_LABEL_FILE, path, line=1, reason=f"there is no column {e.args[0]!r}{known}")
+        suggestion = hint(str(e.args[0]), columns)
+        log.report(BAD_LABEL_FILE, path, line=1, reason=f"there is no column {e.args[0]!r}{suggestion}")
         raise DataError(f"{printable(path)}: not a file of image-level labels", log) from None
     rows: list[tuple[str, str, bool]] = []
     for line, row in numbered_rows[1:]:
         if len(row) != len(header):
             reason = f"{len(row)} columns, but the header has {len(header)}"
             log.report(BAD_LABEL_FILE, path, line=line, reason=reason)
-        elif row[confidence].strip() not in ("0", "1", "0.0", "1.0"):
-            reason = f"{shorten(row[confidence])!r} is not 0 or 1"
+        elif row[confidence_column].strip() not in ("0", "1", "0.0", "1.0"):
+            reason = f"{shorten(row[confidence_column])!r} is not 0 or 1"
             log.report(BAD_LABEL_FILE, path, line=line, field="Confidence", reason=reason)
         else:
-            is_present = row[confidence].strip().startswith("1")
-            rows.append((row[image].strip(), names.get(row[label].strip(), row[label].strip()), is_present))
+            is_present = row[confidence_column].strip().startswith("1")
+            rows.append(
+                (
+                    row[image_column].strip(),
+                    names.get(row[label_column].strip(), row[label_column].strip()),
+                    is_present,
+                )
+            )
     if log.counts[BAD_LABEL_FILE.name]:
         raise DataError(
             f"{printable(path)}: {log.counts[BAD_LABEL_FILE.name]} errors in the image labels", log
@@ -110,7 +118,7 @@ def read_hierarchy(path: str, log: Log, names: dict[str, str] | None = None) -> 
 
     names = names or {}
     try:
-        tree = msgspec.json.decode(_text(path, BAD_HIERARCHY, log))
+        tree = msgspec.json.decode(_read_text(path, BAD_HIERARCHY, log))
     except (msgspec.DecodeError, RecursionError) as e:
         log.report(BAD_HIERARCHY, path, reason=f"invalid JSON: {e}")
         raise DataError(f"{printable(path)}: not a class hierarchy", log) from None

@@ -82,12 +82,12 @@ class Ledger(Shown, msgspec.Struct):
         rows.append((self.written, f"boxes {verb} ({self.target_format})"))
         rows += [(n, f"left out: {reason}") for reason, n in self.left_out.items()]
         rows += [(n, f"left out: images {reason}") for reason, n in self.images_left_out.items()]
-        rows += [(n, f"lost: {what}") for what, n in self.lost.items()]
-        rows += [(n, f"changed: {what}") for what, n in self.changed.items()]
+        rows += [(n, f"lost: {text}") for text, n in self.lost.items()]
+        rows += [(n, f"changed: {text}") for text, n in self.changed.items()]
         rows.append((self.images, "image" if self.images == 1 else "images"))
         rows += [
-            (images, f"of them in {part}, {plural(boxes, 'box')}")
-            for part, (images, boxes) in self.parts.items()
+            (images, f"of them in {part_name}, {plural(boxes, 'box')}")
+            for part_name, (images, boxes) in self.parts.items()
         ]
         rows.append((self.categories, "class" if self.categories == 1 else "classes"))
         rows.append((len(self.files), f"{'file' if len(self.files) == 1 else 'files'} {verb}"))
@@ -130,13 +130,13 @@ class Ledger(Shown, msgspec.Struct):
             self.lost[what] = self.lost.get(what, 0) + n
 
 
-def losses(ledger: Ledger) -> str:
+def format_losses(ledger: Ledger) -> str:
     """Return in one line what a conversion loses; empty if nothing."""
     rows = {**ledger.left_out, **ledger.lost}
-    rows |= {f"images {what}": n for what, n in ledger.images_left_out.items()}
+    rows |= {f"images {name}": n for name, n in ledger.images_left_out.items()}
     if ledger.bad_files:
         rows[BAD_FILES] = len(ledger.bad_files)
-    return ", ".join(f"{n} {what}" for what, n in rows.items())
+    return ", ".join(f"{n} {name}" for name, n in rows.items())
 
 
 def drop_unsupported(
@@ -194,11 +194,11 @@ def drop_unsupported(
     _book_extra(dataset, target, ledger)
     if "extension" not in keeps:
         ledger.change("image names without their extension", sum(stem(name) != name for name in images.name))
-    ids_differ = categories.source_id != NO_ID
-    if "category_id" not in keeps and "category_id" in source.keeps and ids_differ.any():
+    has_id = categories.source_id != NO_ID
+    if "category_id" not in keeps and "category_id" in source.keeps and has_id.any():
         renumbered = categories.source_id != np.arange(len(categories))
-        what = "class ids are renumbered" if "order" in keeps else "class ids are not written"
-        ledger.change(what, int(np.count_nonzero(renumbered & ids_differ)))
+        change = "class ids are renumbered" if "order" in keeps else "class ids are not written"
+        ledger.change(change, int(np.count_nonzero(renumbered & has_id)))
     return dataset
 
 
@@ -219,8 +219,8 @@ def _drop_groups(dataset: Dataset, target: Format, ledger: Ledger, *, keep_group
         is_marked = dataset.boxes.has(flag)
         if flag is Flag.CROWD and target.crowd_class in dataset.categories.name:
             is_marked &= dataset.boxes.category != dataset.categories.name.index(target.crowd_class)
-        what = "regions to ignore" if flag is Flag.REGION else f"{name.replace('_', '-')} boxes"
-        subject = f"{what}, which {target.name} cannot represent"
+        noun = "regions to ignore" if flag is Flag.REGION else f"{name.replace('_', '-')} boxes"
+        subject = f"{noun}, which {target.name} cannot represent"
         if keep_groups:
             ledger.change(f"{subject}, written as ordinary boxes", int(np.count_nonzero(is_marked)))
         else:
@@ -257,8 +257,8 @@ def _book_extra(dataset: Dataset, target: Format, ledger: Ledger) -> None:
         fields = [
             dataset.files[file].extra for image_split, file in pairs if image_split == split and file >= 0
         ]
-        for what, n in join_members(fields)[2].items():
-            ledger.change(what, n)
+        for change, n in join_members(fields)[2].items():
+            ledger.change(change, n)
 
 
 _SHAPE_FIELDS = {

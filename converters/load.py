@@ -23,7 +23,7 @@ from odm.codes import (
     SCORE_UNEXPECTED,
 )
 from odm.converters.pending import Counterpart, PendingSource, Request, reading_options
-from odm.converters.skipping import LeftOut, without_left_out
+from odm.converters.skipping import LeftOut, drop_left_out
 from odm.files import Source
 from odm.formats import FORMATS, Format, option_specs
 from odm.issues import (
@@ -91,7 +91,7 @@ MOST_CLASSES = 2**18
 """Classes of one source: tables by class of more would take gigabytes."""
 
 
-def check_too(extra_check: Callable[[Dataset, Log], NDArray[np.bool_]]) -> Check:
+def add_check(extra_check: Callable[[Dataset, Log], NDArray[np.bool_]]) -> Check:
     """Return a check that runs the usual checks and `extra_check`, which returns (n,) a mask of bad boxes."""
     return lambda dataset, log, options: checks.run(dataset, log, options) | extra_check(dataset, log)
 
@@ -137,8 +137,10 @@ def load(
     side = PendingSource(request, log, skip_bad_files=skip_bad_files)
     side.format = side.find_format()
     if spare:
-        known = reading_options(side.format)
-        options = {k: v for k, v in request.options.items() if k not in spare or k.replace("-", "_") in known}
+        option_names = reading_options(side.format)
+        options = {
+            k: v for k, v in request.options.items() if k not in spare or k.replace("-", "_") in option_names
+        }
         side.request = replace(request, options=options)
     dataset = side.read(counterpart)
     if not (len(dataset) or len(dataset.images) or log.errors or request.kind == "det"):
@@ -163,12 +165,12 @@ def _report_no_boxes(side: PendingSource, dataset: Dataset, log: Log) -> None:
     if dataset.extras or (has_content and side.request.kind != "det"):
         counts = [f"{n} {shorten(name)}" for name, n in dataset.extras.items()]
         unread = f"; not read: {first_few(counts, 10, printable)}" if counts else ""
-        what = "files are" if source.is_dir else "file is"
+        subject = "files are" if source.is_dir else "file is"
         advice = "check the format (--from) and that the export is complete"
         if any(map(_OBJECTS.search, dataset.extras)):
             advice = "these have no boxes: draw boxes, polygons or masks, and export again"
         log.report(
-            NO_BOXES, side.request.path, what=Trusted(what), unread=Trusted(unread), advice=Trusted(advice)
+            NO_BOXES, side.request.path, what=Trusted(subject), unread=Trusted(unread), advice=Trusted(advice)
         )
 
 
@@ -259,7 +261,7 @@ def load_pair(
     )
     sides[0].log = log.fresh()  # a kept side still has the log of the run before
     try:
-        loaded = _read_pair(sides, skip_bad, check, refuse=refuse, spare=spare, kept=kept)
+        loaded = _read_pair(sides, skip_bad, check, refuse=refuse, spare=spare, kept_truth=kept)
     finally:
         for side in sides:
             log.extend(side.log)
@@ -269,7 +271,7 @@ def load_pair(
         raise DataError(f"{counted} in the data", log, sides[0].log)
     if refuse and skip_bad:
         for side, loaded_side in zip(sides, loaded, strict=True):
-            _check_left(side, loaded_side)
+            _check_rows_left(side, loaded_side)
     return loaded
 
 
@@ -280,7 +282,7 @@ def _read_pair(
     *,
     refuse: bool,
     spare: Collection[str],
-    kept: KeptTruth,
+    kept_truth: KeptTruth,
 ) -> tuple[Loaded, Loaded]:
     """Read both sides, each with the other as its counterpart, and check them; parameters as of `load_pair`.
 
@@ -298,7 +300,7 @@ def _read_pair(
     for side_a, side_b in (sides, sides[::-1]):
         if side_a.format is side_b.format and side_a.own_options() == side_b.own_options():
             side_a.decides_with = side_b
-        side_a.forgives_split = True
+        side_a.may_lack_split = True
     datasets = [
         side_a.read(functools.partial(side_b.read_for, side_a)) for side_a, side_b in (sides, sides[::-1])
     ]
@@ -306,24 +308,24 @@ def _read_pair(
         if side_b.log.errors:
             side_a.log.withdraw(NO_REFERENCE.name)  # the other side was to be it, and is wrong itself
     datasets = [
-        without_left_out(dataset, side_b.left_out, other)
-        for dataset, side_b, other in zip(datasets, sides[::-1], datasets[::-1], strict=True)
+        drop_left_out(dataset, side_b.left_out, other_dataset)
+        for dataset, side_b, other_dataset in zip(datasets, sides[::-1], datasets[::-1], strict=True)
     ]
     if not any(side.shares_split and side.without_split is None for side in sides):
         for side in sides:  # neither has it: the option meant nothing
             if side.without_split is not None:
                 side.log.extend(side.without_split)
     _report_swapped(sides, datasets)
-    for side, dataset, other in zip(sides, datasets, datasets[::-1], strict=True):
-        if not dataset.categories.named and other.categories.named and len(other.categories):
+    for side, dataset, other_dataset in zip(sides, datasets, datasets[::-1], strict=True):
+        if not dataset.categories.named and other_dataset.categories.named and len(other_dataset.categories):
             side.log.withdraw(NUMBERED_CLASSES.name)  # the other side names them
     detections = _check(sides[1], datasets[1], sides[1].log, skip_bad, check, refuse=False)
-    if kept.side is None:
+    if kept_truth.side is None:
         truth = _check(sides[0], datasets[0], sides[0].log, skip_bad, check, refuse=False)
-        if not (sides[0].asked or sides[0].left_out.files or sides[1].left_out.files):
-            kept.side, kept.loaded = sides[0], truth
-    elif kept.loaded is not None and not sides[1].left_out.files:
-        truth = kept.loaded
+        if not (sides[0].has_asked or sides[0].left_out.files or sides[1].left_out.files):
+            kept_truth.side, kept_truth.loaded = sides[0], truth
+    elif kept_truth.loaded is not None and not sides[1].left_out.files:
+        truth = kept_truth.loaded
     else:  # it was reported before
         truth = _check(sides[0], datasets[0], sides[0].log.fresh(), skip_bad, check, refuse=False)
     return truth, detections
@@ -355,7 +357,7 @@ def _check(
         )
     has_error = check(dataset, log, reading_options(side.format))
     if refuse and is_refused(log, side.left_out, skip_bad=skip_bad):
-        raise refusal(log, side.request.path, skip_bad=skip_bad)
+        raise build_refusal(log, side.request.path, skip_bad=skip_bad)
     n_bad = dataset.skipped
     if skip_bad and has_error.any():
         n_bad += int(np.count_nonzero(has_error))
@@ -367,16 +369,16 @@ def _check(
         dataset = settle(dataset)
     loaded = Loaded(dataset, side.format, n_bad, side.source, side.left_out)
     if refuse and skip_bad:
-        _check_left(side, loaded)
+        _check_rows_left(side, loaded)
     return loaded
 
 
-def _check_left(side: PendingSource, loaded: Loaded) -> None:
+def _check_rows_left(side: PendingSource, loaded: Loaded) -> None:
     """Raise DataError if leaving out rows with errors leaves no box, or leaves out none."""
     if loaded.bad and not len(loaded.dataset):
         n_bad = loaded.bad
-        what = "the only box has an error" if n_bad == 1 else f"all {n_bad} boxes have errors"
-        text = f"{what}, so {spell('skip_bad')} would leave nothing"
+        reason = "the only box has an error" if n_bad == 1 else f"all {n_bad} boxes have errors"
+        text = f"{reason}, so {spell('skip_bad')} would leave nothing"
     elif not loaded.bad and side.log.errors > loaded.left_out.errors:
         text = f"{spell('skip_bad')} only leaves out rows, and these errors are not in rows"
     else:
@@ -389,17 +391,17 @@ class Reference:
 
     def __init__(self, request: Request, log: Log, *, refuse: bool = True) -> None:
         self._request, self._log, self._refuse = request, log, refuse
-        self.held: Loaded | None = None
+        self.loaded: Loaded | None = None
 
     def __call__(self) -> Dataset:
         """Return the dataset, which is read at the first call."""
-        if self.held is None:
+        if self.loaded is None:
             truth_log = self._log.fresh()  # errors of the results are none of the ground truth
             try:
-                self.held = load(self._request, truth_log, refuse=self._refuse)
+                self.loaded = load(self._request, truth_log, refuse=self._refuse)
             finally:
                 self._log.extend(truth_log)
-        return self.held.dataset
+        return self.loaded.dataset
 
 
 def is_refused(log: Log, left_out: LeftOut, *, skip_bad: bool) -> bool:
@@ -407,7 +409,7 @@ def is_refused(log: Log, left_out: LeftOut, *, skip_bad: bool) -> bool:
     return log.fatal > left_out.fatal or (log.errors > left_out.errors and not skip_bad)
 
 
-def refusal(log: Log, path: str, *, skip_bad: bool = False) -> DataError:
+def build_refusal(log: Log, path: str, *, skip_bad: bool = False) -> DataError:
     """Return the DataError that refuses the data whose errors `log` holds."""
     text = f"{printable(path)}: {plural(log.errors, 'error')} in the data"
     if skip_bad and log.fatal:
@@ -458,9 +460,9 @@ def _find_formats(sides: tuple[PendingSource, PendingSource]) -> None:
     if len(undecided) == 2:
         raise undecided[0][1]
     for side, _ in undecided:
-        (other,) = (s for s in sides if s is not side)
-        assert other.format is not None
-        likely = other.format
+        (other_side,) = (s for s in sides if s is not side)
+        assert other_side.format is not None
+        likely = other_side.format
         if side.source.files and not side.source.with_suffix(*likely.suffixes):
             likely = next(
                 (f for f in FORMATS.values() if not f.single and side.source.with_suffix(*f.suffixes)),

@@ -102,53 +102,53 @@ def merge(datasets: Sequence[Dataset], *, same_image: SameImage = "error", log: 
         raise UsageError("there is nothing to merge")
     if same_image not in SAME_IMAGE:
         raise UsageError(f"same_image={same_image!r}: choose one of {', '.join(SAME_IMAGE)}")
-    kind = _common_kind(datasets)
+    kind = _find_common_kind(datasets)
     changed: dict[str, int] = {}
-    prefixes = _prefixes(datasets) if same_image == "prefix" else [""] * len(datasets)
+    prefixes = _make_prefixes(datasets) if same_image == "prefix" else [""] * len(datasets)
     names = [
         [prefix + name for name in dataset.images.name] if prefix else list(dataset.images.name)
         for dataset, prefix in zip(datasets, prefixes, strict=True)
     ]
-    image_rows = _rows_of_images(names)
+    image_rows = _map_images(names)
     if same_image != "join":
-        _refuse_same(datasets, names, image_rows, same_image, log)
-    video_rows, videos = _videos(datasets, prefixes)
-    track_rows, tracks = _tracks(datasets, video_rows)
-    images = _images(datasets, names, image_rows, video_rows, changed, log)
-    category_rows, categories = _categories(datasets, changed)
-    boxes = _boxes(datasets, {"image": image_rows, "category": category_rows, "track": track_rows})
-    is_repeated = _equal_boxes(boxes, datasets, image_rows, kind)
+        _refuse_shared_images(datasets, names, image_rows, same_image, log)
+    video_rows, videos = _merge_videos(datasets, prefixes)
+    track_rows, tracks = _merge_tracks(datasets, video_rows)
+    images = _merge_images(datasets, names, image_rows, video_rows, changed, log)
+    category_rows, categories = _merge_categories(datasets, changed)
+    boxes = _join_boxes(datasets, {"image": image_rows, "category": category_rows, "track": track_rows})
+    is_repeated = _find_equal_boxes(boxes, datasets, image_rows, kind)
     if is_repeated.any():
         boxes = boxes.take(~is_repeated)
     # Ids that the sources do not agree on are numbered from 1.
     renumbered: dict[str, int] = {}
     ids = {
         "category_id": (
-            category_rows.common_ids([d.categories.source_id for d in datasets]),
+            category_rows.find_common_ids([d.categories.source_id for d in datasets]),
             len(categories),
         ),
-        "image_id": (image_rows.common_ids([d.images.source_id for d in datasets]), len(images)),
-        "box_id": (_box_ids(boxes), len(boxes)),
+        "image_id": (image_rows.find_common_ids([d.images.source_id for d in datasets]), len(images)),
+        "box_id": (_get_box_ids(boxes), len(boxes)),
     }
-    columns = {}
-    for sort, (column, n) in ids.items():
+    id_columns = {}
+    for id_name, (column, n) in ids.items():
         if column is None:
-            renumbered[sort] = n
-        columns[sort] = frozen(np.arange(1, n + 1) if column is None else column)
+            renumbered[id_name] = n
+        id_columns[id_name] = frozen(np.arange(1, n + 1) if column is None else column)
     extras: Counter[str] = Counter()
     for dataset in datasets:
         extras.update(dataset.extras)
     merged = Dataset(
-        images=replace(images, source_id=columns["image_id"]),
-        categories=replace(categories, source_id=columns["category_id"]),
-        boxes=replace(boxes, source_id=columns["box_id"]),
+        images=replace(images, source_id=id_columns["image_id"]),
+        categories=replace(categories, source_id=id_columns["category_id"]),
+        boxes=replace(boxes, source_id=id_columns["box_id"]),
         kind=kind,
         files=tuple(file for dataset in datasets for file in dataset.files),
         extras=dict(extras),
         path=", ".join(dataset.path for dataset in datasets if dataset.path),
         relative=any(d.relative for d in datasets if len(d)),
         skipped=sum(dataset.skipped for dataset in datasets),
-        labels=_labels(datasets, image_rows, category_rows, boxes, changed),
+        labels=_merge_labels(datasets, image_rows, category_rows, boxes, changed),
         videos=videos,
         tracks=tracks,
     )
@@ -157,15 +157,15 @@ def merge(datasets: Sequence[Dataset], *, same_image: SameImage = "error", log: 
         joined=len(image_rows.all) - len(images),
         equal=int(np.count_nonzero(is_repeated)),
         renumbered=renumbered,
-        changed={what: n for what, n in changed.items() if n},
+        changed={change: n for change, n in changed.items() if n},
     )
 
 
-def add_regions(truth: Dataset, regions: Dataset, partner: Longs, log: Log) -> Dataset:
+def add_regions(truth: Dataset, regions: Dataset, truth_rows: Longs, log: Log) -> Dataset:
     """Return the ground truth with the boxes of `regions`, of any class, added as regions to ignore.
 
-    `partner` (images of `regions`,) are their rows in the ground truth; regions of images without one, -1,
-    are left out with a note.
+    `truth_rows` (images of `regions`,) are the rows of these images in the ground truth, -1 for none; regions
+    of images without one are left out with a note.
 
     Raises
     ------
@@ -176,18 +176,18 @@ def add_regions(truth: Dataset, regions: Dataset, partner: Longs, log: Log) -> D
         raise UsageError(
             "ignore_regions: one side has pixels, the other fractions of images: give image sizes"
         )
-    image = partner[regions.boxes.image]
-    unpaired = distinct(regions.boxes.image[image < 0]).tolist()
-    if len(regions) and not (image >= 0).any():
+    truth_row_of_box = truth_rows[regions.boxes.image]
+    unpaired = distinct(regions.boxes.image[truth_row_of_box < 0]).tolist()
+    if len(regions) and not (truth_row_of_box >= 0).any():
         raise UsageError(
             f"ignore_regions: no image of {regions.path or 'the regions'} is in the ground truth"
         )
     if unpaired:
-        names = _examples([regions.images.name[row] for row in unpaired])
+        names = _format_examples([regions.images.name[row] for row in unpaired])
         log.note(
             f"regions to ignore of {plural(len(unpaired), 'image')} not in the ground truth left out: {names}"
         )
-    rows = np.flatnonzero(image >= 0)
+    rows = np.flatnonzero(truth_row_of_box >= 0)
     boxes, n = regions.boxes.take(rows), len(rows)
     no_id = np.full(1, NO_ID, np.int64)
     added = Dataset(
@@ -195,7 +195,7 @@ def add_regions(truth: Dataset, regions: Dataset, partner: Longs, log: Log) -> D
         categories=Categories(("ignored regions",), no_id, np.full(1, -1, np.int32), ("",)),
         boxes=replace(
             boxes,
-            image=image[rows].astype(np.int32),
+            image=truth_row_of_box[rows].astype(np.int32),
             category=np.zeros(n, np.int32),
             flags=np.full(n, Flag.REGION, np.uint16),
             score=np.full(n, np.nan),
@@ -217,7 +217,7 @@ def add_regions(truth: Dataset, regions: Dataset, partner: Longs, log: Log) -> D
 # ------------------------------------------------------------------------------- what cannot be merged
 
 
-def _common_kind(datasets: Sequence[Dataset]) -> Kind:
+def _find_common_kind(datasets: Sequence[Dataset]) -> Kind:
     """Return the kind of all datasets, ``gt`` or ``det``; a dataset without boxes can be either.
 
     Raises UsageError if they differ, if only some have names of classes, or if only some are in pixels.
@@ -226,40 +226,40 @@ def _common_kind(datasets: Sequence[Dataset]) -> Kind:
     truth = [d for d in with_boxes if d.kind == "gt"]
     scored = [d for d in with_boxes if d.kind == "det"]
     if truth and scored:
-        first, second = _called(truth[0], datasets), _called(scored[0], datasets)
+        name, other_name = _describe_source(truth[0], datasets), _describe_source(scored[0], datasets)
         raise UsageError(
-            f"{first} is ground truth and {second} has detections, and only sources of one kind can be "
+            f"{name} is ground truth and {other_name} has detections, and only sources of one kind can be "
             f"merged; leave one of them out, or set the kind of all of them with {spell('kind')}"
         )
     numbered = [d for d in datasets if len(d.categories) and not d.categories.named]
     named = [d for d in datasets if len(d.categories) and d.categories.named]
     if numbered and named:
-        first, second = _called(numbered[0], datasets), _called(named[0], datasets)
+        name, other_name = _describe_source(numbered[0], datasets), _describe_source(named[0], datasets)
         raise UsageError(
-            f"the classes of {first} are only numbers and those of {second} have names, so it is unknown "
+            f"the classes of {name} are only numbers and those of {other_name} have names, so it is unknown "
             f"which are the same; give the names with {spell('classes')} FILE"
         )
     relative = [d for d in with_boxes if d.relative]
     if relative and len(relative) < len(with_boxes):
-        first = _called(relative[0], datasets)
-        raise UsageError(f"the images of {first} have no size, but those of others do; {GIVE_SIZES}")
+        name = _describe_source(relative[0], datasets)
+        raise UsageError(f"the images of {name} have no size, but those of others do; {GIVE_SIZES}")
     if with_boxes:
         return with_boxes[0].kind
     return "det" if all(d.kind == "det" for d in datasets) else "gt"
 
 
-def _called(dataset: Dataset, datasets: Sequence[Dataset]) -> str:
+def _describe_source(dataset: Dataset, datasets: Sequence[Dataset]) -> str:
     """Return the name of a dataset in messages: its path, or its position among `datasets`, from 1."""
-    position = next(i for i, other in enumerate(datasets) if other is dataset)
+    position = next(i for i, candidate in enumerate(datasets) if candidate is dataset)
     return printable(dataset.path) or f"dataset {position + 1}"
 
 
-def _refuse_same(
+def _refuse_shared_images(
     datasets: Sequence[Dataset], names: Sequence[Sequence[str]], rows: _RowMap, same_image: str, log: Log
 ) -> None:
     """Raise DataError if an image is in more than one dataset, naming three of each pair of datasets."""
     # (m,) for each image of all datasets, the number of the dataset that has this image first.
-    first_source = rows.source[rows.first()][rows.all]
+    first_source = rows.source[rows.find_first_rows()][rows.all]
     names_by_sources: dict[tuple[int, int], list[str]] = {}
     all_names = list(itertools.chain(*names))
     for i in np.flatnonzero(first_source != rows.source).tolist():
@@ -267,10 +267,13 @@ def _refuse_same(
     if not names_by_sources:
         return
     lines = []
-    for (first, second), shared in names_by_sources.items():
-        name, other_name = _called(datasets[first], datasets), _called(datasets[second], datasets)
-        count = plural(len(shared), "image is", "images are")
-        lines.append(f"{count} both in {name} and in {other_name}: {_examples(shared)}")
+    for (earlier, later), shared_names in names_by_sources.items():
+        name, other_name = (
+            _describe_source(datasets[earlier], datasets),
+            _describe_source(datasets[later], datasets),
+        )
+        count = plural(len(shared_names), "image is", "images are")
+        lines.append(f"{count} both in {name} and in {other_name}: {_format_examples(shared_names)}")
     if same_image == "error":
         lines.append(
             "--same-image join makes one image of them, with the boxes of both, and --same-image prefix puts "
@@ -279,28 +282,28 @@ def _refuse_same(
     raise DataError("; ".join(lines), log)
 
 
-def _examples(names: Sequence[str]) -> str:
+def _format_examples(names: Sequence[str]) -> str:
     """Return the first three names, quoted, for a message."""
     return first_few(names, 3, lambda name: repr(shorten(name, 60)))
 
 
-def _prefixes(datasets: Sequence[Dataset]) -> list[str]:
+def _make_prefixes(datasets: Sequence[Dataset]) -> list[str]:
     """Return, for each source, the last parts of its path and a ``/``: as few parts as make all prefixes
     differ.
     """
-    paths = []
+    names_of_paths = []
     for dataset in datasets:
         if not dataset.path:
             raise UsageError("a dataset that was not read from a path has no name to put before its images")
         path = os.path.abspath(dataset.path).replace(os.sep, "/")
         if not os.path.isdir(dataset.path):
-            folder, _, last = path.rpartition("/")
-            path = f"{folder}/{last.rpartition('.')[0].rstrip('.') or last}"
-        paths.append([part for part in path.split("/") if part])
-    for n in range(1, max(map(len, paths)) + 1):
-        ends = ["/".join(parts[-n:]) for parts in paths]
-        if len({end.casefold() for end in ends}) == len(ends):
-            return [f"{end}/" for end in ends]
+            folder, _, file_name = path.rpartition("/")
+            path = f"{folder}/{file_name.rpartition('.')[0].rstrip('.') or file_name}"
+        names_of_paths.append([name for name in path.split("/") if name])
+    for n_names in range(1, max(map(len, names_of_paths)) + 1):
+        path_ends = ["/".join(names[-n_names:]) for names in names_of_paths]
+        if len({path_end.casefold() for path_end in path_ends}) == len(path_ends):
+            return [f"{path_end}/" for path_end in path_ends]
     raise UsageError("two of the sources have the same path without its extension; rename one")
 
 
@@ -316,31 +319,32 @@ class _RowMap:
     all sources, concatenated.
     """
 
-    def __init__(self, each: Sequence[Sequence[int]]) -> None:
-        self.each = [np.array(rows, np.int32) for rows in each]
-        self.all: Ints = np.concatenate(self.each)
+    def __init__(self, merged_rows: Sequence[Sequence[int]]) -> None:
+        """Map each row of each source to one of `merged_rows`, which has a list for each source."""
+        self.rows_by_source = [np.array(rows, np.int32) for rows in merged_rows]
+        self.all: Ints = np.concatenate(self.rows_by_source)
         """(m,) the merged row of each row of all sources."""
-        self.source = np.repeat(np.arange(len(each)), [len(rows) for rows in each])
+        self.source = np.repeat(np.arange(len(merged_rows)), [len(rows) for rows in merged_rows])
         """(m,) the number of the source."""
         self.n = int(self.all.max(initial=-1)) + 1
 
     @classmethod
-    def by_key(cls, keys: Sequence[Iterable[Any]]) -> tuple[_RowMap, list[Any]]:
+    def from_keys(cls, keys: Sequence[Iterable[Any]]) -> tuple[_RowMap, list[Any]]:
         """Map source rows with equal keys to one merged row.
 
         Returns the map, and the key of each merged row.
         """
         row_of: dict[Any, int] = {}
-        rows = cls([[row_of.setdefault(key, len(row_of)) for key in part] for part in keys])
-        return rows, list(row_of)
+        row_map = cls([[row_of.setdefault(key, len(row_of)) for key in source_keys] for source_keys in keys])
+        return row_map, list(row_of)
 
     @property
-    def shared(self) -> NDArray[np.bool_]:
-        """(n,) mask of the merged rows that come from more than one source row."""
+    def is_shared(self) -> NDArray[np.bool_]:
+        """(n,) True for merged rows that come from more than one source row."""
         return np.bincount(self.all, minlength=self.n) > 1
 
-    def first(self, has: NDArray[np.bool_] | None = None) -> Longs:
-        """(n,) for each merged row, the first source row that became it, -1 if none.
+    def find_first_rows(self, has: NDArray[np.bool_] | None = None) -> Longs:
+        """Return (n,), for each merged row, the first source row that became it, -1 if none.
 
         With `has`, (m,), only source rows where it is True.
         """
@@ -349,23 +353,24 @@ class _RowMap:
         source_rows = np.flatnonzero(has)
         return np.append(source_rows, -1)[first_index_of(self.all[source_rows], self.n)]
 
-    def first_text(self, columns: Iterable[Sequence[str]]) -> list[str]:
+    def take_first_texts(self, columns: Iterable[Sequence[str]]) -> list[str]:
         """Return (n,) texts: for each merged row, the first text of its source rows that is not empty."""
         texts = list(itertools.chain(*columns))
-        first = self.first(np.array(list(map(bool, texts)), bool)).tolist()
-        return [texts[i] if i >= 0 else "" for i in first]
+        first_rows = self.find_first_rows(np.array(list(map(bool, texts)), bool)).tolist()
+        return [texts[i] if i >= 0 else "" for i in first_rows]
 
-    def first_extra(self, fields: Sequence[ExtraFields]) -> ExtraFields:
+    def take_first_extra(self, fields: Sequence[ExtraFields]) -> ExtraFields:
         """Return the extra fields of each merged row: those of its first source row."""
         values_of_key: dict[str, tuple[bytes, ...]] = {}
         for key in dict.fromkeys(itertools.chain(*fields)):
             parts = (
-                columns.get(key, (b"",) * len(rows)) for columns, rows in zip(fields, self.each, strict=True)
+                columns.get(key, (b"",) * len(rows))
+                for columns, rows in zip(fields, self.rows_by_source, strict=True)
             )
             values_of_key[key] = tuple(itertools.chain(*parts))
-        return take_extra(values_of_key, self.first().tolist())
+        return take_extra(values_of_key, self.find_first_rows().tolist())
 
-    def first_points(self, tables: Sequence[Categories]) -> dict[str, Any]:
+    def take_first_points(self, tables: Sequence[Categories]) -> dict[str, Any]:
         """Return the columns ``keypoints`` and ``skeleton`` of the merged classes, each from the first
         source that has them.
         """
@@ -373,38 +378,41 @@ class _RowMap:
         for name in ("keypoints", "skeleton"):
             columns = [getattr(table, name) or ((),) * len(table) for table in tables]
             points = list(itertools.chain(*columns))
-            first = self.first(np.array(list(map(bool, points)), bool)).tolist()
+            first_rows = self.find_first_rows(np.array(list(map(bool, points)), bool)).tolist()
             columns_of_points[name] = (
-                tuple(points[i] if i >= 0 else () for i in first) if any(points) else None
+                tuple(points[i] if i >= 0 else () for i in first_rows) if any(points) else None
             )
         return columns_of_points
 
-    def of(self, number: int, column: NDArray[Any] | None, n: int) -> Ints:
-        """(n,) merged rows for `column`, which holds row numbers of source `number`; -1 stays -1."""
-        rows = self.each[number]
-        if column is None or not len(rows):
-            return np.full(n, -1, np.int32)
-        merged_rows: Ints = np.where(column >= 0, rows[column], np.int32(-1))
-        return merged_rows
+    def map_rows(self, source: int, column: NDArray[Any] | None, n: int) -> Ints:
+        """Return (n,) the merged row for each row number in `column`, which are rows of one `source`.
 
-    def common_ids(self, columns: Sequence[NDArray[Any]]) -> NDArray[Any] | None:
-        """(n,) id of each merged row, or None if sources disagree on one or only some rows have an id."""
+        -1 stays -1; without a column all are -1.
+        """
+        merged_rows = self.rows_by_source[source]
+        if column is None or not len(merged_rows):
+            return np.full(n, -1, np.int32)
+        mapped_rows: Ints = np.where(column >= 0, merged_rows[column], np.int32(-1))
+        return mapped_rows
+
+    def find_common_ids(self, columns: Sequence[NDArray[Any]]) -> NDArray[Any] | None:
+        """Return (n,) the id of each merged row; None if sources disagree or a row has none."""
         ids = np.concatenate(columns)
         has_id = np.asarray(ids != NO_ID, bool)
         if not has_id.any():
             return np.full(self.n, NO_ID, np.int64)
-        first = self.first(has_id)
-        merged_ids = ids[first]
-        if (first < 0).any() or (has_id & (merged_ids[self.all] != ids)).any():
+        first_rows = self.find_first_rows(has_id)
+        merged_ids = ids[first_rows]
+        if (first_rows < 0).any() or (has_id & (merged_ids[self.all] != ids)).any():
             return None
         return merged_ids if len(set(merged_ids.tolist())) == self.n else None
 
 
-def _rows_of_images(names: Sequence[Sequence[str]]) -> _RowMap:
+def _map_images(names: Sequence[Sequence[str]]) -> _RowMap:
     """Map each image of each dataset to a merged row.
 
-    `names` has those of each dataset. Images are the same if their names are, or if one has no extension and
-    the other is the only image that equals it without extension.
+    `names` are the image names of each dataset. Images are the same if their names are, or if one has no
+    extension and the other is the only image that equals it without extension.
     """
     row_of_name: dict[str, int] = {}
     stem_rows: dict[str, list[int]] = {}
@@ -418,8 +426,10 @@ def _rows_of_images(names: Sequence[Sequence[str]]) -> _RowMap:
         used_rows = set(dataset_rows)  # two images of one dataset are never the same
         for i, name in enumerate(dataset_names):
             if dataset_rows[i] < 0 and by_stem:
-                base = stem(name)
-                candidates = [row for row in stem_rows.get(base, ()) if base == name or row in bare_rows]
+                name_stem = stem(name)
+                candidates = [
+                    row for row in stem_rows.get(name_stem, ()) if name_stem == name or row in bare_rows
+                ]
                 if len(candidates) == 1 and candidates[0] not in used_rows:
                     dataset_rows[i] = candidates[0]
                     used_rows.add(candidates[0])
@@ -427,15 +437,15 @@ def _rows_of_images(names: Sequence[Sequence[str]]) -> _RowMap:
                 dataset_rows[i], n_rows = n_rows, n_rows + 1
         for name, row in zip(dataset_names, dataset_rows, strict=True):
             row_of_name.setdefault(name, row)
-            if by_stem and row not in (known := stem_rows.setdefault(base := stem(name), [])):
-                known.append(row)
-            if by_stem and base == name:
+            if by_stem and row not in (rows_of_stem := stem_rows.setdefault(name_stem := stem(name), [])):
+                rows_of_stem.append(row)
+            if by_stem and name_stem == name:
                 bare_rows.add(row)
         rows_of_datasets.append(dataset_rows)
     return _RowMap(rows_of_datasets)
 
 
-def _images(
+def _merge_images(
     datasets: Sequence[Dataset],
     names: Sequence[Sequence[str]],
     rows: _RowMap,
@@ -449,43 +459,47 @@ def _images(
     """
     tables = [dataset.images for dataset in datasets]
     size = np.concatenate([np.stack([images.width, images.height], axis=1) for images in tables])
-    known: NDArray[np.bool_] = np.asarray((size > 0).any(axis=1))
-    width, height = _pick(size, rows.first(known), 0).T.copy()
-    differing = np.flatnonzero(known & ((width[rows.all] != size[:, 0]) | (height[rows.all] != size[:, 1])))
+    has_size: NDArray[np.bool_] = np.asarray((size > 0).any(axis=1))
+    width, height = _pick(size, rows.find_first_rows(has_size), 0).T.copy()
+    differing = np.flatnonzero(
+        has_size & ((width[rows.all] != size[:, 0]) | (height[rows.all] != size[:, 1]))
+    )
     all_names = list(itertools.chain(*names))
     if len(differing):
         n_sizes = plural(len(differing), "image has", "images have")
         raise DataError(
             f"{spell('same_image')} join: {n_sizes} another size in another source, so they are not the "
-            f"same: {_examples([all_names[i] for i in differing.tolist()])}",
+            f"same: {_format_examples([all_names[i] for i in differing.tolist()])}",
             log,
         )
-    with_suffix = rows.first(np.array([stem(name) != name for name in all_names], bool))
-    split = rows.first_text([images.split for images in tables])
+    with_suffix = rows.find_first_rows(np.array([stem(name) != name for name in all_names], bool))
+    split = rows.take_first_texts([images.split for images in tables])
     splits = itertools.chain(*(images.split for images in tables))
     changed["images in another split of a later source"] = sum(
         bool(source_split) and source_split != split[row]
         for source_split, row in zip(splits, rows.all.tolist(), strict=True)
     )
-    file: Ints = np.concatenate(_moved_files([images.file for images in tables], datasets))
-    with_file = rows.first(file >= 0)
-    videos = [video_rows.of(number, images.video, len(images)) for number, images in enumerate(tables)]
+    file: Ints = np.concatenate(_renumber_files([images.file for images in tables], datasets))
+    with_file = rows.find_first_rows(file >= 0)
+    videos = [video_rows.map_rows(source, images.video, len(images)) for source, images in enumerate(tables)]
     video: Ints = np.concatenate(videos)
-    with_video = rows.first(video >= 0)
+    with_video = rows.find_first_rows(video >= 0)
     frames = [np.full(len(i), -1, np.int32) if i.frame is None else i.frame for i in tables]
     has_frames = any(images.video is not None for images in tables)
     return Images(
-        name=tuple(all_names[i] for i in np.where(with_suffix >= 0, with_suffix, rows.first()).tolist()),
+        name=tuple(
+            all_names[i] for i in np.where(with_suffix >= 0, with_suffix, rows.find_first_rows()).tolist()
+        ),
         width=frozen(width),
         height=frozen(height),
         source_id=np.zeros(0, np.int64),
-        path=tuple(rows.first_text([images.path for images in tables])),
+        path=tuple(rows.take_first_texts([images.path for images in tables])),
         split=tuple(split),
         file=frozen(_pick(file, with_file, -1)),
         line=frozen(_pick(np.concatenate([images.line for images in tables]), with_file, 0)),
         video=frozen(_pick(video, with_video, -1)) if has_frames else None,
         frame=frozen(_pick(np.concatenate(frames), with_video, -1)) if has_frames else None,
-        extra=rows.first_extra([images.extra for images in tables]),
+        extra=rows.take_first_extra([images.extra for images in tables]),
     )
 
 
@@ -496,7 +510,7 @@ def _pick(column: NDArray[Any], rows: Longs, none: float) -> NDArray[Any]:
     return picked
 
 
-def _moved_files(columns: Sequence[Ints], datasets: Sequence[Dataset]) -> list[Ints]:
+def _renumber_files(columns: Sequence[Ints], datasets: Sequence[Dataset]) -> list[Ints]:
     """Return the ``file`` columns of the datasets as row numbers of all their files, concatenated."""
     offsets = itertools.accumulate((len(d.files) for d in datasets[:-1]), initial=0)
     return [
@@ -504,39 +518,39 @@ def _moved_files(columns: Sequence[Ints], datasets: Sequence[Dataset]) -> list[I
     ]
 
 
-def _videos(datasets: Sequence[Dataset], prefixes: Sequence[str]) -> tuple[_RowMap, Videos]:
+def _merge_videos(datasets: Sequence[Dataset], prefixes: Sequence[str]) -> tuple[_RowMap, Videos]:
     """Map the videos of all datasets by name; returns the map and the merged videos."""
-    rows, names = _RowMap.by_key(
+    rows, names = _RowMap.from_keys(
         [[prefix + name for name in d.videos.name] for d, prefix in zip(datasets, prefixes, strict=True)]
     )
     length = np.zeros(len(names), np.int32)
     np.maximum.at(length, rows.all, np.concatenate([d.videos.length for d in datasets]))
-    ids = rows.common_ids([d.videos.source_id for d in datasets])
+    ids = rows.find_common_ids([d.videos.source_id for d in datasets])
     if ids is None:
         ids = np.full(len(names), NO_ID, np.int64)
     return rows, Videos(tuple(names), frozen(length), frozen(ids))
 
 
-def _tracks(datasets: Sequence[Dataset], video_rows: _RowMap) -> tuple[_RowMap, Tracks]:
+def _merge_tracks(datasets: Sequence[Dataset], video_rows: _RowMap) -> tuple[_RowMap, Tracks]:
     """Map the tracks of all datasets by video and id; returns the map and the merged tracks."""
     keys = []
-    for number, dataset in enumerate(datasets):
-        videos = video_rows.of(number, dataset.tracks.video, len(dataset.tracks)).tolist()
+    for source, dataset in enumerate(datasets):
+        videos = video_rows.map_rows(source, dataset.tracks.video, len(dataset.tracks)).tolist()
         # Tracks outside videos are never shared: their key has -1, -2, ... by source in place of a video.
-        owner_keys = (video if video >= 0 else -1 - number for video in videos)
+        owner_keys = (video if video >= 0 else -1 - source for video in videos)
         keys.append(list(zip(owner_keys, dataset.tracks.source_id.tolist(), strict=True)))
-    rows, track_keys = _RowMap.by_key(keys)
+    rows, track_keys = _RowMap.from_keys(keys)
     ids: NDArray[Any] = np.empty(len(track_keys), object)
     ids[:] = [id_ for _, id_ in track_keys]
     if all(isinstance(id_, int) for id_ in ids):
         ids = ids.astype(np.int64)
     video = np.array([max(video_row, -1) for video_row, _ in track_keys], np.int32)
     scores = np.concatenate([d.tracks.score for d in datasets])
-    score = _pick(scores, rows.first(~np.isnan(scores)), math.nan)
+    score = _pick(scores, rows.find_first_rows(~np.isnan(scores)), math.nan)
     return rows, Tracks(frozen(video), frozen(ids), frozen(score))
 
 
-def _categories(datasets: Sequence[Dataset], changed: dict[str, int]) -> tuple[_RowMap, Categories]:
+def _merge_categories(datasets: Sequence[Dataset], changed: dict[str, int]) -> tuple[_RowMap, Categories]:
     """Map the classes of all datasets by name.
 
     Returns the map and the merged classes, whose ids are set later.
@@ -544,17 +558,17 @@ def _categories(datasets: Sequence[Dataset], changed: dict[str, int]) -> tuple[_
     The parent of a class is that of the first dataset that has the class, so there can be no circle.
     """
     tables = [d.categories for d in datasets]
-    rows, names = _RowMap.by_key([categories.name for categories in tables])
-    first_rows = rows.first()
+    rows, names = _RowMap.from_keys([categories.name for categories in tables])
+    first_rows = rows.find_first_rows()
     frequencies = list(itertools.chain(*(categories.frequency for categories in tables)))
     frequency = [frequencies[i] for i in first_rows.tolist()]
     disputed = {
         row for row, value in zip(rows.all.tolist(), frequencies, strict=True) if value != frequency[row]
     }
     changed["classes whose frequency the sources do not agree on, and which have none now"] = len(disputed)
-    parents = [rows.of(number, c.parent, len(c)) for number, c in enumerate(tables)]
+    parents = [rows.map_rows(source, c.parent, len(c)) for source, c in enumerate(tables)]
     nonempty = [categories for categories in tables if len(categories)]
-    check_keypoint_counts(tables, [rows.each[number] for number in range(len(tables))], names)
+    check_keypoint_counts(tables, [rows.rows_by_source[source] for source in range(len(tables))], names)
     categories = Categories(
         name=tuple(names),
         source_id=np.zeros(0, np.int64),
@@ -562,47 +576,51 @@ def _categories(datasets: Sequence[Dataset], changed: dict[str, int]) -> tuple[_
         frequency=tuple("" if row in disputed else value for row, value in enumerate(frequency)),
         named=all(c.named for c in nonempty),
         ordered=all(c.ordered for c in nonempty),
-        **rows.first_points(tables),
-        extra=rows.first_extra([categories.extra for categories in tables]),
+        **rows.take_first_points(tables),
+        extra=rows.take_first_extra([categories.extra for categories in tables]),
     )
     return rows, categories
 
 
-def _boxes(datasets: Sequence[Dataset], rows_of: dict[str, _RowMap]) -> Boxes:
+def _join_boxes(datasets: Sequence[Dataset], rows_of: dict[str, _RowMap]) -> Boxes:
     """Concatenate the boxes of all datasets; their images, classes and tracks are mapped by `rows_of`."""
     columns: dict[str, Any] = {}
     sizes = [len(d) for d in datasets]
     extra = join_extra([d.boxes.extra for d in datasets], sizes)
     for name in Boxes.__struct_fields__:
-        parts = [getattr(d.boxes, name) for d in datasets]
-        if name == "extra" or all(part is None for part in parts):
+        values = [getattr(d.boxes, name) for d in datasets]
+        if name == "extra" or all(column is None for column in values):
             continue
         if (table := RAGGED.get(name)) is not None:
-            columns[name] = join_ragged(table, parts, sizes)
+            columns[name] = join_ragged(table, values, sizes)
             continue
         if (rows := rows_of.get(name)) is not None:
-            parts = [rows.of(i, p, len(d)) for i, (p, d) in enumerate(zip(parts, datasets, strict=True))]
+            values = [
+                rows.map_rows(i, p, len(d)) for i, (p, d) in enumerate(zip(values, datasets, strict=True))
+            ]
         elif name == "wh_given":
-            parts = [
-                np.zeros((len(d), 2), bool) if p is None else p for p, d in zip(parts, datasets, strict=True)
+            values = [
+                np.zeros((len(d), 2), bool) if p is None else p for p, d in zip(values, datasets, strict=True)
             ]
         elif name == "file":
-            parts = _moved_files(parts, datasets)
+            values = _renumber_files(values, datasets)
         elif name == "group":
             # Group 3 of the second of two datasets becomes 3 * 2 + 1, so groups of one image stay apart.
-            parts = [np.full(n, -1) if p is None else p for p, n in zip(parts, sizes, strict=True)]
-            parts = [np.where(p < 0, p, p.astype(np.int64) * len(parts) + i) for i, p in enumerate(parts)]
-        columns[name] = frozen(np.concatenate(parts))
+            values = [np.full(n, -1) if p is None else p for p, n in zip(values, sizes, strict=True)]
+            values = [np.where(p < 0, p, p.astype(np.int64) * len(values) + i) for i, p in enumerate(values)]
+        columns[name] = frozen(np.concatenate(values))
     return Boxes(**columns, extra=extra)
 
 
-def _equal_boxes(boxes: Boxes, datasets: Sequence[Dataset], images: _RowMap, kind: Kind) -> NDArray[np.bool_]:
+def _find_equal_boxes(
+    boxes: Boxes, datasets: Sequence[Dataset], images: _RowMap, kind: Kind
+) -> NDArray[np.bool_]:
     """(n,) mask of the boxes that an earlier dataset has as well.
 
     Image, class, corners and flags are equal, and of detections the score.
     """
     is_repeated = np.zeros(len(boxes), np.bool_)
-    is_shared = images.shared
+    is_shared = images.is_shared
     if not is_shared.any():
         return is_repeated
     # The search does not look at flags, so each combination of class and flags becomes a class of its own.
@@ -615,30 +633,34 @@ def _equal_boxes(boxes: Boxes, datasets: Sequence[Dataset], images: _RowMap, kin
     return is_repeated
 
 
-def _labels(
+def _merge_labels(
     datasets: Sequence[Dataset], images: _RowMap, categories: _RowMap, boxes: Boxes, changed: dict[str, int]
 ) -> ImageLabels:
     """Merge the image-level labels; a class with a box in one source is not absent in another."""
-    parts = [
+    tables = [
         np.column_stack(
-            [images.each[i][d.labels.image], categories.each[i][d.labels.category], d.labels.verdict]
+            [
+                images.rows_by_source[i][d.labels.image],
+                categories.rows_by_source[i][d.labels.category],
+                d.labels.verdict,
+            ]
         )
         for i, d in enumerate(datasets)
     ]
-    table = np.concatenate(parts).astype(np.int64).reshape(-1, 3)
+    table = np.concatenate(tables).astype(np.int64).reshape(-1, 3)
     _, first_rows = np.unique(table, axis=0, return_index=True)
     table = table[np.sort(first_rows)]
     if len(table):
         n = int(boxes.category.max(initial=0)) + int(table[:, 1].max()) + 1
         has_box = np.isin(table[:, 0] * n + table[:, 1], boxes.image.astype(np.int64) * n + boxes.category)
-        is_dropped = has_box & images.shared[table[:, 0]] & (table[:, 2] == LabelState.ABSENT)
+        is_dropped = has_box & images.is_shared[table[:, 0]] & (table[:, 2] == LabelState.ABSENT)
         changed["absences of a class of which another source has a box"] = int(np.count_nonzero(is_dropped))
         table = table[~is_dropped]
     columns = table[:, 0].astype(np.int32), table[:, 1].astype(np.int32), table[:, 2].astype(np.uint8)
     return ImageLabels(*map(frozen, columns))
 
 
-def _box_ids(boxes: Boxes) -> NDArray[np.int64] | None:
+def _get_box_ids(boxes: Boxes) -> NDArray[np.int64] | None:
     """Return the ids of all boxes, or None if some are missing or two are equal."""
     ids = boxes.source_id
     has_no_id = ids == NO_ID

@@ -108,6 +108,7 @@ class PendingSource:
     def __init__(
         self, request: Request, log: Log, *, skip_bad_files: bool = False, options: Any = None
     ) -> None:
+        """Open the path of the request; the format is set, and the dataset read, later."""
         self.request = request
         self.log = log
         self.source = self._open()
@@ -116,7 +117,7 @@ class PendingSource:
         """The other side, where both have one format and the same options."""
         self._decided: Any = None
         """The options with what was decided with the other side, until this side is read."""
-        self.forgives_split = False
+        self.may_lack_split = False
         """Whether a split that is asked of both sides may be unknown here, where there are no splits."""
         self.without_split: Log | None = None
         """What was reported about a split that is unknown here, if that is allowed."""
@@ -124,10 +125,10 @@ class PendingSource:
         self._reading = False
         self._asked_back = False
         """Whether the other side asked for this one while this one was being read."""
-        self._tried = False
-        self._early: Dataset | None = None
+        self._has_tried = False
+        self._early_dataset: Dataset | None = None
         """What was read for the other side, which may be incomplete."""
-        self.asked = False
+        self.has_asked = False
         """Whether the other side was asked for something."""
         self.left_out = LeftOut()
         self._skip_bad_files = skip_bad_files
@@ -189,8 +190,10 @@ class PendingSource:
     def shares_split(self) -> bool:
         """Whether the format has the option ``split`` for reading, and it was given to both sides."""
         assert self.format is not None
-        known = reading_options(self.format)
-        return "split" in self.request.shared and "split" not in self.request.options and "split" in known
+        option_names = reading_options(self.format)
+        return (
+            "split" in self.request.shared and "split" not in self.request.options and "split" in option_names
+        )
 
     @property
     def is_empty(self) -> bool:
@@ -202,24 +205,28 @@ class PendingSource:
         self._asked_back |= self._reading
         return None if self._reading else self._dataset
 
-    def read_for(self, other: PendingSource) -> Dataset | None:
-        """Read this side for `other`, which is being read and needs it; None if this side is being read too.
+    def read_for(self, other_side: PendingSource) -> Dataset | None:
+        """Read this side for `other_side`, which is being read and needs it; None if both are being read.
 
         If this side needed the other as well and is incomplete without it, its messages are dropped and it is
         read again when it is its turn.
         """
-        other.asked = True
-        if self._tried or self._dataset is not None or self._reading:
+        other_side.has_asked = True
+        if self._has_tried or self._dataset is not None or self._reading:
             dataset = self._dataset
-            return self._early if dataset is None or not len(dataset.images) else dataset
-        self._tried, incomplete = True, False
-        side_log, self.log, other._asked_back = self.log, self.log.fresh(), False
+            return self._early_dataset if dataset is None or not len(dataset.images) else dataset
+        self._has_tried, incomplete = True, False
+        side_log, self.log, other_side._asked_back = self.log, self.log.fresh(), False
         try:
-            self._early = self.read(other.counterpart)
-            lacks = self.log.errors or self.left_out.files or (len(self._early) and self._early.relative)
-            incomplete = other._asked_back and bool(lacks)
+            self._early_dataset = self.read(other_side.counterpart)
+            lacks = (
+                self.log.errors
+                or self.left_out.files
+                or (len(self._early_dataset) and self._early_dataset.relative)
+            )
+            incomplete = other_side._asked_back and bool(lacks)
         except DataError:
-            incomplete = other._asked_back
+            incomplete = other_side._asked_back
             if not incomplete:
                 raise
         finally:
@@ -229,7 +236,7 @@ class PendingSource:
                 self.source = self._open()  # with the files that were left out
             else:
                 side_log.extend(trial_log)
-        return self._early
+        return self._early_dataset
 
     def read(self, counterpart: Counterpart | None) -> Dataset:
         """Read and return the dataset. `counterpart` is called if the reader needs the other side."""
@@ -263,9 +270,15 @@ class PendingSource:
         for row_code, all_code in ((SCORE_UNEXPECTED, ALL_SCORED), (SCORE_MISSING, NO_SCORES)):
             n = log.counts[row_code.name]
             if n > 1 and not len(dataset):
-                first = next((i for i in log.issues if i.code == row_code.name), None)
+                first_issue = next((i for i in log.issues if i.code == row_code.name), None)
                 log.withdraw(row_code.name)
-                log.report(all_code, (first.path, first.line, first.pointer) if first else dataset.path, n=n)
+                log.report(
+                    all_code,
+                    (first_issue.path, first_issue.line, first_issue.pointer)
+                    if first_issue
+                    else dataset.path,
+                    n=n,
+                )
         kind = self.request.kind
         if len(dataset) and kind is not None and dataset.kind != kind:  # what files of a format can only be
             log.report(ALL_SCORED if kind == "gt" else NO_SCORES, dataset.location(0), n=len(dataset))
@@ -282,13 +295,13 @@ class PendingSource:
                 raise PathError(f"{printable(self.source.path)}: this folder contains no files")
             self.log.note(f"{printable(self.source.path)}: an empty folder, so there are no detections")
             return self._builder(counterpart).build()
-        if not (self.forgives_split and self.shares_split):
+        if not (self.may_lack_split and self.shares_split):
             return self._read_with(counterpart, self.log)
-        first = self.log.fresh()
-        dataset = self._read_with(counterpart, first)
-        if first.counts[UNKNOWN_SPLIT.name]:
+        split_log = self.log.fresh()
+        dataset = self._read_with(counterpart, split_log)
+        if split_log.counts[UNKNOWN_SPLIT.name]:
             # Read it without the split, and keep that if no image turns out to be in another one.
-            self.without_split = first
+            self.without_split = split_log
             self.source.forget()
             whole_log = self.log.fresh()
             whole_dataset = self._read_with(counterpart, whole_log)
@@ -298,7 +311,7 @@ class PendingSource:
                 self.log.extend(whole_log)
                 return whole_dataset
             self.without_split = None
-        self.log.extend(first)
+        self.log.extend(split_log)
         return dataset
 
     def _builder(self, counterpart: Counterpart | None) -> Builder:
@@ -317,14 +330,14 @@ class PendingSource:
         """Read the source with a builder, and report to `log`."""
         assert self.format is not None
         builder, options = self._builder(counterpart), self.own_options()
-        other, decide = self.decides_with, self.format.decide_together
-        if decide is not None and other is not None:  # what both sides decide together
+        other_side, decide = self.decides_with, self.format.decide_together
+        if decide is not None and other_side is not None:  # what both sides decide together
             options_here, self._decided = self._decided, None
             if options_here is None:
-                self.asked = True
-                options_here, options_there = decide(self.source, other.source, log, options)
-                if other._dataset is None:  # noqa: SLF001 -- one of this class
-                    other._decided = options_there  # noqa: SLF001
+                self.has_asked = True
+                options_here, options_there = decide(self.source, other_side.source, log, options)
+                if other_side._dataset is None:  # noqa: SLF001 -- one of this class
+                    other_side._decided = options_there  # noqa: SLF001
             options = options_here
         rule: NameRule | None = getattr(options, "names", None)
         # What becomes infinite is checked afterwards.
@@ -333,10 +346,10 @@ class PendingSource:
         dataset = builder.build()
         if rule is None and "\\" not in "".join(dataset.images.name):
             return dataset
-        return _rename(dataset, self.source.path, rule, log)
+        return _shorten_names(dataset, self.source.path, rule, log)
 
 
-def _rename(dataset: Dataset, source: str, rule: NameRule | None, log: Log) -> Dataset:
+def _shorten_names(dataset: Dataset, source: str, rule: NameRule | None, log: Log) -> Dataset:
     """Shorten the image names of a dataset by a rule; without one, only put ``/`` between their folders.
 
     If a new name is invalid or two are equal, that is reported, and the dataset is returned unchanged.
@@ -346,11 +359,11 @@ def _rename(dataset: Dataset, source: str, rule: NameRule | None, log: Log) -> D
     row_of_name: dict[str, int] = {}
     errors = log.errors
     for row, name in enumerate(new_names):
-        place = dataset.image_place(row)
+        location = dataset.image_place(row)
         if (reason := refuse_name(name)) is not None:  # of names that no reader has checked
-            log.report(BAD_NAME, place, value=names[row], reason=reason)
+            log.report(BAD_NAME, location, value=names[row], reason=reason)
         elif (first_row := row_of_name.setdefault(name, row)) != row:
-            log.report(SAME_SHORT_NAME, place, first=names[first_row], second=names[row], value=name)
+            log.report(SAME_SHORT_NAME, location, first=names[first_row], second=names[row], value=name)
     if log.errors > errors:
         return dataset
     changed = [i for i, name in enumerate(new_names) if name != names[i]]
@@ -368,6 +381,6 @@ def report_unread(source: Source, log: Log) -> None:
     source.report_links(log)
     if source.hidden:
         n = len(source.hidden)
-        what = plural(n, "hidden file or folder is", "hidden files and folders are")
+        subject = plural(n, "hidden file or folder is", "hidden files and folders are")
         example = f"{printable(source.hidden[0])}{', ...' if n > 1 else ''}"
-        log.note(Usual(f"{printable(source.path)}: {what} not read ({example})"))
+        log.note(Usual(f"{printable(source.path)}: {subject} not read ({example})"))

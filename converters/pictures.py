@@ -86,7 +86,7 @@ def locate(
         for path in dict.fromkeys(folders)
     ]
     # A folder is listed only if an image is looked for in it, and then once.
-    finders = [functools.cache(functools.partial(_finder, source)) for source in sources]
+    finders = [functools.cache(functools.partial(_make_finder, source)) for source in sources]
     tables = [({name: row for row, name in enumerate(d.images.name)}, d.images) for d in datasets]
     image_files = []
     for name in names:
@@ -115,7 +115,7 @@ def check_pictures(loaded: Loaded, request: Request, folder: str, log: Log, *, p
     """
     dataset, images = loaded.dataset, loaded.dataset.images
     source = Source(folder, follow_links=request.follow_links, max_size=request.max_size)
-    find = _finder(source)
+    find = _make_finder(source)
     file_of: dict[int, str] = {}
     # Whether the reader has reported missing pictures, as it needs their sizes.
     reported = any(log.counts[code.name] for code in (NO_PICTURE, NO_SIZE, SIZE_OUT_OF_REACH))
@@ -149,7 +149,7 @@ def check_pictures(loaded: Loaded, request: Request, folder: str, log: Log, *, p
             log.report(code, dataset.image_place(row), value=shown[0], real=shown[1])
 
 
-def _finder(source: Source) -> Callable[[str], str | None]:
+def _make_finder(source: Source) -> Callable[[str], str | None]:
     """Return a function that finds the image file of an image name in a folder.
 
     That is the first of these that is unique: the whole name, its last part, and both without extension.

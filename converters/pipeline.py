@@ -16,7 +16,16 @@ from odm import arguments, checks, inputs
 from odm.checks.tracks import CONTRADICTIONS
 from odm.converters.edit import Edits
 from odm.converters.ledger import Ledger
-from odm.converters.load import Check, Loaded, Reference, check_shared, is_refused, load, load_all, refusal
+from odm.converters.load import (
+    Check,
+    Loaded,
+    Reference,
+    build_refusal,
+    check_shared,
+    is_refused,
+    load,
+    load_all,
+)
 from odm.converters.merging import SAME_IMAGE, SameImage
 from odm.converters.pending import SHAPE_WORDS, Request, choose_options, reading_options
 from odm.converters.repairs import apply_repairs, check_repairs
@@ -27,13 +36,13 @@ from odm.converters.validation import check_tolerance
 from odm.converters.writing import (
     Target,
     TargetFields,
-    as_one,
     bad_rows,
+    build_write_error,
     check_parts,
-    not_written,
+    merge_loaded,
     open_ledger,
     open_output,
-    pictures_asked,
+    split_picture_options,
     write_loaded,
 )
 from odm.files import MAX_SIZE
@@ -79,15 +88,15 @@ def write_tables(
     format_ = get_target(to) if to else for_target(target)
     errors = log.errors
     for row, name in enumerate(dataset.images.name):
-        place, line, pointer = dataset.image_place(row)
-        accept_name(name, log, place, line=line, pointer=pointer)
+        path, line, pointer = dataset.image_place(row)
+        accept_name(name, log, path, line=line, pointer=pointer)
     for name in dataset.categories.name:
         if (reason := refuse_class(name)) is not None:
             log.report(BAD_CLASS_NAME, "", value=name, reason=reason)
     CHECKS[fields.get("clip", False)](dataset, log, ())
     if log.errors > errors:
-        raise not_written(log, target)
-    format_options, pictures = pictures_asked(options, target, format_)
+        raise build_write_error(log, target)
+    format_options, pictures = split_picture_options(options, target, format_)
     parsed_options = make_options(format_, format_options)
     loaded, name = Loaded(settle(dataset), format_), format_.adapted(parsed_options).name
     ledger = open_ledger(loaded, name, dry_run=fields.get("dry_run", False))
@@ -148,23 +157,23 @@ def convert(
     """
     log, target = log or Log(), os.fspath(target)
     sources = [os.fspath(s) for s in ([source] if isinstance(source, str | os.PathLike) else source)]
-    formats = _formats_of(sources, from_, same_image)
+    formats = _expand_formats(sources, from_, same_image)
     inputs.name(*sources, gt)
     to_format = get_target(to) if to else for_target(target)
-    shared, pictures = pictures_asked(options or {}, target, to_format, tiled=tiling is not None)
+    shared, pictures = split_picture_options(options or {}, target, to_format, tiled=tiling is not None)
     if not to:
         log.note(f"{printable(target)}: written as {to_format.name}, from its suffix")
-    to_chosen = choose_options(to_format, to_options or {}, shared, "write")
+    settings = choose_options(to_format, to_options or {}, shared, "write")
     # The target is looked at before anything is read, so that a wrong one costs no time.
     output = open_output(target, to_format, overwrite=overwrite, dry_run=True)
     if selection.divides:
-        check_parts(selection, output, to_format.adapted(to_chosen))
+        check_parts(selection, output, to_format.adapted(settings))
     common = Request(
         path="", shared=shared, kind=kind, encoding=encoding, max_size=max_size, follow_links=follow_links,
         own_fields="own_fields" in to_format.keeps, flag="--from",
-        wants=SHAPE_WORDS if shapes or clip or tiling or untile else to_format.adapted(to_chosen).keeps,
+        wants=SHAPE_WORDS if shapes or clip or tiling or untile else to_format.adapted(settings).keeps,
     )  # fmt: skip
-    requests = _requests(common, sources, formats, from_options or {}, source_options)
+    requests = _make_requests(common, sources, formats, from_options or {}, source_options)
     truth = reference(gt, log)
     all_loaded = load_all(
         requests, log, skip_bad=skip_bad, skip_bad_files=skip_bad_files, counterpart=truth, check=CHECKS[clip]
@@ -172,16 +181,16 @@ def convert(
     check_shared(
         shared, [*((source_loaded.format, "read") for source_loaded in all_loaded), (to_format, "write")]
     )
-    loaded, ledger = as_one(all_loaded, to_format.adapted(to_chosen), same_image, log, dry_run=dry_run)
+    loaded, ledger = merge_loaded(all_loaded, to_format.adapted(settings), same_image, log, dry_run=dry_run)
     destination = Target(
-        path=target, format=to_format, options=_with_reference(to_chosen, truth), overwrite=overwrite,
+        path=target, format=to_format, options=_add_reference(settings, truth), overwrite=overwrite,
         dry_run=dry_run, strict=strict, skip_bad=skip_bad, keep_groups=keep_groups, clip=clip, shapes=shapes,
         edits=edits, selection=selection, pictures=pictures, tiling=tiling, untile=untile,
     )  # fmt: skip
     return write_loaded(loaded, destination, log, ledger)
 
 
-def _requests(
+def _make_requests(
     common: Request,
     sources: Sequence[str],
     formats: Sequence[str | None],
@@ -279,8 +288,8 @@ def repair(
     check_tolerance(tolerance)
     shared = dict(options or {})
     to_format = get_target(to) if to else None
-    if (likely := to or format) is not None:  # a wrong target is reported before anything is read
-        open_output(target, get_target(likely), overwrite=overwrite, dry_run=True)
+    if (target_format := to or format) is not None:  # a wrong target is reported before anything is read
+        open_output(target, get_target(target_format), overwrite=overwrite, dry_run=True)
     request = Request(
         path=source,
         format=format,
@@ -305,19 +314,19 @@ def repair(
         settled=False,
     )
     to_format = to_format or get_target(loaded.format.name)
-    to_chosen = _with_reference(choose_options(to_format, to_options or {}, shared, "write"), truth)
+    settings = _add_reference(choose_options(to_format, to_options or {}, shared, "write"), truth)
     check_shared(shared, [(loaded.format, "read"), (to_format, "write")])
     ledger = open_ledger(loaded, to_format.name, dry_run=dry_run)
     dataset = apply_repairs(loaded.dataset, selected, ledger, log)
     has_error = checks.run(dataset, log, reading_options(loaded.format), all_rules=True, tolerance=tolerance)
     if is_refused(log, loaded.left_out, skip_bad=skip_bad):
-        raise refusal(log, source, skip_bad=skip_bad)
+        raise build_refusal(log, source, skip_bad=skip_bad)
     dataset = settle(ledger.leave_out(dataset, has_error, bad_rows()))
-    output = Target(path=target, format=to_format, options=to_chosen, overwrite=overwrite, dry_run=dry_run)
+    output = Target(path=target, format=to_format, options=settings, overwrite=overwrite, dry_run=dry_run)
     return write_loaded(replace(loaded, dataset=dataset), replace(output, skip_bad=skip_bad), log, ledger)
 
 
-def _formats_of(
+def _expand_formats(
     sources: Sequence[str], names: str | Sequence[str] | None, same_image: str
 ) -> list[str | None]:
     """Return the format of each source, None if it is to be detected.
@@ -340,14 +349,14 @@ def _formats_of(
     for path in sources:
         location = os.path.realpath(path)
         if location in path_of_location:
-            first = path_of_location[location]
-            also = f", also as {printable(first)}" if first != path else ""
+            earlier_path = path_of_location[location]
+            also = f", also as {printable(earlier_path)}" if earlier_path != path else ""
             raise UsageError(f"{printable(path)}: this source is given twice{also}")
         path_of_location[location] = path
     return formats * len(sources) if len(formats) == 1 else formats
 
 
-def _with_reference(options: Any, truth: Callable[[], Dataset] | None) -> Any:
+def _add_reference(options: Any, truth: Callable[[], Dataset] | None) -> Any:
     """Return the options for writing, with the ground truth as `reference` if the format has that option."""
     if truth is None or not hasattr(options, "reference"):
         return options

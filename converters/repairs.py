@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.checks import DerivedColumns
-from odm.converters.edit import Edits, apply
+from odm.converters.edit import Edits, apply_edits
 from odm.converters.ledger import Ledger
 from odm.converters.shapes import clip_outlines
 from odm.issues import Log, UsageError, first_few, hint, printable
@@ -54,16 +54,18 @@ def order_edges(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     del log
     boxes = dataset.boxes
     low, high = boxes.xyxy[:, :2], boxes.xyxy[:, 2:]
-    finite = np.all(np.isfinite(np.hstack([boxes.xyxy, boxes.wh])), axis=1)
-    is_swapped = finite[:, None] & ((high < low) | (boxes.wh < 0))
-    mask = np.any(is_swapped, axis=1)
-    if not mask.any():
+    is_finite = np.all(np.isfinite(np.hstack([boxes.xyxy, boxes.wh])), axis=1)
+    is_swapped = is_finite[:, None] & ((high < low) | (boxes.wh < 0))
+    is_changed = np.any(is_swapped, axis=1)
+    if not is_changed.any():
         return dataset
-    ledger.change("boxes whose edges were swapped", int(np.count_nonzero(mask)))
+    ledger.change("boxes whose edges were swapped", int(np.count_nonzero(is_changed)))
     low, high = np.minimum(low, high), np.maximum(low, high)
     wh = np.where(is_swapped, np.where(boxes.wh < 0, -boxes.wh, high - low), boxes.wh)
-    area = np.where(mask & (boxes.area < 0), np.nan, boxes.area)
-    return _with(dataset, xyxy=np.where(mask[:, None], np.hstack([low, high]), boxes.xyxy), wh=wh, area=area)
+    area = np.where(is_changed & (boxes.area < 0), np.nan, boxes.area)
+    return _replace_columns(
+        dataset, xyxy=np.where(is_changed[:, None], np.hstack([low, high]), boxes.xyxy), wh=wh, area=area
+    )
 
 
 def clip_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
@@ -73,30 +75,32 @@ def clip_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     """
     boxes = dataset.boxes
     limit = dataset.limits().astype(np.float64)[boxes.image]
-    known = limit.min(axis=1, initial=np.inf) > 0
-    if not known.all():
-        log.note(f"{int(np.count_nonzero(~known))} boxes are not clipped: the size of their image is unknown")
+    has_size = limit.min(axis=1, initial=np.inf) > 0
+    if not has_size.all():
+        log.note(
+            f"{int(np.count_nonzero(~has_size))} boxes are not clipped: the size of their image is unknown"
+        )
     low, high = boxes.xyxy[:, :2], boxes.xyxy[:, 2:]
-    is_valid: NDArray[np.bool_] = known & np.isfinite(boxes.xyxy).all(axis=1) & (high >= low).all(axis=1)
+    is_valid: NDArray[np.bool_] = has_size & np.isfinite(boxes.xyxy).all(axis=1) & (high >= low).all(axis=1)
     inner_low, inner_high = np.clip(low, 0, limit), np.clip(high, 0, limit)
     # (n, 2): whether a box is cut across, and down.
     is_cut = is_valid[:, None] & ((inner_low != low) | (inner_high != high))
-    dataset = clip_outlines(dataset, known, ledger)
+    dataset = clip_outlines(dataset, has_size, ledger)
     boxes = dataset.boxes
-    clipped = np.any(is_cut, axis=1)
-    if not clipped.any():
+    is_clipped = np.any(is_cut, axis=1)
+    if not is_clipped.any():
         return dataset
-    is_gone = clipped & (inner_high <= inner_low).any(axis=1)
-    ledger.change("boxes clipped to their image", int(np.count_nonzero(clipped & ~is_gone)))
-    for key, n_boxes in count_extra(boxes.take(clipped & ~is_gone).extra).items() if boxes.extra else ():
+    is_gone = is_clipped & (inner_high <= inner_low).any(axis=1)
+    ledger.change("boxes clipped to their image", int(np.count_nonzero(is_clipped & ~is_gone)))
+    for key, n_boxes in count_extra(boxes.take(is_clipped & ~is_gone).extra).items() if boxes.extra else ():
         if key in SHAPES:
             ledger.change(f"{key} of clipped boxes, not clipped", n_boxes)
-    dataset = _with(
+    dataset = _replace_columns(
         dataset,
-        xyxy=np.where(clipped[:, None], np.hstack([inner_low, inner_high]), boxes.xyxy),
+        xyxy=np.where(is_clipped[:, None], np.hstack([inner_low, inner_high]), boxes.xyxy),
         wh=np.where(is_cut, inner_high - inner_low, boxes.wh),
         wh_given=None if boxes.wh_given is None else boxes.wh_given & ~is_cut,
-        area=np.where(clipped, np.nan, boxes.area),
+        area=np.where(is_clipped, np.nan, boxes.area),
     )
     return ledger.leave_out(dataset, is_gone, "boxes outside their image (clip)")
 
@@ -128,14 +132,14 @@ def repair_names(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     ``a`` and ``A`` may be two classes.
     """
     names = dataset.images.name
-    portable_names = [_portable(name) for name in names]
+    portable_names = [_make_portable(name) for name in names]
     # First the names that stay as they are, then the others, which get a number if theirs is taken.
-    taken: set[str] = set()
+    taken_keys: set[str] = set()
     new_names = list(names)
     for is_portable in (True, False):
         for i, name in enumerate(names):
             if (portable_names[i] == name) == is_portable:
-                new_names[i] = _free(portable_names[i], taken)
+                new_names[i] = _find_free_name(portable_names[i], taken_keys)
     changed = [i for i, name in enumerate(names) if new_names[i] != name]
     if changed:
         ledger.change("images renamed (rename)", len(changed))
@@ -143,11 +147,11 @@ def repair_names(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
         log.note(f"images are renamed; rename their pictures too: {examples}")
         dataset = replace(dataset, images=replace(dataset.images, name=tuple(new_names)))
     renames = {
-        name: better
+        name: new_name
         for name in dataset.categories.name
-        if (better := " ".join(unicodedata.normalize("NFC", name).split())) not in ("", name)
+        if (new_name := " ".join(unicodedata.normalize("NFC", name).split())) not in ("", name)
     }
-    return apply(Edits(rename=renames), dataset, ledger)
+    return apply_edits(Edits(rename=renames), dataset, ledger)
 
 
 def number_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
@@ -163,19 +167,21 @@ def number_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     ledger.change("repeated annotation ids, renumbered (ids)", len(repeated_rows))
     new_ids = ids.copy()
     new_ids[repeated_rows] = ids.max(initial=0) + 1 + np.arange(len(repeated_rows))
-    return _with(dataset, source_id=new_ids)
+    return _replace_columns(dataset, source_id=new_ids)
 
 
-def _free(name: str, taken: set[str]) -> str:
+def _find_free_name(name: str, taken_keys: set[str]) -> str:
     """Return `name`, or the first of ``name-2``, ``name-3``, ... whose stem is not taken, and take it."""
     name_stem = stem(name)
     suffix = name[len(name_stem) :]
-    candidate, number = name_stem, 1
+    candidate, suffix_number = name_stem, 1
     # File systems exist to which names are equal that differ only in letter case or Unicode form.
-    while (key := unicodedata.normalize("NFC", unicodedata.normalize("NFC", candidate).casefold())) in taken:
-        number += 1
-        candidate = f"{name_stem}-{number}"
-    taken.add(key)
+    while (
+        key := unicodedata.normalize("NFC", unicodedata.normalize("NFC", candidate).casefold())
+    ) in taken_keys:
+        suffix_number += 1
+        candidate = f"{name_stem}-{suffix_number}"
+    taken_keys.add(key)
     return candidate + suffix
 
 
@@ -188,24 +194,24 @@ def _is_portable(name: str) -> bool:
     return accept_name(name, scratch, "") and not scratch.counts
 
 
-def _portable(name: str) -> str:
+def _make_portable(name: str) -> str:
     """Return the name in a form that every file system can hold."""
     if name.isascii() and _is_portable(name):
         return name
-    parts = []
-    for part in unicodedata.normalize("NFC", name).split("/"):
-        part_stem = stem(part)
-        suffix = part[len(part_stem) :]
+    new_parts = []
+    for path_part in unicodedata.normalize("NFC", name).split("/"):
+        part_stem = stem(path_part)
+        suffix = path_part[len(part_stem) :]
         part_stem = _FORBIDDEN.sub("_", part_stem).rstrip(". ") or "_"
-        better = part_stem + suffix
-        if not _is_portable(better):  # a reserved name, which the first dot ends
-            first, dot, rest = better.partition(".")
-            better = f"{first.rstrip()}_{dot}{rest}"
-        parts.append(better)
-    return "/".join(parts)
+        new_part = part_stem + suffix
+        if not _is_portable(new_part):  # a reserved name, which the first dot ends
+            before_dot, dot, after_dot = new_part.partition(".")
+            new_part = f"{before_dot.rstrip()}_{dot}{after_dot}"
+        new_parts.append(new_part)
+    return "/".join(new_parts)
 
 
-def _with(dataset: Dataset, **columns: NDArray[Any] | None) -> Dataset:
+def _replace_columns(dataset: Dataset, **columns: NDArray[Any] | None) -> Dataset:
     """Replace columns of the boxes of a dataset."""
     read_only: Any = {key: None if array is None else frozen(array) for key, array in columns.items()}
     boxes: Boxes = replace(dataset.boxes, **read_only)

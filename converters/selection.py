@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from odm.codes import GIVE_SIZES
 from odm.converters.ledger import Ledger
-from odm.converters.skipping import without_images
+from odm.converters.skipping import drop_images
 from odm.issues import Code, DataError, Log, UsageError, first_few, hint, plural, printable, shorten, spell
 from odm.tables import Dataset, Longs
 
@@ -81,6 +81,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """What the order of images is made from; 0 if left out."""
 
     def __post_init__(self) -> None:
+        """Raise UsageError for a value out of range, or for options that exclude or need one another."""
         for option, value in (("min_box", self.min_box), ("min_area", self.min_area)):
             if not (math.isfinite(value) and value >= 0):
                 raise UsageError(f"{spell(option)} {value}: expected a number of pixels of at least 0")
@@ -163,7 +164,7 @@ def select(selection: Selection, dataset: Dataset, ledger: Ledger, log: Log) -> 
         n = len(dataset.images)
         if isinstance(share, int) and share > n:
             log.note(f"{spell('sample')} {share}: there are only {plural(n, 'image')}, all of which are used")
-        is_chosen = sample(dataset.images.name, share, selection.key)
+        is_chosen = choose_sample(dataset.images.name, share, selection.key)
         dataset = _leave_out_images(dataset, ~is_chosen, f"not in the sample ({spell('sample')})", ledger)
     if n_images and not len(dataset.images):
         reasons = ", ".join(f"{n} {reason}" for reason, n in ledger.images_left_out.items())
@@ -183,12 +184,11 @@ def keep_chosen(selection: Selection, dataset: Dataset, ledger: Ledger) -> Datas
 
 def check_images(requested: Sequence[str], names: Collection[str]) -> None:
     """Raise UsageError for an image that is asked for and not among the names."""
-    known = set(names)
+    known_names = set(names)
     for name in requested:
-        if name not in known:
-            raise UsageError(
-                f"{spell('only_images')}: there is no image {shorten(name)!r}{hint(name, sorted(known))}"
-            )
+        if name not in known_names:
+            suggestion = hint(name, sorted(known_names))
+            raise UsageError(f"{spell('only_images')}: there is no image {shorten(name)!r}{suggestion}")
 
 
 def _leave_out_by_score(selection: Selection, dataset: Dataset, ledger: Ledger) -> Dataset:
@@ -200,25 +200,29 @@ def _leave_out_by_score(selection: Selection, dataset: Dataset, ledger: Ledger) 
     score = dataset.boxes.score
     if len(score) and np.isnan(score).all():
         raise UsageError(f"{spell(option)}: no box has a score")
-    least = np.full(len(dataset.categories), -np.inf if selection.score_min is None else selection.score_min)
+    threshold = np.full(
+        len(dataset.categories), -np.inf if selection.score_min is None else selection.score_min
+    )
     if selection.at_scores is not None:
         scores, default = selection.at_scores
-        least = np.maximum(least, [scores.get(name, default) for name in dataset.categories.name])
+        threshold = np.maximum(threshold, [scores.get(name, default) for name in dataset.categories.name])
         is_used = np.bincount(dataset.boxes.category, minlength=len(dataset.categories)) > 0
         is_unknown = np.array([name not in scores for name in dataset.categories.name], np.bool_)
-        what = f"classes that are not in the file of {spell('at_scores')} and use its default"
-        ledger.change(what, int(np.count_nonzero(is_used & is_unknown)))
-    is_below = ~(score >= least[dataset.boxes.category])
+        description = f"classes that are not in the file of {spell('at_scores')} and use its default"
+        ledger.change(description, int(np.count_nonzero(is_used & is_unknown)))
+    is_below = ~(score >= threshold[dataset.boxes.category])
     return ledger.leave_out(dataset, is_below, f"detections below the score threshold ({spell(option)})")
 
 
-def _leave_out_images(dataset: Dataset, drop: NDArray[np.bool_], reason: str, ledger: Ledger) -> Dataset:
-    """Leave out the images under a mask (images,), and book them and their boxes under `reason`."""
-    n = int(np.count_nonzero(drop))
+def _leave_out_images(
+    dataset: Dataset, is_dropped: NDArray[np.bool_], reason: str, ledger: Ledger
+) -> Dataset:
+    """Leave out the images where `is_dropped`, (images,), and book them and their boxes under `reason`."""
+    n = int(np.count_nonzero(is_dropped))
     if n:
         ledger.images_left_out[reason] = n
-        dataset = ledger.leave_out(dataset, drop[dataset.boxes.image], f"boxes of images {reason}")
-    return without_images(dataset, drop)
+        dataset = ledger.leave_out(dataset, is_dropped[dataset.boxes.image], f"boxes of images {reason}")
+    return drop_images(dataset, is_dropped)
 
 
 def divide(selection: Selection, dataset: Dataset, log: Log, *, tiled: bool = False) -> Longs:
@@ -247,7 +251,7 @@ def divide(selection: Selection, dataset: Dataset, log: Log, *, tiled: bool = Fa
     rows, counts = divided(stratify=selection.stratify)
     if not counts.all():
         empty_parts = [name for name, n in zip(parts, counts.tolist(), strict=True) if not n]
-        empty = ", ".join(empty_parts[:3]) + (
+        names_text = ", ".join(empty_parts[:3]) + (
             f" and {len(empty_parts) - 3} more" if len(empty_parts) > 3 else ""
         )
         available, verb = plural(len(dataset.images), "image"), "is" if len(dataset.images) == 1 else "are"
@@ -260,25 +264,29 @@ def divide(selection: Selection, dataset: Dataset, log: Log, *, tiled: bool = Fa
             if is_stratify_cause
             else "use fewer or larger parts"
         )
-        raise DataError(f"{option}: {empty} would get no images; there {verb} {available}; {advice}", log)
+        raise DataError(
+            f"{option}: {names_text} would get no images; there {verb} {available}; {advice}", log
+        )
     names = dataset.categories.name
     # (parts, classes): whether a part has a box of a class.
     keys = rows[dataset.boxes.image] * len(names) + dataset.boxes.category
     has_class = np.bincount(keys, minlength=len(parts) * len(names)).reshape(len(parts), len(names)) > 0
     is_used = has_class.any(axis=0)
-    for part, row in zip(parts, has_class, strict=True):
-        missing = np.flatnonzero(is_used & ~row).tolist()
+    for part_name, has_class_here in zip(parts, has_class, strict=True):
+        missing = np.flatnonzero(is_used & ~has_class_here).tolist()
         if missing:
-            some = first_few(missing, 5, lambda c: shorten(names[c], 30))
+            examples = first_few(missing, 5, lambda c: shorten(names[c], 30))
             total = int(is_used.sum())
-            log.report(CLASS_NOT_IN_PART, dataset.path, part=part, n=len(missing), total=total, value=some)
+            log.report(
+                CLASS_NOT_IN_PART, dataset.path, part=part_name, n=len(missing), total=total, value=examples
+            )
     return rows
 
 
 # ---------------------------------------------------------------------------------------------- the parts
 
 
-def order_of(names: Sequence[str], seed: str) -> Longs:
+def sort_by_seed(names: Sequence[str], seed: str) -> Longs:
     """Return (n,) the rows of names in the order that a seed gives them: by SHA-256 of seed and name."""
     import hashlib  # only divisions need it
 
@@ -287,18 +295,18 @@ def order_of(names: Sequence[str], seed: str) -> Longs:
     return np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
 
 
-def sample(names: Sequence[str], share: Share, seed: str) -> NDArray[np.bool_]:
-    """(n,) mask of the images of a sample: the first ones in the order of the seed.
+def choose_sample(names: Sequence[str], share: Share, seed: str) -> NDArray[np.bool_]:
+    """Return (n,) True for the images of a sample: the first ones in the order of the seed.
 
     A share below 1 is rounded down to whole images, but at least one image is taken.
     """
     n = share if isinstance(share, int) else max(1, int(share * len(names)))
     is_chosen = np.zeros(len(names), np.bool_)
-    is_chosen[order_of(names, seed)[:n]] = True
+    is_chosen[sort_by_seed(names, seed)[:n]] = True
     return is_chosen
 
 
-def group_names(dataset: Dataset, how: str, log: Log) -> list[str]:
+def group_names(dataset: Dataset, grouping: str, log: Log) -> list[str]:
     """Return the group of each image: one of `GROUPINGS`, or the text in the pattern's first parentheses.
 
     Raises
@@ -306,17 +314,17 @@ def group_names(dataset: Dataset, how: str, log: Log) -> list[str]:
     DataError
         If there is an image that the pattern does not match.
     """
-    if how in GROUPINGS:
-        if how == "video" and dataset.images.video is None:
+    if grouping in GROUPINGS:
+        if grouping == "video" and dataset.images.video is None:
             raise DataError(f"{spell('group_by')} video: no image is a frame of a video", log)
-        return list(GROUPINGS[how](dataset))
-    pattern = parse_pattern(how)
+        return list(GROUPINGS[grouping](dataset))
+    pattern = parse_pattern(grouping)
     groups = [match[1] if (match := pattern.search(name)) else None for name in dataset.images.name]
     unmatched = [name for name, group in zip(dataset.images.name, groups, strict=True) if group is None]
     if unmatched:
         examples = first_few(unmatched, 3, lambda name: repr(shorten(name, 60)))
         n = plural(len(unmatched), "image")
-        raise DataError(f"{spell('group_by')} {printable(how)}: does not match {n}: {examples}", log)
+        raise DataError(f"{spell('group_by')} {printable(grouping)}: does not match {n}: {examples}", log)
     return [group for group in groups if group is not None]
 
 
@@ -359,7 +367,7 @@ def split_rows(
     """
     if stratify or groups is not None:
         groups = groups or dataset.images.name
-        return _stratified(dataset, ratios, seed=seed, groups=groups, stratify=stratify)
+        return _stratify(dataset, ratios, seed=seed, groups=groups, stratify=stratify)
     # Each part is a stretch of the order of the seed. Lengths are rounded by largest remainder; the earlier
     # part wins a tie: 10 images by 1:1:1 are 4 3 3.
     n, total = len(dataset.images), sum(ratios)
@@ -367,12 +375,12 @@ def split_rows(
     parts_by_remainder = sorted(range(len(ratios)), key=lambda s: (-(n * ratios[s] % total), s))
     for s in parts_by_remainder[: n - sum(sizes)]:
         sizes[s] += 1
-    part = np.empty(n, np.int64)
-    part[order_of(dataset.images.name, seed)] = np.repeat(np.arange(len(ratios)), sizes)
-    return part
+    part_of = np.empty(n, np.int64)
+    part_of[sort_by_seed(dataset.images.name, seed)] = np.repeat(np.arange(len(ratios)), sizes)
+    return part_of
 
 
-def _stratified(
+def _stratify(
     dataset: Dataset, ratios: Sequence[int], *, seed: str, groups: Sequence[str], stratify: bool
 ) -> Longs:
     """Return (images,) the position of the part of each image, by iterative stratification.
@@ -383,7 +391,7 @@ def _stratified(
     """
     names = list(dict.fromkeys(groups))
     row_of = {name: row for row, name in enumerate(names)}
-    order = order_of(names, seed)
+    order = sort_by_seed(names, seed)
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     # (images,) the number of the group of each image, and (groups,) how many images each group has.
@@ -400,9 +408,9 @@ def _stratified(
     group, category = keys // n_classes, keys % n_classes
     total = sum(ratios)
     part_of_group = np.full(len(names), -1, np.int64)
-    left = np.bincount(category, weights=count, minlength=n_classes).astype(np.int64)
+    n_left = np.bincount(category, weights=count, minlength=n_classes).astype(np.int64)
     images_due = [ratio * len(group_of_image) for ratio in ratios]
-    class_due = [[ratio * n for ratio in ratios] for n in left.tolist()]
+    class_due = [[ratio * n for ratio in ratios] for n in n_left.tolist()]
     key_start = np.searchsorted(group, np.arange(len(names) + 1))
     starts = key_start.tolist()
     # The keys of class c are keys_by_class[class_bounds[c] : class_bounds[c + 1]].
@@ -420,8 +428,8 @@ def _stratified(
         for i in range(starts[group_row], starts[group_row + 1]):
             class_due[categories[i]][s] -= total * counts[i]
 
-    while left.any():
-        c = int(np.argmin(np.where(left > 0, left, np.iinfo(np.int64).max)))
+    while n_left.any():
+        c = int(np.argmin(np.where(n_left > 0, n_left, np.iinfo(np.int64).max)))
         waiting = group[keys_by_class[class_bounds[c] : class_bounds[c + 1]]]
         waiting = waiting[part_of_group[waiting] < 0]
         for group_row in waiting.tolist():
@@ -429,7 +437,7 @@ def _stratified(
         # All keys of the groups just placed: key_start:end 2:4 and 7:10 give 2 3 7 8 9.
         lengths = key_start[waiting + 1] - key_start[waiting]
         placed = np.repeat(key_start[waiting + 1] - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
-        left -= np.bincount(category[placed], weights=count[placed], minlength=n_classes).astype(np.int64)
+        n_left -= np.bincount(category[placed], weights=count[placed], minlength=n_classes).astype(np.int64)
     for group_row in np.flatnonzero(part_of_group < 0).tolist():
         place(group_row, images_due)
     return part_of_group[group_of_image]
@@ -458,16 +466,16 @@ def parse_ratios(ratios: str | Mapping[str, int | float | str]) -> dict[str, int
     faults: list[str] = []
     numbers: dict[str, Fraction] = {}
     folded_names: set[str] = set()
-    for raw, text in pairs:
-        name, number = raw.strip(), text.strip()
+    for name_text, text in pairs:
+        name, number_text = name_text.strip(), text.strip()
         if not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,63}", name, re.ASCII) or name.endswith("."):
             faults.append(f"{shorten(name)!r} is not a name of letters, digits, '-', '_' and '.'")
         elif name.casefold() in folded_names:
             faults.append(f"{shorten(name)!r} is named twice")
         folded_names.add(name.casefold())
-        if not re.fullmatch(r"[0-9]{1,9}|[0-9]{0,9}\.[0-9]{1,9}", number, re.ASCII):
+        if not re.fullmatch(r"[0-9]{1,9}|[0-9]{0,9}\.[0-9]{1,9}", number_text, re.ASCII):
             faults.append(f"{shorten(name)!r} needs a number, as in {name or 'train'}:80")
-        elif not (value := Fraction(number)):
+        elif not (value := Fraction(number_text)):
             faults.append(f"{shorten(name)!r} would get no images")
         else:
             numbers[name] = value

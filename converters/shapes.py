@@ -46,9 +46,9 @@ def settle(dataset: Dataset) -> Dataset:
     boxes = dataset.boxes
     keypoints = None if "keypoints" in boxes.extra else boxes.keypoints
     if boxes.shapes is None:
-        return dataset if keypoints is boxes.keypoints else _with(dataset, keypoints=keypoints)
+        return dataset if keypoints is boxes.keypoints else _replace_columns(dataset, keypoints=keypoints)
     shapes, extra = boxes.shapes.without_short_parts(), boxes.extra
-    kept: Shapes | None = shapes
+    kept_shapes: Shapes | None = shapes
     if not SHAPES.isdisjoint(extra):
         is_cut = np.diff(shapes.ring) < np.diff(boxes.shapes.ring)
         if is_cut.any():
@@ -58,8 +58,8 @@ def settle(dataset: Dataset) -> Dataset:
         for key in (SHAPES - {"keypoints"}) & extra.keys():
             has_json |= ~np.fromiter(map(NOTHING.__contains__, extra[key]), np.bool_, len(boxes))
         rows = np.flatnonzero(~has_json & (shapes.kind > 0))
-        kept = Shapes.none(len(boxes)).replaced(rows, shapes.take(rows)) if len(rows) else None
-    return _with(dataset, shapes=kept, extra=extra, keypoints=keypoints)
+        kept_shapes = Shapes.none(len(boxes)).replaced(rows, shapes.take(rows)) if len(rows) else None
+    return _replace_columns(dataset, shapes=kept_shapes, extra=extra, keypoints=keypoints)
 
 
 def suggest_shapes(dataset: Dataset, target: Format, log: Log) -> None:
@@ -95,8 +95,8 @@ def report_too_large(
             (outlines.kind == ShapeKind.POLYGONS) & (are_masks | (np.diff(outlines.ring) > 1))
         )
         width = dataset.limits()[dataset.boxes.image[rows], 0]
-        is_large, n_columns, most = outlines.take(rows).unfillable(width, is_held=not are_masks)
-        report_unfillable(dataset, rows[is_large], n_columns, most, log)
+        is_large, n_columns, limit = outlines.take(rows).unfillable(width, is_held=not are_masks)
+        report_unfillable(dataset, rows[is_large], n_columns, limit, log)
         is_too_large[rows[is_large]] = True
     return is_too_large
 
@@ -111,16 +111,16 @@ def fit(dataset: Dataset, target: Format, ledger: Ledger, *, shapes: AsShapes | 
     """
     shapes_kept = dataset.boxes.shapes
     if shapes_kept is not None:
-        shapes_kept = _fitted(shapes_kept, target, _Fitting(dataset, ledger), shapes)
-        dataset = _with(dataset, shapes=shapes_kept)
+        shapes_kept = _convert_shapes(shapes_kept, target, _Fitting(dataset, ledger), shapes)
+        dataset = _replace_columns(dataset, shapes=shapes_kept)
     elif shapes == "oriented" and "oriented" not in target.keeps:
         raise UsageError(f"{spell('shapes')} oriented: {target.name} has no oriented boxes")
     if target.boxes_as_shapes and len(dataset):
-        dataset = _boxes_as_shapes(dataset, "polygon" in target.keeps, ledger)
+        dataset = _add_rectangles(dataset, "polygon" in target.keeps, ledger)
     if shapes_kept is not None and target.shape_is_box:
         _book_boxes(dataset.boxes, ledger)
     if "group" in target.keeps and dataset.boxes.group is not None:
-        dataset = _ungrouped(dataset, dataset.boxes.group, ledger)
+        dataset = _drop_groups(dataset, dataset.boxes.group, ledger)
     points = dataset.boxes.keypoints
     if points is None:
         return dataset
@@ -128,21 +128,23 @@ def fit(dataset: Dataset, target: Format, ledger: Ledger, *, shapes: AsShapes | 
         ledger.lose(
             "keypoints of boxes" + target.shape_advice("keypoints"), int(np.count_nonzero(points.counts()))
         )
-        return _with(dataset, keypoints=None)
+        return _replace_columns(dataset, keypoints=None)
     if "visibility" not in target.keeps:
         hidden = int(np.count_nonzero(points.xyv[:, 2] == 1))
         ledger.lose("visibility of hidden keypoints", hidden)
     return dataset
 
 
-def _fitted(shapes: Shapes, target: Format, rule: _Fitting, as_shapes: AsShapes | None) -> Shapes | None:
+def _convert_shapes(
+    shapes: Shapes, target: Format, fitting: _Fitting, as_shapes: AsShapes | None
+) -> Shapes | None:
     """Convert or drop each kind of shape that `target` does not keep; None if no shape is left.
 
     `as_shapes` is what the user wants for all. Otherwise oriented boxes become outlines, masks outlines and
     outlines masks only if the target keeps the latter and not the former, and rectangles oriented boxes if
     it keeps no outlines. What is left over is lost.
     """
-    keeps, ledger = target.keeps, rule.ledger
+    keeps, ledger = target.keeps, fitting.ledger
     if as_shapes == "box":
         ledger.change("shapes written as boxes (--shapes box)", int(np.count_nonzero(shapes.kind)))
         return None
@@ -154,30 +156,30 @@ def _fitted(shapes: Shapes, target: Format, rule: _Fitting, as_shapes: AsShapes 
     oriented = as_shapes == "oriented"
     if "oriented" not in keeps or as_shapes in ("polygon", "mask"):
         if "polygon" in keeps or as_shapes == "mask":
-            shapes = rule.outlined(shapes)
+            shapes = fitting.outline_oriented(shapes)
     elif oriented or "polygon" not in keeps:
-        shapes = rule.oriented(shapes, any_shape=oriented)
+        shapes = fitting.find_oriented(shapes, any_shape=oriented)
     if as_shapes == "mask" or ("mask" in keeps and "polygon" not in keeps):
-        shapes = rule.drawn(shapes)
+        shapes = fitting.draw_outlines(shapes)
     elif as_shapes == "polygon" or ("polygon" in keeps and "mask" not in keeps):
-        shapes = rule.traced(shapes)
+        shapes = fitting.trace_masks(shapes)
     if "polygon" in keeps and "parts" not in keeps:
-        shapes = rule.in_one_part(shapes)
+        shapes = fitting.join_outlines(shapes)
     if "rectangle" in keeps:
-        shapes = rule.rectangular(shapes, max(SAME, target.max_error_px))
-    for kind, word, what in (
+        shapes = fitting.make_rectangular(shapes, max(SAME, target.max_error_px))
+    for kind, word, noun in (
         (ShapeKind.POLYGONS, "polygon", "outlines of boxes"),
         (ShapeKind.MASK, "mask", "masks of boxes"),
         (ShapeKind.ORIENTED, "oriented", "oriented boxes, written as the boxes around them"),
     ):
         rows = np.flatnonzero(shapes.kind == kind)
         if len(rows) and word not in keeps:
-            ledger.lose(what + target.shape_advice(word), len(rows))
+            ledger.lose(noun + target.shape_advice(word), len(rows))
             shapes = shapes.replaced(rows, Shapes.none(len(rows)))
     return shapes if shapes.kind.any() else None
 
 
-def _ungrouped(dataset: Dataset, group: Ints, ledger: Ledger) -> Dataset:
+def _drop_groups(dataset: Dataset, group: Ints, ledger: Ledger) -> Dataset:
     """Drop the group of boxes that would be read as further parts of one object although they are several.
 
     `group` (n,) is the group of each box, -1 = none.
@@ -190,15 +192,15 @@ def _ungrouped(dataset: Dataset, group: Ints, ledger: Ledger) -> Dataset:
     ledger.change("groups not written, as their boxes would be read as one object", len(later))
     group = group.copy()
     group[later] = -1
-    return _with(dataset, group=frozen(group))
+    return _replace_columns(dataset, group=frozen(group))
 
 
-def _with(dataset: Dataset, **columns: Any) -> Dataset:
+def _replace_columns(dataset: Dataset, **columns: Any) -> Dataset:
     """Replace columns of the boxes of a dataset."""
     return replace(dataset, boxes=replace(dataset.boxes, **columns))
 
 
-def _named(shapes: Shapes, rows: Rows, kind: ShapeKind) -> Shapes:
+def _set_kind(shapes: Shapes, rows: Rows, kind: ShapeKind) -> Shapes:
     """Return the shapes with those at `rows` as another kind; corners are unchanged."""
     kinds = shapes.kind.copy()
     kinds[rows] = kind
@@ -209,51 +211,53 @@ class _Fitting:
     """Conversions of the shapes of one dataset; each is booked in the ledger.
 
     Each method takes shapes of all boxes and returns them with those of one kind converted. ``width`` and
-    ``height`` (n,) are those of the image of each box, and ``known`` whether both are known.
+    ``height`` (n,) are those of the image of each box, and ``has_size`` whether both are known.
     """
 
     def __init__(self, dataset: Dataset, ledger: Ledger) -> None:
         self.ledger = ledger
         size = dataset.limits()[dataset.boxes.image]
         self.width, self.height = size[:, 0], size[:, 1]
-        self.known: Any = (size > 0).all(axis=1)
+        self.has_size: Any = (size > 0).all(axis=1)
 
     def runs(self, shapes: Shapes, rows: Rows) -> Runs:
         """Return the masks of the shapes at `rows`."""
         return shapes.take(rows).runs(self.height[rows], self.width[rows])
 
-    def row_parts(self, shapes: Shapes, rows: Rows) -> list[Rows]:
+    def split_rows(self, shapes: Shapes, rows: Rows) -> list[Rows]:
         """Divide `rows`, (n,) row numbers, into consecutive parts whose masks and corners fit into memory."""
         if not len(rows):
             return []
-        taken = shapes.take(rows)
+        selected = shapes.take(rows)
         # For each box at most so many runs, plus the corners of all its outlines: `ring` has the first
         # outline of each box and `point` the first corner of each outline, so point[ring] that of each box.
-        n_runs_and_corners = taken.run_bounds(self.width[rows]) + np.diff(taken.point[taken.ring])
+        n_runs_and_corners = selected.run_bounds(self.width[rows]) + np.diff(selected.point[selected.ring])
         return [rows[piece] for piece in pieces(n_runs_and_corners, _RUNS_AT_A_TIME)]
 
-    def outlined(self, shapes: Shapes) -> Shapes:
+    def outline_oriented(self, shapes: Shapes) -> Shapes:
         """Convert oriented boxes to outlines of four corners."""
         rows = np.flatnonzero(shapes.kind == ShapeKind.ORIENTED)
         if not len(rows):
             return shapes
         self.ledger.change("oriented boxes written as outlines", len(rows))
-        return _named(shapes, rows, ShapeKind.POLYGONS)
+        return _set_kind(shapes, rows, ShapeKind.POLYGONS)
 
-    def traced(self, shapes: Shapes, *, book: bool = True) -> Shapes:
+    def trace_masks(self, shapes: Shapes, *, book: bool = True) -> Shapes:
         """Convert masks to outlines along the edges of their pixels; `book` enters it in the ledger."""
-        rows = np.flatnonzero((shapes.kind == ShapeKind.MASK) & self.known)
+        rows = np.flatnonzero((shapes.kind == ShapeKind.MASK) & self.has_size)
         if book:
             self.ledger.change("masks written as outlines along their pixel edges", len(rows))
-        return self._replaced(shapes, rows, lambda part: self._traced(self.runs(shapes, part), part))
+        return self._replace_in_parts(
+            shapes, rows, lambda part: self._trace_runs(self.runs(shapes, part), part)
+        )
 
-    def drawn(self, shapes: Shapes) -> Shapes:
+    def draw_outlines(self, shapes: Shapes) -> Shapes:
         """Convert outlines to masks."""
-        rows = np.flatnonzero((shapes.kind == ShapeKind.POLYGONS) & self.known)
+        rows = np.flatnonzero((shapes.kind == ShapeKind.POLYGONS) & self.has_size)
         self.ledger.change("outlines written as masks", len(rows))
         return shapes.replaced(rows, shapes.take(rows).drawn(self.height[rows], self.width[rows]))
 
-    def in_one_part(self, shapes: Shapes) -> Shapes:
+    def join_outlines(self, shapes: Shapes) -> Shapes:
         """Join the outlines of each object into one by bridges of no width.
 
         Where that would change the mask, as parts overlap, the mask is traced instead.
@@ -267,22 +271,24 @@ class _Fitting:
         joined_shapes = joined_rows.table()
         assert joined_shapes is not None
         is_equal: Any = np.ones(len(rows), bool)
-        for piece_rows in self.row_parts(shapes, rows[self.known[rows]]):
+        for piece_rows in self.split_rows(shapes, rows[self.has_size[rows]]):
             index = np.searchsorted(rows, piece_rows)
             size = self.height[piece_rows], self.width[piece_rows]
-            is_equal[index] = _equal(outlines.take(index).runs(*size), joined_shapes.take(index).runs(*size))
+            is_equal[index] = _find_equal_masks(
+                outlines.take(index).runs(*size), joined_shapes.take(index).runs(*size)
+            )
         overlap = np.flatnonzero(~is_equal)
         self.ledger.change("parts of outlines joined into one", len(rows) - len(overlap))
         self.ledger.change("parts that overlap, redrawn as one outline along their pixel edges", len(overlap))
         if len(overlap):
             piece_rows = rows[overlap]
-            redrawn = self._replaced(
-                shapes, piece_rows, lambda part: self._traced(self.runs(shapes, part), part)
+            redrawn = self._replace_in_parts(
+                shapes, piece_rows, lambda part: self._trace_runs(self.runs(shapes, part), part)
             )
             joined_shapes = joined_shapes.replaced(overlap, redrawn.take(piece_rows))
         return shapes.replaced(rows, joined_shapes)
 
-    def oriented(self, shapes: Shapes, *, any_shape: bool) -> Shapes:
+    def find_oriented(self, shapes: Shapes, *, any_shape: bool) -> Shapes:
         """Convert outlines that are rectangles to oriented boxes.
 
         With `any_shape` all others to the smallest rectangle around them.
@@ -290,15 +296,15 @@ class _Fitting:
         rows = np.flatnonzero((shapes.kind == ShapeKind.POLYGONS) & shapes.four_cornered())
         rows = rows[off_rectangle(shapes.corners(rows)) <= SAME]
         self.ledger.change("outlines that are rectangles written as oriented boxes", len(rows))
-        shapes = _named(shapes, rows, ShapeKind.ORIENTED)
+        shapes = _set_kind(shapes, rows, ShapeKind.ORIENTED)
         if not any_shape:
             return shapes
-        shapes = self.traced(shapes, book=False)
+        shapes = self.trace_masks(shapes, book=False)
         rows = np.flatnonzero((shapes.kind == ShapeKind.POLYGONS) & (np.diff(shapes.ring) > 0))
         self.ledger.change("shapes written as the smallest rectangles around them", len(rows))
-        return self._around(shapes, rows)
+        return self._replace_by_rectangles(shapes, rows)
 
-    def rectangular(self, shapes: Shapes, error: float) -> Shapes:
+    def make_rectangular(self, shapes: Shapes, error: float) -> Shapes:
         """Replace oriented boxes whose corners are no rectangle by the smallest rectangles around them.
 
         Those within half a pixel of a rectangle are written as it; one that moves by more pixels than the
@@ -310,9 +316,9 @@ class _Fitting:
         self.ledger.change("quadrilaterals moved to a rectangle within half a pixel of them", moved)
         rows = rows[distance > RECTANGLE]
         self.ledger.change("quadrilaterals written as the smallest rectangles around them", len(rows))
-        return self._around(shapes, rows)
+        return self._replace_by_rectangles(shapes, rows)
 
-    def _around(self, shapes: Shapes, rows: Rows) -> Shapes:
+    def _replace_by_rectangles(self, shapes: Shapes, rows: Rows) -> Shapes:
         """Replace the shapes at `rows` by the smallest rectangles around them, as oriented boxes."""
         if not len(rows):
             return shapes
@@ -323,22 +329,22 @@ class _Fitting:
         assert table is not None
         return shapes.replaced(rows, table)
 
-    def _traced(self, runs: Runs, rows: Rows) -> Shapes:
+    def _trace_runs(self, runs: Runs, rows: Rows) -> Shapes:
         """Trace masks into shapes of outlines; `rows` are the boxes that they belong to."""
         outlines_of_rows = ShapeRows()
         for outlines in trace_all(runs, self.height[rows]):
             outlines_of_rows.polygons(outlines)
         return outlines_of_rows.table() or Shapes.none(len(rows))
 
-    def _replaced(self, shapes: Shapes, rows: Rows, make: Callable[[Rows], Shapes]) -> Shapes:
+    def _replace_in_parts(self, shapes: Shapes, rows: Rows, make: Callable[[Rows], Shapes]) -> Shapes:
         """Replace the shapes at `rows` by those that `make` returns; it is called for some rows at a time."""
         if not len(rows):
             return shapes
-        parts = [make(part) for part in self.row_parts(shapes, rows)]
-        return shapes.replaced(rows, Shapes.joined(parts))
+        replacements = [make(rows_part) for rows_part in self.split_rows(shapes, rows)]
+        return shapes.replaced(rows, Shapes.joined(replacements))
 
 
-def _boxes_as_shapes(dataset: Dataset, outlines: bool, ledger: Ledger) -> Dataset:
+def _add_rectangles(dataset: Dataset, outlines: bool, ledger: Ledger) -> Dataset:
     """Give each box without a shape its rectangle as a shape."""
     boxes = dataset.boxes
     shapes = boxes.shapes or Shapes.none(len(boxes))
@@ -346,7 +352,7 @@ def _boxes_as_shapes(dataset: Dataset, outlines: bool, ledger: Ledger) -> Datase
     if boxes.shapes is not None or outlines:
         ledger.change("boxes without an outline written as rectangles", len(rows))
     kind = ShapeKind.POLYGONS if outlines else ShapeKind.ORIENTED
-    return _with(dataset, shapes=shapes.replaced(rows, Shapes.of_boxes(boxes.xyxy[rows], kind)))
+    return _replace_columns(dataset, shapes=shapes.replaced(rows, Shapes.of_boxes(boxes.xyxy[rows], kind)))
 
 
 def _book_boxes(boxes: Boxes, ledger: Ledger) -> None:
@@ -356,64 +362,68 @@ def _book_boxes(boxes: Boxes, ledger: Ledger) -> None:
     ledger.change("boxes that the target takes from their outline", int(np.count_nonzero(differs)))
 
 
-def clip_outlines(dataset: Dataset, rows: NDArray[np.bool_], ledger: Ledger) -> Dataset:
+def clip_outlines(dataset: Dataset, has_size: NDArray[np.bool_], ledger: Ledger) -> Dataset:
     """Cut the outlines of boxes at the edges of their images; oriented boxes and keypoints stay.
 
-    `rows` (n,) is a mask of the boxes on images of known size. Parts of outlines that lie outside vanish.
+    `has_size` (n,) is a mask of the boxes on images of known size. Parts of outlines that lie outside vanish.
     """
     boxes = dataset.boxes
     limit = dataset.limits().astype(np.float64)[boxes.image]
     if boxes.shapes is not None:
         edges = boxes.shapes.edges()
         with np.errstate(invalid="ignore"):
-            is_beyond = rows & ((edges[:, :2] < 0).any(axis=1) | (edges[:, 2:] > limit).any(axis=1))
+            is_beyond = has_size & ((edges[:, :2] < 0).any(axis=1) | (edges[:, 2:] > limit).any(axis=1))
         kind = boxes.shapes.kind
         n_oriented = int(np.count_nonzero(is_beyond & (kind == ShapeKind.ORIENTED)))
         ledger.change("oriented boxes beyond their image, not clipped", n_oriented)
-        cut = np.flatnonzero(is_beyond & (kind == ShapeKind.POLYGONS))
-        if len(cut):
+        cut_rows = np.flatnonzero(is_beyond & (kind == ShapeKind.POLYGONS))
+        if len(cut_rows):
             clipped = ShapeRows()
-            for i in cut.tolist():
-                parts = [_cut(part, *limit[i]) for part in boxes.shapes.polygons(i)]
-                clipped.polygons([part for part in parts if len(part) >= 3])
-            ledger.change("outlines clipped to their image", len(cut))
-            table = clipped.table() or Shapes.none(len(cut))
-            dataset = _with(dataset, shapes=boxes.shapes.replaced(cut, table))
+            for i in cut_rows.tolist():
+                outlines = [_clip_outline(outline, *limit[i]) for outline in boxes.shapes.polygons(i)]
+                clipped.polygons([outline for outline in outlines if len(outline) >= 3])
+            ledger.change("outlines clipped to their image", len(cut_rows))
+            table = clipped.table() or Shapes.none(len(cut_rows))
+            dataset = _replace_columns(dataset, shapes=boxes.shapes.replaced(cut_rows, table))
     if boxes.keypoints is not None:
         box_rows = np.repeat(np.arange(len(boxes)), boxes.keypoints.counts())
         x, y, v = boxes.keypoints.xyv.T
         is_outside = (
             (v > 0)
             & ((x < 0) | (y < 0) | (x > limit[box_rows, 0]) | (y > limit[box_rows, 1]))
-            & rows[box_rows]
+            & has_size[box_rows]
         )
         n = len(np.unique(box_rows[is_outside]))
         ledger.change("boxes with keypoints beyond their image, not clipped", n)
     return dataset
 
 
-def _cut(outline: Floats, width: float, height: float) -> Floats:
-    """Cut an outline at the four edges of an image (Sutherland and Hodgman, 1974)."""
+def _clip_outline(outline: Floats, width: float, height: float) -> Floats:
+    """Return an outline, (k, 2) corners in pixels, cut at the four edges of an image.
+
+    This is the algorithm of Sutherland and Hodgman (1974): for each edge, keep the corners inside it, and add
+    a corner wherever a side of the outline crosses it.
+    """
     for axis, edge, sign in ((0, 0.0, 1), (0, width, -1), (1, 0.0, 1), (1, height, -1)):
         if not len(outline):
             break
-        inside = sign * (outline[:, axis] - edge) >= 0
+        is_inside = sign * (outline[:, axis] - edge) >= 0
         next_corner = np.roll(outline, -1, axis=0)
-        crosses = inside != np.roll(inside, -1)
+        is_crossing = is_inside != np.roll(is_inside, -1)
         with np.errstate(divide="ignore", invalid="ignore"):
             share = (edge - outline[:, axis]) / (next_corner[:, axis] - outline[:, axis])
             crossings = outline + share[:, None] * (next_corner - outline)
         crossings[:, axis] = edge
         candidates = np.stack([outline, crossings], axis=1).reshape(-1, 2)
-        outline = candidates[np.stack([inside, crosses], axis=1).reshape(-1)]
+        outline = candidates[np.stack([is_inside, is_crossing], axis=1).reshape(-1)]
     return outline
 
 
-def _equal(a: Runs, b: Runs) -> NDArray[np.bool_]:
-    """(n,) whether mask i of `a` equals mask i of `b`."""
+def _find_equal_masks(a: Runs, b: Runs) -> NDArray[np.bool_]:
+    """Return (n,) True where mask i of `a` equals mask i of `b`."""
     n_edges = np.diff(a.first)
     is_equal: NDArray[np.bool_] = n_edges == np.diff(b.first)
     rows = np.flatnonzero(is_equal)
-    left, right = a.take(rows), b.take(rows)
-    is_equal[rows] = sums(left.edge != right.edge, left.first) == 0
+    left_runs, right_runs = a.take(rows), b.take(rows)
+    is_equal[rows] = sums(left_runs.edge != right_runs.edge, left_runs.first) == 0
     return is_equal

@@ -57,11 +57,11 @@ def read_good_files(source: Source, log: Log, read: Callable[[Log], Dataset]) ->
     for _ in range(ROUNDS):
         if not source.files:
             log.extend(file_log)
-            raise _nothing_left(source, left_out, log)
+            raise _build_refusal(source, left_out, log)
         source_log = log.fresh(keep=EVERY)
         dataset = read(source_log)
         files = source.inner or source  # the files that the source lists, known once it is read
-        bad_files = _faulty(source_log, files)
+        bad_files = _find_faulty_files(source_log, files)
         if not bad_files:
             break
         for issue in source_log:
@@ -81,34 +81,34 @@ def read_good_files(source: Source, log: Log, read: Callable[[Log], Dataset]) ->
         names = [stem(name).rpartition("/")[2] in left_out.stems for name in dataset.images.name]
         is_bare: NDArray[np.bool_] = np.array(names, bool) & (dataset.images.file < 0)
         is_bare[dataset.boxes.image] = False
-        dataset = without_images(dataset, is_bare)
+        dataset = drop_images(dataset, is_bare)
         left_out.images -= {stem(name) for name in dataset.images.name}
         if not len(dataset.images):
-            raise _nothing_left(source, left_out, log)
+            raise _build_refusal(source, left_out, log)
     return dataset, left_out
 
 
-def _nothing_left(source: Source, left_out: LeftOut, log: Log) -> DataError:
+def _build_refusal(source: Source, left_out: LeftOut, log: Log) -> DataError:
     """Return the DataError for a source of which all files have errors."""
     files = plural(len(left_out.files), "file has", "files have")
     text = f"{files} errors, and {spell('skip_bad_files')} leaves no image"
     return DataError(f"{printable(source.path)}: {text}", log)
 
 
-def without_left_out(dataset: Dataset, left_out: LeftOut, others: Dataset) -> Dataset:
+def drop_left_out(dataset: Dataset, left_out: LeftOut, other_side: Dataset) -> Dataset:
     """Drop the images from one side of an evaluation that were left out on the other side, `others`."""
     if not left_out.files:
         return dataset
-    other_stems = {stem(name) for name in others.images.name}
+    other_stems = {stem(name) for name in other_side.images.name}
     names = [stem(name) for name in dataset.images.name]
     is_dropped = [
         name not in other_stems and (name in left_out.images or name.rpartition("/")[2] in left_out.stems)
         for name in names
     ]
-    return without_images(dataset, np.array(is_dropped, bool))
+    return drop_images(dataset, np.array(is_dropped, bool))
 
 
-def _faulty(log: Log, source: Source) -> dict[str, str]:
+def _find_faulty_files(log: Log, source: Source) -> dict[str, str]:
     """Return the files that have an error of more than a row: path in the log -> name in the source.
 
     Empty if an error concerns the whole dataset, or a file that describes it, so that none can be left out.
@@ -132,17 +132,17 @@ def _leave_out(source: Source, files: Collection[str], left_out: LeftOut) -> Non
         left_out.files += sorted(source.full(file) for file in files)
         names = (file.rpartition("/")[2] for file in files)
         left_out.stems |= {name.rpartition(".")[0] or name for name in names}
-        keys_left_out = {_key(file) for file in files}
+        keys_left_out = {_make_pair_key(file) for file in files}
         pictures = (f for f in source.files if stem(f) != f)
-        source.leave_out({*files, *(f for f in pictures if _key(f) in keys_left_out)})
+        source.leave_out({*files, *(f for f in pictures if _make_pair_key(f) in keys_left_out)})
 
 
-def _key(file: str) -> tuple[str, ...]:
+def _make_pair_key(file: str) -> tuple[str, ...]:
     """Return the path without the folder of its kind, which an annotation file and its image file share."""
     parts = file.split("/")
     name = parts.pop()
-    folders = (part for part in parts if part.lower() not in _KINDS)
-    return (*folders, name.rpartition(".")[0] or name)
+    kept_folders = (folder for folder in parts if folder.lower() not in _KINDS)
+    return (*kept_folders, name.rpartition(".")[0] or name)
 
 
 _KINDS = frozenset(
@@ -151,15 +151,15 @@ _KINDS = frozenset(
 """Folders of pictures or of annotations, in lower case."""
 
 
-def without_images(dataset: Dataset, drop: NDArray[np.bool_]) -> Dataset:
+def drop_images(dataset: Dataset, is_dropped: NDArray[np.bool_]) -> Dataset:
     """Return the dataset without some images, their boxes and their labels."""
-    if not drop.any():
+    if not is_dropped.any():
         return dataset
-    kept_rows = np.flatnonzero(~drop)
-    new_row = np.full(len(drop), -1, np.int32)
+    kept_rows = np.flatnonzero(~is_dropped)
+    new_row = np.full(len(is_dropped), -1, np.int32)
     new_row[kept_rows] = np.arange(len(kept_rows), dtype=np.int32)
-    boxes = dataset.boxes.take(~drop[dataset.boxes.image])
-    labels = dataset.labels.take(~drop[dataset.labels.image])
+    boxes = dataset.boxes.take(~is_dropped[dataset.boxes.image])
+    labels = dataset.labels.take(~is_dropped[dataset.labels.image])
     return replace(
         dataset,
         images=dataset.images.take(kept_rows),

@@ -157,11 +157,11 @@ class ShapeCounts(msgspec.Struct, frozen=True):
             masks=int(np.count_nonzero(shapes.kind == ShapeKind.MASK)),
             oriented=int(np.count_nonzero(shapes.kind == ShapeKind.ORIENTED)),
             with_points=0 if points is None else int(np.count_nonzero(points.counts())),
-            points=() if points is None else tuple(_point_counts(dataset, points)),
+            points=() if points is None else tuple(_count_points(dataset, points)),
         )
 
 
-def _point_counts(dataset: Dataset, points: Keypoints) -> Iterator[PointCounts]:
+def _count_points(dataset: Dataset, points: Keypoints) -> Iterator[PointCounts]:
     """Count for each keypoint of each class in how many boxes it is visible, and in how many hidden."""
     n_points = points.counts()
     category_of_box = dataset.boxes.category
@@ -171,12 +171,12 @@ def _point_counts(dataset: Dataset, points: Keypoints) -> Iterator[PointCounts]:
     names = dataset.categories.keypoints or ((),) * len(dataset.categories)
     for row in distinct(category_of_box[n_points > 0]).tolist():
         is_of_class = category_of_point == row
-        objects = int(np.count_nonzero((category_of_box == row) & (n_points > 0)))
+        n_objects = int(np.count_nonzero((category_of_box == row) & (n_points > 0)))
         for k in range(int(number_in_box[is_of_class].max()) + 1):
             flag = points.xyv[is_of_class & (number_in_box == k), 2]
             name = names[row][k] if k < len(names[row]) else str(k)
             visible, hidden = int(np.count_nonzero(flag > 1)), int(np.count_nonzero((flag > 0) & (flag <= 1)))
-            yield PointCounts(dataset.categories.name[row], name, visible, hidden, objects)
+            yield PointCounts(dataset.categories.name[row], name, visible, hidden, n_objects)
 
 
 class Statistics(msgspec.Struct, frozen=True):
@@ -220,8 +220,8 @@ class Statistics(msgspec.Struct, frozen=True):
     _repr_html_ = Shown._repr_html_
 
     def __repr__(self) -> str:
-        what = "detections" if self.kind == "det" else "ground truth"
-        return f"<Statistics: {what}, {self.images} images, {self.boxes} boxes, {len(self.classes)} classes>"
+        noun = "detections" if self.kind == "det" else "ground truth"
+        return f"<Statistics: {noun}, {self.images} images, {self.boxes} boxes, {len(self.classes)} classes>"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as the JSON output has it; an undefined value is None."""
@@ -247,12 +247,12 @@ def describe(dataset: Dataset) -> Statistics:
     >>> [(row.name, row.boxes) for row in describe(truth).classes]
     [('person', 1)]
     """
-    is_region, is_class = dataset.boxes.has(Flag.REGION), ~region_classes(dataset)
+    is_region, has_objects = dataset.boxes.has(Flag.REGION), ~region_classes(dataset)
     dataset = dataset.take(~is_region) if is_region.any() else dataset
     images, boxes = dataset.images, dataset.boxes
     n_images, n_classes = len(images), len(dataset.categories)
-    per_image = np.bincount(boxes.image, minlength=n_images)
-    box_counts, images_of_count = np.unique(per_image, return_counts=True)
+    n_boxes_of_image = np.bincount(boxes.image, minlength=n_images)
+    box_counts, images_of_count = np.unique(n_boxes_of_image, return_counts=True)
     has_size = (images.width > 0) & (images.height > 0)
     sizes = Counter(zip(images.width[has_size].tolist(), images.height[has_size].tolist(), strict=True))
     sizes_by_count = sorted(sizes.items(), key=lambda size: (-size[1], size[0]))
@@ -262,7 +262,7 @@ def describe(dataset: Dataset) -> Statistics:
     by_range = {
         name: np.bincount(boxes.category[mask], minlength=n_classes) for name, mask in is_in_range.items()
     }
-    per_class = np.bincount(boxes.category, minlength=n_classes)
+    n_boxes_of_class = np.bincount(boxes.category, minlength=n_classes)
     class_and_image = distinct(boxes.category.astype(np.int64) * max(n_images, 1) + boxes.image)
     images_of_class = np.bincount(class_and_image // max(n_images, 1), minlength=n_classes)
     aspect = aspects_of(dataset)[: None if in_pixels else 0]
@@ -273,35 +273,35 @@ def describe(dataset: Dataset) -> Statistics:
         kind=dataset.kind,
         relative=dataset.relative,
         images=n_images,
-        images_without_boxes=int(np.count_nonzero(per_image == 0)),
+        images_without_boxes=int(np.count_nonzero(n_boxes_of_image == 0)),
         images_without_size=int(np.count_nonzero(~has_size)),
         boxes=len(boxes),
         classes=tuple(
             ClassStatistics(
                 name=name,
-                boxes=int(per_class[i]),
+                boxes=int(n_boxes_of_class[i]),
                 images=int(images_of_class[i]),
                 **{key: int(counts[i]) for key, counts in by_range.items()},
-                share=int(per_class[i]) / len(boxes) if len(boxes) else None,
+                share=int(n_boxes_of_class[i]) / len(boxes) if len(boxes) else None,
             )
             for i, name in enumerate(dataset.categories.name)
-            if is_class[i]
+            if has_objects[i]
         ),
         splits={name: images.split.count(name) for name in dict.fromkeys(images.split) if name},
         flags={str(flag.name).lower(): n for flag, n in n_flagged.items() if n},
         image_sizes=tuple((w, h, n) for (w, h), n in sizes_by_count),
         image_width=Distribution.of(images.width[has_size]),
         image_height=Distribution.of(images.height[has_size]),
-        boxes_per_image=Distribution.of(per_image),
+        boxes_per_image=Distribution.of(n_boxes_of_image),
         images_by_boxes=tuple(zip(box_counts.tolist(), images_of_count.tolist(), strict=True)),
         box_width=Distribution.of(boxes.wh[:, 0]),
         box_height=Distribution.of(boxes.wh[:, 1]),
         area=Distribution.of(area),
         areas={name: int(np.count_nonzero(rows)) for name, rows in is_in_range.items()},
         aspect=Distribution.of(aspect),
-        aspects=_groups(aspect, ASPECTS),
+        aspects=_count_in_ranges(aspect, ASPECTS),
         score=Distribution.of(known_scores),
-        scores=_groups(known_scores, SCORES) if dataset.kind == "det" else (),
+        scores=_count_in_ranges(known_scores, SCORES) if dataset.kind == "det" else (),
         tracks=TrackCounts.of(dataset),
         shapes=ShapeCounts.of(dataset),
     )
@@ -322,7 +322,7 @@ def aspects_of(dataset: Dataset) -> Floats:
     return aspect
 
 
-def _groups(values: Floats, bounds: tuple[float, ...]) -> tuple[ValueRange, ...]:
+def _count_in_ranges(values: Floats, bounds: tuple[float, ...]) -> tuple[ValueRange, ...]:
     """Count values between ascending bounds, and below the first and from the last on."""
     counts = np.bincount(np.searchsorted(bounds, values, side="right"), minlength=len(bounds) + 1)
     edges = (None, *bounds, None)

@@ -56,24 +56,24 @@ class Tiling(msgspec.Struct, frozen=True):
     width: int
     height: int
     overlap: float = OVERLAP
-    least: float = LEAST
+    min_share: float = LEAST
 
     def __post_init__(self) -> None:
         if not 0 <= self.overlap < 1:
             raise UsageError(f"{spell('overlap')} {self.overlap}: expected a share from 0 to below 1")
-        if not 0 <= self.least <= 1:
-            raise UsageError(f"{spell('tile_min')} {self.least}: expected a share from 0 to 1")
+        if not 0 <= self.min_share <= 1:
+            raise UsageError(f"{spell('tile_min')} {self.min_share}: expected a share from 0 to 1")
 
     @classmethod
-    def of_text(cls, text: str, overlap: float, least: float) -> Tiling:
+    def of_text(cls, text: str, overlap: float, min_share: float) -> Tiling:
         """The tiling of ``640x480``, or ``640`` for squares."""
         match = re.fullmatch(r"([1-9][0-9]{0,5})(?:x([1-9][0-9]{0,5}))?", text.strip(), re.ASCII)
         if not match:
             raise UsageError(f"{spell('tile')} {shorten(text)}: expected WxH in pixels, as in 640x640")
-        return cls(int(match[1]), int(match[2] or match[1]), overlap, least)
+        return cls(int(match[1]), int(match[2] or match[1]), overlap, min_share)
 
-    def starts(self, length: int, size: int) -> Longs:
-        """The first pixels of the tiles along a side of `length` pixels, ascending."""
+    def find_starts(self, length: int, size: int) -> Longs:
+        """Return the first pixel of each tile of `size` pixels along a side of `length` pixels, ascending."""
         step = max(1, size - int(self.overlap * size))
         n = 1 + max(0, -(-(length - size) // step))
         return np.minimum(np.arange(n) * step, max(0, length - size))
@@ -82,8 +82,8 @@ class Tiling(msgspec.Struct, frozen=True):
 class _Tiles(msgspec.Struct, frozen=True):
     """The tiles of all images, row by row of each image, in columns of one value for each tile."""
 
-    first: Longs
-    """(images + 1,) where the tiles of each image begin."""
+    tile_starts: Longs
+    """(images + 1,) the row of the first tile of each image, and the number of tiles."""
     image: Longs
     left: Longs
     top: Longs
@@ -95,7 +95,8 @@ def cut(dataset: Dataset, tiling: Tiling, ledger: Ledger, log: Log) -> tuple[Dat
     """Return the dataset of the tiles, and what cuts their pictures, by the paths that the images have.
 
     A box is in each tile that it touches, cut at its edges, unless the tile has a smaller share of its area
-    than `Tiling.least`. Crowds and regions to ignore are never left out, keypoints outside become unlabelled.
+    than `Tiling.min_share`. Crowds and regions to ignore are never left out; keypoints outside become
+    unlabelled.
 
     Raises
     ------
@@ -110,29 +111,31 @@ def cut(dataset: Dataset, tiling: Tiling, ledger: Ledger, log: Log) -> tuple[Dat
         raise DataError(f"{spell('tile')}: the size of {n_images} is not known: {names}; {GIVE_SIZES}", log)
     ledger.lose("tracks of boxes, as tiles are no video", 0 if dataset.images.video is None else len(dataset))
     ledger.lose("labels of whole images", len(dataset.labels.image))
-    tiles = _grid(sizes, tiling)
-    rows, tile = _pairs(dataset, tiles, tiling, sizes)
-    images, cuts = _tile_images(dataset.images, tiles, sizes)
-    boxes, share = _boxes_in_tiles(dataset, rows, tile, tiles, sizes, ledger)
-    tiled = _with_images(dataset, images, boxes)
-    is_left_out = (share < tiling.least) & ~boxes.has(Flag.CROWD | Flag.REGION) | (share <= 0)
+    tiles = _make_grid(sizes, tiling)
+    rows, tile = _pair_boxes_with_tiles(dataset, tiles, tiling, sizes)
+    images, cuts = _make_tile_images(dataset.images, tiles, sizes)
+    boxes, share = _cut_boxes(dataset, rows, tile, tiles, sizes, ledger)
+    tiled = _replace_images(dataset, images, boxes)
+    is_left_out = (share < tiling.min_share) & ~boxes.has(Flag.CROWD | Flag.REGION) | (share <= 0)
     n_boxes = len(np.unique(rows))
     ledger.pieces = len(rows) - n_boxes
     ledger.change("boxes cut at the edge of a tile", int(np.count_nonzero((share < 1) & ~is_left_out)))
     if n_boxes < len(dataset):
         ledger.left_out["boxes outside their image"] = len(dataset) - n_boxes
-    reason = f"boxes with less than {100 * tiling.least:g} % of their area in a tile ({spell('tile_min')})"
+    reason = (
+        f"boxes with less than {100 * tiling.min_share:g} % of their area in a tile ({spell('tile_min')})"
+    )
     return ledger.leave_out(tiled, is_left_out, reason), cuts
 
 
-def _grid(sizes: Longs, tiling: Tiling) -> _Tiles:
+def _make_grid(sizes: Longs, tiling: Tiling) -> _Tiles:
     """Return the tiles of all images; `sizes` (images, 2) are their widths and heights."""
     columns: list[list[Longs]] = []
     counts = np.zeros(len(sizes), np.int64)
     corners_of_size: dict[tuple[int, int], tuple[Longs, Longs]] = {}
     for row, (width, height) in enumerate(sizes.tolist()):
         if (width, height) not in corners_of_size:
-            x, y = tiling.starts(width, tiling.width), tiling.starts(height, tiling.height)
+            x, y = tiling.find_starts(width, tiling.width), tiling.find_starts(height, tiling.height)
             corners_of_size[width, height] = np.tile(x, len(y)), np.repeat(y, len(x))
         left, top = corners_of_size[width, height]
         counts[row] = len(left)
@@ -144,7 +147,9 @@ def _grid(sizes: Longs, tiling: Tiling) -> _Tiles:
     return _Tiles(np.append(0, np.cumsum(counts)), image, left, top, width, height)
 
 
-def _pairs(dataset: Dataset, tiles: _Tiles, tiling: Tiling, sizes: Longs) -> tuple[Longs, Longs]:
+def _pair_boxes_with_tiles(
+    dataset: Dataset, tiles: _Tiles, tiling: Tiling, sizes: Longs
+) -> tuple[Longs, Longs]:
     """Return two columns, the row of a box and the row of a tile that it touches, sorted by tile, then box.
 
     A box without area counts as one with a small area.
@@ -158,24 +163,26 @@ def _pairs(dataset: Dataset, tiles: _Tiles, tiling: Tiling, sizes: Longs) -> tup
         rows = np.flatnonzero(group.reshape(-1) == k)
         first_tiles, n_tiles = [], []
         for axis, (length, size) in enumerate(((width, tiling.width), (height, tiling.height))):
-            starts = tiling.starts(length, size)
-            first = np.searchsorted(starts + min(size, length), low[rows, axis], side="right")
-            last = np.searchsorted(starts, high[rows, axis], side="left")
-            first_tiles.append(first)
-            n_tiles.append(np.maximum(last - first, 0))
+            starts = tiling.find_starts(length, size)
+            first_tile = np.searchsorted(starts + min(size, length), low[rows, axis], side="right")
+            tile_end = np.searchsorted(starts, high[rows, axis], side="left")
+            first_tiles.append(first_tile)
+            n_tiles.append(np.maximum(tile_end - first_tile, 0))
         # The tiles that a box touches are a block of n_tiles[0] columns and n_tiles[1] rows of the grid. In a
         # grid of 4 columns, a block of 2 x 2 that begins in row 1, column 1 has the tiles 5 6 9 10.
-        tiles_per_row = len(tiling.starts(width, tiling.width))
+        tiles_per_row = len(tiling.find_starts(width, tiling.width))
         position, index = spread(np.zeros(len(rows), np.int64), n_tiles[0] * n_tiles[1])
-        down, across = np.divmod(position, np.maximum(n_tiles[0][index], 1))
-        tile_of_image = (first_tiles[1][index] + down) * tiles_per_row + first_tiles[0][index] + across
-        pairs.append(np.stack([rows[index], tiles.first[boxes.image[rows[index]]] + tile_of_image]))
+        grid_row, grid_column = np.divmod(position, np.maximum(n_tiles[0][index], 1))
+        tile_of_image = (
+            (first_tiles[1][index] + grid_row) * tiles_per_row + first_tiles[0][index] + grid_column
+        )
+        pairs.append(np.stack([rows[index], tiles.tile_starts[boxes.image[rows[index]]] + tile_of_image]))
     joined = np.concatenate(pairs, axis=1) if pairs else np.zeros((2, 0), np.int64)
     row, tile = joined[:, np.lexsort((joined[0], joined[1]))]
     return row, tile
 
 
-def _tile_images(images: Images, tiles: _Tiles, sizes: Longs) -> tuple[Images, Cuts]:
+def _make_tile_images(images: Images, tiles: _Tiles, sizes: Longs) -> tuple[Images, Cuts]:
     """Return the tiles as images, whose paths stand for tiles, and the `Cuts` that take these paths."""
     rows = tiles.image.tolist()
     names, paths, cuts = [], [], {}
@@ -202,32 +209,34 @@ def _tile_images(images: Images, tiles: _Tiles, sizes: Longs) -> tuple[Images, C
     ), Cuts(cuts)  # fmt: skip
 
 
-def _with_images(dataset: Dataset, images: Images, boxes: Boxes) -> Dataset:
+def _replace_images(dataset: Dataset, images: Images, boxes: Boxes) -> Dataset:
     """Replace the images and boxes of a dataset, and drop its videos, tracks and labels of whole images."""
-    empty = Dataset.from_arrays(images=(), categories=(), image=[], category=[], ltwh=np.zeros((0, 4)))
-    nothing = {"labels": empty.labels, "videos": empty.videos, "tracks": empty.tracks}
+    empty_dataset = Dataset.from_arrays(
+        images=(), categories=(), image=[], category=[], ltwh=np.zeros((0, 4))
+    )
+    nothing = {"labels": empty_dataset.labels, "videos": empty_dataset.videos, "tracks": empty_dataset.tracks}
     return replace(dataset, images=images, boxes=boxes, **nothing)
 
 
-def _boxes_in_tiles(
+def _cut_boxes(
     dataset: Dataset, rows: Longs, tile: Longs, tiles: _Tiles, sizes: Longs, ledger: Ledger
 ) -> tuple[Boxes, Floats]:
     """Return a box for each pair of `rows` and `tile`, cut at the edges of the tile, in pixels of the tile,
     and (n,) the share of its area that each keeps.
     """
-    source_boxes = _without_json(dataset.boxes, ledger).take(rows)
+    source_boxes = _drop_json_shapes(dataset.boxes, ledger).take(rows)
     origin = np.stack([tiles.left, tiles.top], axis=1)[tile].astype(np.float64)
     limit = np.stack([tiles.width, tiles.height], axis=1)[tile]
-    boxes = _moved(source_boxes, -origin, sizes[source_boxes.image], limit)
-    source_areas, corners = _areas(source_boxes), np.tile(limit, 2) * np.array([0, 0, 1, 1])
+    boxes = _move_boxes(source_boxes, -origin, sizes[source_boxes.image], limit)
+    source_areas, corners = _measure_areas(source_boxes), np.tile(limit, 2) * np.array([0, 0, 1, 1])
     boxes = replace(boxes, image=frozen(tile.astype(np.int32)))
     uncut = boxes
     if boxes.shapes is not None or boxes.keypoints is not None:
-        tiled = _with_images(dataset, _sized(dataset.images, tiles), boxes)
+        tiled = _replace_images(dataset, _resize_images(dataset.images, tiles), boxes)
         boxes = clip_outlines(tiled, np.ones(len(rows), np.bool_), Ledger("", "")).boxes
     xyxy = np.clip(boxes.xyxy, corners[:, [0, 1, 0, 1]], corners[:, [2, 3, 2, 3]])
-    xyxy = _around_parts(boxes, uncut, xyxy, limit[:, 1])
-    boxes = _unlabelled_outside(boxes, limit, ledger)
+    xyxy = _shrink_to_shapes(boxes, uncut, xyxy, limit[:, 1])
+    boxes = _unlabel_outside(boxes, limit, ledger)
     is_cut = (xyxy != boxes.xyxy).any(axis=1)
     wh = xyxy[:, 2:] - xyxy[:, :2]
     boxes = replace(
@@ -236,7 +245,7 @@ def _boxes_in_tiles(
         area=frozen(np.where(is_cut, np.nan, boxes.area)), track=None,
         source_id=frozen(np.full(len(rows), NO_ID)),
     )  # fmt: skip
-    areas = _areas(boxes)
+    areas = _measure_areas(boxes)
     if uncut.shapes is not None and boxes.shapes is not None:
         areas[(uncut.shapes.kind > 0) & (boxes.shapes.kind == 0)] = 0  # the outline lies beside the tile
         oriented = np.flatnonzero(uncut.shapes.kind == ShapeKind.ORIENTED)
@@ -246,7 +255,7 @@ def _boxes_in_tiles(
         return boxes, np.where(source_areas > 0, np.minimum(areas / source_areas, 1), 1.0)
 
 
-def _around_parts(boxes: Boxes, uncut: Boxes, xyxy: Floats, height: Longs) -> Floats:
+def _shrink_to_shapes(boxes: Boxes, uncut: Boxes, xyxy: Floats, height: Longs) -> Floats:
     """Return `xyxy` (n, 4), with boxes that a tile cuts drawn close around the part of their shape in it.
 
     `uncut` are the boxes before they were cut, and `height` (n,) that of their tile, both in its pixels.
@@ -265,22 +274,22 @@ def _around_parts(boxes: Boxes, uncut: Boxes, xyxy: Floats, height: Longs) -> Fl
     return np.where(is_cut[:, None], edges, xyxy)
 
 
-def _without_json(boxes: Boxes, ledger: Ledger) -> Boxes:
+def _drop_json_shapes(boxes: Boxes, ledger: Ledger) -> Boxes:
     """Return the boxes without the shapes that are kept as JSON only, as these cannot be moved."""
-    kept = {key: column for key, column in boxes.extra.items() if key not in SHAPES}
-    for key in boxes.extra.keys() - kept.keys():
+    extra = {key: column for key, column in boxes.extra.items() if key not in SHAPES}
+    for key in boxes.extra.keys() - extra.keys():
         ledger.lose(f"{key} that was not read as shapes", count_extra({key: boxes.extra[key]}).get(key, 0))
-    return replace(boxes, extra=kept)
+    return replace(boxes, extra=extra)
 
 
-def _sized(images: Images, tiles: _Tiles) -> Images:
+def _resize_images(images: Images, tiles: _Tiles) -> Images:
     """Return an image of the size of each tile, otherwise as the image it is cut from."""
     width, height = tiles.width.astype(np.int32), tiles.height.astype(np.int32)
     return replace(images.take(tiles.image), width=frozen(width), height=frozen(height))
 
 
-def _areas(boxes: Boxes) -> Floats:
-    """(n,) the area of each shape in square pixels; of a box without a shape, width * height."""
+def _measure_areas(boxes: Boxes) -> Floats:
+    """Return (n,) the area of each shape in square pixels; of a box without a shape, width * height."""
     areas: Floats = np.abs(boxes.wh[:, 0] * boxes.wh[:, 1])
     shapes = boxes.shapes
     if shapes is None:
@@ -305,52 +314,60 @@ def _areas(boxes: Boxes) -> Floats:
     return areas
 
 
-def _moved(boxes: Boxes, by: Floats, size: Longs, new_size: Longs) -> Boxes:
+def _move_boxes(boxes: Boxes, offset: Floats, size: Longs, new_size: Longs) -> Boxes:
     """Move boxes, with their shapes and keypoints, onto images of another size.
 
-    `by` (n, 2) are pixels to the right and down, `size` and `new_size` (n, 2) widths and heights of images.
+    `offset` (n, 2) are pixels to the right and down; `size` and `new_size` (n, 2) are widths and heights of
+    images.
     """
-    xyxy = boxes.xyxy + np.tile(by, 2)
+    xyxy = boxes.xyxy + np.tile(offset, 2)
     shapes, points = boxes.shapes, boxes.keypoints
     if shapes is not None:
         n_corners = np.diff(shapes.point[shapes.ring])
-        shapes = replace(shapes, xy=frozen(shapes.xy + np.repeat(by, n_corners, axis=0)))
+        shapes = replace(shapes, xy=frozen(shapes.xy + np.repeat(offset, n_corners, axis=0)))
         mask_rows = np.flatnonzero(shapes.kind == ShapeKind.MASK)
         if len(mask_rows):
             masks = shapes.take(mask_rows)
             runs = Runs.of_texts(masks.text, masks.mask)
-            moved = move_runs(runs, by[mask_rows].astype(np.int64), size[mask_rows, 1], new_size[mask_rows])
-            text, first = write_texts(*moved.counts(new_size[mask_rows].prod(axis=1)))
-            shapes = shapes.replaced(mask_rows, Shapes.of_masks(text, first))
+            moved_runs = move_runs(
+                runs, offset[mask_rows].astype(np.int64), size[mask_rows, 1], new_size[mask_rows]
+            )
+            text, run_starts = write_texts(*moved_runs.counts(new_size[mask_rows].prod(axis=1)))
+            shapes = shapes.replaced(mask_rows, Shapes.of_masks(text, run_starts))
     if points is not None:
-        step = np.repeat(by, points.counts(), axis=0) * (points.xyv[:, 2:] > 0)
-        points = replace(points, xyv=frozen(points.xyv + np.column_stack([step, np.zeros(len(step))])))
+        point_offset = np.repeat(offset, points.counts(), axis=0) * (points.xyv[:, 2:] > 0)
+        points = replace(
+            points, xyv=frozen(points.xyv + np.column_stack([point_offset, np.zeros(len(point_offset))]))
+        )
     return replace(boxes, xyxy=frozen(xyxy), shapes=shapes, keypoints=points)
 
 
-def move_runs(runs: Runs, by: Longs, height: Longs, new_size: Longs) -> Runs:
-    """Move the pixels of masks by columns and rows (n, 2) onto images of another size, and cut them there.
+def move_runs(runs: Runs, offset: Longs, height: Longs, new_size: Longs) -> Runs:
+    """Move the pixels of masks onto images of another size, and cut them there.
 
-    `height` of the images that they are on, (n,), and `new_size`, width and height (n, 2), of the others.
+    `offset` (n, 2) are columns and rows, `height` (n,) is that of the image of each mask, and `new_size`
+    (n, 2) are width and height of the image that it is moved onto.
     """
-    # A run is [begin, end) in pixels counted down the columns: pixel = column * h + row. It is divided at the
-    # ends of columns; of each piece `low` and `high` are the first row, and the row after the last.
+    # A run is [run_begin, run_end) in pixels counted down the columns: pixel = column * h + row. It is
+    # divided at the ends of columns; of each piece `low` is the first row, `high` the row after the last.
     mask_number = np.repeat(np.arange(len(runs)), np.diff(runs.first) // 2)
-    begin, end = runs.edge[0::2], runs.edge[1::2]
+    run_begin, run_end = runs.edge[0::2], runs.edge[1::2]
     h = height[mask_number]
-    column, run = spread(begin // h, (end - 1) // h - begin // h + 1)  # a run may pass several columns
+    column, run = spread(
+        run_begin // h, (run_end - 1) // h - run_begin // h + 1
+    )  # a run may pass several columns
     mask_number, h = mask_number[run], h[run]
-    low = np.maximum(begin[run] - column * h, 0) + by[mask_number, 1]
-    high = np.minimum(end[run] - column * h, h) + by[mask_number, 1]
+    low = np.maximum(run_begin[run] - column * h, 0) + offset[mask_number, 1]
+    high = np.minimum(run_end[run] - column * h, h) + offset[mask_number, 1]
     width, new_height = new_size[mask_number].T
     low, high = np.clip(low, 0, new_height), np.clip(high, 0, new_height)
-    column = column + by[mask_number, 0]
+    column = column + offset[mask_number, 0]
     is_kept = (column >= 0) & (column < width) & (high > low)
     edges = np.stack([low, high], axis=1)[is_kept] + (column * new_height)[is_kept, None]
     return Runs.of_keys((np.repeat(mask_number[is_kept], 2) << 32) | edges.reshape(-1), len(runs))
 
 
-def _unlabelled_outside(boxes: Boxes, limit: Longs, ledger: Ledger) -> Boxes:
+def _unlabel_outside(boxes: Boxes, limit: Longs, ledger: Ledger) -> Boxes:
     """Make keypoints outside their tile points that are not labelled; `limit` (n, 2) are sizes of tiles."""
     points = boxes.keypoints
     if points is None:
@@ -417,14 +434,14 @@ def origin_of(name: str) -> str:
     return match[1] + (match[6] or "") if match else name
 
 
-def join(dataset: Dataset, same: float, ledger: Ledger) -> Dataset:
+def join(dataset: Dataset, min_shared: float, ledger: Ledger) -> Dataset:
     """Return the dataset with the boxes of tiles on whole images, without duplicates where tiles overlap.
 
     Of two boxes of one class from different tiles, the one of the lower score, or the smaller one of labels,
-    is left out where they share at least `same` of the area of the smaller one.
+    is left out where they share at least `min_shared` of the area of the smaller one.
     """
-    if not 0 < same <= 1:
-        raise UsageError(f"{spell('untile')} {same}: expected a share above 0 and up to 1")
+    if not 0 < min_shared <= 1:
+        raise UsageError(f"{spell('untile')} {min_shared}: expected a share above 0 and up to 1")
     images, matches = dataset.images, [_NAME.fullmatch(name) for name in dataset.images.name]
     other_names = [name for name, match in zip(images.name, matches, strict=True) if match is None]
     if other_names:
@@ -447,13 +464,15 @@ def join(dataset: Dataset, same: float, ledger: Ledger) -> Dataset:
         source_id=frozen(np.full(len(first_tile), NO_ID)), video=None, frame=None, extra={},
     )  # fmt: skip
     tile, boxes = dataset.boxes.image.astype(np.int64), dataset.boxes
-    boxes = _without_json(boxes, ledger)
-    moved = _moved(boxes, window[tile, :2].astype(np.float64), dataset.limits()[tile], window[tile, 2:])
+    boxes = _drop_json_shapes(boxes, ledger)
+    moved = _move_boxes(boxes, window[tile, :2].astype(np.float64), dataset.limits()[tile], window[tile, 2:])
     moved = replace(moved, image=frozen(image_of_tile[tile].astype(np.int32)), track=None)
-    is_dropped = _repeated(moved, tile, same)
+    is_dropped = _find_repeated(moved, tile, min_shared)
     ledger.change("boxes put back from tiles onto their images", len(boxes))
-    reason = f"boxes that another tile has too (they share {same:g} of the smaller one, {spell('untile')})"
-    return ledger.leave_out(_with_images(dataset, joined, moved), is_dropped, reason)
+    reason = (
+        f"boxes that another tile has too (they share {min_shared:g} of the smaller one, {spell('untile')})"
+    )
+    return ledger.leave_out(_replace_images(dataset, joined, moved), is_dropped, reason)
 
 
 def check_reference(dataset: Dataset, reference: Dataset | None, target: str, *, of_tiles: bool) -> None:
@@ -472,40 +491,41 @@ def check_reference(dataset: Dataset, reference: Dataset | None, target: str, *,
     )
 
 
-def _repeated(boxes: Boxes, tile: Longs, same: float) -> NDArray[np.bool_]:
-    """(n,) mask of the boxes that are left out, as a better one from a different tile is the same object.
+def _find_repeated(boxes: Boxes, tile: Longs, min_shared: float) -> NDArray[np.bool_]:
+    """Return (n,) True for boxes that are left out, as a better one from a different tile is the same object.
 
     The better one has the higher score, or of labels the larger area. Boxes that are left out suppress no
-    others. `tile` (n,) are the rows of tiles, `same` the least share of the smaller box that both cover.
+    others. `tile` (n,) is the row of the tile of each box, `min_shared` the smallest share of the smaller box
+    that both cover.
     """
     area = boxes.wh[:, 0] * boxes.wh[:, 1]
     best_first = np.argsort(-np.where(np.isnan(boxes.score), area, boxes.score), kind="stable")
     rank = np.empty(len(area), np.int64)
     rank[best_first] = np.arange(len(area))
     pairs = [np.zeros((2, 0), np.int64)]
-    for pair in _side_by_side(boxes):
-        one, other = pair[:, tile[pair[0]] != tile[pair[1]]]
-        inner_low = np.maximum(boxes.xyxy[one, :2], boxes.xyxy[other, :2])
-        inner_high = np.minimum(boxes.xyxy[one, 2:], boxes.xyxy[other, 2:])
+    for pair in _find_neighbours(boxes):
+        row_a, row_b = pair[:, tile[pair[0]] != tile[pair[1]]]
+        inner_low = np.maximum(boxes.xyxy[row_a, :2], boxes.xyxy[row_b, :2])
+        inner_high = np.minimum(boxes.xyxy[row_a, 2:], boxes.xyxy[row_b, 2:])
         shared = np.maximum(inner_high - inner_low, 0).prod(axis=1)
-        is_same = (shared >= same * np.minimum(area[one], area[other])) & (shared > 0)
-        duplicates = np.stack([one, other])[:, is_same]
+        is_same = (shared >= min_shared * np.minimum(area[row_a], area[row_b])) & (shared > 0)
+        duplicates = np.stack([row_a, row_b])[:, is_same]
         pairs.append(np.where(rank[duplicates[0]] < rank[duplicates[1]], duplicates, duplicates[::-1]))
     high_row, low_row = np.concatenate(pairs, axis=1)
     is_dropped = np.zeros(len(area), np.bool_)
-    is_open = np.ones(len(area), np.bool_)
+    is_undecided = np.ones(len(area), np.bool_)
     while True:  # a box stays once no box above it is undecided; what it suppresses is decided then, too
         is_waiting = np.zeros(len(area), np.bool_)
-        is_waiting[low_row[is_open[high_row] & ~is_dropped[high_row]]] = True
-        is_staying = is_open & ~is_waiting & ~is_dropped
+        is_waiting[low_row[is_undecided[high_row] & ~is_dropped[high_row]]] = True
+        is_staying = is_undecided & ~is_waiting & ~is_dropped
         if not is_staying.any():
             return is_dropped
-        is_open &= ~is_staying
+        is_undecided &= ~is_staying
         is_dropped[low_row[is_staying[high_row]]] = True
-        is_open &= ~is_dropped
+        is_undecided &= ~is_dropped
 
 
-def _side_by_side(boxes: Boxes) -> Iterator[Longs]:
+def _find_neighbours(boxes: Boxes) -> Iterator[Longs]:
     """Yield in blocks the rows (2, n) of boxes of one image and class that share columns of pixels."""
     _, group = np.unique(boxes.image.astype(np.int64) << 32 | boxes.category, return_inverse=True)
     edges = np.floor(boxes.xyxy[:, [0, 2]]).astype(np.int64)
@@ -513,12 +533,12 @@ def _side_by_side(boxes: Boxes) -> Iterator[Longs]:
     # Sorted by group and left edge, a box pairs with those after it that begin before it ends. Where a group
     # has 10 columns, 0-4 2-9 6-8 of group 0 and 1-8 of group 1 lie at 0-4 2-9 6-8 11-18: the first two boxes
     # pair with one more each, the others with none.
-    left, right = (group * (edges.max(initial=0) + 1) + edges.T).astype(np.int64)
-    order = np.argsort(left, kind="stable")
+    left_key, right_key = (group * (edges.max(initial=0) + 1) + edges.T).astype(np.int64)
+    order = np.argsort(left_key, kind="stable")
     positions = np.arange(len(order))
-    n_next = np.maximum(np.searchsorted(left[order], right[order], side="right") - positions - 1, 0)
+    n_next = np.maximum(np.searchsorted(left_key[order], right_key[order], side="right") - positions - 1, 0)
     n_blocks = -(-int(n_next.sum()) // _PAIRS_AT_A_TIME)
     bounds = np.searchsorted(np.cumsum(n_next), np.arange(1, n_blocks) * _PAIRS_AT_A_TIME)
     for block in np.split(positions, bounds):
-        next_position, number = spread(block + 1, n_next[block])
-        yield order[np.stack([block[number], next_position])]
+        next_position, index = spread(block + 1, n_next[block])
+        yield order[np.stack([block[index], next_position])]

@@ -153,7 +153,7 @@ def examine(
     against = against and replace(against, wants=SHAPE_WORDS)
     check: Check = functools.partial(checks.run, all_rules=True, tolerance=tolerance)
     if take is not None:
-        check = _check_part(check, take)
+        check = _limit_check(check, take)
     reference = None if gt is None else Reference(gt, log, refuse=False)
     loaded: tuple[Loaded, ...]
     try:
@@ -169,14 +169,14 @@ def examine(
         loaded = tuple(_take_part(side, take, log) for side in loaded)
     if len(loaded) == 2 and all(len(side.dataset) or not side.dataset.skipped for side in loaded):
         checks.compare(loaded[0].dataset, loaded[1].dataset, log)
-    elif reference is not None and reference.held is None:
+    elif reference is not None and reference.loaded is None:
         log.note(
             f"{printable(source.path)}: read as {loaded[0].format.name}, which needs no ground "
             "truth, so --gt is ignored; to compare the two, give the detections with --against"
         )
     uses = [(side.format, "read") for side in loaded]
-    if reference is not None and reference.held is not None:
-        uses.append((reference.held.format, "read"))
+    if reference is not None and reference.loaded is not None:
+        uses.append((reference.loaded.format, "read"))
     check_shared({name: value for name, value in source.shared.items() if name != "images"}, uses)
     folders: set[str] = set()
     for side, request in zip(loaded, (source, against), strict=False):
@@ -192,7 +192,7 @@ def examine(
     return loaded
 
 
-def _check_part(check: Check, take: Callable[[Dataset], Dataset]) -> Check:
+def _limit_check(check: Check, take: Callable[[Dataset], Dataset]) -> Check:
     """Return a check that looks only at the part of a dataset that `take` returns; it leaves out no row."""
 
     def check_part(dataset: Dataset, log: Log, options: Collection[str]) -> NDArray[np.bool_]:
@@ -206,19 +206,19 @@ def _take_part(side: Loaded, take: Callable[[Dataset], Dataset], log: Log) -> Lo
     """Take a part of a dataset that was read, and withdraw the issues of files that no image or box of the
     part comes from.
     """
-    dataset, part = side.dataset, take(side.dataset)
-    is_chosen = np.isin(dataset.images.name, part.images.name)
+    dataset, taken = side.dataset, take(side.dataset)
+    is_taken = np.isin(dataset.images.name, taken.images.name)
     chosen_files, other_files = (
         {*dataset.images.file[rows].tolist(), *dataset.boxes.file[rows[dataset.boxes.image]].tolist()}
-        for rows in (is_chosen, ~is_chosen)
+        for rows in (is_taken, ~is_taken)
     )
-    paths = {dataset.files[file].path for file in other_files - chosen_files - {-1}}
-    withdrawn = [issue for issue in log.issues if issue.path in paths]
+    withdrawn_paths = {dataset.files[file].path for file in other_files - chosen_files - {-1}}
+    withdrawn = [issue for issue in log.issues if issue.path in withdrawn_paths]
     log.counts -= Counter(issue.code for issue in withdrawn)
-    log.issues = [issue for issue in log.issues if issue.path not in paths]
-    rows_of_others = {(issue.path, issue.line, issue.pointer) for issue in withdrawn if CODES[issue.code].row}
-    skipped = max(0, dataset.skipped - len(rows_of_others))
-    return replace(side, dataset=replace(part, skipped=skipped))
+    log.issues = [issue for issue in log.issues if issue.path not in withdrawn_paths]
+    withdrawn_rows = {(issue.path, issue.line, issue.pointer) for issue in withdrawn if CODES[issue.code].row}
+    skipped = max(0, dataset.skipped - len(withdrawn_rows))
+    return replace(side, dataset=replace(taken, skipped=skipped))
 
 
 def check_tolerance(tolerance: float) -> None:
@@ -251,15 +251,15 @@ def chosen(log: Log, select: Iterable[str], ignore: Iterable[str]) -> Log:
     """
     select, ignore = tuple(select), tuple(ignore)
 
-    def wanted(code: str) -> bool:
+    def is_requested(code: str) -> bool:
         return (not select or any(fnmatchcase(code, p) for p in select)) and not any(
             fnmatchcase(code, p) for p in ignore
         )
 
     result = log.fresh()
     result.notes = list(log.notes)
-    result.counts = Counter({code: n for code, n in log.counts.items() if wanted(code)})
-    result.issues = [issue for issue in log.issues if wanted(issue.code)]
+    result.counts = Counter({code: n for code, n in log.counts.items() if is_requested(code)})
+    result.issues = [issue for issue in log.issues if is_requested(issue.code)]
     return result
 
 
@@ -267,18 +267,18 @@ def sort_issues(issues: Iterable[Issue]) -> list[Issue]:
     """Errors first, then by place; indices in JSON pointers count as numbers."""
 
     def key(issue: Issue) -> tuple[Any, ...]:
-        parts = [(number_of(part) < 0, number_of(part), part) for part in issue.pointer.split("/")]
-        return issue.severity != "error", issue.path, issue.line, issue.column, parts
+        tokens = [(number_of(token) < 0, number_of(token), token) for token in issue.pointer.split("/")]
+        return issue.severity != "error", issue.path, issue.line, issue.column, tokens
 
     return sorted(issues, key=key)
 
 
-def first_of_each(issues: Iterable[Issue], n: int) -> list[Issue]:
+def limit_per_code(issues: Iterable[Issue], n: int) -> list[Issue]:
     """Return the first `n` issues of each code."""
-    seen: Counter[str] = Counter()
+    n_seen: Counter[str] = Counter()
     first_issues = []
     for issue in issues:
-        seen[issue.code] += 1
-        if seen[issue.code] <= n:
+        n_seen[issue.code] += 1
+        if n_seen[issue.code] <= n:
             first_issues.append(issue)
     return first_issues

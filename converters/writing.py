@@ -16,14 +16,14 @@ from msgspec.structs import replace
 
 from odm import checks
 from odm.codes import NO_SIZE, NOTHING_TO_PUT
-from odm.converters.edit import Edits, apply, drop_emptied, write_underscores
-from odm.converters.ledger import Ledger, drop_unsupported, losses
+from odm.converters.edit import Edits, apply_edits, drop_emptied, write_underscores
+from odm.converters.ledger import Ledger, drop_unsupported, format_losses
 from odm.converters.load import Loaded
 from odm.converters.merging import RENUMBERED, SameImage, merge
 from odm.converters.repairs import clip_boxes
 from odm.converters.selection import Selection, divide, select
 from odm.converters.shapes import AsShapes, fit, report_too_large, suggest_shapes
-from odm.converters.skipping import LeftOut, without_images
+from odm.converters.skipping import LeftOut, drop_images
 from odm.converters.tiles import Cuts, Tiling, check_reference, cut, join
 from odm.files import Output
 from odm.formats import Format, option_specs
@@ -134,7 +134,7 @@ def open_ledger(loaded: Loaded, target: str, *, dry_run: bool = False) -> Ledger
     return ledger
 
 
-def as_one(
+def merge_loaded(
     sources: list[Loaded], target: Format, same_image: SameImage, log: Log, *, dry_run: bool
 ) -> tuple[Loaded, Ledger]:
     """Merge several sources (a single one is returned as it is), with a ledger of every row; see `merge`.
@@ -170,11 +170,11 @@ def as_one(
     if merged.equal:
         ledger.left_out["boxes that an earlier source has as well"] = merged.equal
     ledger.change("images of several sources joined into one", merged.joined)
-    for what, n in merged.changed.items():
-        ledger.change(what, n)
-    for sort, n in merged.renumbered.items():
-        if sort in target.keeps:
-            ledger.change(f"ids of {RENUMBERED[sort]} are numbered from 1, as the sources disagree", n)
+    for change, n in merged.changed.items():
+        ledger.change(change, n)
+    for id_name, n in merged.renumbered.items():
+        if id_name in target.keeps:
+            ledger.change(f"ids of {RENUMBERED[id_name]} are numbered from 1, as the sources disagree", n)
     # No one file has both names, so the place is all of them.
     sources.clear()
     everywhere = replace(merged.dataset, files=(SourceFile(merged.dataset.path),))
@@ -182,7 +182,7 @@ def as_one(
     return loaded, ledger
 
 
-def _without_losses(
+def _drop_losses(
     dataset: Dataset, source: Format, holder: Format, target: Target, ledger: Ledger, log: Log
 ) -> Dataset:
     """Return the part of a dataset that `holder` can hold, without classes of regions to ignore that lose
@@ -190,15 +190,13 @@ def _without_losses(
     """
     is_copy = ledger.source_format == holder.name and not ledger.sources and holder.use != "training"
     if "split" in holder.keeps and not is_copy:
-        dataset = _without_unsplit(dataset, holder, ledger, log)
+        dataset = _complete_splits(dataset, holder, ledger, log)
     of_regions = region_classes(dataset) & (not target.edits.order)
     dataset = drop_unsupported(dataset, source, holder, ledger, keep_groups=target.keep_groups)
     return drop_emptied(dataset, of_regions, ledger)
 
 
-def _with_fitted_shapes(
-    dataset: Dataset, holder: Format, target: Target, ledger: Ledger, log: Log
-) -> Dataset:
+def _fit_shapes(dataset: Dataset, holder: Format, target: Target, ledger: Ledger, log: Log) -> Dataset:
     """Return the dataset with shapes as `holder` holds them, without those that are too large to be
     filled.
     """
@@ -223,26 +221,26 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
     if ids in ("0", "1") and "category_id" not in format_.keeps:
         raise UsageError(f"{spell('category_ids')} {ids}: {format_.name} does not store class ids")
     if ids and getattr(target.options, "reference", None) is not None:
-        what = "results have the class ids of the ground truth"
-        raise UsageError(f"{spell('category_ids')}: with {spell('gt')}, {what}")
+        reason = "results have the class ids of the ground truth"
+        raise UsageError(f"{spell('category_ids')}: with {spell('gt')}, {reason}")
     if loaded.dataset.relative and (not format_.needs_size or "size" in format_.keeps):
         for row in distinct(loaded.dataset.boxes.image).tolist():
             log.report(NO_SIZE, loaded.dataset.image_place(row), value=loaded.dataset.images.name[row])
-        raise not_written(log, target.path)
-    dataset = apply(target.edits, loaded.dataset, ledger)
+        raise build_write_error(log, target.path)
+    dataset = apply_edits(target.edits, loaded.dataset, ledger)
     if getattr(target.options, "spaces", "") == "underscore":
         dataset = write_underscores(dataset, ledger)
     if dataset.categories.name != loaded.dataset.categories.name:
         checks.report_similar_classes(dataset, log)
     if target.clip:
         dataset = clip_boxes(dataset, ledger, log)
-    dataset, cuts = _selected(dataset, target, ledger, log)
+    dataset, cuts = _apply_selection(dataset, target, ledger, log)
     if cuts is not None or target.untile is not None:
         reference = getattr(target.options, "reference", None)
         check_reference(dataset, reference, target.path, of_tiles=cuts is not None)
-    holder = _held_by(target.path, format_, dataset, ledger, log)
-    dataset = _without_losses(dataset, loaded.format, holder, target, ledger, log)
-    dataset = _with_fitted_shapes(dataset, holder, target, ledger, log)
+    holder = _choose_holder(target.path, format_, dataset, ledger, log)
+    dataset = _drop_losses(dataset, loaded.format, holder, target, ledger, log)
+    dataset = _fit_shapes(dataset, holder, target, ledger, log)
     names = dataset.categories.name
     is_unordered = not (dataset.categories.ordered or target.edits.order or ids)
     if is_unordered and "order" in format_.keeps and len(names) > 1:
@@ -250,28 +248,28 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
         log.note(
             f"classes are numbered in order of first appearance: {shown} (--class-list FILE sets the order)"
         )
-    ledger.written = len(dataset)
-    ledger.images, ledger.categories = len(dataset.images), len(dataset.categories)
+    ledger.written, ledger.images, ledger.categories = len(dataset), len(dataset.images), len(names)
     if target.strict and not ledger.lossless:
         ledger.dry_run = True
-        lost = f"not written ({spell('strict')}): it would lose {losses(ledger)}"
+        lost = f"not written ({spell('strict')}): it would lose {format_losses(ledger)}"
         raise StrictLoss(f"{printable(target.path)}: {lost}", log, ledger)
     output = open_output(target.path, format_, overwrite=target.overwrite, dry_run=target.dry_run)
     _check_holds_no_source(output.target, dataset)
     pieces: Iterable[tuple[str, Dataset]] = [("", dataset)]
     if target.selection.divides:
         check_parts(target.selection, output, format_)
-        part = divide(target.selection, dataset, log, tiled=cuts is not None)
-        images, boxes = np.bincount(part), np.bincount(part[dataset.boxes.image], minlength=part.max() + 1)
+        part_of = divide(target.selection, dataset, log, tiled=cuts is not None)
+        images = np.bincount(part_of)
+        boxes = np.bincount(part_of[dataset.boxes.image], minlength=part_of.max() + 1)
         sizes = zip(images.tolist(), boxes.tolist(), strict=True)
         prefix = "val of " if target.selection.folds is not None else ""
         parts = [prefix + name for name in target.selection.parts]
         ledger.parts = dict(zip(parts, sizes, strict=True))
-        pieces = _pieces(dataset, part, target.selection, whole="split" in format_.keeps)
+        pieces = _iterate_pieces(dataset, part_of, target.selection, keeps_split="split" in format_.keeps)
     output.cuts = cuts
     if cuts is not None:
         _note_uncut(output, format_, target, log)
-    _put(dataset, pieces, output, format_, target, log)
+    _write_pieces(dataset, pieces, output, format_, target, log)
     ledger.files, ledger.stayed = tuple(output.written), tuple(output.stayed)
     if target.selection.divides and not target.pictures and format_.pictures is not None:
         log.note("pictures were not added (use --link-images or --copy-images)")
@@ -301,7 +299,9 @@ def _check_holds_no_source(target: str, dataset: Dataset) -> None:
             raise PathError(f"{printable(target)}: the target contains files of the source; write elsewhere")
 
 
-def _selected(dataset: Dataset, target: Target, ledger: Ledger, log: Log) -> tuple[Dataset, Cuts | None]:
+def _apply_selection(
+    dataset: Dataset, target: Target, ledger: Ledger, log: Log
+) -> tuple[Dataset, Cuts | None]:
     """Return the images and boxes that are selected, put together from tiles or cut into some.
 
     The second value cuts the pictures of tiles; None if images are not cut.
@@ -317,11 +317,11 @@ def _selected(dataset: Dataset, target: Target, ledger: Ledger, log: Log) -> tup
         dataset = select(Selection(drop_empty=selection.drop_empty), dataset, ledger, log)
     if selection.divides:
         ledger.change("images whose split is replaced", sum(map(bool, dataset.images.split)))
-        dataset = _with_splits(dataset, [""] * len(dataset.images))
+        dataset = _set_splits(dataset, [""] * len(dataset.images))
     return dataset, cuts
 
 
-def _held_by(path: str, format_: Format, dataset: Dataset, ledger: Ledger, log: Log) -> Format:
+def _choose_holder(path: str, format_: Format, dataset: Dataset, ledger: Ledger, log: Log) -> Format:
     """Return the format, without ``split`` in `keeps` if it has a file for each split and the target is one
     file; the loss is noted or booked.
     """
@@ -339,24 +339,27 @@ def _held_by(path: str, format_: Format, dataset: Dataset, ledger: Ledger, log: 
     return replace(format_, keeps=format_.keeps - {"split"})
 
 
-def _without_unsplit(dataset: Dataset, holder: Format, ledger: Ledger, log: Log) -> Dataset:
+def _complete_splits(dataset: Dataset, holder: Format, ledger: Ledger, log: Log) -> Dataset:
     """Put images without a split into ``train`` if others have one, and report them.
 
     For a format that is used for training, images of splits that it does not name go to ``val`` or ``test``
     if the name begins so, else to ``train``.
     """
     splits = dataset.images.split
-    known = holder.split_names if holder.use == "training" else frozenset()
-    unknown = {split for split in splits if split and known and split not in known}
+    known_splits = holder.split_names if holder.use == "training" else frozenset()
+    unknown_splits = {split for split in splits if split and known_splits and split not in known_splits}
     new_split = {
-        split: next((k for k in ("val", "test") if split.startswith(k)), "train") for split in unknown
+        split: next((k for k in ("val", "test") if split.startswith(k)), "train") for split in unknown_splits
     }
     if "" in splits and any(splits):
         new_split[""] = "train"
-    for names, what in (({""}, "no split"), (unknown, f"a split that {holder.name} does not name: ")):
+    for names, description in (
+        ({""}, "no split"),
+        (unknown_splits, f"a split that {holder.name} does not name: "),
+    ):
         rows = [row for row, split in enumerate(splits) if split in names and split in new_split]
         if rows:
-            names_of = Trusted(what + listed(sorted(names - {""})))
+            names_of = Trusted(description + listed(sorted(names - {""})))
             destination = " or ".join(sorted({repr(new_split[splits[row]]) for row in rows}))
             fields: dict[str, Any] = {
                 "what": names_of,
@@ -364,54 +367,56 @@ def _without_unsplit(dataset: Dataset, holder: Format, ledger: Ledger, log: Log)
                 "value": dataset.images.name[rows[0]],
             }
             log.report(WITHOUT_SPLIT, dataset.image_place(rows[0]), n=len(rows), total=len(splits), **fields)
-    ledger.change("images whose split is replaced", sum(split in unknown for split in splits))
-    return _with_splits(dataset, [new_split.get(split, split) for split in splits]) if new_split else dataset
+    ledger.change("images whose split is replaced", sum(split in unknown_splits for split in splits))
+    return _set_splits(dataset, [new_split.get(split, split) for split in splits]) if new_split else dataset
 
 
 def check_parts(selection: Selection, output: Output, format_: Format) -> None:
     """Raise UsageError if the target cannot hold the requested parts."""
     holds_parts = "split" in format_.keeps and not format_.split_is_file and selection.folds is None
     if output.single and not holds_parts:
-        what = "folds" if selection.folds is not None else "parts"
+        noun = "folds" if selection.folds is not None else "parts"
         raise UsageError(
-            f"{printable(output.target)}: one file cannot hold the {what}; name a folder, and add "
+            f"{printable(output.target)}: one file cannot hold the {noun}; name a folder, and add "
             f"{spell('to')} {format_.name}"
         )
-    unknown = [name for name in selection.parts if name not in format_.split_names]
-    if selection.folds is None and format_.split_names and unknown:
-        known = ", ".join(sorted(format_.split_names))
-        raise UsageError(f"{spell('split_into')}: {format_.name} has no part {unknown[0]!r}, only {known}")
+    unknown_names = [name for name in selection.parts if name not in format_.split_names]
+    if selection.folds is None and format_.split_names and unknown_names:
+        known_text = ", ".join(sorted(format_.split_names))
+        raise UsageError(
+            f"{spell('split_into')}: {format_.name} has no part {unknown_names[0]!r}, only {known_text}"
+        )
 
 
-def _with_splits(dataset: Dataset, splits: Sequence[str]) -> Dataset:
+def _set_splits(dataset: Dataset, splits: Sequence[str]) -> Dataset:
     return replace(dataset, images=replace(dataset.images, split=tuple(splits)))
 
 
-def _pieces(
-    dataset: Dataset, part: Longs, selection: Selection, *, whole: bool
+def _iterate_pieces(
+    dataset: Dataset, part_of: Longs, selection: Selection, *, keeps_split: bool
 ) -> Iterator[tuple[str, Dataset]]:
     """Yield (folder, dataset) for each dataset that is to be written.
 
     Parameters
     ----------
-    part
+    part_of
         (images,) number of the part of each image; of folds, the fold that is tested with it.
-    whole
+    has_splits
         Whether the format has splits of its own, so that one dataset holds all parts.
     """
     names = list(selection.parts)
-    rounds = [("", names, part)]
+    rounds = [("", names, part_of)]
     if selection.folds is not None:
-        rounds = [(name, ["train", "val"], (part == i).astype(np.int64)) for i, name in enumerate(names)]
-    for folder, words, rows in rounds:
-        if whole:
-            yield folder, _with_splits(dataset, [words[row] for row in rows.tolist()])
+        rounds = [(name, ["train", "val"], (part_of == i).astype(np.int64)) for i, name in enumerate(names)]
+    for folder, part_names, part_rows in rounds:
+        if keeps_split:
+            yield folder, _set_splits(dataset, [part_names[row] for row in part_rows.tolist()])
             continue
-        for i, word in enumerate(words):
-            yield f"{folder}/{word}".lstrip("/"), without_images(dataset, rows != i)
+        for i, part_name in enumerate(part_names):
+            yield f"{folder}/{part_name}".lstrip("/"), drop_images(dataset, part_rows != i)
 
 
-def _put(
+def _write_pieces(
     dataset: Dataset,
     pieces: Iterable[tuple[str, Dataset]],
     output: Output,
@@ -421,8 +426,8 @@ def _put(
 ) -> None:
     """Have the format write each piece of the dataset into a folder of the output.
 
-    `pieces` are (folder, dataset), as of `_pieces`; issues that several pieces have are reported once. Raises
-    DataError, and nothing is written, if the format reports an error.
+    `pieces` are (folder, dataset), from `_iterate_pieces`; an issue of several pieces is reported once.
+    Raises DataError, and nothing is written, if the format reports an error.
     """
     output_log, write = log.fresh(), format_.write
     assert write is not None  # get_target refuses others
@@ -438,17 +443,19 @@ def _put(
                 try:
                     write(piece, piece_output, piece_log, target.options)
                     if target.pictures and not piece_log.errors:
-                        _put_pictures(piece, piece_output, f"{format_.pictures}/", target.pictures, piece_log)
+                        _put_image_files(
+                            piece, piece_output, f"{format_.pictures}/", target.pictures, piece_log
+                        )
                     links = getattr(target.options, "link_images", False)  # an option of the format's own
                     if links or (target.pictures and "size" not in format_.keeps):
-                        piece_output.write(SIZES_FILE, _sizes_of(piece))
+                        piece_output.write(SIZES_FILE, _format_sizes(piece))
                 finally:
                     output_log.extend(piece_log, once=True)
         finally:
             output_log.set_place(output.target)
             log.extend(output_log)
         if output_log.errors:
-            raise not_written(log, output.target)
+            raise build_write_error(log, output.target)
         if output.cuts is not None:
             output.cuts.check()
         # An empty folder is read as no detections, and holds no classes.
@@ -461,7 +468,7 @@ def _put(
             )
 
 
-def pictures_asked(
+def split_picture_options(
     options: Mapping[str, Any], target: str, format_: Format, *, tiled: bool = False
 ) -> tuple[dict[str, Any], str]:
     """Split options into those for the format, and how image files are put beside it: ``copy``, ``link`` or
@@ -478,37 +485,37 @@ def pictures_asked(
         format_options["copy_images"] = format_options.get("copy_images", not _is_single(target, format_))
     if has_option:
         return format_options, ""
-    ways = [how for how in ("copy", "link") if format_options.pop(f"{how}_images", False)]
-    if len(ways) == 2:
+    actions = [action for action in ("copy", "link") if format_options.pop(f"{action}_images", False)]
+    if len(actions) == 2:
         raise UsageError(f"{spell('copy_images')} and {spell('link_images')}: use one of them")
-    way = ways[0] if ways and format_.pictures is not None else ""
-    if way and _is_single(target, format_):
+    verb = actions[0] if actions and format_.pictures is not None else ""
+    if verb and _is_single(target, format_):
         raise UsageError(
-            f"{printable(target)}: one file cannot hold the pictures of --{way}-images; name a folder, and "
+            f"{printable(target)}: one file cannot hold the pictures of --{verb}-images; name a folder, and "
             f"add {spell('to')} {format_.name}"
         )
-    return format_options, way
+    return format_options, verb
 
 
-def _put_pictures(dataset: Dataset, output: Output, folder: str, how: str, log: Log) -> None:
+def _put_image_files(dataset: Dataset, output: Output, folder: str, action: str, log: Log) -> None:
     """Copy or link the image file of each image into a folder of the output, under the image's name."""
     images = dataset.images
     rows_without_path = [row for row in range(len(images)) if not images.path[row]]
     if rows_without_path:
         names = Trusted(listed([images.name[row] for row in rows_without_path]))
-        place = dataset.image_place(rows_without_path[0])
-        log.report(NOTHING_TO_PUT, place, n=len(rows_without_path), total=len(images), names=names)
+        location = dataset.image_place(rows_without_path[0])
+        log.report(NOTHING_TO_PUT, location, n=len(rows_without_path), total=len(images), names=names)
         return
-    pictures = {
+    path_by_name = {
         folder + (name if stem(name) != name else name + os.path.splitext(path)[1]): path
         for name, path in zip(images.name, images.path, strict=True)
     }
-    if output.plan(list(pictures), list(pictures), log):
-        for name, path in log.track(list(pictures.items()), "pictures"):
-            (output.copy if how == "copy" else output.link)(name, path)
+    if output.plan(list(path_by_name), list(path_by_name), log):
+        for name, path in log.track(list(path_by_name.items()), "pictures"):
+            (output.copy if action == "copy" else output.link)(name, path)
 
 
-def _sizes_of(dataset: Dataset) -> bytes:
+def _format_sizes(dataset: Dataset) -> bytes:
     """Return the sizes of the images as a CSV file, which ``--image-sizes`` reads."""
     images = dataset.images
     text = io.StringIO()
@@ -519,6 +526,6 @@ def _sizes_of(dataset: Dataset) -> bytes:
     return text.getvalue().encode()
 
 
-def not_written(log: Log, target: str) -> DataError:
+def build_write_error(log: Log, target: str) -> DataError:
     """Return the DataError for a target that is not written because of the errors in `log`."""
     return DataError(f"{printable(target)}: not written, because of {plural(log.errors, 'error')}", log)

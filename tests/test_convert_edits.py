@@ -9,7 +9,7 @@ from msgspec.structs import replace
 import odm
 from odm.coco80 import IDS, NAMES
 from odm.converters import Edits, Ledger
-from odm.converters.edit import apply, parse_renames
+from odm.converters.edit import apply_edits, parse_renames
 from odm.issues import DataError, Log, UsageError
 from odm.tables import Dataset, LabelState
 
@@ -24,7 +24,7 @@ def data(names=("cat", "dog", "bird"), category=(0, 1, 2, 1), **given):
 
 def edited(dataset, **edits):
     ledger = Ledger("txt", "txt", read=len(dataset))
-    result = apply(Edits(**edits), dataset, ledger)
+    result = apply_edits(Edits(**edits), dataset, ledger)
     ledger.written = len(result)
     assert ledger.balances
     return result, ledger

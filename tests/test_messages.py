@@ -14,7 +14,7 @@ from odm.cli._common import terminal_log
 from odm.cli._messages import print_log
 from odm.cli._records import MessageOptions
 from odm.cli._streams import say
-from odm.converters.validation import first_of_each
+from odm.converters.validation import limit_per_code
 from odm.files import Source
 from odm.formats._contract import LIKELY, POOR, SURE, Sniff
 from odm.formats._detect import detect
@@ -72,8 +72,8 @@ def test_what_comes_first(capsys):
 
 def test_first_of_each():
     log = log_of(5, 2)
-    assert [i.code for i in first_of_each(log.issues, 1)] == [WARNING.name, ERROR.name]
-    assert len(first_of_each(log.issues, 3)) == 5
+    assert [i.code for i in limit_per_code(log.issues, 1)] == [WARNING.name, ERROR.name]
+    assert len(limit_per_code(log.issues, 3)) == 5
 
 
 def test_words_for_numbers_and_names():

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import odm
-from odm.converters.edit import Edits, apply
+from odm.converters.edit import Edits, apply_edits
 from odm.converters.ledger import Ledger
 from odm.converters.merging import merge
 from odm.issues import Log, UsageError
@@ -99,7 +99,7 @@ def drawn(names=("person", "dog"), points=(("nose", "eye"), ("snout", "tail")), 
 
 def test_edits_and_merges_carry_shapes_and_the_points_of_classes():
     data = drawn()
-    edited = apply(Edits(drop=("person",), rename={"dog": "cat"}), data, Ledger("a", "b", read=4))
+    edited = apply_edits(Edits(drop=("person",), rename={"dog": "cat"}), data, Ledger("a", "b", read=4))
     assert edited.categories.name == ("cat",)
     assert edited.categories.keypoints == (("snout", "tail"),)
     assert edited.categories.skeleton == (((0, 1),),)
@@ -120,7 +120,7 @@ def test_classes_with_other_key_points_do_not_become_one():
         merge([drawn(), drawn(points=(("nose", "eye"), ("snout",)), image="b.jpg")], log=Log())
     with pytest.raises(UsageError, match="'dog' would have 2 keypoints"):
         data = drawn(points=(("nose", "eye"), ("snout", "tail", "paw")))
-        apply(Edits(rename={"person": "dog"}), data, Ledger("a", "b", read=4))
+        apply_edits(Edits(rename={"person": "dog"}), data, Ledger("a", "b", read=4))
 
 
 def test_no_columns_are_made_where_there_are_no_shapes():
@@ -251,4 +251,4 @@ def test_the_smallest_rectangle_of_points_on_a_line_is_upright(points, rectangle
 def test_classes_that_are_left_out_have_no_number_of_key_points(drop):
     data = drawn(points=(("nose", "eye"), ("snout", "tail", "paw")))
     kept = tuple(name for name in ("person", "dog") if name not in drop)
-    assert apply(Edits(drop=drop), data, Ledger("a", "b", read=4)).categories.name == kept
+    assert apply_edits(Edits(drop=drop), data, Ledger("a", "b", read=4)).categories.name == kept

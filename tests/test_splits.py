@@ -12,13 +12,13 @@ from hypothesis import assume, given
 from odm.converters import Ledger, Selection
 from odm.converters.selection import (
     GROUPINGS,
+    choose_sample,
     divide,
     group_names,
-    order_of,
     parse_ratios,
     parse_share,
-    sample,
     select,
+    sort_by_seed,
     split_rows,
 )
 from odm.issues import DataError, Log, UsageError
@@ -60,7 +60,7 @@ def parts_of(dataset, ratios, *, seed="0", groups=None, stratify=True):
 
 
 def test_the_order_of_a_seed():
-    order = order_of(twenty().images.name, "0").tolist()
+    order = sort_by_seed(twenty().images.name, "0").tolist()
     assert order == [11, 12, 5, 17, 2, 13, 16, 9, 7, 0, 10, 14, 4, 3, 19, 15, 6, 18, 8, 1]
 
 
@@ -86,11 +86,11 @@ def test_groups(stratify):
 
 @pytest.mark.parametrize("share", [5, Fraction(1, 4), Fraction(29, 100)])
 def test_sample(share):
-    assert np.flatnonzero(sample(twenty().images.name, share, "0")).tolist() == [2, 5, 11, 12, 17]
+    assert np.flatnonzero(choose_sample(twenty().images.name, share, "0")).tolist() == [2, 5, 11, 12, 17]
 
 
 def test_a_small_percentage_takes_one_image():
-    assert np.flatnonzero(sample(twenty().images.name, Fraction(1, 1000), "0")).tolist() == [11]
+    assert np.flatnonzero(choose_sample(twenty().images.name, Fraction(1, 1000), "0")).tolist() == [11]
 
 
 def test_sizes_are_rounded_by_largest_remainder_and_ties_go_to_the_earlier_part():
@@ -211,17 +211,17 @@ def test_the_folds_of_stratified_data_hold_a_class_each_where_they_can(classes_o
 @given(st.sets(st.text(max_size=6), min_size=1, max_size=30), st.text(max_size=6), seeds, st.integers(1, 30))
 def test_more_images_do_not_change_the_order_of_the_others(names, more, seed, n):
     names = sorted(names - {more})
-    before = [names[i] for i in order_of(names, seed)]
-    after = [[*names, more][i] for i in order_of([*names, more], seed)]
+    before = [names[i] for i in sort_by_seed(names, seed)]
+    after = [[*names, more][i] for i in sort_by_seed([*names, more], seed)]
     assert [name for name in after if name != more] == before
-    small, large = sample(names, n, seed), sample(names, n + 1, seed)
+    small, large = choose_sample(names, n, seed), choose_sample(names, n + 1, seed)
     assert not (small & ~large).any()
     assert small.sum() == min(n, len(names))
 
 
 def test_another_seed_is_another_order():
     names = twenty().images.name
-    assert len({tuple(order_of(names, str(seed))) for seed in range(50)}) == 50
+    assert len({tuple(sort_by_seed(names, str(seed))) for seed in range(50)}) == 50
 
 
 # ---------------------------------------------------------------------------------- the words of the user

@@ -257,13 +257,13 @@ def test_counts_are_whole_and_nothing_is_cut(n):
     pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure
 
-    from odm.converters.plots import _pictures
+    from odm.converters.plots import _list_plots
 
     data = Dataset.from_arrays(
         images=["a", "b"], categories=["x"], width=[640, 30], height=[480, 20], image=[0] * n + [1] * n,
         category=[0] * 2 * n, xyxy=[[1, 1, 11, 31]] * 2 * n, score=[0.5] * 2 * n,
     )  # fmt: skip
-    for name, draw, height in _pictures(data, describe(data)):
+    for name, draw, height in _list_plots(data, describe(data)):
         figure = Figure(figsize=(8, height))
         axes = figure.add_subplot()
         draw(axes)

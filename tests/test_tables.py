@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import odm
-from odm.converters.edit import Edits, apply
+from odm.converters.edit import Edits, apply_edits
 from odm.converters.ledger import Ledger
 from odm.converters.merging import merge
-from odm.converters.skipping import without_images
+from odm.converters.skipping import drop_images
 from odm.converters.tiles import Tiling, cut, join
 from odm.issues import Log
 from odm.names import PICTURE_SUFFIXES, stem
@@ -66,9 +66,11 @@ def read_back(data):
 DERIVED = {
     "all boxes": lambda data: data.take(slice(None)),
     "some boxes": lambda data: data.take(np.array([True, False, True])),
-    "without images": lambda data: without_images(data, np.array([True, False])),
+    "without images": lambda data: drop_images(data, np.array([True, False])),
     "merged": lambda data: merge([data, data], same_image="join", log=Log()).dataset,
-    "edited": lambda data: apply(Edits(drop=("y",), rename={"x": "z"}), data, Ledger("csv", "csv", read=3)),
+    "edited": lambda data: apply_edits(
+        Edits(drop=("y",), rename={"x": "z"}), data, Ledger("csv", "csv", read=3)
+    ),
     "read": read_back,
     "cut into tiles": lambda data: cut(data, Tiling(5, 5), Ledger("csv", "csv", read=3), Log())[0],
     "put together": lambda data: join(DERIVED["cut into tiles"](data), 0.5, Ledger("csv", "csv", read=3)),

@@ -36,7 +36,9 @@ def grid(length, size, overlap):
 def test_tiles_lie_where_sahi_puts_them(overlap):
     for length in (1, 63, 64, 65, 127, 128, 129, 500, 1000):
         for size in (64, 100, 640):
-            assert Tiling(size, size, overlap).starts(length, size).tolist() == grid(length, size, overlap)
+            assert Tiling(size, size, overlap).find_starts(length, size).tolist() == grid(
+                length, size, overlap
+            )
 
 
 def tiled(source, tmp_path, tile="100x80", overlap=0.2, **options):

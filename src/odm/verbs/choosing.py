@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from odm.converters.edit import Edits, apply, check_classes
+from odm.converters.edit import Edits, apply_edits, check_classes
 from odm.converters.ledger import Ledger
 from odm.converters.selection import Selection, check_images, keep_chosen
 from odm.verbs.options import READING, Options, option
@@ -73,7 +73,7 @@ class Choice:
         self._image_names.update(dict.fromkeys(dataset.images.name))
         classes = tuple(name for name in self.classes if name in names)
         edits = Edits(only=classes, drop=names if self.classes and not classes else ())
-        return keep_chosen(self.selection, apply(edits, dataset, Ledger("", "")), Ledger("", ""))
+        return keep_chosen(self.selection, apply_edits(edits, dataset, Ledger("", "")), Ledger("", ""))
 
     def check(self) -> None:
         """Raise UsageError for a name that none of the datasets has that were taken."""

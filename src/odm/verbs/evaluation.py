@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 
 from odm.converters import Edits, KeptTruth, Ledger
-from odm.converters.edit import apply
-from odm.converters.load import check_one_run, check_too
+from odm.converters.edit import apply_edits
+from odm.converters.load import add_check, check_one_run
 from odm.evaluate import Evaluation, Protocol, evaluate, resolve, save
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.evaluation import PROGRAMS
@@ -335,7 +335,7 @@ class Plan(msgspec.Struct, frozen=True):
             own_fields=any(p.fields for p in self.rules),
             draws=bool(options.report),
             kept=kept,
-            check=check_too(lambda side, of_side: report_unfit(side, iou_type, of_side, is_compared(side))),
+            check=add_check(lambda side, of_side: report_unfit(side, iou_type, of_side, is_compared(side))),
         )
         if options.ignore_regions is not None:
             truth = self._with_regions(truth, log)
@@ -356,7 +356,7 @@ class Plan(msgspec.Struct, frozen=True):
             for name, count in zip(detections.categories.name, n_of_class, strict=True):
                 if name in self.renames:
                     log.note(f"--rename: {name!r} of {count} detections is read as {self.renames[name]!r}")
-            renamed = apply(Edits(rename=self.renames), detections, Ledger("", ""))
+            renamed = apply_edits(Edits(rename=self.renames), detections, Ledger("", ""))
         return evaluate(truth, renamed, class_agnostic=options.class_agnostic, log=log, **arguments)
 
     def _with_regions(self, truth: Dataset, log: Log) -> Dataset:

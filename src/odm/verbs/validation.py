@@ -14,7 +14,7 @@ from odm.checks import TOLERANCE
 from odm.converters import Ledger, Loaded, chosen, examine, repair
 from odm.converters.repairs import REPAIRS
 from odm.converters.skipping import EVERY
-from odm.converters.validation import check_codes, check_tolerance, first_of_each, sort_issues
+from odm.converters.validation import check_codes, check_tolerance, limit_per_code, sort_issues
 from odm.evaluate import join
 from odm.files import read_bytes
 from odm.issues import (
@@ -410,7 +410,7 @@ def write_page(
 
     page = validation_page(
         datasets,
-        sort_issues(first_of_each(log.issues, KEPT_PER_CODE)),
+        sort_issues(limit_per_code(log.issues, KEPT_PER_CODE)),
         [pictures_of(one.images.name, datasets, options, print_log) for one in datasets],
         log=log,
         sources=sources,
