@@ -764,6 +764,23 @@ def test_a_function_writes_the_page_of_its_command(data, verb, tmp_path, monkeyp
     assert read_page(Path("function.html"))[0] == read_page(Path("command.html"))[0]
 
 
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_page_has_the_warnings_and_notes_of_reading(data, verb, tmp_path, monkeypatch):
+    shutil.copytree(data, tmp_path / "in")
+    monkeypatch.chdir(tmp_path / "in")
+    truth = json.loads(Path("gt.json").read_text())
+    truth["annotations"][0]["id"] = 1.0
+    for name in ("gt.json", "gt2.json"):
+        Path(name).write_text(json.dumps(truth))
+    shutil.copy("det.csv", "det2.csv")
+    run(verb, *VERBS[verb], "-q", "--report", "r.html")
+    page = read_page(Path("r.html"))[0]
+    expected = [f"{name}#/annotations/0/id" for name in VERBS[verb] if name.endswith(".json")]
+    assert [row["place"] for row in page["issues" if verb == "validate" else "warnings"]] == expected
+    assert page["warningCount"] == (0 if verb == "validate" else len(expected))
+    assert [n.partition(":")[0] for n in page["notes"] if ": read as " in n and "because" in n] == [*VERBS[verb]]
+
+
 def test_validation_shows_the_faulty_boxes(tmp_path):
     folder = make_data(tmp_path / "set")
     contract = json.loads((folder / "gt.json").read_text())

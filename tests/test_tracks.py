@@ -385,6 +385,36 @@ def test_tracks_with_a_list_of_boxes_name_ids_that_are_unknown(name, key, tmp_pa
     assert log.counts == {f"unknown-{key.replace('_', '-')}": 1}
 
 
+def test_a_track_without_a_score_is_named_and_frames_beyond_the_ground_truth_are_added(tmp_path):
+    truth = {
+        "videos": [{"id": n, "file_name": f"v{n}", "width": 20 + n, "height": 30} for n in (1, 2)],
+        "categories": [{"id": 1, "name": "c"}],
+        "annotations": [
+            {"id": n, "video_id": n, "category_id": 1, "track": [{"frame": n, "bbox": [0, 0, 5, 5]}]} for n in (1, 2)
+        ],
+    }
+    results = [
+        {"id": n, "video_id": 2, "category_id": 1, "track": [{"frame": f, "bbox": [f, 1, 5, 6], "score": 0.5}]}
+        for n, f in ((7, 2), (8, 9), (9, 4))
+    ]
+    gt, det = tmp_path / "truth.json", tmp_path / "results.json"
+    gt.write_text(json.dumps(truth))
+    det.write_text(json.dumps(results))
+    data = odm.read(det, "coco", gt=gt)
+    rows = [data.images.name.index(name) for name in ("v2/000002", "v2/000009", "v2/000004")]
+    assert [data.images.frame[row] for row in rows] == [2, 9, 4]
+    assert len(data.images.name) == len(set(data.images.name)) == 4  # the two of the ground truth, and two frames
+    assert [data.boxes.xyxy[data.boxes.image == row].tolist() for row in rows] == [
+        [[f, 1, f + 5, 7]] for f in (2, 9, 4)
+    ]
+    del results[2]["track"][0]["score"]
+    det.write_text(json.dumps(results))
+    log = Log()
+    with pytest.raises(DataError):
+        odm.read(det, "coco", log=log, gt=gt)
+    assert [(i.code, i.pointer, i.field) for i in log.issues] == [("score-missing", "/2", "confidence")]
+
+
 def test_imagenet_vid(tmp_path):
     folder = tmp_path / "Annotations" / "VID" / "val" / "ILSVRC2015_val_00000000"
     folder.mkdir(parents=True)
