@@ -11,7 +11,7 @@ from odm.tables import Dataset
 pytest.importorskip("matplotlib")
 
 from odm.evaluate.analysis.analyses import analyze
-from odm.evaluate.output.plots import draw, safe
+from odm.evaluate.output.plots import draw, figure_of, safe
 
 NAMES = ["_person", "$x_1$ \\frac{", "../../etc/passwd", "人", "a" * 300, "CON", "never found"]
 
@@ -120,3 +120,57 @@ def test_f1_curves_reach_their_best():
             f1 = _f1_at(scores, result.matches.score, outcome, chosen, row.gt)
             assert f1.max() == pytest.approx(row.best_f1, nan_ok=True) or np.isnan(row.best_f1)
             assert np.isnan(row.best_f1_score) or f1[scores == row.best_f1_score] == row.best_f1
+
+
+def lines_of(figure):
+    """The x and y of each line, by its label, of the axes of a figure."""
+    (axes,) = figure.axes
+    return axes, {str(line.get_label()): (line.get_xdata(), line.get_ydata()) for line in axes.lines}
+
+
+def test_figures_show_the_numbers_of_the_result():
+    truth, found = sides(["x", "y", "z"])
+    result = evaluate(truth, found, "voc2012").result
+    axes, lines = lines_of(figure_of(result, "precision-recall"))
+    assert [*lines] == [f"{100 * row.ap:.2f} %  {row.name}" for row in result.classes] + [
+        "mean precision at this recall"
+    ]
+    envelopes = []
+    for row, (recall, precision) in zip(result.classes, lines.values(), strict=False):
+        assert np.sum(np.diff(recall) * precision[1:]) == pytest.approx(row.ap)
+        curve = result.curves[row.name]
+        envelopes.append([max(curve.precision[curve.recall >= r], default=0) for r in np.linspace(0, 1, 201)])
+    np.testing.assert_allclose(lines["mean precision at this recall"][1], np.mean(envelopes, axis=0))
+
+    axes, lines = lines_of(figure_of(result, "f1-confidence"))
+    assert axes.get_xlim() == (0, 1)
+    best = [f"{row.f1:.3f}  {row.name}" for row in result.classes[:2]]
+    assert [*lines][:2] == best and [*lines][3] == "all classes"
+    assert lines["all classes"][1].max() == pytest.approx(result.overall.best_f1)
+    assert [lines[[*lines][-1]][k][0] for k in (0, 1)] == [result.overall.score, result.overall.f1]
+    for row, label in zip(result.classes, best, strict=False):
+        figure = figure_of(result, f"precision-recall-{result.classes.index(row) + 1:04d}-{row.name}")
+        axes, points = lines_of(figure)
+        np.testing.assert_array_equal(points["at true positives"][0], result.curves[row.name].recall)
+        (operating,) = (line for key, line in points.items() if key.startswith("F1 "))
+        assert [value[0] for value in operating] == [row.recall, row.precision]
+        assert f"AP {100 * row.ap:.2f} %" in axes.get_title(loc="left")
+
+    logits = replace(found.boxes, score=10 * found.boxes.score - 5)
+    axes, lines = lines_of(
+        figure_of(evaluate(truth, replace(found, boxes=logits), "voc2012").result, "f1-confidence")
+    )
+    np.testing.assert_allclose(axes.get_xlim(), (logits.score.min(), logits.score.max()))
+
+
+def test_miss_rates_are_drawn_as_the_curves_have_them():
+    result = evaluate(*sides(["person", "y"]), "caltech").result
+    axes, lines = lines_of(figure_of(result, "miss-rate"))
+    curves = result.miss_curves
+    for curve, (x, y) in zip(curves, lines.values(), strict=False):
+        np.testing.assert_array_equal(y, np.maximum(curve.miss_rate, 1e-3))
+        np.testing.assert_array_equal(x, np.maximum(curve.false_per_image, min(result.rules.rates) / 2))
+    low, high = axes.get_xlim()
+    assert low == min(result.rules.rates) / 2
+    assert high >= max(float(curve.false_per_image[-1]) for curve in curves)
+    assert axes.get_ylim()[1] == 1.05

@@ -778,7 +778,9 @@ def test_every_page_has_the_warnings_and_notes_of_reading(data, verb, tmp_path, 
     expected = [f"{name}#/annotations/0/id" for name in VERBS[verb] if name.endswith(".json")]
     assert [row["place"] for row in page["issues" if verb == "validate" else "warnings"]] == expected
     assert page["warningCount"] == (0 if verb == "validate" else len(expected))
-    assert [n.partition(":")[0] for n in page["notes"] if ": read as " in n and "because" in n] == [*VERBS[verb]]
+    assert [n.partition(":")[0] for n in page["notes"] if ": read as " in n and "because" in n] == [
+        *VERBS[verb]
+    ]
 
 
 def test_validation_shows_the_faulty_boxes(tmp_path):

@@ -390,11 +390,17 @@ def test_a_track_without_a_score_is_named_and_frames_beyond_the_ground_truth_are
         "videos": [{"id": n, "file_name": f"v{n}", "width": 20 + n, "height": 30} for n in (1, 2)],
         "categories": [{"id": 1, "name": "c"}],
         "annotations": [
-            {"id": n, "video_id": n, "category_id": 1, "track": [{"frame": n, "bbox": [0, 0, 5, 5]}]} for n in (1, 2)
+            {"id": n, "video_id": n, "category_id": 1, "track": [{"frame": n, "bbox": [0, 0, 5, 5]}]}
+            for n in (1, 2)
         ],
     }
     results = [
-        {"id": n, "video_id": 2, "category_id": 1, "track": [{"frame": f, "bbox": [f, 1, 5, 6], "score": 0.5}]}
+        {
+            "id": n,
+            "video_id": 2,
+            "category_id": 1,
+            "track": [{"frame": f, "bbox": [f, 1, 5, 6], "score": 0.5}],
+        }
         for n, f in ((7, 2), (8, 9), (9, 4))
     ]
     gt, det = tmp_path / "truth.json", tmp_path / "results.json"
@@ -403,7 +409,9 @@ def test_a_track_without_a_score_is_named_and_frames_beyond_the_ground_truth_are
     data = odm.read(det, "coco", gt=gt)
     rows = [data.images.name.index(name) for name in ("v2/000002", "v2/000009", "v2/000004")]
     assert [data.images.frame[row] for row in rows] == [2, 9, 4]
-    assert len(data.images.name) == len(set(data.images.name)) == 4  # the two of the ground truth, and two frames
+    assert (
+        len(data.images.name) == len(set(data.images.name)) == 4
+    )  # the two of the ground truth, and two frames
     assert [data.boxes.xyxy[data.boxes.image == row].tolist() for row in rows] == [
         [[f, 1, f + 5, 7]] for f in (2, 9, 4)
     ]
