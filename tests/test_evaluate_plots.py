@@ -145,10 +145,11 @@ def test_figures_show_the_numbers_of_the_result():
     axes, lines = lines_of(figure_of(result, "f1-confidence"))
     assert axes.get_xlim() == (0, 1)
     best = [f"{row.f1:.3f}  {row.name}" for row in result.classes[:2]]
-    assert [*lines][:2] == best and [*lines][3] == "all classes"
+    assert [*lines][:2] == best
+    assert [*lines][3] == "all classes"
     assert lines["all classes"][1].max() == pytest.approx(result.overall.best_f1)
     assert [lines[[*lines][-1]][k][0] for k in (0, 1)] == [result.overall.score, result.overall.f1]
-    for row, label in zip(result.classes, best, strict=False):
+    for row in result.classes[:2]:
         figure = figure_of(result, f"precision-recall-{result.classes.index(row) + 1:04d}-{row.name}")
         axes, points = lines_of(figure)
         np.testing.assert_array_equal(points["at true positives"][0], result.curves[row.name].recall)
@@ -174,3 +175,26 @@ def test_miss_rates_are_drawn_as_the_curves_have_them():
     assert low == min(result.rules.rates) / 2
     assert high >= max(float(curve.false_per_image[-1]) for curve in curves)
     assert axes.get_ylim()[1] == 1.05
+
+
+def test_a_confusion_matrix_has_the_counts_and_shares_of_its_table():
+    result = evaluate(*sides(["x", "y", "z"]), "voc2012").result
+    table = result.confusion()
+    expected = np.zeros((4, 4), int)
+    for truth, detected, n in zip(*table.table.index, table.table.n, strict=True):
+        expected[truth, detected] += n
+    (axes, _) = figure_of(result, "confusion").axes
+    shown = {(t.get_position()[1], t.get_position()[0]): int(t.get_text()) for t in axes.texts}
+    assert shown == {
+        cell: expected[cell] for cell in zip(*map(np.ndarray.tolist, expected.nonzero()), strict=True)
+    }
+    np.testing.assert_allclose(axes.images[0].get_array(), expected / expected.sum(axis=1, keepdims=True))
+    labels = [[t.get_text() for t in ticks] for ticks in (axes.get_xticklabels(), axes.get_yticklabels())]
+    assert labels == [["x", "y", "z", "(missed)"], ["x", "y", "z", "(background)"]]
+
+
+def test_top_k_errors_are_drawn_over_the_number_of_guesses():
+    result = evaluate(*sides(["x", "y"]), "imagenet-loc").result
+    lines = lines_of(figure_of(result, "errors"))[1]
+    for label, key in (("class and location", "loc"), ("class only", "cls")):
+        assert [*map(list, lines[label])] == [[*range(1, len(result.errors[key]) + 1)], [*result.errors[key]]]
