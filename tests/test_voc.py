@@ -482,6 +482,14 @@ def test_all_faults_of_a_file_are_reported_and_the_rest_is_read(tmp_path):
     assert [i.field for i in log] == ["object/bndbox/xmin", "object/bndbox/ymax", "object/name"]
 
 
+@pytest.mark.parametrize("n", [1, 3, 200])
+def test_a_fault_after_the_objects_has_its_line(tmp_path, n):
+    """Whether objects are read at once or one by one; each takes two lines."""
+    wide = "<size>\n<width>9</width>\n<height>x</height></size>"
+    log = one(tmp_path, document(f"<object>{BOX}\n</object>\n" * n + wide, head="<filename>a.jpg</filename>\n"))[1]
+    assert [(i.code, i.line) for i in log] == [("bad-image-size", 2 * n + 2)]
+
+
 def test_lines_beyond_the_sixteenth_bit(tmp_path):
     text = document("\n" * 70_000 + f"<object>{BOX}</object>\n<!-- --><object>{BOX}</object>")
     assert one(tmp_path, text)[0].boxes.line.tolist() == [70_001, 70_002]
