@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import odm
+from odm.evaluate import PROTOCOLS
 from odm.converters import Request, load
 from odm.formats import FORMATS
 from odm.issues import DataError, Log
@@ -132,3 +133,40 @@ def test_fractions_are_written_where_sizes_are_not_needed(name, tmp_path):
     again, _ = read(target, name)
     assert again.relative
     np.testing.assert_allclose(again.boxes.xyxy, [[0.375, 0.25, 0.625, 0.75]], atol=1e-9)
+
+
+IN_PIXELS = {"imagenet-det", "citypersons", "tinyperson", "aitod", "soda-d", "caltech", "kitti", "widerface"}
+"""Protocols that count only boxes of some size in pixels, or have thresholds by that size."""
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_fractions_have_the_numbers_of_pixels_without_the_inclusive_one(name, tmp_path):
+    """Square images of 1 000 pixels: IoU is the same in any unit, and what depends on pixels is switched or refused."""
+    rng = np.random.default_rng(1)
+    rows = np.column_stack(
+        [rng.integers(0, 2, 40), rng.uniform(0.3, 0.7, (40, 2)), rng.uniform(0.1, 0.3, (40, 2))]
+    )
+    moved = rows + [0, *rng.normal(0, 0.02, 4)]
+    for folder, table in (("gt", rows), ("det", np.column_stack([moved, rng.random(40)]))):
+        for n in range(4):
+            path = tmp_path / folder / f"{n}.txt"
+            path.parent.mkdir(exist_ok=True)
+            np.savetxt(path, table[n::4], fmt=["%d", *["%.6f"] * (table.shape[1] - 1)])
+    (tmp_path / "classes.txt").write_text("person\npedestrian\n")
+    options = {"classes": tmp_path / "classes.txt", "protocol": name, "log": Log()}
+    sides = (tmp_path / "gt", tmp_path / "det")
+    if name in IN_PIXELS:
+        with pytest.raises(odm.UsageError, match=f"{name} is defined in pixels"):
+            odm.eval(*sides, **options)
+        return
+    expected = odm.eval(*sides, image_size=(1000, 1000), pixels="edges", **options).result.summary
+    result = odm.eval(*sides, **options).result
+    assert result.rules.switched == ("pixels edges",) * (PROTOCOLS[name].pixels == "inclusive")
+    of_ranges = {key for key in expected if key[-1] in "sml"}
+    assert all(np.isnan(result.summary[key]) for key in of_ranges)
+    assert {key: value for key, value in result.summary.items() if key not in of_ranges} == pytest.approx(
+        {key: value for key, value in expected.items() if key not in of_ranges}, abs=1e-6, nan_ok=True
+    )
+    assert any(
+        "no image has a size, so boxes are compared as fractions" in note for note in options["log"].notes
+    )

@@ -486,7 +486,9 @@ def test_all_faults_of_a_file_are_reported_and_the_rest_is_read(tmp_path):
 def test_a_fault_after_the_objects_has_its_line(tmp_path, n):
     """Whether objects are read at once or one by one; each takes two lines."""
     wide = "<size>\n<width>9</width>\n<height>x</height></size>"
-    log = one(tmp_path, document(f"<object>{BOX}\n</object>\n" * n + wide, head="<filename>a.jpg</filename>\n"))[1]
+    log = one(
+        tmp_path, document(f"<object>{BOX}\n</object>\n" * n + wide, head="<filename>a.jpg</filename>\n")
+    )[1]
     assert [(i.code, i.line) for i in log] == [("bad-image-size", 2 * n + 2)]
 
 
