@@ -217,9 +217,9 @@ def _adapt(
 
     Detections are renamed to the ground truth's spelling of classes if every protocol has fixed classes.
     """
+    rules = adapt_to_fields(rules, truth.boxes.extra, log)
     if truth.relative and detections.relative:
         rules = adapt_to_fractions(rules, log)
-    rules = adapt_to_fields(rules, truth.boxes.extra, log)
     return rules, _spelled_alike(detections, truth) if all(p.only for p in rules) else detections
 
 

@@ -21,7 +21,7 @@ from odm.evaluate.scores.protocols import (
     IouType,
     Protocol,
 )
-from odm.evaluate.scores.set_ups import AREAS, EVERY_AREA, LARGEST_AREA, AreaRange
+from odm.evaluate.scores.set_ups import AREAS, LARGEST_AREA, AreaRange
 from odm.issues import Log, UsageError, hint, shorten, spell
 from odm.tables import Flag
 
@@ -272,8 +272,8 @@ FRACTIONS = 1024.0
 def adapt_to_fractions(protocols: Sequence[Protocol], log: Log) -> list[Protocol]:
     """Return the protocols adapted to boxes that are fractions of images of unknown size.
 
-    IoU is the same in any unit. Inclusive pixels are replaced by edges, and no box is in an area range beyond
-    the first, so that its numbers are undefined.
+    IoU is the same in any unit. Inclusive pixels are replaced by edges, and no box is in a range of areas in
+    pixels beyond the first, so that its numbers are undefined.
 
     Raises
     ------
@@ -282,10 +282,9 @@ def adapt_to_fractions(protocols: Sequence[Protocol], log: Log) -> list[Protocol
     """
     adapted = []
     for p in protocols:
-        has_bounds = p.areas[0] not in (EVERY_AREA, AREAS["all"]) or p.named_areas
-        if has_bounds or p.size_threshold or "pixels inclusive" in p.switched:
+        if p.areas[0].in_pixels or p.named_areas or p.size_threshold or "pixels inclusive" in p.switched:
             raise UsageError(f"{p.name} is defined in pixels here, but no image has a size; {GIVE_SIZES}")
-        areas = [replace(area, low=math.inf, high=math.inf) for area in p.areas[1:]]
+        areas = [replace(a, low=math.inf, high=math.inf) if a.in_pixels else a for a in p.areas[1:]]
         changes: dict[str, Any] = {"areas": (p.areas[0], *areas), "scale": FRACTIONS if p.single else 1.0}
         if p.pixels == "inclusive":
             changes |= {"pixels": "edges", "switched": (*p.switched, "pixels edges")}

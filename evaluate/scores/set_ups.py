@@ -47,6 +47,12 @@ class AreaRange(msgspec.Struct, frozen=True):
         """``0..256``, in all the digits that it takes."""
         return "..".join(f"{v:g}" if float(f"{v:g}") == v else repr(v) for v in (self.low, self.high))
 
+    @property
+    def in_pixels(self) -> bool:
+        """Whether the area or the height of a box in pixels decides what is inside."""
+        has_range = self.low > 0 or self.high < LARGEST_AREA
+        return has_range or any(bound.column == "height" for bound in self.also)
+
 
 EVERY_AREA = AreaRange("all", 0, math.inf)
 LARGEST_AREA = 1e10
