@@ -413,7 +413,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) 
 def _detections(dataset: Dataset, log: Log, *, by_name: bool) -> Iterator[tuple[Image, list[dict[str, Any]]]]:
     """The objects of each image as JSON; `by_name` in the form of samples.json, with names of classes."""
     xywh_of_row = relative_places(dataset)
-    tracks = box_tracks(dataset, track_numbers(dataset, log, apart=True))
+    tracks = box_tracks(dataset, track_numbers(dataset, log, across_videos=True))
     n_larger_masks = 0
     for image in images_of(dataset):
         documents = []

@@ -105,13 +105,16 @@ def read_list(source: Source, file: str, log: Log) -> list[str] | None:
     if not names:
         log.report(BAD_CLASS_LIST, path, reason="it is empty")
         return None
-    for number, name in enumerate(names, 1):
+    for line_number, name in enumerate(names, 1):
         if not name:
             log.report(
-                BAD_CLASS_LIST, path, line=number, reason="it has a blank line, which shifts the ids after it"
+                BAD_CLASS_LIST,
+                path,
+                line=line_number,
+                reason="it has a blank line, which shifts the ids after it",
             )
         elif (reason := refuse_class(name)) is not None:
-            log.report(BAD_LISTED_CLASS, path, line=number, value=name, reason=reason)
+            log.report(BAD_LISTED_CLASS, path, line=line_number, value=name, reason=reason)
     return names if log.errors == n_errors else None
 
 
@@ -133,15 +136,17 @@ def given_list(
 
 
 def report_other_list(
-    code: Code, path: str, names: list[str], first: tuple[str, list[str]], log: Log
+    code: Code, path: str, names: list[str], first_list: tuple[str, list[str]], log: Log
 ) -> None:
     """Report the first id whose name in the list at `path` differs from that in the list read earlier.
 
     `first` is the path and the names of the earlier list. The two lists must differ.
     """
-    pairs = zip([*first[1], "(nothing)"], [*names, "(nothing)"], strict=False)
-    number, (other, value) = next((i, pair) for i, pair in enumerate(pairs) if pair[0] != pair[1])
-    log.report(code, path, line=number + 1, number=number, value=value, other=other, first=first[0])
+    pairs = zip([*first_list[1], "(nothing)"], [*names, "(nothing)"], strict=False)
+    class_id, (first_name, name) = next((i, pair) for i, pair in enumerate(pairs) if pair[0] != pair[1])
+    log.report(
+        code, path, line=class_id + 1, number=class_id, value=name, other=first_name, first=first_list[0]
+    )
 
 
 def is_description(path: str) -> bool:
@@ -251,10 +256,10 @@ def first_id(names: list[str]) -> int:
 def add_list(names: list[str], builder: Builder, log: Log, path: str) -> list[int]:
     """Add the classes of a list, and return the category row of each id from 0 on, -1 for an unused id."""
     category_rows = [-1] * first_id(names)
-    number_of_name: dict[str, int] = {}
-    for number, name in enumerate(names, len(category_rows)):
-        first_number = number_of_name.setdefault(name, number)
-        if first_number != number:
-            log.report(DUPLICATE_CLASS, path, value=name, first=first_number, second=number)
-        category_rows.append(builder.category(name, source_id=number))
+    id_of_name: dict[str, int] = {}
+    for class_id, name in enumerate(names, len(category_rows)):
+        earlier_id = id_of_name.setdefault(name, class_id)
+        if earlier_id != class_id:
+            log.report(DUPLICATE_CLASS, path, value=name, first=earlier_id, second=class_id)
+        category_rows.append(builder.category(name, source_id=class_id))
     return category_rows

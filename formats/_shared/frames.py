@@ -9,7 +9,7 @@ from odm.tables import Dataset, Ints, Longs
 from odm.tracks import FRAME_TWICE, refuse_contradictory
 
 
-def track_numbers(dataset: Dataset, log: Log, *, least: int = 0, apart: bool = False) -> Longs:
+def track_numbers(dataset: Dataset, log: Log, *, id_min: int = 0, across_videos: bool = False) -> Longs:
     """Return (tracks,) int64 track ids of at least `least`, unique within each video.
 
     The ids of the source are kept if they fit; else the tracks of each video are numbered from 1, with a
@@ -17,8 +17,8 @@ def track_numbers(dataset: Dataset, log: Log, *, least: int = 0, apart: bool = F
     """
     tracks = dataset.tracks
     ids = tracks.source_id
-    video = np.zeros(len(tracks), np.int32) if apart else tracks.video
-    if ids.dtype != object and (ids >= least).all():
+    video = np.zeros(len(tracks), np.int32) if across_videos else tracks.video
+    if ids.dtype != object and (ids >= id_min).all():
         source_ids: Longs = ids.astype(np.int64)
         if len(np.unique(np.stack([video.astype(np.int64), source_ids]), axis=1).T) == len(source_ids):
             return source_ids

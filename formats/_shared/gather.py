@@ -62,11 +62,11 @@ class Location:
     def pointer(self) -> str:
         """The JSON pointer (RFC 6901), empty for the whole file."""
         keys = []
-        at = self
-        while at._parent is not None:
-            key = at._key
+        location = self
+        while location._parent is not None:
+            key = location._key
             keys.append(escape(key) if isinstance(key, str) else str(key))
-            at = at._parent
+            location = location._parent
         return "".join(f"/{key}" for key in reversed(keys))
 
     @property
@@ -116,9 +116,11 @@ def report_other_kind(
     For formats that store ground truth and detections apart: `truth` and `detections` are the number of boxes
     of each kind, and the location of the first.
     """
-    of_this_kind, (n_other, at) = (detections, truth) if builder.kind == "det" else (truth, detections)
-    if not of_this_kind[0] and n_other and at is not None:
-        log.report(NO_SCORES if builder.kind == "det" else ALL_SCORED, at.path, **at.where, n=n_other)
+    of_this_kind, (n_other, location) = (detections, truth) if builder.kind == "det" else (truth, detections)
+    if not of_this_kind[0] and n_other and location is not None:
+        log.report(
+            NO_SCORES if builder.kind == "det" else ALL_SCORED, location.path, **location.where, n=n_other
+        )
 
 
 def with_extension(name: str, picture: Picture | None) -> str:
@@ -156,8 +158,10 @@ def stay_fractions(builder: Builder, unknown: Sequence[Unsized], *, sized: bool)
         builder.relative = True
         return True
     for image in unknown:
-        at = image.location
-        image.pictures.report_no_size(image.name, image.picture, at.path, **at.where, field=image.field)
+        location = image.location
+        image.pictures.report_no_size(
+            image.name, image.picture, location.path, **location.where, field=image.field
+        )
     return False
 
 
@@ -198,8 +202,10 @@ class Gather:
         unanimous: bool = False,
     ) -> None:
         self.source, self.builder, self.log = source, builder, log
-        other = Builder() if borrow_sizes == "never" else builder
-        self.pictures = Pictures(options, other, log, source, folders) if pictures is None else pictures
+        size_builder = Builder() if borrow_sizes == "never" else builder
+        self.pictures = (
+            Pictures(options, size_builder, log, source, folders) if pictures is None else pictures
+        )
         self._explicit = options.image_size is not None or options.image_sizes is not None
         self.seeks_sizes = borrow_sizes != "needed" or self._explicit or bool(self.pictures)
         """Whether the sizes of all images are looked for, not only those that are needed."""
@@ -226,27 +232,27 @@ class Gather:
 
     # -- images
 
-    def find_exact(self, name: str, at: Location) -> Picture | None:
+    def find_exact(self, name: str, location: Location) -> Picture | None:
         """The picture of exactly that name, first beside the file that names it, or in ``images/`` there."""
-        beside = posixpath.dirname(with_slashes(at.path.removeprefix(self.source.path)).lstrip("/"))
+        beside = posixpath.dirname(with_slashes(location.path.removeprefix(self.source.path)).lstrip("/"))
         return self.pictures.find_exact(name, beside, posixpath.join(beside, "images"))
 
-    def find_picture(self, name: str, at: Location, *keys: str) -> Picture | None:
+    def find_picture(self, name: str, location: Location, *keys: str) -> Picture | None:
         """Find the image file `name`; else the one whose name without extension is one of `keys`.
 
         Without `keys`, `name` is the only one. None if there is no such file.
         """
         if not self.pictures:
             return None
-        picture = self.find_exact(name, at)
+        picture = self.find_exact(name, location)
         for key in keys or (name,):
-            picture = picture or self.pictures.find(key, path=at.path, line=at.line)
+            picture = picture or self.pictures.find(key, path=location.path, line=location.line)
         return picture
 
     def image(
         self,
         name: str,
-        at: Location,
+        location: Location,
         *,
         field: str = "",
         size: tuple[int, int] | None = None,
@@ -268,24 +274,24 @@ class Gather:
         """
         log = self.log
         if not accepted and not is_usual(name):
-            name_place = at / field if field else at
-            if not accept_name(name, log, at.path, **name_place.where, field=field):
+            name_location = location / field if field else location
+            if not accept_name(name, log, location.path, **name_location.where, field=field):
                 return None
-        first_at = self._images.setdefault(name, at)
-        if first_at is not at:
-            shown = Trusted(str(first_at))
-            log.report(DUPLICATE_IMAGE, at.path, **at.where, field=field, value=name, first=shown)
+        first_location = self._images.setdefault(name, location)
+        if first_location is not location:
+            shown = Trusted(str(first_location))
+            log.report(DUPLICATE_IMAGE, location.path, **location.where, field=field, value=name, first=shown)
             return None
         if size is None and (self.seeks_sizes or needed):
-            n_errors, size_location = log.errors, size_at or at
+            n_errors, size_location = log.errors, size_at or location
             size = self.pictures.size(name, picture)
             if self._size_field is not None and log.errors == n_errors:  # which the file should contain
-                location = {**size_location.where, "field": self._size_field}
+                keywords = {**size_location.where, "field": self._size_field}
                 if size is None:
-                    log.report(SIZE_MISSING, size_location.path, **location, value=name)
+                    log.report(SIZE_MISSING, size_location.path, **keywords, value=name)
                 elif picture is not None and not self._explicit:
                     shown_size = f"{size[0]}x{size[1]}"
-                    log.report(SIZE_FROM_PICTURE, size_location.path, **location, value=name, size=shown_size)
+                    log.report(SIZE_FROM_PICTURE, size_location.path, **keywords, value=name, size=shown_size)
         width, height = size or (0, 0)
         return self.builder.image(
             name,
@@ -303,7 +309,13 @@ class Gather:
     # -- classes
 
     def category(
-        self, name: str, at: Location, *, field: str = "", source_id: Id | None = None, listed: bool = False
+        self,
+        name: str,
+        location: Location,
+        *,
+        field: str = "",
+        source_id: Id | None = None,
+        listed: bool = False,
     ) -> int | None:
         """Return the row of a class, which is added if it is new; None, after an issue, if the name is bad.
 
@@ -314,17 +326,19 @@ class Gather:
             return row
         if (reason := refuse_class(name)) is not None:
             code = BAD_LISTED_CLASS if listed else BAD_CLASS_NAME
-            field = field or at.field
-            self.log.report(code, at.path, **at.where, field=field, value=name, reason=reason)
+            field = field or location.field
+            self.log.report(code, location.path, **location.where, field=field, value=name, reason=reason)
             return None
         row = self.classes[name] = self.builder.category(name, source_id=source_id)
         return row
 
     # -- boxes in fractions of images without a size
 
-    def keep_fractions(self, image: int, name: str, at: Location, picture: Picture | None = None) -> None:
+    def keep_fractions(
+        self, image: int, name: str, location: Location, picture: Picture | None = None
+    ) -> None:
         """Note that the boxes of this image are fractions of its size, which is not known."""
-        self._unsized[image] = Unsized(name, picture, self.pictures, at)
+        self._unsized[image] = Unsized(name, picture, self.pictures, location)
 
     def need_pixels(self, image: int) -> bool:
         """Note that a rotation or mask needs this image in pixels; return whether its size is unknown."""
@@ -337,16 +351,16 @@ class Gather:
         unsized_rows = list(self._unsized)
         has_sizes = self._needs_pixels or self.builder.has_image_sizes
         has_sizes = has_sizes or any(
-            not np.isin(chunk["image"], unsized_rows).all() for chunk, _ in self._chunks
+            not np.isin(columns["image"], unsized_rows).all() for columns, _ in self._chunks
         )
         if stay_fractions(self.builder, list(self._unsized.values()), sized=has_sizes):
             return
-        for i, (chunk, where) in enumerate(self._chunks):
-            is_kept = ~np.isin(chunk["image"], unsized_rows)
+        for i, (columns, locate) in enumerate(self._chunks):
+            is_kept = ~np.isin(columns["image"], unsized_rows)
             kept_indices = np.flatnonzero(is_kept).tolist()
             self.builder.skipped += len(is_kept) - len(kept_indices)
-            chunk = {key: select_rows(column, is_kept) for key, column in chunk.items()}  # noqa: PLW2901
-            self._chunks[i] = chunk, lambda row, where=where, kept=kept_indices: where(kept[row])  # type: ignore[misc]
+            columns = {key: select_rows(column, is_kept) for key, column in columns.items()}  # noqa: PLW2901
+            self._chunks[i] = columns, lambda row, where=locate, kept=kept_indices: where(kept[row])  # type: ignore[misc]
 
     # -- boxes
 
@@ -355,7 +369,7 @@ class Gather:
         image: int,
         category: int,
         corners: Corners,
-        at: Location,
+        location: Location,
         *,
         file: int,
         line: int,
@@ -378,7 +392,7 @@ class Gather:
         part_kind = -1 if is_part is None else int(is_part)
         row = image, category, *corners, *(wh or _NO_WH), score, flags, file, line, track, group, part_kind
         self._singles.append(row)
-        self._locations.append(at)
+        self._locations.append(location)
 
     def add(
         self,
@@ -394,8 +408,8 @@ class Gather:
         """Add n boxes; the columns are those of `Builder.boxes`."""
         self._pack()
         chunk = {"image": image, "category": category, "xyxy": xyxy, "score": score, **columns}
-        where = self.locate_rows(file, line)
-        self._chunks.append(({**chunk, "file": file, "line": line}, where))
+        locate = self.locate_rows(file, line)
+        self._chunks.append(({**chunk, "file": file, "line": line}, locate))
 
     def locate_rows(self, file: NDArray[Any] | int, line: NDArray[Any]) -> RowLocator:
         """Return the function that gives the path and location of each of n rows.
@@ -404,10 +418,10 @@ class Gather:
         """
 
         def locate(row: int) -> tuple[str, dict[str, Any]]:
-            path, number, pointer = self.builder.location(
+            path, line_number, pointer = self.builder.location(
                 file if isinstance(file, int) else int(file[row]), int(line[row])
             )
-            return path, {"pointer": pointer} if pointer else {"line": number}
+            return path, {"pointer": pointer} if pointer else {"line": line_number}
 
         return locate
 
@@ -437,9 +451,13 @@ class Gather:
             _pad_points(table[:, 1], shapes)
         extra, self._extra = self._extra, []
         self._singles, self._locations, self._drawn = [], [], []
-        if (kept := self.groups.join(table, shapes)) is not None:
-            table, locations, shapes = table[kept], [locations[i] for i in kept], [shapes[i] for i in kept]
-            extra = [extra[i] for i in kept] if extra else extra
+        if (kept_rows := self.groups.join(table, shapes)) is not None:
+            table, locations, shapes = (
+                table[kept_rows],
+                [locations[i] for i in kept_rows],
+                [shapes[i] for i in kept_rows],
+            )
+            extra = [extra[i] for i in kept_rows] if extra else extra
         chunk = {
             "image": table[:, 0],
             "category": table[:, 1],
@@ -476,15 +494,15 @@ class Gather:
         is_det = decide_kind(self.builder, n_scored, n_boxes, unanimous=self._unanimous)
         ignores_scores = self._unanimous and not is_det
         if ignores_scores and n_scored:  # which is reported once, at the first
-            chunk, where = next((chunk, where) for chunk, where in self._chunks if _scored(chunk))
-            path, location = where(int(np.argmax(~np.isnan(chunk["score"]))))
+            chunk, locate = next((chunk, locate) for chunk, locate in self._chunks if _scored(chunk))
+            path, location = locate(int(np.argmax(~np.isnan(chunk["score"]))))
             if n_scored == n_boxes:
                 self.log.report(ALL_SCORED, path, **location, field=field, n=n_boxes)
             else:
                 self.log.report(SOME_SCORES, path, **location, field=field, found=n_scored, total=n_boxes)
-        for chunk, where in self._chunks:
+        for chunk, locate in self._chunks:
             if chunk["score"] is not None and not ignores_scores:
-                is_valid = self.find_of_kind(chunk["score"], where, field=field)
+                is_valid = self.find_of_kind(chunk["score"], locate, field=field)
                 if not is_valid.all():
                     self.builder.skipped += len(is_valid) - int(np.count_nonzero(is_valid))
                     chunk = {k: select_rows(v, is_valid) for k, v in chunk.items()}  # noqa: PLW2901
@@ -492,14 +510,14 @@ class Gather:
             self.builder.boxes(**{**chunk, "score": score})
         self._chunks.clear()
 
-    def find_of_kind(self, score: Floats, where: RowLocator, *, field: str) -> NDArray[np.bool_]:
+    def find_of_kind(self, score: Floats, locate: RowLocator, *, field: str) -> NDArray[np.bool_]:
         """(n,) True for rows of the decided kind; others (with a score in ground truth, or without one in
         detections) are reported.
         """
         is_det = self.builder.kind == "det"
         is_other_kind = np.isnan(score) == is_det
         for row in np.flatnonzero(is_other_kind).tolist():
-            path, location = where(row)
+            path, location = locate(row)
             if is_det:
                 self.log.report(SCORE_MISSING, path, **location, field=field)
             else:

@@ -87,20 +87,22 @@ def _places(
     """The folder in the names of images, by the folder of the annotations."""
     places = []
     for path in keys:
-        *folder, last = path.split("/")
+        *folder, file_name = path.split("/")
         key_folder = tuple(folder)
-        candidates = folders_of_picture.get(stem(last), ())
+        candidates = folders_of_picture.get(stem(file_name), ())
         if key_folder in candidates:
             places.append(Place(path, None, stem(path)))
             continue
-        remaining = tuple(part for part in key_folder if not ANNOTATIONS.fullmatch(part))
+        remaining = tuple(folder_name for folder_name in key_folder if not ANNOTATIONS.fullmatch(folder_name))
         matching = [
-            c
-            for c in candidates
-            if c not in annotation_folders
-            and (_is_part(_pictured(c), remaining) or _is_part(remaining, _pictured(c)))
+            candidate
+            for candidate in candidates
+            if candidate not in annotation_folders
+            and (_is_part(_pictured(candidate), remaining) or _is_part(remaining, _pictured(candidate)))
         ]
-        is_known = key_folder in name_folder_of or any(_pictured(c) == key_folder for c in matching)
+        is_known = key_folder in name_folder_of or any(
+            _pictured(candidate) == key_folder for candidate in matching
+        )
         if by_picture and remaining == key_folder and not is_known:
             # The folder of annotations has an unusual name: `a/marks/x` of `a/images/x.png` is `a/x`.
             for candidate in candidates:
@@ -110,20 +112,26 @@ def _places(
                     break
         name_folder = name_folder_of.get(key_folder, remaining)
         if name_folder != remaining:
-            matching = [c for c in candidates if c not in annotation_folders]
+            matching = [candidate for candidate in candidates if candidate not in annotation_folders]
         picture_folder = min(matching, key=lambda c: (_pictured(c) != name_folder, c), default=None)
         if by_picture and picture_folder is not None and _is_part(_pictured(picture_folder), name_folder):
             name_folder = tuple(
-                part for part in name_folder if part in picture_folder or part.lower() in SPLITS
+                folder_name
+                for folder_name in name_folder
+                if folder_name in picture_folder or folder_name.lower() in SPLITS
             )
         root = (
             None
             if name_folder == key_folder
-            else "".join(f"{part}/" for part in _shared_start(key_folder, name_folder))
+            else "".join(f"{folder_name}/" for folder_name in _shared_start(key_folder, name_folder))
         )
-        key = "/".join([*name_folder, last])
+        key = "/".join([*name_folder, file_name])
         places.append(
-            Place(key, root, stem(key) if picture_folder is None else "/".join([*picture_folder, stem(last)]))
+            Place(
+                key,
+                root,
+                stem(key) if picture_folder is None else "/".join([*picture_folder, stem(file_name)]),
+            )
         )
     return places
 
@@ -155,13 +163,13 @@ def find_apart(keys: Sequence[str], pictures: Pictures) -> dict[str, tuple[str, 
 
 def _pictured(folder: Parts) -> Parts:
     """Drop from a folder of image files the parts that only say so: `train/images` becomes `train`."""
-    return tuple(part for part in folder if not _PICTURES.fullmatch(part))
+    return tuple(name for name in folder if not _PICTURES.fullmatch(name))
 
 
-def _is_part(few: Parts, many: Parts) -> bool:
+def _is_part(short_path: Parts, long_path: Parts) -> bool:
     """Whether all parts of `few` are among those of `many`, in the same order."""
-    remaining = iter(many)  # `in` goes on behind the part that it found last
-    return all(part in remaining for part in few)
+    remaining = iter(long_path)  # `in` goes on behind the part that it found last
+    return all(name in remaining for name in short_path)
 
 
 def _replaced(labels: Parts, pictures: Parts) -> int:
@@ -170,15 +178,15 @@ def _replaced(labels: Parts, pictures: Parts) -> int:
     1 for `a/marks/b` and `a/images/b`, and for `a/marks/b` and `a/b`; -1 for `a/marks` and `c/images`.
     """
     i = len(_shared_start(labels, pictures))
-    after = labels[i + 1 :]
-    return i if i < len(labels) and after in (pictures[i:], pictures[i + 1 :]) else -1
+    parts_after = labels[i + 1 :]
+    return i if i < len(labels) and parts_after in (pictures[i:], pictures[i + 1 :]) else -1
 
 
-def _shared_start(first: Parts, second: Parts) -> Parts:
+def _shared_start(folder_a: Parts, folder_b: Parts) -> Parts:
     """Return the parts with which both folders begin."""
-    shorter = min(len(first), len(second))
-    n_shared = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), shorter)
-    return first[:n_shared]
+    shorter = min(len(folder_a), len(folder_b))
+    n_shared = next((i for i, (a, b) in enumerate(zip(folder_a, folder_b, strict=False)) if a != b), shorter)
+    return folder_a[:n_shared]
 
 
 def without_folder(place: Place, path: str) -> str:
@@ -200,10 +208,13 @@ def without_folder(place: Place, path: str) -> str:
 def note_folders(dataset: Dataset, log: Log) -> None:
     """Note which folders in image names will not be read back, as they look like folders of annotations."""
     dropped = {
-        part for name in dataset.images.name for part in name.split("/")[:-1] if ANNOTATIONS.fullmatch(part)
+        folder_name
+        for image_name in dataset.images.name
+        for folder_name in image_name.split("/")[:-1]
+        if ANNOTATIONS.fullmatch(folder_name)
     }
     if dropped:
-        shown = ", ".join(repr(part) for part in sorted(dropped)[:3])
+        shown = ", ".join(repr(folder_name) for folder_name in sorted(dropped)[:3])
         log.note(f"folders called {shown} are read as those of the annotations, not as part of image names")
 
 

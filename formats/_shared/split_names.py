@@ -82,4 +82,4 @@ def split_in_name(path: str, *, folder: bool = True) -> str:
 def split_of(file: str) -> str:
     """The last folder or file name in the path of a JSON file that is exactly that of a split, else ""."""
     parts = file[: -len(".json")].lower().split("/")
-    return next((part for part in reversed(parts) if part in SPLITS), "")
+    return next((name for name in reversed(parts) if name in SPLITS), "")

@@ -361,7 +361,7 @@ def tracks_of(
             for id_, name, length in zip(video_ids, videos.name, videos.length.tolist(), strict=False)
         ]
     if track is not None:
-        numbers = track_numbers(dataset, log, least=dialect.least_id)
+        numbers = track_numbers(dataset, log, id_min=dialect.least_id)
         listed = [
             {"id": int(number), "video_id": video_ids[video]} | ({} if np.isnan(score) else {"score": score})
             for number, video, score in zip(numbers, tracks.video, tracks.score.tolist(), strict=True)

@@ -83,10 +83,18 @@ class Item:
     __slots__ = ("line", "location", "origin", "reader", "record", "row")
 
     def __init__(
-        self, reader: Reader, value: Any, at: Location, origin: Origin, line: int = 0, row: Row | None = None
+        self,
+        reader: Reader,
+        value: Any,
+        location: Location,
+        origin: Origin,
+        line: int = 0,
+        row: Row | None = None,
     ) -> None:
-        self.reader, self.location, self.origin, self.line, self.row = reader, at, origin, line, row
-        record = value if type(value) is dict else reader.check_object(value, at, in_box=row is not None)
+        self.reader, self.location, self.origin, self.line, self.row = reader, location, origin, line, row
+        record = (
+            value if type(value) is dict else reader.check_object(value, location, in_box=row is not None)
+        )
         if record is None:
             raise BadRecord
         self.record: dict[str, Any] = record
@@ -113,8 +121,8 @@ class Item:
         """Report an issue about the value under a key, or about the object as a whole."""
         if key:
             about = {"field": key, **about}
-        at = self.location / key if key else self.location
-        self.reader.log.report(code, at.path, **at.where, **about)
+        location = self.location / key if key else self.location
+        self.reader.log.report(code, location.path, **location.where, **about)
 
     def report_missing(self, key: str) -> None:
         """Report a key that is not there."""
@@ -208,18 +216,22 @@ class Item:
     def points(self, key: str, least: int) -> list[list[float]]:
         """The list of at least so many points [x, y] under a key, which must be there."""
         self.need(key)
-        value, at = self.record[key], self.location / key
+        value, location = self.record[key], self.location / key
         points: list[list[float]] = []
         if not isinstance(value, list):
             self.report_wrong(key, "a list of points")
         elif len(value) < least:
             expected = Trusted(f"at least {least} points [x, y]")
-            self.reader.log.report(WRONG_COUNT, at.path, **at.where, expected=expected, found=len(value))
+            self.reader.log.report(
+                WRONG_COUNT, location.path, **location.where, expected=expected, found=len(value)
+            )
         else:
             for i, point in enumerate(value):
                 if type(point) is list and len(point) == 2 and NUMBER_TYPES.issuperset(map(type, point)):
                     points.append([float(point[0]), float(point[1])])
-                elif (pair := self.reader.check_numbers(point, 2, "2 numbers, x and y", at / i)) is not None:
+                elif (
+                    pair := self.reader.check_numbers(point, 2, "2 numbers, x and y", location / i)
+                ) is not None:
                     points.append(pair)
         if not points or len(points) < len(value):
             self.mark_bad()
@@ -254,9 +266,9 @@ class Item:
         self.need(key)
         return self.category_named(name, self.location / key)
 
-    def category_named(self, name: Any, at: Location, **columns: Any) -> int:
+    def category_named(self, name: Any, location: Location, **columns: Any) -> int:
         """The row of the class `name`, read at `at`, -1 after an issue; `columns` as in `Reader.category`."""
-        category_row = self.reader.category(name, at, **columns)
+        category_row = self.reader.category(name, location, **columns)
         if category_row is None:
             self.mark_bad()
             return -1
@@ -268,9 +280,9 @@ class Item:
             names = self.object(key).record
         else:
             names = {str(id_): name for id_, name in enumerate(self.array(key))}
-        rows, at = {}, self.location / key
+        rows, location = {}, self.location / key
         for id_ in sorted(names, key=lambda id_: (len(id_), id_)):
-            row = self.reader.category(names[id_], at / id_, listed=True)
+            row = self.reader.category(names[id_], location / id_, listed=True)
             rows[id_] = -1 if row is None else row
         return rows
 
@@ -282,14 +294,16 @@ class Item:
             return self.category(key)
         return self.category_named(name, self.location / key, source_id=id_)
 
-    def category_number(self, value: Any, at: Location, classes: Mapping[str, int]) -> int:
+    def category_number(self, value: Any, location: Location, classes: Mapping[str, int]) -> int:
         """The row of class number `value` in `classes`, if empty of the class so named; -1 after an issue."""
-        id_ = self.reader.find_class_number(value, at, classes)
+        id_ = self.reader.find_class_number(value, location, classes)
         if not classes:
-            return self.category_named(id_, at)
+            return self.category_named(id_, location)
         if id_ not in classes:
             about: dict[str, Any] = {"value": Trusted(id_), "n": len(classes), "where": Trusted("the file")}
-            self.reader.log.report(UNKNOWN_CLASS, at.path, **at.where, field=at.field, **about)
+            self.reader.log.report(
+                UNKNOWN_CLASS, location.path, **location.where, field=location.field, **about
+            )
         row = classes.get(id_, -1)
         if row < 0:
             self.mark_bad()
@@ -352,12 +366,12 @@ class Item:
 
         With `bare` a text in the list is read as an object with this text under the key `bare`.
         """
-        at = self.location / key
-        origin = Origin(self.reader.builder, at.path, at.pointer)
+        location = self.location / key
+        origin = Origin(self.reader.builder, location.path, location.pointer)
         for i, value in enumerate(self.array(key)):
             record = {bare: value} if bare and isinstance(value, str) else value
             try:
-                yield Item(self.reader, record, at / i, origin, i, self.row)
+                yield Item(self.reader, record, location / i, origin, i, self.row)
             except BadRecord:
                 self.mark_bad()
 
@@ -381,13 +395,13 @@ class Item:
 
     def rows(self, key: str, *, keyed: bool = False) -> Rows:
         """The boxes of the list under a key; with `keyed` also of an object, whose values are the boxes."""
-        value, at = self.record.get(key), self.location / key
+        value, location = self.record.get(key), self.location / key
         elements: Any
         if keyed and isinstance(value, dict):
-            elements = self.reader.check_object(value, at)
+            elements = self.reader.check_object(value, location)
         else:
-            elements = self.reader.check_list(value, at)
-        return Rows(self.reader, at, elements, self.origin if at.line else None)
+            elements = self.reader.check_list(value, location)
+        return Rows(self.reader, location, elements, self.origin if location.line else None)
 
 
 class Row(DrawnRow, Item):
@@ -398,17 +412,17 @@ class Row(DrawnRow, Item):
     def __init__(self, rows: Rows, value: Any, index: int | str) -> None:
         self.owner, self.is_bad, self.outlined = rows, False, ""
         self.drawn: Drawn | None = None
-        at = rows.location / index if index != "" else rows.location
-        line = at.line or (int(index) if str(index).isdigit() and len(str(index)) < 9 else 0)
-        super().__init__(rows.reader, value, at, rows.origin, line, self)
+        location = rows.location / index if index != "" else rows.location
+        line = location.line or (int(index) if str(index).isdigit() and len(str(index)) < 9 else 0)
+        super().__init__(rows.reader, value, location, rows.origin, line, self)
 
     def add_labelled(
-        self, labels: Sequence[Any], at: Location, note: str, corners: Corners, **columns: Any
+        self, labels: Sequence[Any], location: Location, note: str, corners: Corners, **columns: Any
     ) -> None:
         """Add a box for each label of the list at `at`; `note` is logged if there are several."""
         if self.is_bad:
             return
-        categories = [self.reader.category(label, at / i) for i, label in enumerate(labels)]
+        categories = [self.reader.category(label, location / i) for i, label in enumerate(labels)]
         for category in categories:
             if category is not None:
                 self.add(category, corners, **columns)
@@ -437,12 +451,12 @@ class Rows:
     def __init__(
         self,
         reader: Reader,
-        at: Location,
+        location: Location,
         values: Sequence[Any] | Mapping[Any, Any] | None,
         origin: Origin | None = None,
     ) -> None:
-        self.reader, self.location, self.image, self.track = reader, at, -1, -1
-        self.origin = origin or Origin(reader.builder, at.path, at.pointer or "/")
+        self.reader, self.location, self.image, self.track = reader, location, -1, -1
+        self.origin = origin or Origin(reader.builder, location.path, location.pointer or "/")
         self._values = values or ()
         self._rows: list[Row] | None = None
         reader.builder.skipped += len(self._values)
@@ -515,29 +529,29 @@ def file_items(reader: Reader, file: str, what: str, *, alone: bool = False) -> 
     """
     value = reader.value(file)
     path = reader.source.full(file)
-    at = Location(path)
+    location = Location(path)
     if isinstance(value, list):
         origin = Origin(reader.builder, path, "/")
         for i, record in enumerate(reader.log.track(value, "reading")):
             try:
-                yield Item(reader, record, at / i, origin, i)
+                yield Item(reader, record, location / i, origin, i)
             except BadRecord:
                 continue
     elif alone and isinstance(value, dict):
         with contextlib.suppress(BadRecord):
-            yield Item(reader, value, at, Origin(reader.builder, path))
+            yield Item(reader, value, location, Origin(reader.builder, path))
     elif value is not Nothing:
-        reader.report_wrong(at, what, value)
+        reader.report_wrong(location, what, value)
 
 
 def line_items(reader: Reader, file: str) -> Iterator[Item]:
     """Yield the objects of a file: one a line, those of one list, or a single one; others are reported."""
     path = reader.source.full(file)
     lines, listed = Origin(reader.builder, path), Origin(reader.builder, path, "/")
-    for at, _, value in read_lines(reader, file):
-        line = at.line or int(at.pointer[1:] or 0)
+    for location, _, value in read_lines(reader, file):
+        line = location.line or int(location.pointer[1:] or 0)
         try:
-            yield Item(reader, value, at, listed if at.pointer else lines, line)
+            yield Item(reader, value, location, listed if location.pointer else lines, line)
         except BadRecord:
             continue
 

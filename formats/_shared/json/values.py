@@ -171,28 +171,33 @@ class Reader(Gather):
         if self.keys is not None:
             self.keys.count_json(value, self.builder.extras)
 
-    def decode_cell(self, text: str, at: Location) -> Any:
+    def decode_cell(self, text: str, location: Location) -> Any:
         """The value of a cell of a table that holds JSON; `Nothing`, and an issue, if it is none."""
         try:
             return decode(text)
         except json.JSONDecodeError as e:
             position, reason_text = syntax_error(e)
             reason = f"{reason_text[:1].lower()}{reason_text[1:]} at character {position + 1} of the cell"
-            self.log.report(SYNTAX, at.path, **at.where, field=at.field, reason=reason)
+            self.log.report(SYNTAX, location.path, **location.where, field=location.field, reason=reason)
         except RecursionError:
-            self.log.report(TOO_DEEP, at.path, **at.where, field=at.field)
+            self.log.report(TOO_DEEP, location.path, **location.where, field=location.field)
         return Nothing
 
     # -- values
 
-    def report_wrong(self, at: Location, expected: str, value: Any, *, in_box: bool = False) -> None:
+    def report_wrong(self, location: Location, expected: str, value: Any, *, in_box: bool = False) -> None:
         """Report a value of the wrong type."""
         code = WRONG_BOX_TYPE if in_box else WRONG_TYPE
         if not self.log.keeps(code):  # a million of them are only counted
             self.log.counts[code.name] += 1
             return
         self.log.report(
-            code, at.path, **at.where, field=at.field, expected=Trusted(expected), value=Trusted(show(value))
+            code,
+            location.path,
+            **location.where,
+            field=location.field,
+            expected=Trusted(expected),
+            value=Trusted(show(value)),
         )
 
     def report_task(self, path: str, what: str, remedy: str) -> None:
@@ -201,59 +206,63 @@ class Reader(Gather):
             self.log.report(OTHER_TASK, path, what=Trusted(what), remedy=Trusted(remedy))
         self.other_tasks.add(path)
 
-    def report_missing(self, at: Location, key: str, *, in_box: bool = False) -> None:
+    def report_missing(self, location: Location, key: str, *, in_box: bool = False) -> None:
         """Report a key that is not there."""
         code = MISSING_BOX_KEY if in_box else MISSING_KEY
         if self.log.keeps(code):
-            self.log.report(code, at.path, **at.where, value=key)
+            self.log.report(code, location.path, **location.where, value=key)
         else:
             self.log.counts[code.name] += 1
 
-    def check_object(self, value: Any, at: Location, *, in_box: bool = False) -> dict[str, Any] | None:
+    def check_object(self, value: Any, location: Location, *, in_box: bool = False) -> dict[str, Any] | None:
         """An object without repeated keys, or None and an issue."""
         if type(value) is dict:
             return value
         if isinstance(value, Repeated):
             code = DUPLICATE_BOX_KEY if in_box else DUPLICATE_KEY
-            key_place = at / value.repeated
-            self.log.report(code, at.path, **key_place.where, field=value.repeated, value=value.repeated)
+            key_location = location / value.repeated
+            self.log.report(
+                code, location.path, **key_location.where, field=value.repeated, value=value.repeated
+            )
         else:
-            self.report_wrong(at, "an object", value, in_box=in_box)
+            self.report_wrong(location, "an object", value, in_box=in_box)
         return None
 
-    def check_list(self, value: Any, at: Location, *, in_box: bool = False) -> list[Any] | None:
+    def check_list(self, value: Any, location: Location, *, in_box: bool = False) -> list[Any] | None:
         """A list, empty where the value is null or missing, or None and an issue."""
         if value is None:
             return []
         if isinstance(value, list):
             return value
-        self.report_wrong(at, "a list", value, in_box=in_box)
+        self.report_wrong(location, "a list", value, in_box=in_box)
         return None
 
-    def check_number(self, value: Any, at: Location) -> float | None:
+    def check_number(self, value: Any, location: Location) -> float | None:
         """A finite number, or None and an issue."""
         if type(value) in NUMBER_TYPES:
             return float(value)
         if isinstance(value, Token):
-            self.log.report(NOT_FINITE, at.path, **at.where, field=at.field, value=value)
+            self.log.report(NOT_FINITE, location.path, **location.where, field=location.field, value=value)
         else:
-            self.report_wrong(at, "a number", value, in_box=True)
+            self.report_wrong(location, "a number", value, in_box=True)
         return None
 
-    def check_numbers(self, value: Any, count: int, what: str, at: Location) -> list[float] | None:
+    def check_numbers(self, value: Any, count: int, what: str, location: Location) -> list[float] | None:
         """Check a list of `count` numbers, `what` in messages; None, after an issue, for other values."""
         if not isinstance(value, list):
-            self.report_wrong(at, what, value, in_box=True)
+            self.report_wrong(location, what, value, in_box=True)
             return None
         if len(value) != count:
-            self.log.report(WRONG_COUNT, at.path, **at.where, expected=Trusted(what), found=len(value))
+            self.log.report(
+                WRONG_COUNT, location.path, **location.where, expected=Trusted(what), found=len(value)
+            )
             return None
         if NUMBER_TYPES.issuperset(map(type, value)):
             return list(map(float, value))
-        numbers = [n for i, v in enumerate(value) if (n := self.check_number(v, at / i)) is not None]
+        numbers = [n for i, v in enumerate(value) if (n := self.check_number(v, location / i)) is not None]
         return numbers if len(numbers) == count else None
 
-    def check_score(self, value: Any, at: Location, *, as_text: bool = False) -> float | None:
+    def check_score(self, value: Any, location: Location, *, as_text: bool = False) -> float | None:
         """A score, NaN where it is null or missing; None and an issue if it is something else.
 
         With `as_text` a number may stand in text, and empty text for none.
@@ -264,7 +273,7 @@ class Reader(Gather):
             if NUMBER_TEXT.fullmatch(value.strip(" \t")):
                 number = float(value)
                 value = number if abs(number) != float("inf") else Token(value)
-        return NAN if value is None else self.check_number(value, at)
+        return NAN if value is None else self.check_number(value, location)
 
     def count_unread(self, record: dict[str, Any], known: frozenset[str], *, free: bool = False) -> None:
         """Count the keys of a record that are not in `known` and whose value is not empty.
@@ -279,12 +288,14 @@ class Reader(Gather):
             if key not in known and content not in EMPTY_VALUES and not is_counted:
                 self.count(key)
 
-    def check_flag(self, value: Any, at: Location) -> bool | None:
+    def check_flag(self, value: Any, location: Location) -> bool | None:
         """Whether a flag is 1 or true, and not 0, false or null; None, and an issue, for another value."""
         if value in (None, 0, 1):
             return bool(value)
         shown = Verbatim(show(value))
-        self.log.report(BAD_FLAG, at.path, **at.where, field=at.field, value=shown, expected="0 or 1")
+        self.log.report(
+            BAD_FLAG, location.path, **location.where, field=location.field, value=shown, expected="0 or 1"
+        )
         return None
 
     def flags(
@@ -308,47 +319,53 @@ class Reader(Gather):
         """Count something that is not read."""
         count_extra(self.builder.extras, what, n)
 
-    def count_outline(self, what: str, at: Location) -> None:
+    def count_outline(self, what: str, location: Location) -> None:
         """Count a shape that is read as its box: ``polygons``, ``rotated boxes`` and the like."""
         self._outlines[what] += 1
         if self._first_outline is None:
-            self._first_outline = at
+            self._first_outline = location
 
     # -- rows
 
-    def category(self, name: Any, at: Location, *, listed: bool = False, **columns: Any) -> int | None:
+    def category(self, name: Any, location: Location, *, listed: bool = False, **columns: Any) -> int | None:
         """The row of the class of that name; None, and an issue, if it is no text or cannot be a class."""
         if type(name) is not str:
-            self.report_wrong(at, "the name of a class as text", name, in_box=not listed)
+            self.report_wrong(location, "the name of a class as text", name, in_box=not listed)
             return None
-        return super().category(name, at, listed=listed, **columns)
+        return super().category(name, location, listed=listed, **columns)
 
-    def find_class_number(self, value: Any, at: Location, classes: Mapping[str, int]) -> str:
+    def find_class_number(self, value: Any, location: Location, classes: Mapping[str, int]) -> str:
         """The number of a class as text, as in the keys of `classes`; a note if the file has it as text."""
         if isinstance(value, str) and value in classes:
-            what = f"{at.field} {show(value)} is read as the number {value}"
+            what = f"{location.field} {show(value)} is read as the number {value}"
             self.log.note(f"{printable(self.source.path)}: {what}")
             return value
         is_whole = type(value) in NUMBER_TYPES and value == int(value)
         return str(int(value)) if is_whole else show(value)
 
     def image(
-        self, name: Any, at: Location, *, field: str = "", picture: Picture | None = None, **columns: Any
+        self,
+        name: Any,
+        location: Location,
+        *,
+        field: str = "",
+        picture: Picture | None = None,
+        **columns: Any,
     ) -> int | None:
         """Add the image of that name; None, and an issue, if it is no text or cannot be an image."""
         if name is None:
-            where = at.where if self.log.keeps(UNNAMED_IMAGE) else {}
-            self.log.report(UNNAMED_IMAGE, at.path, **where, field=field)
+            where = location.where if self.log.keeps(UNNAMED_IMAGE) else {}
+            self.log.report(UNNAMED_IMAGE, location.path, **where, field=field)
             return None
         if type(name) is not str:
-            self.report_wrong(at / field if field else at, "the name of an image as text", name)
+            self.report_wrong(location / field if field else location, "the name of an image as text", name)
             return None
         if picture is None and self.pictures:
-            picture = self.find_picture(name, at, stem(name))
-        return super().image(name, at, field=field, picture=picture, **columns)
+            picture = self.find_picture(name, location, stem(name))
+        return super().image(name, location, field=field, picture=picture, **columns)
 
     def check_size(
-        self, width: Any, height: Any, at: Location, keys: tuple[str, str]
+        self, width: Any, height: Any, location: Location, keys: tuple[str, str]
     ) -> tuple[int, int] | None:
         """The size of an image where it is given; 0 and null stand for unknown, (0, 0) for a fault."""
         if width is None and height is None:
@@ -363,16 +380,16 @@ class Reader(Gather):
             if type(value) in NUMBER_TYPES and 1 <= value < 2**31 and value == int(value):
                 sides.append(int(value))
             else:
-                key_place = at / key
+                key_location = location / key
                 self.log.report(
-                    BAD_IMAGE_SIZE, at.path, **key_place.where, field=key, value=Trusted(show(value))
+                    BAD_IMAGE_SIZE, location.path, **key_location.where, field=key, value=Trusted(show(value))
                 )
         if self.log.errors > errors:
             return 0, 0
         return (sides[0], sides[1]) if len(sides) == 2 else None
 
     def find_unit_size(
-        self, image: int, name: str, at: Location, picture: Picture | None = None
+        self, image: int, name: str, location: Location, picture: Picture | None = None
     ) -> tuple[int, int]:
         """Width and height in pixels by which relative coordinates of an image are multiplied.
 
@@ -381,18 +398,18 @@ class Reader(Gather):
         picture = picture or self.pictures.find_exact(name)
         size = self.pictures.size(name, picture)
         if size is None:
-            self.keep_fractions(image, name, at, picture)
+            self.keep_fractions(image, name, location, picture)
         return size or (1, 1)
 
     def finish(self, *, field: str = "score") -> None:
         """Decide between ground truth and detections, report outlines, and hand over the boxes."""
         _, total = self.count_boxes()
         super().finish(field=field)
-        if (at := self._first_outline) is None:
+        if (location := self._first_outline) is None:
             return
         kinds, n = list(self._outlines), self._outlines.total()
         what = Trusted(kinds[0] if len(kinds) == 1 else "outlines")
-        self.log.report(OUTLINES, at.path, **at.where, n=n, total=max(total, n), what=what)
+        self.log.report(OUTLINES, location.path, **location.where, n=n, total=max(total, n), what=what)
         rotated = self._outlines["rotated boxes"]
         for key, n_of_kind in (("rotation", rotated), ("segmentation", n - rotated)):
             if n_of_kind:
@@ -425,13 +442,13 @@ def read_lines(reader: Reader, file: str, *, keyed: bool = False) -> Iterator[tu
             elif wide := wide_encoding(head):
                 log.report(NOT_UTF8, path, line=1, value=wide)
             elif not keyed and _WHOLE.match(head):
-                value, at = reader.value(file), Location(path)
+                value, location = reader.value(file), Location(path)
                 if isinstance(value, list):
-                    yield from ((at / i, "", record) for i, record in enumerate(value))
+                    yield from ((location / i, "", record) for i, record in enumerate(value))
                 elif isinstance(value, dict):
-                    yield at, "", value
+                    yield location, "", value
                 elif value is not Nothing:
-                    reader.report_wrong(at, "a list of records", value)
+                    reader.report_wrong(location, "a list of records", value)
             else:
                 stream.seek(0)
                 yield from _lines(reader, stream, path, keyed=keyed)

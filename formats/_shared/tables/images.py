@@ -153,12 +153,12 @@ class TableImages:
         for i, name in enumerate(self.rows):
             if not self.is_usable[i]:
                 continue
-            origin, at = self.origin[i], Location(self.origin[i].path, line=self.line[i])
+            origin, location = self.origin[i], Location(self.origin[i].path, line=self.line[i])
             has_no_extension = stem(name) == name
             picture: Picture | None = None
             if gather.pictures:
                 picture = (gather.find_picture if origin.has_ids or has_no_extension else gather.find_exact)(
-                    name, at
+                    name, location
                 )
             image_name = name
             if (
@@ -170,7 +170,7 @@ class TableImages:
             has_size = bool(self.sizes[i, 0])
             row = gather.image(
                 image_name,
-                at,
+                location,
                 size=(int(self.sizes[i, 0]), int(self.sizes[i, 1])) if has_size else None,
                 picture=picture,
                 needed=bool(needed[i]),
@@ -178,7 +178,7 @@ class TableImages:
                 split=self.splits.get(i, ""),
                 source_id=self.ids.get(i),
                 file=origin.file,
-                line=at.line,
+                line=location.line,
             )
             size = (0, 0) if row is None else gather.builder.image_size(row)
             if size[0] and not has_size:
@@ -187,10 +187,15 @@ class TableImages:
                 if i in self.zeros:
                     shown_size = f"{size[0]}x{size[1]}"
                     log.report(
-                        SIZE_FROM_PICTURE, at.path, **at.where, field="width", value=name, size=shown_size
+                        SIZE_FROM_PICTURE,
+                        location.path,
+                        **location.where,
+                        field="width",
+                        value=name,
+                        size=shown_size,
                     )
             elif needed[i] and not has_size:
-                unknown.append(Unsized(name, picture, gather.pictures, at, origin.field))
+                unknown.append(Unsized(name, picture, gather.pictures, location, origin.field))
         if unknown and stay_fractions(gather.builder, unknown, sized=pixels or bool(self.sizes.any())):
             self.sizes[:] = 1
         return n_sizes

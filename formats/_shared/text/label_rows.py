@@ -317,10 +317,10 @@ class Labels:
         for i, (place, file_number, size) in enumerate(
             zip(places, file_numbers.tolist(), needs_size.tolist(), strict=True)
         ):
-            at = Location(source.full(self.files[i]))
-            picture = gather.find_picture(place.key, at, place.picture)
+            location = Location(source.full(self.files[i]))
+            picture = gather.find_picture(place.key, location, place.picture)
             name = with_extension(place.key, picture)
-            row = gather.image(name, at, picture=picture, needed=size, file=file_number)
+            row = gather.image(name, location, picture=picture, needed=size, file=file_number)
             rows[i] = -1 if row is None else row
         return rows, file_numbers
 

@@ -116,21 +116,21 @@ def csv_records(
     columns: list[str] = []
     try:
         for row in rows:
-            at = Location(path, line=rows.line_num)
+            location = Location(path, line=rows.line_num)
             if row and not columns:
                 columns = [cell.strip().lstrip("#") for cell in row]
                 for key in needed:
                     if key not in columns:
-                        reader.report_missing(at, key)
+                        reader.report_missing(location, key)
                         return
             elif row and len(row) != len(columns):
                 expected = Trusted(f"{len(columns)} columns, as in the header")
-                log.report(WRONG_COUNT, path, line=at.line, expected=expected, found=len(row))
+                log.report(WRONG_COUNT, path, line=location.line, expected=expected, found=len(row))
                 reader.builder.skipped += 1
             elif row:
                 record = dict(zip(columns, row, strict=True))
                 reader.count_unknown([record])
-                yield at, record
+                yield location, record
     except csv.Error as e:
         expected, reason = Trusted("cells of a CSV file"), Trusted(str(e))
         log.report(WRONG_COUNT, path, line=rows.line_num, expected=expected, found=reason)
