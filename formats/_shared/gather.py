@@ -22,7 +22,7 @@ from odm.formats._shared.pictures import ImageOptions, Picture, Pictures
 from odm.formats._shared.shapes.box_shapes import ELLIPSE, Drawn, columns_of, ellipse
 from odm.formats._shared.shapes.groups import Groups
 from odm.formats._shared.shapes.rotation import note_turned, turn_of
-from odm.issues import Log, Trusted, plural, printable
+from odm.issues import Code, Log, Trusted, plural, printable
 from odm.names import (
     BAD_CLASS_NAME,
     PICTURE_SUFFIXES,
@@ -76,9 +76,13 @@ class Location:
             return {"line": self.line}
         return {} if self._parent is None else {"pointer": self.pointer}
 
+    def report(self, log: Log, code: Code, **values: Any) -> None:
+        """Report an issue at this location; `values` are those of `Log.report`."""
+        log.report(code, self.path, **self.where, **values)
+
     @property
     def field(self) -> str:
-        """The last key of the place, empty for an index."""
+        """The last key of the location, empty for an index."""
         key = self.pointer.rsplit("/", 1)[-1]
         return "" if key.isdigit() else key
 
@@ -116,11 +120,10 @@ def report_other_kind(
     For formats that store ground truth and detections apart: `truth` and `detections` are the number of boxes
     of each kind, and the location of the first.
     """
-    of_this_kind, (n_other, location) = (detections, truth) if builder.kind == "det" else (truth, detections)
-    if not of_this_kind[0] and n_other and location is not None:
-        log.report(
-            NO_SCORES if builder.kind == "det" else ALL_SCORED, location.path, **location.where, n=n_other
-        )
+    is_det = builder.kind == "det"
+    (n_read, _), (n_unread, location) = (detections, truth) if is_det else (truth, detections)
+    if not n_read and n_unread and location is not None:
+        location.report(log, NO_SCORES if is_det else ALL_SCORED, n=n_unread)
 
 
 def with_extension(name: str, picture: Picture | None) -> str:
@@ -280,7 +283,7 @@ class Gather:
         first_location = self._images.setdefault(name, location)
         if first_location is not location:
             shown = Trusted(str(first_location))
-            log.report(DUPLICATE_IMAGE, location.path, **location.where, field=field, value=name, first=shown)
+            location.report(log, DUPLICATE_IMAGE, field=field, value=name, first=shown)
             return None
         if size is None and (self.seeks_sizes or needed):
             n_errors, size_location = log.errors, size_at or location
@@ -327,7 +330,7 @@ class Gather:
         if (reason := refuse_class(name)) is not None:
             code = BAD_LISTED_CLASS if listed else BAD_CLASS_NAME
             field = field or location.field
-            self.log.report(code, location.path, **location.where, field=field, value=name, reason=reason)
+            location.report(self.log, code, field=field, value=name, reason=reason)
             return None
         row = self.classes[name] = self.builder.category(name, source_id=source_id)
         return row
@@ -360,7 +363,8 @@ class Gather:
             kept_indices = np.flatnonzero(is_kept).tolist()
             self.builder.skipped += len(is_kept) - len(kept_indices)
             columns = {key: select_rows(column, is_kept) for key, column in columns.items()}  # noqa: PLW2901
-            self._chunks[i] = columns, lambda row, where=locate, kept=kept_indices: where(kept[row])  # type: ignore[misc]
+            # Row i of the new columns is row kept_indices[i] of the old ones.
+            self._chunks[i] = columns, lambda row, locate=locate, rows=kept_indices: locate(rows[row])  # type: ignore[misc]
 
     # -- boxes
 

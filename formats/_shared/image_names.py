@@ -113,18 +113,17 @@ def _places(
         name_folder = name_folder_of.get(key_folder, remaining)
         if name_folder != remaining:
             matching = [candidate for candidate in candidates if candidate not in annotation_folders]
-        picture_folder = min(matching, key=lambda c: (_pictured(c) != name_folder, c), default=None)
+        picture_folder = min(
+            matching, key=lambda folder: (_pictured(folder) != name_folder, folder), default=None
+        )
         if by_picture and picture_folder is not None and _is_part(_pictured(picture_folder), name_folder):
             name_folder = tuple(
                 folder_name
                 for folder_name in name_folder
                 if folder_name in picture_folder or folder_name.lower() in SPLITS
             )
-        root = (
-            None
-            if name_folder == key_folder
-            else "".join(f"{folder_name}/" for folder_name in _shared_start(key_folder, name_folder))
-        )
+        shared_folder = _shared_start(key_folder, name_folder)
+        root = None if name_folder == key_folder else "/".join([*shared_folder, ""])
         key = "/".join([*name_folder, file_name])
         places.append(
             Place(

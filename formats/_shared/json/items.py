@@ -92,12 +92,11 @@ class Item:
         row: Row | None = None,
     ) -> None:
         self.reader, self.location, self.origin, self.line, self.row = reader, location, origin, line, row
-        record = (
-            value if type(value) is dict else reader.check_object(value, location, in_box=row is not None)
-        )
-        if record is None:
+        if type(value) is not dict:
+            value = reader.check_object(value, location, in_box=row is not None)
+        if value is None:
             raise BadRecord
-        self.record: dict[str, Any] = record
+        self.record: dict[str, Any] = value
 
     def __contains__(self, key: str) -> bool:
         return key in self.record
@@ -119,10 +118,8 @@ class Item:
 
     def report(self, code: Code, key: str = "", **about: Any) -> None:
         """Report an issue about the value under a key, or about the object as a whole."""
-        if key:
-            about = {"field": key, **about}
-        location = self.location / key if key else self.location
-        self.reader.log.report(code, location.path, **location.where, **about)
+        location, keywords = (self.location / key, {"field": key}) if key else (self.location, {})
+        location.report(self.reader.log, code, **{**keywords, **about})
 
     def report_missing(self, key: str) -> None:
         """Report a key that is not there."""
@@ -222,17 +219,14 @@ class Item:
             self.report_wrong(key, "a list of points")
         elif len(value) < least:
             expected = Trusted(f"at least {least} points [x, y]")
-            self.reader.log.report(
-                WRONG_COUNT, location.path, **location.where, expected=expected, found=len(value)
-            )
+            location.report(self.reader.log, WRONG_COUNT, expected=expected, found=len(value))
         else:
             for i, point in enumerate(value):
                 if type(point) is list and len(point) == 2 and NUMBER_TYPES.issuperset(map(type, point)):
                     points.append([float(point[0]), float(point[1])])
-                elif (
-                    pair := self.reader.check_numbers(point, 2, "2 numbers, x and y", location / i)
-                ) is not None:
-                    points.append(pair)
+                else:
+                    pair = self.reader.check_numbers(point, 2, "2 numbers, x and y", location / i)
+                    points += [] if pair is None else [pair]
         if not points or len(points) < len(value):
             self.mark_bad()
             return [[NAN, NAN]] * max(least, 1)
@@ -301,9 +295,7 @@ class Item:
             return self.category_named(id_, location)
         if id_ not in classes:
             about: dict[str, Any] = {"value": Trusted(id_), "n": len(classes), "where": Trusted("the file")}
-            self.reader.log.report(
-                UNKNOWN_CLASS, location.path, **location.where, field=location.field, **about
-            )
+            location.report(self.reader.log, UNKNOWN_CLASS, field=location.field, **about)
         row = classes.get(id_, -1)
         if row < 0:
             self.mark_bad()
@@ -624,28 +616,22 @@ class Image(NamedTuple):
     @property
     def size(self) -> dict[str, int]:
         """``{"width": ..., "height": ...}`` of the image, empty if unknown."""
-        known = min(self.width, self.height) > 0
-        return {"width": self.width, "height": self.height} if known else {}
+        has_size = min(self.width, self.height) > 0
+        return {"width": self.width, "height": self.height} if has_size else {}
 
 
 def images_of(dataset: Dataset) -> Iterator[Image]:
-    """Every image with its boxes."""
+    """Yield every image with its boxes."""
     images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
     wh_of_boxes, is_det = boxes.short_wh(), dataset.kind == "det"
     order = np.argsort(boxes.image, kind="stable")
+    # Boxes order[image_start:image_end] are those of an image.
     image_ends = np.searchsorted(boxes.image[order], np.arange(len(images)), side="right").tolist()
-    begin = 0
-    for row, (name, end) in enumerate(zip(images.name, image_ends, strict=True)):
-        rows, begin = order[begin:end], end
-        columns = zip(
-            rows.tolist(),
-            boxes.category[rows].tolist(),
-            boxes.xyxy[rows].tolist(),
-            wh_of_boxes[rows].tolist(),
-            boxes.score[rows].tolist(),
-            boxes.flags[rows].tolist(),
-            strict=True,
-        )
+    image_start = 0
+    columns: tuple[Any, ...] = boxes.category, boxes.xyxy, wh_of_boxes, boxes.score, boxes.flags
+    for row, (name, image_end) in enumerate(zip(images.name, image_ends, strict=True)):
+        rows, image_start = order[image_start:image_end], image_end
+        cells = zip(rows.tolist(), *(column[rows].tolist() for column in columns), strict=True)
         image_boxes = [
             Box(
                 i,
@@ -657,7 +643,7 @@ def images_of(dataset: Dataset) -> Iterator[Image]:
                 boxes.shapes,
                 boxes.keypoints,
             )
-            for i, category, xyxy, wh, score, flags in columns
+            for i, category, xyxy, wh, score, flags in cells
         ]
         yield Image(row, name, int(images.width[row]), int(images.height[row]), image_boxes)
 
@@ -665,10 +651,9 @@ def images_of(dataset: Dataset) -> Iterator[Image]:
 def class_ids(dataset: Dataset) -> dict[str, int]:
     """Return class ids by name: those of the source if all are different numbers from 0 on, else 0, 1, ..."""
     names, ids = dataset.categories.name, dataset.categories.source_id.tolist()
-    are_unique_numbers = all(isinstance(id_, int) and 0 <= id_ < 2**31 for id_ in ids) and len(
-        set(ids)
-    ) == len(ids)
-    return dict(zip(names, ids if are_unique_numbers else range(len(names)), strict=True))
+    are_numbers = all(isinstance(id_, int) and 0 <= id_ < 2**31 for id_ in ids)
+    are_usable = are_numbers and len(set(ids)) == len(ids)
+    return dict(zip(names, ids if are_usable else range(len(names)), strict=True))
 
 
 def relative_places(

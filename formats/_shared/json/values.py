@@ -178,9 +178,9 @@ class Reader(Gather):
         except json.JSONDecodeError as e:
             position, reason_text = syntax_error(e)
             reason = f"{reason_text[:1].lower()}{reason_text[1:]} at character {position + 1} of the cell"
-            self.log.report(SYNTAX, location.path, **location.where, field=location.field, reason=reason)
+            location.report(self.log, SYNTAX, field=location.field, reason=reason)
         except RecursionError:
-            self.log.report(TOO_DEEP, location.path, **location.where, field=location.field)
+            location.report(self.log, TOO_DEEP, field=location.field)
         return Nothing
 
     # -- values
@@ -191,14 +191,8 @@ class Reader(Gather):
         if not self.log.keeps(code):  # a million of them are only counted
             self.log.counts[code.name] += 1
             return
-        self.log.report(
-            code,
-            location.path,
-            **location.where,
-            field=location.field,
-            expected=Trusted(expected),
-            value=Trusted(show(value)),
-        )
+        shown = Trusted(show(value))
+        location.report(self.log, code, field=location.field, expected=Trusted(expected), value=shown)
 
     def report_task(self, path: str, what: str, remedy: str) -> None:
         """Report, once for each file, that it is one of another task."""
@@ -210,7 +204,7 @@ class Reader(Gather):
         """Report a key that is not there."""
         code = MISSING_BOX_KEY if in_box else MISSING_KEY
         if self.log.keeps(code):
-            self.log.report(code, location.path, **location.where, value=key)
+            location.report(self.log, code, value=key)
         else:
             self.log.counts[code.name] += 1
 
@@ -221,9 +215,7 @@ class Reader(Gather):
         if isinstance(value, Repeated):
             code = DUPLICATE_BOX_KEY if in_box else DUPLICATE_KEY
             key_location = location / value.repeated
-            self.log.report(
-                code, location.path, **key_location.where, field=value.repeated, value=value.repeated
-            )
+            key_location.report(self.log, code, field=value.repeated, value=value.repeated)
         else:
             self.report_wrong(location, "an object", value, in_box=in_box)
         return None
@@ -242,7 +234,7 @@ class Reader(Gather):
         if type(value) in NUMBER_TYPES:
             return float(value)
         if isinstance(value, Token):
-            self.log.report(NOT_FINITE, location.path, **location.where, field=location.field, value=value)
+            location.report(self.log, NOT_FINITE, field=location.field, value=value)
         else:
             self.report_wrong(location, "a number", value, in_box=True)
         return None
@@ -253,9 +245,7 @@ class Reader(Gather):
             self.report_wrong(location, what, value, in_box=True)
             return None
         if len(value) != count:
-            self.log.report(
-                WRONG_COUNT, location.path, **location.where, expected=Trusted(what), found=len(value)
-            )
+            location.report(self.log, WRONG_COUNT, expected=Trusted(what), found=len(value))
             return None
         if NUMBER_TYPES.issuperset(map(type, value)):
             return list(map(float, value))
@@ -293,9 +283,7 @@ class Reader(Gather):
         if value in (None, 0, 1):
             return bool(value)
         shown = Verbatim(show(value))
-        self.log.report(
-            BAD_FLAG, location.path, **location.where, field=location.field, value=shown, expected="0 or 1"
-        )
+        location.report(self.log, BAD_FLAG, field=location.field, value=shown, expected="0 or 1")
         return None
 
     def flags(
@@ -380,10 +368,7 @@ class Reader(Gather):
             if type(value) in NUMBER_TYPES and 1 <= value < 2**31 and value == int(value):
                 sides.append(int(value))
             else:
-                key_location = location / key
-                self.log.report(
-                    BAD_IMAGE_SIZE, location.path, **key_location.where, field=key, value=Trusted(show(value))
-                )
+                (location / key).report(self.log, BAD_IMAGE_SIZE, field=key, value=Trusted(show(value)))
         if self.log.errors > errors:
             return 0, 0
         return (sides[0], sides[1]) if len(sides) == 2 else None
@@ -409,7 +394,7 @@ class Reader(Gather):
             return
         kinds, n = list(self._outlines), self._outlines.total()
         what = Trusted(kinds[0] if len(kinds) == 1 else "outlines")
-        self.log.report(OUTLINES, location.path, **location.where, n=n, total=max(total, n), what=what)
+        location.report(self.log, OUTLINES, n=n, total=max(total, n), what=what)
         rotated = self._outlines["rotated boxes"]
         for key, n_of_kind in (("rotation", rotated), ("segmentation", n - rotated)):
             if n_of_kind:

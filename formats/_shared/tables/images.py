@@ -186,14 +186,7 @@ class TableImages:
                 n_sizes += 1
                 if i in self.zeros:
                     shown_size = f"{size[0]}x{size[1]}"
-                    log.report(
-                        SIZE_FROM_PICTURE,
-                        location.path,
-                        **location.where,
-                        field="width",
-                        value=name,
-                        size=shown_size,
-                    )
+                    location.report(log, SIZE_FROM_PICTURE, field="width", value=name, size=shown_size)
             elif needed[i] and not has_size:
                 unknown.append(Unsized(name, picture, gather.pictures, location, origin.field))
         if unknown and stay_fractions(gather.builder, unknown, sized=pixels or bool(self.sizes.any())):
