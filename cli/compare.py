@@ -17,9 +17,9 @@ from odm.cli.eval import OutputOptions, print_messages
 from odm.evaluate.analysis.compare import check_regression_gates, parse_regression_gate, regressions
 from odm.evaluate.analysis.render_comparison import headlines, render_comparison
 from odm.terminal import wrapped
-from odm.verbs.comparison import CompareOptions, compare_runs, paths_as_runs, plan_runs, tables_of, write
+from odm.verbs.comparison import CompareOptions, compare_runs, evaluate_runs, name_runs, plan_runs, write
 from odm.verbs.options import GATES, option
-from odm.verbs.sources import paths_of
+from odm.verbs.sources import list_paths
 
 EXAMPLES = """
 \b
@@ -70,21 +70,21 @@ def command(options: CompareCommand) -> int:
     are ranked, best first; of more than three, --wide shows the differences too.
     """
     log = terminal_log()
-    by_name = paths_as_runs(options.runs)
+    by_name = name_runs(options.runs)
     gates = [parse_regression_gate(text, proven=True) for text in options.fail_on_regression]
     gates += [parse_regression_gate(text, proven=False) for text in options.require_no_worse]
     plan = plan_runs(options, by_name)
     check_regression_gates(gates, plan.rules[0], bootstrap_areas=options.bootstrap_areas)
     check_markdown(options.markdown, overwrite=options.overwrite)
     try:
-        tables, evaluations, slices = tables_of(options, plan, by_name, log)
+        tables, evaluations, slices = evaluate_runs(options, plan, by_name, log)
     finally:
         print_messages(log, options.output, options)
     comparison = compare_runs(tables, slices, options, log)
     width = table_width(wide=options.wide)
     try:
         notes = functools.partial(print_notes, options=options)
-        paths = paths_of(options.gt, *by_name.values())
+        paths = list_paths(options.gt, *by_name.values())
         say_written(write(comparison, evaluations, paths, options, log, notes), options)
     finally:  # the numbers are the last thing on the screen
         bold = "\n".join(wrapped(line, width, "  ") for line in headlines(comparison, wide=options.wide))

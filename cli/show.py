@@ -16,8 +16,8 @@ from odm.cli._streams import say
 from odm.verbs.options import OUTPUT, option
 from odm.verbs.reports import check_report, write_report
 from odm.verbs.shared import PAGE_HELP
-from odm.verbs.showing import ShowOptions, load_shown, page_of
-from odm.verbs.sources import paths_of
+from odm.verbs.showing import ShowOptions, load_shown, make_page
+from odm.verbs.sources import list_paths
 from odm.verbs.words import Path
 
 EXAMPLES = """
@@ -50,7 +50,7 @@ def command(options: ShowCommand) -> int:
     """
     from odm.report import what_images_have
 
-    sources = paths_of(options.source)
+    sources = list_paths(options.source)
     check_report(options.out, options, sources)
     log = terminal_log()
     try:
@@ -58,7 +58,7 @@ def command(options: ShowCommand) -> int:
     finally:
         print_log(log, options)
     notes = functools.partial(print_notes, options=options)
-    page = page_of(dataset, sides, options, log, notes)
+    page = make_page(dataset, sides, options, log, notes)
     path = write_report(page, options.out, options, sources, notes)
     if not options.quiet:
         say(what_images_have(page))

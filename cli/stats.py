@@ -23,7 +23,7 @@ from odm.terminal import cell, json_text
 from odm.verbs.options import OUTPUT, Options, option
 from odm.verbs.reports import check_report
 from odm.verbs.showing import StatsOptions, load_measured, measure, write_statistics_page
-from odm.verbs.sources import dataset_alone, paths_of
+from odm.verbs.sources import get_dataset, list_paths
 
 EXAMPLES = """
 \b
@@ -59,16 +59,16 @@ def command(options: StatsCommand) -> int:
 
     Areas use COCO's ranges: small below 32 x 32 pixels, large from 96 x 96.
     """
-    check_report(options.report, options, paths_of(options.source))
+    check_report(options.report, options, list_paths(options.source))
     log = terminal_log()
     try:
         loaded = load_measured(options, log)
-        statistics, files = measure(dataset_alone(loaded), options, log)
+        statistics, files = measure(get_dataset(loaded), options, log)
     finally:
         print_log(log, options)
     if options.report:
         notes = functools.partial(print_notes, options=options)
-        say_written(write_statistics_page(dataset_alone(loaded), statistics, options, log, notes), options)
+        say_written(write_statistics_page(get_dataset(loaded), statistics, options, log, notes), options)
     if files and not options.quiet:
         say(f"{len(files)} pictures written to {options.plots}")
     if options.output == "json":

@@ -24,7 +24,7 @@ from odm.issues import KEPT_PER_CODE, DataError, Issue, Log, OdmError, UsageErro
 from odm.verbs.choosing import Choice
 from odm.verbs.options import CHECKS, OUTPUT, Options, option
 from odm.verbs.reports import check_report
-from odm.verbs.sources import paths_of, split_names
+from odm.verbs.sources import list_paths, split_names
 from odm.verbs.validation import (
     ValidateOptions,
     all_codes,
@@ -101,7 +101,7 @@ def command(options: ValidateCommand) -> int:
     for name, value in single.items():
         if len(sources) > 1 and value is not None:
             raise click.UsageError(f"--{name} needs a single SRC, found {len(sources)}")
-    source, paths = sources[0], paths_of(sources[0], options.against)
+    source, paths = sources[0], list_paths(sources[0], options.against)
     check_report(options.report, options, paths)
     check_markdown(options.markdown, overwrite=options.overwrite)
     if options.select or options.ignore:

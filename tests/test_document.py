@@ -15,7 +15,7 @@ from odm.evaluate.analysis.render_diff import differences_document
 from odm.evaluate.output.render import evaluation_document
 from odm.numbers import interval, number, percent, percents, points, share, size
 from odm.terminal import latex, markdown
-from odm.verbs.html import ROWS, document_parts, view
+from odm.verbs.html import ROWS, draw_document, make_view
 
 ILLUSTRATED = Path(__file__).parents[1] / "fixtures" / "illustrated"
 
@@ -54,7 +54,7 @@ def test_every_output_has_all_that_is_in_the_document(documents, kind):
     assert any(isinstance(part, Table) and part.rows for part in parts)
     texts = {text for part in parts for text in texts_of(part)}
     in_python = {part.text for part in parts if isinstance(part, Line) and part.python is not None}
-    text, marked, page = as_text(document), as_markdown(document), view(*document_parts(document))
+    text, marked, page = as_text(document), as_markdown(document), make_view(*draw_document(document))
     paper = as_latex(document).replace("$-$", "-")
     verbatim = {line for part in parts if isinstance(part, Verbatim) for line in part.lines}
     assert [one for one in texts if one not in text] == []
@@ -97,7 +97,7 @@ def test_each_part_has_its_own_look():
         "**good**\n\n"
         "better\n"
     )
-    page = "".join(document_parts(document))
+    page = "".join(draw_document(document))
     assert page.startswith("<p><b>better</b></p><p><b>Title</b></p><table>")
     assert "use save=" in page
     assert "--save" not in page
@@ -136,7 +136,7 @@ def test_latex_has_the_columns_of_the_terminal():
 
 def test_a_notebook_shows_the_first_rows_of_a_long_table():
     table = Table([Column("n")], [[i] for i in range(ROWS + 5)])
-    (page,) = document_parts([[table]])
+    (page,) = draw_document([[table]])
     assert page.count("<td") == ROWS
     assert "5 more rows" in page
     assert as_text([[table]]).count("\n") == ROWS + 7

@@ -181,13 +181,13 @@ def test_every_value_is_one_line_in_a_shell(sides, evaluation, tmp_path):
 
 
 def test_html_is_escaped_by_the_one_function_that_makes_it():
-    from odm.verbs.html import Html, element, table
+    from odm.verbs.html import Html, draw_table, element
 
     assert (
         element("p", "<b>", Html("<i></i>"), title='"x"') == '<p title="&quot;x&quot;">&lt;b&gt;<i></i></p>'
     )
     assert "\u202e" not in element("p", "tri\u202eelgna")
-    assert "<script>" not in table(["<script>"], [["<script>"]])
+    assert "<script>" not in draw_table(["<script>"], [["<script>"]])
 
 
 def test_validation_shows_three_places_of_each_code():

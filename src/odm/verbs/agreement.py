@@ -10,9 +10,9 @@ from odm.evaluate.analysis.agree import agree as agree_boxes
 from odm.evaluate.analysis.render_agreement import save_agreement
 from odm.issues import Log, UsageError, plural, printable, spell
 from odm.verbs.options import OUTPUT, PROTOCOL, A, B, argument, option
-from odm.verbs.reports import PrintLog, check_report, check_target, pictures_of, write_files, write_report
+from odm.verbs.reports import PrintLog, check_report, check_target, find_pictures, write_files, write_report
 from odm.verbs.shared import ReportOptions
-from odm.verbs.sources import Source, load_sides, paths_of, verb
+from odm.verbs.sources import Source, list_paths, load_sides, verb
 from odm.verbs.words import AgreeFormatOptions, FormatName, Path
 
 
@@ -73,11 +73,14 @@ def agree(options: AgreeOptions) -> Agreement:
 
 
 def measure(options: AgreeOptions, log: Log) -> Agreement:
-    """Measure the agreement of two annotators, after refusing targets that cannot be used."""
+    """Measure the agreement of two annotators.
+
+    Raises UsageError or PathError, before anything is read, for a bad option or target.
+    """
     if not 0 < options.iou <= 1:
         raise UsageError(f"{spell('iou')} {options.iou}: give an IoU above 0 and up to 1, as in 0.5")
     check_target(options.save, overwrite=options.overwrite)
-    check_report(options.report, options, paths_of(options.first, options.other))
+    check_report(options.report, options, list_paths(options.first, options.other))
     datasets = load_sides(
         options.first,
         options.other,
@@ -88,28 +91,28 @@ def measure(options: AgreeOptions, log: Log) -> Agreement:
         draws=bool(options.report),
     )
     a, b, classes, left_out = share(*datasets)
-    for dataset, (images, groups) in zip(datasets, left_out, strict=True):
-        place = f"{printable(dataset.path)}: left out:"
-        if images:
-            log.note(f"{place} {plural(images, 'image')} that the other side lacks")
-        if groups:
-            log.note(f"{place} {plural(groups, 'box')} of crowds or groups")
+    for dataset, (n_images, n_groups) in zip(datasets, left_out, strict=True):
+        prefix = f"{printable(dataset.path)}: left out:"
+        if n_images:
+            log.note(f"{prefix} {plural(n_images, 'image')} that the other side lacks")
+        if n_groups:
+            log.note(f"{prefix} {plural(n_groups, 'box')} of crowds or groups")
     agreement = agree_boxes(a, b, classes, iou=options.iou)
     return replace(agreement, sides=((datasets[0], a), (datasets[1], b)))
 
 
 def write(agreement: Agreement, options: AgreeOptions, log: Log, print_log: PrintLog) -> str:
-    """Write the files that the options name, and answer the path of the page."""
+    """Write the files that the options name, and return the path of the page, empty if there is none."""
     write_files(options.save, lambda put: save_agreement(agreement, put), overwrite=options.overwrite)
     if not options.report:
         return ""
     from odm.report import agreement_page
 
-    (first, _), (other, _) = agreement.sides
-    sources = paths_of(options.first, options.other)
+    (dataset_a, _), (dataset_b, _) = agreement.sides
+    sources = list_paths(options.first, options.other)
     page = agreement_page(
         agreement,
-        pictures_of(first.images.name, (first, other), options, print_log),
+        find_pictures(dataset_a.images.name, (dataset_a, dataset_b), options, print_log),
         log=log,
         sources=sources,
         title=options.report_title,

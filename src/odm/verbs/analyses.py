@@ -22,7 +22,7 @@ from odm.names import stem
 from odm.tables import Dataset
 from odm.terminal import json_text
 from odm.verbs.eval_options import AnalysedOptions
-from odm.verbs.sources import listed, text_of_file
+from odm.verbs.sources import as_list, read_text
 from odm.verbs.words import Path
 
 
@@ -32,7 +32,7 @@ class Analyzer(msgspec.Struct, frozen=True):
     options: AnalysedOptions
     names: tuple[str, ...]
     thresholds: dict[str, Any] | None
-    """The file of ``at_scores``."""
+    """The content of the file ``at_scores``, if the options name one."""
 
     @classmethod
     def from_options(cls, options: AnalysedOptions, rules: Sequence[Protocol]) -> Analyzer:
@@ -75,7 +75,7 @@ class Analyzer(msgspec.Struct, frozen=True):
             from odm.evaluate.analysis.thresholds import read_thresholds
 
             path = os.fspath(options.at_scores or "")
-            scores, default = read_thresholds(self.thresholds)
+            scores, default_score = read_thresholds(self.thresholds)
             if self.thresholds.get("images") == digest_of(evaluation.joined.evaluated):
                 log.note(
                     f"{spell('at_scores')} {printable(path)}: these thresholds were chosen on the same "
@@ -86,7 +86,7 @@ class Analyzer(msgspec.Struct, frozen=True):
                     f"{spell('at_scores')} {printable(path)}: its default is used for "
                     f"{plural(len(unknown), 'class')} not in the file, such as {shorten(unknown[0])!r}"
                 )
-            results = [at_scores(result, scores, default, path) for result in evaluation.results]
+            results = [at_scores(result, scores, default_score, path) for result in evaluation.results]
             evaluation = replace(evaluation, results=results)
         if self.names or options.ci:
             from odm.evaluate.analysis.analyses import analyze
@@ -94,15 +94,22 @@ class Analyzer(msgspec.Struct, frozen=True):
 
             slices = []
             if "slices" in self.names:
-                slices = slices_of(options.tags, options.encoding, evaluation.joined.images, truth, log)
-            n = options.replicates if options.ci else 0
-            resampling = Resampling(n, options.seed, areas=options.bootstrap_areas, track=log.track)
+                slices = make_slices(options.tags, options.encoding, evaluation.joined.images, truth, log)
+            n_replicates = options.replicates if options.ci else 0
+            resampling = Resampling(
+                n_replicates, options.seed, areas=options.bootstrap_areas, track=log.track
+            )
             evaluation = analyze(evaluation, self.names, slices=slices, resampling=resampling)
         if options.confusion is not None:
-            of = None if options.confusion == "counts" else options.confusion
+            normalised_by = None if options.confusion == "counts" else options.confusion
             results = [
-                replace(one, analysis=Analyses({**one.analysis, "confusion": one.confusion().to_dict(of)}))
-                for one in evaluation.results
+                replace(
+                    result,
+                    analysis=Analyses(
+                        {**result.analysis, "confusion": result.confusion().to_dict(normalised_by)}
+                    ),
+                )
+                for result in evaluation.results
             ]
             evaluation = replace(evaluation, results=results)
         return self._with_thresholds(evaluation, warn)
@@ -165,7 +172,7 @@ LISTED = "listed"
 """The value of the images in a list."""
 
 
-def slices_of(
+def make_slices(
     paths: Path | Sequence[Path], encoding: str, images: Sequence[str], truth: Dataset | None, log: Log
 ) -> list[ImageSlice]:
     """Return the slices of the images by the tags in the files at `paths`, and by splits of the ground truth.
@@ -177,19 +184,19 @@ def slices_of(
     """
     from odm.evaluate.analysis.slices import slices_by_tags
 
-    tags = _splits(images, truth)
-    of_files: Tags = {}
-    for path in listed(paths):
+    tags = _tag_splits(images, truth)
+    file_tags: Tags = {}
+    for path in as_list(paths):
         for tag, values in read_tags(path, images, log, encoding).items():
-            if tag in of_files:
+            if tag in file_tags:
                 raise UsageError(
                     f"{spell('tags')} {printable(path)}: {shorten(tag)!r} is already a tag of another file"
                 )
-            of_files[tag] = values
-    return slices_by_tags(images, tags | of_files)
+            file_tags[tag] = values
+    return slices_by_tags(images, tags | file_tags)
 
 
-def _splits(images: Sequence[str], truth: Dataset | None) -> Tags:
+def _tag_splits(images: Sequence[str], truth: Dataset | None) -> Tags:
     """Return the splits of the ground truth as the tag ``split``; empty unless there are several."""
     if truth is None:
         return {}
@@ -214,11 +221,11 @@ def read_tags(path: str, images: Sequence[str], log: Log, encoding: str = "") ->
     UsageError
         If it is no such table, or has none of the images.
     """
-    name, text = printable(path), text_of_file(path, encoding)
-    header, rows = _table(path, text)
+    name, text = printable(path), read_text(path, encoding)
+    header, rows = _parse_table(path, text)
     image_column = header.index("image")
-    images_of = _Named(images)
-    unknown = 0
+    images_of = _ImageNames(images)
+    n_unknown = 0
     tag_columns = [i for i in range(len(header)) if i != image_column]
     tags: Tags = {header[i]: {} for i in tag_columns}
     for line, row in rows:
@@ -228,34 +235,38 @@ def read_tags(path: str, images: Sequence[str], log: Log, encoding: str = "") ->
             )
         image = images_of.find(row[image_column].strip())
         if image is None:
-            unknown += 1
+            n_unknown += 1
             continue
         for i in tag_columns:
             value, values = row[i].strip(), tags[header[i]].setdefault(image, [])
             if value and value not in values:
                 values.append(value)
     if not any(tags.values()):
-        if not unknown:
+        if not n_unknown:
             raise UsageError(f"{spell('tags')} {name}: names no image")
         raise UsageError(
-            f"{spell('tags')} {name}: names no image that is evaluated ({plural(unknown, 'row')})"
+            f"{spell('tags')} {name}: names no image that is evaluated ({plural(n_unknown, 'row')})"
         )
-    if unknown:
-        what = plural(unknown, "row refers to an image that is", "rows refer to images that are")
-        log.note(f"{spell('tags')} {name}: {what} not evaluated")
+    if n_unknown:
+        counted_rows = plural(n_unknown, "row refers to an image that is", "rows refer to images that are")
+        log.note(f"{spell('tags')} {name}: {counted_rows} not evaluated")
     return tags
 
 
-def _table(path: str, text: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """Return the header, and the line and cells of each row; a list becomes a table of two columns."""
+def _parse_table(path: str, text: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """Return the header, and the line number and cells of each row.
+
+    A list of images becomes a table with the columns ``image`` and the name of the list, and the value
+    `LISTED` in each row. Raises UsageError for a table with a bad header or cell.
+    """
     from odm.csv_text import QuoteFault, plain_lines, records
 
     text = plain_lines(text)
-    first = next(records(text), None)
-    if (first is None or "image" not in first[2]) and not path.lower().endswith(".csv"):
+    first_record = next(records(text), None)
+    if (first_record is None or "image" not in first_record[2]) and not path.lower().endswith(".csv"):
         lines = enumerate(text.split("\n"), 1)
         return ["image", splitext(basename(path))[0]], [
-            (n, [line, LISTED]) for n, line in lines if line.strip()
+            (line_number, [line, LISTED]) for line_number, line in lines if line.strip()
         ]
     rows: list[tuple[int, list[str]]] = []
     for line, _, cells in records(text):
@@ -272,20 +283,22 @@ def _table(path: str, text: str) -> tuple[list[str], list[tuple[int, list[str]]]
     return header, rows
 
 
-class _Named:
+class _ImageNames:
     """Finds images by name: with or without extension, and with folders before it if nothing else fits."""
 
     def __init__(self, images: Sequence[str]) -> None:
-        self.known = set(images)
-        self.stems: dict[str, list[str]] = {}
+        """Index the images by their names and by their names without extension."""
+        self.names = set(images)
+        self.names_by_stem: dict[str, list[str]] = {}
         for image in images:
-            self.stems.setdefault(stem(image), []).append(image)
+            self.names_by_stem.setdefault(stem(image), []).append(image)
 
     def find(self, name: str) -> str | None:
-        for one in dict.fromkeys((name, basename(name))):
-            of_stem = self.stems.get(stem(one), [])
-            if one in self.known:
-                return one
-            if len(of_stem) == 1:
-                return of_stem[0]
+        """Return the image with a name, or the only one with its stem; None if there is none."""
+        for candidate in dict.fromkeys((name, basename(name))):
+            images_of_stem = self.names_by_stem.get(stem(candidate), [])
+            if candidate in self.names:
+                return candidate
+            if len(images_of_stem) == 1:
+                return images_of_stem[0]
         return None

@@ -10,7 +10,7 @@ from odm.converters.edit import Edits, apply_edits, check_classes
 from odm.converters.ledger import Ledger
 from odm.converters.selection import Selection, check_images, keep_chosen
 from odm.verbs.options import READING, Options, option
-from odm.verbs.sources import names_in
+from odm.verbs.sources import read_names
 from odm.verbs.words import Path
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class ScoreOptions(ChoiceOptions, heading=READING):
     at_scores: Path | None = AT_SCORES
 
 
-def selection_of(
+def make_selection(
     only_images: str | Sequence[str] | None, score_min: float | None, at_scores: Path | None, encoding: str
 ) -> Selection:
     """Make the selection of the options. Raises UsageError or PathError for a bad value or file."""
@@ -51,23 +51,23 @@ def selection_of(
         from odm.verbs.analyses import read_threshold_file
 
         thresholds = read_thresholds(read_threshold_file(os.fspath(at_scores)))
-    images = None if only_images is None else names_in("only_images", only_images, encoding)
+    images = None if only_images is None else read_names("only_images", only_images, encoding)
     return Selection(only_images=images, score_min=score_min, at_scores=thresholds)
 
 
 class Choice:
-    """What the options of a command leave of its datasets, each of which may lack some of the names."""
+    """The images, classes and detections that the options choose; a dataset may lack some of the names."""
 
     def __init__(self, options: ChoiceOptions, encoding: str) -> None:
         """Read the options. Raises UsageError or PathError for a value or file that cannot be used."""
         scores = (options.score_min, options.at_scores) if isinstance(options, ScoreOptions) else (None, None)
-        self.selection = selection_of(options.only_images, *scores, encoding)
-        self.classes = names_in("only_classes", options.only_classes, encoding) or ()
+        self.selection = make_selection(options.only_images, *scores, encoding)
+        self.classes = read_names("only_classes", options.only_classes, encoding) or ()
         self._class_names: dict[str, None] = {}
         self._image_names: dict[str, None] = {}
 
     def take(self, dataset: Dataset) -> Dataset:
-        """Return a dataset with what the options leave of it."""
+        """Return a dataset with only the chosen images, classes and detections."""
         names = dataset.categories.name
         self._class_names.update(dict.fromkeys(names))
         self._image_names.update(dict.fromkeys(dataset.images.name))
@@ -76,17 +76,17 @@ class Choice:
         return keep_chosen(self.selection, apply_edits(edits, dataset, Ledger("", "")), Ledger("", ""))
 
     def check(self) -> None:
-        """Raise UsageError for a name that none of the datasets has that were taken."""
+        """Raise UsageError for a chosen name that no dataset had which went through `take`."""
         check_classes("only_classes", self.classes, list(self._class_names))
         check_images(self.selection.only_images or (), self._image_names)
 
 
 def choose(datasets: Sequence[Dataset], options: ChoiceOptions, encoding: str) -> list[Dataset]:
-    """Return the datasets with what the options leave of them; each may lack some of the names.
+    """Return the datasets with only the chosen images, classes and detections.
 
-    Raises UsageError for a name that none of them has.
+    A dataset may lack some of the chosen names; raises UsageError for a name that all of them lack.
     """
     choice = Choice(options, encoding)
-    left = [choice.take(dataset) for dataset in datasets]
+    remaining = [choice.take(dataset) for dataset in datasets]
     choice.check()
-    return left
+    return remaining

@@ -19,13 +19,13 @@ from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.scores.protocols import DEFAULT
 from odm.files import Source as Files
 from odm.issues import Log, UsageError, first_few, printable, spell
-from odm.verbs.analyses import slices_of
+from odm.verbs.analyses import make_slices
 from odm.verbs.eval_options import PairOptions
 from odm.verbs.evaluation import Plan
 from odm.verbs.options import ANALYSIS, OUTPUT, PROTOCOL, argument, option
-from odm.verbs.reports import PrintLog, check_report, check_target, pictures_of, write_files, write_report
+from odm.verbs.reports import PrintLog, check_report, check_target, find_pictures, write_files, write_report
 from odm.verbs.shared import ReportOptions
-from odm.verbs.sources import Source, is_path, paths_of, verb
+from odm.verbs.sources import Source, is_path, list_paths, verb
 from odm.verbs.words import BoxProtocolName, Path
 
 if TYPE_CHECKING:
@@ -116,18 +116,18 @@ def compare(options: CompareOptions) -> Comparison:
         As `odm.eval`; UsageError also for fewer than two runs.
     """
     log = Log() if options.log is None else options.log
-    runs = dict(options.runs) if isinstance(options.runs, Mapping) else paths_as_runs(options.runs)
+    runs = dict(options.runs) if isinstance(options.runs, Mapping) else name_runs(options.runs)
     if len(runs) < 2:
         raise UsageError(f"compare takes two runs or more, found {len(runs)}")
     plan = plan_runs(options, runs)
     keep = len(runs) <= KEPT
-    tables, evaluations, slices = tables_of(options, plan, runs, log, keep=keep)
+    tables, evaluations, slices = evaluate_runs(options, plan, runs, log, keep=keep)
     comparison = compare_runs(tables, slices, options, log)
-    write(comparison, evaluations, paths_of(options.gt, *runs.values()), options, log, log.extend)
+    write(comparison, evaluations, list_paths(options.gt, *runs.values()), options, log, log.extend)
     return replace(comparison, evaluations=tuple(evaluations)) if keep else comparison
 
 
-def paths_as_runs(runs: Any) -> dict[str, Any]:
+def name_runs(runs: Any) -> dict[str, Any]:
     """Name each run by its path, or those in a folder by their names there.
 
     Raises UsageError if `runs` is no list of paths, repeats a path, or is a folder that has no two runs.
@@ -138,7 +138,7 @@ def paths_as_runs(runs: Any) -> dict[str, Any]:
             f"compare takes runs by their names, as {{'old': a, 'new': b}}, or a list of paths, not "
             f"{type(runs).__name__}"
         )
-    names = paths_of(paths)
+    names = list_paths(paths)
     if len(names) == 1:
         return _runs_in(Files(names[0]))
     if len(set(names)) < len(names):
@@ -181,11 +181,11 @@ def plan_runs(options: CompareOptions, runs: Mapping[str, Any]) -> Plan:
         raise UsageError(f"{spell('iou')}: compare takes one threshold; coco averages several")
     Resampling(options.replicates, options.seed, options.level).check()
     check_target(options.save, overwrite=options.overwrite)
-    check_report(options.report, options, paths_of(options.gt, *runs.values()))
+    check_report(options.report, options, list_paths(options.gt, *runs.values()))
     return plan
 
 
-def tables_of(
+def evaluate_runs(
     options: CompareOptions, plan: Plan, runs: Mapping[str, Any], log: Log, *, keep: bool = False
 ) -> tuple[dict[str, Table], list[Evaluation], list[ImageSlice]]:
     """Evaluate each run. Returns the tables by name, the evaluations, and the slices of ``tags``.
@@ -194,18 +194,18 @@ def tables_of(
     """
     tables: dict[str, Table] = {}
     evaluations: list[Evaluation] = []
-    kept = KeptTruth()
+    truth_cache = KeptTruth()
     for name, run in runs.items():
         log_of_run = log.fresh()
         try:
-            evaluation = plan.evaluate(run, log_of_run, kept)
+            evaluation = plan.evaluate(run, log_of_run, truth_cache)
         finally:
             _add_new(log, log_of_run)
         tables[name] = table_of(evaluation.result)
         if options.report or keep or not evaluations:
             evaluations.append(evaluation)
     images, truth = next(iter(tables.values())).images, evaluations[0].truth_dataset
-    return tables, evaluations, slices_of(options.tags, options.encoding, images, truth, log)
+    return tables, evaluations, make_slices(options.tags, options.encoding, images, truth, log)
 
 
 def compare_runs(
@@ -232,15 +232,15 @@ def write(
     log: Log,
     print_log: PrintLog,
 ) -> str:
-    """Write the files that the options name, and answer the path of the page."""
+    """Write the files that the options name, and return the path of the page, empty if there is none."""
     write_files(options.save, lambda put: save_comparison(comparison, put), overwrite=options.overwrite)
     if not options.report:
         return ""
-    page = page_of(comparison, evaluations, sources, options, log, print_log, score=options.at_score)
+    page = make_page(comparison, evaluations, sources, options, log, print_log, score=options.at_score)
     return write_report(page, options.report, options, sources, print_log)
 
 
-def page_of(
+def make_page(
     comparison: Comparison,
     evaluations: Sequence[Evaluation],
     sources: Sequence[str],
@@ -249,31 +249,39 @@ def page_of(
     print_log: PrintLog,
     score: float | None = None,
 ) -> Page:
-    """Make the page of the runs; `score` is the threshold for counts per image, None = of the best F1."""
+    """Make the page that compares each further run with the first.
+
+    Counts per image are at the threshold `score`, or at that of the best F1 if it is None.
+    """
     from odm.report import RunPair, changes_of, compare_page
 
-    (first, *others), sets_of = evaluations, attrgetter("truth_dataset", "detections_dataset")
-    sets = [one for one in sets_of(first) if one is not None]
-    most = max(1, options.report_images // len(others))
-    n_objects = {row.name: row.gt for row in first.result.classes}
+    (baseline, *others), datasets_of = evaluations, attrgetter("truth_dataset", "detections_dataset")
+    datasets = [dataset for dataset in datasets_of(baseline) if dataset is not None]
+    limit = max(1, options.report_images // len(others))
+    n_objects = {row.name: row.gt for row in baseline.result.classes}
 
-    tables = [one.result.report_data() for one in evaluations]
+    tables = [evaluation.result.report_data() for evaluation in evaluations]
     pairs = []
-    for run, other, table in zip(comparison.runs[1:], others, tables[1:], strict=True):
-        both = tables[0], table
-        levels = None if score is None else (both[0].level_of(score), both[1].level_of(score))
+    for run, evaluation, table in zip(comparison.runs[1:], others, tables[1:], strict=True):
+        run_pair, table_pair = (baseline, evaluation), (tables[0], table)
+        levels = None if score is None else (tables[0].level_of(score), table.level_of(score))
         deltas = [delta for delta in comparison.deltas if delta.run == run.name]
         pairs.append(
             RunPair(
                 run.name,
-                [_row_of(comparison, d, None) for d in deltas if d.category is None],
+                [_make_page_row(comparison, d, None) for d in deltas if d.category is None],
                 [
-                    _row_of(comparison, d, n_objects[d.category])
+                    _make_page_row(comparison, d, n_objects[d.category])
                     for d in deltas
                     if d.category is not None and d.key == "AP"
                 ],
-                changes_of(*both, levels=levels, images=most, datasets=(sets_of(first), sets_of(other))),
-                [(one.result, of) for one, of in zip((first, other), both, strict=True)],
+                changes_of(
+                    *table_pair,
+                    levels=levels,
+                    images=limit,
+                    datasets=(datasets_of(baseline), datasets_of(evaluation)),
+                ),
+                [(e.result, table) for e, table in zip(run_pair, table_pair, strict=True)],
                 [row for row in comparison.slices if row["run"] == run.name],
             )
         )
@@ -282,7 +290,7 @@ def page_of(
         pairs[0].summary,
         pairs[0].classes,
         pairs[0].changes,
-        dict(zip(names, pictures_of(names, sets, options, print_log), strict=True)),
+        dict(zip(names, find_pictures(names, datasets, options, print_log), strict=True)),
         names=(comparison.runs[0].name, pairs[0].name),
         definition=comparison.definition,
         metric="AP" if pairs[0].classes else pairs[0].summary[0].name,
@@ -301,8 +309,8 @@ def page_of(
     )
 
 
-def _row_of(comparison: Comparison, delta: Delta, n_objects: int | None) -> ClassDelta:
-    """Return a difference as the page shows it; `n_objects` are those of its class, None = all classes."""
+def _make_page_row(comparison: Comparison, delta: Delta, n_objects: int | None) -> ClassDelta:
+    """Return a row of the page: a difference, and the number of objects of its class (None: all classes)."""
     from odm.report import ClassDelta
 
     name, interval, is_chance = delta.category, delta.interval, False
@@ -323,12 +331,14 @@ def _row_of(comparison: Comparison, delta: Delta, n_objects: int | None) -> Clas
 
 
 def _add_new(log: Log, run_log: Log) -> None:
-    """Add the messages of a run to the log, without those that earlier runs have of the same ground truth."""
-    seen = set(log.issues)
-    codes = {issue.code for issue in run_log.issues} - {i.code for i in run_log.issues if i not in seen}
+    """Add the messages of a run to the log, without those about the ground truth that it already has."""
+    logged_issues = set(log.issues)
+    new_codes = {issue.code for issue in run_log.issues} - {
+        i.code for i in run_log.issues if i not in logged_issues
+    }
     for issue in run_log.issues:
-        run_log.counts[issue.code] -= issue in seen
-    for code in codes:
+        run_log.counts[issue.code] -= issue in logged_issues
+    for code in new_codes:
         run_log.counts[code] = 0
-    run_log.issues = [issue for issue in run_log.issues if issue not in seen]
+    run_log.issues = [issue for issue in run_log.issues if issue not in logged_issues]
     log.extend(run_log)

@@ -17,19 +17,19 @@ from odm.converters.tiles import LEAST, OVERLAP, SAME, Tiling
 from odm.converters.writing import TargetFields
 from odm.issues import Log, UsageError, shorten, spell
 from odm.tables import Dataset, Kind
-from odm.verbs.choosing import AT_SCORES, ONLY_CLASSES, ONLY_IMAGES, SCORE_MIN, selection_of
+from odm.verbs.choosing import AT_SCORES, ONLY_CLASSES, ONLY_IMAGES, SCORE_MIN, make_selection
 from odm.verbs.options import CONVERT, MERGE, OUTPUT, READING, SOURCE, TARGET, Options, argument, option
 from odm.verbs.shared import ReadingOptions, Side, SkipFilesOptions
 from odm.verbs.sources import (
     Source,
-    dataset_alone,
-    dataset_of,
+    as_list,
+    expand_files,
+    get_dataset,
     is_path,
-    lines_of_files,
-    listed,
-    names_in,
-    renames_of,
-    truth_reader,
+    make_truth_reader,
+    read_names,
+    read_renames,
+    read_source,
     verb,
 )
 from odm.verbs.words import ConvertFormatOptions, FormatName, Path, ReadFormatOptions, WriteFormatOptions
@@ -91,8 +91,8 @@ def read(options: ReadOptions) -> Dataset:
     side = options.side("", options.format, options.kind)
     wants = frozenset({FIELD_WORD, *(SHAPE_WORDS if options.shapes else ())})
     log, same_image = Log() if options.log is None else options.log, options.same_image
-    truth = truth_reader(options.gt, side, options, log, wants, same_image=same_image)
-    loaded = dataset_of(
+    truth = make_truth_reader(options.gt, side, options, log, wants, same_image=same_image)
+    loaded = read_source(
         options.path,
         side,
         options,
@@ -102,7 +102,7 @@ def read(options: ReadOptions) -> Dataset:
         own_fields=True,
         same_image=same_image,
     )
-    return dataset_alone(loaded)
+    return get_dataset(loaded)
 
 
 class WriteOptions(WriteFormatOptions, verb="write"):
@@ -198,11 +198,11 @@ class EditOptions(Options, heading=CONVERT):
     def to_edits(self, encoding: str) -> Edits:
         """Return the changes to the classes."""
         return Edits(
-            only=names_in("only_classes", self.only_classes, encoding) or (),
-            drop=tuple(listed(self.drop)),
-            rename=renames_of(self.rename, encoding),
+            only=read_names("only_classes", self.only_classes, encoding) or (),
+            drop=tuple(as_list(self.drop)),
+            rename=read_renames(self.rename, encoding),
             category_ids=self.category_ids,
-            order=names_of_classes(self.class_list, encoding) if self.class_list else (),
+            order=read_class_names(self.class_list, encoding) if self.class_list else (),
         )
 
 
@@ -267,7 +267,7 @@ class SelectionOptions(Options, heading=MERGE):
     def to_selection(self, encoding: str) -> Selection:
         """Return which boxes and images are kept, and how they are divided."""
         return replace(
-            selection_of(self.only_images, self.score_min, self.at_scores, encoding),
+            make_selection(self.only_images, self.score_min, self.at_scores, encoding),
             min_box=self.min_box,
             min_area=self.min_area,
             drop_empty=self.drop_empty,
@@ -373,11 +373,11 @@ def convert(options: ConvertOptions) -> Ledger:
     return run(options, options.source_options, Log() if options.log is None else options.log)
 
 
-def run(options: ConvertOptions, of_sources: Sequence[Mapping[str, Any]] | None, log: Log) -> Ledger:
-    """Convert one source or several; `of_sources` are the options of formats for each of them."""
+def run(options: ConvertOptions, source_options: Sequence[Mapping[str, Any]] | None, log: Log) -> Ledger:
+    """Convert one source or several; `source_options` has the format options of each source."""
     shared = {**options.formats[""], **(options.options or {})}
-    of_source = {**options.formats["from"], **(options.from_options or {})}
-    of_target = {**options.formats["to"], **(options.to_options or {})}
+    from_options = {**options.formats["from"], **(options.from_options or {})}
+    to_options = {**options.formats["to"], **(options.to_options or {})}
     target, source = os.fspath(options.target), options.source
     fields: TargetFields = {
         "edits": options.edits or options.to_edits(options.encoding),
@@ -397,9 +397,9 @@ def run(options: ConvertOptions, of_sources: Sequence[Mapping[str, Any]] | None,
             paths,
             target,
             options=shared,
-            from_options=of_source,
-            source_options=of_sources,
-            to_options=of_target,
+            from_options=from_options,
+            source_options=source_options,
+            to_options=to_options,
             from_=options.from_,
             to=options.to,
             kind=options.kind,
@@ -411,18 +411,18 @@ def run(options: ConvertOptions, of_sources: Sequence[Mapping[str, Any]] | None,
             **fields,
             **options.opening(),
         )
-    if of_source or of_sources:
+    if from_options or source_options:
         raise UsageError("convert: options for reading do not apply to data in memory")
     side = Side("--format", options.kind, options.from_, "", shared, {})  # type: ignore[arg-type]
     values = [source]
-    if isinstance(source, (list, tuple)) and any(isinstance(one, Dataset) for one in source):
+    if isinstance(source, (list, tuple)) and any(isinstance(value, Dataset) for value in source):
         values = list(source)
-    tables = [dataset_alone(dataset_of(one, side, options, log)) for one in values]
+    tables = [get_dataset(read_source(value, side, options, log)) for value in values]
     tables = [merge(tables, same_image=options.same_image, log=log).dataset] if len(tables) > 1 else tables
-    return pipeline.write_tables(tables[0], target, options.to, {**shared, **of_target}, log, **fields)
+    return pipeline.write_tables(tables[0], target, options.to, {**shared, **to_options}, log, **fields)
 
 
-def names_of_classes(classes: Path | Sequence[str], encoding: str) -> tuple[str, ...]:
+def read_class_names(classes: Path | Sequence[str], encoding: str) -> tuple[str, ...]:
     """Return names of classes, or read them from a file of lines. Raises UsageError for YAML or JSON."""
     if not is_path(classes):
         return tuple(classes)  # type: ignore[arg-type]
@@ -431,4 +431,4 @@ def names_of_classes(classes: Path | Sequence[str], encoding: str) -> tuple[str,
         raise UsageError(
             f"{spell('class_list')} {shorten(path)}: give a text file with one class name per line"
         )
-    return tuple(lines_of_files([f"@{path}"], encoding))
+    return tuple(expand_files([f"@{path}"], encoding))

@@ -13,9 +13,9 @@ from odm.evaluate.analysis.render_diff import save_differences
 from odm.issues import Log, UsageError, spell
 from odm.verbs.choosing import ChoiceOptions, choose
 from odm.verbs.options import EQUAL, NEW, OLD, OUTPUT, argument, option
-from odm.verbs.reports import PrintLog, check_report, check_target, pictures_of, write_files, write_report
+from odm.verbs.reports import PrintLog, check_report, check_target, find_pictures, write_files, write_report
 from odm.verbs.shared import ReportOptions
-from odm.verbs.sources import Source, load_sides, paths_of, verb
+from odm.verbs.sources import Source, list_paths, load_sides, verb
 from odm.verbs.words import DiffFormatOptions, FormatName, Path
 
 
@@ -81,13 +81,16 @@ def diff(options: DiffOptions) -> Differences:
 
 
 def find_differences(options: DiffOptions, log: Log) -> Differences:
-    """Find what changed, after refusing targets that cannot be used."""
+    """Find the changes from the old version to the new one.
+
+    Raises UsageError or PathError, before anything is read, for a bad option or target.
+    """
     if not 0 < options.iou <= 1:
         raise UsageError(f"{spell('iou')} {options.iou}: give an IoU above 0 and up to 1, as in 0.5")
     if not 0 <= options.tolerance < float("inf"):
         raise UsageError(f"{spell('tolerance')} {options.tolerance}: give a number of pixels, 0 or more")
     check_target(options.save, overwrite=options.overwrite)
-    check_report(options.report, options, paths_of(options.old, options.new))
+    check_report(options.report, options, list_paths(options.old, options.new))
     datasets = load_sides(
         options.old,
         options.new,
@@ -102,18 +105,20 @@ def find_differences(options: DiffOptions, log: Log) -> Differences:
 
 
 def write(differences: Differences, options: DiffOptions, log: Log, print_log: PrintLog) -> str:
-    """Write the files that the options name, and answer the path of the page."""
+    """Write the files that the options name, and return the path of the page, empty if there is none."""
     write_files(options.save, lambda put: save_differences(differences, put), overwrite=options.overwrite)
     if not options.report:
         return ""
     from odm.report import diff_page
 
-    datasets, sources = (differences.new, differences.old), paths_of(options.old, options.new)
-    pictures = pictures_of(differences.names, datasets, options, print_log)
+    datasets, sources = (differences.new, differences.old), list_paths(options.old, options.new)
+    pictures = find_pictures(differences.names, datasets, options, print_log)
     # The picture of a renamed image may still have the old name.
     without_picture = [i for i in np.flatnonzero(differences.renamed).tolist() if not pictures[i].path]
     old_names = [differences.old.images.name[differences.partner[i]] for i in without_picture]
-    for i, picture in zip(without_picture, pictures_of(old_names, datasets, options, print_log), strict=True):
+    for i, picture in zip(
+        without_picture, find_pictures(old_names, datasets, options, print_log), strict=True
+    ):
         pictures[i] = replace(picture, name=differences.names[i])
     page = diff_page(
         differences,

@@ -19,7 +19,7 @@ from odm.verbs.words import Analysis, FormatName, PairFormatOptions, Path, Proto
 def parse_numbers(text: str) -> list[int]:
     """The whole numbers in ``1,10``. Raises UsageError if the text is anything else."""
     try:
-        return [int(part) for part in text.split(",")]
+        return [int(number_text) for number_text in text.split(",")]
     except ValueError:
         raise UsageError(
             f"{spell('recall_at')} {shorten(text)}: expected whole numbers from 1, as in 1,10,50"

@@ -26,19 +26,19 @@ from odm.pairing import pair_images, source_of
 from odm.tables import Dataset
 from odm.verbs.analyses import Analyzer
 from odm.verbs.eval_options import EvalOptions, PairOptions
-from odm.verbs.reports import PrintLog, check_report, pictures_of, write_report
+from odm.verbs.reports import PrintLog, check_report, find_pictures, write_report
 from odm.verbs.shared import ReportOptions, Side
 from odm.verbs.sources import (
-    dataset_alone,
-    dataset_of,
+    as_list,
+    expand_files,
+    get_dataset,
     is_path,
-    lines_of_files,
-    listed,
+    list_paths,
     load_sides,
-    names_in,
-    paths_of,
-    renames_of,
-    request_of,
+    make_request,
+    read_names,
+    read_renames,
+    read_source,
     verb,
 )
 
@@ -159,7 +159,7 @@ class Job(msgspec.Struct, frozen=True):
             for name, path in (("save", options.save), ("plots", options.plots))
             if path
         }
-        check_report(options.report, options, paths_of(options.gt, options.det))
+        check_report(options.report, options, list_paths(options.gt, options.det))
         if "plots" in outputs:
             from odm.drawing import check_matplotlib
 
@@ -193,7 +193,7 @@ class Job(msgspec.Struct, frozen=True):
         self.check_apart()
         options, path = self.options, ""
         if options.report:
-            page, sources = page_of(evaluation, options, print_log)
+            page, sources = make_page(evaluation, options, print_log)
             path = write_report(page, options.report, options, sources, print_log)
         if options.save:
             with Output(os.fspath(options.save), overwrite=options.overwrite) as output:
@@ -217,7 +217,7 @@ class Job(msgspec.Struct, frozen=True):
         return path
 
 
-def page_of(evaluation: Evaluation, options: ReportOptions, print_log: PrintLog) -> tuple[Page, list[str]]:
+def make_page(evaluation: Evaluation, options: ReportOptions, print_log: PrintLog) -> tuple[Page, list[str]]:
     """Make the page of an evaluation. Returns it, and the paths that the evaluation was read from."""
     from odm.report import evaluation_page
 
@@ -227,7 +227,7 @@ def page_of(evaluation: Evaluation, options: ReportOptions, print_log: PrintLog)
     sources = [side.path for side in (truth, detections) if side.path]
     page = evaluation_page(
         evaluation,
-        pictures_of(evaluation.joined.images, (truth, detections), options, print_log),
+        find_pictures(evaluation.joined.images, (truth, detections), options, print_log),
         sources=sources,
         title=options.report_title,
         images=options.report_images,
@@ -237,7 +237,7 @@ def page_of(evaluation: Evaluation, options: ReportOptions, print_log: PrintLog)
 
 
 class _Arguments(TypedDict):
-    """Arguments of `odm.evaluate.evaluate`, whole or in parts."""
+    """Arguments that `odm.evaluate.evaluate` and `odm.sharding.evaluate_shards` share."""
 
     protocol: list[Protocol]
     is_default: bool
@@ -252,7 +252,7 @@ class _Arguments(TypedDict):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """How one ground truth is evaluated: the options, and what was resolved from them."""
+    """How detections are evaluated against one ground truth: the options, and their resolved values."""
 
     options: PairOptions
     rules: list[Protocol]
@@ -265,10 +265,10 @@ class Plan(msgspec.Struct, frozen=True):
     @classmethod
     def from_options(cls, options: PairOptions, protocol: Any, iou: Any, *, diagnose: bool) -> Plan:
         """Check the options. Raises UsageError for a value out of range, or one that a protocol refuses."""
-        renames = renames_of(options.rename, options.encoding)
-        sigmas = _sigmas_of(options.sigmas)
+        renames = read_renames(options.rename, options.encoding)
+        sigmas = _parse_sigmas(options.sigmas)
         check_scores(at_score=options.at_score, score_min=options.score_min)
-        names, ious = list(dict.fromkeys(listed(protocol))), list(listed(iou))
+        names, ious = list(dict.fromkeys(as_list(protocol))), list(as_list(iou))
         rules = resolve(
             names or None,
             iou=ious or None,
@@ -297,8 +297,8 @@ class Plan(msgspec.Struct, frozen=True):
         return {
             "protocol": self.rules,
             "is_default": self.is_default,
-            "only_classes": names_in("only_classes", options.only_classes, options.encoding),
-            "only_images": names_in("only_images", options.only_images, options.encoding),
+            "only_classes": read_names("only_classes", options.only_classes, options.encoding),
+            "only_images": read_names("only_images", options.only_images, options.encoding),
             "image_labels": image_labels,
             "hierarchy": hierarchy,
             "score_min": options.score_min,
@@ -307,8 +307,8 @@ class Plan(msgspec.Struct, frozen=True):
             "diagnose": self.diagnose,
         }
 
-    def evaluate(self, det: Any, log: Log, kept: KeptTruth | None = None) -> Evaluation:
-        """Read both sides and evaluate them; `kept` is for several runs."""
+    def evaluate(self, det: Any, log: Log, truth_cache: KeptTruth | None = None) -> Evaluation:
+        """Read both sides and evaluate them. With `truth_cache`, several runs read the ground truth once."""
         options, gt = self.options, self.options.gt
         iou_type, arguments = self.rules[0].iou_type, self.arguments(log)
         only_classes = arguments["only_classes"]
@@ -316,7 +316,7 @@ class Plan(msgspec.Struct, frozen=True):
         wants |= {"fields"} if any(p.fields for p in self.rules) else set()
 
         def is_compared(side: Dataset) -> Mask:
-            """(n,) the boxes of the classes that are evaluated."""
+            """(n,) whether the class of each box is evaluated."""
             if only_classes is None and iou_type == "keypoints":
                 return find_classes_with_points(side)[side.boxes.category]
             is_chosen = [
@@ -334,14 +334,14 @@ class Plan(msgspec.Struct, frozen=True):
             wants=wants,
             own_fields=any(p.fields for p in self.rules),
             draws=bool(options.report),
-            kept=kept,
-            check=add_check(lambda side, of_side: report_unfit(side, iou_type, of_side, is_compared(side))),
+            truth_cache=truth_cache,
+            check=add_check(lambda side, side_log: report_unfit(side, iou_type, side_log, is_compared(side))),
         )
         if options.ignore_regions is not None:
             truth = self._with_regions(truth, log)
         if self.is_default and is_path(gt) and os.fspath(gt).lower().endswith((".yaml", ".yml")):
-            what = f"--protocol ultralytics gives the numbers of {PROGRAMS['ultralytics']}"
-            log.notes.insert(0, f"{printable(source_of(truth))}: {what}, and this is {DEFAULT}")
+            advice = f"--protocol ultralytics gives the numbers of {PROGRAMS['ultralytics']}"
+            log.notes.insert(0, f"{printable(source_of(truth))}: {advice}, and this is {DEFAULT}")
         if is_path(det) and not options.merge_runs:
             check_one_run(detections)
         names = options.only_images or ""
@@ -365,8 +365,8 @@ class Plan(msgspec.Struct, frozen=True):
 
         options = self.options
         side = Side("--format", "gt", None, options.encoding, {}, {})
-        regions = dataset_alone(
-            dataset_of(
+        regions = get_dataset(
+            read_source(
                 options.ignore_regions,
                 side,
                 options,
@@ -400,7 +400,7 @@ def _read_open_images(
     return labels, hierarchy or None
 
 
-def _sigmas_of(value: float | str | Sequence[float] | None) -> list[float] | None:
+def _parse_sigmas(value: float | str | Sequence[float] | None) -> list[float] | None:
     """Parse numbers: ``A,B``, a list of JSON, or the path of a file that has either, or one per line."""
     if value is None:
         return None
@@ -408,7 +408,7 @@ def _sigmas_of(value: float | str | Sequence[float] | None) -> list[float] | Non
         return list(value) if isinstance(value, Iterable) else [value]
     for lines in ([value], None):
         try:
-            texts = ",".join(lines or lines_of_files([f"@{value}"])).strip(" []").split(",")
+            texts = ",".join(lines or expand_files([f"@{value}"])).strip(" []").split(",")
             return [float(text) for text in texts if text.strip()]
         except ValueError:
             continue
@@ -419,7 +419,7 @@ def _sigmas_of(value: float | str | Sequence[float] | None) -> list[float] | Non
 
 
 def _is_partwise(options: EvalOptions, rules: Sequence[Protocol]) -> bool:
-    """Whether the detections are read a part at a time. Raises UsageError if something else forbids it."""
+    """Whether the options read detections in parts. Raises UsageError if another option forbids that."""
     memory, cluster, scratch = spell("memory"), spell("cluster"), spell("scratch")
     if options.memory is None and options.cluster is None:
         for name, value in (("scratch", options.scratch), ("rows_per_task", options.rows_per_task)):
@@ -440,7 +440,10 @@ def _is_partwise(options: EvalOptions, rules: Sequence[Protocol]) -> bool:
 
 
 def evaluate_in_parts(options: EvalOptions, plan: Plan, log: Log, warn: Callable[[str], None]) -> Evaluation:
-    """Evaluate a part of the detections at a time."""
+    """Evaluate the detections in parts, here or on a Dask cluster.
+
+    `warn` takes notes about the run. Raises UsageError for detections in memory or a bad ``memory``.
+    """
     from odm.evaluate.parts.cluster import dask_executor
     from odm.sharding import evaluate_shards, parse_memory
 
@@ -462,10 +465,10 @@ def evaluate_in_parts(options: EvalOptions, plan: Plan, log: Log, warn: Callable
         if options.cluster is not None:
             executor = stack.enter_context(dask_executor(options.cluster, note))
         return evaluate_shards(
-            request_of(gt, options.gt_side, options)
+            make_request(gt, options.gt_side, options)
             if is_path(gt) and not isinstance(gt, InMemory)
-            else dataset_alone(dataset_of(gt, options.gt_side, options, log)),
-            request_of(det, options.det_side, options),
+            else get_dataset(read_source(gt, options.gt_side, options, log)),
+            make_request(det, options.det_side, options),
             executor=executor,
             scratch=None if options.scratch is None else os.fspath(options.scratch),
             rows_per_task=options.rows_per_task,

@@ -1,4 +1,4 @@
-"""HTML of values in a notebook: one function makes every element, and escapes whatever is in it."""
+"""HTML of values in a notebook: `element` makes every element, and escapes its content."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ background:none}
 COLOURS = ("#4c8dd6", "#e0742b", "#3fa45b", "#c2508e", "#8d6fd1", "#b8942a")
 """Of curves and boxes; each can be seen on white and on black."""
 ROWS = 20
-"""At most so many rows of a table are shown."""
+"""Largest number of rows of a table that are shown."""
 BETTER, WORSE, EVEN = "#3fa45b", "#d65a4c", "#8a8a8a"
 
 
@@ -44,7 +44,8 @@ class Html(str):
 def element(name: str, *children: object, **attributes: object) -> Html:
     """Make an element. Children that are no `Html`, and the values of all attributes, are escaped.
 
-    The attribute ``class_`` is ``class``, and underscores are hyphens.
+    In attribute names an underscore at the end is dropped (``class_``) and others become hyphens
+    (``aria_label``); attributes that are None are left out.
     """
     pairs = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{html.escape(printable(str(value)))}"'
@@ -55,148 +56,153 @@ def element(name: str, *children: object, **attributes: object) -> Html:
     return Html(f"<{name}{pairs}>{inner}</{name}>")
 
 
-def joined(parts: Iterable[Html]) -> Html:
-    """Elements one after the other."""
-    return Html("".join(parts))
+def join_html(elements: Iterable[Html]) -> Html:
+    """Return the elements one after the other."""
+    return Html("".join(elements))
 
 
-def view(*parts: Html) -> Html:
-    """Put elements together as a notebook shows them: with the style of all views."""
-    return element("div", element("style", Html(STYLE)), *parts, class_="odm-view")
+def make_view(*elements: Html) -> Html:
+    """Wrap elements in a block with the style sheet of all values in notebooks."""
+    return element("div", element("style", Html(STYLE)), *elements, class_="odm-view")
 
 
-def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, text: int = 1) -> Html:
-    """A table whose first columns, so many as `text`, are texts and the others numbers."""
+def draw_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, n_text_columns: int = 1) -> Html:
+    """Draw a table, whose first `n_text_columns` columns are texts and the others numbers."""
 
     def cells(name: str, row: Sequence[object]) -> Html:
         return element(
-            "tr", *(element(name, c, class_="text" if i < text else None) for i, c in enumerate(row))
+            "tr",
+            *(element(name, c, class_="text" if i < n_text_columns else None) for i, c in enumerate(row)),
         )
 
     head = element("thead", cells("th", headers))
     return element("table", head, element("tbody", *(cells("td", row) for row in rows)))
 
 
-def table_of(part: Table, *, more: str = "") -> Html:
-    """Draw the first rows of a table of a document; `more` is where all are."""
-    texts = 1 + len(part.left)
-    first = table(part.titles, part.cells[:ROWS], text=texts)
-    n_hidden = len(part.rows) - ROWS
-    note = f"{plural(n_hidden, 'more row')}{more}"
-    return joined([first, element("p", note, class_="dim")]) if n_hidden > 0 else first
+def draw_document_table(document_table: Table, *, hint: str = "") -> Html:
+    """Draw the first `ROWS` rows of a table; `hint` says how to get all, such as ``: .to_pandas()``."""
+    n_text_columns = 1 + len(document_table.left)
+    first_rows = draw_table(document_table.titles, document_table.cells[:ROWS], n_text_columns=n_text_columns)
+    n_hidden = len(document_table.rows) - ROWS
+    note = f"{plural(n_hidden, 'more row')}{hint}"
+    return join_html([first_rows, element("p", note, class_="dim")]) if n_hidden > 0 else first_rows
 
 
-def document_parts(document: Document) -> list[Html]:
-    """Draw a document: its verdict first, then each section."""
+def draw_document(document: Document) -> list[Html]:
+    """Draw the parts of all sections of a document, its verdict first."""
     parts = [part for section in document for part in section]
     return [
-        _part(part) for part in sorted(parts, key=lambda p: not (isinstance(p, Line) and p.role == "verdict"))
+        _draw_part(part)
+        for part in sorted(parts, key=lambda p: not (isinstance(p, Line) and p.role == "verdict"))
     ]
 
 
-def folded(section: Section) -> Html:
+def draw_folded(section: Section) -> Html:
     """Draw a section folded behind its title."""
-    title, *rest = section
+    title, *body = section
     text = title.text if isinstance(title, Line) else ""
-    return element("details", element("summary", text), *document_parts([rest]))
+    return element("details", element("summary", text), *draw_document([body]))
 
 
-def _part(part: Part) -> Html:
-    """Draw one part of a document; a line in the words for Python, if it has such."""
+def _draw_part(part: Part) -> Html:
+    """Draw one part of a document; a line has a text for Python if it differs from that of the command."""
     if isinstance(part, Table):
-        return table_of(part)
+        return draw_document_table(part)
     if isinstance(part, Verbatim):
         return element("pre", "\n".join(part.lines))
     if isinstance(part, Items):
-        return joined(element("p", line) for line in (part.title, *part.lines) if line)
+        return join_html(element("p", line) for line in (part.title, *part.lines) if line)
     text = part.text if part.python is None else part.python
     return element("p", element("b", text) if part.role else text) if text else Html()
 
 
-def svg(width: float, height: float, *parts: Html, label: str, **attributes: object) -> Html:
-    """A drawing, in pixels; `label` is for those who do not see it."""
+def make_svg(width: float, height: float, *elements: Html, label: str, **attributes: object) -> Html:
+    """Make a drawing of a size in pixels; screen readers read out `label`."""
     size = {"width": f"{width:g}", "height": f"{height:g}", "viewBox": f"0 0 {width:g} {height:g}"}
-    return element("svg", *parts, **size, role="img", aria_label=label, **attributes)
+    return element("svg", *elements, **size, role="img", aria_label=label, **attributes)
 
 
-def line(points: Iterable[Sequence[float]], colour: str, **attributes: object) -> Html:
-    """A line through points."""
+def draw_line(points: Iterable[Sequence[float]], colour: str, **attributes: object) -> Html:
+    """Draw a line through points (x, y)."""
     text = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     return element("polyline", points=text, fill="none", stroke=colour, **attributes)
 
 
-def curves(series: Sequence[tuple[str, Floats, Floats]], labels: tuple[str, str]) -> Html:
-    """Lines over 0..1 in both directions: a name, x and y of each, with the names of the axes."""
-    side, left, top = 190.0, 40.0, 8.0
-    parts = [
-        element("rect", x=left, y=top, width=side, height=side, fill="none", stroke="#8888"),
+def draw_curves(series: Sequence[tuple[str, Floats, Floats]], labels: tuple[str, str]) -> Html:
+    """Draw curves over 0..1 in both directions.
+
+    `series` has the name, x (n,) and y (n,) of each curve, `labels` the names of the x and y axis.
+    """
+    size, left, top = 190.0, 40.0, 8.0
+    elements = [
+        element("rect", x=left, y=top, width=size, height=size, fill="none", stroke="#8888"),
         *(
-            element("text", f"{share:g}", x=left - 5, y=top + side * (1 - share) + 3, text_anchor="end")
+            element("text", f"{share:g}", x=left - 5, y=top + size * (1 - share) + 3, text_anchor="end")
             for share in (0, 0.5, 1)
         ),
         *(
-            element("text", f"{share:g}", x=left + side * share, y=top + side + 13, text_anchor="middle")
+            element("text", f"{share:g}", x=left + size * share, y=top + size + 13, text_anchor="middle")
             for share in (0, 0.5, 1)
         ),
-        element("text", labels[0], x=left + side / 2, y=top + side + 26, text_anchor="middle"),
+        element("text", labels[0], x=left + size / 2, y=top + size + 26, text_anchor="middle"),
         element(
             "text",
             labels[1],
             x=9,
-            y=top + side / 2,
+            y=top + size / 2,
             text_anchor="middle",
-            transform=f"rotate(-90 9 {top + side / 2})",
+            transform=f"rotate(-90 9 {top + size / 2})",
         ),
     ]
     for i, (name, x, y) in enumerate(series):
-        shown = np.unique(np.linspace(0, len(x) - 1, min(len(x), 150)).astype(int))
-        points = zip(left + side * x[shown], top + side * (1 - y[shown]), strict=True)
-        stroke = line(points, COLOURS[i % len(COLOURS)], stroke_width=1.6)
-        parts.append(element("g", element("title", name), stroke))
+        shown_points = np.unique(np.linspace(0, len(x) - 1, min(len(x), 150)).astype(int))
+        points = zip(left + size * x[shown_points], top + size * (1 - y[shown_points]), strict=True)
+        stroke = draw_line(points, COLOURS[i % len(COLOURS)], stroke_width=1.6)
+        elements.append(element("g", element("title", name), stroke))
     label = f"{labels[1]} over {labels[0]}"
-    return svg(left + side + 12, top + side + 32, *parts, label=label)
+    return make_svg(left + size + 12, top + size + 32, *elements, label=label)
 
 
-def interval_bar(low: float, high: float, at: float, reach: float, colour: str) -> Html:
-    """Draw the interval `low` to `high` with a mark `at`, over an axis from -`reach` to `reach`."""
+def draw_interval(low: float, high: float, delta: float, limit: float, colour: str) -> Html:
+    """Draw the interval `low` to `high` and a dot at `delta`, over an axis from -`limit` to `limit`."""
     width, height = 150.0, 14.0
 
     def x(value: float) -> float:
-        return width / 2 * (1 + 0.96 * max(-1.0, min(1.0, value / reach)))
+        return width / 2 * (1 + 0.96 * max(-1.0, min(1.0, value / limit)))
 
     middle = height / 2
-    parts = [
-        line([(width / 2, 1), (width / 2, height - 1)], "#8888"),
-        line([(x(low), middle), (x(high), middle)], colour, stroke_width=4, stroke_linecap="round"),
-        element("circle", cx=f"{x(at):.1f}", cy=middle, r=3.2, fill=colour),
+    elements = [
+        draw_line([(width / 2, 1), (width / 2, height - 1)], "#8888"),
+        draw_line([(x(low), middle), (x(high), middle)], colour, stroke_width=4, stroke_linecap="round"),
+        element("circle", cx=f"{x(delta):.1f}", cy=middle, r=3.2, fill=colour),
     ]
-    return svg(width, height, *parts, label=f"{at:+.4f}, {low:+.4f} to {high:+.4f}")
+    return make_svg(width, height, *elements, label=f"{delta:+.4f}, {low:+.4f} to {high:+.4f}")
 
 
-def share_bar(share: float) -> Html:
-    """A bar that fills a part of its room."""
+def draw_share(share: float) -> Html:
+    """Draw a bar that is filled to a share, 0 to 1."""
     width, height = 90.0, 8.0
-    parts = [
+    elements = [
         element("rect", x=0, y=0, width=width, height=height, fill="#8883"),
         element("rect", x=0, y=0, width=f"{width * share:.1f}", height=height, fill=COLOURS[0]),
     ]
-    return svg(width, height, *parts, label=f"{100 * share:.1f} %")
+    return make_svg(width, height, *elements, label=f"{100 * share:.1f} %")
 
 
-def boxes_drawn(jpeg: str, size: tuple[int, int], boxes: Iterable[Sequence[Any]], width: float) -> Html:
+def draw_boxes(jpeg: str, size: tuple[int, int], boxes: Iterable[Sequence[Any]], width: float) -> Html:
     """Draw a picture (JPEG in base64) and boxes over it, `width` pixels wide.
 
-    `size` is the width and height of the image; each box has corners in pixels, a name, and a number that
-    chooses its colour.
+    `size` is the width and height of the image; each box has edges in pixels of the image, a name, and the
+    index of its colour.
     """
     scale = width / max(size[0], 1)
     height = size[1] * scale
-    parts = [element("rect", x=0, y=0, width=f"{width:g}", height=f"{height:g}", fill="#8882")]
+    elements = [element("rect", x=0, y=0, width=f"{width:g}", height=f"{height:g}", fill="#8882")]
     if jpeg:
         data = f"data:image/jpeg;base64,{jpeg}"
-        parts.append(element("image", href=data, width=f"{width:g}", height=f"{height:g}"))
-    for (left, top, right, bottom), name, number in boxes:
-        parts.append(
+        elements.append(element("image", href=data, width=f"{width:g}", height=f"{height:g}"))
+    for (left, top, right, bottom), name, colour_index in boxes:
+        elements.append(
             element(
                 "rect",
                 element("title", name),
@@ -205,8 +211,8 @@ def boxes_drawn(jpeg: str, size: tuple[int, int], boxes: Iterable[Sequence[Any]]
                 width=f"{max(right - left, 0) * scale:.1f}",
                 height=f"{max(bottom - top, 0) * scale:.1f}",
                 fill="none",
-                stroke=COLOURS[number % len(COLOURS)],
+                stroke=COLOURS[colour_index % len(COLOURS)],
                 stroke_width=1.5,
             )
         )
-    return svg(width, height, *parts, label="boxes")
+    return make_svg(width, height, *elements, label="boxes")

@@ -43,17 +43,17 @@ from odm.verbs.html import (
     ROWS,
     WORSE,
     Html,
-    boxes_drawn,
-    curves,
-    document_parts,
+    draw_boxes,
+    draw_curves,
+    draw_document,
+    draw_document_table,
+    draw_folded,
+    draw_interval,
+    draw_share,
+    draw_table,
     element,
-    folded,
-    interval_bar,
-    joined,
-    share_bar,
-    table,
-    table_of,
-    view,
+    join_html,
+    make_view,
 )
 from odm.verbs.reports import check_report, shown
 from odm.verbs.shared import PageOptions, ReportOptions
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 CLASS_TITLES = ("class", "GT", "TP", "FP", "FN", "AP", "CorLoc", "precision", "recall", "F1")
 """The columns of the table of classes that a notebook has room for."""
 CLASSES, PICTURES, PLACES = 12, 4, 3
-"""At most so many classes, images, and places of a code are shown."""
+"""Largest numbers of classes, of images, and of issues of one code that are shown."""
 
 
 @functools.singledispatch
@@ -80,39 +80,48 @@ def html_of(value: object) -> str:
 
 
 @html_of.register
-def _(dataset: Dataset) -> str:
-    what = "Detections" if dataset.kind == "det" else "Ground truth"
-    where = f" of {dataset.path}" if dataset.path else ""
+def _dataset_html(dataset: Dataset) -> str:
+    """Draw a dataset: its counts, its largest classes, and its first images."""
+    noun = "Detections" if dataset.kind == "det" else "Ground truth"
+    source_text = f" of {dataset.path}" if dataset.path else ""
     counts = ", ".join(
-        plural(n, what)
-        for n, what in (
+        plural(n, word)
+        for n, word in (
             (len(dataset.images), "image"),
             (len(dataset), "box"),
             (len(dataset.categories), "class"),
         )
     )
     boxes = dataset.boxes
-    n = np.bincount(boxes.category, minlength=len(dataset.categories))
-    images = np.bincount(
+    n_boxes = np.bincount(boxes.category, minlength=len(dataset.categories))
+    # Each pair of class and image, as class * n_images + image, counts once.
+    n_images = np.bincount(
         np.unique(boxes.category.astype(np.int64) * max(len(dataset.images), 1) + boxes.image)
         // max(len(dataset.images), 1),
-        minlength=len(n),
+        minlength=len(n_boxes),
     )
-    order = np.argsort(-n, kind="stable")[:CLASSES].tolist()
+    order = np.argsort(-n_boxes, kind="stable")[:CLASSES].tolist()
     rows = [
-        (dataset.categories.name[k], int(n[k]), int(images[k]), share_bar(n[k] / max(n.max(), 1)))
+        (
+            dataset.categories.name[k],
+            int(n_boxes[k]),
+            int(n_images[k]),
+            draw_share(n_boxes[k] / max(n_boxes.max(), 1)),
+        )
         for k in order
     ]
-    more = f"{plural(len(n) - len(rows), 'more class')}" if len(n) > len(rows) else ""
-    by_class = joined([table(["class", "boxes", "images", ""], rows), element("p", more, class_="dim")])
-    return view(
-        element("p", element("b", f"{what}{where}"), f": {counts}"),
-        element("div", by_class, element("div", *_drawings(dataset), class_="row pictures"), class_="row"),
+    hidden_text = f"{plural(len(n_boxes) - len(rows), 'more class')}" if len(n_boxes) > len(rows) else ""
+    by_class = join_html(
+        [draw_table(["class", "boxes", "images", ""], rows), element("p", hidden_text, class_="dim")]
+    )
+    return make_view(
+        element("p", element("b", f"{noun}{source_text}"), f": {counts}"),
+        element("div", by_class, element("div", *_draw_images(dataset), class_="row pictures"), class_="row"),
     )
 
 
-def _drawings(dataset: Dataset) -> list[Html]:
-    """Draw the first images whose image files are known, with their boxes."""
+def _draw_images(dataset: Dataset) -> list[Html]:
+    """Draw the boxes of the first images that have an image file."""
     from odm.report.pictures import Picture, shots
 
     images, boxes = dataset.images, dataset.boxes
@@ -126,9 +135,11 @@ def _drawings(dataset: Dataset) -> list[Html]:
             continue
         box_rows = np.flatnonzero(boxes.image == row)[:200]
         names = (dataset.categories.name[k] for k in boxes.category[box_rows].tolist())
-        drawn = zip(boxes.xyxy[box_rows].tolist(), names, boxes.category[box_rows].tolist(), strict=True)
+        drawn_boxes = zip(
+            boxes.xyxy[box_rows].tolist(), names, boxes.category[box_rows].tolist(), strict=True
+        )
         size = (int(images.width[row]) or shot.width, int(images.height[row]) or shot.height)
-        drawing = boxes_drawn(base64.b64encode(shot.jpeg).decode(), size, drawn, 160)
+        drawing = draw_boxes(base64.b64encode(shot.jpeg).decode(), size, drawn_boxes, 160)
         figures.append(element("figure", drawing, element("figcaption", images.name[row])))
     return figures
 
@@ -137,99 +148,102 @@ def _drawings(dataset: Dataset) -> list[Html]:
 
 
 @html_of.register
-def _(evaluation: Evaluation) -> str:
+def _evaluation_html(evaluation: Evaluation) -> str:
+    """Draw an evaluation: its images, what makes it doubtful, and its results, all but the first folded."""
     join = evaluation.join
     head = f"{plural(len(evaluation.joined.images), join.unit.removesuffix('s'))}"
-    only = [
+    unpaired_texts = [
         f"{len(names)} only in the {side}"
         for names, side in ((join.images_gt_only, "ground truth"), (join.images_det_only, "detections"))
         if names
     ]
     doubtful = {code.name for code in DOUBTFUL}
     doubts = [issue.message for issue in evaluation.log.issues if issue.code in doubtful]
-    parts = [element("p", ", ".join([head, *only]), class_="dim")]
-    parts += [element("p", text, class_="doubt") for text in doubts]
+    elements = [element("p", ", ".join([head, *unpaired_texts]), class_="dim")]
+    elements += [element("p", text, class_="doubt") for text in doubts]
     for i, result in enumerate(evaluation.results):
-        part = _result(result)
+        result_html = _draw_result(result)
         if len(evaluation.results) > 1:
-            part = element(
+            result_html = element(
                 "details",
                 element("summary", f"{result.protocol}: {headline(result)}"),
-                part,
+                result_html,
                 **({} if i else {"open": ""}),
             )
-        parts.append(part)
-    return view(*parts)
+        elements.append(result_html)
+    return make_view(*elements)
 
 
 @html_of.register
-def _(result: Result) -> str:
-    return view(_result(result))
+def _result_html(result: Result) -> str:
+    return make_view(_draw_result(result))
 
 
-def _result(result: Result) -> Html:
+def _draw_result(result: Result) -> Html:
     """Draw a result: its definition, numbers, classes and curves."""
     row = result.overall
     summary = {key: percent(value) for key, value in result.summary.items()}
     numbers: list[list[object]] = [[*summary.values()]]
     if result.intervals:
-        ends = (result.intervals.get(key, (None, None)) for key in summary)
-        numbers.append(["" if None in (low, high) else percents((low, high), ".1f") for low, high in ends])
-    at = "" if math.isnan(row.score) else f" at score {row.score:.4g}, where F1 is {number(row.f1)}"
-    counts = f"{row.tp_at_score} TP, {row.fp_at_score} FP, {row.fn_at_score} FN{at}"
-    parts = [
+        bounds = (result.intervals.get(key, (None, None)) for key in summary)
+        numbers.append(["" if None in (low, high) else percents((low, high), ".1f") for low, high in bounds])
+    score_text = "" if math.isnan(row.score) else f" at score {row.score:.4g}, where F1 is {number(row.f1)}"
+    counts = f"{row.tp_at_score} TP, {row.fp_at_score} FP, {row.fn_at_score} FN{score_text}"
+    elements = [
         element("p", element("b", result.protocol), result.definition.removeprefix(result.protocol)),
         element("p", f"{row.gt} objects, {row.det} detections: {counts}", class_="dim"),
-        table([*summary], numbers, text=0),
+        draw_table([*summary], numbers, n_text_columns=0),
     ]
-    wide = []
+    figures = []
     if result.classes:
         by_class = class_table(result)
         titles = [title for title in CLASS_TITLES if title in by_class.titles]
         by_class = replace(by_class.select(titles), rows=by_class.select(titles).rows[:-1])  # not "(all)"
-        wide.append(table_of(by_class, more=": .classes.to_pandas()"))
-    gt = {r.name: r.gt for r in result.classes}
-    drawn = sorted(result.curves.items(), key=lambda item: -gt.get(item[0], 0))[: len(COLOURS)]
-    lines = [(name, curve.recall, curve.precision) for name, curve in drawn if len(curve.recall)]
+        figures.append(draw_document_table(by_class, hint=": .classes.to_pandas()"))
+    n_objects = {r.name: r.gt for r in result.classes}
+    shown_curves = sorted(result.curves.items(), key=lambda item: -n_objects.get(item[0], 0))[: len(COLOURS)]
+    lines = [(name, curve.recall, curve.precision) for name, curve in shown_curves if len(curve.recall)]
     if lines:
         names = [
             element("span", element("span", "● ", style=f"color:{COLOURS[i]}"), name, class_="name")
             for i, (name, *_) in enumerate(lines)
             if len(lines) > 1
         ]
-        chart = curves(lines, ("recall", "precision"))
-        wide.append(element("figure", chart, element("figcaption", *names)))
-    parts.append(element("div", *wide, class_="row"))
-    return joined([*parts, *map(folded, sections(result))])
+        chart = draw_curves(lines, ("recall", "precision"))
+        figures.append(element("figure", chart, element("figcaption", *names)))
+    elements.append(element("div", *figures, class_="row"))
+    return join_html([*elements, *map(draw_folded, sections(result))])
 
 
 @html_of.register
-def _(analysis: Analysis) -> str:
-    return view(_analysis(analysis))
+def _analysis_html(analysis: Analysis) -> str:
+    return make_view(_draw_analysis(analysis))
 
 
-def _analysis(analysis: Analysis) -> Html:
+def _draw_analysis(analysis: Analysis) -> Html:
     if analysis.reason:
         return element("p", analysis.reason)
-    return _rows(analysis.table())
+    return _draw_rows(analysis.table())
 
 
 @html_of.register
-def _(rows: AnalysisTable) -> str:
-    return view(_rows(rows))
+def _analysis_table_html(rows: AnalysisTable) -> str:
+    return make_view(_draw_rows(rows))
 
 
-def _rows(rows: AnalysisTable) -> Html:
-    """The first rows of a table."""
-    kept = [[_cell(row.get(name)) for name in rows.names] for row in rows[:ROWS]]
+def _draw_rows(rows: AnalysisTable) -> Html:
+    """Draw the first `ROWS` rows of a table, with the columns of text first."""
+    shown_rows = [[_format_cell(row.get(name)) for name in rows.names] for row in rows[:ROWS]]
     has_text = [any(isinstance(row.get(name), str) for row in rows) for name in rows.names]
-    texts = [*has_text, False].index(False)
-    more = len(rows) - len(kept)
-    end = element("p", f"{more} more rows: .to_pandas()", class_="dim") if more > 0 else Html()
-    return joined([table(rows.names, kept, text=texts), end])
+    n_text_columns = [*has_text, False].index(False)
+    n_hidden = len(rows) - len(shown_rows)
+    hidden_note = (
+        element("p", f"{n_hidden} more rows: .to_pandas()", class_="dim") if n_hidden > 0 else Html()
+    )
+    return join_html([draw_table(rows.names, shown_rows, n_text_columns=n_text_columns), hidden_note])
 
 
-def _cell(value: object) -> str:
+def _format_cell(value: object) -> str:
     """Write a value of a table: numbers with four digits, ``-`` for None."""
     if value is None:
         return "-"
@@ -240,60 +254,67 @@ def _cell(value: object) -> str:
 
 
 @html_of.register
-def _(comparison: Comparison) -> str:
-    def bar(delta: Delta, reach: float) -> Html | str:
+def _comparison_html(comparison: Comparison) -> str:
+    """Draw a comparison: its verdict, the differences of all classes, and those of each class."""
+
+    def draw_bar(delta: Delta, axis_limit: float) -> Html | str:
+        """Draw the interval of a difference, coloured by whether all of it is better or worse."""
         low, high = delta.interval.low, delta.interval.high
         if math.isnan(low):
             return "-"
         sign = -1 if delta.key in comparison.lower_keys else 1
         better, worse = (low > 0, high < 0) if sign > 0 else (high < 0, low > 0)
-        return interval_bar(low, high, delta.delta, reach, BETTER if better else WORSE if worse else EVEN)
+        return draw_interval(
+            low, high, delta.delta, axis_limit, BETTER if better else WORSE if worse else EVEN
+        )
 
-    several = len(comparison.runs) > 2
-    first, other = (shorten(run.name, 24) for run in comparison.runs[:2])
-    columns = difference_columns(first, "this run" if several else other)[:4]
+    has_several = len(comparison.runs) > 2
+    first_name, other_name = (shorten(run.name, 24) for run in comparison.runs[:2])
+    columns = difference_columns(first_name, "this run" if has_several else other_name)[:4]
 
-    def rows(deltas: list[Delta]) -> list[list[object]]:
-        ends = [
+    def make_rows(deltas: list[Delta]) -> list[list[object]]:
+        """Return the rows of a table of differences, whose bars share one axis."""
+        bounds = [
             abs(v) for d in deltas for v in (d.interval.low, d.interval.high, d.delta) if not math.isnan(v)
         ]
-        reach = max(ends, default=0.0) or 1.0
+        axis_limit = max(bounds, default=0.0) or 1.0
         texts = Table(columns[:3], [difference_cells(delta)[:3] for delta in deltas]).cells
         return [
-            [*([delta.run] * several), delta.category or delta.key, *cells, bar(delta, reach)]
+            [*([delta.run] * has_several), delta.category or delta.key, *cells, draw_bar(delta, axis_limit)]
             for delta, cells in zip(deltas, texts, strict=True)
         ]
 
-    headers = [*(["run"] * several), "metric", *(column.title for column in columns)]
-    whole = [d for d in comparison.deltas if d.category is None and not math.isnan(d.delta)]
-    classes = [d for d in comparison.deltas if d.category is not None and d.key == "AP"]
-    classes = sorted(classes, key=lambda d: -abs(d.delta) if not math.isnan(d.delta) else 0.0)
-    parts = [
+    headers = [*(["run"] * has_several), "metric", *(column.title for column in columns)]
+    overall_deltas = [d for d in comparison.deltas if d.category is None and not math.isnan(d.delta)]
+    class_deltas = [d for d in comparison.deltas if d.category is not None and d.key == "AP"]
+    class_deltas = sorted(class_deltas, key=lambda d: -abs(d.delta) if not math.isnan(d.delta) else 0.0)
+    elements = [
         element("p", element("b", comparison.verdict)),
         element("p", comparison.definition, class_="dim"),
-        table(headers, rows(whole[: 2 * ROWS]), text=1 + several),
+        draw_table(headers, make_rows(overall_deltas[: 2 * ROWS]), n_text_columns=1 + has_several),
     ]
-    if several:
-        parts.append(
+    if has_several:
+        elements.append(
             element("p", "Each interval is for one change alone; the verdict covers all.", class_="dim")
         )
-    if len(classes) > 1:
-        headers[1 if several else 0] = "class (AP)"
-        more = f", the {ROWS} of {len(classes)} that changed most" if len(classes) > ROWS else ""
-        inner = table(headers, rows(classes[:ROWS]), text=1 + several)
-        parts.append(element("details", element("summary", f"AP of classes{more}"), inner))
-    return view(*parts)
+    if len(class_deltas) > 1:
+        headers[1 if has_several else 0] = "class (AP)"
+        which = f", the {ROWS} of {len(class_deltas)} that changed most" if len(class_deltas) > ROWS else ""
+        inner = draw_table(headers, make_rows(class_deltas[:ROWS]), n_text_columns=1 + has_several)
+        elements.append(element("details", element("summary", f"AP of classes{which}"), inner))
+    return make_view(*elements)
 
 
 # ------------------------------------------------------------------------------- checks and conversions
 
 
 @html_of.register
-def _(result: Validation) -> str:
+def _validation_html(result: Validation) -> str:
+    """Draw the issues of a validation: for each code, the first ones and their number."""
     log = result.log
-    totals = [plural(n, what) for n, what in ((result.errors, "error"), (result.warnings, "warning")) if n]
-    parts = [element("p", element("b", ", ".join(totals) or "Nothing is wrong."))]
-    parts += [element("p", note, class_="dim") for note in log.notes[:PLACES]]
+    totals = [plural(n, noun) for n, noun in ((result.errors, "error"), (result.warnings, "warning")) if n]
+    elements = [element("p", element("b", ", ".join(totals) or "Nothing is wrong."))]
+    elements += [element("p", note, class_="dim") for note in log.notes[:PLACES]]
     by_code: dict[str, list[Issue]] = {}
     for issue in result:
         by_code.setdefault(issue.code, []).append(issue)
@@ -305,46 +326,51 @@ def _(result: Validation) -> str:
             )
             for i in issues[:PLACES]
         ]
-        rows.append([CODES[name].severity, name, joined(shown), log.counts[name]])
+        rows.append([CODES[name].severity, name, join_html(shown), log.counts[name]])
     if rows:
-        parts.append(table(["", "code", f"the first {PLACES} of each", "times"], rows, text=3))
-    return view(*parts)
+        elements.append(
+            draw_table(["", "code", f"the first {PLACES} of each", "times"], rows, n_text_columns=3)
+        )
+    return make_view(*elements)
 
 
 @html_of.register
-def _(ledger: Ledger) -> str:
+def _ledger_html(ledger: Ledger) -> str:
+    """Draw a ledger: whether anything was lost, its rows, and the files that were left out."""
     verdict = "nothing is lost" if ledger.lossless else "not everything could be kept"
     rows = [(text, n) for n, text in ledger.rows()]
     files = [element("p", f"left out: {path}", class_="dim") for path in ledger.bad_files[:ROWS]]
-    return view(
+    return make_view(
         element("p", element("b", f"{ledger.source_format} to {ledger.target_format}: {verdict}")),
-        table(["", ""], rows),
+        draw_table(["", ""], rows),
         *files,
     )
 
 
 @html_of.register
-def _(changes: Differences) -> str:
-    return view(*document_parts(differences_document(changes)))
+def _differences_html(changes: Differences) -> str:
+    return make_view(*draw_document(differences_document(changes)))
 
 
 @html_of.register
-def _(agreement: Agreement) -> str:
-    return view(*document_parts(agreement_document(agreement)))
+def _agreement_html(agreement: Agreement) -> str:
+    return make_view(*draw_document(agreement_document(agreement)))
 
 
 @html_of.register
-def _(statistics: Statistics) -> str:
-    largest = sorted(statistics.classes, key=lambda one: -one.boxes)[:CLASSES]
-    by_class = [(one.name, one.boxes, one.images, one.small, one.medium, one.large) for one in largest]
+def _statistics_html(statistics: Statistics) -> str:
+    """Draw statistics: the largest classes, and the distributions of sizes."""
+    largest = sorted(statistics.classes, key=lambda row: -row.boxes)[:CLASSES]
+    by_class = [(row.name, row.boxes, row.images, row.small, row.medium, row.large) for row in largest]
     measured = ("boxes_per_image", "box_width", "box_height", "area", "aspect")
-    spread = [(name.replace("_", " "), getattr(statistics, name)) for name in measured]
+    distributions = [(name.replace("_", " "), getattr(statistics, name)) for name in measured]
     columns = ("min", "median", "mean", "max")
-    return view(
+    return make_view(
         element("p", element("b", repr(statistics)[1:-1])),
-        table(["class", "boxes", "images", "small", "medium", "large"], by_class),
-        table(
-            ["", *columns], [(name, *(number(getattr(d, c), ".6g") for c in columns)) for name, d in spread]
+        draw_table(["class", "boxes", "images", "small", "medium", "large"], by_class),
+        draw_table(
+            ["", *columns],
+            [(name, *(number(getattr(d, c), ".6g") for c in columns)) for name, d in distributions],
         ),
     )
 
@@ -357,9 +383,9 @@ def _page_options(name: str, options: Mapping[str, Any], images: Path | None) ->
 
     `images` is the folder of the image files. Raises UsageError for an option that does not exist.
     """
-    known = PageOptions.fields()
-    if unknown := next((option for option in options if option not in known), None):
-        raise UsageError(f"{name} has no option {unknown!r}{hint(unknown, known)}")
+    field_names = PageOptions.fields()
+    if unknown := next((option for option in options if option not in field_names), None):
+        raise UsageError(f"{name} has no option {unknown!r}{hint(unknown, field_names)}")
     record = from_keywords(ReportOptions, options)
     if images is not None:
         record.formats[""]["images"] = os.fspath(images)
@@ -371,12 +397,12 @@ def _page_options(name: str, options: Mapping[str, Any], images: Path | None) ->
 def dataset_page(
     value: Dataset, out: Path | None, images: Path | None, columns: int, **options: Any
 ) -> WebPage:
-    """The pictures of a dataset with their boxes, so many beside each other."""
+    """Make the page of a dataset's images with their boxes, `columns` beside each other."""
     if columns < 1:
         raise UsageError(f"show columns={columns}: expected at least 1")
     record, log = _page_options("show", options, images), Log()
     check_report(out, record, (), is_shown=True)
-    page = showing.page_of(value, [value], record, log, log.extend)
+    page = showing.make_page(value, [value], record, log, log.extend)
     page.data["columns"] = columns
     return shown(page, out, record, [], log.extend)
 
@@ -386,21 +412,21 @@ def dataset_page(
 def evaluation_report(
     value: Evaluation | Result, out: Path | None, images: Path | None, **options: Any
 ) -> WebPage:
-    """The page of an evaluation or of one result."""
+    """Make the page of an evaluation or of one result."""
     if isinstance(value, Result):
         value = Evaluation(value.sides, [value], Log(), value.truth_dataset, value.detections_dataset)
     if value.truth_dataset is None or value.detections_dataset is None:
         raise UsageError("report: the boxes of this evaluation are not in memory")
     record, log = _page_options("report", options, images), value.log
     check_report(out, record, (), is_shown=True)
-    page, sources = evaluating.page_of(value, record, log.extend)
+    page, sources = evaluating.make_page(value, record, log.extend)
     return shown(page, out, record, sources, log.extend)
 
 
 @arguments.checked
 @inputs.gather()
 def comparison_report(value: Comparison, out: Path | None, images: Path | None, **options: Any) -> WebPage:
-    """The page of a comparison."""
+    """Make the page of a comparison."""
     if not value.evaluations:
         raise UsageError(
             f"report: the boxes are not in memory: odm.compare keeps those of up to {comparing.KEPT} "
@@ -408,13 +434,13 @@ def comparison_report(value: Comparison, out: Path | None, images: Path | None, 
         )
     record, log = _page_options("report", options, images), Log()
     check_report(out, record, (), is_shown=True)
-    page = comparing.page_of(value, value.evaluations, [], record, log, log.extend)
+    page = comparing.make_page(value, value.evaluations, [], record, log, log.extend)
     return shown(page, out, record, [], log.extend)
 
 
 @arguments.checked
 def plot(value: Evaluation | Result, what: str) -> Figure:
-    """One of the plots of ``odm eval --plots``."""
+    """Draw the plot of ``odm eval --plots`` with the name `what`."""
     from odm.drawing import check_matplotlib, encode
 
     check_matplotlib()

@@ -93,6 +93,8 @@ def argument(*, default: Any = inspect.Parameter.empty, kw_only: bool) -> Any:
 
 
 class _Statement(NamedTuple):
+    """What `option` or `argument` states of a field; `Options` adds its name and annotation."""
+
     default: Any
     spec: Spec | None
     kw_only: bool
@@ -117,7 +119,7 @@ class Options:
     common: ClassVar[tuple[str, ...]] = ()
     """The names of the options that ``-h`` shows, also of formats, in order; all options if empty."""
     sides: ClassVar[tuple[str, ...]] = ()
-    """The sides for which the options of formats may be given."""
+    """The sides that may have format options of their own, such as ``gt`` and ``det``."""
     takes_formats: ClassVar[bool] = False
     formats: FormatOptions
     """The values of the options of formats."""
@@ -127,7 +129,10 @@ class Options:
     def __init_subclass__(
         cls, *, heading: str = "", common: str = "", sides: Sequence[str] | None = None, verb: str = ""
     ) -> None:
-        """Collect the fields; with `sides` they are options of formats, which only type checkers look at."""
+        """Collect the fields that the class itself states, as options under `heading`.
+
+        With `sides` the fields are not collected: they are format options, which only type checkers look at.
+        """
         cls._fields, cls._stated = None, {}
         if verb:
             cls.verb = verb
@@ -145,12 +150,13 @@ class Options:
     if not TYPE_CHECKING:
 
         def __init__(self, **values: Any) -> None:
+            """Set the fields to `values` or defaults. Raises TypeError if one that has none is missing."""
             defaults = {name: field.default for name, field in self.fields().items()}
             self.__dict__.update(defaults, formats={"": {}, **{side: {} for side in self.sides}}, **values)
             missing = [repr(n) for n, v in self.__dict__.items() if v is inspect.Parameter.empty]
             if missing:
-                what = f"argument{'s' if len(missing) > 1 else ''}: {' and '.join(missing)}"
-                raise TypeError(f"{self.verb}() missing {len(missing)} required positional {what}")
+                missing_text = f"argument{'s' if len(missing) > 1 else ''}: {' and '.join(missing)}"
+                raise TypeError(f"{self.verb}() missing {len(missing)} required positional {missing_text}")
 
         def __setattr__(self, name: str, value: Any) -> None:
             raise AttributeError(f"{name} is read only")
@@ -162,15 +168,15 @@ class Options:
         A field that is stated again stands where the base has it, under its heading unless it states another.
         """
         if cls._fields is None:
-            stated = [vars(base).get("_stated", {}) for base in cls.__mro__]
+            stated = [vars(record).get("_stated", {}) for record in cls.__mro__]
             fields: dict[str, Field] = {}
-            for k, of_base in enumerate(stated):
-                for name in of_base:
+            for k, base_fields in enumerate(stated):
+                for name in base_fields:
                     if not any(name in later for later in stated[k + 1 :]):  # the place is that of the base
-                        statements = [other[name] for other in stated[: k + 1] if name in other]
+                        statements = [d[name] for d in stated[: k + 1] if name in d]
                         fields[name] = _with_heading(statements[0], statements)
-            by_place = [f.name for below in reversed(stated) for f in below.values() if not f.kw_only]
-            names = list(dict.fromkeys([*by_place, *fields]))
+            positional = [f.name for declared in reversed(stated) for f in declared.values() if not f.kw_only]
+            names = list(dict.fromkeys([*positional, *fields]))
             for name in [name for name in names if (spec := fields[name].spec) and spec.after in names]:
                 names.remove(name)
                 names.insert(names.index(fields[name].spec.after) + 1, name)  # type: ignore[union-attr]
@@ -179,15 +185,15 @@ class Options:
 
     @classmethod
     def types(cls) -> dict[str, Any]:
-        """The type of each field, by its annotation in the module of the record that states it."""
+        """Return the type of each field, by its annotation in the module of the record that states it."""
         types: dict[str, Any] = {}
-        for base in cls.__mro__:
-            hints = {n: f.annotation for n, f in vars(base).get("_stated", {}).items() if n not in types}
+        for record in cls.__mro__:
+            hints = {n: f.annotation for n, f in vars(record).get("_stated", {}).items() if n not in types}
 
             def of_fields() -> None: ...
 
             of_fields.__annotations__ = hints
-            types |= typing.get_type_hints(of_fields, vars(sys.modules[base.__module__])) if hints else {}
+            types |= typing.get_type_hints(of_fields, vars(sys.modules[record.__module__])) if hints else {}
         return types
 
     @classmethod
@@ -221,6 +227,6 @@ class Options:
 
 
 def _with_heading(field: Field, statements: Sequence[Field]) -> Field:
-    """Give a field the first heading that one of its statements has, the newest first."""
+    """Return a field under the first heading that one of its statements has."""
     heading = next((s.spec.heading for s in statements if s.spec and s.spec.heading), "")
     return field._replace(spec=field.spec and replace(field.spec, heading=heading))

@@ -64,7 +64,7 @@ def check_report(
                 raise UsageError(f"{spell(name)} is used with {spell('report')} only")
 
 
-def pictures_of(
+def find_pictures(
     names: Sequence[str], datasets: Sequence[Dataset], options: ReadingOptions, print_log: PrintLog
 ) -> list[Picture]:
     """Find the pictures of images, by the datasets or in the folders that the options ``images`` name."""

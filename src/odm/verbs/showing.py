@@ -17,9 +17,9 @@ from odm.issues import Log
 from odm.tables import Dataset, Kind
 from odm.verbs.choosing import ChoiceOptions, ScoreOptions, choose
 from odm.verbs.options import OUTPUT, READING, argument, option
-from odm.verbs.reports import PrintLog, check_report, pictures_of, shown, write_report
+from odm.verbs.reports import PrintLog, check_report, find_pictures, shown, write_report
 from odm.verbs.shared import PAGE_HELP, PageOptions, ReadingOptions, ReportOptions, SkipFilesOptions
-from odm.verbs.sources import Source, dataset_alone, dataset_of, paths_of, truth_reader, verb
+from odm.verbs.sources import Source, get_dataset, list_paths, make_truth_reader, read_source, verb
 from odm.verbs.words import FormatName, Path, ReadFormatOptions
 from odm.views import WebPage
 
@@ -81,8 +81,8 @@ def stats(options: StatsOptions) -> Statistics:
         As `odm.read`.
     """
     log = Log() if options.log is None else options.log
-    check_report(options.report, options, paths_of(options.source))
-    dataset = dataset_alone(load_measured(options, log))
+    check_report(options.report, options, list_paths(options.source))
+    dataset = get_dataset(load_measured(options, log))
     statistics, _ = measure(dataset, options, log)
     if options.report:
         write_statistics_page(dataset, statistics, options, log, log.extend)
@@ -97,7 +97,7 @@ def load_measured(options: StatsOptions, log: Log) -> Loaded | Dataset:
     if options.plots is not None:
         check_matplotlib()
     loaded = _load(options.source, options, log, draws=bool(options.report))[0]
-    (dataset,) = choose([dataset_alone(loaded)], options, options.encoding)
+    (dataset,) = choose([get_dataset(loaded)], options, options.encoding)
     return replace(loaded, dataset=dataset) if isinstance(loaded, Loaded) else dataset
 
 
@@ -109,8 +109,8 @@ def _load(
     With `draws`, the option ``images`` is accepted even if the format does not have it.
     """
     side = options.side("", options.format, options.kind)
-    truth = truth_reader(options.gt, side, options, log, SHAPE_WORDS, draws=draws)
-    loaded = dataset_of(source, side, options, log, counterpart=truth, wants=SHAPE_WORDS, draws=draws)
+    truth = make_truth_reader(options.gt, side, options, log, SHAPE_WORDS, draws=draws)
+    loaded = read_source(source, side, options, log, counterpart=truth, wants=SHAPE_WORDS, draws=draws)
     return loaded, truth
 
 
@@ -128,14 +128,14 @@ def measure(dataset: Dataset, options: StatsOptions, log: Log) -> tuple[Statisti
 def write_statistics_page(
     dataset: Dataset, statistics: Statistics, options: StatsOptions, log: Log, print_log: PrintLog
 ) -> str:
-    """Write the page of statistics, and answer where it is."""
+    """Write the page of statistics, and return its path."""
     from odm.report import statistics_page
 
     sources = [dataset.path] if dataset.path else []
     page = statistics_page(
         dataset,
         statistics.to_dict(),
-        pictures_of(dataset.images.name, [dataset], options, print_log),
+        find_pictures(dataset.images.name, [dataset], options, print_log),
         log=log,
         sources=sources,
         title=options.report_title,
@@ -181,20 +181,22 @@ def show(options: ShowOptions) -> WebPage:
     DataError, UsageError, PathError
         As `odm.read`.
     """
-    log, sources = Log() if options.log is None else options.log, paths_of(options.source)
+    log, sources = Log() if options.log is None else options.log, list_paths(options.source)
     check_report(options.out, options, sources, is_shown=True)
     dataset, sides = load_shown(options, log)
-    return shown(page_of(dataset, sides, options, log, log.extend), options.out, options, sources, log.extend)
+    return shown(
+        make_page(dataset, sides, options, log, log.extend), options.out, options, sources, log.extend
+    )
 
 
 def load_shown(options: ShowOptions, log: Log) -> tuple[Dataset, list[Dataset]]:
     """Read the dataset to show. Returns it, and the datasets in which its image files are looked up."""
     loaded, truth = _load(options.source, options, log, draws=True)
-    (dataset,) = choose([dataset_alone(loaded)], options, options.encoding)
+    (dataset,) = choose([get_dataset(loaded)], options, options.encoding)
     return dataset, [dataset] if truth is None else [dataset, truth()]
 
 
-def page_of(
+def make_page(
     dataset: Dataset,
     sides: Sequence[Dataset],
     options: ShowOptions | ReportOptions,
@@ -206,7 +208,7 @@ def page_of(
 
     return dataset_page(
         dataset,
-        pictures_of(dataset.images.name, sides, options, print_log),
+        find_pictures(dataset.images.name, sides, options, print_log),
         log=log,
         sources=[dataset.path] if dataset.path else [],
         title=options.report_title,

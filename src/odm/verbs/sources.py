@@ -51,18 +51,20 @@ OPEN = (FormatName, ProtocolName, BoxProtocolName, Analysis)
 
 
 def verb(record: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T]]:
-    """Make a function for users of one that takes a record: the fields of the record are its keywords.
+    """Decorate a function of a record of options as a public function, whose keywords are the options.
 
-    Each call is a run of its own. COCO's dictionaries and lists of results, alone or as runs by their names,
-    become files in memory first.
+    Each call checks its arguments and records the files that it reads. COCO's dictionaries and lists of
+    results, alone or as runs by their names, become files in memory first.
     """
     options: Any = record
 
     def decorate(function: Callable[[R], T]) -> Callable[P, T]:
+        """Return a function of keywords that calls `function` with a record of them."""
+
         @functools.wraps(function)
         def call(*args: P.args, **keywords: P.kwargs) -> T:
-            values = {**dict(zip(by_place, args, strict=False)), **keywords}
-            if len(args) > len(by_place) or len(values) < len(args) + len(keywords):
+            values = {**dict(zip(positional_names, args, strict=False)), **keywords}
+            if len(args) > len(positional_names) or len(values) < len(args) + len(keywords):
                 signature.bind(*args, **keywords)  # raises what Python raises
             with inputs.gather():
                 return function(from_keywords(options, values))
@@ -73,7 +75,9 @@ def verb(record: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T]]
 
     parameters = options.parameters()
     signature = inspect.Signature(parameters)
-    by_place = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+    positional_names = [
+        parameter.name for parameter in parameters if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+    ]
     return decorate
 
 
@@ -115,14 +119,14 @@ def _with_files(value: Any) -> Any:
         return value
     try:
         if (text := as_json(value)) is value and isinstance(value, Mapping):
-            runs = {name: as_json(one) for name, one in value.items()}
-            return value if all(one is value[name] for name, one in runs.items()) else runs
+            runs = {name: as_json(run) for name, run in value.items()}
+            return value if all(run is value[name] for name, run in runs.items()) else runs
     except ValueError as e:
         raise UsageError(str(e)) from None
     return text
 
 
-def listed(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
     """Return the values of an option that takes one or several, as a list."""
     is_single = value is None or isinstance(value, (str, Mapping)) or not isinstance(value, Iterable)
     return [*(() if value is None else (value,) if is_single else map(_plain, value))]
@@ -132,7 +136,7 @@ def _plain(value: Any) -> Any:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
-def request_of(
+def make_request(
     path: Path,
     side: Side,
     options: ReadingOptions,
@@ -160,13 +164,13 @@ def is_path(source: object) -> TypeGuard[Path]:
     return isinstance(source, (str, os.PathLike))
 
 
-def paths_of(*sources: object) -> list[str]:
-    """The paths among sources, of which one may be a list of them."""
+def list_paths(*sources: object) -> list[str]:
+    """Return the paths among the sources, each of which may also be a list of paths."""
     lists = (s if isinstance(s, (list, tuple)) else (s,) for s in sources)
     return [os.fspath(path) for source in lists for path in source if isinstance(path, (str, os.PathLike))]
 
 
-def dataset_of(
+def read_source(
     source: Any,
     side: Side,
     options: ReadingOptions,
@@ -183,7 +187,7 @@ def dataset_of(
     Parameters
     ----------
     counterpart
-        Gives the other side, whose images and classes ids of this one may mean.
+        Returns the other side, whose images and classes the ids of this one may refer to.
     wants, own_fields
         As for `odm.converters.Request`.
     draws
@@ -192,7 +196,7 @@ def dataset_of(
     Raises
     ------
     UsageError
-        If it is nothing that can be read; the message begins with the name of the command.
+        If the source cannot be read; the message begins with the name of the command.
     """
     if isinstance(source, Dataset):
         return source
@@ -209,13 +213,15 @@ def dataset_of(
             raise UsageError(f"{options.verb}: {side_text}{e}") from None
     inputs.name(*paths)
     format_options = {**side.shared, **side.options}
-    spare = frozenset(format_options) if len(paths) > 1 else frozenset({"images"} if draws else ())
+    droppable_options = (
+        frozenset(format_options) if len(paths) > 1 else frozenset({"images"} if draws else ())
+    )
     requests = [
         replace(
-            request_of(path, side, options, wants, own_fields=own_fields),
+            make_request(path, side, options, wants, own_fields=own_fields),
             options=format_options,
             shared={},
-            spare=spare,
+            spare=droppable_options,
         )
         for path in paths
     ]
@@ -230,7 +236,7 @@ def dataset_of(
         return loaded[0]
     from odm.converters import merge
 
-    return merge([one.dataset for one in loaded], same_image=same_image, log=log).dataset
+    return merge([loaded_source.dataset for loaded_source in loaded], same_image=same_image, log=log).dataset
 
 
 def load_sides(
@@ -243,23 +249,23 @@ def load_sides(
     wants: frozenset[str] = frozenset(),
     own_fields: bool = False,
     draws: bool = False,
-    kept: KeptTruth | None = None,
+    truth_cache: KeptTruth | None = None,
     check: Check = checks.run,
 ) -> tuple[Dataset, Dataset]:
-    """Read two sides into tables: two paths are read together, what is in memory is taken as it is.
+    """Read two sides into tables: two paths together, other sources one by one.
 
     Parameters
     ----------
     wants, own_fields, draws
-        As for `dataset_of`; of two paths, only that of the ground truth is read with `own_fields`.
-    kept
+        As for `read_source`; of two paths, only that of the ground truth is read with `own_fields`.
+    truth_cache
         Keeps the ground truth of two paths for further runs against it, see `load_pair`.
     check
-        What checks each of two paths; for other sources it is not used.
+        Checks the datasets of two paths, see `load_pair`; other sources are not checked here.
     """
     if is_path(first) and is_path(second):
         requests = [
-            request_of(path, side, options, wants, own_fields=own_fields and side.kind == "gt")
+            make_request(path, side, options, wants, own_fields=own_fields and side.kind == "gt")
             for path, side in zip((first, second), sides, strict=True)
         ]
         inputs.name(first, second)
@@ -270,14 +276,15 @@ def load_sides(
             skip_bad=options.skip_bad,
             skip_bad_files=options.skip_bad_files,
             spare=("images",) if draws else (),
-            kept=kept,
+            kept=truth_cache,
             check=check,
         )
         return loaded[0].dataset, loaded[1].dataset
 
-    def read(k: int, counterpart: Callable[[], Dataset | None] | None = None) -> Dataset:
-        return dataset_alone(
-            dataset_of(
+    def read_side(k: int, counterpart: Callable[[], Dataset | None] | None = None) -> Dataset:
+        """Read the first (`k` = 0) or second (1) side."""
+        return get_dataset(
+            read_source(
                 (first, second)[k],
                 sides[k],
                 options,
@@ -290,12 +297,12 @@ def load_sides(
         )
 
     if isinstance(second, Dataset) and not isinstance(first, Dataset):
-        return read(0, lambda: second), second  # a file may lack what the other side knows
-    truth = read(0)
-    return truth, read(1, lambda: truth)
+        return read_side(0, lambda: second), second  # a file may lack what the other side knows
+    truth = read_side(0)
+    return truth, read_side(1, lambda: truth)
 
 
-def truth_reader(
+def make_truth_reader(
     truth: Any,
     side: Side,
     options: ReadingOptions,
@@ -311,26 +318,26 @@ def truth_reader(
 
         return reference(truth, log)
     side = replace(side, kind="gt")
-    dataset = dataset_alone(
-        dataset_of(truth, side, options, log, wants=wants, draws=draws, same_image=same_image)
+    dataset = get_dataset(
+        read_source(truth, side, options, log, wants=wants, draws=draws, same_image=same_image)
     )
     return lambda: dataset
 
 
-def dataset_alone(loaded: Loaded | Dataset) -> Dataset:
+def get_dataset(loaded: Loaded | Dataset) -> Dataset:
     """Return the dataset of a loaded source, or a dataset as it is."""
     return loaded.dataset if isinstance(loaded, Loaded) else loaded
 
 
 def split_names(text: str | Iterable[str] | None) -> tuple[str, ...]:
-    """Names separated by commas, or a list of names."""
+    """Return names separated by commas, or a list of names, as a tuple."""
     if text is not None and not isinstance(text, str):
         return tuple(text)
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
-def text_of_file(path: str, encoding: str = "") -> str:
-    """The text of a file in UTF-8, or in the encoding that was named. Raises PathError if it is not."""
+def read_text(path: str, encoding: str = "") -> str:
+    """Read a text file, in UTF-8 if no encoding is named. Raises PathError if that fails."""
     try:
         data = read_bytes(path)
         return (as_utf8(data, encoding) if encoding else data).removeprefix(b"\xef\xbb\xbf").decode()
@@ -344,31 +351,31 @@ def text_of_file(path: str, encoding: str = "") -> str:
         raise PathError(f"{printable(path)}: not {encoding or 'UTF-8'} text") from None
 
 
-def lines_of_files(texts: Iterable[str], encoding: str = "") -> list[str]:
+def expand_files(texts: Iterable[str], encoding: str = "") -> list[str]:
     """Replace each ``@FILE`` among the texts by the lines of that file that are not blank."""
     lines: list[str] = []
     for text in texts:
         if not text.startswith("@"):
             lines.append(text)
             continue
-        content = text_of_file(text[1:], encoding)
+        content = read_text(text[1:], encoding)
         lines += [line.strip() for line in content.split("\n") if line.strip()]
     return lines
 
 
-def renames_of(rename: Any, encoding: str) -> dict[str, str]:
+def read_renames(rename: Any, encoding: str) -> dict[str, str]:
     """Return the classes to rename: from ``OLD=NEW``, ``@FILE`` or mappings, one or several."""
-    texts = [one for one in listed(rename) if isinstance(one, str)]
-    mappings = [one for one in listed(rename) if not isinstance(one, str)]
-    return functools.reduce(operator.or_, mappings, parse_renames(lines_of_files(texts, encoding)))
+    texts = [entry for entry in as_list(rename) if isinstance(entry, str)]
+    mappings = [entry for entry in as_list(rename) if not isinstance(entry, str)]
+    return functools.reduce(operator.or_, mappings, parse_renames(expand_files(texts, encoding)))
 
 
-def names_in(name: str, text: str | Sequence[str] | None, encoding: str) -> tuple[str, ...] | None:
+def read_names(name: str, text: str | Sequence[str] | None, encoding: str) -> tuple[str, ...] | None:
     """Return the names in ``A,B``, or the lines of ``@FILE``. Raises UsageError if there is no name."""
     if text is None:
         return None
     is_file = isinstance(text, str) and text.startswith("@")
-    names = tuple(lines_of_files([str(text)], encoding)) if is_file else split_names(text)
+    names = tuple(expand_files([str(text)], encoding)) if is_file else split_names(text)
     if not names:
         raise UsageError(f"{spell(name)} {shorten(str(text))!r}: there is no name in it")
     return names

@@ -33,15 +33,15 @@ from odm.issues import (
 from odm.tables import Dataset, Kind
 from odm.verbs.choosing import Choice, ChoiceOptions
 from odm.verbs.options import CHECKS, DET, GT, READING, REPAIR, argument, option
-from odm.verbs.reports import PrintLog, check_report, pictures_of, write_report
+from odm.verbs.reports import PrintLog, check_report, find_pictures, write_report
 from odm.verbs.shared import ReportOptions, Side, SkipFilesOptions
 from odm.verbs.sources import (
     Source,
-    dataset_alone,
-    dataset_of,
+    get_dataset,
     is_path,
-    paths_of,
-    request_of,
+    list_paths,
+    make_request,
+    read_source,
     split_names,
     verb,
 )
@@ -50,7 +50,7 @@ from odm.views import Shown
 
 
 class Validation(list[Issue], Shown):
-    """The issues that were found and kept, errors first, then by place; empty if nothing is wrong.
+    """The issues that were kept, errors first, then by place; empty if nothing is wrong.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Validation(list[Issue], Shown):
         self.log, self.datasets, self.ledger = log, list(datasets), ledger
 
     def __repr__(self) -> str:
-        totals = [plural(n, what) for n, what in ((self.errors, "error"), (self.warnings, "warning")) if n]
+        totals = [plural(n, noun) for n, noun in ((self.errors, "error"), (self.warnings, "warning")) if n]
         return f"<Validation: {', '.join(totals) or 'nothing is wrong'}>"
 
     @property
@@ -232,7 +232,7 @@ def validate(options: ValidateOptions) -> Validation:
         options.formats[""]["images"] = os.fspath(options.images)
     select, ignore = check_codes(split_names(options.select)), check_codes(split_names(options.ignore))
     check_options(options)
-    sources = paths_of(options.path, options.against)
+    sources = list_paths(options.path, options.against)
     check_report(options.report, options, sources)
     log = Log() if options.log is None else options.log.fresh()
     ledger: Ledger | None = None
@@ -295,12 +295,12 @@ def examine_source(
     """
     gt, against = options.gt, options.against
     if is_path(source) and all(side is None or is_path(side) for side in (gt, against)):
-        return [one.dataset for one in examine_files(os.fspath(source), options, log, choice)]
+        return [entry.dataset for entry in examine_files(os.fspath(source), options, log, choice)]
     check_tolerance(options.tolerance)
 
-    def read(one: Any, side: Side, counterpart: Callable[[], Dataset | None] | None = None) -> Dataset:
+    def read(source: Any, side: Side, counterpart: Callable[[], Dataset | None] | None = None) -> Dataset:
         draws = bool(options.report)
-        return dataset_alone(dataset_of(one, side, options, log, counterpart=counterpart, draws=draws))
+        return get_dataset(read_source(source, side, options, log, counterpart=counterpart, draws=draws))
 
     truth = None if gt is None else read(gt, options.gt_side)
     with contextlib.suppress(DataError):
@@ -308,7 +308,7 @@ def examine_source(
         if against is not None:
             datasets.append(read(against, options.against_side, lambda: datasets[0]))
         if choice is not None:
-            datasets = [choice.take(one) for one in datasets]
+            datasets = [choice.take(entry) for entry in datasets]
         for side, value in zip((source, against), datasets, strict=False):
             if not is_path(side):  # what is read from files is checked then
                 checks.run(value, log, (), all_rules=True, tolerance=options.tolerance)
@@ -325,15 +325,15 @@ def examine_files(
     """Examine a path, and the paths that it refers to or is compared with, as `examine_source` does."""
     gt, against = options.gt, options.against
     if gt is None and against is None and (options.formats["gt"] or options.formats["det"]):
-        raise UsageError(_of_one_side(f"need {spell('gt')} or {spell('against')}"))
+        raise UsageError(_format_refusal(f"need {spell('gt')} or {spell('against')}"))
     side = "gt" if against is not None else "det" if gt is not None else ""
     log_of_all = log if choice is None else log.fresh(keep=EVERY)  # those of other images are withdrawn
     try:
         loaded = examine(
-            request_of(source, options.source_side(side), options),
+            make_request(source, options.source_side(side), options),
             log_of_all,
-            gt=request_of(gt, options.gt_side, options) if is_path(gt) else None,
-            against=request_of(against, options.against_side, options) if is_path(against) else None,
+            gt=make_request(gt, options.gt_side, options) if is_path(gt) else None,
+            against=make_request(against, options.against_side, options) if is_path(against) else None,
             tolerance=options.tolerance,
             take=None if choice is None else choice.take,
         )
@@ -351,9 +351,9 @@ def examine_files(
     return loaded
 
 
-def _of_one_side(what: str) -> str:
-    """Begin a message about options of one side."""
-    return f"options of one side ({spell('gt_...')}, {spell('det_...')}) {what}"
+def _format_refusal(refusal: str) -> str:
+    """Return a message that refuses options of one side, such as ``gt_format``."""
+    return f"options of one side ({spell('gt_...')}, {spell('det_...')}) {refusal}"
 
 
 def add_refusals(truth: Dataset, detections: Dataset, log: Log) -> None:
@@ -380,7 +380,7 @@ def write_repaired(source: Any, options: ValidateOptions, log: Log) -> Ledger:
     if not is_path(source):
         raise UsageError(f"{spell('fix')} repairs a file or a folder: give its path")
     if options.formats["gt"] or options.formats["det"]:
-        raise UsageError(_of_one_side(f"cannot be combined with {spell('fix')}"))
+        raise UsageError(_format_refusal(f"cannot be combined with {spell('fix')}"))
     fixes = split_names(options.fix)
     truth: Any = options.gt
     return repair(
@@ -405,13 +405,13 @@ def write_repaired(source: Any, options: ValidateOptions, log: Log) -> Ledger:
 def write_page(
     log: Log, datasets: list[Dataset], sources: list[str], options: ValidateOptions, print_log: PrintLog
 ) -> str:
-    """Write the page of the issues, and answer where it is."""
+    """Write the page of the issues, and return its path."""
     from odm.report import validation_page
 
     page = validation_page(
         datasets,
         sort_issues(limit_per_code(log.issues, KEPT_PER_CODE)),
-        [pictures_of(one.images.name, datasets, options, print_log) for one in datasets],
+        [find_pictures(dataset.images.name, datasets, options, print_log) for dataset in datasets],
         log=log,
         sources=sources,
         title=options.report_title,
