@@ -26,7 +26,7 @@ from compare import HERE, WORK, once, peers
 
 from odm.masks.polygons import rasterise_all
 from odm.masks.runs import write_texts
-from odm.tables.shapes import rectangles
+from odm.tables.shapes import rectangle_corners
 
 OFFICIAL = """
 import sys
@@ -127,7 +127,7 @@ def make(name: str, n_images: int) -> Path:
         moved = cxcywhr[source] + np.c_[near[:, 0], rng.normal(0, 1, (m, 2)), rng.normal(0, 0.05, m)]
         moved = moved.round(4)
         shapes, own = ([{"obb": row, "bbox": box} for row, box in
-                        zip(one.tolist(), boxes_around(rectangles(one)), strict=True)]
+                        zip(one.tolist(), boxes_around(rectangle_corners(one)), strict=True)]
                        for one in (cxcywhr, moved))  # fmt: skip
         area, around = cxcywhr[:, 2] * cxcywhr[:, 3], [s["bbox"] for s in shapes]
     crowd = rng.random(n) < 0.012 if name == "segm" else np.zeros(n, bool)

@@ -13,13 +13,13 @@ from odm.codes import report_unfillable
 from odm.converters.ledger import Ledger
 from odm.formats import Format
 from odm.issues import Log, UsageError, spell
-from odm.masks.runs import Runs, pieces, sums
+from odm.masks.runs import Runs, split_by_size, sum_groups
 from odm.masks.trace import trace_all
 from odm.tables import Boxes, Dataset, Floats, Ints, ShapeKind, ShapeRows, Shapes, frozen
 from odm.tables.extra_fields import NOTHING, SHAPES
 from odm.tables.groups import find_objects
-from odm.tables.quadrilaterals import off_rectangle, smallest_rectangle
-from odm.tables.shapes import bridged
+from odm.tables.quadrilaterals import distances_from_rectangle, smallest_rectangle
+from odm.tables.shapes import join_by_bridges
 
 AsShapes = Literal["box", "polygon", "mask", "oriented"]
 """What to write in place of shapes as they are."""
@@ -58,7 +58,7 @@ def settle(dataset: Dataset) -> Dataset:
         for key in (SHAPES - {"keypoints"}) & extra.keys():
             has_json |= ~np.fromiter(map(NOTHING.__contains__, extra[key]), np.bool_, len(boxes))
         rows = np.flatnonzero(~has_json & (shapes.kind > 0))
-        kept_shapes = Shapes.none(len(boxes)).replaced(rows, shapes.take(rows)) if len(rows) else None
+        kept_shapes = Shapes.none(len(boxes)).replace_rows(rows, shapes.take(rows)) if len(rows) else None
     return _replace_columns(dataset, shapes=kept_shapes, extra=extra, keypoints=keypoints)
 
 
@@ -95,7 +95,7 @@ def report_too_large(
             (outlines.kind == ShapeKind.POLYGONS) & (are_masks | (np.diff(outlines.ring) > 1))
         )
         width = dataset.limits()[dataset.boxes.image[rows], 0]
-        is_large, n_columns, limit = outlines.take(rows).unfillable(width, is_held=not are_masks)
+        is_large, n_columns, limit = outlines.take(rows).find_unfillable(width, is_held=not are_masks)
         report_unfillable(dataset, rows[is_large], n_columns, limit, log)
         is_too_large[rows[is_large]] = True
     return is_too_large
@@ -175,7 +175,7 @@ def _convert_shapes(
         rows = np.flatnonzero(shapes.kind == kind)
         if len(rows) and word not in keeps:
             ledger.lose(noun + target.shape_advice(word), len(rows))
-            shapes = shapes.replaced(rows, Shapes.none(len(rows)))
+            shapes = shapes.replace_rows(rows, Shapes.none(len(rows)))
     return shapes if shapes.kind.any() else None
 
 
@@ -231,8 +231,8 @@ class _Fitting:
         selected = shapes.take(rows)
         # For each box at most so many runs, plus the corners of all its outlines: `ring` has the first
         # outline of each box and `point` the first corner of each outline, so point[ring] that of each box.
-        n_runs_and_corners = selected.run_bounds(self.width[rows]) + np.diff(selected.point[selected.ring])
-        return [rows[piece] for piece in pieces(n_runs_and_corners, _RUNS_AT_A_TIME)]
+        n_runs_and_corners = selected.bound_n_runs(self.width[rows]) + np.diff(selected.point[selected.ring])
+        return [rows[piece] for piece in split_by_size(n_runs_and_corners, _RUNS_AT_A_TIME)]
 
     def outline_oriented(self, shapes: Shapes) -> Shapes:
         """Convert oriented boxes to outlines of four corners."""
@@ -255,7 +255,7 @@ class _Fitting:
         """Convert outlines to masks."""
         rows = np.flatnonzero((shapes.kind == ShapeKind.POLYGONS) & self.has_size)
         self.ledger.change("outlines written as masks", len(rows))
-        return shapes.replaced(rows, shapes.take(rows).drawn(self.height[rows], self.width[rows]))
+        return shapes.replace_rows(rows, shapes.take(rows).fill_outlines(self.height[rows], self.width[rows]))
 
     def join_outlines(self, shapes: Shapes) -> Shapes:
         """Join the outlines of each object into one by bridges of no width.
@@ -267,7 +267,7 @@ class _Fitting:
             return shapes
         outlines, joined_rows = shapes.take(rows), ShapeRows()
         for i in range(len(rows)):
-            joined_rows.polygons([bridged(outlines.polygons(i))])
+            joined_rows.polygons([join_by_bridges(outlines.polygons(i))])
         joined_shapes = joined_rows.table()
         assert joined_shapes is not None
         is_equal: Any = np.ones(len(rows), bool)
@@ -285,16 +285,16 @@ class _Fitting:
             redrawn = self._replace_in_parts(
                 shapes, piece_rows, lambda part: self._trace_runs(self.runs(shapes, part), part)
             )
-            joined_shapes = joined_shapes.replaced(overlap, redrawn.take(piece_rows))
-        return shapes.replaced(rows, joined_shapes)
+            joined_shapes = joined_shapes.replace_rows(overlap, redrawn.take(piece_rows))
+        return shapes.replace_rows(rows, joined_shapes)
 
     def find_oriented(self, shapes: Shapes, *, any_shape: bool) -> Shapes:
         """Convert outlines that are rectangles to oriented boxes.
 
         With `any_shape` all others to the smallest rectangle around them.
         """
-        rows = np.flatnonzero((shapes.kind == ShapeKind.POLYGONS) & shapes.four_cornered())
-        rows = rows[off_rectangle(shapes.corners(rows)) <= SAME]
+        rows = np.flatnonzero((shapes.kind == ShapeKind.POLYGONS) & shapes.has_four_corners())
+        rows = rows[distances_from_rectangle(shapes.corners(rows)) <= SAME]
         self.ledger.change("outlines that are rectangles written as oriented boxes", len(rows))
         shapes = _set_kind(shapes, rows, ShapeKind.ORIENTED)
         if not any_shape:
@@ -311,7 +311,7 @@ class _Fitting:
         `error` that the target documents is booked.
         """
         rows = np.flatnonzero(shapes.kind == ShapeKind.ORIENTED)
-        distance = off_rectangle(shapes.corners(rows))
+        distance = distances_from_rectangle(shapes.corners(rows))
         moved = int(np.count_nonzero((distance > error) & (distance <= RECTANGLE)))
         self.ledger.change("quadrilaterals moved to a rectangle within half a pixel of them", moved)
         rows = rows[distance > RECTANGLE]
@@ -327,7 +327,7 @@ class _Fitting:
             rectangles.oriented(smallest_rectangle(np.concatenate(selected.polygons(i))))
         table = rectangles.table()
         assert table is not None
-        return shapes.replaced(rows, table)
+        return shapes.replace_rows(rows, table)
 
     def _trace_runs(self, runs: Runs, rows: Rows) -> Shapes:
         """Trace masks into shapes of outlines; `rows` are the boxes that they belong to."""
@@ -341,7 +341,7 @@ class _Fitting:
         if not len(rows):
             return shapes
         replacements = [make(rows_part) for rows_part in self.split_rows(shapes, rows)]
-        return shapes.replaced(rows, Shapes.joined(replacements))
+        return shapes.replace_rows(rows, Shapes.concatenate(replacements))
 
 
 def _add_rectangles(dataset: Dataset, outlines: bool, ledger: Ledger) -> Dataset:
@@ -352,7 +352,9 @@ def _add_rectangles(dataset: Dataset, outlines: bool, ledger: Ledger) -> Dataset
     if boxes.shapes is not None or outlines:
         ledger.change("boxes without an outline written as rectangles", len(rows))
     kind = ShapeKind.POLYGONS if outlines else ShapeKind.ORIENTED
-    return _replace_columns(dataset, shapes=shapes.replaced(rows, Shapes.of_boxes(boxes.xyxy[rows], kind)))
+    return _replace_columns(
+        dataset, shapes=shapes.replace_rows(rows, Shapes.of_boxes(boxes.xyxy[rows], kind))
+    )
 
 
 def _book_boxes(boxes: Boxes, ledger: Ledger) -> None:
@@ -384,7 +386,7 @@ def clip_outlines(dataset: Dataset, has_size: NDArray[np.bool_], ledger: Ledger)
                 clipped.polygons([outline for outline in outlines if len(outline) >= 3])
             ledger.change("outlines clipped to their image", len(cut_rows))
             table = clipped.table() or Shapes.none(len(cut_rows))
-            dataset = _replace_columns(dataset, shapes=boxes.shapes.replaced(cut_rows, table))
+            dataset = _replace_columns(dataset, shapes=boxes.shapes.replace_rows(cut_rows, table))
     if boxes.keypoints is not None:
         box_rows = np.repeat(np.arange(len(boxes)), boxes.keypoints.counts())
         x, y, v = boxes.keypoints.xyv.T
@@ -421,9 +423,9 @@ def _clip_outline(outline: Floats, width: float, height: float) -> Floats:
 
 def _find_equal_masks(a: Runs, b: Runs) -> NDArray[np.bool_]:
     """Return (n,) True where mask i of `a` equals mask i of `b`."""
-    n_edges = np.diff(a.first)
-    is_equal: NDArray[np.bool_] = n_edges == np.diff(b.first)
+    n_edges = np.diff(a.starts)
+    is_equal: NDArray[np.bool_] = n_edges == np.diff(b.starts)
     rows = np.flatnonzero(is_equal)
     left_runs, right_runs = a.take(rows), b.take(rows)
-    is_equal[rows] = sums(left_runs.edge != right_runs.edge, left_runs.first) == 0
+    is_equal[rows] = sum_groups(left_runs.edge != right_runs.edge, left_runs.starts) == 0
     return is_equal

@@ -34,7 +34,7 @@ from odm.issues import (
     shorten,
     spell,
 )
-from odm.masks.runs import Runs, spread, write_texts
+from odm.masks.runs import Runs, expand_ranges, write_texts
 from odm.names import stem
 from odm.tables import NO_ID, Boxes, Dataset, Flag, Floats, Images, Longs, Shapes, frozen
 from odm.tables.extra_fields import SHAPES, count_extra
@@ -171,7 +171,7 @@ def _pair_boxes_with_tiles(
         # The tiles that a box touches are a block of n_tiles[0] columns and n_tiles[1] rows of the grid. In a
         # grid of 4 columns, a block of 2 x 2 that begins in row 1, column 1 has the tiles 5 6 9 10.
         tiles_per_row = len(tiling.find_starts(width, tiling.width))
-        position, index = spread(np.zeros(len(rows), np.int64), n_tiles[0] * n_tiles[1])
+        position, index = expand_ranges(np.zeros(len(rows), np.int64), n_tiles[0] * n_tiles[1])
         grid_row, grid_column = np.divmod(position, np.maximum(n_tiles[0][index], 1))
         tile_of_image = (
             (first_tiles[1][index] + grid_row) * tiles_per_row + first_tiles[0][index] + grid_column
@@ -266,7 +266,7 @@ def _shrink_to_shapes(boxes: Boxes, uncut: Boxes, xyxy: Floats, height: Longs) -
     is_cut = (xyxy != uncut.xyxy).any(axis=1)
     around = boxes.shapes.edges()
     masks = np.flatnonzero((kind == ShapeKind.MASK) & is_cut)
-    ltwh = boxes.shapes.take(masks).measured(height[masks]).box
+    ltwh = boxes.shapes.take(masks).measure_masks(height[masks]).box
     around[masks] = np.hstack([ltwh[:, :2], ltwh[:, :2] + ltwh[:, 2:]])
     is_cut &= (kind == ShapeKind.MASK) | (kind == ShapeKind.POLYGONS)
     edges = np.hstack([np.maximum(xyxy[:, :2], around[:, :2]), np.minimum(xyxy[:, 2:], around[:, 2:])])
@@ -333,7 +333,7 @@ def _move_boxes(boxes: Boxes, offset: Floats, size: Longs, new_size: Longs) -> B
                 runs, offset[mask_rows].astype(np.int64), size[mask_rows, 1], new_size[mask_rows]
             )
             text, run_starts = write_texts(*moved_runs.counts(new_size[mask_rows].prod(axis=1)))
-            shapes = shapes.replaced(mask_rows, Shapes.of_masks(text, run_starts))
+            shapes = shapes.replace_rows(mask_rows, Shapes.of_masks(text, run_starts))
     if points is not None:
         point_offset = np.repeat(offset, points.counts(), axis=0) * (points.xyv[:, 2:] > 0)
         points = replace(
@@ -350,10 +350,10 @@ def move_runs(runs: Runs, offset: Longs, height: Longs, new_size: Longs) -> Runs
     """
     # A run is [run_begin, run_end) in pixels counted down the columns: pixel = column * h + row. It is
     # divided at the ends of columns; of each piece `low` is the first row, `high` the row after the last.
-    mask_number = np.repeat(np.arange(len(runs)), np.diff(runs.first) // 2)
+    mask_number = np.repeat(np.arange(len(runs)), np.diff(runs.starts) // 2)
     run_begin, run_end = runs.edge[0::2], runs.edge[1::2]
     h = height[mask_number]
-    column, run = spread(
+    column, run = expand_ranges(
         run_begin // h, (run_end - 1) // h - run_begin // h + 1
     )  # a run may pass several columns
     mask_number, h = mask_number[run], h[run]
@@ -540,5 +540,5 @@ def _find_neighbours(boxes: Boxes) -> Iterator[Longs]:
     n_blocks = -(-int(n_next.sum()) // _PAIRS_AT_A_TIME)
     bounds = np.searchsorted(np.cumsum(n_next), np.arange(1, n_blocks) * _PAIRS_AT_A_TIME)
     for block in np.split(positions, bounds):
-        next_position, index = spread(block + 1, n_next[block])
+        next_position, index = expand_ranges(block + 1, n_next[block])
         yield order[np.stack([block[index], next_position])]

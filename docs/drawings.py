@@ -21,7 +21,7 @@ import odm
 from odm import masks
 from odm.evaluate import Result, evaluate
 from odm.tables.quadrilaterals import shared_areas
-from odm.tables.shapes import rectangles
+from odm.tables.shapes import rectangle_corners
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = "docs/images/metrics"
@@ -510,7 +510,7 @@ def rotated_iou() -> Paper:
         (280, (0, 0, 56, 14, 0.5), (2, 1, 54, 15, 0.7)),
         (460, (0, 0, 56, 14, np.pi / 4), (0, 0, 56, 14, -np.pi / 4)),
     ):
-        quads = [rectangles(np.array([values], float)) for values in (one, other)]
+        quads = [rectangle_corners(np.array([values], float)) for values in (one, other)]
         both = shared_areas(*quads)[0]
         value = both / (one[2] * one[3] + other[2] * other[3] - both)
         low, high = (np.array([f(quad[0], axis=0) for quad in quads]) for f in (np.min, np.max))

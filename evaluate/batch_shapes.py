@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from odm.arrays import to_array
 from odm.masks import compress_runs, encode, read_runs
 from odm.tables import Floats, Keypoints, Longs, ShapeKind, Shapes
-from odm.tables.shapes import rectangles
+from odm.tables.shapes import rectangle_corners
 
 FIELDS = {"segm": "masks", "boundary": "masks", "keypoints": "keypoints", "obb": "obb"}
 """The field of a mapping that holds what is compared."""
@@ -47,7 +47,7 @@ def read_shapes(values: Any, name: str, kind: str, n: int) -> tuple[dict[str, ND
         if n == 0:
             array = np.zeros((0, 4, 2))
         elif array.shape == (n, 5):
-            array = rectangles(array)
+            array = rectangle_corners(array)
         elif array.shape not in ((n, 8), (n, 4, 2)):
             raise ValueError(
                 f"{name}: obb has shape {array.shape}, expected ({n}, 5), ({n}, 8) or ({n}, 4, 2)"

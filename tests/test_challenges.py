@@ -21,7 +21,7 @@ from odm.evaluate.analysis.table import tabulate
 from odm.evaluate.matching.jaccard import can_pair
 from odm.evaluate.scores.metric_names import find_failures, parse_gate
 from odm.issues import UsageError
-from odm.masks.bands import bands
+from odm.masks.bands import find_bands
 from odm.tables import Flag
 
 
@@ -294,7 +294,7 @@ def test_bands_along_the_edges_of_masks():
         drawn += [np.zeros((height, width), bool) for _ in range(3)]
         drawn[-1][2:-2, 3:-3] = drawn[-2][:5, -8:] = drawn[-3][:, 4] = True
         runs, *size = masks.read_runs(masks.encode(np.stack(drawn)))
-        found = masks.decode(masks.compress_runs(bands(runs, *size), *size))
+        found = masks.decode(masks.compress_runs(find_bands(runs, *size), *size))
         np.testing.assert_array_equal(found, [band_of(mask) for mask in drawn])
 
 

@@ -12,7 +12,7 @@ import pytest
 import odm
 from odm.issues import Log
 from odm.tables import ShapeKind
-from odm.tables.shapes import rectangles
+from odm.tables.shapes import rectangle_corners
 
 TOOLS = Path(__file__).parent.parent / "fixtures" / "tools"
 ROTATED = ("coco", "datumaro", "voc", "labelmexml")
@@ -102,4 +102,6 @@ def test_voc_from_one_is_turned_about_the_same_centre(tmp_path):
                         "</attribute></attributes><occluded>0</occluded>", 1)  # fmt: skip
     (tmp_path / "b.xml").write_text(text.replace("<occluded>0</occluded>\n", "", 1))
     turned = odm.read(tmp_path / "b.xml", "voc", shapes=True, origin=1).boxes
-    assert np.allclose(turned.shapes.corners([0]), rectangles(np.array([[100, 100, 40, 20, np.pi / 6]])))
+    assert np.allclose(
+        turned.shapes.corners([0]), rectangle_corners(np.array([[100, 100, 40, 20, np.pi / 6]]))
+    )

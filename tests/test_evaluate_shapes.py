@@ -20,7 +20,7 @@ from odm.evaluate.matching.shapes import find_shape_pairs
 from odm.issues import DataError, Log, UsageError
 from odm.masks import polygons
 from odm.tables import Dataset, Flag
-from odm.tables.shapes import rectangles
+from odm.tables.shapes import rectangle_corners
 
 SEGM = ["AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ARs", "ARm", "ARl"]
 POINTS = ["AP", "AP50", "AP75", "APm", "APl", "AR20", "AR20@50", "AR20@75", "ARm", "ARl"]
@@ -194,7 +194,7 @@ def test_known_overlaps_of_oriented_boxes():
         ([50, 50, 40, 10, 0.1], [52, 51, 38, 11, 0.3], 0.6368504934, 0.74561644),
         ([50, 50, 40, 10, 0.1], [50, 50, 40, 10, 0.1], 1, 0.99953181),
     ]
-    ours, theirs = (rectangles(np.array([row[i] for row in rows], float)).round(6) for i in (0, 1))
+    ours, theirs = (rectangle_corners(np.array([row[i] for row in rows], float)).round(6) for i in (0, 1))
     of = {"images": 4, "classes": ("a",)}
     truth = side([(i, 0, [0, 0, 1, 1]) for i in range(4)], oriented=ours, **of)
     found = side([(i, 0, [0, 0, 1, 1], 0.5) for i in range(4)], oriented=theirs, **of)
@@ -444,7 +444,7 @@ def boxes_of(seed, images=3, classes=2):
 def as_shapes(rows, kind, angle=0.0):
     """The boxes as outlines, masks or oriented boxes; turned by an angle about the origin."""
     ltwh = np.array([row[2] for row in rows], float)
-    quads = rectangles(np.c_[ltwh[:, :2] + ltwh[:, 2:] / 2, ltwh[:, 2:], np.zeros(len(rows))])
+    quads = rectangle_corners(np.c_[ltwh[:, :2] + ltwh[:, 2:] / 2, ltwh[:, 2:], np.zeros(len(rows))])
     if kind == "polygons":
         return {"polygons": [[quad] for quad in quads]}
     if kind == "masks":
@@ -511,7 +511,7 @@ def test_overlaps_of_quadrilaterals_as_shapely():
     category = (np.arange(n) >= 515).astype(int)
     sides = []
     for scored in (False, True):
-        quads = rectangles(
+        quads = rectangle_corners(
             np.c_[rng.random((n, 2)) * 300 + 20000, rng.random((n, 2)) * 40 + 1, rng.random(n) * 7]
         )
         quads[:40] += rng.normal(0, 6, (40, 4, 2))  # no rectangles, and not all convex
@@ -668,7 +668,7 @@ def lvis_files(gt, det):
     ]
 
     def shape(box, score):
-        outline = rectangles(np.array([box]))[0].clip(0, [200, 150]).round(2)
+        outline = rectangle_corners(np.array([box]))[0].clip(0, [200, 150]).round(2)
         drawn = masks.rasterise([outline], 150, 200)
         if score is not None:
             return {"segmentation": drawn}
@@ -686,7 +686,7 @@ def obb_files(gt, det):
 def dota_files(gt, det):
     files = {f"gt/{i}.txt": "" for i in range(1, 5)} | {f"det/Task1_{k}.txt": "" for k in "abc"}
     for n, (i, k, b, *score) in enumerate(gt + det):
-        xy = " ".join(f"{v:.1f}" for v in rectangles(np.array([b])).ravel().tolist())
+        xy = " ".join(f"{v:.1f}" for v in rectangle_corners(np.array([b])).ravel().tolist())
         if score:
             files[f"det/Task1_{'abc'[k - 1]}.txt"] += f"{i} {score[0]:.3f} {xy}\n"
         else:

@@ -165,11 +165,11 @@ def test_what_is_remembered_of_masks_is_asked_again_for_another_height():
     drawn[1:3, 1:3] = True
     text = masks.encode(drawn)["counts"].encode()
     table = Shapes.of_masks(np.frombuffer(text, np.uint8), np.array([0, len(text)]))
-    known = table.measured(np.array([6]))
+    known = table.measure_masks(np.array([6]))
     assert known.box.tolist() == [[1, 1, 2, 2]]
-    assert (known.area.tolist(), known.total.tolist()) == ([4], [24])
-    assert table.measured(np.array([6])) is known
-    assert table.measured(np.array([8])).box.tolist() == [[0, 0, 2, 8]]
+    assert (known.area.tolist(), known.n_run_pixels.tolist()) == ([4], [24])
+    assert table.measure_masks(np.array([6])) is known
+    assert table.measure_masks(np.array([8])).box.tolist() == [[0, 0, 2, 8]]
 
 
 def test_oriented_boxes_are_empty_and_differ_by_their_own_area():
@@ -287,12 +287,12 @@ def test_pixels_of_outlines_are_counted_in_bounded_memory_and_work(make, n, widt
     outlines, work = make(n, width, height), []
     for form in (polygons._Sides, polygons._Steps):
 
-        def counted(self, size, find=form.crossings):
+        def counted(self, size, find=form.find_crossings):
             found = find(self, size)
             work.append(len(found))
             return found
 
-        monkeypatch.setattr(form, "crossings", counted)
+        monkeypatch.setattr(form, "find_crossings", counted)
     tracemalloc.start()
     area, box = polygons.measure_all(*outlines, np.array([height]), np.array([width]))
     peak = tracemalloc.get_traced_memory()[1]
@@ -332,7 +332,7 @@ def test_one_outline_is_filled_and_measured_in_bounded_memory():
     tracemalloc.stop()
     assert len(text) > 9 * 2**20
     assert peak < 500 * 10**6
-    assert (measured.total[0], measured.wrong[0]) == (24_000_000, False)
+    assert (measured.n_run_pixels[0], measured.is_wrong[0]) == (24_000_000, False)
     assert measured.area[0] == polygons.measure_all(*zigzag(2_400, 6_000, 4_000), *size)[0][0]
 
 
@@ -345,7 +345,7 @@ def test_a_long_text_is_measured_in_parts_as_at_once(counts, height, junk):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(runs_module, "_LONG_TEXT", 28)
             parts = measure(data, one, np.array([height]))
-        for name in ("wrong", "area", "box", "total"):
+        for name in ("is_wrong", "area", "box", "n_run_pixels"):
             assert getattr(parts, name).tolist() == getattr(whole, name).tolist()
 
 
@@ -353,7 +353,7 @@ def test_thousands_of_parts_are_joined_into_one_outline_in_bounded_work(monkeypa
     monkeypatch.setattr(shapes, "_MOST_DISTANCES", 400)
     corner = np.stack(np.divmod(np.random.default_rng(1).permutation(60), 8), axis=1) * 7.3
     parts = [at + np.array([[0, 0], [5, 1], [6, 4], [1, 5]]) for at in corner]
-    whole = shapes.bridged(parts)
+    whole = shapes.join_by_bridges(parts)
     expected = masks.rasterise(parts, 80, 80)
     assert masks.rasterise([whole], 80, 80) == expected
     assert masks.area(expected) == sum(masks.area(masks.rasterise([part], 80, 80)) for part in parts)
@@ -378,5 +378,5 @@ def test_run_lengths_of_any_size_come_back(monkeypatch, longest, n_longest, byte
     alone = [read_texts(text[a:b], np.array([0, b - a]))[1] for a, b in itertools.pairwise(first.tolist())]
     assert np.array_equal(np.concatenate(alone), counts)
     whole, parts = runs_module.Runs.of_counts(begin, read_counts), runs_module.Runs.of_texts(text, first)
-    assert np.array_equal(whole.first, parts.first)
+    assert np.array_equal(whole.starts, parts.starts)
     assert np.array_equal(whole.edge, parts.edge)

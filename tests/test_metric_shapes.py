@@ -10,7 +10,7 @@ from odm import masks
 from odm.evaluate import Metric, evaluate
 from odm.issues import UsageError
 from odm.tables import Dataset
-from odm.tables.shapes import rectangles
+from odm.tables.shapes import rectangle_corners
 
 CLASSES = {3: "cat", 8: "dog"}
 SIZE = (60, 80)
@@ -171,7 +171,7 @@ def test_the_numbers_are_those_of_pycocotools(kind, agnostic):
 @pytest.mark.parametrize("layout", ["angle", "corners", "flat corners"])
 def test_oriented_boxes_are_those_of_evaluate(layout, protocol):
     preds, target = made("obb")
-    corners = [[rectangles(image["obb"]) for image in side] for side in (target, preds)]
+    corners = [[rectangle_corners(image["obb"]) for image in side] for side in (target, preds)]
     names = [str(i) for i in range(len(preds))]
     tables = [
         Dataset.from_arrays(

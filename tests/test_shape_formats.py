@@ -231,7 +231,7 @@ def test_parts_and_masks_become_one_row_of_yolo_with_the_same_pixels(tmp_path):
         size = np.full(len(data), SIZE[1]), np.full(len(data), SIZE[0])
         expected, found = data.boxes.shapes.runs(*size), back.boxes.shapes.runs(*size)
         drawn = len(data) - 1  # the last has no shape, and is written as its rectangle
-        assert found.edge[: found.first[drawn]].tolist() == expected.edge.tolist()
+        assert found.edge[: found.starts[drawn]].tolist() == expected.edge.tolist()
         assert set(back.boxes.shapes.kind.tolist()) == {ShapeKind.POLYGONS}
 
 

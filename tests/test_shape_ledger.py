@@ -16,12 +16,12 @@ from odm.converters.shapes import clip_outlines, fit, smallest_rectangle
 from odm.formats import FORMATS, make_options
 from odm.issues import UsageError
 from odm.tables import Builder, ShapeKind, ShapeRows, keypoints_of
-from odm.tables.shapes import rectangles
+from odm.tables.shapes import rectangle_corners
 
 W, H = 96, 80
 SQUARE = [[10, 10], [40, 10], [40, 30], [10, 30]]
 OUTLINE = [[10.5, 10.25], [40.5, 12], [38, 30.75], [22, 20], [12, 30]]
-TURNED, OTHER = rectangles(np.array([[50, 40, 40, 20, 0.5], [40, 30, 24, 14, -0.3]]))
+TURNED, OTHER = rectangle_corners(np.array([[50, 40, 40, 20, 0.5], [40, 30, 24, 14, -0.3]]))
 
 
 def drawn(kinds="parts outline rectangle overlap mask turned none", points=True):
@@ -63,7 +63,7 @@ def pixels(dataset):
     boxes = dataset.boxes
     size = np.full(len(boxes), H), np.full(len(boxes), W)
     runs = boxes.shapes.runs(*size)
-    return [runs.edge[a:b].tolist() for a, b in zip(runs.first[:-1], runs.first[1:], strict=True)]
+    return [runs.edge[a:b].tolist() for a, b in zip(runs.starts[:-1], runs.starts[1:], strict=True)]
 
 
 HOLDING = [name for name in WRITTEN if {"polygon", "mask", "oriented", "keypoints"} & FORMATS[name].keeps]
@@ -166,7 +166,7 @@ def masks_of(runs):
     ("off", "words"), [(0, ""), (0.2, "moved to a rectangle"), (2, "smallest rectangles")]
 )
 def test_quadrilaterals_that_move_are_booked(name, off, words, tmp_path):
-    corners = rectangles(np.array([[50, 40, 8, 5, 0.5]]))
+    corners = rectangle_corners(np.array([[50, 40, 8, 5, 0.5]]))
     corners[0, 0] += [-off, off]
     box = np.array([[*corners[0].min(axis=0), *corners[0].max(axis=0)]])
     data = odm.Dataset.from_arrays(images=["a.jpg"], categories=["x"], image=[0], category=[0], xyxy=box,

@@ -63,7 +63,7 @@ def test_rows_of_shapes_are_taken_and_joined_as_lists_are(rows, data):
     under = np.array(data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows))))
     kept = [one for one, keep in zip(expected, under, strict=True) if keep]
     assert listed(shapes.take(under)) == kept
-    assert listed(Shapes.joined([shapes, Shapes.none(2), shapes.take(under)])) == [
+    assert listed(Shapes.concatenate([shapes, Shapes.none(2), shapes.take(under)])) == [
         *expected,
         *listed(Shapes.none(2)),
         *kept,
@@ -157,11 +157,11 @@ def test_arrays_become_shapes():
 def test_joining_two_long_outlines_takes_little_memory():
     import tracemalloc
 
-    from odm.tables.shapes import bridged
+    from odm.tables.shapes import join_by_bridges
 
     parts = [np.random.default_rng(k).random((3000, 2)) + k for k in range(2)]
     tracemalloc.start()
-    joined = bridged(parts)
+    joined = join_by_bridges(parts)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(joined) == 6002

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.analysis.agree import Annotations, pair_boxes
-from odm.masks.runs import sums
+from odm.masks.runs import sum_groups
 from odm.pairing import pair_images, unique
 from odm.tables import Boxes, Dataset, Floats, Keypoints, Longs, Shapes, rows_without
 
@@ -148,7 +148,7 @@ def _shapes_differ(
             (old_shapes.point[old_shapes.ring], _apart(old_shapes.xy, new_shapes.xy, tolerance)),
             (old_shapes.mask, old_shapes.text != new_shapes.text),
         ):
-            is_different[equal_so_far[sums(part_differs, starts) > 0]] = True
+            is_different[equal_so_far[sum_groups(part_differs, starts) > 0]] = True
     if old.keypoints is not None or new.keypoints is not None:
         old_points = (old.keypoints or Keypoints.none(len(old))).take(old_rows)
         new_points = (new.keypoints or Keypoints.none(len(new))).take(new_rows)
@@ -157,7 +157,7 @@ def _shapes_differ(
         old_points, new_points = old_points.take(equal_so_far), new_points.take(equal_so_far)
         is_different |= has_other_count
         is_different[
-            equal_so_far[sums(_apart(old_points.xyv, new_points.xyv, tolerance), old_points.first) > 0]
+            equal_so_far[sum_groups(_apart(old_points.xyv, new_points.xyv, tolerance), old_points.first) > 0]
         ] = True
     return is_different
 

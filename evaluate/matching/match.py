@@ -293,7 +293,7 @@ class Truth:
         self.group = protocol.groups(side.flags)
         is_nothing = self.crowd | ((side.flags & np.uint16(protocol.ignored | protocol.region_flags)) != 0)
         if protocol.measure == "oks" and side.source is not None and side.source.keypoints is not None:
-            is_nothing |= side.source.keypoints.labelled_as_stated()[side.row] == 0
+            is_nothing |= side.source.keypoints.count_labelled_or_stated()[side.row] == 0
         if protocol.detected_only:
             is_nothing |= ~np.isin(self.group_key, joined.keys_of(joined.detections))
         for field in protocol.ignored_fields:

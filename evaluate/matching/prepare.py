@@ -98,7 +98,7 @@ def _cut_to_corners(side: SideTable) -> SideTable:
     """
     xyxy = side.xyxy.copy()
     if side.source is not None and side.source.shapes is not None:
-        rows = np.flatnonzero(side.source.shapes.four_cornered()[side.row])
+        rows = np.flatnonzero(side.source.shapes.has_four_corners()[side.row])
         xyxy[rows] = side.source.shapes.corners(side.row[rows])[:, [0, 2]].reshape(-1, 4)
     xyxy = np.trunc(xyxy)
     return replace(side, xyxy=xyxy, wh=xyxy[:, 2:] - xyxy[:, :2])

@@ -63,7 +63,7 @@ def find_missing_shapes(boxes: Boxes, iou_type: IouType) -> Mask:
         return np.ones(len(boxes), np.bool_)
     is_missing: Mask = shapes.kind == ShapeKind.NONE
     if iou_type == "obb":
-        is_missing = ~shapes.four_cornered()
+        is_missing = ~shapes.has_four_corners()
     return is_missing
 
 
@@ -90,7 +90,7 @@ def report_unfit(dataset: Dataset, iou_type: IouType, log: Log, among: Mask) -> 
     if iou_type in ("segm", "boundary") and dataset.boxes.shapes is not None:
         rows = np.flatnonzero(among & ~is_unfit)
         width = dataset.limits()[dataset.boxes.image[rows], 0]
-        large_rows, columns, highest = dataset.boxes.shapes.take(rows).unfillable(
+        large_rows, columns, highest = dataset.boxes.shapes.take(rows).find_unfillable(
             width, is_held=iou_type == "boundary"
         )
         report_unfillable(dataset, rows[large_rows], columns, highest, log)
@@ -221,7 +221,7 @@ def _add_region_shapes(
         log.note(f"{n_text} without {_WORDS[iou_type]} left out")
         return replace(joined, regions=regions.take(~is_missing))
     rows = regions.row[is_missing]
-    source = replace(boxes, shapes=boxes.shapes.replaced(rows, Shapes.of_boxes(boxes.xyxy[rows])))
+    source = replace(boxes, shapes=boxes.shapes.replace_rows(rows, Shapes.of_boxes(boxes.xyxy[rows])))
     sides = {name: replace(getattr(joined, name), source=source) for name in ("truth", "regions")}
     return replace(joined, **sides)
 

@@ -20,12 +20,12 @@ from odm.evaluate.matching.pairs import Columns, Pairs, find_pairs, intersection
 from odm.evaluate.matching.prepare import areas_of
 from odm.evaluate.matching.sides import Joined, Mask, SideTable
 from odm.evaluate.scores.protocols import IouType, Protocol
-from odm.masks.bands import bands
-from odm.masks.runs import Runs, pieces, shared
+from odm.masks.bands import find_bands
+from odm.masks.runs import Runs, count_shared_pixels, split_by_size
 from odm.tables import Boxes, Floats, Ints, Longs, Shapes
 from odm.tables.quadrilaterals import (
-    convex,
-    off_rectangle,
+    distances_from_rectangle,
+    make_convex,
     shared_areas,
     signed_areas,
     smallest_rectangle,
@@ -115,7 +115,7 @@ def measure_areas(joined: Joined, side: SideTable, iou_type: IouType) -> Floats:
     shapes, (height, width) = _get_shapes(side), _get_sizes(joined, side)
     if (known_extents := shapes.known_extents(side.row, height)) is not None:
         return known_extents[0].astype(np.float64)
-    rows = pieces(_estimate_bytes(side), BYTES_AT_A_TIME)
+    rows = split_by_size(_estimate_bytes(side), BYTES_AT_A_TIME)
     areas = (shapes.take(side.row[piece]).extents(height[piece], width[piece])[0] for piece in rows)
     return np.concatenate([np.zeros(0), *areas])
 
@@ -180,7 +180,7 @@ def _split_images(joined: Joined, order: Longs) -> Iterator[tuple[int, int, Long
     sizes = sum(
         np.bincount(side.image, _estimate_bytes(side), n_images) for side in (joined.truth, joined.detections)
     )
-    images = pieces(np.asarray(sizes, np.int64), BYTES_AT_A_TIME)
+    images = split_by_size(np.asarray(sizes, np.int64), BYTES_AT_A_TIME)
     chunk_starts = np.array([chunk.start for chunk in images] + [n_images])
     gt_bounds, det_bounds = (
         np.searchsorted(side.image, chunk_starts).tolist() for side in (joined.truth, joined.detections)
@@ -291,20 +291,20 @@ class _Masks(_Measure):
             (det_runs, det_index), (gt_runs, gt_index) = (
                 side.runs_at(side_rows) for side, side_rows in zip(self.sides, rows, strict=True)
             )
-            return shared(det_runs, det_index, gt_runs, gt_index)
+            return count_shared_pixels(det_runs, det_index, gt_runs, gt_index)
         # The masks are too large together: they are made again, some columns of the images at a time.
         side_shapes, cuts = [], set[int]()
         for side, side_rows in zip(self.sides, rows, strict=True):
             shapes, size, shape_index = side.take(side_rows)
             side_shapes.append((shapes, size, shape_index))
-            cuts.update(shapes.column_cuts(size[1], RUNS_AT_A_TIME))
+            cuts.update(shapes.find_column_cuts(size[1], RUNS_AT_A_TIME))
         areas = np.zeros(len(rows[0]), np.int64)
         for column_range in itertools.pairwise(sorted(cuts)):
             (det_runs, det_index), (gt_runs, gt_index) = (
                 (shapes.runs(*size, between=column_range), shape_index)
                 for shapes, size, shape_index in side_shapes
             )
-            areas += shared(det_runs, det_index, gt_runs, gt_index)
+            areas += count_shared_pixels(det_runs, det_index, gt_runs, gt_index)
         return areas
 
 
@@ -318,7 +318,7 @@ class _SideMasks:
         self.runs: Runs | None = None
         if self.known is None:
             self.shapes, self.rows = self.shapes.take(side.row), np.arange(len(side))
-            self.n_runs = int(self.shapes.run_bounds(self.size[1]).sum())
+            self.n_runs = int(self.shapes.bound_n_runs(self.size[1]).sum())
         else:
             self.n_runs = int((self.shapes.mask[side.row + 1] - self.shapes.mask[side.row]).sum())
 
@@ -352,13 +352,15 @@ class _Bands(_Masks):
     @functools.cached_property
     def bands(self) -> list[Runs]:
         """The bands of both sides."""
-        return [bands(side.runs_at(np.arange(len(side.rows)))[0], *side.size) for side in self.sides]
+        return [find_bands(side.runs_at(np.arange(len(side.rows)))[0], *side.size) for side in self.sides]
 
     def measure_overlaps(self, det: Any, gt: Any) -> Overlap:
         iou, ioa = super().measure_overlaps(det, gt)
         overlapping = np.flatnonzero(iou > 0)
         (det_bands, gt_bands), rows = self.bands, (np.asarray(det)[overlapping], np.asarray(gt)[overlapping])
-        shared_area = shared(det_bands, rows[0].astype(np.int64), gt_bands, rows[1].astype(np.int64))
+        shared_area = count_shared_pixels(
+            det_bands, rows[0].astype(np.int64), gt_bands, rows[1].astype(np.int64)
+        )
         union = det_bands.areas()[rows[0]] + gt_bands.areas()[rows[1]] - shared_area
         iou[overlapping] = np.minimum(iou[overlapping], shared_area / union)
         return iou, ioa
@@ -388,7 +390,7 @@ def find_unfillable(joined: Joined, side: SideTable, iou_type: IouType) -> tuple
     shapes = _get_shapes(side)
     side = side.take(shapes.ring[side.row + 1] > shapes.ring[side.row])  # masks are filled already
     has_bands = iou_type == "boundary"  # bands are of whole masks
-    rows, columns, n_columns_max = shapes.take(side.row).unfillable(
+    rows, columns, n_columns_max = shapes.take(side.row).find_unfillable(
         _get_sizes(joined, side)[1], is_held=has_bands
     )
     return side.row[rows].astype(np.int64), columns, n_columns_max
@@ -413,7 +415,7 @@ def _get_corners(side: SideTable) -> Floats:
     if side.source is None or side.source.shapes is None:  # all are upright
         left, top, right, bottom = side.xyxy.T
         return np.stack([left, top, right, top, right, bottom, left, bottom], axis=1).reshape(-1, 4, 2)
-    return convex(side.source.shapes.corners(side.row))
+    return make_convex(side.source.shapes.corners(side.row))
 
 
 class _ProbIou(_Quads):
@@ -451,7 +453,7 @@ def _fit_normals(corners: Floats) -> Floats:
 
     `corners` are (n, 4, 2). Where they are no rectangle, the smallest rectangle around them is used.
     """
-    crooked_rows = np.flatnonzero(off_rectangle(corners) > RECTANGLE)
+    crooked_rows = np.flatnonzero(distances_from_rectangle(corners) > RECTANGLE)
     if len(crooked_rows):
         corners = corners.copy()
         corners[crooked_rows] = [smallest_rectangle(quadrilateral) for quadrilateral in corners[crooked_rows]]

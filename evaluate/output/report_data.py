@@ -28,7 +28,7 @@ from odm.evaluate.matching.sides import Joined, Mask, split_images
 from odm.evaluate.output.report_ious import AtIou, outcome_kinds
 from odm.evaluate.scores.protocols import Protocol
 from odm.evaluate.scores.set_ups import AreaBits
-from odm.masks.runs import pieces, spread
+from odm.masks.runs import expand_ranges, split_by_size
 from odm.tables import Floats, Ints, Longs
 
 KINDS = (OUTCOMES[0], *REASONS, OUTCOMES[2])
@@ -331,7 +331,7 @@ def _confusions(
     running = np.cumsum(np.concatenate([steps[0][1], -steps[1][1]])[order])
     cell, since = np.divmod(step[order], n_levels + 1)
     n_of_step = np.where(running > 0, np.diff(since, append=0), 0)
-    levels, of_step = spread(since, n_of_step)
+    levels, of_step = expand_ranges(since, n_of_step)
     keys, counts = [levels * cells + cell[of_step]], [running[of_step]]
     # The last row is the background, the last column what was missed.
     for array, start, width in ((unmatched, n * (n + 1), 1), (missed, n, n + 1)):
@@ -372,9 +372,9 @@ def _taken(pairing: Pairing, level: Longs) -> Iterator[tuple[Longs, Longs, Longs
     low = np.zeros_like(top)
     low[1:] = np.where(choice_group[1:] == choice_group[:-1], top[:-1] + 1, 0)
     boxes = [_numbers_in_group(group, box) for box in (det, gt)]
-    for part in pieces(n_pairs[choice_group], AT_ONCE) or [slice(0)]:
+    for part in split_by_size(n_pairs[choice_group], AT_ONCE) or [slice(0)]:
         groups = choice_group[part]
-        rows, choice = spread(first[groups], n_pairs[groups])
+        rows, choice = expand_ranges(first[groups], n_pairs[groups])
         present = since[rows] >= top[part][choice]
         rows, choice = rows[present], choice[present]
         ids = []

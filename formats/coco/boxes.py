@@ -285,7 +285,7 @@ class Table(msgspec.Struct, eq=False):
         }
         fields = self.own.columns
         if not is_valid.all():
-            fields = self.own.at(np.flatnonzero(is_valid).tolist())
+            fields = self.own.take(np.flatnonzero(is_valid).tolist())
             builder.skipped += int(np.count_nonzero(~is_valid))
             columns = {name: select_rows(values, is_valid) for name, values in columns.items()}
         box_columns: dict[str, Any] = {name: values for name, values in columns.items() if values is not None}
@@ -317,7 +317,7 @@ class Table(msgspec.Struct, eq=False):
             if not (self.faults or np.isnan(self.columns["xyxy"][: self.n]).any()):
                 return {}
             self.drawn.append(read_shapes({}, self.n))
-        drawn = Drawn.joined(self.drawn)
+        drawn = Drawn.concatenate(self.drawn)
         self.drawn.clear()
         faults = [fault for fault in (*drawn.faults, *self.faults) if is_valid[fault[0]]]
         masks = np.flatnonzero(is_valid & (drawn.size.min(axis=1) > 0) & (image >= 0))
@@ -348,7 +348,7 @@ class Table(msgspec.Struct, eq=False):
             is_turned = is_valid & (turn != 0) & (outlines.kind == 0) & np.isfinite(xyxy).all(axis=1)
             turned_rows = np.flatnonzero(is_turned)
             edges = xyxy[turned_rows]
-            outlines = outlines.replaced(turned_rows, turn_boxes(edges, turn[turned_rows]))
+            outlines = outlines.replace_rows(turned_rows, turn_boxes(edges, turn[turned_rows]))
             xyxy[turned_rows], self.columns["wh"][turned_rows] = edges, edges[:, 2:] - edges[:, :2]
             note_turned(log, self.path, len(turned_rows))
         return {

@@ -386,7 +386,7 @@ class Reader:
                 line=lines,
             )
             if extra_rows is not None:
-                builder.add_extra("images", range(first, first + len(images)), extra_rows.at(lines))
+                builder.add_extra("images", range(first, first + len(images)), extra_rows.take(lines))
 
     def _has_unique_name(self, name: str, path: str, i: int, key: str, repeated_names: set[str]) -> bool:
         """Whether no other file has this name, else report it; a repeated name in this file is only noted."""

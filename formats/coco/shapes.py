@@ -21,7 +21,7 @@ from odm.issues import Code
 from odm.masks.runs import MOST_PIXELS, offsets, write_texts
 from odm.tables import Floats, Keypoints, Longs, ShapeKind, Shapes
 from odm.tables.extra_fields import NOTHING
-from odm.tables.shapes import as_rectangles, rectangles
+from odm.tables.shapes import as_rectangles, rectangle_corners
 
 ORIENTED_KEYS = ("obb", "rbox", "poly")
 """Keys of an oriented box: centre, width, height and radians, or eight numbers."""
@@ -93,7 +93,7 @@ def turn_boxes(xyxy: Floats, turn: Floats) -> Shapes:
     `xyxy` is changed in place to the edges around the turned boxes.
     """
     size = xyxy[:, 2:] - xyxy[:, :2]
-    corners = rectangles(np.column_stack([xyxy[:, :2] + size / 2, size, turn]))
+    corners = rectangle_corners(np.column_stack([xyxy[:, :2] + size / 2, size, turn]))
     xyxy[:, :2], xyxy[:, 2:] = corners.min(axis=1), corners.max(axis=1)
     return Shapes.of_outlines(corners.reshape(-1, 2), np.full(len(turn), 4), ShapeKind.ORIENTED)
 
@@ -108,12 +108,12 @@ class Drawn(msgspec.Struct, frozen=True, eq=False):
     faults: list[Fault]
 
     @classmethod
-    def joined(cls, parts: Sequence[Drawn]) -> Drawn:
+    def concatenate(cls, parts: Sequence[Drawn]) -> Drawn:
         """The shapes of all records, one part after the other."""
         row_starts = offsets(np.array([len(part.size) for part in parts])).tolist()
         return cls(
-            Shapes.joined([part.shapes for part in parts]),
-            Keypoints.joined([part.keypoints for part in parts]),
+            Shapes.concatenate([part.shapes for part in parts]),
+            Keypoints.concatenate([part.keypoints for part in parts]),
             np.concatenate([part.size for part in parts]),
             [
                 (row + row_start, *fault)
@@ -140,7 +140,7 @@ def read_shapes(columns: Mapping[str, Any], n: int) -> Drawn:
             if len(rows):
                 read_values, value_faults = read_values_of([values[i] for i in rows.tolist()], size, rows)
                 faults += [(int(rows[i]), code, "segmentation", about) for i, code, about in value_faults]
-                shapes = shapes.replaced(rows, read_values)
+                shapes = shapes.replace_rows(rows, read_values)
         faults += [
             (i, OUTLINE_NUMBERS, "segmentation", {"value": _short(value)})
             for i, value in enumerate(values)
@@ -303,17 +303,19 @@ def _with_oriented(
     numbers = (
         lists.numbers if len(rows) == len(sizes) else lists.numbers[np.repeat(sizes == n_numbers, sizes)]
     )
-    corners = numbers.reshape(-1, 4, 2) if n_numbers == 8 else rectangles(numbers.reshape(-1, 5))
-    has_corners = (shapes.kind[rows] == ShapeKind.POLYGONS) & shapes.four_cornered()[rows]
+    corners = numbers.reshape(-1, 4, 2) if n_numbers == 8 else rectangle_corners(numbers.reshape(-1, 5))
+    has_corners = (shapes.kind[rows] == ShapeKind.POLYGONS) & shapes.has_four_corners()[rows]
     if has_corners.any():
         outline_corners = shapes.corners(rows[has_corners])
-        expected_corners = rectangles(as_rectangles(outline_corners)) if n_numbers == 5 else outline_corners
+        expected_corners = (
+            rectangle_corners(as_rectangles(outline_corners)) if n_numbers == 5 else outline_corners
+        )
         is_same = (np.abs(expected_corners - corners[has_corners]) <= _SAME_CORNER).all(axis=(1, 2))
         corners[np.flatnonzero(has_corners)[is_same]] = outline_corners[is_same]
     is_oriented = shapes.kind[rows] == ShapeKind.ORIENTED  # from an earlier key
     rows, corners = rows[~is_oriented], corners[~is_oriented]
     oriented_boxes = Shapes.of_outlines(corners.reshape(-1, 2), np.full(len(rows), 4), ShapeKind.ORIENTED)
-    return shapes.replaced(rows, oriented_boxes)
+    return shapes.replace_rows(rows, oriented_boxes)
 
 
 def _read_points(values: Sequence[bytes] | NumberLists, faults: list[Fault]) -> Keypoints:
@@ -344,7 +346,7 @@ def boxes_of(drawn: Drawn, rows: NDArray[Any], labelled: NDArray[np.bool_]) -> t
     edges, area = shapes.edges(), np.full(len(rows), np.nan)
     masks = np.flatnonzero((shapes.kind == ShapeKind.MASK) & (drawn.size[rows].min(axis=1) > 0))
     if len(masks):
-        measures = drawn.shapes.measured(drawn.size[:, 0])
+        measures = drawn.shapes.measure_masks(drawn.size[:, 0])
         left, top, width, height = measures.box[rows[masks]].T
         edges[masks] = np.column_stack([left, top, left + width, top + height])
         area[masks] = measures.area[rows[masks]]

@@ -361,7 +361,7 @@ class Values:
             index_of_row.setdefault(row, i)
         if extra_rows is None:
             return row_of_id
-        fields_of = extra_rows.at([*index_of_row.values()])
+        fields_of = extra_rows.take([*index_of_row.values()])
         if wants_points:
             no_values = [b""] * len(index_of_row)
             take = fields_of.get if builder.passes_shapes_on else fields_of.pop

@@ -232,7 +232,7 @@ def _shapes_of(dataset: Dataset, rows: Longs, rle: str | None) -> dict[str, list
         ends, numbers = (3 * points.first).tolist(), _shortest(points.xyv.ravel())
         columns["keypoints"] = [encode(numbers[a:b]) if b > a else b"" for a, b in itertools.pairwise(ends)]
         if dataset.kind == "gt":
-            labelled = zip(points.labelled_as_stated().tolist(), points.counts().tolist(), strict=True)
+            labelled = zip(points.count_labelled_or_stated().tolist(), points.counts().tolist(), strict=True)
             columns["num_keypoints"] = [b"%d" % n if total else b"" for n, total in labelled]
     return columns
 

@@ -73,7 +73,7 @@ class ObjectMasks:
         self._builder.extras["masks"] -= len(texts)
         data = np.frombuffer(b"".join(texts.values()), np.uint8)
         text_starts = np.cumsum([0, *map(len, texts.values())])
-        return Shapes.none(len(key)).replaced(
+        return Shapes.none(len(key)).replace_rows(
             np.array([*texts], np.int64), Shapes.of_masks(data, text_starts)
         )
 

@@ -71,7 +71,7 @@ class ObjectMasks:
                 parts.append(Shapes.of_masks(text, first).take(is_drawn))
                 rows.append(begin + np.flatnonzero(is_drawn))
                 self._count_others(pixels, {*numbers.tolist(), *left_out})
-        return Shapes.none(len(images)).replaced(np.concatenate(rows), Shapes.joined(parts))
+        return Shapes.none(len(images)).replace_rows(np.concatenate(rows), Shapes.concatenate(parts))
 
     def _pixels(self, image: int) -> NDArray[np.uint8] | None:
         """The (h, w) numbers of objects in the pixels of an image; None after an issue if unreadable."""

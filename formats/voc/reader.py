@@ -39,7 +39,7 @@ from odm.formats.voc.terms import EDGES, FLAGS, SCORES, WHITE, count_from_zero, 
 from odm.issues import Code, Trusted
 from odm.names import BAD_CLASS_NAME, MOST_OF_CLASS, accept_name, is_usual, stem
 from odm.tables import Floats, Id, Ints, ShapeKind, Shapes
-from odm.tables.shapes import rectangles
+from odm.tables.shapes import rectangle_corners
 
 STRANGE_ELEMENT = Code(
     "voc-misplaced-element",
@@ -495,7 +495,7 @@ class Reader:
             if not whole or None in numbers:
                 return False
             values = np.array(numbers, np.float64)
-            turned = values.reshape(4, 2) if tags is CORNERS else rectangles(values[None])[0]
+            turned = values.reshape(4, 2) if tags is CORNERS else rectangle_corners(values[None])[0]
             left_top, right_bottom = turned.min(axis=0), turned.max(axis=0)
             corners = corners or [*left_top.tolist(), *right_bottom.tolist()]
             if not self._builder.wants and ((turned == left_top) | (turned == right_bottom)).all():
@@ -590,7 +590,7 @@ class Reader:
         rows = np.array([i - self._packed for i in self._turned if self._packed <= i < self._packed + n], int)
         corners = np.array([self._turned[i + self._packed] for i in rows.tolist()]).reshape(-1, 2)
         turned = Shapes.of_outlines(corners - self._origin, np.full(len(rows), 4), ShapeKind.ORIENTED)
-        return self._masks.shapes(images).replaced(rows, turned)
+        return self._masks.shapes(images).replace_rows(rows, turned)
 
     def finish(self) -> None:
         """Decide whether the boxes are detections, report those of the other kind, and build the rest."""

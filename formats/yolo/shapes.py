@@ -68,7 +68,9 @@ def columns_of(parsed: ParsedRows, is_valid: NDArray[np.bool_], size: Floats, ta
         n_corners = n_values[rows] // 2
         xy = values[is_of_outline].reshape(-1, 2) * np.repeat(size[rows], n_corners, axis=0)
         kind = ShapeKind.ORIENTED if task == "obb" else ShapeKind.POLYGONS
-        columns["shapes"] = Shapes.none(len(n_values)).replaced(rows, Shapes.of_outlines(xy, n_corners, kind))
+        columns["shapes"] = Shapes.none(len(n_values)).replace_rows(
+            rows, Shapes.of_outlines(xy, n_corners, kind)
+        )
         is_plain_box = is_valid & ~parsed.outline
         about = {"n": int(np.count_nonzero(is_plain_box)), "total": len(n_values)}
         if is_plain_box.any():

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from odm.tables import Floats, ShapeRows, keypoints_of
-from odm.tables.shapes import as_rectangles, bridged
+from odm.tables.shapes import as_rectangles, join_by_bridges
 
 Points = Sequence[Sequence[float]]
 ELLIPSE = 64
@@ -98,7 +98,7 @@ def even_odd(rings: Sequence[Points]) -> list[Floats]:
     for ring in rings:
         ring_points = np.asarray(ring, np.float64).reshape(-1, 2)
         touching = [k for k, other in enumerate(outlines) if _meet(ring_points, other)]
-        joined_outline = bridged([*(outlines[k] for k in touching), ring_points])
+        joined_outline = join_by_bridges([*(outlines[k] for k in touching), ring_points])
         outlines = [other for k, other in enumerate(outlines) if k not in touching] + [joined_outline]
     return outlines
 

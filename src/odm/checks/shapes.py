@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from odm.checks.rules import NO_ROWS, TOO_LARGE, BoxFindings, BoxRule, DerivedColumns, box_rule, format_number
 from odm.codes import KEYPOINT_COUNT, MASK_SYNTAX
 from odm.issues import Trusted, first_few
-from odm.masks.runs import Measured, pieces, sums
+from odm.masks.runs import Measured, split_by_size, sum_groups
 from odm.tables import Floats, Keypoints, Longs, ShapeKind, Shapes, first_index_of
-from odm.tables.quadrilaterals import is_convex, off_rectangle
+from odm.tables.quadrilaterals import distances_from_rectangle, is_convex
 
 Mask = NDArray[np.bool_]
 
@@ -46,17 +46,17 @@ class ShapeColumns:
     @functools.cached_property
     def masks(self) -> Measured:
         """The measures of the masks."""
-        return self.shapes.measured(self.height)
+        return self.shapes.measure_masks(self.height)
 
     @property
     def is_undecodable(self) -> Mask:
         """(n,) whether each box has a segmentation mask whose text cannot be decoded."""
-        return self.masks.wrong
+        return self.masks.is_wrong
 
     @property
     def is_overlong(self) -> Mask:
         """(n,) whether each box has a segmentation mask whose runs do not add up to the image."""
-        sum_differs = self.masks.total != self.width * self.height
+        sum_differs = self.masks.n_run_pixels != self.width * self.height
         is_overlong: Mask = (self.kind == ShapeKind.MASK) & self.has_size & ~self.is_undecodable & sum_differs
         return is_overlong
 
@@ -72,7 +72,9 @@ class ShapeColumns:
         if is_near.all() and is_finite.all():
             return NO_ROWS
         has_far, has_infinite = ~is_near.all(axis=1), ~is_finite.all(axis=1)
-        n_wild = sums(has_far, self.shapes.point[self.shapes.ring]) + sums(has_infinite, self.points.first)
+        n_wild = sum_groups(has_far, self.shapes.point[self.shapes.ring]) + sum_groups(
+            has_infinite, self.points.first
+        )
         return np.flatnonzero(n_wild)
 
     @functools.cached_property
@@ -90,7 +92,7 @@ class ShapeColumns:
         pixels = np.where(self.is_usable & (self.kind == ShapeKind.MASK), self.masks.area, -1)
         has_size = self.has_size & (not self.derived.dataset.relative)  # fractions of an image cover no pixel
         rows = np.flatnonzero(self.is_usable & has_size & (self.kind == ShapeKind.POLYGONS))
-        for batch in pieces(np.diff(self.shapes.point[self.shapes.ring])[rows], _CORNERS_AT_A_TIME):
+        for batch in split_by_size(np.diff(self.shapes.point[self.shapes.ring])[rows], _CORNERS_AT_A_TIME):
             batch_rows = rows[batch]
             area = self.shapes.take(batch_rows).extents(self.height[batch_rows], self.width[batch_rows])[0]
             pixels[batch_rows] = np.where(area < 0, -2, area)
@@ -124,7 +126,7 @@ class ShapeColumns:
             np.repeat(np.arange(len(n_corners)), n_corners), x * next_y - y * next_x, len(n_corners)
         )
         rows = np.flatnonzero(self.is_usable & (self.kind != ShapeKind.MASK))
-        areas[rows] = sums(np.abs(cross) / 2, shapes.ring)[rows]
+        areas[rows] = sum_groups(np.abs(cross) / 2, shapes.ring)[rows]
         return areas
 
     @functools.cached_property
@@ -224,7 +226,7 @@ def undecodable_mask(columns: ShapeColumns) -> BoxFindings:
 def overlong_mask(columns: ShapeColumns) -> BoxFindings:
     def values(row: int) -> dict[str, Any]:
         expected = int(columns.width[row] * columns.height[row])
-        return {"expected": expected, "value": int(columns.masks.total[row])}
+        return {"expected": expected, "value": int(columns.masks.n_run_pixels[row])}
 
     return np.flatnonzero(columns.is_overlong), values
 
@@ -335,7 +337,7 @@ def area_differs(columns: ShapeColumns) -> BoxFindings:
 def not_a_rectangle(columns: ShapeColumns) -> BoxFindings:
     """Find oriented boxes with corners in order, but more than `_OFF` pixels from those of a rectangle."""
     rows, corners = columns.quads
-    distance = off_rectangle(corners)
+    distance = distances_from_rectangle(corners)
     distance_by_row = np.zeros(len(columns.boxes))
     distance_by_row[rows] = distance
     is_off = np.flatnonzero(distance > _OFF)
@@ -412,7 +414,7 @@ def keypoint_visibility(columns: ShapeColumns) -> BoxFindings:
     validate_only=True,
 )
 def labelled_keypoints(columns: ShapeColumns) -> BoxFindings:
-    n_labelled, n_recorded = columns.points.labelled(), columns.points.stated
+    n_labelled, n_recorded = columns.points.count_labelled(), columns.points.stated
     rows = np.flatnonzero((n_recorded >= 0) & (n_recorded != n_labelled))
     return rows, lambda row: {"value": int(n_recorded[row]), "expected": int(n_labelled[row])}
 

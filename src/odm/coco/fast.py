@@ -193,8 +193,8 @@ def _shapes(records: Records, iou_type: str, size: Array, kind: Kind) -> dict[st
     texts = [r["segmentation"]["counts"] for r in records]
     texts = [text if isinstance(text, bytes) else text.encode() for text in texts]
     masks = Shapes.of_masks(np.frombuffer(b"".join(texts), np.uint8), offsets(np.array([*map(len, texts)])))
-    measured = masks.measured(size[:, 0])
-    is_wrong = measured.wrong | (measured.total != size.prod(axis=1, dtype=np.int64))
+    measured = masks.measure_masks(size[:, 0])
+    is_wrong = measured.is_wrong | (measured.n_run_pixels != size.prod(axis=1, dtype=np.int64))
     return None if is_wrong.any() else {"shapes": masks}
 
 

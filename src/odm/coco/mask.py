@@ -53,7 +53,7 @@ def merge(rleObjs: Sequence[Rle], intersect: bool = False) -> Rle:  # noqa: N803
     if len(rleObjs) == 1:
         return _with_bytes(rleObjs[0])
     runs, height, width = masks.read_runs(rleObjs)
-    merged = runs.merged(len(rleObjs) if intersect else 1)
+    merged = runs.merge(len(rleObjs) if intersect else 1)
     return _with_bytes(masks.compress_runs(merged, height[:1], width[:1])[0])
 
 

@@ -23,7 +23,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from odm.masks.runs import MOST_PIXELS, Floats, Longs, Runs, offsets, read_texts, shared, sums, write_texts
+from odm.masks.runs import (
+    MOST_PIXELS,
+    Floats,
+    Longs,
+    Runs,
+    count_shared_pixels,
+    offsets,
+    read_texts,
+    sum_groups,
+    write_texts,
+)
 
 __all__ = ["area", "boxes", "decode", "encode", "iou", "outlines", "rasterise"]
 
@@ -49,11 +59,11 @@ def encode(mask: ArrayLike) -> dict[str, Any] | list[dict[str, Any]]:
     array = values != 0
     if array.ndim not in (2, 3):
         raise ValueError(f"a mask has 2 dimensions, or 3 for many; this array has {array.ndim}")
-    many = array if array.ndim == 3 else array[None]
-    height, width = many.shape[1:]
-    edges = [_edges_of(pixels) for pixels in many]
+    masks = array if array.ndim == 3 else array[None]
+    height, width = masks.shape[1:]
+    edges = [_find_edges(pixels) for pixels in masks]
     runs = Runs(offsets(np.array([len(e) for e in edges])), np.concatenate([np.zeros(0, np.int64), *edges]))
-    compressed = compress_runs(runs, np.full(len(many), height), np.full(len(many), width))
+    compressed = compress_runs(runs, np.full(len(masks), height), np.full(len(masks), width))
     return compressed if array.ndim == 3 else compressed[0]
 
 
@@ -76,14 +86,15 @@ def decode(mask: Compressed | Sequence[Compressed]) -> NDArray[np.bool_]:
     if len(sizes) > 1:
         raise ValueError(f"masks of {len(sizes)} different sizes cannot be one array")
     h, w = sizes.pop() if sizes else (0, 0)
-    columns = np.zeros((len(runs), w * h), bool)
-    for row, (begin, end) in zip(columns, zip(runs.first[:-1], runs.first[1:], strict=True), strict=True):
+    pixels = np.zeros((len(runs), w * h), bool)
+    for row, (start, stop) in zip(pixels, zip(runs.starts[:-1], runs.starts[1:], strict=True), strict=True):
+        # Edges 2 4 5 6 of a mask of 7 pixels:  step  0 0 1 0 -1 1 -1,  running sums  0 0 1 1 0 1 0
         step = np.zeros(w * h + 1, np.int8)
-        step[runs.edge[begin:end:2]] = 1
-        step[runs.edge[begin + 1 : end : 2]] -= 1
+        step[runs.edge[start:stop:2]] = 1
+        step[runs.edge[start + 1 : stop : 2]] -= 1
         row[:] = np.cumsum(step[:-1], dtype=np.int8)
-    upright = columns.reshape(len(runs), w, h).transpose(0, 2, 1)
-    return upright[0] if isinstance(mask, Mapping) else upright
+    masks = pixels.reshape(len(runs), w, h).transpose(0, 2, 1)
+    return masks[0] if isinstance(mask, Mapping) else masks
 
 
 def area(mask: Compressed | Sequence[Compressed]) -> Any:
@@ -116,7 +127,7 @@ def boxes(mask: Compressed | Sequence[Compressed]) -> Longs:
 def iou(
     detections: Sequence[Compressed], truths: Sequence[Compressed], crowd: ArrayLike | None = None
 ) -> Floats:
-    """(n, m) intersection over union of n masks with m others; over the detection's area with a crowd.
+    """(n, m) intersection over union of n detections and m truths; over the detection's area with a crowd.
 
     Parameters
     ----------
@@ -136,19 +147,19 @@ def iou(
     [[1.0, 0.5]]
     """
     detection_runs, height, width = read_runs(detections)
-    real, *other = read_runs(truths)
-    if len({*zip(height.tolist(), width.tolist()), *zip(*(v.tolist() for v in other))}) > 1:  # noqa: B905
+    truth_runs, *truth_size = read_runs(truths)
+    if len({*zip(height.tolist(), width.tolist()), *zip(*(v.tolist() for v in truth_size))}) > 1:  # noqa: B905
         raise ValueError("masks of different sizes cannot be compared")
-    n, m = len(detection_runs), len(real)
-    rows, columns = (v.ravel() for v in np.indices((n, m)))
-    both = shared(detection_runs, rows, real, columns)
-    det_area = detection_runs.areas()[rows]
+    n, m = len(detection_runs), len(truth_runs)
+    detection_rows, truth_rows = (v.ravel() for v in np.indices((n, m)))
+    n_shared = count_shared_pixels(detection_runs, detection_rows, truth_runs, truth_rows)
+    det_area = detection_runs.areas()[detection_rows]
     is_crowd = np.zeros(m, bool) if crowd is None else np.asarray(crowd)
     if is_crowd.shape != (m,) or (is_crowd.dtype.kind not in "biuf" and m):
         raise ValueError(f"crowd is one truth value for each of the {m} others, not {crowd!r:.80}")
     is_crowd = is_crowd.astype(bool)
-    whole = np.where(is_crowd[columns], det_area, det_area + real.areas()[columns] - both)
-    return np.divide(both, whole, out=np.zeros(n * m), where=both > 0).reshape(n, m)
+    divisor = np.where(is_crowd[truth_rows], det_area, det_area + truth_runs.areas()[truth_rows] - n_shared)
+    return np.divide(n_shared, divisor, out=np.zeros(n * m), where=n_shared > 0).reshape(n, m)
 
 
 def rasterise(outlines: Sequence[ArrayLike], height: int, width: int) -> dict[str, Any]:
@@ -174,8 +185,8 @@ def rasterise(outlines: Sequence[ArrayLike], height: int, width: int) -> dict[st
 
     if isinstance(outlines, str | bytes | Mapping) or not isinstance(outlines, Iterable):
         raise ValueError(f"outlines are a list of outlines, not {type(outlines).__name__}")  # noqa: TRY004
-    corners = [_corners_of(outline) for outline in outlines]
-    height, width = _size_of(height, width)
+    corners = [_parse_corners(outline) for outline in outlines]
+    height, width = _parse_size(height, width)
     xy = np.concatenate([np.zeros((0, 2)), *corners])
     point, ring = offsets(np.array([len(c) for c in corners])), np.array([0, len(corners)])
     text, _ = write_outlines(xy, point, ring, np.array([height]), np.array([width]))
@@ -201,12 +212,14 @@ def outlines(mask: Compressed) -> list[Floats]:
     return trace_all(runs, height)[0]
 
 
-def _edges_of(mask: NDArray[np.bool_]) -> Longs:
-    down = np.concatenate([[False], mask.T.ravel(), [False]])
-    return np.flatnonzero(down[1:] != down[:-1])
+def _find_edges(mask: NDArray[np.bool_]) -> Longs:
+    """Return the pixels, down the columns of a mask (height, width), where a run begins or has ended."""
+    column_pixels = np.concatenate([[False], mask.T.ravel(), [False]])
+    return np.flatnonzero(column_pixels[1:] != column_pixels[:-1])
 
 
-def _corners_of(outline: ArrayLike) -> Floats:
+def _parse_corners(outline: ArrayLike) -> Floats:
+    """Return the corners (k, 2) of an outline, which may be flat. Raises ValueError if it is none."""
     try:
         corners = np.asarray(outline, np.float64)
     except (TypeError, OverflowError) as e:
@@ -218,7 +231,8 @@ def _corners_of(outline: ArrayLike) -> Floats:
     return corners.reshape(-1, 2)
 
 
-def _size_of(height: Any, width: Any) -> tuple[int, int]:
+def _parse_size(height: Any, width: Any) -> tuple[int, int]:
+    """Return the size of a mask as two int. Raises ValueError if it is none, or too large."""
     try:
         height, width = operator.index(height), operator.index(width)
     except TypeError:
@@ -229,35 +243,36 @@ def _size_of(height: Any, width: Any) -> tuple[int, int]:
 
 
 def read_runs(masks: Compressed | Sequence[Compressed]) -> tuple[Runs, Longs, Longs]:
-    """Runs, heights and widths of compressed masks."""
+    """Return the runs of n compressed masks, and their heights and widths, (n,) each; errors as `decode`."""
     if not isinstance(masks, Iterable):
         raise ValueError(f"expected compressed masks, not {type(masks).__name__}")  # noqa: TRY004
-    many = [masks] if isinstance(masks, Mapping) else list(masks)
+    mask_list = [masks] if isinstance(masks, Mapping) else list(masks)
     pairs = []
-    for i, mask in enumerate(many):
+    for i, mask in enumerate(mask_list):
         try:
             height, width = mask["size"]
             mask["counts"]
         except (KeyError, TypeError, ValueError, IndexError):
             raise ValueError(f"mask {i}: a compressed mask has size [height, width] and counts") from None
-        pairs.append(_size_of(height, width))
+        pairs.append(_parse_size(height, width))
     sizes = np.array(pairs, np.int64).reshape(-1, 2)
-    texts = [_text_of(mask["counts"], i) for i, mask in enumerate(many)]
-    first, counts, wrong = read_texts(
+    texts = [_counts_to_text(mask["counts"], i) for i, mask in enumerate(mask_list)]
+    length_starts, counts, is_wrong = read_texts(
         np.frombuffer(b"".join(texts), np.uint8), offsets(np.array([*map(len, texts)]))
     )
-    total = sums(counts, first)
-    for i in np.flatnonzero(wrong | (sums(counts < 0, first) > 0)).tolist():
+    n_pixels = sum_groups(counts, length_starts)
+    for i in np.flatnonzero(is_wrong | (sum_groups(counts < 0, length_starts) > 0)).tolist():
         raise ValueError(f"mask {i}: counts cannot be decoded")
-    for i in np.flatnonzero(total != sizes[:, 0] * sizes[:, 1]).tolist():
+    for i in np.flatnonzero(n_pixels != sizes[:, 0] * sizes[:, 1]).tolist():
         height, width = sizes[i]
         raise ValueError(
-            f"mask {i}: its runs have {total[i]} pixels, not {width} x {height} = {width * height}"
+            f"mask {i}: its runs have {n_pixels[i]} pixels, not {width} x {height} = {width * height}"
         )
-    return Runs.of_counts(first, counts), sizes[:, 0], sizes[:, 1]
+    return Runs.of_counts(length_starts, counts), sizes[:, 0], sizes[:, 1]
 
 
-def _text_of(counts: str | bytes | Sequence[int], i: int) -> bytes:
+def _counts_to_text(counts: str | bytes | Sequence[int], i: int) -> bytes:
+    """Return the compressed text of the counts of mask `i`. Raises ValueError if they are none."""
     if isinstance(counts, bytes):
         return counts
     if isinstance(counts, str):
@@ -266,16 +281,17 @@ def _text_of(counts: str | bytes | Sequence[int], i: int) -> bytes:
         numbers = np.asarray(counts)
     except ValueError:  # lists of different lengths
         numbers = np.zeros((0, 0))
-    whole = numbers.ndim == 1 and (numbers.dtype.kind in "iu" or not numbers.size)
-    if not whole or ((numbers < 0) | (numbers >= MOST_PIXELS)).any():
+    is_valid = numbers.ndim == 1 and (numbers.dtype.kind in "iu" or not numbers.size)
+    if not is_valid or ((numbers < 0) | (numbers >= MOST_PIXELS)).any():
         raise ValueError(f"mask {i}: counts must be text, or a list of whole numbers")
     return write_texts(np.array([0, len(numbers)]), numbers.astype(np.int64))[0].tobytes()
 
 
 def compress_runs(runs: Runs, height: Longs, width: Longs) -> list[dict[str, Any]]:
-    text, first = write_texts(*runs.counts(height * width))
-    ends = first.tolist()
+    """Return each of n masks as in COCO files; `height` and `width` of their images, (n,)."""
+    text, text_starts = write_texts(*runs.counts(height * width))
+    starts = text_starts.tolist()
     return [
         {"size": [int(h), int(w)], "counts": text[a:b].tobytes().decode()}
-        for h, w, a, b in zip(height, width, ends[:-1], ends[1:], strict=True)
+        for h, w, a, b in zip(height, width, starts[:-1], starts[1:], strict=True)
     ]

@@ -16,17 +16,17 @@ from odm.masks.runs import (
     Longs,
     Mask,
     Runs,
+    expand_ranges,
     offsets,
-    pieces,
-    spread,
-    sums,
+    split_by_size,
+    sum_groups,
     write_long_text,
     write_texts,
 )
 
 _EDGES_AT_A_TIME = 2**17
 COLUMNS_AT_A_TIME = 2**20
-"""Columns of pixels that are filled together, each counted for every side of an outline that passes it."""
+"""Columns of pixels that are filled together; a column counts once for each side that passes it."""
 MOST_COLUMNS = 2**28
 """Columns that the sides of one object may pass if its pixels are needed: some twenty seconds."""
 STEPS_COST = 8
@@ -36,10 +36,10 @@ MOST_HELD = 2**25
 
 
 class TooLargeToFill(ValueError):
-    """Raised if the sides of an object pass more columns than are filled."""
+    """The sides of an object pass more columns than are filled."""
 
-    def __init__(self, columns: int, most: int) -> None:
-        super().__init__(f"the sides of its outline pass {columns} columns of pixels, more than {most}")
+    def __init__(self, columns: int, limit: int) -> None:
+        super().__init__(f"the sides of its outline pass {columns} columns of pixels, more than {limit}")
 
 
 def rasterise_all(
@@ -64,7 +64,7 @@ def rasterise_all(
     height, width
         (n,) of each object's image.
     between
-        Only the pixels from one column up to another.
+        (start, stop) of the columns to which the masks are clipped.
 
     Raises
     ------
@@ -74,57 +74,57 @@ def rasterise_all(
     The result is that of ``rleFrPoly`` and ``rleMerge`` of pycocotools: corners on a grid of a fifth of a
     pixel, and a pixel's column is passed where the outline crosses the middle of it.
     """
-    sides = _Sides.of(xy, point, ring, width)
+    sides = _Sides.from_outlines(xy, point, ring, width)
     if between is not None:
-        sides = sides.between(*between)
-    n_columns = sides.columns(len(height))
+        sides = sides.clip_columns(*between)
+    n_columns = sides.count_columns(len(height))
     if n_columns.max(initial=0) > MOST_HELD:
         raise TooLargeToFill(int(n_columns.max()), MOST_HELD)
-    keys = [(objects[0] + np.repeat(np.arange(len(runs)), np.diff(runs.first)) << 32) | runs.edge
-            for objects, runs in _filled(sides, n_columns, ring, height)]  # fmt: skip
+    keys = [(objects[0] + np.repeat(np.arange(len(runs)), np.diff(runs.starts)) << 32) | runs.edge
+            for objects, runs in _fill(sides, n_columns, ring, height)]  # fmt: skip
     return Runs.of_keys(np.concatenate([np.zeros(0, np.int64), *keys]), len(height))
 
 
-def cut_columns(xy: Floats, point: Longs, ring: Longs, width: Longs, most: int) -> list[int]:
+def cut_columns(xy: Floats, point: Longs, ring: Longs, width: Longs, limit: int) -> list[int]:
     """Return the columns at which to cut the image into strips, from 0 to one beyond all.
 
     All sides together pass about `most` columns in each strip.
     """
-    sides = _Sides.of(xy, point, ring, width)
-    inner = sides.cuts(most)[1:-1] if len(sides.owner) else []
+    sides = _Sides.from_outlines(xy, point, ring, width)
+    inner = sides.find_cuts(limit)[1:-1] if len(sides.owner) else []
     return [0, *inner, 2**32]
 
 
 def write_outlines(
     xy: Floats, point: Longs, ring: Longs, height: Longs, width: Longs
 ) -> tuple[NDArray[np.uint8], Longs]:
-    """The masks of `rasterise_all` as `write_texts` writes them, in bounded memory beside the texts.
+    """Write the masks of `rasterise_all` as `write_texts` does, in bounded memory beside the texts.
 
     Raises
     ------
     TooLargeToFill
         If one object passes more than `MOST_COLUMNS` columns.
     """
-    columns = count_columns(xy, point, ring, width)
-    if columns.max(initial=0) > MOST_COLUMNS:
-        raise TooLargeToFill(int(columns.max()), MOST_COLUMNS)
+    n_columns = count_columns(xy, point, ring, width)
+    if n_columns.max(initial=0) > MOST_COLUMNS:
+        raise TooLargeToFill(int(n_columns.max()), MOST_COLUMNS)
     texts, text_sizes = [], []
-    for batch in pieces(columns, COLUMNS_AT_A_TIME):
+    for batch in split_by_size(n_columns, COLUMNS_AT_A_TIME):
         rings = ring[batch.start : batch.stop + 1]
         corners = point[rings[0] : rings[-1] + 1]
         outlines = (xy[corners[0] : corners[-1]], corners - corners[0], rings - rings[0])
         sizes_of_images = height[batch], width[batch]
-        if len(sizes_of_images[0]) > 1 or columns[batch.start] <= COLUMNS_AT_A_TIME:
-            text, first = write_texts(
+        if len(sizes_of_images[0]) > 1 or n_columns[batch.start] <= COLUMNS_AT_A_TIME:
+            text, text_starts = write_texts(
                 *rasterise_all(*outlines, *sizes_of_images).counts(sizes_of_images[0] * sizes_of_images[1])
             )
         else:
-            sides = _Sides.of(*outlines, sizes_of_images[1])
-            runs = (runs for _, runs in _filled(sides, sides.columns(1), outlines[2], sizes_of_images[0]))
+            sides = _Sides.from_outlines(*outlines, sizes_of_images[1])
+            runs = (runs for _, runs in _fill(sides, sides.count_columns(1), outlines[2], sizes_of_images[0]))
             text = write_long_text(runs, int(sizes_of_images[0][0] * sizes_of_images[1][0]))
-            first = np.array([0, len(text)])
+            text_starts = np.array([0, len(text)])
         texts.append(text)
-        text_sizes.append(np.diff(first))
+        text_sizes.append(np.diff(text_starts))
     text = np.concatenate([np.zeros(0, np.uint8), *texts])
     return text, offsets(np.concatenate([np.zeros(0, np.int64), *text_sizes]))
 
@@ -138,21 +138,22 @@ def measure_all(xy: Floats, point: Longs, ring: Longs, height: Longs, width: Lon
     """
     n = len(height)
     area, ltrb = np.zeros(n, np.int64), np.tile([[2**32, 2**32, 0, 0]], (n, 1))
-    sides = _Sides.of(xy, point, ring, width)
-    n_columns = sides.columns(n)
-    large = n_columns > COLUMNS_AT_A_TIME
-    steps = _Steps.of_sides(sides.take(np.flatnonzero(large[sides.owner])), height)
-    n_steps = steps.columns(n)
-    by_rows = large & (STEPS_COST * n_steps < n_columns)
-    area[np.where(by_rows, n_steps, n_columns) > MOST_COLUMNS] = -1
-    # An object whose sides pass far fewer rows than columns is measured row by row.
-    forms = (sides, ~by_rows, height, [0, 1, 2, 3]), (steps, by_rows, width, [1, 0, 3, 2])
+    sides = _Sides.from_outlines(xy, point, ring, width)
+    n_columns = sides.count_columns(n)
+    is_large = n_columns > COLUMNS_AT_A_TIME
+    steps = _Steps.from_sides(sides.take(np.flatnonzero(is_large[sides.owner])), height)
+    n_steps = steps.count_columns(n)
+    is_by_rows = is_large & (STEPS_COST * n_steps < n_columns)
+    area[np.where(is_by_rows, n_steps, n_columns) > MOST_COLUMNS] = -1
+    # An object whose sides pass far fewer rows than columns is measured row by row, and its box comes as top,
+    # left, height and width.
+    forms = (sides, ~is_by_rows, height, [0, 1, 2, 3]), (steps, is_by_rows, width, [1, 0, 3, 2])
     for form, uses_form, size, box_columns in forms:
         measured = form.take(np.flatnonzero((uses_form & (area >= 0))[form.owner]))
-        for (begin, end), runs in _filled(measured, measured.columns(n), ring, size):
-            area[begin:end] += runs.areas()
-            box = runs.boxes(size[begin:end])[:, box_columns]
-            rows = begin + np.flatnonzero(box[:, 2])
+        for (start, stop), runs in _fill(measured, measured.count_columns(n), ring, size):
+            area[start:stop] += runs.areas()
+            box = runs.boxes(size[start:stop])[:, box_columns]
+            rows = start + np.flatnonzero(box[:, 2])
             box = box[box[:, 2] > 0]
             ltrb[rows, :2] = np.minimum(ltrb[rows, :2], box[:, :2])
             ltrb[rows, 2:] = np.maximum(ltrb[rows, 2:], box[:, :2] + box[:, 2:])
@@ -163,27 +164,29 @@ def measure_all(xy: Floats, point: Longs, ring: Longs, height: Longs, width: Lon
 
 def count_columns(xy: Floats, point: Longs, ring: Longs, width: Longs) -> Longs:
     """(n,) columns that the sides of each object pass, which is what filling it takes."""
-    return _Sides.of(xy, point, ring, width).columns(len(width))
+    return _Sides.from_outlines(xy, point, ring, width).count_columns(len(width))
 
 
 class _Sides(msgspec.Struct, frozen=True, eq=False):
     """The sides of outlines that pass the middle of a column, by outline, on a grid of a fifth of a pixel."""
 
     owner: Longs
-    """The object."""
+    """The number of the object."""
     outline: Longs
     x: Longs
     """The end from which a side is walked: upwards along its longer direction."""
     y: Longs
     slope: Floats
-    steep: Mask
+    """The step along the shorter direction for each step along the longer one."""
+    is_steep: Mask
+    """Whether y is the longer direction."""
     first: Longs
-    """The columns that it passes."""
+    """The first and the last column that it passes."""
     last: Longs
 
     @classmethod
-    def of(cls, xy: Floats, point: Longs, ring: Longs, width: Longs) -> _Sides:
-        """Return the sides of all outlines, in the order of `xy`; the parameters are `rasterise_all`'s."""
+    def from_outlines(cls, xy: Floats, point: Longs, ring: Longs, width: Longs) -> _Sides:
+        """Return the sides of all outlines, in the order of `xy`; parameters as for `rasterise_all`."""
         n_corners = np.diff(point)
         outline = np.repeat(np.arange(len(n_corners)), n_corners)
         owner = np.repeat(np.arange(len(width)), np.diff(ring))[outline]
@@ -198,31 +201,29 @@ class _Sides(msgspec.Struct, frozen=True, eq=False):
         passing = np.flatnonzero(last >= first)
         x0, y0, x1, y1 = (v[passing] for v in (x0, y0, x1, y1))
         dx, dy = x1 - x0, y1 - y0
-        steep = np.abs(dx) < np.abs(dy)
-        flip = np.where(steep, dy, dx) < 0
+        is_steep = np.abs(dx) < np.abs(dy)
+        is_flipped = np.where(is_steep, dy, dx) < 0
         with np.errstate(divide="ignore", invalid="ignore"):
-            slope = np.where(flip, -1, 1) * np.where(steep, dx / np.abs(dy), dy / np.abs(dx))
-        x, y = np.where(flip, x1, x0), np.where(flip, y1, y0)
-        return cls(owner[passing], outline[passing], x, y, slope, steep, first[passing], last[passing])
+            slope = np.where(is_flipped, -1, 1) * np.where(is_steep, dx / np.abs(dy), dy / np.abs(dx))
+        x, y = np.where(is_flipped, x1, x0), np.where(is_flipped, y1, y0)
+        return cls(owner[passing], outline[passing], x, y, slope, is_steep, first[passing], last[passing])
 
     def take(self, rows: Longs | slice) -> Self:
         """Return the sides at these row numbers."""
         columns = {name: getattr(self, name)[rows] for name in _Sides.__struct_fields__}
         return replace(self, **columns)
 
-    def columns(self, n: int) -> Longs:
+    def count_columns(self, n: int) -> Longs:
         """Return (n,) how many columns the sides of each of n objects pass."""
-        return sums(self.last - self.first + 1, np.searchsorted(self.owner, np.arange(n + 1)))
+        return sum_groups(self.last - self.first + 1, np.searchsorted(self.owner, np.arange(n + 1)))
 
-    def between(self, left: int, right: int) -> _Sides:
+    def clip_columns(self, start: int, stop: int) -> _Sides:
         """The sides as far as they pass columns `left` to ``right - 1``."""
-        near = self.take(np.flatnonzero((self.first < right) & (self.last >= left)))
-        return replace(near, first=np.maximum(near.first, left), last=np.minimum(near.last, right - 1))
+        sides = self.take(np.flatnonzero((self.first < stop) & (self.last >= start)))
+        return replace(sides, first=np.maximum(sides.first, start), last=np.minimum(sides.last, stop - 1))
 
-    def cuts(self, most: int) -> list[int]:
-        """Return columns that divide the sides into parts of about `most` crossings, or of a single
-        column.
-        """
+    def find_cuts(self, limit: int) -> list[int]:
+        """Return the columns that cut the sides into strips of about `limit` crossings, or of one column."""
         # column       [0, 2, 5]   where sides begin and end
         # n_sides      [3, 5]      sides that pass each column from there on
         # n_crossings  [0, 6, 21]  columns passed before each
@@ -231,48 +232,45 @@ class _Sides(msgspec.Struct, frozen=True, eq=False):
         column = column[order]
         n_sides = np.cumsum(np.where(order < len(self.first), 1, -1))[:-1]
         n_crossings = np.concatenate([[0], np.cumsum(n_sides * np.diff(column))])
-        target_crossings = np.arange(most, int(n_crossings[-1]), most)
+        target_crossings = np.arange(limit, int(n_crossings[-1]), limit)
         stretch = np.searchsorted(n_crossings, target_crossings, side="right") - 1
         inner_cuts = column[stretch] + (target_crossings - n_crossings[stretch]) // n_sides[stretch]
         return [*np.unique(np.concatenate([column[:1], inner_cuts])).tolist(), int(column[-1])]
 
-    def crossings(self, height: Longs) -> Longs:
+    def find_crossings(self, height: Longs) -> Longs:
         """Return where sides pass columns, as ``outline << 32 | pixel``, sorted; `height` by object."""
         keys = [np.zeros(0, np.int64)]
         count = self.last - self.first + 1
-        for piece in pieces(count, _EDGES_AT_A_TIME):
-            column, side_rows = spread(self.first[piece], count[piece])
+        for piece in split_by_size(count, _EDGES_AT_A_TIME):
+            column, side_rows = expand_ranges(self.first[piece], count[piece])
             row_count, sides = height[self.owner[piece]][side_rows], side_rows + piece.start
             keys.append(
                 (self.outline[piece] << 32)[side_rows]
                 + column * row_count
-                + self.rows_at(sides, column, row_count)
+                + self.find_rows(sides, column, row_count)
             )
         key = np.concatenate(keys)
         key.sort(kind="stable")  # merges ascending parts, which is several times as fast
         return key
 
-    def rows_at(self, e: Longs, c: Longs, height: Longs) -> Longs:
-        """(n,) the first row below each side where it passes a column, at most `height`.
-
-        `e` are numbers of sides, `c` the columns, `height` the heights of their images, each (n,).
-        """
-        x, y, slope, u = self.x[e], self.y[e], self.slope[e], 5 * c + 2
+    def find_rows(self, side_rows: Longs, column: Longs, height: Longs) -> Longs:
+        """(n,) the first row below side `side_rows[i]` where it passes `column[i]`, at most ``height[i]``."""
+        x, y, slope, u = self.x[side_rows], self.y[side_rows], self.slope[side_rows], 5 * column + 2
         with np.errstate(invalid="ignore"):  # of steep sides, which are put right
             v = (y + slope * (u - x + (slope < 0)) + 0.5).astype(np.int64)
-        steep = np.flatnonzero(self.steep[e])
-        v[steep] = y[steep] - 1 + _first_beyond(x[steep], slope[steep], u[steep])
+        steep = np.flatnonzero(self.is_steep[side_rows])
+        v[steep] = y[steep] - 1 + _find_step_beyond(x[steep], slope[steep], u[steep])
         row: Longs = np.minimum(np.maximum(v + 2, 0) // 5, height)
         return row
 
 
 class _Steps(_Sides, frozen=True, eq=False):
-    """Sides as rows, `first` to `last`, each a straight sequence of steps from column to column.
+    """Sides as rows of pixels, `first` to `last`, each a straight sequence of steps from column to column.
 
     A row of an outline is inside and outside by turns: it changes at the steps of sides, and at corners
-    between the rows of the two sides that meet there. In other words than above, ``y`` is 1 for a side that
-    falls to the right, 0 for one that rises, -1 for a corner; ``x`` is the number of the side in `sides`, or
-    the column of the corner.
+    between the rows of the two sides that meet there. Two columns have other values than in `_Sides`: ``y``
+    is 1 for a side that falls to the right, 0 for one that rises, -1 for a corner; ``x`` is the number of the
+    side in `sides`, or the column of the corner.
     """
 
     sides: _Sides
@@ -280,12 +278,14 @@ class _Steps(_Sides, frozen=True, eq=False):
     """(n,) of the images of objects."""
 
     @classmethod
-    def of_sides(cls, sides: _Sides, height: Longs) -> _Steps:
+    def from_sides(cls, sides: _Sides, height: Longs) -> _Steps:
         """Return the same outlines as rows, by object; `height` (objects,) is that of each object's image."""
         all_sides, height_of_side = np.arange(len(sides.owner)), height[sides.owner]
-        left, right = (sides.rows_at(all_sides, c, height_of_side) for c in (sides.first, sides.last))
+        left_row, right_row = (
+            sides.find_rows(all_sides, c, height_of_side) for c in (sides.first, sides.last)
+        )
         # From the row of an end on, its column is a border: those of two sides cancel below the lower one.
-        column, row = np.concatenate([sides.first, sides.last + 1]), np.concatenate([left, right])
+        column, row = np.concatenate([sides.first, sides.last + 1]), np.concatenate([left_row, right_row])
         outline = np.tile(sides.outline, 2)
         order = np.lexsort((row, column, outline))
         upper, lower = order[0::2], order[1::2]
@@ -294,24 +294,24 @@ class _Steps(_Sides, frozen=True, eq=False):
             owner=owner,
             outline=np.concatenate([sides.outline, outline[upper]]),
             x=np.concatenate([all_sides, column[upper]]),
-            y=np.concatenate([right > left, np.full(len(upper), -1)]),
+            y=np.concatenate([right_row > left_row, np.full(len(upper), -1)]),
             slope=np.zeros(len(owner)),
-            steep=np.zeros(len(owner), bool),
-            first=np.concatenate([np.minimum(left, right), row[upper]]),
-            last=np.concatenate([np.maximum(left, right), row[lower]]) - 1,
+            is_steep=np.zeros(len(owner), bool),
+            first=np.concatenate([np.minimum(left_row, right_row), row[upper]]),
+            last=np.concatenate([np.maximum(left_row, right_row), row[lower]]) - 1,
             sides=sides,
             height=height,
         )
         by_owner = np.argsort(owner, kind="stable")
         return steps.take(by_owner[(steps.last >= steps.first)[by_owner]])
 
-    def crossings(self, height: Longs) -> Longs:
+    def find_crossings(self, height: Longs) -> Longs:
         """Return where rows change between outside and inside, as ``outline << 32 | pixel`` along the rows,
         sorted.
 
         `height` is the size along a row, by object.
         """
-        row, step_rows = spread(self.first, self.last - self.first + 1)
+        row, step_rows = expand_ranges(self.first, self.last - self.first + 1)
         column = self.x[step_rows]
         moving = np.flatnonzero(self.y[step_rows] >= 0)
         side, falls = column[moving], self.y[step_rows[moving]] > 0
@@ -320,7 +320,7 @@ class _Steps(_Sides, frozen=True, eq=False):
         while (open_rows := np.flatnonzero(low < high)).size:
             middle = (low[open_rows] + high[open_rows]) // 2
             image_height = self.height[self.sides.owner[side[open_rows]]]
-            below = self.sides.rows_at(side[open_rows], middle, image_height) <= row[moving[open_rows]]
+            below = self.sides.find_rows(side[open_rows], middle, image_height) <= row[moving[open_rows]]
             further = below == falls[open_rows]
             low[open_rows[further]] = middle[further] + 1
             high[open_rows[~further]] = middle[~further]
@@ -330,7 +330,7 @@ class _Steps(_Sides, frozen=True, eq=False):
         return key
 
 
-def _filled(
+def _fill(
     sides: _Sides, n_columns: Longs, ring: Longs, height: Longs
 ) -> Iterator[tuple[tuple[int, int], Runs]]:
     """Fill consecutive objects, a bounded number of columns at a time: yields (first, stop) of the objects
@@ -340,47 +340,50 @@ def _filled(
     outline has an even number of crossings, so that no run of one piece depends on another.
     """
     side_starts = np.searchsorted(sides.owner, np.arange(len(height) + 1))
-    for objects in pieces(n_columns, COLUMNS_AT_A_TIME):
+    for objects in split_by_size(n_columns, COLUMNS_AT_A_TIME):
         object_sides = sides.take(slice(int(side_starts[objects.start]), int(side_starts[objects.stop])))
         cuts = [0, 2**32]
         if int(n_columns[objects.start]) > COLUMNS_AT_A_TIME:
-            cuts = object_sides.cuts(COLUMNS_AT_A_TIME)
-        for left, right in itertools.pairwise(cuts):
-            strip = object_sides if len(cuts) == 2 else object_sides.between(left, right)
+            cuts = object_sides.find_cuts(COLUMNS_AT_A_TIME)
+        for start, stop in itertools.pairwise(cuts):
+            strip = object_sides if len(cuts) == 2 else object_sides.clip_columns(start, stop)
             n_outlines = np.diff(ring[objects.start : objects.stop + 1])
-            key = strip.crossings(height) - (int(ring[objects.start]) << 32)
-            yield (objects.start, objects.stop), _united(Runs.of_keys(key, int(n_outlines.sum())), n_outlines)
+            key = strip.find_crossings(height) - (int(ring[objects.start]) << 32)
+            yield (objects.start, objects.stop), _unite(Runs.of_keys(key, int(n_outlines.sum())), n_outlines)
 
 
-def _united(outlines: Runs, n_outlines: Longs) -> Runs:
-    """Merge the runs of n outlines each into one mask per object."""
+def _unite(outlines: Runs, n_outlines: Longs) -> Runs:
+    """Merge the masks of outlines into one mask per object, of which object i has ``n_outlines[i]``."""
     owner = np.repeat(np.arange(len(n_outlines)), n_outlines)
-    mask = np.repeat(owner, np.diff(outlines.first))
+    mask = np.repeat(owner, np.diff(outlines.starts))
     key = (mask << 32) | outlines.edge
-    several = n_outlines[mask] > 1
-    if not several.any():
+    is_shared = n_outlines[mask] > 1
+    if not is_shared.any():
         return Runs(np.searchsorted(mask, np.arange(len(n_outlines) + 1)), outlines.edge)
     # Union: an outline is entered (+1) and left (-1); the object is where one or more are entered. Sorted by
     # pixel, entering first, so that outlines which touch are one run.
     step = 1 - 2 * (np.arange(len(key)) & 1)  # the edges of every outline are even in number
-    shared_key = key[several] * 2 + (step[several] < 0)
+    shared_key = key[is_shared] * 2 + (step[is_shared] < 0)
     shared_key.sort(kind="stable")
     step = 1 - 2 * (shared_key & 1)
     level = np.cumsum(step)
     shared_key = shared_key[(level == 0) | ((level == 1) & (step > 0))] >> 1
-    return Runs.of_keys(np.sort(np.concatenate([key[~several], shared_key]), kind="stable"), len(n_outlines))
+    return Runs.of_keys(
+        np.sort(np.concatenate([key[~is_shared], shared_key]), kind="stable"), len(n_outlines)
+    )
 
 
-def _first_beyond(x: Longs, slope: Floats, u: Longs) -> Longs:
-    """The first step t at which ``int(x + slope * t + .5)`` has passed from u to u + 1, or back."""
+def _find_step_beyond(x: Longs, slope: Floats, u: Longs) -> Longs:
+    """(n,) the first step t at which ``int(x + slope * t + .5)`` has passed from u to u + 1, or back."""
     exact = (u - x + 0.5) / slope
     t = np.ceil(exact)
-    near: Longs = np.flatnonzero(np.abs(exact - np.rint(exact)) < 1e-6)
-    if len(near):  # rounding decides: compute these steps as C does
-        rising = slope[near] > 0
-        for back in (1, 0):
-            at = t[near] - back
-            passed = ((x[near] + slope[near] * at + 0.5).astype(np.int64) > u[near]) == rising
-            t[near] += np.where(passed, -1, 0) if back else np.where(passed, 0, 1)
+    close: Longs = np.flatnonzero(np.abs(exact - np.rint(exact)) < 1e-6)
+    if len(close):  # rounding decides: compute these steps as C does
+        is_rising = slope[close] > 0
+        for n_back in (1, 0):
+            step = t[close] - n_back
+            has_passed = ((x[close] + slope[close] * step + 0.5).astype(np.int64) > u[close]) == is_rising
+            # One step back has passed already: take it. Not even this step has passed: take the next one.
+            t[close] += np.where(has_passed, -1, 0) if n_back else np.where(has_passed, 0, 1)
     steps: Longs = t.astype(np.int64)
     return steps

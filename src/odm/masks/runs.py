@@ -24,19 +24,19 @@ _TEXT_AT_A_TIME = 2**17
 _LONG_TEXT = 2**22
 """Bytes of the text of one mask from which on it is measured in parts."""
 _EDGES_AT_A_TIME = 2**18
-"""Edges that are looked up together."""
+"""Edges that `count_shared_pixels` looks up together."""
 _MOST_GROUPS = 7
 """Groups of five bits of one number in a text: enough for a difference of two runs of `MOST_PIXELS`."""
 
 
 class Measured(msgspec.Struct, frozen=True, eq=False):
-    """Area, box and validity of n masks, without their pixels."""
+    """Area, box and validity of n masks, as `measure` returns them."""
 
     height: Longs
     """(n,) of their images."""
-    total: Longs
-    """(n,) the pixels of all their runs."""
-    wrong: Mask
+    n_run_pixels: Longs
+    """(n,) the pixels of all their runs, inside and outside: height * width of the image in a right mask."""
+    is_wrong: Mask
     """(n,) whether their text cannot be decoded; such a mask is empty."""
     area: Longs
     """(n,) pixels."""
@@ -54,20 +54,21 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
         2 x   5 x
     """
 
-    first: Longs
-    """(n + 1,) the edges of mask i are ``first[i]`` to ``first[i + 1]``, ascending and even in number."""
+    starts: Longs
+    """(n + 1,) the edges of mask i are ``starts[i]`` to ``starts[i + 1]``, ascending and even in number."""
     edge: Longs
+    """The edges of all masks, one mask after the other."""
 
     def __len__(self) -> int:
-        return len(self.first) - 1
+        return len(self.starts) - 1
 
     def take(self, rows: NDArray[Any]) -> Runs:
-        """The masks at these row numbers."""
-        n = self.first[rows + 1] - self.first[rows]
-        at, _ = spread(self.first[rows], n)
-        return Runs(offsets(n), self.edge[at])
+        """Return the masks at these row numbers."""
+        n = self.starts[rows + 1] - self.starts[rows]
+        edge_rows, _ = expand_ranges(self.starts[rows], n)
+        return Runs(offsets(n), self.edge[edge_rows])
 
-    def merged(self, least: int) -> Runs:
+    def merge(self, n_masks_min: int) -> Runs:
         """Return one mask: the pixels that at least `least` of these masks cover."""
         # At each edge the number of masks that begin there, less those that end; summed from the first edge
         # on, that is the number of masks that cover the pixels from this edge to the next.
@@ -75,102 +76,103 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
         entered = np.bincount(pixel_of_edge[0::2], minlength=len(pixel)) - np.bincount(
             pixel_of_edge[1::2], minlength=len(pixel)
         )
-        inside = np.cumsum(entered) >= least
+        inside = np.cumsum(entered) >= n_masks_min
         edge = pixel[inside != np.concatenate([[False], inside[:-1]])[: len(inside)]]
         return Runs(np.array([0, len(edge)]), edge)
 
-    def between(self, begin: Longs, end: Longs) -> Runs:
+    def clip_pixels(self, start: Longs, stop: Longs) -> Runs:
         """Clip each mask to the pixels from `begin` to ``end - 1``, (n,) both."""
-        owner = np.repeat(np.arange(len(self)), np.diff(self.first))
+        owner = np.repeat(np.arange(len(self)), np.diff(self.starts))
         # Both edges of a run outside become one pixel; `of_keys` leaves out such pairs.
-        return Runs.of_keys((owner << 32) | np.clip(self.edge, begin[owner], end[owner]), len(self))
+        return Runs.of_keys((owner << 32) | np.clip(self.edge, start[owner], stop[owner]), len(self))
 
     def areas(self) -> Longs:
-        """(n,) pixels."""
-        return sums(self.edge[1::2] - self.edge[0::2], self.first // 2)
+        """(n,) how many pixels each mask has."""
+        return sum_groups(self.edge[1::2] - self.edge[0::2], self.starts // 2)
 
     def boxes(self, height: Longs) -> Longs:
         """(n, 4) left, top, width and height of the pixels, zeros for none; `height` of each image, (n,)."""
-        n_runs = np.diff(self.first) // 2
+        n_runs = np.diff(self.starts) // 2
         height_of_run = np.repeat(height.astype(np.float64), n_runs)
         if len(height_of_run) and (height == height[0]).all():
-            # NumPy takes this as one number.
             height_of_run = np.broadcast_to(height_of_run[0], len(height_of_run))
-        begin, end = self.edge[0::2], self.edge[1::2]
+        run_start, run_stop = self.edge[0::2], self.edge[1::2]
         # Floats divide many times as fast, and exactly enough below `MOST_PIXELS`.
-        left = np.floor(begin / height_of_run)
-        top = begin - left * height_of_run
-        bottom = top + (end - begin)
+        left = np.floor(run_start / height_of_run)
+        top = run_start - left * height_of_run
+        bottom = top + (run_stop - run_start)
         # A run that goes on in the next column touches the bottom of the one and the top of the other.
-        long = np.flatnonzero(bottom > height_of_run)
-        top[long], bottom[long] = 0, height_of_run[long]
+        wrapped_runs = np.flatnonzero(bottom > height_of_run)
+        top[wrapped_runs], bottom[wrapped_runs] = 0, height_of_run[wrapped_runs]
         ltwh = np.zeros((len(n_runs), 4), np.int64)
         has_runs = n_runs > 0
-        first_run = self.first[:-1][has_runs] // 2
-        if len(first_run):
-            x, y, last_run = (
-                left[first_run],
-                np.minimum.reduceat(top, first_run),
-                first_run + n_runs[has_runs] - 1,
+        first_runs = self.starts[:-1][has_runs] // 2
+        if len(first_runs):
+            x, y, last_runs = (
+                left[first_runs],
+                np.minimum.reduceat(top, first_runs),
+                first_runs + n_runs[has_runs] - 1,
             )
-            right = np.floor((end[last_run] - 1) / height_of_run[last_run])
+            right = np.floor((run_stop[last_runs] - 1) / height_of_run[last_runs])
             ltwh[has_runs] = np.stack(
-                [x, y, right - x + 1, np.maximum.reduceat(bottom, first_run) - y], axis=1
+                [x, y, right - x + 1, np.maximum.reduceat(bottom, first_runs) - y], axis=1
             )
         return ltwh
 
     def counts(self, pixels: Longs) -> tuple[Longs, Longs]:
-        """Return (n + 1,) where the run lengths of each mask begin, and the lengths, of pixels outside first.
+        """Return (n + 1,) where the run lengths of each mask begin, and the lengths of all masks.
 
-        `pixels` is the size of each image, (n,).
+        Runs are outside and inside by turns, the first one outside. `pixels` is height * width of each image,
+        (n,).
         """
-        n_edges = np.diff(self.first)
+        # edges 1 3 5 6 of 8 pixels -> ends of the runs 1 3 5 6 8 -> lengths 1 2 2 1 2
+        n_edges = np.diff(self.starts)
         ends_image = np.zeros(len(n_edges), bool)
         has_edges = n_edges > 0
-        ends_image[has_edges] = self.edge[self.first[1:][has_edges] - 1] == pixels[has_edges]
-        first = offsets(n_edges + ~ends_image)
-        ends = np.empty(int(first[-1]), np.int64)
-        positions, _ = spread(first[:-1], n_edges)
-        ends[positions] = self.edge
-        ends[first[1:][~ends_image] - 1] = pixels[~ends_image]
-        before = np.concatenate([[0], ends[:-1]])[: len(ends)]
-        before[first[:-1]] = 0
-        return first, ends - before
+        ends_image[has_edges] = self.edge[self.starts[1:][has_edges] - 1] == pixels[has_edges]
+        length_starts = offsets(n_edges + ~ends_image)
+        run_ends = np.empty(int(length_starts[-1]), np.int64)
+        edge_positions, _ = expand_ranges(length_starts[:-1], n_edges)
+        run_ends[edge_positions] = self.edge
+        run_ends[length_starts[1:][~ends_image] - 1] = pixels[~ends_image]
+        previous_ends = np.concatenate([[0], run_ends[:-1]])[: len(run_ends)]
+        previous_ends[length_starts[:-1]] = 0
+        return length_starts, run_ends - previous_ends
 
     @classmethod
-    def of_counts(cls, first: Longs, counts: Longs) -> Runs:
-        """Make masks of run lengths as `counts` returns them; runs of length 0 vanish."""
-        n = np.diff(first)
-        ends = np.cumsum(counts)
-        ends -= np.repeat(np.concatenate([[0], ends])[first[:-1]], n)
+    def of_counts(cls, length_starts: Longs, counts: Longs) -> Runs:
+        """Make masks of run lengths, as `counts` returns them; runs of length 0 vanish."""
+        n_lengths = np.diff(length_starts)
+        run_ends = np.cumsum(counts)
+        run_ends -= np.repeat(np.concatenate([[0], run_ends])[length_starts[:-1]], n_lengths)
         # Every run ends with an edge, but for a last one outside the mask.
-        keep = np.ones(len(ends), bool)
-        keep[first[1:][(n & 1) == 1] - 1] = False
-        empty = counts == 0
-        empty[first[:-1][n > 0]] = False  # the first pixel belongs to the mask
-        if not empty.any():
-            return cls(offsets(n & ~1), ends[keep])
-        key = (np.repeat(np.arange(len(n)), n)[keep] << 32) | ends[keep]
-        return cls.of_keys(key, len(n))
+        is_edge = np.ones(len(run_ends), bool)
+        is_edge[length_starts[1:][(n_lengths & 1) == 1] - 1] = False
+        is_empty = counts == 0
+        is_empty[length_starts[:-1][n_lengths > 0]] = False  # the first pixel belongs to the mask
+        if not is_empty.any():
+            return cls(offsets(n_lengths & ~1), run_ends[is_edge])
+        key = (np.repeat(np.arange(len(n_lengths)), n_lengths)[is_edge] << 32) | run_ends[is_edge]
+        return cls.of_keys(key, len(n_lengths))
 
     @classmethod
-    def of_texts(cls, text: NDArray[np.uint8], first: Longs) -> Runs:
-        """Masks of COCO's compressed texts, as `read_texts` takes them; empty where one cannot be decoded."""
-        parts = []
-        for s in pieces(np.diff(first), _TEXT_AT_A_TIME):
-            begin = first[s.start : s.stop + 1]
-            parts.append(cls.of_counts(*read_texts(text[begin[0] : begin[-1]], begin - begin[0])[:2]))
-        none = np.zeros(0, np.int64)
-        n = np.concatenate([none, *(np.diff(part.first) for part in parts)])
-        return cls(offsets(n), np.concatenate([none, *(part.edge for part in parts)]))
+    def of_texts(cls, text: NDArray[np.uint8], text_starts: Longs) -> Runs:
+        """Make masks of compressed texts, as `read_texts` takes them; empty where one cannot be decoded."""
+        chunks = []
+        for rows in split_by_size(np.diff(text_starts), _TEXT_AT_A_TIME):
+            starts = text_starts[rows.start : rows.stop + 1]
+            chunks.append(cls.of_counts(*read_texts(text[starts[0] : starts[-1]], starts - starts[0])[:2]))
+        nothing = np.zeros(0, np.int64)
+        n_edges = np.concatenate([nothing, *(np.diff(chunk.starts) for chunk in chunks)])
+        return cls(offsets(n_edges), np.concatenate([nothing, *(chunk.edge for chunk in chunks)]))
 
     @classmethod
     def of_keys(cls, key: Longs, n: int) -> Runs:
-        """Make masks of ascending edges, each ``mask << 32 | pixel``. Two edges at one pixel cancel."""
+        """Make n masks of ascending edges, each ``mask << 32 | pixel``. Two edges at one pixel cancel."""
         if len(key) and (key[1:] == key[:-1]).any():
-            begin = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
-            n_equal = np.diff(np.append(begin, len(key)))
-            key = key[begin[n_equal & 1 == 1]]
+            pixel_starts = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
+            n_equal = np.diff(np.append(pixel_starts, len(key)))
+            key = key[pixel_starts[n_equal & 1 == 1]]
         return cls(np.searchsorted(key >> 32, np.arange(n + 1)), key & 0xFFFFFFFF)
 
     def union(self) -> Runs:
@@ -182,239 +184,267 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
         return Runs.of_keys(self.edge[order][(inside == 0) | (inside == step)], 1)
 
 
-def spread(first: Longs, n: Longs) -> tuple[Longs, Longs]:
-    """Return all positions of ranges one after the other, and the range number of each.
+def expand_ranges(starts: Longs, sizes: Longs) -> tuple[Longs, Longs]:
+    """Return all positions of ranges one after the other, and the index of the range of each.
 
-    Range i is the ``n[i]`` positions from ``first[i]`` on.
+    Range i is the ``sizes[i]`` positions from ``starts[i]`` on.
     """
-    # first = [5, 2], n = [2, 3]:  arange                   0 1 | 2 3 4
-    #                              first - start of group   5 5 | 0 0 0
-    #                              sum                      5 6 | 2 3 4     group = 0 0 | 1 1 1
-    group = np.repeat(np.arange(len(n)), n)
-    at = np.arange(len(group))
-    at += np.repeat(first - (np.cumsum(n) - n), n)
-    return at, group
+    # starts = [5, 2], sizes = [2, 3]:  arange                            0 1 | 2 3 4
+    #                                   starts - positions before range   5 5 | 0 0 0
+    #                                   sum                               5 6 | 2 3 4
+    #                                   range_index                       0 0 | 1 1 1
+    range_index = np.repeat(np.arange(len(sizes)), sizes)
+    positions = np.arange(len(range_index))
+    positions += np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
+    return positions, range_index
 
 
-def offsets(n: Longs) -> Longs:
+def offsets(sizes: Longs) -> Longs:
     """Return (n + 1,) where each of consecutive groups of these sizes begins, and the end of the last."""
-    return np.concatenate([[0], np.cumsum(n)]).astype(np.int64)
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
-def sums(items: ArrayLike, first: Longs) -> NDArray[Any]:
+def sum_groups(items: ArrayLike, starts: Longs) -> NDArray[Any]:
     """(n,) sums of consecutive groups of `items`.
 
-    Group i is ``items[first[i]:first[i + 1]]`` and may be empty.
+    Group i is ``items[starts[i]:starts[i + 1]]`` and may be empty.
     """
-    # items = [3, 1, 4, 1, 5], first = [0, 2, 2, 5]:  running sums  0 3 4 8 9 14,  at `first`  0 4 4 14
-    #                                                 differences   4 0 10  (`reduceat` would not give the 0)
-    return np.diff(np.concatenate([[0], np.cumsum(items)])[first])
+    # items = [3, 1, 4, 1, 5], starts = [0, 2, 2, 5]:  running sums  0 3 4 8 9 14,  at `starts`  0 4 4 14
+    #                                                  differences   4 0 10  (`reduceat` would not give the 0)
+    return np.diff(np.concatenate([[0], np.cumsum(items)])[starts])
 
 
-def pieces(sizes: Longs, most: int) -> list[slice]:
-    """Divide rows into consecutive slices whose sizes add up to at most `most`, or that hold a single row."""
-    ends = np.cumsum(sizes)
+def split_by_size(sizes: Longs, limit: int) -> list[slice]:
+    """Divide rows into consecutive slices whose sizes add up to at most `limit`, or that hold one row."""
+    running_total = np.cumsum(sizes)
     slices, start = [], 0
     while start < len(sizes):
-        before = int(ends[start - 1]) if start else 0
-        stop = max(int(np.searchsorted(ends, before + most, side="right")), start + 1)
+        total_before = int(running_total[start - 1]) if start else 0
+        stop = max(int(np.searchsorted(running_total, total_before + limit, side="right")), start + 1)
         slices.append(slice(start, stop))
         start = stop
     return slices
 
 
-def read_texts(text: NDArray[np.uint8], first: Longs) -> tuple[Longs, Longs, Mask]:
-    """Run lengths of COCO's compressed texts.
+def read_texts(text: NDArray[np.uint8], text_starts: Longs) -> tuple[Longs, Longs, Mask]:
+    """Decode COCO's compressed texts to run lengths.
 
     Parameters
     ----------
-    text, first
-        The text of mask i is ``text[first[i]:first[i + 1]]``.
+    text, text_starts
+        The text of mask i is ``text[text_starts[i]:text_starts[i + 1]]``.
 
     Returns
     -------
-    first, counts, wrong
+    length_starts, counts, is_wrong
         (n + 1,) where the lengths of each mask begin, the lengths, and (n,) which texts cannot be decoded;
         those have no lengths.
     """
-    parts = [_read_part(text[first[s.start] : first[s.stop]], np.diff(first[s.start : s.stop + 1]))
-             for s in pieces(np.diff(first), _TEXT_AT_A_TIME)]  # fmt: skip
-    none = np.zeros(0, np.int64)
-    n, counts, wrong = (np.concatenate(c) for c in zip((none, none, none > 0), *parts, strict=True))
-    return offsets(n), counts, wrong
+    text_sizes = np.diff(text_starts)
+    chunks = [_decode_texts(text[text_starts[rows.start] : text_starts[rows.stop]], text_sizes[rows])
+              for rows in split_by_size(text_sizes, _TEXT_AT_A_TIME)]  # fmt: skip
+    nothing = np.zeros(0, np.int64)
+    n_lengths, counts, is_wrong = (
+        np.concatenate(c) for c in zip((nothing, nothing, nothing > 0), *chunks, strict=True)
+    )
+    return offsets(n_lengths), counts, is_wrong
 
 
-def _read_part(text: NDArray[np.uint8], size: Longs) -> tuple[Longs, Longs, Mask]:
-    """Decode texts: (n,) the number of lengths of each mask, the lengths, and (n,) which texts are wrong."""
+def _decode_texts(text: NDArray[np.uint8], text_sizes: Longs) -> tuple[Longs, Longs, Mask]:
+    """Decode n texts of `text_sizes` bytes, in one go.
+
+    Returns (n,) the number of lengths of each mask, the lengths, and (n,) which texts are wrong.
+    """
     group = text - np.uint8(48)  # what is below 48 becomes large
-    ends = np.cumsum(size)
-    has_text = size > 0
-    wrong = np.zeros(len(size), bool)
-    wrong[has_text] = group[ends[has_text] - 1] >= 32  # the text ends within a number
-    last = np.flatnonzero(group < 32)  # the last group of each number
-    groups = np.diff(last, prepend=-1)
-    if not wrong.any():  # else the number goes on in the next text
-        faults = [np.flatnonzero(group > 63), last[groups > _MOST_GROUPS]]
-        wrong[np.searchsorted(ends, np.concatenate(faults), side="right")] = True
-    if wrong.any():
-        n, counts, others = _read_part(text[np.repeat(~wrong, size)], np.where(wrong, 0, size))
-        return n, counts, wrong | others
+    text_ends = np.cumsum(text_sizes)
+    has_text = text_sizes > 0
+    is_wrong = np.zeros(len(text_sizes), bool)
+    is_wrong[has_text] = group[text_ends[has_text] - 1] >= 32  # the text ends within a number
+    last_groups = np.flatnonzero(group < 32)  # the last group of each number
+    n_groups = np.diff(last_groups, prepend=-1)
+    if not is_wrong.any():  # else the number goes on in the next text
+        faults = [np.flatnonzero(group > 63), last_groups[n_groups > _MOST_GROUPS]]
+        is_wrong[np.searchsorted(text_ends, np.concatenate(faults), side="right")] = True
+    if is_wrong.any():
+        n_lengths, counts, is_wrong_too = _decode_texts(
+            text[np.repeat(~is_wrong, text_sizes)], np.where(is_wrong, 0, text_sizes)
+        )
+        return n_lengths, counts, is_wrong | is_wrong_too
     # Half as wide numbers take less time; so long as their sum fits, so do all running sums.
     largest_sum = sum(
-        int(np.count_nonzero(groups > k)) << 5 * k + 4 for k in range(int(groups.max(initial=0)))
+        int(np.count_nonzero(n_groups > k)) << 5 * k + 4 for k in range(int(n_groups.max(initial=0)))
     )
-    # The last group has the sign in its highest bit; the lower bits come in the groups before it.
-    value: NDArray[Any] = (group[last] ^ 16).astype(np.int32 if largest_sum < 2**31 else np.int64) - 16
-    unfinished = np.flatnonzero(groups > 1)
-    for back in range(1, _MOST_GROUPS):
-        value[unfinished] = (value[unfinished] << 5) | (group[last[unfinished] - back] & 31)
-        unfinished = unfinished[groups[unfinished] > back + 1]
-    length_starts = np.searchsorted(last, np.concatenate([[0], ends]))
-    n = np.diff(length_starts)
+    # The last group has the sign in its highest bit; the lower bits come in the groups before it (see
+    # `_write_numbers`).
+    value: NDArray[Any] = (group[last_groups] ^ 16).astype(np.int32 if largest_sum < 2**31 else np.int64) - 16
+    unfinished = np.flatnonzero(n_groups > 1)
+    for n_back in range(1, _MOST_GROUPS):
+        value[unfinished] = (value[unfinished] << 5) | (group[last_groups[unfinished] - n_back] & 31)
+        unfinished = unfinished[n_groups[unfinished] > n_back + 1]
+    length_starts = np.searchsorted(last_groups, np.concatenate([[0], text_ends]))
+    n_lengths = np.diff(length_starts)
     # From the fourth on, a number is the difference to the one two before it. The first three are lengths.
     # Running sums over every other number of the whole text, less what they hold at each mask's first number:
     #   lengths       6   1  40   4   5
     #   numbers       6   1  40   3 -35     (4 - 1, 5 - 40)
     #   running sums  6   1  46   4  11     of the places 0, 2, 4 and of 1, 3
     #   less the 6    6   1  40   4   5     at the places 2 and 4
-    total = np.empty_like(value)
-    for odd in (0, 1):
-        np.cumsum(value[odd::2], dtype=value.dtype, out=total[odd::2])
-    begin, n_of_texts = length_starts[:-1][n > 0], n[n > 0]
-    base, other = total[begin], total[begin - 1]
-    other[begin == 0] = 0
-    for odd in (0, 1):
-        n_odd = (begin + n_of_texts + 1 - odd) // 2 - (begin + 1 - odd) // 2
-        total[odd::2] -= np.repeat(np.where(begin & 1 == odd, base, other), n_odd)
-    total[begin] = value[begin]
-    return n, total, wrong
+    running_sums = np.empty_like(value)
+    for parity in (0, 1):
+        np.cumsum(value[parity::2], dtype=value.dtype, out=running_sums[parity::2])
+    first_numbers, n_numbers = length_starts[:-1][n_lengths > 0], n_lengths[n_lengths > 0]
+    sum_at_first, sum_before_first = running_sums[first_numbers], running_sums[first_numbers - 1]
+    sum_before_first[first_numbers == 0] = 0
+    for parity in (0, 1):
+        n_of_parity = (first_numbers + n_numbers + 1 - parity) // 2 - (first_numbers + 1 - parity) // 2
+        running_sums[parity::2] -= np.repeat(
+            np.where(first_numbers & 1 == parity, sum_at_first, sum_before_first), n_of_parity
+        )
+    running_sums[first_numbers] = value[first_numbers]
+    return n_lengths, running_sums, is_wrong
 
 
-def write_texts(first: Longs, counts: Longs) -> tuple[NDArray[np.uint8], Longs]:
-    """COCO's compressed texts of run lengths: the bytes, and (n + 1,) where each begins."""
-    n = np.diff(first)
-    value = counts.copy()
-    later = np.flatnonzero(np.arange(len(counts)) - np.repeat(first[:-1], n) > 2)
-    value[later] -= counts[later - 2]
-    text, begin = _write_numbers(value)
-    return text, begin[first]
+def write_texts(length_starts: Longs, counts: Longs) -> tuple[NDArray[np.uint8], Longs]:
+    """Write run lengths as COCO's compressed texts: the bytes, and (n + 1,) where each mask's text begins.
+
+    The lengths of mask i are ``counts[length_starts[i]:length_starts[i + 1]]``.
+    """
+    n_lengths = np.diff(length_starts)
+    numbers = counts.copy()
+    difference_rows = np.flatnonzero(np.arange(len(counts)) - np.repeat(length_starts[:-1], n_lengths) > 2)
+    numbers[difference_rows] -= counts[difference_rows - 2]
+    text, number_starts = _write_numbers(numbers)
+    return text, number_starts[length_starts]
 
 
-def write_long_text(parts: Iterable[Runs], pixels: int) -> NDArray[np.uint8]:
-    """COCO's compressed text of one mask whose runs come in parts; `pixels` of its image."""
-    texts, ends, edge = [], np.zeros(1, np.int64), np.zeros(0, np.int64)
-    for part in itertools.chain(parts, [None]):
-        if part is None:
-            edge = edge if len(edge) and edge[-1] == pixels else np.append(edge, pixels)
-        elif len(edge) and len(part.edge) and edge[-1] == part.edge[0]:  # one run through both parts
-            edge = np.concatenate([edge[:-1], part.edge[1:]])
+def write_long_text(chunks: Iterable[Runs], pixels: int) -> NDArray[np.uint8]:
+    """Write the compressed text of one mask whose runs come in chunks, of an image of so many pixels."""
+    texts, written_ends, pending = [], np.zeros(1, np.int64), np.zeros(0, np.int64)
+    for chunk in itertools.chain(chunks, [None]):
+        if chunk is None:
+            pending = pending if len(pending) and pending[-1] == pixels else np.append(pending, pixels)
+        elif len(pending) and len(chunk.edge) and pending[-1] == chunk.edge[0]:  # a run through both chunks
+            pending = np.concatenate([pending[:-1], chunk.edge[1:]])
         else:
-            edge = np.concatenate([edge, part.edge])
-        n = len(edge) - (part is not None)  # the last may go on in the next part
-        if n > 0:
-            counts = np.diff(np.concatenate([ends, edge[:n]]))
-            value = counts.copy()
-            value[3:] -= counts[1:-2]
-            texts.append(_write_numbers(value[-n:])[0])
-            # Three lengths are kept: where there are so many before, a number is a difference.
-            ends, edge = np.concatenate([ends, edge[:n]])[-4:], edge[n:]
+            pending = np.concatenate([pending, chunk.edge])
+        n_final = len(pending) - (chunk is not None)  # the last may go on in the next chunk
+        if n_final > 0:
+            counts = np.diff(np.concatenate([written_ends, pending[:n_final]]))
+            numbers = counts.copy()
+            numbers[3:] -= counts[1:-2]
+            texts.append(_write_numbers(numbers[-n_final:])[0])
+            # Four ends make three lengths: where there are so many before, a number is a difference.
+            written_ends, pending = np.concatenate([written_ends, pending[:n_final]])[-4:], pending[n_final:]
     return np.concatenate(texts)
 
 
-def _write_numbers(value: Longs) -> tuple[NDArray[np.uint8], Longs]:
+def _write_numbers(numbers: Longs) -> tuple[NDArray[np.uint8], Longs]:
     """Write numbers as COCO's texts do; returns the bytes, and (n + 1,) where each number begins."""
     # Groups of five bits, the lowest first, as 48 + group, and 32 more if another group follows:
     #   100 = 00011 00100   ->   48 + 32 + 4, 48 + 3   =   b"T3"
-    groups = np.ones(len(value), np.int64)
+    n_groups = np.ones(len(numbers), np.int64)
     for k in range(_MOST_GROUPS):
-        groups += (value >= 16 << 5 * k) | (value < -(16 << 5 * k))
-    begin = offsets(groups)
-    text = np.empty(int(begin[-1]), np.uint8)
-    for k in range(int(groups.max(initial=0))):
-        rows = np.flatnonzero(groups > k)
-        text[begin[rows] + k] = ((value[rows] >> 5 * k) & 31) + np.where(groups[rows] > k + 1, 80, 48)
-    return text, begin
+        n_groups += (numbers >= 16 << 5 * k) | (numbers < -(16 << 5 * k))
+    number_starts = offsets(n_groups)
+    text = np.empty(int(number_starts[-1]), np.uint8)
+    for k in range(int(n_groups.max(initial=0))):
+        rows = np.flatnonzero(n_groups > k)
+        text[number_starts[rows] + k] = ((numbers[rows] >> 5 * k) & 31) + np.where(
+            n_groups[rows] > k + 1, 80, 48
+        )
+    return text, number_starts
 
 
-def measure(text: NDArray[np.uint8], first: Longs, height: Longs) -> Measured:
+def measure(text: NDArray[np.uint8], text_starts: Longs, height: Longs) -> Measured:
     """Measure masks without keeping their pixels.
 
-    The text of mask i is ``text[first[i]:first[i + 1]]``, `height` is (n,).
+    The text of mask i is ``text[text_starts[i]:text_starts[i + 1]]``; `height` of its image, (n,).
     """
     n = len(height)
-    total, area, wrong = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, bool)
+    n_pixels, area, is_wrong = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, bool)
     box = np.zeros((n, 4), np.int64)
-    for rows in pieces(np.diff(first), _TEXT_AT_A_TIME):
-        of_rows = first[rows.start : rows.stop + 1]
-        if of_rows[-1] - of_rows[0] > _LONG_TEXT:
-            long_mask = _measure_long(text[of_rows[0] : of_rows[-1]], np.maximum(height[rows], 1))
-            total[rows], wrong[rows], area[rows], box[rows] = (
-                long_mask.total,
-                long_mask.wrong,
+    for rows in split_by_size(np.diff(text_starts), _TEXT_AT_A_TIME):
+        starts = text_starts[rows.start : rows.stop + 1]
+        if starts[-1] - starts[0] > _LONG_TEXT:  # a single mask
+            long_mask = _measure_long(text[starts[0] : starts[-1]], np.maximum(height[rows], 1))
+            n_pixels[rows], is_wrong[rows], area[rows], box[rows] = (
+                long_mask.n_run_pixels,
+                long_mask.is_wrong,
                 long_mask.area,
                 long_mask.box,
             )
             continue
-        begin, counts, bad = read_texts(text[of_rows[0] : of_rows[-1]], of_rows - of_rows[0])
-        total[rows] = sums(counts, begin)
-        wrong[rows] = bad
+        length_starts, counts, is_unreadable = read_texts(text[starts[0] : starts[-1]], starts - starts[0])
+        n_pixels[rows] = sum_groups(counts, length_starts)
+        is_wrong[rows] = is_unreadable
         if (counts < 0).any():
-            wrong[rows] |= sums(counts < 0, begin) > 0
-        fits = ~wrong[rows] & (total[rows] < MOST_PIXELS)
-        if not fits.all():
-            counts, begin = counts[np.repeat(fits, np.diff(begin))], offsets(np.diff(begin) * fits)
-        runs = Runs.of_counts(begin, counts)
+            is_wrong[rows] |= sum_groups(counts < 0, length_starts) > 0
+        is_measurable = ~is_wrong[rows] & (n_pixels[rows] < MOST_PIXELS)
+        if not is_measurable.all():
+            n_lengths = np.diff(length_starts)
+            counts, length_starts = (
+                counts[np.repeat(is_measurable, n_lengths)],
+                offsets(n_lengths * is_measurable),
+            )
+        runs = Runs.of_counts(length_starts, counts)
         area[rows], box[rows] = runs.areas(), runs.boxes(np.maximum(height[rows], 1))
-    return Measured(height, total, wrong, area, box)
+    return Measured(height, n_pixels, is_wrong, area, box)
 
 
 def _measure_long(text: NDArray[np.uint8], height: Longs) -> Measured:
-    """Measure one mask whose runs would take too much memory; `height` of its image, (1,)."""
-    start, total, area, last = 0, 0, 0, np.zeros(2, np.int64)
-    box, none = np.array([[2**32, 2**32, 0, 0]]), np.zeros((1, 4), np.int64)  # the edges around all
+    """Measure one mask, whose runs would take too much memory at once; `height` of its image, (1,)."""
+    start, n_pixels, area, last_lengths = 0, 0, 0, np.zeros(2, np.int64)
+    box, no_box = np.array([[2**32, 2**32, 0, 0]]), np.zeros((1, 4), np.int64)  # the edges around all
     while start < len(text):
         stop = min(start + _LONG_TEXT, len(text))
         if stop < len(text):  # after an even number of lengths, where no run goes on
-            ends = np.flatnonzero(text[start:stop] - np.uint8(48) < 32)
-            stop = start + int(ends[len(ends) // 2 * 2 - 1]) + 1 if len(ends) > 1 else start
-        n, counts, bad = _read_part(text[start:stop], np.array([stop - start]))
+            number_ends = np.flatnonzero(text[start:stop] - np.uint8(48) < 32)
+            stop = (
+                start + int(number_ends[len(number_ends) // 2 * 2 - 1]) + 1 if len(number_ends) > 1 else start
+            )
+        n_lengths, counts, is_unreadable = _decode_texts(text[start:stop], np.array([stop - start]))
         counts = counts.astype(np.int64)
-        if start and not bad[0] and stop > start:  # the first lengths are differences as well
-            counts[0] += last[0]
-            counts[1::2] += last[1]
+        if start and not is_unreadable[0] and stop > start:  # the first lengths are differences as well
+            counts[0] += last_lengths[0]
+            counts[1::2] += last_lengths[1]
             counts[2::2] += counts[0]
-        if bad[0] or stop == start or (counts < 0).any():
-            return Measured(height, np.array([0]), np.array([True]), np.array([0]), none)
-        if total + int(counts.sum()) < MOST_PIXELS:
-            runs = Runs.of_counts(np.array([0, n[0]]), counts)
-            runs = Runs(runs.first, runs.edge + total)
+        if is_unreadable[0] or stop == start or (counts < 0).any():
+            return Measured(height, np.array([0]), np.array([True]), np.array([0]), no_box)
+        if n_pixels + int(counts.sum()) < MOST_PIXELS:
+            runs = Runs.of_counts(np.array([0, n_lengths[0]]), counts)
+            runs = Runs(runs.starts, runs.edge + n_pixels)
             area += int(runs.areas()[0])
-            around = runs.boxes(height)
+            chunk_box = runs.boxes(height)
             if len(runs.edge):
-                box[:, :2] = np.minimum(box[:, :2], around[:, :2])
-                box[:, 2:] = np.maximum(box[:, 2:], around[:, :2] + around[:, 2:])
-        total, start, last = total + int(counts.sum()), stop, counts[-2:]
+                box[:, :2] = np.minimum(box[:, :2], chunk_box[:, :2])
+                box[:, 2:] = np.maximum(box[:, 2:], chunk_box[:, :2] + chunk_box[:, 2:])
+        n_pixels, start, last_lengths = n_pixels + int(counts.sum()), stop, counts[-2:]
     box[:, 2:] -= box[:, :2]
-    fits = area > 0 and total < MOST_PIXELS
-    area = area if fits else 0
-    return Measured(height, np.array([total]), np.array([False]), np.array([area]), box if fits else none)
+    is_measurable = area > 0 and n_pixels < MOST_PIXELS
+    area = area if is_measurable else 0
+    return Measured(
+        height, np.array([n_pixels]), np.array([False]), np.array([area]), box if is_measurable else no_box
+    )
 
 
-def shared(a: Runs, rows_a: Longs, b: Runs, rows_b: Longs) -> Longs:
+def count_shared_pixels(a: Runs, rows_a: Longs, b: Runs, rows_b: Longs) -> Longs:
     """(n,) pixels that mask ``rows_a[i]`` of `a` and mask ``rows_b[i]`` of `b` have in common."""
-    n_edges = np.diff(a.first)[rows_a]
-    if n_edges.sum() > np.diff(b.first)[rows_b].sum():  # those with fewer edges are looked up
-        return shared(b, rows_b, a, rows_a)
-    areas = np.zeros(len(rows_a), np.int64)
-    key = (np.repeat(np.arange(len(b)), np.diff(b.first)) << 32) | b.edge
-    inside = np.zeros(len(b.edge) + 1, np.int64)  # pixels of all masks before each edge
-    inside[2::2] = np.cumsum(b.edge[1::2] - b.edge[0::2])
-    inside[1::2] = inside[0:-1:2] - b.edge[0::2]  # and the pixels from the beginning of the run on
-    for rows in pieces(n_edges, _EDGES_AT_A_TIME):
-        at, pair = spread(a.first[rows_a[rows]], n_edges[rows])
-        pixel = a.edge[at]
-        # Pixels of the other mask before each edge of ours: what lies between two edges is shared.
-        edges_before = np.searchsorted(key, (rows_b[rows] << 32)[pair] | pixel, side="right")
-        before = inside[edges_before] + (edges_before & 1) * pixel
-        areas[rows] = sums(before[1::2] - before[0::2], offsets(n_edges[rows] // 2))
-    return areas
+    n_edges = np.diff(a.starts)[rows_a]
+    if n_edges.sum() > np.diff(b.starts)[rows_b].sum():  # those with fewer edges are looked up
+        return count_shared_pixels(b, rows_b, a, rows_a)
+    n_shared = np.zeros(len(rows_a), np.int64)
+    edge_keys = (np.repeat(np.arange(len(b)), np.diff(b.starts)) << 32) | b.edge
+    # With k edges of `b` up to a pixel: k even, outside: the pixels of all runs before; k odd, inside: the
+    # same, less the start of the run, so that adding the pixel counts the run as far as the pixel.
+    #   edges 1 3 5 6  ->  0  -1  2  -3  3;    before pixel 2: k = 1, -1 + 2 = 1 pixel
+    pixels_before_edge = np.zeros(len(b.edge) + 1, np.int64)
+    pixels_before_edge[2::2] = np.cumsum(b.edge[1::2] - b.edge[0::2])
+    pixels_before_edge[1::2] = pixels_before_edge[0:-1:2] - b.edge[0::2]
+    for rows in split_by_size(n_edges, _EDGES_AT_A_TIME):
+        edge_rows, pair_index = expand_ranges(a.starts[rows_a[rows]], n_edges[rows])
+        pixel = a.edge[edge_rows]
+        # Pixels of mask b before each edge of mask a: the difference at the two edges of a run is shared.
+        edges_before = np.searchsorted(edge_keys, (rows_b[rows] << 32)[pair_index] | pixel, side="right")
+        pixels_before = pixels_before_edge[edges_before] + (edges_before & 1) * pixel
+        n_shared[rows] = sum_groups(pixels_before[1::2] - pixels_before[0::2], offsets(n_edges[rows] // 2))
+    return n_shared

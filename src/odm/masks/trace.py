@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.masks.runs import Floats, Longs, Mask, Runs, spread
+from odm.masks.runs import Floats, Longs, Mask, Runs, expand_ranges
 
 
 def trace_all(masks: Runs, height: Longs) -> list[list[Floats]]:
@@ -17,33 +17,34 @@ def trace_all(masks: Runs, height: Longs) -> list[list[Floats]]:
     Parts that touch at a corner are outlines of their own. A hole is joined to the outline around it by a
     bridge of no width, there and back.
     """
-    edges = _upright_edges(masks, height)
-    following = _following(edges)
-    first = _first_edges(following)
+    edges = _find_upright_edges(masks, height)
+    following = _find_following_edges(edges)
+    first_edges = _find_first_edges(following)
     # The first edge of an outline is its leftmost: with the mask to its left, it goes around a hole.
-    around_hole = ~edges.right[first]
-    holes = first[around_hole]
+    is_hole = ~edges.has_mask_right[first_edges]
+    holes = first_edges[is_hole]
+    # Corner 2 e is the start of edge e, 2 e + 1 its end; `following_corner` has the next one on the outline.
     x, start, stop = edges.x.tolist(), edges.start.tolist(), edges.stop.tolist()
     corners = [corner for upright in zip(zip(x, start), zip(x, stop)) for corner in upright]  # noqa: B905
     following_corner = [0] * len(corners)
     following_corner[0::2] = range(1, len(corners), 2)
     following_corner[1::2] = (2 * following).tolist()
-    before = np.argsort(following)
-    for hole, corner in zip(holes.tolist(), _bridges(edges, holes).tolist(), strict=True):
+    previous_edge = np.argsort(following)
+    for hole, corner in zip(holes.tolist(), _find_bridges(edges, holes).tolist(), strict=True):
         # ... corner -> hole, around it, hole -> corner ...: the last two are written once more.
         n = len(corners)
         corners += [corners[2 * hole], corners[corner]]
         following_corner += [n + 1, following_corner[corner]]
-        following_corner[2 * int(before[hole]) + 1] = n
+        following_corner[2 * int(previous_edge[hole]) + 1] = n
         following_corner[corner] = 2 * hole
     outlines: list[list[Floats]] = [[] for _ in range(len(masks))]
     for edge, mask in zip(
-        first[~around_hole].tolist(), edges.mask[first[~around_hole]].tolist(), strict=True
+        first_edges[~is_hole].tolist(), edges.mask[first_edges[~is_hole]].tolist(), strict=True
     ):
-        outline, at = [corners[2 * edge]], following_corner[2 * edge]
-        while at != 2 * edge:
-            outline.append(corners[at])
-            at = following_corner[at]
+        outline, corner_index = [corners[2 * edge]], following_corner[2 * edge]
+        while corner_index != 2 * edge:
+            outline.append(corners[corner_index])
+            corner_index = following_corner[corner_index]
         outlines[mask].append(np.array(outline, np.float64))
     return outlines
 
@@ -55,31 +56,33 @@ class _Edges(msgspec.Struct, frozen=True, eq=False):
     x: Longs
     top: Longs
     bottom: Longs
-    right: Mask
-    """Whether the mask lies to the right; it is walked upwards then, and downwards otherwise."""
+    has_mask_right: Mask
+    """Whether the mask lies to its right; the edge is walked upwards then, and downwards otherwise."""
 
     @property
     def start(self) -> Longs:
         """Return (edges,) the y at which the walk along each begins."""
-        return np.where(self.right, self.bottom, self.top)
+        return np.where(self.has_mask_right, self.bottom, self.top)
 
     @property
     def stop(self) -> Longs:
         """Return (edges,) the y at which the walk along each ends."""
-        return np.where(self.right, self.top, self.bottom)
+        return np.where(self.has_mask_right, self.top, self.bottom)
 
 
-def _upright_edges(masks: Runs, height: Longs) -> _Edges:
-    """Return the upright edges of all masks."""
-    n_runs = np.diff(masks.first) // 2
+def _find_upright_edges(masks: Runs, height: Longs) -> _Edges:
+    """Return the upright edges of all masks; `height` of their images, (n,)."""
+    n_runs = np.diff(masks.starts) // 2
     owner = np.repeat(np.arange(len(masks)), n_runs)
     height_of_run = height[owner]
-    begin, end = masks.edge[0::2], masks.edge[1::2]
-    left, right = begin // height_of_run, (end - 1) // height_of_run
-    column, run_rows = spread(left, right - left + 1)  # runs are cut where a column ends
-    top = np.where(column == left[run_rows], begin[run_rows] - column * height_of_run[run_rows], 0)
+    run_start, run_stop = masks.edge[0::2], masks.edge[1::2]
+    first_column, last_column = run_start // height_of_run, (run_stop - 1) // height_of_run
+    # Runs are cut where a column ends.
+    column, run_rows = expand_ranges(first_column, last_column - first_column + 1)
+    piece_height = height_of_run[run_rows]
+    top = np.where(column == first_column[run_rows], run_start[run_rows] - column * piece_height, 0)
     bottom = np.where(
-        column == right[run_rows], end[run_rows] - column * height_of_run[run_rows], height_of_run[run_rows]
+        column == last_column[run_rows], run_stop[run_rows] - column * piece_height, piece_height
     )
     # Down each upright line of the grid: +1 where a run of the column to its right begins, -1 where it ends,
     # and the reverse for the column to its left. Where the sum is not 0, only one side is inside.
@@ -89,23 +92,19 @@ def _upright_edges(masks: Runs, height: Longs) -> _Edges:
     step = np.repeat([1, -1, -1, 1], len(column))
     order = np.lexsort((y, x, mask))
     mask, x, y, level = mask[order], x[order], y[order], np.cumsum(step[order])
-    point_ends = np.flatnonzero(_changes(mask, x, y)[1:])
+    point_ends = np.flatnonzero(_find_changes(mask, x, y)[1:])
     mask, x, y, level = mask[point_ends], x[point_ends], y[point_ends], level[point_ends]
     starts = np.flatnonzero(level)
     mask, x, top, bottom, inside = mask[starts], x[starts], y[starts], y[starts + 1], level[starts] > 0
-    begins_edge = _changes(mask, x, inside)[:-1]
+    begins_edge = _find_changes(mask, x, inside)[:-1]
     begins_edge[1:] |= top[1:] != bottom[:-1]
-    begin = np.flatnonzero(begins_edge)
-    return _Edges(
-        mask[begin],
-        x[begin],
-        top[begin],
-        bottom[np.append(begin[1:], len(begins_edge))[: len(begin)] - 1],
-        inside[begin],
-    )
+    # Stretches that touch and have the mask on the same side are one edge, from the first to the last.
+    first_rows = np.flatnonzero(begins_edge)
+    last_rows = np.append(first_rows[1:], len(begins_edge))[: len(first_rows)] - 1
+    return _Edges(mask[first_rows], x[first_rows], top[first_rows], bottom[last_rows], inside[first_rows])
 
 
-def _changes(*columns: NDArray[Any]) -> Mask:
+def _find_changes(*columns: NDArray[Any]) -> Mask:
     """(n + 1,) whether a row differs from the one before it; true before the first and after the last."""
     differs = np.ones(len(columns[0]) + 1, bool)
     differs[1:-1] = False
@@ -114,13 +113,13 @@ def _changes(*columns: NDArray[Any]) -> Mask:
     return differs
 
 
-def _following(edges: _Edges) -> Longs:
+def _find_following_edges(edges: _Edges) -> Longs:
     """(edges,) the number of the edge that follows each on its outline."""
     # Edge e has two ends: number e is its start, n + e its stop. On one line y the ends, sorted by x, form
     # pairs that a level piece of the outline joins. In each pair one is a stop: the other's edge follows it.
     n_edges = len(edges.x)
     y = np.concatenate([edges.start, edges.stop])
-    order = np.lexsort((np.tile(edges.right, 2), np.tile(edges.x, 2), y, np.tile(edges.mask, 2)))
+    order = np.lexsort((np.tile(edges.has_mask_right, 2), np.tile(edges.x, 2), y, np.tile(edges.mask, 2)))
     left_end, right_end = order[0::2], order[1::2]
     following = np.empty(n_edges, np.int64)
     following[np.where(left_end >= n_edges, left_end, right_end) - n_edges] = np.where(
@@ -129,37 +128,36 @@ def _following(edges: _Edges) -> Longs:
     return following
 
 
-def _first_edges(following: Longs) -> Longs:
-    """Return the first edge of every closed outline."""
-    follow, seen, first = following.tolist(), bytearray(len(following)), []
-    for i in range(len(follow)):
-        if not seen[i]:
-            first.append(i)
-            while not seen[i]:
-                seen[i] = 1
-                i = follow[i]  # noqa: PLW2901
-    return np.array(first, np.int64)
+def _find_first_edges(following: Longs) -> Longs:
+    """Return the lowest edge number of every closed outline, ascending; `following` is (edges,)."""
+    following_edge, is_visited, first_edges = following.tolist(), bytearray(len(following)), []
+    for i in range(len(following_edge)):
+        if not is_visited[i]:
+            first_edges.append(i)
+            while not is_visited[i]:
+                is_visited[i] = 1
+                i = following_edge[i]  # noqa: PLW2901
+    return np.array(first_edges, np.int64)
 
 
-def _bridges(edges: _Edges, holes: Longs) -> Longs:
-    """Find the corner to which each hole is joined, (holes,): ``2 * edge``, plus 1 for the end
-    of that edge.
+def _find_bridges(edges: _Edges, holes: Longs) -> Longs:
+    """Find the corner to which each hole is joined, (holes,): ``2 * edge``, plus 1 for the end of that edge.
 
-    A hole is stated by its first edge. Its corner is the nearer end of the next edge to the left, which is
-    on the outline around the hole, or on a hole further left.
+    `holes` are the first edges of the holes, (holes,). The corner is the nearer end of the next edge to the
+    left, which is on the outline around the hole, or on a hole further left.
     """
     # A line of a mask is one number, mask << 32 | y, so that one search finds the lines that an edge passes.
     line_keys, line_of_hole = np.unique((edges.mask[holes] << 32) | edges.top[holes], return_inverse=True)
-    right = np.flatnonzero(edges.right)
-    first_line = np.searchsorted(line_keys, (edges.mask[right] << 32) | edges.top[right])
-    end_line = np.searchsorted(line_keys, (edges.mask[right] << 32) | edges.bottom[right])
+    facing_edges = np.flatnonzero(edges.has_mask_right)
+    first_line = np.searchsorted(line_keys, (edges.mask[facing_edges] << 32) | edges.top[facing_edges])
+    end_line = np.searchsorted(line_keys, (edges.mask[facing_edges] << 32) | edges.bottom[facing_edges])
     # Each edge with each of the lines that it passes, sorted by line, then by x.
-    line, passing = spread(first_line, end_line - first_line)
-    key = (line << 32) | edges.x[right[passing]]
+    line, passing = expand_ranges(first_line, end_line - first_line)
+    key = (line << 32) | edges.x[facing_edges[passing]]
     order = np.argsort(key)
     # The last edge on the line of a hole that is left of it.
-    before = np.searchsorted(key[order], (line_of_hole << 32) | edges.x[holes]) - 1
-    right_edges = right[passing[order[before]]]
+    left_neighbour = np.searchsorted(key[order], (line_of_hole << 32) | edges.x[holes]) - 1
+    right_edges = facing_edges[passing[order[left_neighbour]]]
     y = edges.top[holes]
     joint: Longs = 2 * right_edges + (
         np.abs(edges.stop[right_edges] - y) < np.abs(edges.start[right_edges] - y)

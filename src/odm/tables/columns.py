@@ -77,7 +77,7 @@ class SourceFile(msgspec.Struct, frozen=True):
     """The members of the file beside its rows, such as ``info``: by key, the JSON of the value."""
 
     def location(self, line: int) -> tuple[str, int, str]:
-        """Path, line and JSON pointer of a row; the empty ones of the last two are 0 and ``""``."""
+        """Return path, line and JSON pointer of a row; 0 or ``""`` for what it has not of the last two."""
         if not self.pointer:
             return self.path, line, ""
         return self.path, 0, f"{self.pointer.rstrip('/')}/{line}"
@@ -258,19 +258,19 @@ class Boxes(_Rows, TableMixin, frozen=True, dict=True):
         is_derived = np.full(wh.shape, True) if self.wh_given is None else ~self.wh_given
         if not is_derived.any():
             return wh
-        short = wh.copy()
+        short_values = wh.copy()
         # 0.30000000000000004 from left edge 0.1 to right edge 0.4: with 0 decimals 0.1 + 0.0 misses 0.4, with
-        # 1 decimal 0.1 + 0.3 hits it. What fits is done; the others are tried with one decimal more.
+        # 1 decimal 0.1 + 0.3 hits it. The others are tried with one decimal more.
         undecided = np.nonzero(is_derived & (wh != np.rint(wh)))
         for places in range(17):
             if not len(undecided[0]):
                 break
             rounded = np.round(wh[undecided], places)
-            fits = low[undecided] + rounded == high[undecided]
-            done = tuple(index[fits] for index in undecided)
-            short[done] = rounded[fits]
-            undecided = tuple(index[~fits] for index in undecided)
-        return short
+            is_exact = low[undecided] + rounded == high[undecided]
+            decided = tuple(index[is_exact] for index in undecided)
+            short_values[decided] = rounded[is_exact]
+            undecided = tuple(index[~is_exact] for index in undecided)
+        return short_values
 
     def has(self, flag: Flag | int) -> NDArray[np.bool_]:
         """(n,) mask of the boxes with any bit of `flag`."""
@@ -318,7 +318,7 @@ class Tracks(_Table, frozen=True):
 
 
 def listed_names(names: Sequence[str]) -> str:
-    """Return the number of names, and the first three."""
+    """Format the number of names and the first three of them: ``5 ('a', 'b', 'c', ...)``."""
     shown = ", ".join(map(repr, names[:3]))
     return f"{len(names)} ({shown}{', ...' if len(names) > 3 else ''})" if names else "0"
 
@@ -330,9 +330,10 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def distinct(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the distinct values of whole numbers, ascending.
+    """Return the distinct values of whole numbers (n,), ascending.
 
-    Few are not left to `numpy.unique`, whose first call imports `numpy.ma`, as long as a tenth of NumPy.
+    Up to 65 536 numbers are sorted here: the first call of `numpy.unique` imports `numpy.ma`, which takes a
+    tenth of the time of importing NumPy.
     """
     if len(values) > 2**16:
         return np.unique(values)
@@ -343,11 +344,11 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
 def first_index_of(values: NDArray[Any], n: int) -> Longs:
     """(n,) for each number below `n`, the index of its first occurrence in `values` (m,), -1 if none."""
     # Written from the last entry to the first, so that the first one stays:
-    #   values  [2, 0, 2]   writes, in this order:  first[2] = 2,  first[0] = 1,  first[2] = 0
-    #   first   [1, -1, 0]
-    first = np.full(n, -1, np.int64)
-    first[values[::-1]] = np.arange(len(values) - 1, -1, -1)
-    return first
+    #   values       [2, 0, 2]    writes, in this order:  [2] = 2,  [0] = 1,  [2] = 0
+    #   first_index  [1, -1, 0]
+    first_index = np.full(n, -1, np.int64)
+    first_index[values[::-1]] = np.arange(len(values) - 1, -1, -1)
+    return first_index
 
 
 def rows_without(n: int, rows: NDArray[Any]) -> Longs:

@@ -72,10 +72,10 @@ class Dataset(DatasetViews, msgspec.Struct, frozen=True, eq=False):
         force_setattr(self, "boxes", boxes)
 
     def __repr__(self) -> str:
-        what = "detections" if self.kind == "det" else "ground truth"
-        where = f" of {self.path!r}" if self.path else ""
+        side = "detections" if self.kind == "det" else "ground truth"
+        source = f" of {self.path!r}" if self.path else ""
         return (
-            f"<Dataset: {what}{where}, {len(self.boxes)} boxes, "
+            f"<Dataset: {side}{source}, {len(self.boxes)} boxes, "
             f"images {listed_names(self.images.name)}, categories {listed_names(self.categories.name)}>"
         )
 
@@ -188,14 +188,14 @@ class Dataset(DatasetViews, msgspec.Struct, frozen=True, eq=False):
             height=np.zeros(n_images, np.int32) if height is None else np.array(height),
             source_id=image_ids,
             video=None if video is None else [builder.video(name) if name else -1 for name in video],
-            frame=None if frame is None else _row_numbers(np.array(frame) + 1, "frame") - 1,
+            frame=None if frame is None else _parse_row_numbers(np.array(frame) + 1, "frame") - 1,
         )
         _add_categories(builder, categories, category_ids, frequency)
-        corners, wh = _corners(xyxy, ltwh)
-        image = _row_numbers(image, "image")
+        corners, wh = _parse_boxes(xyxy, ltwh)
+        image = _parse_row_numbers(image, "image")
         builder.boxes(
             image=image,
-            category=_row_numbers(category, "category"),
+            category=_parse_row_numbers(category, "category"),
             xyxy=corners,
             wh=wh,
             score=None if score is None else np.array(score, np.float64),
@@ -206,7 +206,7 @@ class Dataset(DatasetViews, msgspec.Struct, frozen=True, eq=False):
             **shapes_of_arrays(len(image), polygons, masks, oriented, keypoints),
         )
         label_rows = np.array(list(labels)).reshape(-1, 3)
-        image_rows, category_rows = (_row_numbers(label_rows[:, i], "labels") for i in (0, 1))
+        image_rows, category_rows = (_parse_row_numbers(label_rows[:, i], "labels") for i in (0, 1))
         builder.labels(image=image_rows, category=category_rows, verdict=label_rows[:, 2])
         builder.kind = kind or ("gt" if score is None else "det")
         return builder.build()
@@ -225,8 +225,7 @@ class Builder:
         self.margin: float | None = None
         self.extras: Counter[str] = Counter()
         self.wants: frozenset[str] = frozenset()
-        """What shapes are asked for: of ``polygon``, ``mask``, ``oriented``, ``keypoints``; a reader may pass
-        others as well."""
+        """Requested shapes, of ``polygon``, ``mask``, ``oriented``, ``keypoints``; others may come too."""
         self.wants_fields = False
         """Whether numbers are asked for that only some protocols look at, such as degrees of truncation."""
         self.unlisted: frozenset[str] = frozenset()
@@ -238,15 +237,16 @@ class Builder:
         self._image_columns: dict[str, list[Any]] = {
             k: [] for k in ("width", "height", "source_id", "path", "split", "file", "line")
         }
+        # Rows of first images, and the videos and frame numbers of the images from there on.
         self._frames: list[tuple[int, dict[str, Any]]] = []
-        """First image, and the videos and frame numbers of the images from there on."""
+
         self._videos: dict[str, int] = {}
         self._video_columns: dict[str, list[Any]] = {"length": [], "source_id": []}
         self._tracks: dict[tuple[int, Id], int] = {}
         self._track_scores: dict[int, float] = {}
         self._category_rows: dict[str, int] = {}
         self._category_columns: dict[str, list[Any]] = {"source_id": [], "parent": [], "frequency": []}
-        self._points_of: dict[int, tuple[tuple[str, ...], tuple[tuple[int, int], ...]]] = {}
+        self._points_by_category: dict[int, tuple[tuple[str, ...], tuple[tuple[int, int], ...]]] = {}
         self._labels: list[NDArray[np.int32]] = []
         self._chunks: list[dict[str, Any]] = []
         self._extra_of_boxes: list[Mapping[str, Sequence[bytes]]] = []
@@ -271,7 +271,7 @@ class Builder:
         rows: Sequence[int],
         extra: Mapping[str, Sequence[bytes]],
     ) -> None:
-        """Keep other fields of some rows, as the JSON of their values; empty = none."""
+        """Keep fields beyond the model for some rows, as the JSON of their values by key; empty = none."""
         self._extra.setdefault(table, []).append((rows, extra))
 
     def location(self, file: int, line: int) -> tuple[str, int, str]:
@@ -318,12 +318,12 @@ class Builder:
         video: Sequence[int] | Longs | Ints | None = None,
         frame: Sequence[int] | Longs | Ints | None = None,
     ) -> int:
-        """Add many images at once and return the first one's row. ValueError if a name is there already."""
-        first, n = len(self._image_rows), len(names)
+        """Add many images at once and return the row of the first. ValueError if a name is there already."""
+        first_row, n = len(self._image_rows), len(names)
         if width.shape != (n,) or height.shape != (n,) or (source_id is not None and len(source_id) != n):
             raise ValueError(f"width, height and source_id must have {n} rows, as names has")
-        self._image_rows.update(zip(names, range(first, first + n), strict=True))
-        if len(self._image_rows) != first + n:
+        self._image_rows.update(zip(names, range(first_row, first_row + n), strict=True))
+        if len(self._image_rows) != first_row + n:
             raise ValueError("two images have the same name")
         new_columns: list[Iterable[Any]] = [
             width.tolist(),
@@ -338,17 +338,17 @@ class Builder:
             column.extend(values)
         if video is not None or frame is not None:
             none = np.full(n, -1, np.int32)
-            self.set_frames(first, none if video is None else video, none if frame is None else frame)
-        return first
+            self.set_frames(first_row, none if video is None else video, none if frame is None else frame)
+        return first_row
 
     def set_frames(
-        self, first: int, video: Sequence[int] | NDArray[Any], frame: Sequence[int] | NDArray[Any]
+        self, first_row: int, video: Sequence[int] | NDArray[Any], frame: Sequence[int] | NDArray[Any]
     ) -> None:
         """Give images from row `first` on the rows of their videos and their frame numbers, -1 = none."""
-        self._frames.append((first, {"video": video, "frame": frame}))
+        self._frames.append((first_row, {"video": video, "frame": frame}))
 
     def video(self, name: str, *, length: int = 0, source_id: Id | None = None) -> int:
-        """The row of the video of that name, added if it is new; the first `length` that is given holds."""
+        """Return the row of the video of that name, added if it is new; the first `length` above 0 stays."""
         row = self._videos.setdefault(name, len(self._videos))
         lengths, ids = self._video_columns.values()
         if row == len(lengths):
@@ -363,8 +363,8 @@ class Builder:
         return list(self._videos)
 
     def frame_rows(self) -> tuple[Longs, Longs]:
-        """The keys video * 2**31 + frame of the frames that are images, ascending, and their images."""
-        video, frame = self._frame_columns()
+        """Return the keys video * 2**31 + frame of all frames, ascending, and the image row of each."""
+        video, frame = self._make_frame_columns()
         if video is None or frame is None:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         rows = np.flatnonzero((video >= 0) & (frame >= 0))
@@ -389,7 +389,7 @@ class Builder:
             self._track_scores[self._tracks[key]] = score
 
     def tracks(self, video: NDArray[Any], source_id: NDArray[Any] | Sequence[Id | None]) -> Ints:
-        """(n,) the row of each box's track, by video and id; -1 where the id is None or `NO_ID`."""
+        """(n,) the row of each box's track, added if new, by video and id; -1 for the id None or `NO_ID`."""
         track_rows = np.full(len(video), -1, np.int32)
         if not isinstance(source_id, np.ndarray) or source_id.dtype == object:
             for i, (video_row, id_) in enumerate(zip(video.tolist(), list(source_id), strict=True)):
@@ -399,29 +399,29 @@ class Builder:
         rows_with_id = np.flatnonzero(source_id != NO_ID)
         ids, video_rows = source_id[rows_with_id].astype(np.int64), video[rows_with_id].astype(np.int64)
         if len(ids) and int(ids.min()) > -(2**31) and int(ids.max()) < 2**31:
-            _, first, inverse = np.unique((video_rows << 32) + ids, return_index=True, return_inverse=True)
+            _, box_rows, inverse = np.unique((video_rows << 32) + ids, return_index=True, return_inverse=True)
         else:
             keys = np.stack([video_rows, ids], axis=1)
-            _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-        new_rows = np.empty(len(first), np.int32)
-        for k in np.argsort(first).tolist():  # in the order of their first boxes
-            new_rows[k] = self.track(int(video_rows[first[k]]), int(ids[first[k]]))
+            _, box_rows, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        new_rows = np.empty(len(box_rows), np.int32)
+        for k in np.argsort(box_rows).tolist():  # in the order of the first boxes of tracks
+            new_rows[k] = self.track(int(video_rows[box_rows[k]]), int(ids[box_rows[k]]))
         track_rows[rows_with_id] = new_rows[inverse.reshape(-1)]
         return track_rows
 
     def tracks_of_images(self, image: NDArray[Any], source_id: NDArray[Any] | Sequence[Id | None]) -> Ints:
         """Return rows of tracks as `tracks` does, by the image of each box, whose video is known."""
-        video, _ = self._frame_columns()
+        video, _ = self._make_frame_columns()
         video_of_box = np.full(len(image), -1, np.int32) if video is None else video[image]
         return self.tracks(video_of_box, source_id)
 
-    def _frame_columns(self) -> tuple[Ints | None, Ints | None]:
-        """The columns ``video`` and ``frame`` of the images so far; None where no image has one."""
+    def _make_frame_columns(self) -> tuple[Ints | None, Ints | None]:
+        """Make the columns ``video`` and ``frame`` of the images so far; None where no image has one."""
         columns: list[Ints | None] = []
         for key in ("video", "frame"):
             column = np.full(self.n_images, -1, np.int32)
-            for first, numbers in self._frames:
-                column[first : first + len(numbers[key])] = numbers[key]
+            for first_row, values in self._frames:
+                column[first_row : first_row + len(values[key])] = values[key]
             columns.append(frozen(column) if (column >= 0).any() else None)
         return columns[0], columns[1]
 
@@ -449,7 +449,7 @@ class Builder:
         self, category: int, names: Sequence[str], skeleton: Iterable[tuple[int, int]] = ()
     ) -> None:
         """Name the keypoints of a category, and the pairs of them, from 0, that a line joins."""
-        self._points_of.setdefault(category, (tuple(names), tuple(skeleton)))
+        self._points_by_category.setdefault(category, (tuple(names), tuple(skeleton)))
 
     def size_image(self, row: int, width: int, height: int) -> None:
         """Set the size of an image that was added without one, from a mask."""
@@ -507,9 +507,7 @@ class Builder:
         """Add n boxes: ``image``, ``category`` (n,) row numbers; ``xyxy`` (n, 4); the rest (n,) or left out.
 
         ``wh`` (n, 2) is what the source gives, NaN where it gives none; ``shapes`` and ``keypoints`` have n
-        rows; ``extra`` is the JSON of other fields.
-
-        ValueError if the shapes disagree.
+        rows; ``extra`` is the JSON of other fields by key. Raises ValueError if the shapes disagree.
         """
         n = len(image)
         if xyxy.shape != (n, 4):  # before wh is derived from it
@@ -518,7 +516,7 @@ class Builder:
             "image": np.asarray(image, np.int32),
             "category": np.asarray(category, np.int32),
             "xyxy": np.asarray(xyxy, np.float64),
-            "wh": _extent(xyxy) if wh is None else np.asarray(wh, np.float64),
+            "wh": _compute_wh(xyxy) if wh is None else np.asarray(wh, np.float64),
             "score": np.full(n, np.nan) if score is None else np.asarray(score, np.float64),
             "flags": np.zeros(n, np.uint16) if flags is None else np.asarray(flags, np.uint16),
             "area": np.full(n, np.nan) if area is None else np.asarray(area, np.float64),
@@ -536,7 +534,7 @@ class Builder:
         if wh is not None:
             has_wh = ~np.isnan(chunk["wh"])
             if not has_wh.all():
-                chunk["wh"] = np.where(has_wh, chunk["wh"], _extent(xyxy))
+                chunk["wh"] = np.where(has_wh, chunk["wh"], _compute_wh(xyxy))
             if has_wh.any():
                 chunk["wh_given"] = has_wh
         for name, ragged in (("shapes", shapes), ("keypoints", keypoints)):
@@ -547,11 +545,11 @@ class Builder:
         self._chunks.append(chunk)
         self._extra_of_boxes.append(extra or {})
 
-    def _joined_boxes(self) -> Boxes:
+    def _join_boxes(self) -> Boxes:
         """Concatenate the boxes of all chunks and empty the chunks."""
         if not self._chunks:
-            none = np.zeros(0, np.int64)
-            self.boxes(image=none, category=none, xyxy=np.zeros((0, 4)))
+            no_rows = np.zeros(0, np.int64)
+            self.boxes(image=no_rows, category=no_rows, xyxy=np.zeros((0, 4)))
         for name, absent in _OPTIONAL.items():
             if any(name in chunk for chunk in self._chunks):
                 for chunk in self._chunks:
@@ -560,23 +558,24 @@ class Builder:
         extra = join_extra(self._extra_of_boxes, sizes) if any(self._extra_of_boxes) else {}
         columns: dict[str, Any] = {}
         for name, table in RAGGED.items():
-            parts = [chunk.pop(name, None) for chunk in self._chunks]
-            if any(part is not None for part in parts):
-                columns[name] = join_ragged(table, parts, sizes)
+            per_chunk = [chunk.pop(name, None) for chunk in self._chunks]
+            if any(column is not None for column in per_chunk):
+                columns[name] = join_ragged(table, per_chunk, sizes)
         for name in list(self._chunks[0]):
-            parts = [chunk.pop(name) for chunk in self._chunks]
-            columns[name] = frozen(parts[0] if len(parts) == 1 else np.concatenate(parts))
-            parts.clear()
+            per_chunk = [chunk.pop(name) for chunk in self._chunks]
+            columns[name] = frozen(per_chunk[0] if len(per_chunk) == 1 else np.concatenate(per_chunk))
+            per_chunk.clear()
         return Boxes(**columns, extra=extra)
 
-    def _points_of_categories(self) -> dict[str, Any]:
-        rows = [self._points_of.get(row, ((), ())) for row in range(len(self._category_rows))]
+    def _make_keypoint_columns(self) -> dict[str, Any]:
+        """Make the columns ``keypoints`` and ``skeleton`` of the categories."""
+        rows = [self._points_by_category.get(row, ((), ())) for row in range(len(self._category_rows))]
         names, skeletons = zip(*rows, strict=True)
         return {"keypoints": names, "skeleton": skeletons if any(skeletons) else None}
 
     def build(self) -> Dataset:
         """Return the finished, read-only tables. Raises ValueError if a row number is out of range."""
-        boxes = self._joined_boxes()
+        boxes = self._join_boxes()
         verdicts = np.concatenate([np.zeros((0, 3), np.int32), *self._labels])
         image, category, verdict = (frozen(np.ascontiguousarray(column)) for column in verdicts.T)
         labels = ImageLabels(image, category, frozen(verdict.astype(np.uint8)))
@@ -592,22 +591,22 @@ class Builder:
         kind = self.kind
         if kind is None:
             kind = "det" if len(boxes) and not np.isnan(boxes.score).all() else "gt"
-        video, frame = self._frame_columns() if self._frames else (None, None)
+        video, frame = self._make_frame_columns() if self._frames else (None, None)
         scores = np.full(len(self._tracks), np.nan)
         scores[list(self._track_scores)] = list(self._track_scores.values())
         videos, ids = zip(*self._tracks, strict=True) if self._tracks else ((), ())
         return Dataset(
             images=Images(
                 name=tuple(self._image_rows),
-                **_columns(self._image_columns),
+                **_make_columns(self._image_columns),
                 video=video,
                 frame=frame,
                 extra=extra.get("images", {}),
             ),
             categories=Categories(
                 name=tuple(self._category_rows),
-                **_columns(self._category_columns),
-                **(self._points_of_categories() if self._points_of else {}),
+                **_make_columns(self._category_columns),
+                **(self._make_keypoint_columns() if self._points_by_category else {}),
                 named=self.named,
                 extra=extra.get("categories", {}),
             ),
@@ -620,8 +619,8 @@ class Builder:
             protocol=self.protocol,
             skipped=self.skipped,
             labels=labels,
-            videos=Videos(name=tuple(self._videos), **_columns(self._video_columns)),
-            tracks=Tracks(**_columns({"video": videos, "source_id": ids}), score=frozen(scores)),
+            videos=Videos(name=tuple(self._videos), **_make_columns(self._video_columns)),
+            tracks=Tracks(**_make_columns({"video": videos, "source_id": ids}), score=frozen(scores)),
         )
 
 
@@ -645,16 +644,17 @@ def _add_categories(
 
 
 _INNER = {"xyxy": (4,), "wh": (2,), "wh_given": (2,)}
+"""The shape of a row of the columns of boxes whose rows are no single values."""
 _OPTIONAL = {"track": np.int32(-1), "group": np.int32(-1), "wh_given": np.False_}
-"""Columns that are None if no box has them, and the value for a box without if others have them."""
+"""Columns that are None if no box has them, and the value of a box without, if other boxes have them."""
 
 
-def _extent(xyxy: Floats) -> Floats:
+def _compute_wh(xyxy: Floats) -> Floats:
     with np.errstate(over="ignore", invalid="ignore"):  # wrong boxes can be held, quietly
         return xyxy[:, 2:] - xyxy[:, :2]
 
 
-def _columns(columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+def _make_columns(columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """Convert lists of values to columns: texts to a tuple, ids and whole numbers to an array."""
     result: dict[str, Any] = {}
     column: NDArray[Any]
@@ -678,8 +678,8 @@ def _empty(dtype: Any) -> NDArray[Any]:
     return frozen(np.zeros(0, dtype))
 
 
-def _corners(xyxy: ArrayLike | None, ltwh: ArrayLike | None) -> tuple[Floats, Floats | None]:
-    """(n, 4) edges, and (n, 2) widths and heights if these were given; ValueError unless just one is."""
+def _parse_boxes(xyxy: ArrayLike | None, ltwh: ArrayLike | None) -> tuple[Floats, Floats | None]:
+    """(n, 4) edges, and (n, 2) widths and heights of `ltwh`; ValueError unless just one is an array."""
     if (xyxy is None) == (ltwh is None):
         raise ValueError("pass either xyxy or ltwh")
     if ltwh is None:
@@ -690,11 +690,11 @@ def _corners(xyxy: ArrayLike | None, ltwh: ArrayLike | None) -> tuple[Floats, Fl
         return np.concatenate([values[:, :2], values[:, :2] + wh], axis=1), wh
 
 
-def _row_numbers(rows: ArrayLike, what: str) -> Longs:
-    """Return row numbers as an array. Raises ValueError, which begins with `what`, for other values."""
+def _parse_row_numbers(rows: ArrayLike, noun: str) -> Longs:
+    """(n,) row numbers. Raises ValueError, whose message begins with `noun`, for other values."""
     array = np.array(rows).reshape(-1)
     if len(array) and not np.issubdtype(array.dtype, np.integer):
-        raise ValueError(f"{what} has type {array.dtype}, not row numbers")
+        raise ValueError(f"{noun} has type {array.dtype}, not row numbers")
     if len(array) and not 0 <= array.min() <= array.max() < 2**31:
-        raise ValueError(f"{what} contains values that are not row numbers")
+        raise ValueError(f"{noun} contains values that are not row numbers")
     return array.astype(np.int64)

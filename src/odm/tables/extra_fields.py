@@ -34,16 +34,16 @@ def numbers_of(column: Sequence[bytes]) -> NDArray[np.float64]:
     return np.array([v if isinstance(v, (bool, int, float)) else np.nan for v in values], np.float64)
 
 
-def join_extra(parts: Sequence[Mapping[str, Sequence[bytes]]], sizes: Sequence[int]) -> ExtraFields:
+def join_extra(tables: Sequence[Mapping[str, Sequence[bytes]]], sizes: Sequence[int]) -> ExtraFields:
     """Concatenate the fields of several tables, which have `sizes` rows."""
-    joined = ExtraRows(most=sum(map(len, parts)))
-    for part, n in zip(parts, sizes, strict=True):
-        joined.extend(n, part)
+    joined = ExtraRows(n_keys_max=sum(map(len, tables)))
+    for table, n in zip(tables, sizes, strict=True):
+        joined.extend(n, table)
     return {key: tuple(column) for key, column in joined.columns.items()}
 
 
 def place_extra(parts: Sequence[tuple[Sequence[int], Mapping[str, Sequence[bytes]]]], n: int) -> ExtraFields:
-    """Return the fields of n rows from parts of (row numbers, values). The first value of a row stays."""
+    """Return the fields of n rows from parts (row numbers, values by key). The first value of a row stays."""
     columns: dict[str, list[bytes]] = {}
     for rows, fields in parts:
         for key, values in fields.items():
@@ -67,17 +67,17 @@ def join_members(
 
     Returns
     -------
-    The members of the merged file; for each file, if its licences get new numbers, the new id of each of
-    its licences by the old one, both as JSON; and how often each kind of change was made.
+    The members of the merged file; for each file, the new ids of its licences by the old ones, both as JSON,
+    empty if the files agree; and how often each kind of change was made.
     """
     members: dict[str, bytes] = {}
-    changed: Counter[str] = Counter()
+    n_changes: Counter[str] = Counter()
     for file in files:
         for key, value in file.items():
             if key != "licenses" and members.setdefault(key, value) != value:
-                changed[f"{key} of other files, of which the first is written"] += 1
-    licences_of_files = [_by_id(file.get("licenses", b"[]")) for file in files]
-    ids: list[dict[bytes, bytes]] = [{} for _ in files]
+                n_changes[f"{key} of other files, of which the first is written"] += 1
+    licences_of_files = [_index_by_id(file.get("licenses", b"[]")) for file in files]
+    new_ids_of_files: list[dict[bytes, bytes]] = [{} for _ in files]
     record_of_id: dict[bytes, Any] = {}
     if any(
         record_of_id.setdefault(id_, record) != record
@@ -85,25 +85,22 @@ def join_members(
         for id_, record in licences.items()
     ):
         id_of_text: dict[str, bytes] = {}
-        for licences, new_ids in zip(licences_of_files, ids, strict=True):
+        for licences, new_ids in zip(licences_of_files, new_ids_of_files, strict=True):
             for id_, record in licences.items():
                 text = json.dumps({**record, "id": None}, sort_keys=True)
                 new_ids[id_] = id_of_text.setdefault(text, b"%d" % (len(id_of_text) + 1))
         record_of_id = {id_: json.loads(text) | {"id": int(id_)} for text, id_ in id_of_text.items()}
-        changed["licences numbered from 1, as the files disagree"] = len(record_of_id)
+        n_changes["licences numbered from 1, as the files disagree"] = len(record_of_id)
     if any("licenses" in file for file in files):
         texts = [file.get("licenses", b"[]") for file in files]
         members["licenses"] = (
             texts[0] if len(set(texts)) == 1 else json.dumps([*record_of_id.values()]).encode()
         )
-    return members, ids, dict(changed)
+    return members, new_ids_of_files, dict(n_changes)
 
 
-def _by_id(licenses: bytes) -> dict[bytes, dict[str, Any]]:
-    """Return the records of a list by the JSON of their ids.
-
-    Empty if it is not a list of records with ids.
-    """
+def _index_by_id(licenses: bytes) -> dict[bytes, dict[str, Any]]:
+    """Return the records of a JSON list by the JSON of their ids; empty if it has others than records."""
     records = json.loads(licenses)
     if not isinstance(records, list) or not all(isinstance(r, dict) and "id" in r for r in records):
         return {}
@@ -111,10 +108,13 @@ def _by_id(licenses: bytes) -> dict[bytes, dict[str, Any]]:
 
 
 class ExtraRows:
-    """Collects the fields of rows as they are read. Keys after the first `most` are counted in `lost`."""
+    """Collects the fields of rows as they are read.
 
-    def __init__(self, most: int = MOST_KEYS) -> None:
-        self.n, self._most = 0, most
+    Values of keys after the first `n_keys_max` are dropped, and counted in `lost` by key.
+    """
+
+    def __init__(self, n_keys_max: int = MOST_KEYS) -> None:
+        self.n, self._n_keys_max = 0, n_keys_max
         self.columns: dict[str, list[bytes]] = {}
         self.lost: Counter[str] = Counter()
 
@@ -122,13 +122,13 @@ class ExtraRows:
         """Add n rows with these fields."""
         for key in {**self.columns, **extra}:
             if key not in self.columns:
-                if len(self.columns) == self._most:
+                if len(self.columns) == self._n_keys_max:
                     self.lost += count_extra({key: tuple(extra[key])})
                     continue
                 self.columns[key] = [b""] * self.n
             self.columns[key] += extra.get(key) or [b""] * n
         self.n += n
 
-    def at(self, rows: Sequence[int]) -> dict[str, list[bytes]]:
+    def take(self, rows: Sequence[int]) -> dict[str, list[bytes]]:
         """Return the fields of the rows at `rows`."""
         return {key: [column[row] for row in rows] for key, column in self.columns.items()}

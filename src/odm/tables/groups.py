@@ -33,11 +33,11 @@ def find_objects(
     -------
     The rows of each object of several boxes, ascending, and of them the one that is its box, -1 = none.
     """
-    rows_of: dict[tuple[Any, ...], list[int]] = {}
+    rows_by_group: dict[tuple[Any, ...], list[int]] = {}
     for row in np.flatnonzero((group >= 0) & (is_part | is_box)).tolist():
-        rows_of.setdefault((image[row], category[row], group[row]), []).append(row)
+        rows_by_group.setdefault((image[row], category[row], group[row]), []).append(row)
     objects = []
-    for rows in rows_of.values():
+    for rows in rows_by_group.values():
         parts = [row for row in rows if is_part[row]] if len(rows) > 1 else []
         if not parts:
             continue

@@ -15,5 +15,5 @@ def region_classes(dataset: Dataset) -> NDArray[np.bool_]:
     n = len(dataset.categories)
     if not is_region.any():
         return np.zeros(n, np.bool_)
-    others = np.concatenate([category[~is_region], dataset.labels.category])
-    return np.isin(np.arange(n), category[is_region]) & ~np.isin(np.arange(n), others)
+    object_classes = np.concatenate([category[~is_region], dataset.labels.category])
+    return np.isin(np.arange(n), category[is_region]) & ~np.isin(np.arange(n), object_classes)

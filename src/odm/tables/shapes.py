@@ -34,8 +34,8 @@ class ShapeKind(enum.IntEnum):
 class _Ragged(msgspec.Struct, frozen=True, eq=False):
     """Columns in which a row has any number of items.
 
-    ``_LEVELS`` names the column of offsets of each level and those of the items below it: another column of
-    offsets, or the values.
+    ``_LEVELS`` has pairs of columns: one of offsets, and the column whose items it divides into rows, which
+    is another column of offsets or the values. ``_PLAIN`` has the columns with one value for each row.
     """
 
     _LEVELS: ClassVar[tuple[tuple[str, str], ...]] = ()
@@ -52,47 +52,48 @@ class _Ragged(msgspec.Struct, frozen=True, eq=False):
             and row_numbers[-1] - row_numbers[0] == len(row_numbers) - 1
             and (np.diff(row_numbers) == 1).all()
         ):
-            return self._part(int(row_numbers[0]), int(row_numbers[-1]) + 1)
+            return self._slice_rows(int(row_numbers[0]), int(row_numbers[-1]) + 1)
         columns: dict[str, Any] = {name: getattr(self, name)[row_numbers] for name in self._PLAIN}
-        items = {self._LEVELS[0][0]: row_numbers}
+        # Of each column, the rows to take. Those of a lower level follow from the offsets of the one above.
+        item_rows = {self._LEVELS[0][0]: row_numbers}
         for name, below in self._LEVELS:
-            first, column = getattr(self, name), getattr(self, below)
+            starts, column = getattr(self, name), getattr(self, below)
             if below == "text":  # numbers of all bytes would take eight times as much memory
-                columns[name], columns[below] = _take_texts(first, column, row_numbers)
+                columns[name], columns[below] = _take_texts(starts, column, row_numbers)
                 continue
-            above, size = items.get(name, row_numbers), first[1:2].sum()
-            if column.ndim == 2 and (np.diff(first) == size).all():
+            level_rows, size = item_rows.get(name, row_numbers), starts[1:2].sum()
+            if column.ndim == 2 and (np.diff(starts) == size).all():
                 # Rows of one length are copied whole, which is several times as fast.
-                columns[name], width = np.arange(len(above) + 1) * size, column.shape[1]
-                rows_of = column.reshape(len(first) - 1, size * width)
-                columns[below] = rows_of.take(above, axis=0).reshape(-1, width)
+                columns[name], width = np.arange(len(level_rows) + 1) * size, column.shape[1]
+                blocks = column.reshape(len(starts) - 1, size * width)
+                columns[below] = blocks.take(level_rows, axis=0).reshape(-1, width)
                 continue
-            columns[name], items[below] = _taken(first, above)
+            columns[name], item_rows[below] = _take_items(starts, level_rows)
         for name in self.__struct_fields__:
-            columns.setdefault(name, getattr(self, name)[items[name]] if name in items else None)
+            columns.setdefault(name, getattr(self, name)[item_rows[name]] if name in item_rows else None)
         return type(self)(**{name: _frozen(column) for name, column in columns.items()})
 
-    def _part(self, start: int, stop: int) -> Self:
-        """Return the columns with the rows `start` to `stop`, without copying values."""
+    def _slice_rows(self, start: int, stop: int) -> Self:
+        """Return the columns with the rows `start` to ``stop - 1``, without copying values."""
         columns: dict[str, Any] = {name: getattr(self, name)[start:stop] for name in self._PLAIN}
-        ends = {self._LEVELS[0][0]: (start, stop)}
+        ranges = {self._LEVELS[0][0]: (start, stop)}
         for name, below in self._LEVELS:
-            begin, end = ends.get(name, (start, stop))
-            offsets = getattr(self, name)[begin : end + 1]
-            ends[below] = int(offsets[0]), int(offsets[-1])
+            item_start, item_stop = ranges.get(name, (start, stop))
+            offsets = getattr(self, name)[item_start : item_stop + 1]
+            ranges[below] = int(offsets[0]), int(offsets[-1])
             columns[name] = offsets - offsets[0]
         for name in self.__struct_fields__:
-            columns.setdefault(name, getattr(self, name)[slice(*ends[name])] if name in ends else None)
+            columns.setdefault(name, getattr(self, name)[slice(*ranges[name])] if name in ranges else None)
         return type(self)(**{name: _frozen(column) for name, column in columns.items()})
 
     @classmethod
-    def joined(cls, parts: Sequence[Self]) -> Self:
+    def concatenate(cls, tables: Sequence[Self]) -> Self:
         """Concatenate several tables."""
         offsets = dict(cls._LEVELS)
         columns = {
-            name: _joined_offsets([getattr(part, name) for part in parts])
+            name: _join_offsets([getattr(table, name) for table in tables])
             if name in offsets
-            else np.concatenate([getattr(part, name) for part in parts])
+            else np.concatenate([getattr(table, name) for table in tables])
             for name in cls.__struct_fields__
         }
         return cls(**{name: _frozen(column) for name, column in columns.items()})
@@ -128,14 +129,17 @@ class Shapes(_Ragged, frozen=True, dict=True):
         return cls(np.zeros(n, np.uint8), zero, zero[:1], np.zeros((0, 2)), zero, np.zeros(0, np.uint8))
 
     @classmethod
-    def of_outlines(cls, xy: Floats, corners: Longs, kind: ShapeKind = ShapeKind.POLYGONS) -> Shapes:
-        """Make the shapes of boxes with one outline each: all corners (k, 2), and (n,) the number of
-        corners of each box.
+    def of_outlines(cls, xy: Floats, n_corners: Longs, kind: ShapeKind = ShapeKind.POLYGONS) -> Shapes:
+        """Make the shapes of n boxes with one outline each.
+
+        `xy`, (corners, 2), has the corners of all boxes, `n_corners`, (n,), their number for each box.
         """
-        n = len(corners)
-        ends = np.concatenate([[0], np.cumsum(corners)]).astype(np.int64)
+        n = len(n_corners)
+        corner_starts = np.concatenate([[0], np.cumsum(n_corners)]).astype(np.int64)
         zero = np.zeros(n + 1, np.int64)
-        return cls(np.full(n, kind, np.uint8), np.arange(n + 1), ends, xy, zero, np.zeros(0, np.uint8))
+        return cls(
+            np.full(n, kind, np.uint8), np.arange(n + 1), corner_starts, xy, zero, np.zeros(0, np.uint8)
+        )
 
     @classmethod
     def of_boxes(cls, xyxy: Floats, kind: ShapeKind = ShapeKind.POLYGONS) -> Shapes:
@@ -144,17 +148,17 @@ class Shapes(_Ragged, frozen=True, dict=True):
         return cls.of_outlines(corners, np.full(len(xyxy), 4), kind)
 
     @classmethod
-    def of_masks(cls, text: NDArray[np.uint8], first: Longs) -> Shapes:
-        """Make the shapes of boxes with a mask each, the text of box i is ``text[first[i]:first[i + 1]]``."""
-        n, zero = len(first) - 1, np.zeros(len(first), np.int64)
-        return cls(np.full(n, ShapeKind.MASK, np.uint8), zero, zero[:1], np.zeros((0, 2)), first, text)
+    def of_masks(cls, text: NDArray[np.uint8], text_starts: Longs) -> Shapes:
+        """Make the shapes of boxes with a mask each, ``text[text_starts[i]:text_starts[i + 1]]`` of box i."""
+        n, zero = len(text_starts) - 1, np.zeros(len(text_starts), np.int64)
+        return cls(np.full(n, ShapeKind.MASK, np.uint8), zero, zero[:1], np.zeros((0, 2)), text_starts, text)
 
     def polygons(self, row: int) -> list[Floats]:
         """Return the outlines of a box, each (corners, 2); an oriented box has one of four, a mask none."""
         outlines = range(int(self.ring[row]), int(self.ring[row + 1]))
         return [self.xy[self.point[j] : self.point[j + 1]] for j in outlines]
 
-    def four_cornered(self) -> NDArray[np.bool_]:
+    def has_four_corners(self) -> NDArray[np.bool_]:
         """(n,) mask of the boxes with one outline of four corners, which `corners` can return."""
         is_four_cornered: NDArray[np.bool_] = (np.diff(self.ring) == 1) & (
             np.diff(self.point[self.ring]) == 4
@@ -162,11 +166,13 @@ class Shapes(_Ragged, frozen=True, dict=True):
         return is_four_cornered
 
     def corners(self, rows: NDArray[Any]) -> Floats:
-        """(n, 4, 2) corners of oriented boxes, by a mask or row numbers."""
-        first = self.point[self.ring[:-1][rows]]
-        if len(first) and (np.diff(first) == 4).all():  # one after the other: no value is copied
-            return self.xy[first[0] : first[-1] + 4].reshape(-1, 4, 2)
-        corners: Floats = np.take(self.xy, first[:, None] + np.arange(4), axis=0)
+        """(n, 4, 2) corners of the boxes at `rows`, a mask or row numbers, which have four corners each."""
+        corner_starts = self.point[self.ring[:-1][rows]]
+        if (
+            len(corner_starts) and (np.diff(corner_starts) == 4).all()
+        ):  # one after the other: no value is copied
+            return self.xy[corner_starts[0] : corner_starts[-1] + 4].reshape(-1, 4, 2)
+        corners: Floats = np.take(self.xy, corner_starts[:, None] + np.arange(4), axis=0)
         return corners
 
     def counts(self, row: int) -> bytes:
@@ -176,9 +182,9 @@ class Shapes(_Ragged, frozen=True, dict=True):
     def edges(self) -> Floats:
         """(n, 4) left, top, right and bottom of the corners of each box; NaN for a box without corners."""
         edges = np.full((len(self), 4), np.nan)
-        first = self.point[self.ring]
-        rows = np.flatnonzero(first[1:] > first[:-1])
-        edges[rows] = _edges(self.xy, first[rows])
+        corner_starts = self.point[self.ring]
+        rows = np.flatnonzero(corner_starts[1:] > corner_starts[:-1])
+        edges[rows] = _find_edges(self.xy, corner_starts[rows])
         return edges
 
     def scaled(self, factor: Floats) -> Shapes:
@@ -204,21 +210,19 @@ class Shapes(_Ragged, frozen=True, dict=True):
             xy=_frozen(self.xy[np.repeat(is_kept, n_corners)]),
         )
 
-    def replaced(self, rows: NDArray[Any], other: Shapes) -> Shapes:
+    def replace_rows(self, rows: NDArray[Any], replacements: Shapes) -> Shapes:
         """Replace the shapes at these row numbers by the shapes of `other`, in order."""
         if len(rows) == len(self) and (np.diff(rows) > 0).all():
-            return other
+            return replacements
         source = np.arange(len(self))
         source[rows] = len(self) + np.arange(len(rows))
-        return Shapes.joined([self, other]).take(source)
+        return Shapes.concatenate([self, replacements]).take(source)
 
     def runs(self, height: Longs, width: Longs, *, between: tuple[int, int] | None = None) -> Runs:
         """Return all shapes as masks, empty for boxes without a shape.
 
-        `height` and `width` of each box's image, (n,).
-
-        With `between` only the pixels from one column up to another. ValueError if an outline passes more
-        columns than `MOST_HELD`.
+        `height` and `width` of each image, (n,). With `between`, (start, stop), only the pixels of these
+        columns. Raises ValueError if an outline passes more columns than `MOST_HELD`.
         """
         from odm.masks.polygons import rasterise_all
         from odm.masks.runs import Runs
@@ -226,7 +230,7 @@ class Shapes(_Ragged, frozen=True, dict=True):
         is_mask = self.kind == ShapeKind.MASK
         masks = Runs.of_texts(self.text, self.mask)
         if between is not None:
-            masks = masks.between(*(np.minimum(column, width) * height for column in between))
+            masks = masks.clip_pixels(*(np.minimum(column, width) * height for column in between))
         if is_mask.all():
             return masks
         outlines = rasterise_all(self.xy, self.point, self.ring, height, width, between=between)
@@ -234,8 +238,10 @@ class Shapes(_Ragged, frozen=True, dict=True):
             return outlines
         # A box has a mask or corners, and is empty in the other set.
         edge = np.concatenate([masks.edge, outlines.edge])
-        both = Runs(np.concatenate([masks.first, outlines.first[1:] + masks.first[-1]]), edge)
-        return both.take(np.arange(len(self)) + np.where(is_mask, 0, len(self)))
+        masks_and_outlines = Runs(
+            np.concatenate([masks.starts, outlines.starts[1:] + masks.starts[-1]]), edge
+        )
+        return masks_and_outlines.take(np.arange(len(self)) + np.where(is_mask, 0, len(self)))
 
     def extents(self, height: Longs, width: Longs) -> tuple[Longs, Longs]:
         """(n,) pixels of all shapes as masks, and (n, 4) left, top, width and height, zeros for none.
@@ -245,11 +251,11 @@ class Shapes(_Ragged, frozen=True, dict=True):
         from odm.masks.polygons import measure_all
 
         area, box = measure_all(self.xy, self.point, self.ring, height, width)
-        masks = self.measured(height)
+        masks = self.measure_masks(height)
         return area + masks.area, box + masks.box
 
     def known_extents(self, rows: NDArray[Any], height: Longs) -> tuple[Longs, Longs] | None:
-        """Return the `extents` of the boxes at `rows`; None unless all are masks, and measured before."""
+        """Return the `extents` of the boxes at `rows`; None unless all are masks, already measured."""
         measured: Measured | None = getattr(self, "_measured", None)
         if (
             measured is None
@@ -259,43 +265,43 @@ class Shapes(_Ragged, frozen=True, dict=True):
             return None
         return measured.area[rows], measured.box[rows]
 
-    def run_bounds(self, width: Longs) -> Longs:
-        """(n,) how many runs each shape has as a mask at the most; `width` of each image, (n,)."""
+    def bound_n_runs(self, width: Longs) -> Longs:
+        """(n,) an upper bound of the number of runs of each shape as a mask; `width` of each image, (n,)."""
         from odm.masks.polygons import count_columns
 
         return count_columns(self.xy, self.point, self.ring, width) + np.diff(self.mask)
 
-    def column_cuts(self, width: Longs, most: int) -> list[int]:
-        """Columns between which `runs` fills about `most` columns of sides at a time."""
+    def find_column_cuts(self, width: Longs, limit: int) -> list[int]:
+        """Return the columns that cut the image into strips in which all sides pass about `limit` columns."""
         from odm.masks.polygons import cut_columns
 
-        return cut_columns(self.xy, self.point, self.ring, width, most)
+        return cut_columns(self.xy, self.point, self.ring, width, limit)
 
-    def drawn(self, height: Longs, width: Longs) -> Shapes:
-        """Fill outlines and return them as masks. Raises ValueError if one is among `unfillable`."""
+    def fill_outlines(self, height: Longs, width: Longs) -> Shapes:
+        """Fill outlines and return them as masks. Raises ValueError if one is among `find_unfillable`."""
         from odm.masks.polygons import write_outlines
 
         return Shapes.of_masks(*write_outlines(self.xy, self.point, self.ring, height, width))
 
-    def unfillable(self, width: Longs, *, is_held: bool = False) -> tuple[Longs, list[int], int]:
-        """Return the rows of outlines that cannot be filled, the columns that their sides pass, and the
-        limit.
+    def find_unfillable(self, width: Longs, *, is_held: bool = False) -> tuple[Longs, list[int], int]:
+        """Find boxes whose outlines are too large to fill; `width` of each image, (n,).
 
-        With `is_held`, those of which `runs` cannot hold the whole mask.
+        Returns their rows, how many columns their sides pass, and the limit: `MOST_COLUMNS`, with `is_held`
+        the `MOST_HELD` of `runs`, which holds whole masks in memory.
         """
         from odm.masks.polygons import MOST_COLUMNS, MOST_HELD
 
-        most = MOST_HELD if is_held else MOST_COLUMNS
-        rows = np.flatnonzero(np.diff(self.point[self.ring]) * (width + 1) > most)
+        limit = MOST_HELD if is_held else MOST_COLUMNS
+        rows = np.flatnonzero(np.diff(self.point[self.ring]) * (width + 1) > limit)
         with np.errstate(invalid="ignore"):  # of corners that are not finite, an error of their own
-            columns = self.take(rows).run_bounds(width[rows])
-        is_large = columns > most
-        return rows[is_large], columns[is_large].tolist(), most
+            columns = self.take(rows).bound_n_runs(width[rows])
+        is_large = columns > limit
+        return rows[is_large], columns[is_large].tolist(), limit
 
-    def measured(self, height: Longs) -> Measured:
-        """Return the measures of the masks for images of these heights, (n,).
+    def measure_masks(self, height: Longs) -> Measured:
+        """Measure the masks for images of these heights, (n,).
 
-        It is remembered, as reading, checks and evaluation ask one after the other.
+        The result is cached: reading, checks and evaluation call this one after the other.
         """
         from odm.masks.runs import measure
 
@@ -306,12 +312,12 @@ class Shapes(_Ragged, frozen=True, dict=True):
         return measured
 
     def row_keys(self) -> list[bytes]:
-        """A key for the shape of each box; equal shapes have equal keys."""
-        first = self.point[self.ring].tolist()
+        """(n,) a key for the shape of each box; equal shapes have equal keys."""
+        corner_starts = self.point[self.ring].tolist()
         return [
             bytes([kind])
             + np.diff(self.point[self.ring[i] : self.ring[i + 1] + 1]).tobytes()
-            + self.xy[first[i] : first[i + 1]].tobytes()
+            + self.xy[corner_starts[i] : corner_starts[i + 1]].tobytes()
             + self.counts(i)
             for i, kind in enumerate(self.kind.tolist())
         ]
@@ -323,10 +329,10 @@ class Keypoints(_Ragged, frozen=True):
     first: Longs
     """(n + 1,) the points of box i are ``first[i]`` to ``first[i + 1]``, in the order of its class."""
     xyv: Floats
-    """(points, 3) x and y in pixels, and 0 = not labelled, 1 = hidden, 2 = visible; of detections what the
-    source says."""
+    """(points, 3) x and y in pixels, and visibility: 0 = not labelled, 1 = hidden, 2 = visible; of detections
+    the third value of the source."""
     stated: Any = None
-    """(n,) how many points the source says are labelled, -1 where it does not say."""
+    """(n,) how many points are labelled according to the source, -1 where it gives no number."""
 
     _LEVELS = (("first", "xyv"),)
     _PLAIN = ("stated",)
@@ -357,7 +363,7 @@ class Keypoints(_Ragged, frozen=True):
         counted_before = np.concatenate([[0], np.cumsum(is_counted)])[self.first]
         rows = np.flatnonzero(np.diff(counted_before))
         points = self.xyv if is_counted.all() else np.compress(is_counted, self.xyv, axis=0)
-        edges[rows] = _edges(points[:, :2], counted_before[rows])
+        edges[rows] = _find_edges(points[:, :2], counted_before[rows])
         return edges
 
     def scaled(self, factor: Floats) -> Keypoints:
@@ -366,19 +372,19 @@ class Keypoints(_Ragged, frozen=True):
         xyv[:, :2] *= np.repeat(factor, self.counts(), axis=0)
         return Keypoints(self.first, _frozen(xyv), self.stated)
 
-    def labelled(self) -> Longs:
+    def count_labelled(self) -> Longs:
         """(n,) how many keypoints of each box are labelled."""
         labelled_before = np.concatenate([[0], np.cumsum(self.xyv[:, 2] > 0)])
         return np.diff(labelled_before[self.first])
 
-    def labelled_as_stated(self) -> Longs:
+    def count_labelled_or_stated(self) -> Longs:
         """(n,) how many keypoints are labelled: the number that the source states, else counted."""
-        return np.where(self.stated < 0, self.labelled(), self.stated)
+        return np.where(self.stated < 0, self.count_labelled(), self.stated)
 
     def row_keys(self) -> list[bytes]:
-        """A key for the keypoints of each box; equal keypoints have equal keys."""
-        ends = self.first.tolist()
-        return [self.xyv[a:b].tobytes() for a, b in itertools.pairwise(ends)]
+        """(n,) a key for the keypoints of each box; equal keypoints have equal keys."""
+        point_starts = self.first.tolist()
+        return [self.xyv[a:b].tobytes() for a, b in itertools.pairwise(point_starts)]
 
 
 class ShapeRows:
@@ -436,15 +442,15 @@ RAGGED: dict[str, type[Shapes | Keypoints]] = {"shapes": Shapes, "keypoints": Ke
 """Columns of boxes in which a box has any number of values."""
 
 
-def join_ragged(table: type[Any], parts: Sequence[Any], sizes: Sequence[int]) -> Any:
-    """Concatenate the shapes or keypoints of tables of these sizes, None for a table without any.
+def join_ragged(table: type[Any], columns: Sequence[Any], sizes: Sequence[int]) -> Any:
+    """Concatenate the shapes or keypoints of tables of `sizes` rows, None for a table without any.
 
-    None if none has any.
+    `table` is their class. Returns None if no table has any.
     """
-    if all(part is None for part in parts):
+    if all(column is None for column in columns):
         return None
-    tables = [table.none(n) if part is None else part for part, n in zip(parts, sizes, strict=True)]
-    return tables[0] if len(tables) == 1 else table.joined(tables)
+    tables = [table.none(n) if column is None else column for column, n in zip(columns, sizes, strict=True)]
+    return tables[0] if len(tables) == 1 else table.concatenate(tables)
 
 
 def shapes_of_arrays(
@@ -454,9 +460,9 @@ def shapes_of_arrays(
     oriented: ArrayLike | None,
     keypoints: Sequence[ArrayLike] | None,
 ) -> dict[str, Any]:
-    """Return the columns of n boxes for the arguments of `Dataset.from_arrays`.
+    """Make the columns ``shapes`` and ``keypoints`` of n boxes from arguments of `Dataset.from_arrays`.
 
-    Raises ValueError if they are wrong.
+    Raises ValueError if an argument has not n rows, or if there are several kinds of shapes.
     """
     columns: dict[str, Any] = {
         "polygons": polygons,
@@ -484,13 +490,13 @@ def shapes_of_arrays(
         rows.mask(counts.encode() if isinstance(counts, str) else bytes(counts))
     if oriented is not None:
         array = np.asarray(oriented, np.float64)
-        for corners in array if array.ndim == 3 else rectangles(array.reshape(-1, 5)):
+        for corners in array if array.ndim == 3 else rectangle_corners(array.reshape(-1, 5)):
             rows.oriented(corners)
     return {"shapes": rows.table(), "keypoints": None if keypoints is None else keypoints_of(keypoints)}
 
 
-def rectangles(cxcywhr: Floats) -> Floats:
-    """(n, 4, 2) corners of rectangles given as (n, 5) centre, width, height and angle.
+def rectangle_corners(cxcywhr: Floats) -> Floats:
+    """(n, 4, 2) corners of rectangles (n, 5): centre x, centre y, width, height, angle.
 
     The angle is in radians from the x to the y axis, which is clockwise on the screen; the first corner is
     the top left one of the rectangle before it is turned.
@@ -509,18 +515,18 @@ _SIDES = np.array([[-1, 1, 1, -1], [-1, -1, 1, 1]])[..., None]
 
 
 def as_rectangles(corners: Floats) -> Floats:
-    """(n, 5) centre, width, height and angle in radians of oriented boxes (n, 4, 2).
+    """(n, 5) centre x and y, width, height and angle in radians of oriented boxes (n, 4, 2).
 
     The width is the first side, and the angle its direction, from the x to the y axis, in -pi to pi.
     """
     first, second, third, fourth = corners.transpose(1, 2, 0).copy()  # x and y of each, (2, n)
     centre = (first + second + third + fourth) / 4
-    along = (second - first + third - fourth) / 2
-    down = (fourth - first + third - second) / 2
-    width = np.hypot(*along)
-    angle = np.arctan2(along[1], along[0])
+    width_side = (second - first + third - fourth) / 2
+    height_side = (fourth - first + third - second) / 2
+    width = np.hypot(*width_side)
+    angle = np.arctan2(width_side[1], width_side[0])
     # A height that points the other way belongs to corners in the other direction.
-    height = down[1] * np.cos(angle) - down[0] * np.sin(angle)
+    height = height_side[1] * np.cos(angle) - height_side[0] * np.sin(angle)
     return np.column_stack([*centre, width, height, angle])
 
 
@@ -530,22 +536,23 @@ def edges_of(corners: Floats) -> Floats:
     return np.concatenate([columns.min(axis=0), columns.max(axis=0)]).T.copy()
 
 
-def bridged(parts: Sequence[Floats]) -> Floats:
-    """Join several outlines (k, 2) into one, each by a bridge to the nearest corner of those before.
+def join_by_bridges(outlines: Sequence[Floats]) -> Floats:
+    """Join outlines, (k, 2) each, into one (n, 2): each by a bridge to the nearest corner of those before.
 
     The outline goes over each bridge twice, there and back.
 
     Of thousands of outlines the last ones are all joined to one corner: the nearest takes too long to find.
     """
-    outline, distances = parts[0], 0
-    for n, part in enumerate(parts[1:], 1):
-        distances += len(outline) * len(part)
-        if distances > _MOST_DISTANCES:
-            rest = (corners for ring in parts[n:] for corners in (ring, ring[:1], outline[-1:]))
-            return np.concatenate([outline, *rest])
-        i, j = _nearest(outline, part)
-        around = np.concatenate([part[j:], part[: j + 1]])
-        outline = np.concatenate([outline[: i + 1], around, outline[i:]])
+    # outline a b c, next ring p q r, nearest corners b and q:  a b [q r p q] b c
+    outline, n_distances = outlines[0], 0
+    for i_ring, ring in enumerate(outlines[1:], 1):
+        n_distances += len(outline) * len(ring)
+        if n_distances > _MOST_DISTANCES:
+            remaining = (corners for ring in outlines[i_ring:] for corners in (ring, ring[:1], outline[-1:]))
+            return np.concatenate([outline, *remaining])
+        i, j = _nearest(outline, ring)
+        detour = np.concatenate([ring[j:], ring[: j + 1]])
+        outline = np.concatenate([outline[: i + 1], detour, outline[i:]])
     return outline
 
 
@@ -559,54 +566,60 @@ def _nearest(a: Floats, b: Floats) -> tuple[int, int]:
     Distances are computed a bounded number at a time.
     """
     step = max(1, 2**20 // len(b))
-    best, pair = np.inf, (0, 0)
+    smallest, nearest_indices = np.inf, (0, 0)
     for start in range(0, len(a), step):
         block = a[start : start + step]
         squared = (block[:, None, 0] - b[:, 0]) ** 2 + (block[:, None, 1] - b[:, 1]) ** 2
         i, j = divmod(int(squared.argmin()), len(b))
-        if squared[i, j] < best:
-            best, pair = float(squared[i, j]), (start + i, j)
-    return pair
+        if squared[i, j] < smallest:
+            smallest, nearest_indices = float(squared[i, j]), (start + i, j)
+    return nearest_indices
 
 
 def keypoints_of(rows: Sequence[ArrayLike]) -> Keypoints | None:
-    """Keypoints read one box at a time, each (k, 3) or flat, empty for none; None where no box has any."""
-    parts = [np.asarray(row, np.float64).reshape(-1, 3) for row in rows]
-    first = np.concatenate([[0], np.cumsum([*map(len, parts)])]).astype(np.int64)
-    return Keypoints(first, np.concatenate(parts)) if parts and first[-1] else None
+    """Make `Keypoints` of one array for each box, (k, 3) or flat, empty for none; None if no box has any."""
+    points_of_boxes = [np.asarray(row, np.float64).reshape(-1, 3) for row in rows]
+    point_starts = np.concatenate([[0], np.cumsum([*map(len, points_of_boxes)])]).astype(np.int64)
+    return (
+        Keypoints(point_starts, np.concatenate(points_of_boxes))
+        if points_of_boxes and point_starts[-1]
+        else None
+    )
 
 
-def _edges(xy: Floats, first: Longs) -> Floats:
-    """(n, 4) left, top, right and bottom of n groups of points (k, 2), which begin at ``first[i]``."""
-    if not len(first):
+def _find_edges(xy: Floats, starts: Longs) -> Floats:
+    """(n, 4) left, top, right and bottom of n groups of points; group i begins at ``xy[starts[i]]``."""
+    if not len(starts):
         return np.zeros((0, 4))
-    if len(xy) == 4 * len(first) and (np.diff(first) == 4).all():
+    if len(xy) == 4 * len(starts) and (np.diff(starts) == 4).all():
         return edges_of(xy.reshape(-1, 4, 2))
-    return np.concatenate([np.minimum.reduceat(xy, first), np.maximum.reduceat(xy, first)], axis=1)
+    return np.concatenate([np.minimum.reduceat(xy, starts), np.maximum.reduceat(xy, starts)], axis=1)
 
 
-def _taken(first: Longs, rows: Longs) -> tuple[Longs, Longs]:
+def _take_items(starts: Longs, rows: Longs) -> tuple[Longs, Longs]:
     """Return the offsets of some rows, and the positions of their items.
 
     Offsets 0 2 5 6 and rows 2 1: the items are 5, 2 3 4, so the result is 0 1 4 and 5 2 3 4.
     """
-    n = first[rows + 1] - first[rows]
-    begin = np.concatenate([[0], np.cumsum(n)]).astype(np.int64)
-    return begin, np.arange(int(begin[-1])) + np.repeat(first[rows] - begin[:-1], n)
+    n_items = starts[rows + 1] - starts[rows]
+    taken_starts = np.concatenate([[0], np.cumsum(n_items)]).astype(np.int64)
+    return taken_starts, np.arange(int(taken_starts[-1])) + np.repeat(
+        starts[rows] - taken_starts[:-1], n_items
+    )
 
 
-def _take_texts(first: Longs, text: NDArray[np.uint8], rows: Longs) -> tuple[Longs, NDArray[np.uint8]]:
-    """Return the offsets of some rows, and their texts joined."""
-    begin, end = first[rows], first[rows + 1]
-    texts = map(text.data.__getitem__, map(slice, begin.tolist(), end.tolist()))
-    return np.concatenate([[0], np.cumsum(end - begin)]), np.frombuffer(b"".join(texts), np.uint8)
+def _take_texts(starts: Longs, text: NDArray[np.uint8], rows: Longs) -> tuple[Longs, NDArray[np.uint8]]:
+    """Return the offsets of some rows, and their texts joined; row i is ``text[starts[i]:starts[i + 1]]``."""
+    text_starts, text_ends = starts[rows], starts[rows + 1]
+    texts = map(text.data.__getitem__, map(slice, text_starts.tolist(), text_ends.tolist()))
+    return np.concatenate([[0], np.cumsum(text_ends - text_starts)]), np.frombuffer(b"".join(texts), np.uint8)
 
 
-def _joined_offsets(parts: Sequence[Longs]) -> Longs:
+def _join_offsets(columns: Sequence[Longs]) -> Longs:
     """Concatenate columns of offsets: 0 2 5 and 0 1 give 0 2 5 6."""
-    items_before = np.concatenate([[0], np.cumsum([int(part[-1]) for part in parts])])
-    ends = [part[1:] + n for part, n in zip(parts, items_before[:-1], strict=True)]
-    return np.concatenate([np.zeros(1, np.int64), *ends]).astype(np.int64)
+    items_before = np.concatenate([[0], np.cumsum([int(column[-1]) for column in columns])])
+    row_ends = [column[1:] + n_before for column, n_before in zip(columns, items_before[:-1], strict=True)]
+    return np.concatenate([np.zeros(1, np.int64), *row_ends]).astype(np.int64)
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
