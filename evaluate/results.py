@@ -24,9 +24,9 @@ from odm.evaluate.scores.curves import (
     CurveArrays,
     CurveTable,
     MissCurve,
-    curve_arrays,
-    curve_table,
-    miss_curves,
+    compute_miss_curves,
+    make_curve_arrays,
+    make_curve_table,
 )
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import Log, UsageError, printable
@@ -200,7 +200,7 @@ class Result(ResultViews, msgspec.Struct, frozen=True, eq=False, dict=True):
     @functools.cached_property
     def arrays(self) -> CurveArrays:
         """Precision (T, R, K, A, M) and recall (T, K, A, M) as in pycocotools, -1 = undefined."""
-        return curve_arrays(self.matches)
+        return make_curve_arrays(self.matches)
 
     @functools.cached_property
     def detections(self) -> DetectionTable:
@@ -226,12 +226,12 @@ class Result(ResultViews, msgspec.Struct, frozen=True, eq=False, dict=True):
     @functools.cached_property
     def curve_table(self) -> CurveTable:
         """Detection by detection down each curve: true and false positives so far, precision and recall."""
-        return curve_table(self.matches)
+        return make_curve_table(self.matches)
 
     @functools.cached_property
     def miss_curves(self) -> list[MissCurve]:
         """Miss rates over false positives per image, of protocols that have them."""
-        return miss_curves(self.matches) if self.rules.rates else []
+        return compute_miss_curves(self.matches) if self.rules.rates else []
 
     def confusion(self, *, score: float | None = None, iou: float = 0.5) -> Confusion:
         """The confusion matrix of detections with at least `score`, or else at the operating point."""

@@ -20,7 +20,7 @@ from odm.evaluate.analysis.table import Table, table_of
 from odm.evaluate.analysis.thresholds import kept, lrp
 from odm.evaluate.analysis.tide import tide
 from odm.evaluate.results import Evaluation, Result, Row, plain
-from odm.evaluate.scores.curves import point_at
+from odm.evaluate.scores.curves import make_point
 from odm.issues import UsageError, hint, shorten, spell
 
 ANALYSES = ("tide", "lrp", "calibration", "images", "slices")
@@ -142,7 +142,7 @@ def at_scores(result: Result, scores: Mapping[str, float], default: float, sourc
 
 def _at(row: Row, score: float, tp: int, fp: int, n: int) -> Row:
     """Return the row with the numbers of another operating point; `n` ground truths count."""
-    return replace(row, **point_at(score, tp, fp, n))
+    return replace(row, **make_point(score, tp, fp, n))
 
 
 def calibration(table: Table) -> dict[str, Any]:

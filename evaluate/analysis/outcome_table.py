@@ -19,7 +19,7 @@ from odm.evaluate.matching.prepare import areas_of, prepare
 from odm.evaluate.matching.shapes import measure_overlaps
 from odm.evaluate.matching.sides import Joined, Mask
 from odm.evaluate.scores.protocols import Protocol
-from odm.evaluate.scores.score_order import ranked_rows, rows_by_class
+from odm.evaluate.scores.score_order import group_rows_by_class, rank_rows
 from odm.evaluate.scores.set_ups import AreaBits
 from odm.tables import Floats, Ints, Longs
 
@@ -135,12 +135,12 @@ class OutcomeTable(msgspec.Struct, frozen=True, eq=False, dict=True):
     @functools.cached_property
     def order(self) -> Longs:
         """(n,) rows by descending score, then image, then input."""
-        return ranked_rows(self.matches)
+        return rank_rows(self.matches)
 
     @functools.cached_property
     def ranked(self) -> tuple[Longs, Longs]:
         """(n,) rows by class, then as in `order`; (classes + 1,) where each class begins."""
-        rows, counts = rows_by_class(self.matches, self.order)
+        rows, counts = group_rows_by_class(self.matches, self.order)
         return rows, np.concatenate([[0], np.cumsum(counts)])
 
     @classmethod

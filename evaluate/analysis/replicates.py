@@ -20,7 +20,7 @@ from odm.evaluate.matching.jaccard import jaccard_index
 from odm.evaluate.matching.order import first_of_runs
 from odm.evaluate.matching.sides import Mask
 from odm.evaluate.scores.accumulate import lower_keys, miss_keys, summary_keys
-from odm.evaluate.scores.curves import areas_between, miss_rates, share
+from odm.evaluate.scores.curves import compute_areas_between, compute_miss_rates, share
 from odm.evaluate.scores.protocols import Protocol, recall_points
 from odm.evaluate.scores.set_ups import AreaBits
 from odm.issues import UsageError
@@ -265,12 +265,12 @@ class Plan:
                     npos[i][b],
                 )
                 n_images = int(weights[b].sum())
-                rates[b] = miss_rates(self.rules, *counted, n_images)
+                rates[b] = compute_miss_rates(self.rules, *counted, n_images)
                 if self.rules.reading == "between":
                     categories, before = (
                         np.repeat(column, row_weights[hit_positions]) for column in counted[:2]
                     )
-                    ap[i, 0, b] = areas_between(categories, before, npos[i][b])
+                    ap[i, 0, b] = compute_areas_between(categories, before, npos[i][b])
             summary[miss_keys(self.rules)[area]] = mean_of_defined(rates)
         if matches.jaccard is not None:
             jaccard = jaccard_index(matches.jaccard, weights)

@@ -25,7 +25,7 @@ from odm.document import (
 from odm.evaluate.analysis.render_analyses import class_columns, sections, summary_columns, titled
 from odm.evaluate.results import COVERAGE, POINT, Evaluation, Result, Row
 from odm.evaluate.scores.accumulate import ALIASES, level_keys, miss_keys
-from odm.evaluate.scores.curves import miss_curves
+from odm.evaluate.scores.curves import compute_miss_curves
 from odm.evaluate.scores.protocols import PROTOCOLS
 from odm.evaluate.scores.set_ups import AreaRange
 from odm.issues import UsageError, shorten
@@ -324,7 +324,7 @@ def miss_rates_csv(evaluation: Evaluation) -> str:
     """The miss rate of each class and set-up over false positives per image, by descending score."""
 
     def rows(result: Result) -> Iterator[Sequence[Any]]:
-        for curve in miss_curves(result.matches, every=True) if result.rules.rates else ():
+        for curve in compute_miss_curves(result.matches, all_curves=True) if result.rules.rates else ():
             names = result.matches.classes[curve.category], result.rules.areas[curve.area].name
             points = zip(curve.false_per_image.tolist(), curve.miss_rate.tolist(), strict=True)
             yield from ((*names, *point) for point in points)

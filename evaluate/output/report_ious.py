@@ -24,7 +24,7 @@ from odm.evaluate.matching.shapes import find_shape_pairs
 from odm.evaluate.matching.sides import Joined
 from odm.evaluate.scores.curves import PrecisionReader
 from odm.evaluate.scores.protocols import Protocol
-from odm.evaluate.scores.score_order import Ranked, ranked_rows, rows_by_class
+from odm.evaluate.scores.score_order import Ranked, group_rows_by_class, rank_rows
 from odm.tables import Floats, Ints, Longs
 
 IOUS = tuple(k / 100 for k in range(50, 100, 5))
@@ -68,7 +68,7 @@ def at_ious(joined: Joined, rules: Protocol, table: DetectionTable) -> Iterator[
     ranking: tuple[Longs, Longs] | None = None
     for matches in match_all(joined, each):
         if ranking is None:  # which is that of every threshold
-            ranking = rows_by_class(matches, ranked_rows(matches))
+            ranking = group_rows_by_class(matches, rank_rows(matches))
         yield _at(joined, table, matches, pairs, rows, place, ranking)
 
 
@@ -99,15 +99,15 @@ def _at(
 def _ap(matches: Matches, rows: Longs, counts: Longs) -> Floats:
     """Return (classes,) the AP of each class, as the evaluation computes it.
 
-    `rows` and `counts` are the ranking that `rows_by_class` returns.
+    `rows` and `counts` are the ranking that `group_rows_by_class` returns.
     """
     ap = np.full(len(matches.classes), np.nan)
     rules = matches.protocol
     if rules.metric != "ap":
         return ap
     (word_bit,) = bits_of_area(rules)
-    for ranked in Ranked.of(matches, rows, counts):
+    for ranked in Ranked.iter_blocks(matches, rows, counts):
         class_slice = slice(ranked.first_class, ranked.first_class + ranked.n_classes)
-        counted = ranked.counted(*word_bit, ranked.unmatched(0))
+        counted = ranked.count(*word_bit, ranked.count_unmatched(0))
         ap[class_slice] = PrecisionReader(rules, matches.npos[class_slice, 0]).average(counted)
     return ap

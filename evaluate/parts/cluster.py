@@ -37,7 +37,7 @@ from odm.evaluate.parts.tasks import (
     survey,
 )
 from odm.evaluate.scores.accumulate import ClassCounts
-from odm.evaluate.scores.curves import OperatingPoint, best_of_points, point_at
+from odm.evaluate.scores.curves import OperatingPoint, find_best_points, make_point
 from odm.issues import AS_FLAGS, DataError, Log, PathError, UsageError, plural, spell
 
 MOST_PENDING = 256
@@ -295,10 +295,10 @@ class TaskRunner:
         for matches, buckets, of_blocks in zip(
             totals, buckets_by_result, zip(*blocks, strict=True), strict=True
         ):
-            by_bucket = ClassCounts.together(of_blocks, matches.protocol)
+            by_bucket = ClassCounts.concatenate(of_blocks, matches.protocol)
             # Buckets [1, 0, 1] of classes a, b, c are counted as b, a, c: the places of a, b, c are 1, 0, 2.
             place_in_buckets = np.argsort(np.argsort(buckets, kind="stable"), kind="stable")
-            counts_by_protocol.append(by_bucket.ordered(place_in_buckets, matches.classes))
+            counts_by_protocol.append(by_bucket.reorder(place_in_buckets, matches.classes))
         return counts_by_protocol
 
     def overall_points(
@@ -319,12 +319,12 @@ class TaskRunner:
         points = []
         for matches, down_to, (tp, fp) in zip(totals, scores, counts, strict=True):
             npos = matches.npos[:, :1].sum(axis=0)
-            (best_score,), (best_f1,) = best_of_points(
+            (best_score,), (best_f1,) = find_best_points(
                 down_to, tp, fp, np.zeros(len(down_to), np.int64), npos
             )
             score = float(best_score) if at_score is None else at_score
             at = len(down_to) - 1 if np.isnan(score) else int(np.searchsorted(-down_to, -score))
-            point = point_at(score, int(tp[at]), int(fp[at]), int(npos[0]))
+            point = make_point(score, int(tp[at]), int(fp[at]), int(npos[0]))
             points.append((point, (float(best_f1), float(best_score))))
         return points
 

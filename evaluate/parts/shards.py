@@ -40,7 +40,7 @@ from odm.evaluate.matching.sides import (
 from odm.evaluate.parts.cluster import TaskRunner
 from odm.evaluate.parts.tasks import LABELS, Columns, Cuts, ReadablePart, Store, Survey, Work, write_skeleton
 from odm.evaluate.results import Evaluation
-from odm.evaluate.scores.accumulate import finish
+from odm.evaluate.scores.accumulate import make_result
 from odm.evaluate.scores.protocols import Protocol as Rules
 from odm.issues import Log, UsageError, spell
 from odm.pairing import source_of
@@ -310,7 +310,7 @@ def evaluate_parts(
     ]
     counted = runner.count(outcomes, totals, work, scores)
     results = [
-        finish(matches, point_of_result, *point, at_score)
+        make_result(matches, point_of_result, *point, at_score)
         for matches, point_of_result, point in zip(totals, counted, points, strict=True)
     ]
     if is_default:

@@ -22,9 +22,9 @@ from odm.evaluate.matching.matches import OUTCOMES, Matches, find_outcomes, repl
 from odm.evaluate.matching.order import first_of_runs, rank_in_runs
 from odm.evaluate.matching.sides import Choice, Joined, Kept, SideTable, apply_choice
 from odm.evaluate.scores.accumulate import ClassCounts, count_classes
-from odm.evaluate.scores.curves import beside_confidences
+from odm.evaluate.scores.curves import find_rows_beside_confidences
 from odm.evaluate.scores.protocols import Protocol as Rules
-from odm.evaluate.scores.score_order import Weights, ranked_rows
+from odm.evaluate.scores.score_order import Weights, rank_rows
 from odm.evaluate.scores.set_ups import AreaBits
 from odm.issues import Log
 from odm.pairing import SAMPLE
@@ -417,7 +417,7 @@ def condense(matches: Matches, at_score: float | None) -> Columns:
     A run ends where a position is read: where the score of a hit ends, or that of the range's first row,
     which the range before may share, at the given score, and at those that all classes are read at.
     """
-    rules, order = matches.protocol, ranked_rows(matches)
+    rules, order = matches.protocol, rank_rows(matches)
     score, n_rows = matches.score[order], len(order)
     hit_of_row = np.full(n_rows, -1, np.int64)
     hit_of_row[matches.hit] = np.arange(len(matches.hit))
@@ -435,7 +435,7 @@ def condense(matches: Matches, at_score: float | None) -> Columns:
         begins[np.searchsorted(-score, -at_score, side="right") :][:1] = True
     if rules.shared_score:
         counted = np.flatnonzero(find_outcomes(matches)[0][order] != OUTCOMES.index("ignored"))
-        read_positions = counted[beside_confidences(score[counted], at_score)]
+        read_positions = counted[find_rows_beside_confidences(score[counted], at_score)]
         begins[read_positions[read_positions < n_rows - 1] + 1] = True
     # Rows x x H x x x of which H is a hit: begins at 0, 2 and 3, lengths 2, 1 and 3.
     starts = np.flatnonzero(begins)

@@ -24,15 +24,22 @@ from odm.evaluate.scores.curves import (
     OperatingPoint,
     PrecisionReader,
     average_at_limits,
-    best_f1s,
-    miss_rates,
-    operating_points,
-    read_classes,
+    compute_miss_rates,
+    find_best_f1s,
+    find_operating_points,
+    find_shared_points,
+    read_at_confidences,
     share,
-    shared_points,
 )
 from odm.evaluate.scores.protocols import Protocol
-from odm.evaluate.scores.score_order import BLOCK, Ranked, Weights, pooled_rows, ranked_rows, rows_by_class
+from odm.evaluate.scores.score_order import (
+    BLOCK,
+    Ranked,
+    Weights,
+    group_rows_by_class,
+    rank_pooled,
+    rank_rows,
+)
 from odm.parallel import by_threads
 from odm.tables import FREQUENCIES, Floats, Longs
 
@@ -48,11 +55,11 @@ def accumulate(
     Parameters
     ----------
     matches
-        Those of all images, in any order of shards: the result does not depend on it.
+        The matches of all images, in any order of shards: the result does not depend on it.
     protocol
-        The one they were made under, if it is to be checked.
+        The protocol that they must be under; not checked if None.
     at_score
-        The score of the operating point; without it that of the best F1 of all classes together.
+        The score of the operating point; None = that of the best F1 of all classes together.
 
     Raises
     ------
@@ -62,19 +69,19 @@ def accumulate(
     rules = matches.protocol
     if protocol is not None and protocol != rules:
         raise ValueError(f"these are matches under {rules.name}, not under {protocol.name}")
-    order = ranked_rows(matches)
-    (all_classes,) = Ranked.of(matches, order, np.array([len(order)]))
+    order = rank_rows(matches)
+    (all_classes,) = Ranked.iter_blocks(matches, order, np.array([len(order)]))
     npos = matches.npos[:, :1].sum(axis=0)
-    reference = all_classes.reference(rules)
-    (best_score,), (best_f1,) = best_f1s(matches, all_classes, reference, npos)
+    reference = all_classes.count_at_reference(rules)
+    (best_score,), (best_f1,) = find_best_f1s(matches, all_classes, reference, npos)
     score = at_score
     if score is None and not rules.shared_score:
         score = float(best_score)
-    counted = count_classes(matches, score, order=order)
-    overall_point = operating_points(
+    class_counts = count_classes(matches, score, order=order)
+    overall_point = find_operating_points(
         matches, all_classes, reference, npos, math.nan if score is None else score
     )
-    return finish(matches, counted, overall_point[0], (float(best_f1), float(best_score)), at_score)
+    return make_result(matches, class_counts, overall_point[0], (float(best_f1), float(best_score)), at_score)
 
 
 def count_classes(
@@ -85,61 +92,72 @@ def count_classes(
 ) -> ClassCounts:
     """Count and average each class: AP, recall, TP, FP, curves. `matches` must hold all images.
 
-    With `weights` there is one class, and its rows stand for several detections each. `order` are all rows as
-    they rank, if that is known. The operating points are at `at_score`, at all scores if it is NaN.
+    With `weights` there is one class, and its rows stand for several detections each. `order` (n,) are the
+    rows of all detections by rank; None = rank them here. The operating points are at `at_score`; NaN or None
+    takes all detections.
     """
-    order = ranked_rows(matches) if order is None else order
-    rows, counts = rows_by_class(matches, order)
-    ranked = list(Ranked.of(matches, rows, counts, BLOCK, weights))
+    order = rank_rows(matches) if order is None else order
+    rows, counts = group_rows_by_class(matches, order)
+    ranked = list(Ranked.iter_blocks(matches, rows, counts, BLOCK, weights))
     blocks = by_threads(functools.partial(_count_classes, matches, at_score), ranked)
-    counted = ClassCounts.together(blocks, matches.protocol)
+    class_counts = ClassCounts.concatenate(blocks, matches.protocol)
     if matches.protocol.shared_score:
-        counted = replace(counted, read=read_classes(matches, order, at_score, weights))
-    return counted
+        class_counts = replace(
+            class_counts, at_confidences=read_at_confidences(matches, order, at_score, weights)
+        )
+    return class_counts
 
 
-def finish(
+def make_result(
     matches: Matches,
-    counted: ClassCounts,
+    class_counts: ClassCounts,
     overall_point: OperatingPoint,
     overall_best: tuple[float, float],
     at_score: float | None,
 ) -> Result:
     """Make the result from the counts of each class; of `matches` only the totals are used.
 
-    Where all classes are read at one confidence, it is found here, and `overall_point` is not looked at.
-    `overall_best` is the best F1 of all classes together, and its score.
+    `overall_point` is the operating point of all classes together, which protocols with a `shared_score`
+    compute here instead. `overall_best` is the best F1 of all classes together, and its score.
     """
-    rules, npos, points = matches.protocol, matches.npos[:, 0], counted.points
-    if counted.read is not None:
-        points, overall_point = shared_points(counted.read, npos, at_score)
-    summary, errors = summarize(matches, counted.ap, counted.recall, overall_point)
+    rules, npos, points = matches.protocol, matches.npos[:, 0], class_counts.points
+    if class_counts.at_confidences is not None:
+        points, overall_point = find_shared_points(class_counts.at_confidences, npos, at_score)
+    summary, errors = summarize(matches, class_counts.ap, class_counts.recall, overall_point)
     if rules.rates:
         summary = {
-            key: mean_of_defined(rates) for key, rates in zip(miss_keys(rules), counted.miss, strict=True)
+            key: mean_of_defined(rates)
+            for key, rates in zip(miss_keys(rules), class_counts.miss, strict=True)
         }
     if matches.jaccard is not None:
         index = float(jaccard_index(matches.jaccard)[0])
-        summary = {"AP": mean_of_defined(counted.ap[0, 0]), **summary, "JI": index}
-    counts = npos, matches.gt_ignored, counted.det, counted.tp, counted.fp, mean_of_classes(counted.ap[:, 0])
+        summary = {"AP": mean_of_defined(class_counts.ap[0, 0]), **summary, "JI": index}
+    counts = (
+        npos,
+        matches.gt_ignored,
+        class_counts.det,
+        class_counts.tp,
+        class_counts.fp,
+        mean_of_classes(class_counts.ap[:, 0]),
+    )
     columns = zip(*(column.tolist() for column in counts), strict=True)
-    extras = class_numbers(matches, counted.ap, counted.recall, counted.tp)
-    for key, values in zip(miss_keys(rules), counted.miss.tolist(), strict=True):
+    extras = make_class_extras(matches, class_counts.ap, class_counts.recall, class_counts.tp)
+    for key, values in zip(miss_keys(rules), class_counts.miss.tolist(), strict=True):
         for extra, value in zip(extras, values, strict=True):
             extra[key] = value
-    bests = [
+    best_columns = [
         {"best_f1": f1, "best_f1_score": score}
-        for f1, score in zip(counted.best_f1.tolist(), counted.best_f1_score.tolist(), strict=True)
+        for f1, score in zip(class_counts.best_f1.tolist(), class_counts.best_f1_score.tolist(), strict=True)
     ]
     rows = tuple(
         Row(name, gt, gt_ignored, det, tp, fp, det - tp - fp, ap, extra=extra, **point, **best)
         for name, (gt, gt_ignored, det, tp, fp, ap), best, point, extra in zip(
-            matches.classes, columns, bests, points, extras, strict=True
+            matches.classes, columns, best_columns, points, extras, strict=True
         )
     )
     sums = {key: sum(getattr(row, key) for row in rows) for key in _SUMMED}
     ap = next(iter(summary.values())) if rules.metric in ("ap", "pooled") else math.nan
-    ap = mean_of_defined(counted.ap[0, 0]) if rules.rates else ap
+    ap = mean_of_defined(class_counts.ap[0, 0]) if rules.rates else ap
     overall = Row(
         name="", **sums, ap=ap, best_f1=overall_best[0], best_f1_score=overall_best[1], **overall_point
     )
@@ -148,9 +166,9 @@ def finish(
         summary=summary,
         classes=rows,
         overall=overall,
-        curves=counted.curves,
+        curves=class_counts.curves,
         errors=errors,
-        dropped={what: n for what, n in matches.dropped if n},
+        dropped={reason: n for reason, n in matches.dropped if n},
         matches=matches,
         at_score=at_score,
     )
@@ -172,11 +190,11 @@ class ClassCounts(msgspec.Struct, frozen=True, eq=False):
     best_f1_score: Floats
     points: list[OperatingPoint]
     curves: dict[str, Curve]
-    read: Floats | None = None
-    """That of `read_classes`, where all classes are read at one confidence."""
+    at_confidences: Floats | None = None
+    """(classes, 4, confidences) see `read_at_confidences`; only under protocols with a `shared_score`."""
 
     @classmethod
-    def together(cls, blocks: Sequence[ClassCounts], rules: Protocol) -> ClassCounts:
+    def concatenate(cls, blocks: Sequence[ClassCounts], rules: Protocol) -> ClassCounts:
         """Concatenate the counts of blocks of classes; there may be none."""
         shape, no_counts = (len(rules.ious), len(rules.areas), 0), np.zeros(0, np.int64)
         miss = np.zeros((len(miss_keys(rules)), 0))
@@ -188,24 +206,24 @@ class ClassCounts(msgspec.Struct, frozen=True, eq=False):
             *[np.zeros(0)] * 2,
         )
         arrays = {
-            name: np.concatenate([empty, *(getattr(b, name) for b in blocks)], axis=-1)
-            for name, empty in zip(_ARRAYS, empty_arrays, strict=True)
+            name: np.concatenate([empty_array, *(getattr(block, name) for block in blocks)], axis=-1)
+            for name, empty_array in zip(_ARRAYS, empty_arrays, strict=True)
         }
-        read = [b.read for b in blocks if b.read is not None]
+        at_confidences = [block.at_confidences for block in blocks if block.at_confidences is not None]
         return cls(
             **arrays,
-            points=[point for b in blocks for point in b.points],
-            curves={name: curve for b in blocks for name, curve in b.curves.items()},
-            read=np.concatenate(read) if read else None,
+            points=[point for block in blocks for point in block.points],
+            curves={name: curve for block in blocks for name, curve in block.curves.items()},
+            at_confidences=np.concatenate(at_confidences) if at_confidences else None,
         )
 
-    def ordered(self, order: Longs, names: Sequence[str]) -> ClassCounts:
-        """Return the classes in another order, by their positions; `names` are those of the new order."""
+    def reorder(self, order: Longs, names: Sequence[str]) -> ClassCounts:
+        """Return the classes in another order: `order` are their positions, `names` their names in it."""
         return ClassCounts(
             **{name: getattr(self, name)[..., order] for name in _ARRAYS},
             points=[self.points[i] for i in order.tolist()],
             curves={name: self.curves[name] for name in names if name in self.curves},
-            read=None if self.read is None else self.read[order],
+            at_confidences=None if self.at_confidences is None else self.at_confidences[order],
         )
 
 
@@ -217,52 +235,52 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
     rules = matches.protocol
     class_slice = slice(ranked.first_class, ranked.first_class + ranked.n_classes)
     npos = matches.npos[class_slice]
-    rank = matches.hit_rank[ranked.hits]
+    hit_rank = matches.hit_rank[ranked.hit_numbers]
     shape = len(rules.ious), len(rules.areas), ranked.n_classes
     ap, recall = np.full(shape, np.nan), np.full((len(rules.caps), *shape), np.nan)
     miss = np.full((len(miss_keys(rules)), ranked.n_classes), np.nan)
     for a in range(len(rules.areas)):
-        unmatched = ranked.unmatched(a)
+        unmatched = ranked.count_unmatched(a)
         reader = PrecisionReader(rules, npos[:, a])
         for t, word_bit in enumerate(bits_of_area(rules, a)):
-            counted = ranked.counted(*word_bit, unmatched)
+            counted = ranked.count(*word_bit, unmatched)
             if rules.reading == "limits" and matches.curves is None:
                 scores = matches.score[ranked.rows]
                 ap[t, a] = average_at_limits(rules, counted, ranked, scores, npos[:, a], matches.score_range)
             elif rules.metric == "ap" and matches.curves is None:
                 ap[t, a] = reader.average(counted)
             if rules.rates:
-                true, false = counted.at_positives()
-                columns = counted.category, false, np.ones_like(true), npos[:, a]
-                miss[a] = miss_rates(rules, *columns, matches.n_images)
+                n_true, n_false = counted.at_positives()
+                hit_columns = counted.category, n_false, np.ones_like(n_true), npos[:, a]
+                miss[a] = compute_miss_rates(rules, *hit_columns, matches.n_images)
             for m, cap in enumerate(rules.caps):
-                hits = counted.tp
+                n_hits = counted.tp
                 if cap != rules.max_dets:
                     # `reduceat` answers an empty stretch with the item at its start, which is of the next
                     # class (or the appended False): starts 0 2 2 of 1 1 1 give 2 1 1, where tp is 2 0 1.
-                    within = np.append(rank[counted.positive] < cap, False)
-                    hits = np.add.reduceat(within, counted.starts, dtype=np.int64)
-                    hits[counted.tp == 0] = 0
-                recall[m, t, a] = share(hits, npos[:, a])
+                    is_within_cap = np.append(hit_rank[counted.positive_hits] < cap, False)
+                    n_hits = np.add.reduceat(is_within_cap, counted.starts, dtype=np.int64)
+                    n_hits[counted.tp == 0] = 0
+                recall[m, t, a] = share(n_hits, npos[:, a])
     if matches.curves is not None:
         ap[0] = matches.curves[0, :, class_slice, 1:].mean(axis=-1)
     if rules.detected_only:
         ap[0, 0, (npos[:, 0] == 0) & (matches.gt_ignored[class_slice] > 0)] = 0
     is_fixed = np.array([name in rules.mean_over for name in matches.classes[class_slice]], np.bool_)
     ap[:, :, is_fixed] = np.nan_to_num(ap[:, :, is_fixed])
-    reference = ranked.reference(rules)
+    reference = ranked.count_at_reference(rules)
     curves = {}
     if rules.metric not in ("corloc", "top-k"):
-        true, false = reference.at_positives()
-        recall_at_hits = true / np.maximum(npos[:, 0], 1)[reference.category]
-        precision = true / (true + false)
-        score = matches.score[ranked.rows[ranked.at[reference.positive]]]
+        n_true, n_false = reference.at_positives()
+        recall_at_hits = n_true / np.maximum(npos[:, 0], 1)[reference.category]
+        precision = n_true / (n_true + n_false)
+        score = matches.score[ranked.rows[ranked.hit_positions[reference.positive_hits]]]
         for k in np.flatnonzero(npos[:, 0] > 0).tolist():
             class_hits = slice(int(reference.starts[k]), int(reference.starts[k] + reference.tp[k]))
             curves[matches.classes[class_slice][k]] = Curve(
                 recall_at_hits[class_hits], precision[class_hits], score[class_hits]
             )
-    best_score, best_f1 = best_f1s(matches, ranked, reference, npos[:, 0])
+    best_score, best_f1 = find_best_f1s(matches, ranked, reference, npos[:, 0])
     threshold = math.nan if at_score is None else at_score
     return ClassCounts(
         ap,
@@ -273,7 +291,7 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
         fp=reference.fp,
         best_f1=best_f1,
         best_f1_score=best_score,
-        points=operating_points(matches, ranked, reference, npos[:, 0], threshold),
+        points=find_operating_points(matches, ranked, reference, npos[:, 0], threshold),
         curves=curves,
     )
 
@@ -296,22 +314,23 @@ def summarize(
 ) -> tuple[dict[str, float], dict[str, list[float]]]:
     """Compute the summary over all classes, and for ``top-k`` the errors by number of guesses.
 
-    `ap` is (thresholds, areas, classes), `recall` has the caps before; `point` is that of all classes.
+    `ap` is (thresholds, areas, classes), `recall` (caps, thresholds, areas, classes); `point` is the
+    operating point of all classes together.
     """
     rules = matches.protocol
     if rules.metric == "top-k":
         # Share of the images with ground truth where none of the first k guesses is right.
-        n_guesses, missed = rules.max_dets or 0, matches.guesses
+        n_guesses, n_failed = rules.max_dets or 0, matches.guesses
         errors = {
-            what: [
-                float(np.mean(missed[:, column] >= k)) if len(missed) else math.nan
+            kind: [
+                float(np.mean(n_failed[:, column] >= k)) if len(n_failed) else math.nan
                 for k in range(1, n_guesses + 1)
             ]
-            for column, what in enumerate(("cls", "loc"))
+            for column, kind in enumerate(("cls", "loc"))
         }
         summary = {
-            f"top{k}_{what}": errors[what][k - 1] if k <= n_guesses else math.nan
-            for what in ("cls", "loc")
+            f"top{k}_{kind}": errors[kind][k - 1] if k <= n_guesses else math.nan
+            for kind in ("cls", "loc")
             for k in (1, 5)
         }
         return summary, errors
@@ -320,34 +339,39 @@ def summarize(
         n_hits = np.bincount(matches.category[hits], minlength=len(matches.classes))
         return {"CorLoc": mean_of_defined(share(n_hits, matches.npos[:, 0]))}, {}
     if rules.metric == "pooled":  # AP of all classes with ground truth in one ranking
-        rows = pooled_rows(matches)
-        (ranked,) = Ranked.of(matches, rows, np.array([len(rows)]))
+        rows = rank_pooled(matches)
+        (ranked,) = Ranked.iter_blocks(matches, rows, np.array([len(rows)]))
         reader = PrecisionReader(rules, matches.npos[:, :1].sum(axis=0))
-        return {"AP": float(reader.average(ranked.reference(rules))[0])}, {}
+        return {"AP": float(reader.average(ranked.count_at_reference(rules))[0])}, {}
     mean = mean_of_defined
     if matches.class_images is not None:
         mean = functools.partial(weighted_mean, weights=matches.class_images)
     if level_keys(rules):
-        return {key: mean(values) for key, values in level_numbers(matches, ap).items()}, {}
+        return {key: mean(values) for key, values in compute_level_aps(matches, ap).items()}, {}
     if rules.mean_over:
-        of_class = dict(zip(matches.classes, ap[0, 0].tolist(), strict=True))
-        return {"mAP": sum(of_class.get(name, 0) for name in rules.mean_over) / len(rules.mean_over)}, {}
+        ap_by_class = dict(zip(matches.classes, ap[0, 0].tolist(), strict=True))
+        return {"mAP": sum(ap_by_class.get(name, 0) for name in rules.mean_over) / len(rules.mean_over)}, {}
     if not rules.averaged:
-        named = {f"mAP@{a.name}": mean_of_defined(ap[0, i]) for i, a in rules.named_areas.items()}
-        return {"mAP": mean_of_defined(ap[0, 0]), **named}, {}
+        named_aps = {f"mAP@{a.name}": mean_of_defined(ap[0, i]) for i, a in rules.named_areas.items()}
+        return {"mAP": mean_of_defined(ap[0, 0]), **named_aps}, {}
     if rules.shared_score:  # what ``yolo val`` prints, and the confidence that P and R are read at
-        aps = mean_of_defined(ap[:, 0]), *(_ap_at(rules, ap, iou, mean_of_defined) for iou in (0.5, 0.75))
+        aps = (
+            mean_of_defined(ap[:, 0]),
+            *(_average_at_iou(rules, ap, iou, mean_of_defined) for iou in (0.5, 0.75)),
+        )
         numbers = *aps, point["precision"], point["recall"], point["score"]
-        by_area = [_of_area(rules, ap, mean_of_defined, i) for i in rules.named_areas]
-        of_areas = dict(zip(_shared_area_keys(rules), itertools.chain.from_iterable(by_area), strict=True))
-        return dict(zip(SHARED_KEYS, numbers, strict=True)) | of_areas, {}
+        area_aps = [_average_area(rules, ap, mean_of_defined, i) for i in rules.named_areas]
+        area_numbers = dict(
+            zip(_list_shared_area_keys(rules), itertools.chain.from_iterable(area_aps), strict=True)
+        )
+        return dict(zip(SHARED_KEYS, numbers, strict=True)) | area_numbers, {}
     if rules.apart:
-        return _apart(rules, ap, recall, mean_of_defined), {}
-    return _averages(rules, ap, recall, mean, np.array(matches.frequency)), {}
+        return _summarize_apart(rules, ap, recall, mean_of_defined), {}
+    return _compute_averages(rules, ap, recall, mean, np.array(matches.frequency)), {}
 
 
-_KITTI = {"AP_R40": (0, slice(1, None)), "AP_R11": (0, slice(0, None, 4))}
-_KITTI |= {key.replace("AP", "AOS"): (1, entries) for key, (_, entries) in _KITTI.items()}
+_KITTI_AVERAGES = {"AP_R40": (0, slice(1, None)), "AP_R11": (0, slice(0, None, 4))}
+_KITTI_AVERAGES |= {key.replace("AP", "AOS"): (1, entries) for key, (_, entries) in _KITTI_AVERAGES.items()}
 """Of the curves at the score limits: precision or similarity, and the entries that are averaged."""
 
 
@@ -355,23 +379,26 @@ def level_keys(rules: Protocol) -> tuple[str, ...]:
     """Return the keys of the summary, and of classes, of protocols with levels of difficulty; else none."""
     if rules.reading != "limits":
         return ()
-    kinds = _KITTI if rules.match == "truth" else ("AP",)
+    kinds = _KITTI_AVERAGES if rules.match == "truth" else ("AP",)
     return tuple(f"{kind}@{a.name}" for kind in kinds for a in rules.areas)
 
 
-def level_numbers(matches: Matches, ap: Floats) -> dict[str, Floats]:
-    """(classes,) the numbers by the keys of `level_keys`; `ap` is (thresholds, areas, classes)."""
+def compute_level_aps(matches: Matches, ap: Floats) -> dict[str, Floats]:
+    """Return the APs at each level of difficulty, (classes,), by the keys of `level_keys`.
+
+    `ap` is (thresholds, areas, classes).
+    """
     if matches.curves is None:
-        numbers = [ap[0]]
+        aps = [ap[0]]
     else:
-        numbers = [matches.curves[i][..., entries].mean(axis=-1) for i, entries in _KITTI.values()]
-    return dict(zip(level_keys(matches.protocol), np.concatenate(numbers), strict=True))
+        aps = [matches.curves[i][..., entries].mean(axis=-1) for i, entries in _KITTI_AVERAGES.values()]
+    return dict(zip(level_keys(matches.protocol), np.concatenate(aps), strict=True))
 
 
-def _apart(rules: Protocol, ap: Floats, recall: Floats, mean: Mean) -> dict[str, Any]:
+def _summarize_apart(rules: Protocol, ap: Floats, recall: Floats, mean: Mean) -> dict[str, Any]:
     """Return AP and recall at each threshold, the reference threshold first, in each area range.
 
-    The parameters are those of `_averages`.
+    The parameters are those of `_compute_averages`.
     """
     thresholds = sorted(range(len(rules.ious)), key=lambda t: t != rules.reference)
     cells = [
@@ -406,10 +433,10 @@ def summary_keys(rules: Protocol) -> tuple[str, ...]:
     if rules.metric == "pooled":
         return ("AP",)
     if rules.shared_score:
-        return *SHARED_KEYS, *_shared_area_keys(rules)
+        return *SHARED_KEYS, *_list_shared_area_keys(rules)
     if not rules.averaged:
         return "mAP", *(f"mAP@{a.name}" for a in rules.named_areas.values())
-    return tuple(_no_averages(rules, np.array([""])))
+    return tuple(_make_nan_averages(rules, np.array([""])))
 
 
 def class_keys(rules: Protocol) -> tuple[str, ...]:
@@ -425,19 +452,19 @@ def class_keys(rules: Protocol) -> tuple[str, ...]:
         return *keys, *levels
     if not rules.averaged:
         return *keys, *(f"AP@{a.name}" for a in rules.named_areas.values()), *miss_keys(rules)
-    return *keys, *(key for key in _no_averages(rules) if key != "AP")
+    return *keys, *(key for key in _make_nan_averages(rules) if key != "AP")
 
 
-def _no_averages(rules: Protocol, frequency: NDArray[np.str_] | None = None) -> dict[str, float]:
+def _make_nan_averages(rules: Protocol, frequency: NDArray[np.str_] | None = None) -> dict[str, float]:
     """Return the averages of a protocol without any numbers, all NaN: only their keys are of use."""
     undefined = np.full((len(rules.ious), len(rules.areas), 1), math.nan)
     recall = np.stack([undefined] * max(len(rules.caps), 1))
     if rules.apart:
-        return _apart(rules, undefined, recall, mean_of_defined)
-    return _averages(rules, undefined, recall, mean_of_defined, frequency)
+        return _summarize_apart(rules, undefined, recall, mean_of_defined)
+    return _compute_averages(rules, undefined, recall, mean_of_defined, frequency)
 
 
-def _averages(
+def _compute_averages(
     rules: Protocol,
     ap: Floats,
     recall: Floats,
@@ -446,58 +473,58 @@ def _averages(
 ) -> dict[str, Any]:
     """Return the averages of COCO; `ap` is (T, A, K), `recall` (M, T, A, K).
 
-    With the frequency of each class also those of LVIS. Each is a `mean` of (T, K) or (K,) numbers, if not of
-    all then of each class.
+    With the frequency of each class also those of LVIS. `mean` reduces (T, K) or (K,) numbers to one number,
+    or to one for each class.
     """
-    areas = {a.name: i for i, a in enumerate(rules.areas) if i}
-    caps = {cap: i for i, cap in enumerate(rules.caps)}
+    index_by_area = {a.name: i for i, a in enumerate(rules.areas) if i}
+    index_by_cap = {cap: i for i, cap in enumerate(rules.caps)}
     summary = {
         "AP": mean(ap[:, 0]),
-        "AP50": _ap_at(rules, ap, 0.5, mean),
-        "AP75": _ap_at(rules, ap, 0.75, mean),
+        "AP50": _average_at_iou(rules, ap, 0.5, mean),
+        "AP75": _average_at_iou(rules, ap, 0.75, mean),
     }
     for letter, name in (("s", "small"), ("m", "medium"), ("l", "large")):
-        if name in areas:
-            summary[f"AP{letter}"] = mean(ap[:, areas[name]])
+        if name in index_by_area:
+            summary[f"AP{letter}"] = mean(ap[:, index_by_area[name]])
     if rules.by_frequency and frequency is not None:
         for letter in FREQUENCIES:
             summary[f"AP{letter}"] = mean(ap[:, 0, frequency == letter])
-    area_of_first_n = {a.first: i for i, a in enumerate(rules.areas) if a.first is not None}
-    for first_n in sorted(area_of_first_n):
-        summary[f"AR{first_n}"] = mean(recall[-1, :, area_of_first_n[first_n]])
-    for cap in sorted({*rules.recall_at, *caps}):
-        summary[f"AR{cap}"] = mean(recall[caps[cap], :, 0]) if cap in caps else math.nan
+    index_by_first_n = {a.first: i for i, a in enumerate(rules.areas) if a.first is not None}
+    for first_n in sorted(index_by_first_n):
+        summary[f"AR{first_n}"] = mean(recall[-1, :, index_by_first_n[first_n]])
+    for cap in sorted({*rules.recall_at, *index_by_cap}):
+        summary[f"AR{cap}"] = mean(recall[index_by_cap[cap], :, 0]) if cap in index_by_cap else math.nan
     for iou in (0.5, 0.75) if rules.measure == "oks" else ():
-        summary[f"AR{rules.max_dets}@{100 * iou:.0f}"] = _ap_at(rules, recall[-1], iou, mean)
+        summary[f"AR{rules.max_dets}@{100 * iou:.0f}"] = _average_at_iou(rules, recall[-1], iou, mean)
     for letter, name in (("s", "small"), ("m", "medium"), ("l", "large")):
-        if name in areas:
-            summary[f"AR{letter}"] = mean(recall[-1, :, areas[name]]) if caps else math.nan
+        if name in index_by_area:
+            summary[f"AR{letter}"] = mean(recall[-1, :, index_by_area[name]]) if index_by_cap else math.nan
     for i, area in rules.named_areas.items():
-        summary[f"AP@{area.name}"], summary[f"AP50@{area.name}"] = _of_area(rules, ap, mean, i)
-        if caps:
+        summary[f"AP@{area.name}"], summary[f"AP50@{area.name}"] = _average_area(rules, ap, mean, i)
+        if index_by_cap:
             summary[f"AR{rules.max_dets}@{area.name}"] = mean(recall[-1, :, i])
     if rules.tubes:
         return {key: summary[key] for key in ("AP", "AP50", "AP75")} | {"AR": summary[f"AR{rules.max_dets}"]}
     return summary
 
 
-def _of_area(rules: Protocol, ap: Floats, mean: Mean, area: int) -> tuple[Any, Any]:
+def _average_area(rules: Protocol, ap: Floats, mean: Mean, area: int) -> tuple[Any, Any]:
     """Return the AP over all IoUs, and that at 0.5, in one area range; `ap` is (T, A, K)."""
-    return mean(ap[:, area]), _ap_at(rules, ap, 0.5, mean, area)
+    return mean(ap[:, area]), _average_at_iou(rules, ap, 0.5, mean, area)
 
 
-def _shared_area_keys(rules: Protocol) -> tuple[str, ...]:
+def _list_shared_area_keys(rules: Protocol) -> tuple[str, ...]:
     """Return the keys of area ranges in the summary of `SHARED_KEYS`: mAP50-95 and mAP50 of each."""
     return tuple(f"{key}@{a.name}" for a in rules.named_areas.values() for key in SHARED_KEYS[:2])
 
 
-def _ap_at(rules: Protocol, ap: Floats, iou: float, mean: Mean, area: int = 0) -> Any:
+def _average_at_iou(rules: Protocol, ap: Floats, iou: float, mean: Mean, area: int = 0) -> Any:
     """Return the AP at one IoU and in an area range, NaN if the protocol lacks the IoU; `ap` is (T, A, K)."""
-    near = np.flatnonzero(np.isclose(rules.ious, iou, rtol=0, atol=1e-9))
-    return mean(ap[near[0], area]) if len(near) else math.nan
+    indices = np.flatnonzero(np.isclose(rules.ious, iou, rtol=0, atol=1e-9))
+    return mean(ap[indices[0], area]) if len(indices) else math.nan
 
 
-def class_numbers(matches: Matches, ap: Floats, recall: Floats, tp: Longs) -> list[dict[str, Any]]:
+def make_class_extras(matches: Matches, ap: Floats, recall: Floats, tp: Longs) -> list[dict[str, Any]]:
     """Return the class metrics that only some protocols have, by class.
 
     `ap` is (T, A, K), `recall` (M, T, A, K).
@@ -507,17 +534,17 @@ def class_numbers(matches: Matches, ap: Floats, recall: Floats, tp: Longs) -> li
     if rules.metric == "corloc":
         columns = {"corloc": share(tp, matches.npos[:, 0])}
     elif level_keys(rules):
-        columns = dict(level_numbers(matches, ap))
+        columns = dict(compute_level_aps(matches, ap))
     elif not rules.averaged:
         columns = {f"AP@{area.name}": ap[0, i] for i, area in rules.named_areas.items()}
     elif rules.shared_score:
-        columns = {f"AP{n}": _ap_at(rules, ap, n / 100, mean_of_classes) for n in (50, 75)}
+        columns = {f"AP{n}": _average_at_iou(rules, ap, n / 100, mean_of_classes) for n in (50, 75)}
         columns |= {f"AP@{area.name}": mean_of_classes(ap[:, i]) for i, area in rules.named_areas.items()}
         columns["ap_per_iou"] = ap[:, 0].T
     elif rules.apart:
-        columns = _apart(rules, ap, recall, lambda values: values)
+        columns = _summarize_apart(rules, ap, recall, lambda values: values)
     else:
-        columns = _averages(rules, ap, recall, mean_of_classes)
+        columns = _compute_averages(rules, ap, recall, mean_of_classes)
         del columns["AP"]
         columns["ap_per_iou"] = ap[:, 0].T
         if rules.by_frequency:
@@ -549,7 +576,7 @@ def mean_of_classes(values: Floats) -> Floats:
     if values.ndim == 1:
         return values
     rows = np.ascontiguousarray(values.T)  # each row is summed as if it stood on its own, to the last bit
-    partly = np.isnan(rows).any(axis=1) & ~np.isnan(rows).all(axis=1)
+    is_partly_defined = np.isnan(rows).any(axis=1) & ~np.isnan(rows).all(axis=1)
     means: Floats = rows.mean(axis=1) if rows.shape[1] else np.full(len(rows), math.nan)
-    means[partly] = [mean_of_defined(row) for row in rows[partly]]
+    means[is_partly_defined] = [mean_of_defined(row) for row in rows[is_partly_defined]]
     return means

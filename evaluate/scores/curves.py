@@ -20,9 +20,9 @@ from odm.evaluate.scores.score_order import (
     Counted,
     Ranked,
     Weights,
-    pooled_rows,
-    ranked_rows,
-    rows_by_class,
+    group_rows_by_class,
+    rank_pooled,
+    rank_rows,
 )
 from odm.tables import Floats, Ints, Longs
 
@@ -38,7 +38,7 @@ class OperatingPoint(TypedDict):
     fp_at_score: int
 
 
-def point_at(score: float, tp: int, fp: int, npos: int) -> OperatingPoint:
+def make_point(score: float, tp: int, fp: int, npos: int) -> OperatingPoint:
     """Return the operating point of some counts; a share is NaN only if it is a share of nothing."""
     return OperatingPoint(
         score=score,
@@ -73,8 +73,10 @@ class CurveArrays(msgspec.Struct, frozen=True, eq=False):
 
 
 class PrecisionReader:
-    """Reads precision on its envelope, at the recall points of a protocol, for classes with `npos` ground
-    truths.
+    """Reads precision on its envelope, at the recall points of a protocol.
+
+    `npos` (classes,) are the ground truths of each class. ``n_needed`` (classes, points) are the true
+    positives that reach each recall point, None where precision is read at all points.
     """
 
     def __init__(self, rules: Protocol, npos: Longs) -> None:
@@ -82,60 +84,57 @@ class PrecisionReader:
         self.epsilon = rules.epsilon
         self.points = recall_points(rules.interpolation)
         self.reading = rules.reading
-        self.needed: Longs | None = None
+        self.n_needed: Longs | None = None
         if self.points is not None:
             points, n_truths = self.points, np.maximum(npos, 1)[:, None]
             # The fewest true positives whose recall, as it is computed, reaches each point: of 7 ground
             # truths 4 for recall 0.5, as 4 / 7 >= 0.5 > 3 / 7. `ceil` is nearly always right; rounding can
             # put it one too high or too low, which the two lines after it correct.
-            needed = np.maximum(np.ceil(points[None] * n_truths).astype(np.int64), 1)
-            needed -= (needed > 1) & ((needed - 1) / n_truths >= points)
-            needed += needed / n_truths < points
+            n_needed = np.maximum(np.ceil(points[None] * n_truths).astype(np.int64), 1)
+            n_needed -= (n_needed > 1) & ((n_needed - 1) / n_truths >= points)
+            n_needed += n_needed / n_truths < points
             if rules.reading != "steps":
                 # Of two points of one recall `numpy.interp` reads the last, so the recall must be exceeded.
                 # Between two true positives the envelope is level: only after the last one is there a slope.
-                needed += needed / n_truths == points
-            self.needed = needed
+                n_needed += n_needed / n_truths == points
+            self.n_needed = n_needed
 
-    def precision(self, counted: Counted) -> Floats:
+    def compute_precision(self, counted: Counted) -> Floats:
         """(true positives,) precision at each true positive."""
-        true, false = counted.at_positives()
-        precision: Floats = true / (false + true + self.epsilon)
+        n_true, n_false = counted.at_positives()
+        precision: Floats = n_true / (n_false + n_true + self.epsilon)
         return precision
 
-    def at_points(self, counted: Counted) -> Floats:
-        """(classes, points) the highest precision at that recall or more.
-
-        0 where the recall is not reached.
-        """
-        assert self.needed is not None and self.points is not None  # noqa: PT018
-        reached = self.needed <= counted.tp[:, None]
-        highest = np.zeros(reached.shape)
-        if reached.any():
+    def read_at_points(self, counted: Counted) -> Floats:
+        """(classes, points) the highest precision at that recall or more; 0 where it is not reached."""
+        assert self.n_needed is not None and self.points is not None  # noqa: PT018
+        is_reached = self.n_needed <= counted.tp[:, None]
+        highest = np.zeros(is_reached.shape)
+        if is_reached.any():
             # The highest between this point and the next that is reached, which for the last point of a class
             # is the first of the next class, needing one true positive; then the highest of all that follow.
             #   precision at 5 true positives 1 .9 .7 .8 .6, points that need 1, 2, 4:  begin  0   1   3
             #   maximum of each stretch [1] [.9 .7] [.8 .6]                             highest  1  .9  .8
-            begin = (counted.starts[:, None] + self.needed - 1)[reached]
-            highest[reached] = np.maximum.reduceat(self.precision(counted), begin)
+            stretch_starts = (counted.starts[:, None] + self.n_needed - 1)[is_reached]
+            highest[is_reached] = np.maximum.reduceat(self.compute_precision(counted), stretch_starts)
         envelope: Floats = np.maximum.accumulate(highest[:, ::-1], axis=1)[:, ::-1]
         if self.reading == "ramp":
             # On the line from the last detection to precision 0 at recall 1.
             recall = counted.tp / np.maximum(self.npos, 1)
             precision = counted.tp / np.maximum(counted.tp + counted.fp, 1)
-            envelope[~reached] = ramp(self.points, recall[:, None], precision[:, None])[~reached]
+            envelope[~is_reached] = ramp(self.points, recall[:, None], precision[:, None])[~is_reached]
         return envelope
 
-    def scores_at_points(self, counted: Counted, score: Floats, ranked: Ranked) -> Floats:
+    def read_scores_at_points(self, counted: Counted, score: Floats, ranked: Ranked) -> Floats:
         """(classes, points) the score of the detection that reaches each recall; 0 where none does.
 
         `score` are those of the ranked detections.
         """
-        assert self.needed is not None and self.points is not None  # noqa: PT018
-        reached = self.needed <= counted.tp[:, None]
-        scores = np.zeros(reached.shape)
-        at_positives = score[ranked.at[counted.positive]]
-        scores[reached] = at_positives[(counted.starts[:, None] + self.needed - 1)[reached]]
+        assert self.n_needed is not None and self.points is not None  # noqa: PT018
+        is_reached = self.n_needed <= counted.tp[:, None]
+        scores = np.zeros(is_reached.shape)
+        positive_scores = score[ranked.hit_positions[counted.positive_hits]]
+        scores[is_reached] = positive_scores[(counted.starts[:, None] + self.n_needed - 1)[is_reached]]
         filled_classes = np.flatnonzero(ranked.counts)
         top_score = score[ranked.starts[filled_classes]]  # which reaches a recall of 0, whatever it is
         scores[np.ix_(filled_classes, np.flatnonzero(self.points == 0))] = top_score[:, None]
@@ -145,16 +144,16 @@ class PrecisionReader:
         """(classes,) average precision, NaN without ground truth."""
         average: Floats
         if self.reading == "between":
-            return areas_between(counted.category, counted.at_positives()[1], self.npos)
+            return compute_areas_between(counted.category, counted.at_positives()[1], self.npos)
         if self.points is not None:
-            at_points = self.at_points(counted)
+            precision_at_points = self.read_at_points(counted)
             average = (
-                at_points.mean(axis=1)
+                precision_at_points.mean(axis=1)
                 if self.reading == "steps"
-                else area_under_lines(self.points, at_points)
+                else area_under_lines(self.points, precision_at_points)
             )
         else:
-            precision = self.precision(counted)
+            precision = self.compute_precision(counted)
             average = np.zeros(len(self.npos))
             for k in np.flatnonzero((counted.tp > 0) & (self.npos > 0)).tolist():
                 class_precision = precision[counted.starts[k] : counted.starts[k] + counted.tp[k]]
@@ -165,16 +164,18 @@ class PrecisionReader:
         return average
 
 
-def areas_between(category: Longs, false: Longs, npos: Longs) -> Floats:
+def compute_areas_between(category: Longs, n_false: Longs, npos: Longs) -> Floats:
     """(classes,) the area under the lines from each detection to the next; NaN without ground truth.
 
     `category` and `false` (true positives,) are the class of each, rising, and the false positives before it.
     """
     # Between two points of the curve the area of a trapezium, 1 / npos wide: half the sum of the precision
     # at a true positive, t / (t + f), and at the detection before it, (t - 1) / (t - 1 + f).
-    true = rank_in_runs(first_of_runs(category), len(category)) + 1
-    before = true - 1 + false  # recall rises at true positives only: from the point of what precedes
-    heights = np.where(before > 0, true / (true + false) + (true - 1) / np.maximum(before, 1), 0) / 2
+    n_true = rank_in_runs(first_of_runs(category), len(category)) + 1
+    n_before = n_true - 1 + n_false  # recall rises at true positives only: from the point of what precedes
+    heights = (
+        np.where(n_before > 0, n_true / (n_true + n_false) + (n_true - 1) / np.maximum(n_before, 1), 0) / 2
+    )
     return share(np.bincount(category, heights, len(npos)), npos)
 
 
@@ -194,38 +195,39 @@ def average_at_limits(
     average = np.full(len(npos), np.nan)
     low, high = min(1.0, score_range[0]), max(0.0, score_range[1])
     limits = 1 - np.arange(1, rules.n_limits + 1) / rules.n_limits
-    spread = (score - low) / (high - low) if high > low else np.full(len(score), -1.0)
+    scaled_score = (score - low) / (high - low) if high > low else np.full(len(score), -1.0)
     for k in np.flatnonzero(npos > 0).tolist():
-        start, n = int(ranked.starts[k]), int(ranked.counts[k])
-        scores = spread[start : start + n]
-        reached = start + (
-            np.searchsorted(-scores, -limits, side="right") if high > low else limits * 0
+        start, n_rows = int(ranked.starts[k]), int(ranked.counts[k])
+        class_scores = scaled_score[start : start + n_rows]
+        end_rows = start + (
+            np.searchsorted(-class_scores, -limits, side="right") if high > low else limits * 0
         ).astype(int)
-        true, false = counted.down_to(ranked, k, reached)
-        precision = np.divide(true, true + false, out=np.zeros(len(limits)), where=true + false > 0)
-        recall = true / npos[k]
+        n_true, n_false = counted.count_down_to(ranked, k, end_rows)
+        precision = np.divide(n_true, n_true + n_false, out=np.zeros(len(limits)), where=n_true + n_false > 0)
+        recall = n_true / npos[k]
         envelope = np.maximum.accumulate(precision[::-1])[::-1]
         average[k] = (np.diff(recall, prepend=0) * envelope).sum()
     return average
 
 
-def miss_rates(
-    rules: Protocol, category: Longs, false: Longs, n: Longs, npos: Longs, n_images: int
+def compute_miss_rates(
+    rules: Protocol, category: Longs, n_false: Longs, weight: Longs, npos: Longs, n_images: int
 ) -> Floats:
     """(classes,) the miss rates over false positives per image, as one number; NaN without ground truth.
 
-    `category`, `false` and `n` (true positives,) are the class of each, the false positives before it, and
-    how many it stands for. The number is exp of the mean of the logarithms at `Protocol.rates`.
+    `category`, `n_false` and `weight` (true positives,) are the class of each, the false positives before it,
+    and how many it stands for. The number is exp of the mean of the logarithms at `Protocol.rates`.
     """
     n_images = max(n_images, 1)
-    # Of the points at or below a rate the last has found all true positives that so many false ones precede.
-    at_rate = np.less if rules.rate_reading == "first" else np.less_equal
-    under = at_rate(false[None] / n_images, np.array(rules.rates)[:, None])
-    n_hits = np.stack([np.bincount(category, n * is_under, len(npos)) for is_under in under])
+    # The miss rate is read at the last point at or below a rate. Its true positives are all those before
+    # which there are at most that many false positives. `is_under_rates` is (rates, true positives).
+    is_at_rate = np.less if rules.rate_reading == "first" else np.less_equal
+    is_under_rates = is_at_rate(n_false[None] / n_images, np.array(rules.rates)[:, None])
+    n_hits = np.stack([np.bincount(category, weight * is_under, len(npos)) for is_under in is_under_rates])
     if rules.rate_reading == "wrapped":
-        leads = np.bincount(category, n * (false == 0), len(npos)) > 0
-        no_point = ~leads & (1 / n_images > np.array(rules.rates)[:, None])
-        n_hits = np.where(no_point, np.bincount(category, n, len(npos)), n_hits)
+        has_hit_first = np.bincount(category, weight * (n_false == 0), len(npos)) > 0
+        has_no_point = ~has_hit_first & (1 / n_images > np.array(rules.rates)[:, None])
+        n_hits = np.where(has_no_point, np.bincount(category, weight, len(npos)), n_hits)
     with np.errstate(divide="ignore"):
         logarithms = np.log(
             np.maximum(1 - share(n_hits, np.broadcast_to(npos, n_hits.shape)), rules.least_miss)
@@ -247,33 +249,35 @@ MOST_MISS_CURVES = 12
 """Classes whose miss rates are drawn together."""
 
 
-def miss_curves(matches: Matches, *, every: bool = False) -> list[MissCurve]:
+def compute_miss_curves(matches: Matches, *, all_curves: bool = False) -> list[MissCurve]:
     """Return the curves of the set-ups where one class has ground truth, else of the first classes.
 
-    With `every` those of all classes and set-ups.
+    With `all_curves` those of all classes and set-ups.
     """
     rules, n_images = matches.protocol, max(matches.n_images, 1)
-    drawn_classes = np.flatnonzero(matches.npos.any(axis=1))[: None if every else MOST_MISS_CURVES].tolist()
-    areas = range(len(rules.areas)) if every or len(drawn_classes) == 1 else range(1)
-    rows, counts = rows_by_class(matches, ranked_rows(matches))
-    (ranked,) = Ranked.of(matches, rows, counts)
+    drawn_classes = np.flatnonzero(matches.npos.any(axis=1))[
+        : None if all_curves else MOST_MISS_CURVES
+    ].tolist()
+    areas = range(len(rules.areas)) if all_curves or len(drawn_classes) == 1 else range(1)
+    rows, counts = group_rows_by_class(matches, rank_rows(matches))
+    (ranked,) = Ranked.iter_blocks(matches, rows, counts)
     curves = []
     for area in areas:
-        counted = ranked.counted(*bits_of_area(rules, area)[rules.reference], ranked.unmatched(area))
-        true, false = counted.at_positives()
+        counted = ranked.count(*bits_of_area(rules, area)[rules.reference], ranked.count_unmatched(area))
+        n_true, n_false = counted.at_positives()
         for k in drawn_classes:
             if not (npos := int(matches.npos[k, area])):
                 continue
             class_rows = slice(int(counted.starts[k]), int(counted.starts[k] + counted.tp[k]))
-            n_hits = np.concatenate([[0], true[class_rows], counted.tp[k : k + 1]])
-            false_per_image = np.concatenate([[0], false[class_rows], counted.fp[k : k + 1]]) / n_images
+            n_hits = np.concatenate([[0], n_true[class_rows], counted.tp[k : k + 1]])
+            false_per_image = np.concatenate([[0], n_false[class_rows], counted.fp[k : k + 1]]) / n_images
             curves.append(MissCurve(k, area, false_per_image, 1 - n_hits / npos))
     return curves
 
 
-def share(n: Longs | Floats, of: Longs | Floats) -> Floats:
-    """``n / of``, NaN where `of` is 0."""
-    share: Floats = np.divide(n, of, out=np.full(np.shape(n), np.nan), where=of > 0)
+def share(n: Longs | Floats, total: Longs | Floats) -> Floats:
+    """``n / total``, NaN where `total` is 0."""
+    share: Floats = np.divide(n, total, out=np.full(np.shape(n), np.nan), where=total > 0)
     return share
 
 
@@ -291,7 +295,7 @@ def ramp(points: Floats, recall: Floats, precision: Floats) -> Floats:
     return heights
 
 
-def curve_arrays(matches: Matches) -> CurveArrays:
+def make_curve_arrays(matches: Matches) -> CurveArrays:
     """Return precision, recall and score of every threshold, class, area range and detection cap.
 
     See `CurveArrays`; K is the order of `Matches.classes`. Where precision is read at all points there is
@@ -299,7 +303,7 @@ def curve_arrays(matches: Matches) -> CurveArrays:
     """
     rules = matches.protocol
     n_classes = len(matches.classes)
-    rows, counts = rows_by_class(matches, ranked_rows(matches))
+    rows, counts = group_rows_by_class(matches, rank_rows(matches))
     points = recall_points(rules.interpolation)
     caps: Sequence[int | None] = rules.caps or (rules.max_dets,)
     n_points = 0 if points is None else len(points)
@@ -309,70 +313,77 @@ def curve_arrays(matches: Matches) -> CurveArrays:
     rank = None
     if len(caps) > 1:  # of every detection among those of its image and class
         by_image = rows[argsort_int(matches.image[rows], int(matches.image.max(initial=0)) + 1)]
-        first = first_of_runs(matches.image[by_image], matches.category[by_image])
+        run_starts = first_of_runs(matches.image[by_image], matches.category[by_image])
         rank = np.empty(len(matches.score), np.int64)
-        rank[by_image] = rank_in_runs(first, len(by_image))
+        rank[by_image] = rank_in_runs(run_starts, len(by_image))
     for m, cap in enumerate(caps):
         capped_rows = rows if rank is None or cap is None else rows[rank[rows] < cap]
         if capped_rows is not rows:
             counts = np.bincount(matches.category[capped_rows], minlength=n_classes)
         first_class = 0
-        for ranked in Ranked.of(matches, capped_rows, counts, BLOCK):
+        for ranked in Ranked.iter_blocks(matches, capped_rows, counts, BLOCK):
             score = matches.score[ranked.rows]
             for a in range(len(rules.areas)):
                 npos = matches.npos[first_class : first_class + ranked.n_classes, a]
-                with_truth = np.flatnonzero(npos > 0)
+                truth_classes = np.flatnonzero(npos > 0)
                 reader = PrecisionReader(rules, npos)
-                unmatched = ranked.unmatched(a)
+                unmatched = ranked.count_unmatched(a)
                 for t, word_bit in enumerate(bits_of_area(rules, a)):
-                    counted = ranked.counted(*word_bit, unmatched)
-                    recall[t, first_class + with_truth, a, m] = counted.tp[with_truth] / npos[with_truth]
+                    counted = ranked.count(*word_bit, unmatched)
+                    recall[t, first_class + truth_classes, a, m] = (
+                        counted.tp[truth_classes] / npos[truth_classes]
+                    )
                     if n_points:
-                        precision[t, :, first_class + with_truth, a, m] = reader.at_points(counted)[
-                            with_truth
+                        precision[t, :, first_class + truth_classes, a, m] = reader.read_at_points(counted)[
+                            truth_classes
                         ]
-                        scores_read = reader.scores_at_points(counted, score, ranked)
-                        scores[t, :, first_class + with_truth, a, m] = scores_read[with_truth]
+                        scores_read = reader.read_scores_at_points(counted, score, ranked)
+                        scores[t, :, first_class + truth_classes, a, m] = scores_read[truth_classes]
             first_class += ranked.n_classes
     return CurveArrays(precision, recall, scores)
 
 
-def operating_points(
+def find_operating_points(
     matches: Matches, ranked: Ranked, counted: Counted, npos: Longs, at_score: float
 ) -> list[OperatingPoint]:
     """Return the operating point of every class at a score threshold; NaN takes all detections."""
     n_taken_before = np.concatenate([[0], np.cumsum(~(matches.score[ranked.rows] < at_score))])
-    end = ranked.starts + n_taken_before[ranked.starts + ranked.counts] - n_taken_before[ranked.starts]
-    counts = (*_counts_down_to(ranked, counted, end, np.arange(ranked.n_classes)), npos)
+    row_ends = ranked.starts + n_taken_before[ranked.starts + ranked.counts] - n_taken_before[ranked.starts]
+    count_columns = (*_counts_down_to(ranked, counted, row_ends, np.arange(ranked.n_classes)), npos)
     return [
-        point_at(at_score, *class_counts)
-        for class_counts in zip(*(column.tolist() for column in counts), strict=True)
+        make_point(at_score, *class_counts)
+        for class_counts in zip(*(column.tolist() for column in count_columns), strict=True)
     ]
 
 
-def best_f1s(matches: Matches, ranked: Ranked, counted: Counted, npos: Longs) -> tuple[Floats, Floats]:
-    """(classes,) the score of the best F1 of every class, and that F1; see `best_of_points`."""
+def find_best_f1s(matches: Matches, ranked: Ranked, counted: Counted, npos: Longs) -> tuple[Floats, Floats]:
+    """(classes,) the score of the best F1 of every class, and that F1; see `find_best_points`."""
     score = matches.score[ranked.rows]
     # Detections of one score are taken together: it ends where the next one differs, or its class ends.
-    ends_score = np.ones(len(score), np.bool_)
-    ends_score[:-1] = score[1:] != score[:-1]
-    ends_score[(ranked.starts + ranked.counts - 1)[ranked.counts > 0]] = True
-    last_positions, hit_positions = np.flatnonzero(ends_score), ranked.at[counted.positive]
-    end = last_positions[np.searchsorted(last_positions, hit_positions)] + 1
-    tp, fp = _counts_down_to(ranked, counted, end, counted.category)
-    return best_of_points(score[hit_positions], tp, fp, counted.category, npos)
+    is_last = np.ones(len(score), np.bool_)
+    is_last[:-1] = score[1:] != score[:-1]
+    is_last[(ranked.starts + ranked.counts - 1)[ranked.counts > 0]] = True
+    last_positions, hit_positions = (
+        np.flatnonzero(is_last),
+        ranked.hit_positions[counted.positive_hits],
+    )
+    row_ends = last_positions[np.searchsorted(last_positions, hit_positions)] + 1
+    tp, fp = _counts_down_to(ranked, counted, row_ends, counted.category)
+    return find_best_points(score[hit_positions], tp, fp, counted.category, npos)
 
 
-def _counts_down_to(ranked: Ranked, counted: Counted, end: Longs, category: Longs) -> tuple[Longs, Longs]:
+def _counts_down_to(
+    ranked: Ranked, counted: Counted, row_ends: Longs, category: Longs
+) -> tuple[Longs, Longs]:
     """(n,) true and false positives of classes, from the top of each class down to, and without, the
     position `end`.
     """
-    true = np.searchsorted(ranked.at[counted.positive], end) - counted.starts[category]
-    exempt = counted.exempt[np.searchsorted(ranked.at, end)]
-    return true, counted.unmatched.before[end] - exempt - counted.base[category]
+    n_true = np.searchsorted(ranked.hit_positions[counted.positive_hits], row_ends) - counted.starts[category]
+    n_exempt = counted.n_exempt[np.searchsorted(ranked.hit_positions, row_ends)]
+    return n_true, counted.unmatched.n_before_row[row_ends] - n_exempt - counted.fp_before_class[category]
 
 
-def best_of_points(
+def find_best_points(
     score: Floats, tp: Longs, fp: Longs, category: Longs, npos: Longs
 ) -> tuple[Floats, Floats]:
     """(classes,) score and F1 of the point with the highest F1 on the curve of each class, the first of equal
@@ -425,7 +436,7 @@ class CurveTable(msgspec.Struct, frozen=True, eq=False):
         return len(self.row)
 
 
-def curve_table(matches: Matches) -> CurveTable:
+def make_curve_table(matches: Matches) -> CurveTable:
     """Return the table of all detections.
 
     Empty under ``corloc`` and ``imagenet-loc``, which have no curve.
@@ -433,23 +444,23 @@ def curve_table(matches: Matches) -> CurveTable:
     metric = matches.protocol.metric
     npos = matches.npos[:, 0]
     if metric == "pooled":
-        rows = pooled_rows(matches)
+        rows = rank_pooled(matches)
         counts, npos = np.array([len(rows)]), npos.sum(keepdims=True)
     else:
-        rows, counts = rows_by_class(matches, ranked_rows(matches))
+        rows, counts = group_rows_by_class(matches, rank_rows(matches))
     if metric in ("corloc", "top-k"):
         rows, counts = rows[:0], counts * 0
     starts = np.cumsum(counts) - counts
     outcome = find_outcomes(matches)[0][rows]
-    tp, fp = outcome == OUTCOMES.index("TP"), outcome == OUTCOMES.index("FP")
+    is_tp, is_fp = outcome == OUTCOMES.index("TP"), outcome == OUTCOMES.index("FP")
 
-    def accumulated(chosen: Mask) -> Longs:
+    def sum_down_curves(is_counted: Mask) -> Longs:
         """Count the chosen rows from the start of each curve down to each row."""
-        total = np.concatenate([[0], np.cumsum(chosen)])
-        sums: Longs = total[1:] - np.repeat(total[starts], counts)
+        running_count = np.concatenate([[0], np.cumsum(is_counted)])
+        sums: Longs = running_count[1:] - np.repeat(running_count[starts], counts)
         return sums
 
-    true, false = accumulated(tp), accumulated(fp)
+    n_true, n_false = sum_down_curves(is_tp), sum_down_curves(is_fp)
     n_truths = np.repeat(npos, counts)
     return CurveTable(
         row=matches.row[rows],
@@ -457,12 +468,12 @@ def curve_table(matches: Matches) -> CurveTable:
         category=matches.category[rows],
         rank=np.arange(1, len(rows) + 1) - np.repeat(starts, counts),
         score=matches.score[rows],
-        tp=tp,
-        fp=fp,
-        accumulated_tp=true,
-        accumulated_fp=false,
-        precision=share(true, true + false),
-        recall=share(true, n_truths),
+        tp=is_tp,
+        fp=is_fp,
+        accumulated_tp=n_true,
+        accumulated_fp=n_false,
+        precision=share(n_true, n_true + n_false),
+        recall=share(n_true, n_truths),
     )
 
 
@@ -476,50 +487,54 @@ _CONFIDENCES = np.linspace(0, 1, 1000)
 _SMOOTHED_OVER = 101
 
 
-def shared_points(
-    read: Floats, npos: Longs, at_score: float | None
+def find_shared_points(
+    at_confidences: Floats, npos: Longs, at_score: float | None
 ) -> tuple[list[OperatingPoint], OperatingPoint]:
     """Return the operating point of every class, and the means over the classes with ground truth.
 
-    `read` is that of `read_classes`. The score is that of the best mean F1, unless one is given.
+    `at_confidences` is what `read_at_confidences` returned, for the same `at_score`. The score is `at_score`,
+    or that of the best mean F1.
     """
-    has_truth, best = npos > 0, 0
-    precision, recall = read[:, 0], read[:, 1]
+    has_truth, best_index = npos > 0, 0
+    precision, recall = at_confidences[:, 0], at_confidences[:, 1]
     f1 = 2 * precision * recall / (precision + recall + 1e-16)
     if at_score is None and has_truth.any():  # of a moving average, the ends being repeated
         padded = np.pad(f1[has_truth].mean(axis=0), _SMOOTHED_OVER // 2, "edge")
-        best = int(np.convolve(padded, np.ones(_SMOOTHED_OVER) / _SMOOTHED_OVER, "valid").argmax())
-    score = float(_confidences(at_score)[best]) if has_truth.any() or at_score is not None else math.nan
-    counts = np.vstack([read[:, 2:, best].T.astype(np.int64), npos])
-    points = [point_at(score, *class_counts) for class_counts in counts.T.tolist()]
-    overall = point_at(score, *counts.sum(axis=1).tolist())
-    columns = precision[:, best], recall[:, best], f1[:, best]
+        best_index = int(np.convolve(padded, np.ones(_SMOOTHED_OVER) / _SMOOTHED_OVER, "valid").argmax())
+    score = (
+        float(_choose_confidences(at_score)[best_index])
+        if has_truth.any() or at_score is not None
+        else math.nan
+    )
+    counts = np.vstack([at_confidences[:, 2:, best_index].T.astype(np.int64), npos])
+    points = [make_point(score, *class_counts) for class_counts in counts.T.tolist()]
+    overall = make_point(score, *counts.sum(axis=1).tolist())
+    columns = precision[:, best_index], recall[:, best_index], f1[:, best_index]
     for k in np.flatnonzero(has_truth).tolist():
-        points[k] = _read_as(points[k], *(float(column[k]) for column in columns))
+        points[k] = _replace_ratios(points[k], *(float(column[k]) for column in columns))
     means = [float(column[has_truth].mean()) if has_truth.any() else math.nan for column in columns]
-    return points, _read_as(overall, *means)
+    return points, _replace_ratios(overall, *means)
 
 
-def _read_as(point: OperatingPoint, precision: float, recall: float, f1: float) -> OperatingPoint:
+def _replace_ratios(point: OperatingPoint, precision: float, recall: float, f1: float) -> OperatingPoint:
     """Return a copy of the point with this precision, recall and F1 in place of those of its counts."""
     return {**point, "precision": precision, "recall": recall, "f1": f1}
 
 
-def _confidences(at_score: float | None) -> Floats:
+def _choose_confidences(at_score: float | None) -> Floats:
     """Return the scores at which precision and recall are read: the requested one, else all thousand."""
     return _CONFIDENCES if at_score is None else np.array([at_score])
 
 
-def read_classes(
+def read_at_confidences(
     matches: Matches, order: Longs, at_score: float | None, weights: Weights | None = None
 ) -> Floats:
     """(classes, 4, confidences) precision, recall, true and false positives at each confidence.
 
-    Precision and recall are 0 of a class without ground truth.
-
-    `order` are all rows as they rank.
+    Precision and recall are 0 for a class without ground truth. `order` (n,) are the rows of all detections
+    by rank.
     """
-    npos, confidences = matches.npos[:, 0], _confidences(at_score)
+    npos, confidences = matches.npos[:, 0], _choose_confidences(at_score)
     outcome, _ = find_outcomes(matches)
     n_of_row = np.ones(len(order), np.int64) if weights is None else weights.false_in(0).copy()
     n_of_row[outcome == OUTCOMES.index("TP")] = 1
@@ -527,29 +542,32 @@ def read_classes(
     rows = order[argsort_int(matches.category[order], len(npos))]
     counts = np.bincount(matches.category[order], minlength=len(npos))
     starts = np.cumsum(counts) - counts
-    read = np.zeros((len(npos), 4, len(confidences)))
+    at_confidences = np.zeros((len(npos), 4, len(confidences)))
     for k in np.flatnonzero(counts).tolist():
         class_rows = rows[starts[k] : starts[k] + counts[k]]
-        true = (outcome[class_rows] == OUTCOMES.index("TP")).cumsum()
-        score = -matches.score[class_rows].astype(np.float32)
-        n_taken, n_down_to = np.searchsorted(score, -confidences, side="right"), n_of_row[class_rows].cumsum()
-        for i, count in enumerate((true, n_down_to - true), 2):
-            read[k, i] = np.append(0, count)[n_taken]
+        n_true = (outcome[class_rows] == OUTCOMES.index("TP")).cumsum()
+        negated_score = -matches.score[class_rows].astype(np.float32)
+        n_at_or_above, n_down_to = (
+            np.searchsorted(negated_score, -confidences, side="right"),
+            n_of_row[class_rows].cumsum(),
+        )
+        for i, count in enumerate((n_true, n_down_to - n_true), 2):
+            at_confidences[k, i] = np.append(0, count)[n_at_or_above]
         if not npos[k]:
             continue
-        columns = (true / n_down_to, 1), (true / npos[k], 0)
-        for i, (values, above_the_top) in enumerate(columns):
-            read[k, i] = np.interp(-confidences, score, values, left=above_the_top)
-    return read
+        columns = (n_true / n_down_to, 1), (n_true / npos[k], 0)
+        for i, (values, value_above_top) in enumerate(columns):
+            at_confidences[k, i] = np.interp(-confidences, negated_score, values, left=value_above_top)
+    return at_confidences
 
 
-def beside_confidences(score: Floats, at_score: float | None) -> Longs:
+def find_rows_beside_confidences(score: Floats, at_score: float | None) -> Longs:
     """Return the positions in `score` next to each confidence, and the first and last; ascending.
 
     `score` (n,) is descending. Precision at a confidence is read on the line between its two neighbours.
     """
     if not len(score):
         return np.zeros(0, np.int64)
-    n_at_or_above = np.searchsorted(-score.astype(np.float32), -_confidences(at_score), side="right")
+    n_at_or_above = np.searchsorted(-score.astype(np.float32), -_choose_confidences(at_score), side="right")
     positions = np.concatenate([[0, len(score) - 1], n_at_or_above - 1, n_at_or_above])
     return np.unique(np.clip(positions, 0, len(score) - 1))

@@ -41,10 +41,13 @@ class Weights(msgspec.Struct, frozen=True, eq=False):
 
 
 class Ranked:
-    """Detections by class and descending score, and the hits among them.
+    """Detections of consecutive classes, by class and descending score, and the hits among them.
 
-    ``rows`` (n,) are rows of the matches, ``counts`` and ``starts`` (classes,) say which of them belong to
-    a class; ``at`` (hits,) are the positions of the hits in ``rows``, ``hits`` their numbers in the matches.
+    A hit is a detection that matched something under some threshold and area range. ``rows`` (n,) are rows of
+    the matches; ``starts`` and ``counts`` (classes,) say which of them belong to a class. ``hit_positions``
+    (hits,) are the positions of the hits in ``rows``, ``hit_numbers`` their numbers in the matches, and
+    ``hit_starts`` (classes,) the first hit of each class. ``positive_bits`` and ``matched_bits``, (hits,
+    words), have a bit for each threshold and area range, see `odm.evaluate.matching.matches`.
     """
 
     def __init__(
@@ -52,36 +55,43 @@ class Ranked:
         first_class: int,
         rows: Longs,
         counts: Longs,
-        at: Longs,
-        hits: Longs,
+        hit_positions: Longs,
+        hit_numbers: Longs,
         matches: Matches,
         weights: Weights | None = None,
     ) -> None:
         self.first_class = first_class
-        self.rows, self.counts, self.at, self.hits = rows, counts, at, hits
+        self.rows, self.counts, self.hit_positions, self.hit_numbers = (
+            rows,
+            counts,
+            hit_positions,
+            hit_numbers,
+        )
         self.weights = weights
         self.n_classes = len(counts)
         self.n_detections = counts if weights is None else weights.n.sum(keepdims=True)
         """(classes,) how many detections there are."""
         self.starts = np.cumsum(counts) - counts
-        self.first_hit = np.searchsorted(at, self.starts)
-        self.hit_class = np.repeat(np.arange(len(counts)), np.diff(np.append(self.first_hit, len(at))))
-        self.positive = matches.positive[hits]
-        self.matched = self.positive | matches.ignored[hits]
+        self.hit_starts = np.searchsorted(hit_positions, self.starts)
+        self.hit_class = np.repeat(
+            np.arange(len(counts)), np.diff(np.append(self.hit_starts, len(hit_positions)))
+        )
+        self.positive_bits = matches.positive[hit_numbers]
+        self.matched_bits = self.positive_bits | matches.ignored[hit_numbers]
         self.fp_if_unmatched = None if matches.fp_if_unmatched is None else matches.fp_if_unmatched[rows]
 
     @classmethod
-    def of(
+    def iter_blocks(
         cls,
         matches: Matches,
         rows: Longs,
         counts: Longs,
-        block: int = 2**62,
+        hits_per_block: int = 2**62,
         weights: Weights | None = None,
     ) -> Iterator[Ranked]:
-        """Yield the rankings of consecutive classes with about `block` hits each.
+        """Yield the rankings of consecutive classes with about `hits_per_block` hits each.
 
-        `rows` are those of all classes; `weights` are those of the rows of a single one.
+        `rows` and `counts` are as `group_rows_by_class` returns them; `weights` only with a single class.
         """
         hit_of_row = np.full(len(matches.score), -1, np.int32)
         hit_of_row[matches.hit] = np.arange(len(matches.hit), dtype=np.int32)
@@ -95,7 +105,9 @@ class Ranked:
             start_row, start_hit = (
                 (int(row_ends[next_class - 1]), int(hit_ends[next_class - 1])) if next_class else (0, 0)
             )
-            end_class = max(next_class + 1, int(np.searchsorted(hit_ends, start_hit + block, side="right")))
+            end_class = max(
+                next_class + 1, int(np.searchsorted(hit_ends, start_hit + hits_per_block, side="right"))
+            )
             end_row, end_hit = int(row_ends[end_class - 1]), int(hit_ends[end_class - 1])
             columns = (
                 rows[start_row:end_row],
@@ -106,71 +118,81 @@ class Ranked:
             yield cls(next_class, *columns, matches, weights)
             next_class = end_class
 
-    def unmatched(self, area: int) -> _Unmatched:
-        """Return which detections would be false positives in an area range if they matched nothing."""
-        before: Counts = np.zeros(len(self.rows) + 1, np.int32 if self.weights is None else np.int64)
+    def count_unmatched(self, area: int) -> _Unmatched:
+        """Count the detections that would be false positives in an area range if they matched nothing."""
+        n_before_row: Counts = np.zeros(len(self.rows) + 1, np.int32 if self.weights is None else np.int64)
         if self.weights is not None:
             n_false: NDArray[Any] = self.weights.false_in(area)
         elif self.fp_if_unmatched is not None:
             n_false = self.fp_if_unmatched & AreaBits(1 << area) != 0
         else:
             n_false = np.ones(len(self.rows), np.bool_)
-        np.cumsum(n_false, out=before[1:])
-        return _Unmatched(before, before[self.at], n_false[self.at] > 0)
+        np.cumsum(n_false, out=n_before_row[1:])
+        return _Unmatched(n_before_row, n_before_row[self.hit_positions], n_false[self.hit_positions] > 0)
 
-    def counted(self, word: int, bit: np.uint64, unmatched: _Unmatched) -> Counted:
+    def count(self, word: int, bit: np.uint64, unmatched: _Unmatched) -> Counted:
         """Count true and false positives under one threshold and area range."""
-        positive = np.flatnonzero(self.positive[:, word] & bit != 0)  # of booleans, which is far quicker
+        # Comparing first is far quicker than `flatnonzero` of integers.
+        positive_hits = np.flatnonzero(self.positive_bits[:, word] & bit != 0)
         # Running sums that begin with 0: what lies between two positions is the difference of their sums.
-        #   ranked rows          TP  -  TP  -       `before`  0 1 2 3 4  rows that are false if unmatched
-        #   FP before the second TP: before[2] = 2, less 1 of them that did match  =  1
-        exempt = np.zeros(len(self.at) + 1, np.int32)
-        np.cumsum((self.matched[:, word] & bit != 0) & unmatched.hits, out=exempt[1:])
-        return Counted(self, unmatched, exempt, positive)
+        #   ranked rows  TP - TP -     `n_before_row`  0 1 2 3 4  rows that are false if unmatched
+        #   FP before the second TP: n_before_row[2] = 2, less 1 of them that did match  =  1
+        n_exempt = np.zeros(len(self.hit_positions) + 1, np.int32)
+        np.cumsum((self.matched_bits[:, word] & bit != 0) & unmatched.is_fp, out=n_exempt[1:])
+        return Counted(self, unmatched, n_exempt, positive_hits)
 
-    def reference(self, rules: Protocol) -> Counted:
+    def count_at_reference(self, rules: Protocol) -> Counted:
         """Count under the protocol's reference threshold and first area range."""
-        return self.counted(*bits_of_area(rules)[rules.reference], self.unmatched(0))
+        return self.count(*bits_of_area(rules)[rules.reference], self.count_unmatched(0))
 
 
 class _Unmatched(msgspec.Struct, frozen=True, eq=False):
     """The detections that would be false positives if they matched nothing."""
 
-    before: Counts
-    """(n + 1,) how many of them are among the first rows."""
-    before_hits: Counts
-    """(hits,) the same before each hit."""
-    hits: Mask
-    """(hits,) whether a hit is one."""
+    n_before_row: Counts
+    """(n + 1,) how many of them are before each row."""
+    n_before_hit: Counts
+    """(hits,) how many of them are before each hit."""
+    is_fp: Mask
+    """(hits,) whether the hit would be a false positive."""
 
 
 class Counted:
-    """The true positives under one threshold and area range, and the false positives down to any rank."""
+    """The true positives under one threshold and area range, and the false positives down to any rank.
 
-    def __init__(self, ranked: Ranked, unmatched: _Unmatched, exempt: Counts, positive: Longs) -> None:
-        self.unmatched, self.exempt, self.positive = unmatched, exempt, positive
-        self.category = ranked.hit_class[positive]
-        end_hit = np.append(ranked.first_hit[1:], len(ranked.at))
-        self.starts = np.searchsorted(positive, ranked.first_hit)
-        self.tp = np.searchsorted(positive, end_hit) - self.starts
+    ``positive_hits`` (true positives,) are their numbers among the hits, ``category`` the class of each;
+    ``n_exempt`` (hits + 1,) how many hits before each would be false positives if they had not matched.
+    ``starts``, ``tp`` and ``fp`` (classes,) are the first true positive of each class, and its counts.
+    """
+
+    def __init__(self, ranked: Ranked, unmatched: _Unmatched, n_exempt: Counts, positive_hits: Longs) -> None:
+        self.unmatched, self.n_exempt, self.positive_hits = unmatched, n_exempt, positive_hits
+        self.category = ranked.hit_class[positive_hits]
+        hit_ends = np.append(ranked.hit_starts[1:], len(ranked.hit_positions))
+        self.starts = np.searchsorted(positive_hits, ranked.hit_starts)
+        self.tp = np.searchsorted(positive_hits, hit_ends) - self.starts
         # (classes,) the false positives of all classes before this one, to be taken off.
-        self.base = unmatched.before[ranked.starts] - exempt[ranked.first_hit]
-        self.fp = unmatched.before[ranked.starts + ranked.counts] - exempt[end_hit] - self.base
+        self.fp_before_class = unmatched.n_before_row[ranked.starts] - n_exempt[ranked.hit_starts]
+        self.fp = (
+            unmatched.n_before_row[ranked.starts + ranked.counts] - n_exempt[hit_ends] - self.fp_before_class
+        )
 
     def at_positives(self) -> tuple[Longs, Longs]:
         """(true positives,) each: the true and the false positives from the top of the class down to it."""
-        true = np.arange(1, len(self.positive) + 1) - self.starts[self.category]
-        false = self.unmatched.before_hits[self.positive] - self.exempt[self.positive]
-        return true, false - self.base[self.category]
+        n_true = np.arange(1, len(self.positive_hits) + 1) - self.starts[self.category]
+        n_false = self.unmatched.n_before_hit[self.positive_hits] - self.n_exempt[self.positive_hits]
+        return n_true, n_false - self.fp_before_class[self.category]
 
-    def down_to(self, ranked: Ranked, category: int, rows: Longs) -> tuple[Longs, Longs]:
+    def count_down_to(self, ranked: Ranked, category: int, rows: Longs) -> tuple[Longs, Longs]:
         """Return (n,) true and false positives from the top of a class to just above ranked `rows`."""
-        hits_before = np.searchsorted(ranked.at, rows)
-        true = np.searchsorted(self.positive, hits_before) - self.starts[category]
-        return true, self.unmatched.before[rows] - self.exempt[hits_before] - self.base[category]
+        hits_before = np.searchsorted(ranked.hit_positions, rows)
+        n_true = np.searchsorted(self.positive_hits, hits_before) - self.starts[category]
+        return n_true, self.unmatched.n_before_row[rows] - self.n_exempt[hits_before] - self.fp_before_class[
+            category
+        ]
 
 
-def ranked_rows(matches: Matches) -> Longs:
+def rank_rows(matches: Matches) -> Longs:
     """Return the rows by descending score, then image, then input."""
     if matches.order is not None:
         return matches.order
@@ -186,14 +208,14 @@ def ranked_rows(matches: Matches) -> Longs:
     return ties_in_order[argsort_descending(matches.score[ties_in_order])]
 
 
-def pooled_rows(matches: Matches) -> Longs:
+def rank_pooled(matches: Matches) -> Longs:
     """Return the rows of the classes with ground truth by descending score, then class, image and input."""
     rows = np.flatnonzero((matches.npos[:, 0] > 0)[matches.category])
     rows = rows[np.lexsort((matches.row[rows], matches.image[rows], matches.category[rows]))]
     return rows[argsort_descending(matches.score[rows])]
 
 
-def rows_by_class(matches: Matches, order: Longs) -> tuple[Longs, Longs]:
+def group_rows_by_class(matches: Matches, order: Longs) -> tuple[Longs, Longs]:
     """Return the rows by class and descending score, and the number of rows of each class."""
     n_classes = len(matches.classes)
     rows = order[argsort_int(matches.category[order], max(n_classes, 1))]

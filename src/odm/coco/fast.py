@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from odm.evaluate import PROTOCOLS, join, match
 from odm.evaluate.matching.matches import Matches
 from odm.evaluate.matching.ready import adapt_to_shapes
-from odm.evaluate.scores.curves import curve_arrays
+from odm.evaluate.scores.curves import make_curve_arrays
 from odm.evaluate.scores.protocols import BY_IOU_TYPE, Protocol
 from odm.evaluate.scores.set_ups import AreaRange
 from odm.formats.coco.shapes import read_shapes
@@ -77,7 +77,7 @@ def arrays_of(evaluation: Any, p: Any) -> dict[str, Array] | None:
     )
     if not is_same:
         return None
-    curves = curve_arrays(matches)
+    curves = make_curve_arrays(matches)
     rows = [matches.classes.index(str(category)) for category in categories]
     columns = curves.precision[:, :, rows], curves.recall[:, rows], curves.scores[:, :, rows]
     return dict(zip(("precision", "recall", "scores"), map(np.ascontiguousarray, columns), strict=True))
