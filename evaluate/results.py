@@ -127,7 +127,7 @@ class Classes(tuple[Row, ...], TableMixin):  # noqa: SLOT001 -- a tuple cannot h
 
     def columns(self) -> dict[str, list[Any]]:
         """The values of each column, by its name; None where there is none."""
-        columns: dict[str, list[Any]] = import_late("evaluate.output.render").class_frame(self.result)
+        columns: dict[str, list[Any]] = import_late("evaluate.output.render").make_class_frame(self.result)
         return columns
 
 
@@ -220,7 +220,7 @@ class Result(ResultViews, msgspec.Struct, frozen=True, eq=False, dict=True):
     @functools.cached_property
     def missed(self) -> Rows[dict[str, Any]]:
         """The ground truths that count and that no detection found, at any score, as in ``missed.csv``."""
-        rows: Rows[dict[str, Any]] = import_late("evaluate.output.render").missed_of(self)
+        rows: Rows[dict[str, Any]] = import_late("evaluate.output.render").list_missed(self)
         return rows
 
     @functools.cached_property
@@ -264,9 +264,9 @@ class Result(ResultViews, msgspec.Struct, frozen=True, eq=False, dict=True):
 
         It is empty under protocols with one threshold per object or one count per image.
         """
-        from odm.evaluate.output.report_ious import at_ious
+        from odm.evaluate.output.report_ious import evaluate_at_ious
 
-        return list(at_ious(self.sides, self.rules, self.detections))
+        return list(evaluate_at_ious(self.sides, self.rules, self.detections))
 
     def report_suspects(self) -> list[dict[str, Any]]:
         """Return the labels to review, most suspicious first, as in ``suspects.csv``."""

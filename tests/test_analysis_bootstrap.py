@@ -394,7 +394,7 @@ def test_images_of_the_comparison():
     for name, result in results.items():
         data, own = result.report_data(), found.image_tables[name]
         assert own.thresholds.tolist() == [result.overall.score] * 3
-        assert dict(zip(data.images, data.wrong_at(data.best)[2].tolist(), strict=True)) == {
+        assert dict(zip(data.images, data.find_errors(data.best)[2].tolist(), strict=True)) == {
             image: fp + fn for image, fp, fn in zip(own.images, own.fp.tolist(), own.fn.tolist(), strict=True)
         }
     first, last = found.images[0], found.images[-1]

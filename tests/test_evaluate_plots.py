@@ -11,7 +11,7 @@ from odm.tables import Dataset
 pytest.importorskip("matplotlib")
 
 from odm.evaluate.analysis.analyses import analyze
-from odm.evaluate.output.plots import draw, figure_of, safe
+from odm.evaluate.output.plots import draw, draw_figure, make_safe_name
 
 NAMES = ["_person", "$x_1$ \\frac{", "../../etc/passwd", "人", "a" * 300, "CON", "never found"]
 
@@ -54,10 +54,10 @@ def test_names_are_safe_and_distinct(only_svg):
         assert folder == "voc2012-0.5"
         assert len(name) < 100
         assert all(c.isascii() and (c.isalnum() or c in "_-.") for c in file)
-    assert safe("../../etc/passwd") == "etc_passwd"
-    assert safe("人") == ""
-    assert safe("x-ray_2 (new)") == "x-ray_2_new"
-    assert safe("a" * 39 + " b") == "a" * 39
+    assert make_safe_name("../../etc/passwd") == "etc_passwd"
+    assert make_safe_name("人") == ""
+    assert make_safe_name("x-ray_2 (new)") == "x-ray_2_new"
+    assert make_safe_name("a" * 39 + " b") == "a" * 39
 
 
 BEGINNINGS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
@@ -99,7 +99,7 @@ def test_a_confusion_matrix_shows_the_classes_most_often_confused(n, shown):
     from odm.evaluate.output import plots
 
     result = evaluate(*sides([f"class {k}" for k in range(n)]), "voc2012").result
-    figure = plots._confusion(result)
+    figure = plots._draw_confusion(result)
     (matrix,) = (axes.images[0].get_array() for axes in figure.axes if axes.images)
     assert matrix.shape == (shown + 1, shown + 1)
     words = [axes.get_title(loc="left") for axes in figure.axes]
@@ -109,15 +109,15 @@ def test_a_confusion_matrix_shows_the_classes_most_often_confused(n, shown):
 def test_f1_curves_reach_their_best():
     """The step of the best F1 is drawn, however narrow, and at the score that the legend says."""
     from odm.evaluate.matching.matches import find_outcomes
-    from odm.evaluate.output.plots import _f1_at, _steps
+    from odm.evaluate.output.plots import _choose_thresholds, _compute_f1
 
     result = evaluate(*sides(["x", "y", "z"])).result
     outcome, _ = find_outcomes(result.matches)
     for grid in (np.linspace(0, 1, 501), np.linspace(0, 1, 7)):
         for k, row in enumerate(result.classes[:2]):
             chosen = result.matches.category == k
-            scores = _steps(grid, result.matches.score[chosen], row.best_f1_score)
-            f1 = _f1_at(scores, result.matches.score, outcome, chosen, row.gt)
+            scores = _choose_thresholds(grid, result.matches.score[chosen], row.best_f1_score)
+            f1 = _compute_f1(scores, result.matches.score, outcome, chosen, row.gt)
             assert f1.max() == pytest.approx(row.best_f1, nan_ok=True) or np.isnan(row.best_f1)
             assert np.isnan(row.best_f1_score) or f1[scores == row.best_f1_score] == row.best_f1
 
@@ -131,7 +131,7 @@ def lines_of(figure):
 def test_figures_show_the_numbers_of_the_result():
     truth, found = sides(["x", "y", "z"])
     result = evaluate(truth, found, "voc2012").result
-    axes, lines = lines_of(figure_of(result, "precision-recall"))
+    axes, lines = lines_of(draw_figure(result, "precision-recall"))
     assert [*lines] == [f"{100 * row.ap:.2f} %  {row.name}" for row in result.classes] + [
         "mean precision at this recall"
     ]
@@ -142,7 +142,7 @@ def test_figures_show_the_numbers_of_the_result():
         envelopes.append([max(curve.precision[curve.recall >= r], default=0) for r in np.linspace(0, 1, 201)])
     np.testing.assert_allclose(lines["mean precision at this recall"][1], np.mean(envelopes, axis=0))
 
-    axes, lines = lines_of(figure_of(result, "f1-confidence"))
+    axes, lines = lines_of(draw_figure(result, "f1-confidence"))
     assert axes.get_xlim() == (0, 1)
     best = [f"{row.f1:.3f}  {row.name}" for row in result.classes[:2]]
     assert [*lines][:2] == best
@@ -150,7 +150,7 @@ def test_figures_show_the_numbers_of_the_result():
     assert lines["all classes"][1].max() == pytest.approx(result.overall.best_f1)
     assert [lines[[*lines][-1]][k][0] for k in (0, 1)] == [result.overall.score, result.overall.f1]
     for row in result.classes[:2]:
-        figure = figure_of(result, f"precision-recall-{result.classes.index(row) + 1:04d}-{row.name}")
+        figure = draw_figure(result, f"precision-recall-{result.classes.index(row) + 1:04d}-{row.name}")
         axes, points = lines_of(figure)
         np.testing.assert_array_equal(points["at true positives"][0], result.curves[row.name].recall)
         (operating,) = (line for key, line in points.items() if key.startswith("F1 "))
@@ -159,14 +159,14 @@ def test_figures_show_the_numbers_of_the_result():
 
     logits = replace(found.boxes, score=10 * found.boxes.score - 5)
     axes, lines = lines_of(
-        figure_of(evaluate(truth, replace(found, boxes=logits), "voc2012").result, "f1-confidence")
+        draw_figure(evaluate(truth, replace(found, boxes=logits), "voc2012").result, "f1-confidence")
     )
     np.testing.assert_allclose(axes.get_xlim(), (logits.score.min(), logits.score.max()))
 
 
 def test_miss_rates_are_drawn_as_the_curves_have_them():
     result = evaluate(*sides(["person", "y"]), "caltech").result
-    axes, lines = lines_of(figure_of(result, "miss-rate"))
+    axes, lines = lines_of(draw_figure(result, "miss-rate"))
     curves = result.miss_curves
     for curve, (x, y) in zip(curves, lines.values(), strict=False):
         np.testing.assert_array_equal(y, np.maximum(curve.miss_rate, 1e-3))
@@ -183,7 +183,7 @@ def test_a_confusion_matrix_has_the_counts_and_shares_of_its_table():
     expected = np.zeros((4, 4), int)
     for truth, detected, n in zip(*table.table.index, table.table.n, strict=True):
         expected[truth, detected] += n
-    (axes, _) = figure_of(result, "confusion").axes
+    (axes, _) = draw_figure(result, "confusion").axes
     shown = {(t.get_position()[1], t.get_position()[0]): int(t.get_text()) for t in axes.texts}
     assert shown == {
         cell: expected[cell] for cell in zip(*map(np.ndarray.tolist, expected.nonzero()), strict=True)
@@ -195,6 +195,6 @@ def test_a_confusion_matrix_has_the_counts_and_shares_of_its_table():
 
 def test_top_k_errors_are_drawn_over_the_number_of_guesses():
     result = evaluate(*sides(["x", "y"]), "imagenet-loc").result
-    lines = lines_of(figure_of(result, "errors"))[1]
+    lines = lines_of(draw_figure(result, "errors"))[1]
     for label, key in (("class and location", "loc"), ("class only", "cls")):
         assert [*map(list, lines[label])] == [[*range(1, len(result.errors[key]) + 1)], [*result.errors[key]]]

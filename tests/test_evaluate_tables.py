@@ -18,12 +18,12 @@ from odm.evaluate import PROTOCOLS, evaluate, render
 from odm.evaluate.analysis.render_analyses import sections
 from odm.evaluate.matching import confusion as confusion_module
 from odm.evaluate.output.render import (
-    accumulated_csv,
     class_table,
-    confusion_csv,
-    detections_csv,
+    format_accumulated_csv,
+    format_confusion_csv,
+    format_detections_csv,
+    format_per_class_csv,
     headline,
-    per_class_csv,
     result_document,
 )
 from odm.evaluate.scores.accumulate import mean_of_classes, mean_of_defined
@@ -86,7 +86,7 @@ def test_the_headline_has_the_names_of_trainers_too(pair):
 )
 def test_the_csv_of_classes_has_no_column_twice_and_none_empty(pair, names):
     evaluation = evaluate(*pair, names)
-    rows = list(csv.DictReader(io.StringIO(per_class_csv(evaluation))))
+    rows = list(csv.DictReader(io.StringIO(format_per_class_csv(evaluation))))
     columns = list(rows[0])
     assert len({name.casefold() for name in columns}) == len(columns)
     counted = {"class", "gt", "gt_ignored", "det", "tp", "fp", "fn", "ignored"}
@@ -110,11 +110,11 @@ def test_the_csv_of_classes_has_no_column_twice_and_none_empty(pair, names):
 def test_the_accumulated_table_leads_to_the_curve_the_counts_and_ap(pair, name):
     evaluation = evaluate(*pair, name)
     result = evaluation.result
-    rows = list(csv.DictReader(io.StringIO(accumulated_csv(evaluation))))
+    rows = list(csv.DictReader(io.StringIO(format_accumulated_csv(evaluation))))
     if result.rules.metric in ("corloc", "top-k"):
         assert not rows
         return
-    listed = {r["detection"]: r for r in csv.DictReader(io.StringIO(detections_csv(evaluation)))}
+    listed = {r["detection"]: r for r in csv.DictReader(io.StringIO(format_detections_csv(evaluation)))}
     outcome = {"TP": ("1", "0"), "FP": ("0", "1"), "ignored": ("0", "0")}
     for row in rows:
         same = listed[row["detection"]]
@@ -158,7 +158,7 @@ def area(rows):
 def test_the_accumulated_table_names_the_line_of_each_detection():
     folder = Path(__file__).resolve().parent.parent / "fixtures" / "illustrated"
     truth, found = (odm.read(str(folder / side)) for side in ("groundtruths", "detections"))
-    rows = list(csv.DictReader(io.StringIO(accumulated_csv(evaluate(truth, found, iou=0.3)))))
+    rows = list(csv.DictReader(io.StringIO(format_accumulated_csv(evaluate(truth, found, iou=0.3)))))
     assert len(rows) == 24
     for row in rows:
         line = Path(row["file"]).read_text(encoding="utf-8").splitlines()[int(row["line"]) - 1]
@@ -185,11 +185,11 @@ def test_shares_of_the_confusion_matrix(pair):
 def test_confusion_of_many_classes_or_pairs_is_refused(pair, monkeypatch):
     """A matrix of 10 000 classes takes 8 GB; 10 000 boxes on each other have 100 million pairs."""
     evaluation = evaluate(*pair)
-    whole = confusion_csv(evaluation)
+    whole = format_confusion_csv(evaluation)
     monkeypatch.setattr(confusion_module, "MOST_CELLS", 8)
     with pytest.raises(UsageError, match=r"\d+ classes are too many for a whole confusion matrix"):
         evaluation.result.confusion().to_dict()
-    assert confusion_csv(evaluation) == whole  # only what occurs
+    assert format_confusion_csv(evaluation) == whole  # only what occurs
     monkeypatch.setattr(confusion_module, "MOST_PAIRS", 0)
     for ask in (evaluation.result.confusion, evaluation.result.report_data):
         with pytest.raises(UsageError, match="overlap in more than 0 pairs"):
@@ -222,7 +222,7 @@ def test_the_csv_of_the_confusion_matrix_has_counts_and_shares(pair):
     evaluation = evaluate(*pair)
     table = evaluation.result.confusion()
     names = [*table.classes, ""]
-    for row in csv.DictReader(io.StringIO(confusion_csv(evaluation))):
+    for row in csv.DictReader(io.StringIO(format_confusion_csv(evaluation))):
         i, k = names.index(row["gt_class"]), names.index(row["det_class"])
         assert int(row["count"]) == table.counts[i, k] > 0
         assert float(row["share_of_gt"]) == table.counts[i, k] / table.counts[i].sum()

@@ -234,13 +234,13 @@ def masks_of(quads):
 def check_slider(evaluate_at, every=1):
     result = evaluate_at().result
     table = result.report_data()
-    at_ious = result.report_ious()
+    evaluate_at_ious = result.report_ious()
     own_iou = result.rules.ious[result.rules.reference]
-    assert [at.iou for at in at_ious] == sorted({own_iou, *(k / 100 for k in range(50, 100, 5))})
-    for at in at_ious[::every]:
+    assert [at.iou for at in evaluate_at_ious] == sorted({own_iou, *(k / 100 for k in range(50, 100, 5))})
+    for at in evaluate_at_ious[::every]:
         own = evaluate_at(iou=at.iou).result
         expected = report_data(own.sides, own.rules, own.detections, result.overall.score)
-        found = table.at(at)
+        found = table.with_iou(at)
         assert [row.ap for row in own.classes] == pytest.approx(at.ap.tolist(), abs=0, nan_ok=True)
         assert (found.kind == expected.kind).all()
         assert (found.truth.found_by == expected.truth.found_by).all()

@@ -74,7 +74,7 @@ def test_ranges_are_counted_as_the_whole(seed, protocol, share, digits, alike, e
     ranges = [condense(some_rows(matches, np.flatnonzero(own == r)), at_score) for r in range(len(cuts))]
     together, weights = put_together(ranges, matches)
     counted, expected = count_classes(together, at_score, weights), count_classes(matches, at_score)
-    for name in ("ap", "recall", "det", "tp", "fp", "read"):
+    for name in ("ap", "recall", "det", "tp", "fp", "at_confidences"):
         np.testing.assert_array_equal(getattr(counted, name), getattr(expected, name), err_msg=name)
     assert repr(counted.points) == repr(expected.points)
     for name, curve in expected.curves.items():

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 import odm
-from odm.evaluate.output.render import detections_csv, per_class_csv, review_files
+from odm.evaluate.output.render import format_detections_csv, format_per_class_csv, make_review_files
 
 ILLUSTRATED = Path(__file__).parents[1] / "fixtures" / "illustrated"
 
@@ -47,9 +47,9 @@ def test_tables_are_those_of_the_csv_files(evaluation):
     def of(text):
         return list(csv.reader(text.splitlines()))
 
-    assert as_csv(evaluation.detections.columns()) == of(detections_csv(evaluation))
-    assert as_csv(evaluation.missed.columns()) == of(review_files(evaluation)[0]["missed.csv"])
-    assert as_csv(evaluation.classes.columns()) == of(per_class_csv(evaluation))[:-1]
+    assert as_csv(evaluation.detections.columns()) == of(format_detections_csv(evaluation))
+    assert as_csv(evaluation.missed.columns()) == of(make_review_files(evaluation)[0]["missed.csv"])
+    assert as_csv(evaluation.classes.columns()) == of(format_per_class_csv(evaluation))[:-1]
 
 
 def test_the_differences_of_a_comparison_are_a_table(comparison):

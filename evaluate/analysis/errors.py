@@ -75,7 +75,9 @@ class DetectionTable(TableMixin, msgspec.Struct, frozen=True, eq=False):
 
     def columns(self) -> dict[str, list[Any]]:
         """The values of each column of ``detections.csv``, by its name; None where there is none."""
-        columns: dict[str, list[Any]] = import_late("evaluate.output.render").detection_frame(self.result)
+        columns: dict[str, list[Any]] = import_late("evaluate.output.render").make_detection_frame(
+            self.result
+        )
         return columns
 
 

@@ -57,77 +57,79 @@ def draw(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
         If Matplotlib is not installed.
     """
     check_matplotlib()
-    shown = "shown as empty boxes in PNG and PDF files; the SVG files have the names"
-    with _styled(evaluation.log, shown):
-        for n, result in enumerate(evaluation.results, 1):
-            folder = _folder(evaluation, n, result)
-            for name, figure in _pictures(result):
+    fallback_words = "shown as empty boxes in PNG and PDF files; the SVG files have the names"
+    with _use_style(evaluation.log, fallback_words):
+        for result_number, result in enumerate(evaluation.results, 1):
+            folder = _name_folder(evaluation, result_number, result)
+            for name, figure in _draw_pictures(result):
                 for suffix in FORMATS:
                     write(f"{folder}/{name}.{suffix}", encode(figure, suffix, 120))
                     figure.set_layout_engine("none")  # the other pictures keep the places of the first
 
 
-def figure_of(result: Result, what: str) -> Figure:
-    """Draw the plot with this file name. Raises UsageError, which lists the names, for any other."""
-    with _styled(Log(), ""):
+def draw_figure(result: Result, plot_name: str) -> Figure:
+    """Draw one plot of a result by its file name without suffix. Raises UsageError for an unknown name."""
+    with _use_style(Log(), ""):
         names = []
-        for name, figure in _pictures(result):
-            if name == what:
+        for name, figure in _draw_pictures(result):
+            if name == plot_name:
                 return figure
             names.append(name)
-    raise UsageError(f"plot {what!r}: choose one of {listed(names, 10)}")
+    raise UsageError(f"plot {plot_name!r}: choose one of {listed(names, 10)}")
 
 
 @contextlib.contextmanager
-def _styled(log: Log, shown: str) -> Iterator[None]:
+def _use_style(log: Log, fallback_words: str) -> Iterator[None]:
     """Context manager that sets Matplotlib's defaults and the style of these plots."""
     import matplotlib as mpl
 
-    with drawing(log, shown) as settings:
+    with drawing(log, fallback_words) as settings:
         mpl.rcdefaults()
         settings.update(_STYLE)
         yield
 
 
-def _folder(evaluation: Evaluation, n: int, result: Result) -> str:
+def _name_folder(evaluation: Evaluation, result_number: int, result: Result) -> str:
     """Return the folder of a result's plots; its number `n` comes first if another has the same name."""
-    name = safe(result.protocol)
+    name = make_safe_name(result.protocol)
     if not result.rules.averaged:
         name += f"-{result.iou:g}"
-    same = [r for r in evaluation.results if r.protocol == result.protocol and str(r.iou) == str(result.iou)]
-    return name if len(same) == 1 else f"{n}-{name}"
+    same_named_results = [
+        r for r in evaluation.results if r.protocol == result.protocol and str(r.iou) == str(result.iou)
+    ]
+    return name if len(same_named_results) == 1 else f"{result_number}-{name}"
 
 
-def safe(name: str) -> str:
-    """The ASCII letters, digits and hyphens of a name, at most 40, with ``_`` between."""
-    kept = "".join(c if c.isascii() and (c.isalnum() or c == "-") else "_" for c in name)
-    return "_".join(part for part in kept.split("_") if part)[:40].rstrip("_")
+def make_safe_name(name: str) -> str:
+    """Make a file name of a class name: ASCII letters, digits and hyphens, at most 40, with ``_`` between."""
+    safe_characters = "".join(c if c.isascii() and (c.isalnum() or c == "-") else "_" for c in name)
+    return "_".join(word for word in safe_characters.split("_") if word)[:40].rstrip("_")
 
 
-def _pictures(result: Result) -> Iterator[tuple[str, Figure]]:
+def _draw_pictures(result: Result) -> Iterator[tuple[str, Figure]]:
     """Yield the name and the figure of each plot of a result."""
     if result.errors:
-        yield "errors", _errors(result)
+        yield "errors", _draw_errors(result)
     if result.curves:
-        yield "precision-recall", _all_curves(result)
-        yield "f1-confidence", _f1(result)
+        yield "precision-recall", _draw_all_curves(result)
+        yield "f1-confidence", _draw_f1(result)
     if result.rules.rates:
-        yield "miss-rate", _miss_rates(result)
-    if result.curves and (data := _calibration_of(result)):
-        yield "calibration", _calibration(result, data)
-    yield "confusion", _confusion(result)
+        yield "miss-rate", _draw_miss_rates(result)
+    if result.curves and (data := _get_calibration(result)):
+        yield "calibration", _draw_calibration(result, data)
+    yield "confusion", _draw_confusion(result)
     for k, row in enumerate(result.classes):
         if row.name in result.curves:
             yield (
-                f"precision-recall-{k + 1:04d}-{safe(row.name)}".rstrip("-"),
-                _class_curve(result, k),
+                f"precision-recall-{k + 1:04d}-{make_safe_name(row.name)}".rstrip("-"),
+                _draw_class_curve(result, k),
             )
 
 
-def _axes(
+def _make_axes(
     title: str, subtitle: str, *, width: float = 6.4, height: float = 4.8, fixed: bool = False
 ) -> tuple[Figure, Axes]:
-    """A figure and its axes; `fixed` margins take half the time to draw, where they are known to do."""
+    """Make a figure and its axes, in inches. Figures with `fixed` margins are drawn in half the time."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -141,18 +143,18 @@ def _axes(
     return figure, axes
 
 
-def _shown(name: str, limit: int = 40) -> str:
+def _shorten_name(name: str, limit: int = 40) -> str:
     return printable(shorten(name, limit))
 
 
-def _iou_text(result: Result) -> str:
+def _format_iou(result: Result) -> str:
     rules = result.rules
     if rules.size_threshold:
         return "IoU >= 0.5, less for small objects"
     return f"IoU >= {rules.ious[rules.reference]:g}"
 
 
-def _ap(result: Result, k: int) -> float:
+def _get_ap(result: Result, k: int) -> float:
     """Return the AP of the curve of class `k`."""
     row = result.classes[k]
     if "ap_per_iou" not in row.extra:
@@ -160,33 +162,36 @@ def _ap(result: Result, k: int) -> float:
     return float(row.extra["ap_per_iou"][result.rules.reference])
 
 
-def _staircase(recall: Floats, precision: Floats) -> tuple[Floats, Floats]:
-    """The envelope that AP is the area of: from recall 0, falling, down to 0 after the last."""
+def _make_staircase(recall: Floats, precision: Floats) -> tuple[Floats, Floats]:
+    """Return the corners (x, y) of the staircase that AP is the area under.
+
+    It falls from recall 0 to precision 0 after the last recall.
+    """
     envelope = np.maximum.accumulate(precision[::-1])[::-1]
     x = np.repeat(np.concatenate([[0.0], recall]), 2)[1:]
     y = np.repeat(envelope, 2)
     return np.append(x[: len(y)], recall[-1:]), np.append(y, 0.0)[: len(y) + 1]
 
 
-def _recall_precision(axes: Axes) -> None:
+def _label_recall_precision(axes: Axes) -> None:
     axes.set(xlim=(0, 1.01), ylim=(0, 1.02), xlabel="recall", ylabel="precision")
 
 
-def _class_curve(result: Result, k: int) -> Figure:
+def _draw_class_curve(result: Result, k: int) -> Figure:
     """Draw precision over recall of class `k`, with its envelope and its operating point."""
     row = result.classes[k]
     curve = result.curves[row.name]
-    figure, axes = _axes(
-        _shown(row.name),
-        f"{result.protocol}, {_iou_text(result)}, AP {percent(_ap(result, k))}",
+    figure, axes = _make_axes(
+        _shorten_name(row.name),
+        f"{result.protocol}, {_format_iou(result)}, AP {percent(_get_ap(result, k))}",
         fixed=True,
     )
     if len(curve.recall):
-        x, y = _staircase(curve.recall, curve.precision)
+        x, y = _make_staircase(curve.recall, curve.precision)
         axes.fill_between(x, y, color=_BLUE, alpha=0.12, linewidth=0, label="envelope")
-        few = len(curve.recall) <= 50
+        has_few_points = len(curve.recall) <= 50
         axes.plot(
-            curve.recall, curve.precision, color=_BLUE, linewidth=1.2, marker="o" if few else "",
+            curve.recall, curve.precision, color=_BLUE, linewidth=1.2, marker="o" if has_few_points else "",
             markersize=3, label="at true positives",
         )  # fmt: skip
         if not math.isnan(row.precision + row.recall):
@@ -197,64 +202,65 @@ def _class_curve(result: Result, k: int) -> Figure:
         axes.legend(loc="best", frameon=False)
     else:
         axes.text(0.5, 0.5, "no true positive", ha="center", color=_GREY)
-    _recall_precision(axes)
+    _label_recall_precision(axes)
     return figure
 
 
-def _all_curves(result: Result) -> Figure:
+def _draw_all_curves(result: Result) -> Figure:
     """Draw precision over recall of all classes, and the mean of their envelopes."""
-    aps = [_ap(result, k) for k, row in enumerate(result.classes) if row.gt]
-    title = f"{result.protocol}, {_iou_text(result)}"
+    aps = [_get_ap(result, k) for k, row in enumerate(result.classes) if row.gt]
+    title = f"{result.protocol}, {_format_iou(result)}"
     if result.rules.metric == "pooled":
         title += f", AP of all classes in one ranking {percent(result.summary['AP'])}"
     elif aps:
         title += f", mean AP {percent(float(np.mean(aps)))}"
-    figure, axes = _axes("Precision and recall", title)
+    figure, axes = _make_axes("Precision and recall", title)
     names = [row.name for row in result.classes if row.name in result.curves]
     points = np.linspace(0, 1, 201)
     mean = np.zeros(len(points))
     for n, name in enumerate(names):
         curve = result.curves[name]
         if len(curve.recall):
-            x, y = _staircase(curve.recall, curve.precision)
+            x, y = _make_staircase(curve.recall, curve.precision)
             envelope = np.maximum.accumulate(curve.precision[::-1])[::-1]
-            at = np.searchsorted(curve.recall, points)
-            mean += np.append(envelope, 0.0)[at]
+            indices = np.searchsorted(curve.recall, points)
+            mean += np.append(envelope, 0.0)[indices]
         else:
             x, y = np.zeros(2), np.array([1.0, 0.0])
-        ap = _ap(result, [row.name for row in result.classes].index(name))
-        _class_line(axes, x, y, n, len(names), f"{percent(ap)}  {_shown(name)}")
+        ap = _get_ap(result, [row.name for row in result.classes].index(name))
+        _draw_class_line(axes, x, y, n, len(names), f"{percent(ap)}  {_shorten_name(name)}")
     if len(names) > 1:
         axes.plot(
             points, mean / len(names), color="black", linewidth=2, label="mean precision at this recall"
         )
     if names:
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
-    _recall_precision(axes)
+    _label_recall_precision(axes)
     figure.set_size_inches(8.4, 4.8)
     return figure
 
 
-def _miss_rates(result: Result) -> Figure:
+def _draw_miss_rates(result: Result) -> Figure:
     """Draw miss rates over false positives per image, both on logarithmic axes, as papers do."""
     rules, curves = result.rules, result.miss_curves
-    figure, axes = _axes("Miss rate", f"{result.protocol}, {_iou_text(result)}; lower is better")
-    least = min(rules.rates) / 2
+    figure, axes = _make_axes("Miss rate", f"{result.protocol}, {_format_iou(result)}; lower is better")
+    rate_min = min(rules.rates) / 2
     for n, curve in enumerate(curves):
         row = result.classes[curve.category]
-        several = len({one.category for one in curves}) > 1
-        name = row.name if several or len(rules.areas) == 1 else rules.areas[curve.area].name
-        label = f"{percent(row.extra[miss_keys(rules)[curve.area]])}  {_shown(name)}"
-        x, y = np.maximum(curve.false_per_image, least), np.maximum(curve.miss_rate, 1e-3)
-        _class_line(axes, x, y, n, len(curves), label, drawstyle="steps-post")
-    axes.set(xscale="log", yscale="log", xlim=(least, None), xlabel="false positives per image")
+        has_several_classes = len({other_curve.category for other_curve in curves}) > 1
+        name = row.name if has_several_classes or len(rules.areas) == 1 else rules.areas[curve.area].name
+        label = f"{percent(row.extra[miss_keys(rules)[curve.area]])}  {_shorten_name(name)}"
+        x, y = np.maximum(curve.false_per_image, rate_min), np.maximum(curve.miss_rate, 1e-3)
+        _draw_class_line(axes, x, y, n, len(curves), label, drawstyle="steps-post")
+    axes.set(xscale="log", yscale="log", xlim=(rate_min, None), xlabel="false positives per image")
     axes.set(ylabel="miss rate")
     lowest = min((float(curve.miss_rate.min()) for curve in curves), default=0.1)
     marks = [mark for mark in (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1) if mark >= lowest / 2]
     axes.set_yticks(marks, [f"{mark:g}" for mark in marks])
     axes.set_xticks(rates := [0.01, 0.1, 1, 10], [f"{rate:g}" for rate in rates])
     axes.set(
-        ylim=(marks[0], 1.05), xlim=(least, max(1.0, *(float(c.false_per_image[-1]) for c in curves), least))
+        ylim=(marks[0], 1.05),
+        xlim=(rate_min, max(1.0, *(float(c.false_per_image[-1]) for c in curves), rate_min)),
     )
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_minor_formatter("")
@@ -266,25 +272,27 @@ def _miss_rates(result: Result) -> Figure:
     return figure
 
 
-def _class_line(axes: Axes, x: Floats, y: Floats, n: int, n_classes: int, label: str, **style: Any) -> None:
-    """The line of the class with the number `n`: of many in grey, with one label for all of them."""
+def _draw_class_line(
+    axes: Axes, x: Floats, y: Floats, n: int, n_classes: int, label: str, **style: Any
+) -> None:
+    """Draw the line of class number `n`; with many classes all are grey and have one label."""
     from matplotlib import colormaps
 
     if n_classes <= NAMED:
         colour = colormaps["tab20"](n % 10 * 2 + n // 10 % 2)
         axes.plot(x, y, color=colour, linewidth=1.3, label=label, **style)
     else:
-        of_all = f"{n_classes} classes" if not n else None
-        axes.plot(x, y, color=_GREY, linewidth=0.5, alpha=0.6, label=of_all, **style)
+        shared_label = f"{n_classes} classes" if not n else None
+        axes.plot(x, y, color=_GREY, linewidth=0.5, alpha=0.6, label=shared_label, **style)
 
 
-def _f1(result: Result) -> Figure:
+def _draw_f1(result: Result) -> Figure:
     """Draw F1 over the score threshold, of each class and of all classes together."""
     from odm.evaluate.matching.matches import find_outcomes
 
     matches = result.matches
     outcome, _ = find_outcomes(matches)
-    figure, axes = _axes("F1 against confidence", f"{result.protocol}, {_iou_text(result)}")
+    figure, axes = _make_axes("F1 against confidence", f"{result.protocol}, {_format_iou(result)}")
     low, high = (float(f(matches.score, initial=i)) for f, i in ((np.min, 0.0), (np.max, 1.0)))
     grid = np.linspace(low, high, 501)
     names = [row.name for row in result.classes if row.name in result.curves]
@@ -292,17 +300,17 @@ def _f1(result: Result) -> Figure:
     for k, row in enumerate(result.classes):
         if row.name not in result.curves:
             continue
-        chosen = matches.category == k
-        scores = _steps(grid, matches.score[chosen], row.score)
-        f1 = _f1_at(scores, matches.score, outcome, chosen, row.gt)
-        label = f"{number(row.f1, '.3f')}  {_shown(row.name)}"
-        _class_line(axes, scores, f1, n, len(names), label, drawstyle="steps-pre")
+        is_of_class = matches.category == k
+        scores = _choose_thresholds(grid, matches.score[is_of_class], row.score)
+        f1 = _compute_f1(scores, matches.score, outcome, is_of_class, row.gt)
+        label = f"{number(row.f1, '.3f')}  {_shorten_name(row.name)}"
+        _draw_class_line(axes, scores, f1, n, len(names), label, drawstyle="steps-pre")
         n += 1
-    every = np.ones(len(matches.score), np.bool_)
+    is_any = np.ones(len(matches.score), np.bool_)
     overall = result.overall
     if len(names) > 1:
-        scores = _steps(grid, matches.score, overall.score)
-        f1 = _f1_at(scores, matches.score, outcome, every, overall.gt)
+        scores = _choose_thresholds(grid, matches.score, overall.score)
+        f1 = _compute_f1(scores, matches.score, outcome, is_any, overall.gt)
         axes.plot(scores, f1, color="black", linewidth=2, drawstyle="steps-pre", label="all classes")
     if not math.isnan(overall.f1 + overall.score):
         label = f"F1 {overall.f1:.3f} at score {overall.score:.4g}"
@@ -313,7 +321,7 @@ def _f1(result: Result) -> Figure:
     return figure
 
 
-def _steps(grid: Floats, score: Floats, best: float) -> Floats:
+def _choose_thresholds(grid: Floats, score: Floats, best: float) -> Floats:
     """Return the scores at which F1 is drawn: all distinct ones or, of many, a grid and the best."""
     thresholds = np.unique(score)
     if len(thresholds) > len(grid):
@@ -321,18 +329,18 @@ def _steps(grid: Floats, score: Floats, best: float) -> Floats:
     return np.unique(np.concatenate([thresholds, grid[[0, -1]]]))
 
 
-def _f1_at(scores: Floats, score: Floats, outcome: Any, chosen: Any, npos: int) -> Floats:
+def _compute_f1(thresholds: Floats, score: Floats, outcome: Any, is_chosen: Any, npos: int) -> Floats:
     """Return F1 of the chosen detections at or above each of `scores`."""
     counts = []
     for outcome_number in (0, 1):
-        outcome_scores = np.sort(score[chosen & (outcome == outcome_number)])
-        counts.append(len(outcome_scores) - np.searchsorted(outcome_scores, scores))
+        outcome_scores = np.sort(score[is_chosen & (outcome == outcome_number)])
+        counts.append(len(outcome_scores) - np.searchsorted(outcome_scores, thresholds))
     f1: Floats = 2 * counts[0] / np.maximum(counts[0] + counts[1] + npos, 1)
     return f1
 
 
-def _calibration_of(result: Result) -> dict[str, Any] | None:
-    """Return the calibration of the scores, None if they are not in 0..1."""
+def _get_calibration(result: Result) -> dict[str, Any] | None:
+    """Return the calibration of the scores; None if they are not in 0..1."""
     from odm.evaluate.analysis.analyses import calibration
     from odm.evaluate.analysis.table import table_of
 
@@ -340,14 +348,14 @@ def _calibration_of(result: Result) -> dict[str, Any] | None:
     return None if data["dece"] is None else data
 
 
-def _calibration(result: Result, data: dict[str, Any]) -> Figure:
+def _draw_calibration(result: Result, data: dict[str, Any]) -> Figure:
     """Draw the precision of each bin of scores, and its gap to the mean score of the bin."""
     numbers = f"D-ECE {data['dece']:.3f}, largest gap {data['mce']:.3f}"
-    figure, axes = _axes("Calibration", f"{result.protocol}, {_iou_text(result)}; {numbers}")
-    bins = [each for each in data["bins"] if each["n"]]
-    score, precision = (np.array([each[key] for each in bins]) for key in ("score", "precision"))
-    for over, colour, label in ((True, _RED, "overconfident"), (False, _BLUE, "underconfident")):
-        is_side = (precision < score) == over
+    figure, axes = _make_axes("Calibration", f"{result.protocol}, {_format_iou(result)}; {numbers}")
+    bins = [score_bin for score_bin in data["bins"] if score_bin["n"]]
+    score, precision = (np.array([score_bin[key] for score_bin in bins]) for key in ("score", "precision"))
+    for is_over, colour, label in ((True, _RED, "overconfident"), (False, _BLUE, "underconfident")):
+        is_side = (precision < score) == is_over
         gap = precision[is_side] - score[is_side]
         axes.bar(
             score[is_side], gap, bottom=score[is_side], width=0.075, color=colour, alpha=0.35, label=label
@@ -359,37 +367,40 @@ def _calibration(result: Result, data: dict[str, Any]) -> Figure:
     return figure
 
 
-def _confusion(result: Result) -> Figure:
+def _draw_confusion(result: Result) -> Figure:
     """Draw the confusion matrix, of many classes only those that are confused most."""
     from matplotlib.colors import PowerNorm
 
     table = result.confusion()
     n = len(table.classes)
-    chosen = np.arange(n)
-    least = f"score >= {table.score:g}" if math.isfinite(table.score) else "scores as given"
-    subtitle = f"{result.protocol}; {least}, IoU >= {table.iou:g}"
+    named_classes = np.arange(n)
+    score_words = f"score >= {table.score:g}" if math.isfinite(table.score) else "scores as given"
+    subtitle = f"{result.protocol}; {score_words}, IoU >= {table.iou:g}"
     truth, detected = table.table.index
     if n > IN_MATRIX:
-        wrong = (truth != detected) & (truth < n) & (detected < n)
+        is_wrong = (truth != detected) & (truth < n) & (detected < n)
         weight = sum(
-            np.bincount(classes[wrong], table.table.n[wrong], minlength=n) for classes in (truth, detected)
+            np.bincount(classes[is_wrong], table.table.n[is_wrong], minlength=n)
+            for classes in (truth, detected)
         )
-        chosen = np.sort(np.argsort(-weight, kind="stable")[:IN_MATRIX])
+        named_classes = np.sort(np.argsort(-weight, kind="stable")[:IN_MATRIX])
         subtitle += f"; the {IN_MATRIX} of {n} classes most often confused"
-    kept = np.append(chosen, n)
-    place = np.full(n + 1, -1)
-    place[kept] = np.arange(len(kept))
-    inside = (place[truth] >= 0) & (place[detected] >= 0)
-    counts = np.zeros((len(kept), len(kept)), np.int64)
-    counts[place[truth[inside]], place[detected[inside]]] = table.table.n[inside]
-    n_truths = np.bincount(truth, table.table.n, minlength=n + 1)[kept, None]
+    shown_classes = np.append(named_classes, n)
+    position_by_class = np.full(n + 1, -1)
+    position_by_class[shown_classes] = np.arange(len(shown_classes))
+    is_shown = (position_by_class[truth] >= 0) & (position_by_class[detected] >= 0)
+    counts = np.zeros((len(shown_classes), len(shown_classes)), np.int64)
+    counts[position_by_class[truth[is_shown]], position_by_class[detected[is_shown]]] = table.table.n[
+        is_shown
+    ]
+    n_truths = np.bincount(truth, table.table.n, minlength=n + 1)[shown_classes, None]
     share = counts / np.maximum(n_truths, 1)
-    size = len(kept)
+    size = len(shown_classes)
     inches = min(max(4.5, 3 + 0.4 * size), 16)
-    figure, axes = _axes("Confusion", subtitle, width=inches + 1, height=inches)
+    figure, axes = _make_axes("Confusion", subtitle, width=inches + 1, height=inches)
     image = axes.imshow(share, cmap="Blues", norm=PowerNorm(0.5, 0, 1), aspect="auto")
     axes.grid(visible=False)
-    names = [_shown(table.classes[k], 20) for k in chosen.tolist()]
+    names = [_shorten_name(table.classes[k], 20) for k in named_classes.tolist()]
     font = 9 if size <= 20 else 7 if size <= 40 else 6
     axes.set_xticks(range(size), [*names, "(missed)"], rotation=90, fontsize=font)
     axes.set_yticks(range(size), [*names, "(background)"], fontsize=font)
@@ -410,9 +421,9 @@ def _confusion(result: Result) -> Figure:
     return figure
 
 
-def _errors(result: Result) -> Figure:
+def _draw_errors(result: Result) -> Figure:
     """Draw the share of images without a correct guess over the number of guesses."""
-    figure, axes = _axes("Top-k error", f"{result.protocol}, {_iou_text(result)}")
+    figure, axes = _make_axes("Top-k error", f"{result.protocol}, {_format_iou(result)}")
     k = np.arange(1, len(result.errors["cls"]) + 1)
     axes.plot(k, result.errors["loc"], "o-", color=_RED, label="class and location")
     axes.plot(k, result.errors["cls"], "o-", color=_BLUE, label="class only")

@@ -73,7 +73,7 @@ def render(evaluation: Evaluation, output: str = "table", *, width: int | None =
     if output == "json":
         return to_json(evaluation)
     if output == "csv":
-        return per_class_csv(evaluation)
+        return format_per_class_csv(evaluation)
     if output not in OUTPUTS:
         raise UsageError(f"output={output}: choose one of {', '.join(OUTPUTS)}")
     return draw(evaluation_document(evaluation, None if output == "markdown" else width), output, width)
@@ -82,17 +82,17 @@ def render(evaluation: Evaluation, output: str = "table", *, width: int | None =
 def save(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> dict[str, int]:
     """Call `write` with name and content of each file of ``--save``; count the suspects by kind."""
     write("results.json", to_json(evaluation).encode())
-    write("per_class.csv", per_class_csv(evaluation).encode())
-    write("curves.csv", curves_csv(evaluation).encode())
+    write("per_class.csv", format_per_class_csv(evaluation).encode())
+    write("curves.csv", format_curves_csv(evaluation).encode())
     if any(result.rules.rates for result in evaluation.results):
-        write("miss_rates.csv", miss_rates_csv(evaluation).encode())
+        write("miss_rates.csv", format_miss_rates_csv(evaluation).encode())
     if any(result.rules.tubes for result in evaluation.results):  # the rest is of single boxes
         return {}
-    write("detections.csv", detections_csv(evaluation).encode())
-    write("accumulated.csv", accumulated_csv(evaluation).encode())
-    write("confusion.csv", confusion_csv(evaluation).encode())
-    write("images.csv", images_csv(evaluation).encode())
-    review, suspects = review_files(evaluation)
+    write("detections.csv", format_detections_csv(evaluation).encode())
+    write("accumulated.csv", format_accumulated_csv(evaluation).encode())
+    write("confusion.csv", format_confusion_csv(evaluation).encode())
+    write("images.csv", format_images_csv(evaluation).encode())
+    review, suspects = make_review_files(evaluation)
     for name, text in review.items():
         write(name, text.encode())
     return suspects
@@ -106,33 +106,36 @@ def to_json(evaluation: Evaluation) -> str:
 # -------------------------------------------------------------------------------------------------- CSV
 
 
-def per_class_csv(evaluation: Evaluation) -> str:
-    """A row per result and class; the last row of a result, without a class, is its summary.
+def format_per_class_csv(evaluation: Evaluation) -> str:
+    """Format a row per result and class; the last row of a result, without a class, is its summary.
 
     A mean over the classes is in the column of what it is the mean of, whatever the summary calls it. Columns
     of numbers that no result has are left out.
     """
-    columns, rows = _class_rows(evaluation.results)
+    columns, rows = _collect_class_rows(evaluation.results)
     return format_csv(columns, ([row.get(c) for c in columns] for row in rows))
 
 
-def _class_rows(results: Iterable[Result]) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the columns and the rows of `per_class_csv`."""
+def _collect_class_rows(results: Iterable[Result]) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return the columns and the rows of `format_per_class_csv`."""
     rows: list[dict[str, Any]] = []
-    shown = {*_HEAD, *_ALWAYS}
+    shown_keys = {*_HEAD, *_ALWAYS}
     for result in results:
         # 0.9, not 0.8999999999999999: a threshold is shown as it was meant.
         ious = [float(f"{iou:.12g}") for iou in result.rules.ious]
         head = {"protocol": result.protocol, "iou": ious if result.rules.averaged else ious[0]}
-        more = class_columns(result)
-        rows += [{**head, **r, **more.get(r["class"], {})} for r in (c.to_dict() for c in result.classes)]
+        analysis_values = class_columns(result)
+        rows += [
+            {**head, **r, **analysis_values.get(r["class"], {})}
+            for r in (c.to_dict() for c in result.classes)
+        ]
         summary = {**result.to_dict()["summary"], **summary_columns(result)}
         summary = {_COLUMN_OF.get(key, key): value for key, value in summary.items()}
         rows.append({**head, **result.overall.to_dict(), **summary})
-        shown.update({"ap", "AP50", "AP75"} & summary.keys())
+        shown_keys.update({"ap", "AP50", "AP75"} & summary.keys())
     keys = dict.fromkeys(key for row in rows for key in row)
-    shown.update(key for key in keys if any(row.get(key) not in (None, "") for row in rows))
-    columns = [key for key in keys if key in shown]
+    shown_keys.update(key for key in keys if any(row.get(key) not in (None, "") for row in rows))
+    columns = [key for key in keys if key in shown_keys]
     for key in ("AP75", "AP50"):  # beside AP
         if key in columns and "ap" in columns:
             columns.remove(key)
@@ -146,17 +149,17 @@ def _class_rows(results: Iterable[Result]) -> tuple[list[str], list[dict[str, An
     return columns, rows
 
 
-def detections_csv(evaluation: Evaluation) -> str:
-    """A row per result and detection, with the reason of every false positive.
+def format_detections_csv(evaluation: Evaluation) -> str:
+    """Format a row per result and detection, with the reason of every false positive.
 
     Under several thresholds the outcome is that at the one which the counts are of, .5 if it is among them.
     ``detection`` and ``gt`` count the boxes of the two sides from 0, in the order of their files.
     """
-    return _in_blocks(
+    return _format_in_blocks(
         evaluation,
         DETECTIONS,
         lambda result: len(result.detections.row),
-        lambda result, part: _detection_columns(result, evaluation.truth_dataset, part),
+        lambda result, part: _make_detection_columns(result, evaluation.truth_dataset, part),
     )
 
 
@@ -166,55 +169,57 @@ DETECTIONS = (
 )
 
 
-def _detection_columns(result: Result, truth: Dataset | None, part: slice) -> Iterator[Iterable[Any]]:
-    """Yield the columns `DETECTIONS` of the detections in `part`; an undefined value is an empty text."""
+def _make_detection_columns(
+    result: Result, truth: Dataset | None, row_range: slice
+) -> Iterator[Iterable[Any]]:
+    """Yield the columns `DETECTIONS` of a range of detections; an undefined value is an empty text."""
     from odm.evaluate.analysis.review import places_of
     from odm.evaluate.matching.matches import OUTCOMES, REASONS
 
     reasons = (*REASONS, "")  # -1 = none
     table = result.detections
-    gt = table.gt[part]
-    yield table.row[part].tolist()
-    yield map(table.images.__getitem__, table.image[part].tolist())
-    yield map(table.classes.__getitem__, table.category[part].tolist())
-    yield table.score[part].tolist()
-    yield from table.xyxy[part].T.tolist()
-    yield table.best_iou[part].tolist()
+    gt = table.gt[row_range]
+    yield table.row[row_range].tolist()
+    yield map(table.images.__getitem__, table.image[row_range].tolist())
+    yield map(table.classes.__getitem__, table.category[row_range].tolist())
+    yield table.score[row_range].tolist()
+    yield from table.xyxy[row_range].T.tolist()
+    yield table.best_iou[row_range].tolist()
     yield np.where(gt < 0, "", gt.astype(object)).tolist()
-    yield map(OUTCOMES.__getitem__, table.outcome[part].tolist())
-    yield map(reasons.__getitem__, table.reason[part].tolist())
+    yield map(OUTCOMES.__getitem__, table.outcome[row_range].tolist())
+    yield map(reasons.__getitem__, table.reason[row_range].tolist())
     yield from places_of(truth, gt)
 
 
-def detection_frame(result: Result) -> dict[str, list[Any]]:
-    """The columns of ``detections.csv`` of one result, by name."""
-    columns = zip(DETECTIONS, _detection_columns(result, result.truth_dataset, slice(None)), strict=True)
+def make_detection_frame(result: Result) -> dict[str, list[Any]]:
+    """Return the columns of ``detections.csv`` of one result, by name."""
+    columns = zip(DETECTIONS, _make_detection_columns(result, result.truth_dataset, slice(None)), strict=True)
     n = len(result.detections)
-    head = {name: [value] * n for name, value in zip(_HEAD, _reference(result), strict=True)}
-    return head | {name: list(map(_or_none, column)) for name, column in columns}
+    head = {name: [value] * n for name, value in zip(_HEAD, _get_head(result), strict=True)}
+    return head | {name: list(map(_blank_to_none, column)) for name, column in columns}
 
 
-def class_frame(result: Result) -> dict[str, list[Any]]:
-    """The columns of ``per_class.csv`` of the classes of one result, by name."""
-    columns, rows = _class_rows([result])
-    return {name: [_or_none(row.get(name)) for row in rows[:-1]] for name in columns}
+def make_class_frame(result: Result) -> dict[str, list[Any]]:
+    """Return the columns of ``per_class.csv`` of the classes of one result, by name."""
+    columns, rows = _collect_class_rows([result])
+    return {name: [_blank_to_none(row.get(name)) for row in rows[:-1]] for name in columns}
 
 
-def missed_of(result: Result) -> Rows[dict[str, Any]]:
-    """The rows of ``missed.csv`` of one result."""
+def list_missed(result: Result) -> Rows[dict[str, Any]]:
+    """List the rows of ``missed.csv`` of one result."""
     from odm.evaluate.analysis.review import MISSED, review_rows
 
-    head = dict(zip(_HEAD, _reference(result), strict=True))
+    head = dict(zip(_HEAD, _get_head(result), strict=True))
     rows = review_rows(result, result.truth_dataset, result.detections_dataset)[0]
     return Rows([{**head, **dict(zip(MISSED, row, strict=True))} for row in rows], (*_HEAD, *MISSED))
 
 
-def _or_none(value: Any) -> Any:
+def _blank_to_none(value: Any) -> Any:
     return None if isinstance(value, str) and not value else value
 
 
-def accumulated_csv(evaluation: Evaluation) -> str:
-    """A row per result and detection down the curve of its class, with the sums up to it.
+def format_accumulated_csv(evaluation: Evaluation) -> str:
+    """Format a row per result and detection down the curve of its class, with the counts up to it.
 
     ``detection`` is its number in ``detections.csv``, ``rank`` its position on the curve. See
     `odm.evaluate.scores.curves.CurveTable`.
@@ -224,61 +229,68 @@ def accumulated_csv(evaluation: Evaluation) -> str:
     columns = ["class", "rank", "detection", "image", "file", "line", "score", "best_iou"]
     columns += ["tp", "fp", "accumulated_tp", "accumulated_fp", "precision", "recall"]
 
-    def columns_of(result: Result, part: slice) -> Iterator[Iterable[Any]]:
-        table, by_row = result.curve_table, result.detections
-        row = table.row[part]
-        yield map(by_row.classes.__getitem__, table.category[part].tolist())
-        yield table.rank[part].tolist()
-        yield row.tolist()
-        yield map(by_row.images.__getitem__, table.image[part].tolist())
-        yield from places_of(evaluation.detections_dataset, row)
-        yield table.score[part].tolist()
-        yield by_row.best_iou[np.searchsorted(by_row.row, row)].tolist()
-        for flags in (table.tp, table.fp):
-            yield flags[part].astype(np.uint8).tolist()
+    def make_columns(result: Result, row_range: slice) -> Iterator[Iterable[Any]]:
+        table, detections = result.curve_table, result.detections
+        detection_rows = table.row[row_range]
+        yield map(detections.classes.__getitem__, table.category[row_range].tolist())
+        yield table.rank[row_range].tolist()
+        yield detection_rows.tolist()
+        yield map(detections.images.__getitem__, table.image[row_range].tolist())
+        yield from places_of(evaluation.detections_dataset, detection_rows)
+        yield table.score[row_range].tolist()
+        yield detections.best_iou[np.searchsorted(detections.row, detection_rows)].tolist()
+        for is_outcome in (table.tp, table.fp):
+            yield is_outcome[row_range].astype(np.uint8).tolist()
         for sums in (table.accumulated_tp, table.accumulated_fp):
-            yield sums[part].tolist()
-        for share in (table.precision[part], table.recall[part]):
+            yield sums[row_range].tolist()
+        for share in (table.precision[row_range], table.recall[row_range]):
             yield np.where(np.isnan(share), "", share.astype(object)).tolist()
 
-    return _in_blocks(evaluation, columns, lambda result: len(result.curve_table), columns_of)
+    return _format_in_blocks(evaluation, columns, lambda result: len(result.curve_table), make_columns)
 
 
 _BLOCK = 2**16
 """Rows of a CSV file that are held as Python objects at a time."""
 
 
-def _in_blocks(
+def _format_in_blocks(
     evaluation: Evaluation,
     columns: Sequence[str],
-    length: Callable[[Result], int],
-    columns_of: Callable[[Result, slice], Iterable[Iterable[Any]]],
+    count_rows: Callable[[Result], int],
+    make_columns: Callable[[Result, slice], Iterable[Iterable[Any]]],
 ) -> str:
-    """Format columns of detections as CSV, after protocol and IoU, `_BLOCK` rows at a time."""
+    """Format columns of detections as CSV, after protocol and IoU, `_BLOCK` rows at a time.
+
+    `count_rows` returns the number of rows of a result, `make_columns` the columns of a range of them.
+    """
     rows = (
-        zip(*map(itertools.repeat, _reference(r)), *columns_of(r, slice(start, start + _BLOCK)), strict=False)
-        for r in evaluation.results
-        for start in range(0, length(r), _BLOCK)
+        zip(
+            *map(itertools.repeat, _get_head(result)),
+            *make_columns(result, slice(start, start + _BLOCK)),
+            strict=False,
+        )
+        for result in evaluation.results
+        for start in range(0, count_rows(result), _BLOCK)
     )
     return format_csv([*_HEAD, *columns], itertools.chain.from_iterable(rows))
 
 
-def _csv_of(
-    evaluation: Evaluation, columns: Sequence[str], rows_of: Callable[[Result], Iterable[Sequence[Any]]]
+def _format_rows(
+    evaluation: Evaluation, columns: Sequence[str], make_rows: Callable[[Result], Iterable[Sequence[Any]]]
 ) -> str:
     """Format the rows of each result as CSV, after its protocol and IoU."""
-    rows = ((*_reference(result), *row) for result in evaluation.results for row in rows_of(result))
+    rows = ((*_get_head(result), *row) for result in evaluation.results for row in make_rows(result))
     return format_csv([*_HEAD, *columns], rows)
 
 
-def images_csv(evaluation: Evaluation) -> str:
-    """A row per result and image, by descending error; ``at`` is the score threshold of the counts."""
+def format_images_csv(evaluation: Evaluation) -> str:
+    """Format a row per result and image, by descending error; ``at`` is the score threshold of the counts."""
     from odm.evaluate.analysis.images import COLUMNS, image_table
     from odm.evaluate.analysis.table import table_of
 
-    def rows(result: Result) -> Iterator[Sequence[Any]]:
-        best = result.overall.score
-        score_text = "all scores" if math.isnan(best) else f"{best!r}, the best F1 of all classes"
+    def make_rows(result: Result) -> Iterator[Sequence[Any]]:
+        best_score = result.overall.score
+        score_text = "all scores" if math.isnan(best_score) else f"{best_score!r}, the best F1 of all classes"
         if result.scores_from:
             score_text = f"the scores of {result.scores_from}"
         elif result.at_score is not None:
@@ -286,60 +298,60 @@ def images_csv(evaluation: Evaluation) -> str:
         for row in image_table(table_of(result), result.thresholds).rows():
             yield *(row[key] for key in COLUMNS), score_text
 
-    return _csv_of(evaluation, [*COLUMNS, "at"], rows)
+    return _format_rows(evaluation, [*COLUMNS, "at"], make_rows)
 
 
-def review_files(evaluation: Evaluation) -> tuple[dict[str, str], dict[str, int]]:
-    """``missed.csv`` and ``suspects.csv``: objects that were not found, annotations that look wrong.
+def make_review_files(evaluation: Evaluation) -> tuple[dict[str, str], dict[str, int]]:
+    """Return the files to review, by name, and the number of suspects of each kind in the first result.
 
-    ``review.txt`` has the images of the latter, a name per line. Their numbers in the first result, by
-    kind, are returned too.
+    ``missed.csv`` lists objects that were not found, ``suspects.csv`` annotations that look wrong, and
+    ``review.txt`` the images of the suspects of the first result, a name per line.
     """
     from odm.evaluate.analysis.review import KIND_WORDS, MISSED, SUSPECTS, review_rows
 
     sides = evaluation.truth_dataset, evaluation.detections_dataset
     rows_of_result = {id(result): review_rows(result, *sides) for result in evaluation.results}
-    suspects, image = rows_of_result[id(evaluation.results[0])][1], SUSPECTS.index("image")
+    suspects, image_column = rows_of_result[id(evaluation.results[0])][1], SUSPECTS.index("image")
     texts = {
-        "missed.csv": _csv_of(evaluation, MISSED, lambda result: rows_of_result[id(result)][0]),
-        "suspects.csv": _csv_of(evaluation, SUSPECTS, lambda result: rows_of_result[id(result)][1]),
-        "review.txt": "".join(f"{name}\n" for name in dict.fromkeys(row[image] for row in suspects)),
+        "missed.csv": _format_rows(evaluation, MISSED, lambda result: rows_of_result[id(result)][0]),
+        "suspects.csv": _format_rows(evaluation, SUSPECTS, lambda result: rows_of_result[id(result)][1]),
+        "review.txt": "".join(f"{name}\n" for name in dict.fromkeys(row[image_column] for row in suspects)),
     }
     kinds = [row[SUSPECTS.index("kind")] for row in suspects]
     return texts, {kind: kinds.count(kind) for kind in KIND_WORDS if kind in kinds}
 
 
-def curves_csv(evaluation: Evaluation) -> str:
-    """Recall, precision and score at every true positive."""
+def format_curves_csv(evaluation: Evaluation) -> str:
+    """Format recall, precision and score at every true positive, by class."""
 
-    def rows(result: Result) -> Iterator[Sequence[Any]]:
+    def make_rows(result: Result) -> Iterator[Sequence[Any]]:
         for name, curve in result.curves.items():
             columns = (curve.recall.tolist(), curve.precision.tolist(), curve.score.tolist())
             yield from zip(itertools.repeat(name), *columns, strict=False)
 
-    return _csv_of(evaluation, ["class", "recall", "precision", "score"], rows)
+    return _format_rows(evaluation, ["class", "recall", "precision", "score"], make_rows)
 
 
-def miss_rates_csv(evaluation: Evaluation) -> str:
-    """The miss rate of each class and set-up over false positives per image, by descending score."""
+def format_miss_rates_csv(evaluation: Evaluation) -> str:
+    """Format the miss rate of each class and set-up over false positives per image, by descending score."""
 
-    def rows(result: Result) -> Iterator[Sequence[Any]]:
+    def make_rows(result: Result) -> Iterator[Sequence[Any]]:
         for curve in compute_miss_curves(result.matches, all_curves=True) if result.rules.rates else ():
             names = result.matches.classes[curve.category], result.rules.areas[curve.area].name
             points = zip(curve.false_per_image.tolist(), curve.miss_rate.tolist(), strict=True)
             yield from ((*names, *point) for point in points)
 
-    return _csv_of(evaluation, ["class", "set_up", "false_per_image", "miss_rate"], rows)
+    return _format_rows(evaluation, ["class", "set_up", "false_per_image", "miss_rate"], make_rows)
 
 
-def confusion_csv(evaluation: Evaluation) -> str:
-    """How often each class was found as each; an empty class is the background.
+def format_confusion_csv(evaluation: Evaluation) -> str:
+    """Format how often each class was detected as each class; an empty class is the background.
 
     Only pairs that occur are listed, with their shares of the class of either side. The least score and IoU
     stand in every row.
     """
 
-    def rows(result: Result) -> Iterator[Sequence[Any]]:
+    def make_rows(result: Result) -> Iterator[Sequence[Any]]:
         table = result.confusion()
         names = (*table.classes, "")
         columns = (*table.table.index, table.table.n, table.cell_shares("gt"), table.cell_shares("det"))
@@ -347,11 +359,11 @@ def confusion_csv(evaluation: Evaluation) -> str:
             yield table.score, table.iou, names[t], names[d], *numbers
 
     columns = ("score_min", "iou_min", "gt_class", "det_class", "count", "share_of_gt", "share_of_det")
-    return _csv_of(evaluation, columns, rows)
+    return _format_rows(evaluation, columns, make_rows)
 
 
-def _reference(result: Result) -> tuple[str, float]:
-    """Return the protocol and the IoU threshold of counts, curves and outcomes."""
+def _get_head(result: Result) -> tuple[str, float]:
+    """Return the values of `_HEAD`: the protocol, and the IoU threshold of counts, curves and outcomes."""
     return result.protocol, result.rules.ious[result.rules.reference]
 
 
@@ -361,22 +373,24 @@ def _reference(result: Result) -> tuple[str, float]:
 def evaluation_document(evaluation: Evaluation, width: int | None = None) -> Document:
     """Make the document: what was joined, and the sections of each result; see `result_document`."""
     return [
-        [_join_lines(evaluation)],
+        [_describe_join(evaluation)],
         *itertools.chain(*(result_document(r, width) for r in evaluation.results)),
     ]
 
 
-def _join_lines(evaluation: Evaluation) -> Items:
-    """Say how many images and classes both sides have, and name those that only one has."""
+def _describe_join(evaluation: Evaluation) -> Items:
+    """Say how many images and classes both sides have, and name some that only one side has."""
     report = evaluation.join
     lines = [
         f"{report.unit}: "
-        + _sides(report.images_both, report.images_gt_only, report.images_det_only, report.images_empty),
-        f"classes: {_sides(len(report.classes_both), report.classes_gt_only, report.classes_det_only)}",
+        + _count_sides(
+            report.images_both, report.images_gt_only, report.images_det_only, report.images_empty
+        ),
+        f"classes: {_count_sides(len(report.classes_both), report.classes_gt_only, report.classes_det_only)}",
     ]
-    others = {how: n for how, n in report.how.items() if how != "name"}
-    if others:
-        lines.append("matched by " + ", ".join(f"{how}: {n}" for how, n in report.how.items()))
+    other_methods = {method: n for method, n in report.how.items() if method != "name"}
+    if other_methods:
+        lines.append("matched by " + ", ".join(f"{method}: {n}" for method, n in report.how.items()))
     for title, names in (
         (f"{report.unit} only in the ground truth", report.images_gt_only),
         (f"{report.unit} only in the detections", report.images_det_only),
@@ -384,19 +398,22 @@ def _join_lines(evaluation: Evaluation) -> Items:
         ("classes only in the detections", report.classes_det_only),
     ):
         if names:
-            nearest = {
-                n: f" (nearest: {shorten(near)})" for n, near in report.hints.items() if near is not None
+            hint_by_name = {
+                n: f" (nearest: {shorten(nearest_name)})"
+                for n, nearest_name in report.hints.items()
+                if nearest_name is not None
             }
-            shown = [shorten(n) + nearest.get(n, "") for n in names[:_NAMES_SHOWN]]
-            more = len(names) - len(shown)
-            lines.append(f"{title}: {', '.join(shown)}" + (f", and {more} more" if more else ""))
+            shown = [shorten(n) + hint_by_name.get(n, "") for n in names[:_NAMES_SHOWN]]
+            n_more = len(names) - len(shown)
+            lines.append(f"{title}: {', '.join(shown)}" + (f", and {n_more} more" if n_more else ""))
     return Items(lines)
 
 
-def _sides(both: int, gt_only: Sequence[str], det_only: Sequence[str], empty: int = 0) -> str:
-    of_both = f" ({empty} without a detection)" if empty else ""
-    only = f"{len(gt_only)} only in the ground truth, {len(det_only)} only in the detections"
-    return f"{both} in both{of_both}, {only}"
+def _count_sides(n_both: int, gt_only: Sequence[str], det_only: Sequence[str], n_empty: int = 0) -> str:
+    """Say how many items both sides have (`n_empty` of them without a detection), and only one side."""
+    empty_words = f" ({n_empty} without a detection)" if n_empty else ""
+    only_words = f"{len(gt_only)} only in the ground truth, {len(det_only)} only in the detections"
+    return f"{n_both} in both{empty_words}, {only_words}"
 
 
 def result_document(result: Result, width: int | None = None) -> Document:
@@ -405,13 +422,13 @@ def result_document(result: Result, width: int | None = None) -> Document:
     What can be listed in more than one way is listed so that it fits into lines of `width` characters.
     """
     definition = Line(result.definition, "strong")
-    document: Document = [[definition, *(_class_part(result) if result.classes else ())]]
+    document: Document = [[definition, *(_make_class_part(result) if result.classes else ())]]
     document += sections(result, width)
     if level_keys(result.rules):
-        document.append(_levels(result))
+        document.append(_make_level_section(result))
     elif result.rules.named_areas and not result.rules.apart:
-        document.append(_named_areas(result))
-    numbers = [*([_intervals(result)] if result.intervals else []), _summary(result, width)]
+        document.append(_make_area_section(result))
+    numbers = [*([_list_intervals(result)] if result.intervals else []), _make_summary(result, width)]
     if result.rules.averaged:
         numbers.append(Line(headline(result), "strong"))
     return [*document, numbers]
@@ -420,35 +437,37 @@ def result_document(result: Result, width: int | None = None) -> Document:
 _LEVELS = ("easy", "moderate", "medium", "hard")
 
 
-def _ordered_levels(result: Result) -> list[AreaRange]:
+def _sort_levels(result: Result) -> list[AreaRange]:
     return sorted(result.rules.areas, key=lambda area: _LEVELS.index(area.name))
 
 
-def _levels(result: Result) -> Section:
-    """The numbers of each class at each level of difficulty, and their means."""
+def _make_level_section(result: Result) -> Section:
+    """Make the table of the numbers of each class at each level of difficulty, and their means."""
     rules, npos = result.rules, result.matches.npos
     kinds = list(dict.fromkeys(key.partition("@")[0] for key in level_keys(rules)))
     kinds = [k for k in kinds if not math.isnan(result.summary[f"{k}@{rules.areas[0].name}"])] or kinds[:1]
-    levels = [(rules.areas.index(area), area.name) for area in _ordered_levels(result)]
-    named: list[tuple[str, Any, Mapping[str, Any]]] = [
-        (row.name, n, row.extra) for row, n in zip(result.classes, npos, strict=True) if n.any()
+    levels = [(rules.areas.index(area), area.name) for area in _sort_levels(result)]
+    table_rows: list[tuple[str, Any, Mapping[str, Any]]] = [
+        (row.name, n_objects, row.extra)
+        for row, n_objects in zip(result.classes, npos, strict=True)
+        if n_objects.any()
     ]
-    named += [("(all)", npos.sum(axis=0), result.summary)] * (len(named) != 1)
+    table_rows += [("(all)", npos.sum(axis=0), result.summary)] * (len(table_rows) != 1)
     columns = [Column("class", cell), Column("level"), Column("GT"), *(Column(k, percent) for k in kinds)]
     rows = [
-        [name, level, int(n[i]), *(numbers[f"{kind}@{level}"] for kind in kinds)]
-        for name, n, numbers in named
+        [name, level, int(n_objects[i]), *(numbers[f"{kind}@{level}"] for kind in kinds)]
+        for name, n_objects, numbers in table_rows
         for i, level in levels
     ]
     return titled("levels of difficulty", columns, rows)
 
 
-def _named_areas(result: Result) -> Section:
-    """The numbers of the area ranges that the user named."""
+def _make_area_section(result: Result) -> Section:
+    """Make the table of the area ranges that the user named, or of the miss rate of each set-up."""
     rules = result.rules
     n_objects = [int(n) for n in result.matches.npos.sum(axis=0)]
-    first = next(iter(rules.named_areas.values())).name if rules.named_areas else ""
-    keys = [key.removesuffix(f"@{first}") for key in result.summary if key.endswith(f"@{first}")]
+    first_name = next(iter(rules.named_areas.values())).name if rules.named_areas else ""
+    keys = [key.removesuffix(f"@{first_name}") for key in result.summary if key.endswith(f"@{first_name}")]
     if rules.rates:
         columns = [Column("set-up", cell), Column("GT"), Column("MR", percent)]
         rows: list[list[Any]] = [
@@ -465,25 +484,25 @@ def _named_areas(result: Result) -> Section:
 
 
 def headline(result: Result) -> str:
-    """Return the headline of a result, its last line: AP with its names in trainers, or the main number."""
+    """Return the last line of a result: AP and its names in training logs, or the main number."""
     numbers = result.summary
     if result.rules.averaged:
-        known = {key: f"{key} ({alias})" for alias, key in ALIASES.items() if key in numbers}
-        if "AP" in known and result.rules.ious != PROTOCOLS["coco"].ious:
-            known["AP"] = "AP"  # another mean than that of COCO
-        known = known or {key: key for key in list(numbers)[:3]}
-        return ", ".join(f"{name} {number(numbers[key], '.3f')}" for key, name in known.items())
+        name_by_key = {key: f"{key} ({alias})" for alias, key in ALIASES.items() if key in numbers}
+        if "AP" in name_by_key and result.rules.ious != PROTOCOLS["coco"].ious:
+            name_by_key["AP"] = "AP"  # another mean than that of COCO
+        name_by_key = name_by_key or {key: key for key in list(numbers)[:3]}
+        return ", ".join(f"{name} {number(numbers[key], '.3f')}" for key, name in name_by_key.items())
     if result.errors:
-        return _error_lines(result)[-1]
+        return _list_errors(result)[-1]
     if levels := level_keys(result.rules):
         kind = levels[0].partition("@")[0]
-        of_levels = (f"{percent(numbers[f'{kind}@{a.name}'])} ({a.name})" for a in _ordered_levels(result))
-        return f"{kind} = {', '.join(of_levels)}"
+        level_texts = (f"{percent(numbers[f'{kind}@{a.name}'])} ({a.name})" for a in _sort_levels(result))
+        return f"{kind} = {', '.join(level_texts)}"
     return f"{(key := next(iter(numbers)))} = {percent(numbers[key])}"
 
 
-def _intervals(result: Result) -> Items:
-    """The intervals, a line each."""
+def _list_intervals(result: Result) -> Items:
+    """List the confidence intervals of the summary, a line each."""
     lines = [
         f"{key}: {percent(low)} to {percent(high)}"
         for key, (low, high) in result.intervals.items()
@@ -492,15 +511,15 @@ def _intervals(result: Result) -> Items:
     return Items(lines, f"confidence intervals (bootstrap over images; {COVERAGE}):")
 
 
-def _summary(result: Result, width: int | None) -> Part:
-    """The numbers over all classes."""
+def _make_summary(result: Result, width: int | None) -> Part:
+    """List the numbers over all classes, in the words of pycocotools where the protocol has them."""
     if result.rules.averaged and not (result.rules.shared_score or result.rules.apart):
-        lines = classic_lines(result)
+        lines = format_classic_lines(result)
         if width is not None and max(map(len, lines)) > width:
             lines = [re.sub(r"^ Average \w+ +\((\w+)\)", r" \1", line) for line in lines]
         return Verbatim(lines)
     if result.errors:
-        lines = _error_lines(result)
+        lines = _list_errors(result)
     elif level_keys(result.rules):
         lines = [headline(result)]
     else:
@@ -518,36 +537,38 @@ def _summary(result: Result, width: int | None) -> Part:
     return Items(lines)
 
 
-def _error_lines(result: Result) -> list[str]:
+def _list_errors(result: Result) -> list[str]:
     return [
         f"top-{k} error: classification {percent(c)}, localisation {percent(o)}"
         for k, (c, o) in enumerate(zip(result.errors["cls"], result.errors["loc"], strict=True), 1)
     ]
 
 
-def classic_lines(result: Result) -> list[str]:
+def format_classic_lines(result: Result) -> list[str]:
     """Return the summary lines of pycocotools, or of lvis-api, in their wording; undefined is ``-``."""
     rules, numbers = result.rules, result.summary
     ious = rules.ious
-    whole = f"{ious[0]:0.2f}:{ious[-1]:0.2f}"
-    every = rules.areas[0].name
+    all_ious = f"{ious[0]:0.2f}:{ious[-1]:0.2f}"
+    all_areas = rules.areas[0].name
     cap = rules.max_dets or 0
     caps = sorted({*rules.recall_at, *rules.caps})
     entries = [
-        ("AP", whole, every, cap, "AP"),
-        ("AP", "0.50", every, cap, "AP50"),
-        ("AP", "0.75", every, cap, "AP75"),
+        ("AP", all_ious, all_areas, cap, "AP"),
+        ("AP", "0.50", all_areas, cap, "AP50"),
+        ("AP", "0.75", all_areas, cap, "AP75"),
     ]
     areas = [area for area in ("small", "medium", "large") if f"AP{area[0]}" in numbers]
-    entries += [("AP", whole, area, cap, f"AP{area[0]}") for area in areas]
+    entries += [("AP", all_ious, area, cap, f"AP{area[0]}") for area in areas]
     if rules.by_frequency:
-        entries += [("AP", whole, every, cap, f"AP{letter}") for letter in FREQUENCIES]
-    entries += [("AR", whole, every, c, f"AR{c}") for c in caps]
-    at_one = [("AR", f"{iou:.2f}", every, cap, f"AR{cap}@{100 * iou:.0f}") for iou in (0.5, 0.75)]
-    entries += [line for line in at_one if line[-1] in numbers]
-    entries += [("AR", whole, area, cap, f"AR{area[0]}") for area in areas]
+        entries += [("AP", all_ious, all_areas, cap, f"AP{letter}") for letter in FREQUENCIES]
+    entries += [("AR", all_ious, all_areas, c, f"AR{c}") for c in caps]
+    single_iou_entries = [
+        ("AR", f"{iou:.2f}", all_areas, cap, f"AR{cap}@{100 * iou:.0f}") for iou in (0.5, 0.75)
+    ]
+    entries += [entry for entry in single_iou_entries if entry[-1] in numbers]
+    entries += [("AR", all_ious, area, cap, f"AR{area[0]}") for area in areas]
     if rules.tubes:
-        entries = [*entries[:3], ("AR", whole, "all", cap, "AR")]
+        entries = [*entries[:3], ("AR", all_ious, "all", cap, "AR")]
     titles = {"AP": "Average Precision", "AR": "Average Recall"}
     lines = []
     for kind, iou, area, dets, key in entries:
@@ -593,35 +614,38 @@ _OPTIONAL = (
 
 def class_table(result: Result) -> Table:
     """Make the table with a row per class and one for all."""
-    values = ["AP", *(key for key in ("AP50", "AP75") if result.classes and key in result.classes[0].extra)]
+    ap_keys = ["AP", *(key for key in ("AP50", "AP75") if result.classes and key in result.classes[0].extra)]
     if result.rules.metric == "corloc":
-        values = ["CorLoc"]
+        ap_keys = ["CorLoc"]
     fields = {column: field for column, field in _FIELDS.items() if column != "score" or result.scores_from}
     iou = f", IoU {result.rules.ious[result.rules.reference]:g}" if result.rules.averaged else ""
-    at_point = f"{_point(result)}{iou}"
-    above = dict.fromkeys(("det", "ignored"), "all scores") | dict.fromkeys(("GT", *_BEST), "")
+    point_text = f"{_name_point(result)}{iou}"
+    note_by_column = dict.fromkeys(("det", "ignored"), "all scores") | dict.fromkeys(("GT", *_BEST), "")
     columns = [Column("class", cell)]
-    columns += (Column(title, _count_or_number, above=above.get(title, at_point)) for title in fields)
-    columns += (Column(key, percent) for key in values)
+    columns += (
+        Column(title, _format_count_or_number, above=note_by_column.get(title, point_text))
+        for title in fields
+    )
+    columns += (Column(key, percent) for key in ap_keys)
     classes = result.classes
     if result.rules.only:  # a second spelling of a class is counted with the first
         first_rows: dict[str, Row] = {}
         classes = tuple(row for row in classes if first_rows.setdefault(row.name.casefold(), row) is row)
-    rows = [_values(result, row, fields.values(), values) for row in (*classes, result.overall)]
+    rows = [_get_cells(result, row, fields.values(), ap_keys) for row in (*classes, result.overall)]
     return Table(columns, rows, _OPTIONAL, tells_dropped=True)
 
 
-def _class_part(result: Result) -> list[Part]:
-    """The table of classes, and where its score comes from."""
-    point = _point(result)
+def _make_class_part(result: Result) -> list[Part]:
+    """Make the table of classes, and the note that says where its score comes from."""
+    point = _name_point(result)
     if not point.startswith("at score ") or result.at_score is not None or result.rules.shared_score:
         return [class_table(result)]
-    best = f"{point.removeprefix('at ')} has the best F1 of all classes"
-    note = Line(f"({best}; --at-score sets another)", python=f"({best}; at_score sets another)")
+    best_text = f"{point.removeprefix('at ')} has the best F1 of all classes"
+    note = Line(f"({best_text}; --at-score sets another)", python=f"({best_text}; at_score sets another)")
     return [class_table(result), note]
 
 
-def _point(result: Result) -> str:
+def _name_point(result: Result) -> str:
     """Name the scores that precision, recall and counts are of: all, from one on, or from one per class."""
     if result.scores_from:
         return f"at scores of {shorten(result.scores_from, 40)}"
@@ -629,17 +653,20 @@ def _point(result: Result) -> str:
     return "at all scores" if math.isnan(score) else f"at score {score:.4g}"
 
 
-def _count_or_number(value: float) -> str:
+def _format_count_or_number(value: float) -> str:
     return str(value) if isinstance(value, int) else number(value)
 
 
-def _values(result: Result, row: Row, fields: Iterable[str], keys: Sequence[str]) -> list[Any]:
-    """The values of a row of the table of classes."""
-    of_all = row is result.overall
+def _get_cells(result: Result, row: Row, fields: Iterable[str], keys: Sequence[str]) -> list[Any]:
+    """Return the cells of a row of the table of classes: its name, the `fields` of the row, and the APs.
+
+    `keys` are the columns of APs; the row of all classes has them from the summary.
+    """
+    is_overall = row is result.overall
     values = []
     for key in keys:
         value = row.ap if key == "AP" else row.extra.get(key.lower() if key == "CorLoc" else key, math.nan)
-        if of_all:
+        if is_overall:
             value = next((result.summary[k] for k in (key, f"m{key}") if k in result.summary), value)
         values.append(value)
-    return ["(all)" if of_all else row.name, *(getattr(row, field) for field in fields), *values]
+    return ["(all)" if is_overall else row.name, *(getattr(row, field) for field in fields), *values]

@@ -64,7 +64,7 @@ class TruthTable(msgspec.Struct, frozen=True, eq=False):
     this is one box per image and class: the one that was hit, else the first."""
     found_by: Ints
     """(n,) row in the `DetectionTable` of the true positive that it was matched with, -1 = none. This column
-    alone is of the IoU of `ReportData.at`; ``score`` and ``miss`` stay those of the protocol."""
+    alone is of the IoU of `ReportData.with_iou`; ``score`` and ``miss`` stay those of the protocol."""
     score: Floats
     """(n,) the score of that detection, so the highest score from which on it is found; NaN = never."""
     same_iou: Floats
@@ -137,7 +137,7 @@ class ReportData(msgspec.Struct, frozen=True, eq=False):
         """The level of the operating point of all classes, a position in `levels`."""
         return 0 if math.isnan(self.best_score) else self.level_of(self.best_score)
 
-    def found_at(self, level: int) -> Mask:
+    def is_found_at(self, level: int) -> Mask:
         """Return (ground truths,) whether a detection of at least a level finds each."""
         det_row = self.truth.found_by
         is_found: Mask = det_row >= 0
@@ -145,13 +145,13 @@ class ReportData(msgspec.Struct, frozen=True, eq=False):
             is_found &= self.level[det_row] >= level
         return is_found
 
-    def wrong_at(self, level: int) -> tuple[Longs, Longs, Longs]:
+    def find_errors(self, level: int) -> tuple[Longs, Longs, Longs]:
         """Return rows of false positives and of missed objects at a level, and (images,) their number."""
         n = len(self.images)
-        false = np.flatnonzero((self.kind > 0) & (self.kind < len(KINDS) - 1) & (self.level >= level))
-        missed = np.flatnonzero(self.truth.counts & ~self.found_at(level))
-        errors = np.bincount(self.detections.image[false], minlength=n)
-        return false, missed, errors + np.bincount(self.truth.image[missed], minlength=n)
+        false_rows = np.flatnonzero((self.kind > 0) & (self.kind < len(KINDS) - 1) & (self.level >= level))
+        missed_rows = np.flatnonzero(self.truth.counts & ~self.is_found_at(level))
+        n_errors = np.bincount(self.detections.image[false_rows], minlength=n)
+        return false_rows, missed_rows, n_errors + np.bincount(self.truth.image[missed_rows], minlength=n)
 
     @property
     def wrong_images(self) -> list[int]:
@@ -172,7 +172,7 @@ class ReportData(msgspec.Struct, frozen=True, eq=False):
         np.add.at(right_steps, np.minimum(last_all_found[has_right_levels] + 1, n_levels), -1)
         return (len(self.images) - np.cumsum(right_steps)[:n_levels]).tolist()  # type: ignore[no-any-return]
 
-    def at(self, iou: AtIou) -> ReportData:
+    def with_iou(self, iou: AtIou) -> ReportData:
         """Return the data under another IoU threshold; the confusion matrix stays that of `CONFUSION_IOU`."""
         truth = replace(self.truth, found_by=iou.found_by)
         n_classes, n_levels = len(self.classes), len(self.levels)
@@ -182,7 +182,7 @@ class ReportData(msgspec.Struct, frozen=True, eq=False):
             kind=iou.kind,
             truth=truth,
             outcomes=Counts.from_columns(shape, self.detections.category, iou.kind, self.level),
-            objects=_objects(truth, self.level, n_classes, n_levels),
+            objects=_count_objects(truth, self.level, n_classes, n_levels),
         )
 
 
@@ -195,9 +195,9 @@ def report_data(joined: Joined, rules: Protocol, table: DetectionTable, best_sco
     levels = np.union1d(score_levels(table.score), [] if math.isnan(best_score) else [best_score])
     level = np.maximum(np.searchsorted(levels, table.score, side="right") - 1, 0)
     kind = outcome_kinds(table.outcome, table.reason)
-    truth = _truth_table(rules, table)
+    truth = _make_truth_table(rules, table)
     n_classes, n_levels = len(table.classes), len(levels)
-    pairing = _pairing(joined, rules)
+    pairing = _pair_boxes(joined, rules)
     return ReportData(
         classes=table.classes,
         images=table.images,
@@ -207,14 +207,14 @@ def report_data(joined: Joined, rules: Protocol, table: DetectionTable, best_sco
         level=level,
         truth=truth,
         outcomes=Counts.from_columns((n_classes, len(KINDS), n_levels), table.category, kind, level),
-        objects=_objects(truth, level, n_classes, n_levels),
+        objects=_count_objects(truth, level, n_classes, n_levels),
         pairing=pairing,
-        confusion=_confusions(table, truth, pairing, level, n_levels),
+        confusion=_compute_confusions(table, truth, pairing, level, n_levels),
         best_score=best_score,
     )
 
 
-def _objects(truth: TruthTable, level: Longs, n_classes: int, n_levels: int) -> Counts:
+def _count_objects(truth: TruthTable, level: Longs, n_classes: int, n_levels: int) -> Counts:
     """Count the objects by class, size and the number of levels at which they are hit.
 
     An object that a detection of level 4 hits is hit at the levels 0 to 4, which are 5; one never hit, at 0.
@@ -237,14 +237,14 @@ def score_levels(score: Floats) -> Floats:
     if not len(score) or (score.min() >= 0 and score.max() <= 1):
         return np.arange(POSITIONS + 1) / POSITIONS
     low, high = float(score.min()), float(score.max())
-    rough = max((high - low) / POSITIONS, abs(high) * 1e-12, abs(low) * 1e-12, 1e-300)
-    power = math.floor(math.log10(rough))
+    step_min = max((high - low) / POSITIONS, abs(high) * 1e-12, abs(low) * 1e-12, 1e-300)
+    power = math.floor(math.log10(step_min))
     for exponent in (power, power + 1):
         for digit in (1, 2, 5):
             unit = 10.0**exponent * digit
-            first, last = math.floor(low / unit), math.ceil(high / unit)
-            if last - first <= POSITIONS:
-                texts = [f"{k * digit}e{exponent}" for k in range(first, last + 1)]
+            first_multiple, last_multiple = math.floor(low / unit), math.ceil(high / unit)
+            if last_multiple - first_multiple <= POSITIONS:
+                texts = [f"{k * digit}e{exponent}" for k in range(first_multiple, last_multiple + 1)]
                 return np.array([float(text) for text in texts])
     return np.linspace(low, high, POSITIONS + 1)
 
@@ -252,8 +252,8 @@ def score_levels(score: Floats) -> Floats:
 # --------------------------------------------------------------------------------------------- the misses
 
 
-def _truth_table(rules: Protocol, table: DetectionTable) -> TruthTable:
-    """Return which detection hits each ground truth box, and why the others are missed."""
+def _make_truth_table(rules: Protocol, table: DetectionTable) -> TruthTable:
+    """Return the ground truth boxes, with the detection that hits each, and why the others are missed."""
     side = table.truth
     counts = (side.counts & AreaBits(1)) != 0
     hits = np.flatnonzero((table.outcome == OUTCOMES.index("TP")) & (table.at >= 0))
@@ -267,10 +267,10 @@ def _truth_table(rules: Protocol, table: DetectionTable) -> TruthTable:
         counts[order[first_of_runs(side.image[order], side.category[order])]] = True
     score = np.full(len(side), np.nan)
     score[is_found] = table.score[found_by[is_found]]
-    same, other = (np.where(iou >= BACKGROUND, iou, 0.0) for iou in table.truth_ious)
+    same_iou, other_iou = (np.where(iou >= BACKGROUND, iou, 0.0) for iou in table.truth_ious)
     threshold = rules.ious[rules.reference]
     miss = np.select(
-        [same >= threshold, other >= threshold, same >= BACKGROUND],
+        [same_iou >= threshold, other_iou >= threshold, same_iou >= BACKGROUND],
         [np.int8(0), np.int8(1), np.int8(2)],
         np.int8(3),
     )
@@ -282,8 +282,8 @@ def _truth_table(rules: Protocol, table: DetectionTable) -> TruthTable:
         counts=counts,
         found_by=found_by,
         score=score,
-        same_iou=same,
-        other_iou=other,
+        same_iou=same_iou,
+        other_iou=other_iou,
         miss=np.where(counts & ~is_found, miss, np.int8(-1)),
     )
 
@@ -291,59 +291,65 @@ def _truth_table(rules: Protocol, table: DetectionTable) -> TruthTable:
 # ------------------------------------------------------------------------------------------- the confusion
 
 
-def _pairing(joined: Joined, rules: Protocol) -> Pairing:
-    """All pairs of the confusion matrix, as `odm.evaluate.analysis.errors.confusion` defines them."""
-    nothing = counts_as_nothing(joined, rules)
+def _pair_boxes(joined: Joined, rules: Protocol) -> Pairing:
+    """Return the pairs of the confusion matrix, as `odm.evaluate.analysis.errors.confusion` defines them."""
+    is_nothing = counts_as_nothing(joined, rules)
     table_row = np.empty(len(joined.detections), np.int32)
     table_row[np.argsort(joined.detections.row)] = np.arange(len(joined.detections), dtype=np.int32)
-    spared = np.zeros(len(joined.detections), np.bool_)
+    is_spared = np.zeros(len(joined.detections), np.bool_)
     dets, gts = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
-    for gt_start, det_start, part in split_images(joined):
-        det, gt, on_void = find_overlapping(part, rules, nothing[gt_start:], CONFUSION_IOU)
-        spared[table_row[det_start + on_void]] = True
+    for gt_start, det_start, shard in split_images(joined):
+        det, gt, on_void = find_overlapping(shard, rules, is_nothing[gt_start:], CONFUSION_IOU)
+        is_spared[table_row[det_start + on_void]] = True
         dets.append(table_row[det_start + det])
         gts.append((gt_start + gt).astype(np.int32))
-    return Pairing(np.concatenate(dets), np.concatenate(gts), spared, ~nothing)
+    return Pairing(np.concatenate(dets), np.concatenate(gts), is_spared, ~is_nothing)
 
 
-def _confusions(
+def _compute_confusions(
     table: DetectionTable, truth: TruthTable, pairing: Pairing, level: Longs, n_levels: int
 ) -> Counts:
     """Return the confusion matrix at every level, as a sparse (levels, classes + 1, classes + 1)."""
     n = len(table.classes)
     shape = (n_levels, n + 1, n + 1)
-    det, gt, low, high = map(np.concatenate, zip(*_taken(pairing, level), strict=True))
+    det, gt, low, high = map(np.concatenate, zip(*_choose_pairs(pairing, level), strict=True))
     gt_class, det_class = truth.category[gt].astype(np.int64), table.category[det].astype(np.int64)
-    alone = ~pairing.spared
-    counted = np.flatnonzero(alone[det])
+    is_unspared = ~pairing.spared
+    counted_pairs = np.flatnonzero(is_unspared[det])
     # (levels, classes) how many detections and objects are in no pair.
-    lowest = np.zeros(np.count_nonzero(alone), np.int64)
-    unmatched = _by_level(table.category[alone].astype(np.int64), lowest, level[alone] + 1, n, n_levels)
-    unmatched -= _by_level(det_class[counted], low[counted], high[counted], n, n_levels)
+    lowest = np.zeros(np.count_nonzero(is_unspared), np.int64)
+    unmatched = _count_by_level(
+        table.category[is_unspared].astype(np.int64), lowest, level[is_unspared] + 1, n, n_levels
+    )
+    unmatched -= _count_by_level(
+        det_class[counted_pairs], low[counted_pairs], high[counted_pairs], n, n_levels
+    )
     missed = np.bincount(truth.category[pairing.eligible], minlength=n)
-    missed = missed - _by_level(gt_class, low, high, n, n_levels)
+    missed = missed - _count_by_level(gt_class, low, high, n, n_levels)
     # Steps up and down of the cells of pairs, one after the other along the levels, add up to the counts.
-    cells = (n + 1) ** 2
+    n_cells = (n + 1) ** 2
     step_cell = gt_class * (n + 1) + det_class
-    steps = [count_keys(step_cell * (n_levels + 1) + level, cells * (n_levels + 1)) for level in (low, high)]
-    step = np.concatenate([key for key, _ in steps])
-    order = np.argsort(step, kind="stable")
-    running = np.cumsum(np.concatenate([steps[0][1], -steps[1][1]])[order])
-    cell, since = np.divmod(step[order], n_levels + 1)
-    n_of_step = np.where(running > 0, np.diff(since, append=0), 0)
-    levels, of_step = expand_ranges(since, n_of_step)
-    keys, counts = [levels * cells + cell[of_step]], [running[of_step]]
+    steps = [
+        count_keys(step_cell * (n_levels + 1) + level, n_cells * (n_levels + 1)) for level in (low, high)
+    ]
+    step_key = np.concatenate([key for key, _ in steps])
+    order = np.argsort(step_key, kind="stable")
+    running_count = np.cumsum(np.concatenate([steps[0][1], -steps[1][1]])[order])
+    cell, step_level = np.divmod(step_key[order], n_levels + 1)
+    n_of_step = np.where(running_count > 0, np.diff(step_level, append=0), 0)
+    levels, of_step = expand_ranges(step_level, n_of_step)
+    keys, counts = [levels * n_cells + cell[of_step]], [running_count[of_step]]
     # The last row is the background, the last column what was missed.
     for array, start, width in ((unmatched, n * (n + 1), 1), (missed, n, n + 1)):
         levels, category = array.nonzero()
-        keys.append(levels * cells + start + width * category)
+        keys.append(levels * n_cells + start + width * category)
         counts.append(array[levels, category])
     key, count = np.concatenate(keys), np.concatenate(counts).astype(np.int64)
     order = np.argsort(key)
     return Counts(shape, tuple(np.unravel_index(key[order], shape)), count[order])
 
 
-def _by_level(category: Longs, low: Longs, high: Longs, n_classes: int, n_levels: int) -> Longs:
+def _count_by_level(category: Longs, low: Longs, high: Longs, n_classes: int, n_levels: int) -> Longs:
     """Return (levels, classes) how many things of each class there are, each at the levels low..high - 1."""
     size = (n_levels + 1) * n_classes
     steps = np.bincount(low * n_classes + category, minlength=size)
@@ -351,59 +357,63 @@ def _by_level(category: Longs, low: Longs, high: Longs, n_classes: int, n_levels
     return np.cumsum(steps.reshape(n_levels + 1, n_classes), axis=0)[:-1]
 
 
-def _taken(pairing: Pairing, level: Longs) -> Iterator[tuple[Longs, Longs, Longs, Longs]]:
+def _choose_pairs(pairing: Pairing, level: Longs) -> Iterator[tuple[Longs, Longs, Longs, Longs]]:
     """Yield pairs of the confusion matrix: detections, ground truths, and the levels low..high - 1 of each.
 
-    Every array is (n,). A pair may come several times, with other levels.
+    Every array is (n,). A pair may come several times, with other levels. `level` (detections,) is the
+    highest level that the score of each detection reaches.
     """
     det, gt = pairing.det.astype(np.int64), pairing.gt.astype(np.int64)
-    since = level[det]
+    top_level = level[det]
     # What is chosen of pairs that share boxes changes only at levels of their detections: from pairs since
     # the levels 20 and 7, the same is chosen at 8..20, of the first, and at 0..7, of both.
-    group = _connected(det, gt)
+    group = _find_connected(det, gt)
     by_group = np.argsort(group, kind="stable")
-    det, gt, since, group = det[by_group], gt[by_group], since[by_group], group[by_group]
-    first = first_of_runs(group)
-    n_pairs = np.diff(first, append=len(group))
-    group = np.repeat(np.arange(len(first)), n_pairs)
+    det, gt, top_level, group = det[by_group], gt[by_group], top_level[by_group], group[by_group]
+    group_starts = first_of_runs(group)
+    n_pairs = np.diff(group_starts, append=len(group))
+    group = np.repeat(np.arange(len(group_starts)), n_pairs)
     n_levels = int(level.max(initial=0)) + 1
-    keys = np.sort(group * n_levels + since)
+    keys = np.sort(group * n_levels + top_level)
     choice_group, top = np.divmod(keys[first_of_runs(keys)], n_levels)
     low = np.zeros_like(top)
     low[1:] = np.where(choice_group[1:] == choice_group[:-1], top[:-1] + 1, 0)
-    boxes = [_numbers_in_group(group, box) for box in (det, gt)]
-    for part in split_by_size(n_pairs[choice_group], AT_ONCE) or [slice(0)]:
-        groups = choice_group[part]
-        rows, choice = expand_ranges(first[groups], n_pairs[groups])
-        present = since[rows] >= top[part][choice]
-        rows, choice = rows[present], choice[present]
+    boxes = [_number_in_group(group, box) for box in (det, gt)]
+    for choice_range in split_by_size(n_pairs[choice_group], AT_ONCE) or [slice(0)]:
+        groups = choice_group[choice_range]
+        rows, choice = expand_ranges(group_starts[groups], n_pairs[groups])
+        is_present = top_level[rows] >= top[choice_range][choice]
+        rows, choice = rows[is_present], choice[is_present]
         ids = []
-        for number, n_boxes in boxes:
-            before = np.cumsum(n_boxes[groups]) - n_boxes[groups]
-            ids.append(number[rows] + before[choice])
+        for box_number, n_boxes in boxes:
+            n_boxes_before = np.cumsum(n_boxes[groups]) - n_boxes[groups]
+            ids.append(box_number[rows] + n_boxes_before[choice])
         chosen = match_one_to_one(*ids)
         rows, choice = rows[chosen], choice[chosen]
-        yield det[rows], gt[rows], low[part][choice], top[part][choice] + 1
+        yield det[rows], gt[rows], low[choice_range][choice], top[choice_range][choice] + 1
 
 
-def _connected(det: Longs, gt: Longs) -> Longs:
+def _find_connected(det: Longs, gt: Longs) -> Longs:
     """Return (n,) a number for each pair, the same for pairs that share boxes, directly or through others."""
     # The lowest ground truth that is known to be connected with each, passed on over detections.
     lowest = np.arange(int(gt.max(initial=-1)) + 1)
     while True:
-        of_det = np.full(int(det.max(initial=-1)) + 1, len(lowest))
-        np.minimum.at(of_det, det, lowest[gt])
+        lowest_of_det = np.full(int(det.max(initial=-1)) + 1, len(lowest))
+        np.minimum.at(lowest_of_det, det, lowest[gt])
         lower = lowest.copy()
-        np.minimum.at(lower, gt, of_det[det])
+        np.minimum.at(lower, gt, lowest_of_det[det])
         lower = lower[lower]
         if np.array_equal(lower, lowest):
             return lowest[gt]
         lowest = lower
 
 
-def _numbers_in_group(group: Longs, box: Longs) -> tuple[Longs, Longs]:
-    """Return (n,) the number of each box among those of its group, and (groups,) how many boxes it has."""
+def _number_in_group(group: Longs, box: Longs) -> tuple[Longs, Longs]:
+    """Number the boxes of each group: (n,) the number of each pair's box, and (groups,) how many there are.
+
+    `group` and `box` (n,) are the group and the box of each pair; `group` is ascending.
+    """
     size = int(box.max(initial=0)) + 1
-    key, which = np.unique(group * size + box, return_inverse=True)
-    first = first_of_runs(key // size)
-    return which.reshape(-1) - first[group], np.diff(first, append=len(key))
+    key, key_index = np.unique(group * size + box, return_inverse=True)
+    group_starts = first_of_runs(key // size)
+    return key_index.reshape(-1) - group_starts[group], np.diff(group_starts, append=len(key))

@@ -49,7 +49,7 @@ class AtIou(msgspec.Struct, frozen=True, eq=False):
     """(classes,) NaN where it is not defined."""
 
 
-def at_ious(joined: Joined, rules: Protocol, table: DetectionTable) -> Iterator[AtIou]:
+def evaluate_at_ious(joined: Joined, rules: Protocol, table: DetectionTable) -> Iterator[AtIou]:
     """Yield the outcomes at each of `IOUS` and at the protocol's IoU; nothing if classes count per image.
 
     `joined` are the two sides that `table` was made from, under the protocol `rules`.
@@ -59,44 +59,51 @@ def at_ious(joined: Joined, rules: Protocol, table: DetectionTable) -> Iterator[
     sides, _ = prepare(joined, rules)
     reference = rules.ious[rules.reference]
     ious = sorted({reference, *(iou for iou in IOUS if not math.isclose(iou, reference))})
-    plain = replace(rules.without_groups, ious=tuple(ious))
-    pairs = find_shape_pairs(sides, plain, ious[0])
-    rows = np.argsort(sides.detections.row)  # the rows of the table, as positions in the prepared sides
-    place = np.empty_like(rows)
-    place[rows] = np.arange(len(rows))
-    each = [replace(rules, ious=(iou,), areas=rules.areas[:1]) for iou in ious]
+    pair_rules = replace(rules.without_groups, ious=tuple(ious))
+    pairs = find_shape_pairs(sides, pair_rules, ious[0])
+    side_rows = np.argsort(sides.detections.row)  # of each row of the table, its position in `sides`
+    table_rows = np.empty_like(side_rows)
+    table_rows[side_rows] = np.arange(len(side_rows))
+    protocols = [replace(rules, ious=(iou,), areas=rules.areas[:1]) for iou in ious]
     ranking: tuple[Longs, Longs] | None = None
-    for matches in match_all(joined, each):
+    for matches in match_all(joined, protocols):
         if ranking is None:  # which is that of every threshold
             ranking = group_rows_by_class(matches, rank_rows(matches))
-        yield _at(joined, table, matches, pairs, rows, place, ranking)
+        yield _make_at_iou(joined, table, matches, pairs, side_rows, table_rows, ranking)
 
 
-def _at(
+def _make_at_iou(
     joined: Joined,
     table: DetectionTable,
     matches: Matches,
     pairs: Pairs,
-    rows: Longs,
-    place: Longs,
+    side_rows: Longs,
+    table_rows: Longs,
     ranking: tuple[Longs, Longs],
 ) -> AtIou:
+    """Return the outcomes under the matches of one IoU.
+
+    `side_rows` (n,) are the detections of `table` as positions in the prepared side, `table_rows` (n,) the
+    inverse permutation. `pairs` are all overlapping boxes of one class. `ranking` is that of
+    `group_rows_by_class`.
+    """
     outcomes = OutcomeTable.of(joined, matches)
-    outcome, gt = outcomes.outcome[rows], outcomes.gt[rows]
+    outcome, gt = outcomes.outcome[side_rows], outcomes.gt[side_rows]
     found_by = np.full(len(outcomes.truth), -1, np.int32)
     hits = np.flatnonzero((outcome == TP) & (gt >= 0))
     found_by[gt[hits]] = hits
     threshold = outcomes.threshold
-    taken = np.zeros(len(rows), np.bool_)  # which overlap an object of their class that is found already
-    for piece in pairs.pieces():
-        again = (piece.iou >= threshold) & outcomes.counting[piece.gt] & (found_by[piece.gt] >= 0)
-        taken[place[piece.det[again]]] = True
-    same, other = table.counting_ious
-    reason = reasons_of(kinds_at(threshold, table.has_truth, same, other, taken))
-    return AtIou(threshold, outcome_kinds(outcome, reason), found_by, _ap(matches, *ranking))
+    # Whether a detection overlaps an object of its class that another detection found.
+    overlaps_found = np.zeros(len(side_rows), np.bool_)
+    for chunk in pairs.pieces():
+        is_repeat = (chunk.iou >= threshold) & outcomes.counting[chunk.gt] & (found_by[chunk.gt] >= 0)
+        overlaps_found[table_rows[chunk.det[is_repeat]]] = True
+    same_iou, other_iou = table.counting_ious
+    reason = reasons_of(kinds_at(threshold, table.has_truth, same_iou, other_iou, overlaps_found))
+    return AtIou(threshold, outcome_kinds(outcome, reason), found_by, _compute_ap(matches, *ranking))
 
 
-def _ap(matches: Matches, rows: Longs, counts: Longs) -> Floats:
+def _compute_ap(matches: Matches, rows: Longs, counts: Longs) -> Floats:
     """Return (classes,) the AP of each class, as the evaluation computes it.
 
     `rows` and `counts` are the ranking that `group_rows_by_class` returns.

@@ -112,7 +112,7 @@ def changes_of(
     errors = np.zeros((2, len(names)), np.int64)
     for run, table, level in zip((0, 1), (first, other), run_levels, strict=True):
         image_rows = np.array([number[name] for name in table.images], np.int64)
-        errors[run, image_rows] = table.wrong_at(level)[2]
+        errors[run, image_rows] = table.find_errors(level)[2]
     is_wrong = errors > 0
     is_outcome = {
         FIXED: is_wrong[0] & ~is_wrong[1],
@@ -148,7 +148,7 @@ def _run_boxes(table: ReportData, level: int, names: Sequence[str], run_datasets
     """
     detections, truth = table.detections, table.truth
     image_of_name = {name: i for i, name in enumerate(table.images)}
-    is_gt_found = table.found_at(level)
+    is_gt_found = table.is_found_at(level)
     is_det_kept = table.level >= level
     boxes_of_images = []
     for name in names:

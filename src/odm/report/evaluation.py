@@ -71,7 +71,7 @@ def evaluation_page(
     cells: list[dict[Hashable, list[int]]] = [{name: [image_of_name[name]] for name in images_to_review}]
     for table in tables:  # the errors at the best score, and for every class and kind of error its images
         detections, truth = table.detections, table.truth
-        false_rows, missed_rows, errors = table.wrong_at(table.best)
+        false_rows, missed_rows, errors = table.find_errors(table.best)
         false_rows = false_rows[np.argsort(-detections.score[false_rows], kind="stable")]
         keys = list(
             zip(detections.category[false_rows].tolist(), table.kind[false_rows].tolist(), strict=True)
@@ -272,7 +272,7 @@ def _ious(result: Result, table: ReportData, on_page: ShownImages) -> dict[str, 
     reference = [at_iou.iou for at_iou in results_at_ious].index(result.rules.ious[result.rules.reference])
     number_of_det, number_of_gt = _places(table, on_page)
     det_rows, gt_rows = np.flatnonzero(number_of_det[:-1] >= 0), np.flatnonzero(number_of_gt[:-1] >= 0)
-    tables = [table if i == reference else table.at(at_iou) for i, at_iou in enumerate(results_at_ious)]
+    tables = [table if i == reference else table.with_iou(at_iou) for i, at_iou in enumerate(results_at_ious)]
     # The neighbour towards the protocol's threshold: with reference 2 of 5, of 0 1 2 3 4 it is 1 2 2 2 3.
     next_tables = [tables[i + (i < reference) - (i > reference)] for i in range(len(tables))]
     finder_of_gt = [number_of_det[at_iou.truth.found_by[gt_rows]] for at_iou in tables]

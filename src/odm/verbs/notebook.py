@@ -444,9 +444,9 @@ def plot(value: Evaluation | Result, what: str) -> Figure:
     from odm.drawing import check_matplotlib, encode
 
     check_matplotlib()
-    from odm.evaluate.output.plots import figure_of
+    from odm.evaluate.output.plots import draw_figure
 
-    figure = figure_of(value.result if isinstance(value, Evaluation) else value, what)
+    figure = draw_figure(value.result if isinstance(value, Evaluation) else value, what)
     # A notebook shows figures by itself only once pyplot is imported.
     figure._repr_png_ = lambda: encode(figure, "png", 96)  # type: ignore[attr-defined]
     return figure
