@@ -1172,7 +1172,7 @@ def test_what_is_written():
     [([0, 0, 0], [1, 2, 3]), ([5, NO_ID, 0], [5, 6, 7]), ([3, 3, 1], [1, 2, 3]), ([-1, 2, 4], [5, 2, 4]), ([2**60, 0, 1], [1, 2, 3])],
 )  # fmt: skip
 def test_annotation_ids(given_ids, ids):
-    assert coco_writer.box_ids(np.array(given_ids)) == ids
+    assert coco_writer.choose_box_ids(np.array(given_ids)) == ids
 
 
 def test_derived_widths_are_short():
@@ -1335,7 +1335,7 @@ UNUSUAL = (
 @pytest.mark.parametrize("key", LISTS)
 @pytest.mark.parametrize("value", UNUSUAL, ids=repr)
 def test_values_are_read_alike_one_by_one_and_with_their_records(monkeypatch, key, value):
-    fields_of = shapes.fields_of
+    fields_of = shapes.list_fields
     for row in (0, 250, 499):
         usual = [LISTS[key] if key == "segmentation" else [n + k for n in LISTS[key]] for k in range(500)]
         boxes = [{**BOX, "id": k + 1, key: usual[k]} for k in range(500)]
@@ -1347,7 +1347,7 @@ def test_values_are_read_alike_one_by_one_and_with_their_records(monkeypatch, ke
         for decodes in (True, False):
             monkeypatch.setattr(
                 coco_reader,
-                "fields_of",
+                "list_fields",
                 lambda *a, decodes, n=decodes, **k: fields_of(*a, decodes=decodes and n, **k),
             )
             dataset, log = parse(text, wants={"keypoints", "oriented", "mask", "polygon"}, slice_size=2**13)
@@ -1363,7 +1363,7 @@ def test_values_are_read_alike_one_by_one_and_with_their_records(monkeypatch, ke
 @pytest.mark.parametrize("key", LISTS)
 def test_usual_values_are_decoded_with_their_records(monkeypatch, key):
     boxes = [{**BOX, "id": k + 1, key: LISTS[key]} for k in range(500)]
-    monkeypatch.setattr(shapes, "_decoded", None)
+    monkeypatch.setattr(shapes, "_decode_values", None)
     dataset, _ = parse(instances(boxes), wants={"keypoints", "oriented", "mask"}, slice_size=2**13)
     column = dataset.boxes.keypoints if key == "keypoints" else dataset.boxes.shapes
     assert len(column) == len(set(column.row_keys())) * 500 == 500

@@ -131,7 +131,7 @@ class CocoOptions(RotationOptions):
 
 
 def _looks_like(look: JsonPreview) -> tuple[int, str] | None:
-    """Confidence and reason from the start of a file."""
+    """Return confidence and reason from the start of a file; None if it does not look like COCO."""
     from odm.formats.coco.values import has_instances
     from odm.formats.coco.videos import has_tubes
 
@@ -142,44 +142,44 @@ def _looks_like(look: JsonPreview) -> tuple[int, str] | None:
     if has_instances(look):
         return SURE, "its records have an image_id and instances, as predictions of Detectron2"
     if look.top == "[":
-        first = look.first.get("", {})
-        known = [key for key in ("image_id", "category_id", "bbox", "score") if key in first]
-        if "image_id" in known and len(known) >= 2:
-            return (SURE if len(known) >= 3 else LIKELY), f"it is a list of records with {_and(known)}"
+        first_record = look.first.get("", {})
+        keys = [key for key in ("image_id", "category_id", "bbox", "score") if key in first_record]
+        if "image_id" in keys and len(keys) >= 2:
+            return (SURE if len(keys) >= 3 else LIKELY), f"it is a list of records with {_join(keys)}"
         return None
     lists = [key for key in ("images", "annotations", "categories") if look.keys.get(key) == "["]
-    wants = {
+    expected = {
         "images": ({"id"}, {"file_name", "width", "height"}),
         "annotations": ({"image_id"}, {"bbox", "category_id", "segmentation", "id"}),
         "categories": ({"id"}, {"name"}),
     }
-    fits = []
+    coco_lists = []
     for key in lists:
         record = look.first.get(key)
-        if record is not None and not (wants[key][0] <= record.keys() or wants[key][1] & record.keys()):
+        if record is not None and not (expected[key][0] <= record.keys() or expected[key][1] & record.keys()):
             return None  # another format that uses the same word
-        if record is not None and wants[key][0] <= record.keys() and wants[key][1] & record.keys():
-            fits.append(key)
-    if "annotations" in fits or len(lists) >= 2:
-        return SURE, f"it has the {'list' if len(lists) == 1 else 'lists'} {_and(lists)}, as in COCO"
-    if "images" in fits:
+        if record is not None and expected[key][0] <= record.keys() and expected[key][1] & record.keys():
+            coco_lists.append(key)
+    if "annotations" in coco_lists or len(lists) >= 2:
+        return SURE, f"it has the {'list' if len(lists) == 1 else 'lists'} {_join(lists)}, as in COCO"
+    if "images" in coco_lists:
         return LIKELY, "it has a list of images with ids, as in COCO"
     # What is seen so far is how COCO begins.
-    usual = {"info", "licenses", "type", "images", "annotations", "categories"}
-    if look.cut and look.keys and look.keys.keys() <= usual:
-        return LIKELY, f"it begins with {_and(list(look.keys))}, as in COCO"
+    usual_keys = {"info", "licenses", "type", "images", "annotations", "categories"}
+    if look.cut and look.keys and look.keys.keys() <= usual_keys:
+        return LIKELY, f"it begins with {_join(list(look.keys))}, as in COCO"
     return None
 
 
 def _check_head(head: bytes) -> tuple[int, str] | None:
-    """Confidence and reason from the first bytes of a file; a few suffice for most."""
+    """Return confidence and reason from the first bytes of a file; the first 4096 suffice for most."""
     answer = _looks_like(glance(head[:4096]))
     if (answer is None or answer[0] < SURE) and len(head) > 4096:
         answer = _looks_like(glance(head))
     return answer
 
 
-def _and(words: Sequence[str]) -> str:
+def _join(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
@@ -191,56 +191,56 @@ def sniff(source: Source) -> Sniff | None:
             return None
         answer = _check_head(head)
         return Sniff(*answer) if answer else None
-    chosen, _ = source.once(_choose)
-    if not chosen:
+    coco_files, _ = source.once(_choose_files)
+    if not coco_files:
         return None
-    names = [file for file, _ in chosen]
-    shown = _and(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more files"
+    names = [file for file, _ in coco_files]
+    names_text = _join(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more files"
     answer = _check_head(source.head(names[0]))
     assert answer
-    return Sniff(answer[0], f"of {shown}: {answer[1]}")
+    return Sniff(answer[0], f"of {names_text}: {answer[1]}")
 
 
 _SPLIT = re.compile(r"(?:instances|detections|results|annotations)[-_](.+)\.json", re.IGNORECASE)
-_LOOKS = 50
-"""Files of a folder that are looked at; a folder of one file per image has thousands, and is not COCO."""
+_MAX_SNIFFED = 50
+"""Files of a folder of which one must look like COCO; a folder of one file per image has thousands."""
 
 
-def _choose(source: Source) -> tuple[list[tuple[str, str]], list[str]]:
-    """The files of a folder that are read, each with its split, and the other ``.json`` files."""
+def _choose_files(source: Source) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return the files of a folder that are read, each with its split, and the other ``.json`` files."""
     heads: dict[str, bytes] = {}
     listed = source.with_suffix(".json")
-    for number, file in enumerate(listed):
-        if number >= _LOOKS and not heads:
+    for index, file in enumerate(listed):
+        if index >= _MAX_SNIFFED and not heads:
             break
         head = source.head(file)
         if _check_head(head):
             heads[file] = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-    objects = [file for file, top in heads.items() if top == b"{"]
-    named = [file for file in objects if file.rsplit("/", 1)[-1].lower().startswith("instances")]
-    files = named or objects or list(heads)
+    object_files = [file for file, top in heads.items() if top == b"{"]
+    preferred = [file for file in object_files if file.rsplit("/", 1)[-1].lower().startswith("instances")]
+    files = preferred or object_files or list(heads)
     return [(file, _split_of(file)) for file in files], [file for file in listed if file not in files]
 
 
-def _unlike(source: Source, files: Sequence[str], log: Log) -> dict[str, bool]:
-    """Map each file that does not look like COCO to whether it should be: by its name, or as it
-    is empty.
+def _expect_coco(source: Source, files: Sequence[str], log: Log) -> dict[str, bool]:
+    """Return for each of `files`, which do not look like COCO, whether it should: by its name, or as it is
+    empty. Unreadable files are reported and left out.
 
     Files that should be COCO are read all the same, so that the reader reports what is wrong.
     """
-    reasons = {}
+    should_be_coco = {}
     for file in files:
         try:
-            blank = not source.peek(file)  # a file whose writing was interrupted
+            is_blank = not source.peek(file)  # a file whose writing was interrupted
         except Unreadable as e:
             log.report(UNREADABLE, source.full(file), reason=str(e))
             continue
-        reasons[file] = blank or file.rsplit("/", 1)[-1].lower().startswith("instances_")
-    return reasons
+        should_be_coco[file] = is_blank or file.rsplit("/", 1)[-1].lower().startswith("instances_")
+    return should_be_coco
 
 
 def _split_of(file: str) -> str:
-    """The split that a path names, else nothing."""
+    """Return the split that a path names, else an empty text."""
     folder, _, name = file.rpartition("/")
     if match := _SPLIT.fullmatch(name):
         if match[1].lower() in ("coco", "coco.json"):
@@ -266,12 +266,12 @@ def read(source: Source, builder: Builder, log: Log, options: CocoOptions) -> No
             )
             return
     else:
-        chosen, unlike = source.once(_choose)
+        coco_files, other_files = source.once(_choose_files)
         errors = log.errors
-        others = _unlike(source, unlike, log)
-        files = [*chosen, *((file, _split_of(file)) for file in others if others[file])]
+        should_be_coco = _expect_coco(source, other_files, log)
+        files = [*coco_files, *((file, _split_of(file)) for file in should_be_coco if should_be_coco[file])]
         if files or log.errors == errors:
-            candidates = [*(file for file, _ in chosen), *others]
+            candidates = [*(file for file, _ in coco_files), *should_be_coco]
             report_unread(source, candidates, [file for file, _ in files], "COCO JSON", log)
         if not files or miss_split(options.split, (split for _, split in files), source, log):
             return
@@ -288,55 +288,58 @@ def begin(source: Source) -> None:
     """Let other processes decode a long list from now on."""
     from odm.formats.coco import long_lists
 
-    source.once(long_lists.begin)
+    source.once(long_lists.begin_decoding)
 
 
 BYTES_PER_ROW = 60
-"""Of JSON as many bytes as take, when they are read, the memory of a detection that is matched."""
+"""Bytes of JSON that take as much memory to read as one detection takes to match."""
 
 
 def parts(source: Source, options: CocoOptions, rows: int, log: Log) -> list[Part]:
-    """Files, or spans of a results list. Whether all boxes lie in 0..1 no file can tell for another."""
+    """Return the parts to be read one by one: files, or spans of about `rows` boxes of a results list.
+
+    Several files are read in pixels, since a file cannot tell whether the boxes of the others lie in 0..1.
+    """
     from odm.formats.coco.long_lists import divide
 
-    chosen, others = source.once(_choose)
-    bad = _unlike(source, others, log.fresh())
+    chosen, other_files = source.once(_choose_files)
+    should_be_coco = _expect_coco(source, other_files, log.fresh())
     # Those that cannot be read are parts too, so that their fault ends the run here as well.
-    chosen = [*chosen, *((file, _split_of(file)) for file in others if bad.get(file, True))]
+    chosen = [*chosen, *((file, _split_of(file)) for file in other_files if should_be_coco.get(file, True))]
     if source.is_dir and chosen:
         read_files = [file for file, _ in chosen]
-        report_unread(source, [*read_files, *bad], read_files, "COCO JSON", log)
+        report_unread(source, [*read_files, *should_be_coco], read_files, "COCO JSON", log)
     files = [file for file, split in chosen if options.split in (None, split)]
     if len(files) > 1 and options.units == "auto":
         options = dataclasses.replace(options, units="pixel")
     parts: list[Part] = []
     for file in files if source.is_dir else [""]:
-        size, divided = source.size(file), None
+        size, spans_and_units = source.size(file), None
         if size > rows * BYTES_PER_ROW and not source.encoding:
-            divided = divide(source, file, rows * BYTES_PER_ROW, options.units)
-        if divided is None:
+            spans_and_units = divide(source, file, rows * BYTES_PER_ROW, options.units)
+        if spans_and_units is None:
             parts.append(Part(file, size // BYTES_PER_ROW, options))
             continue
-        spans, units = divided
+        spans, units = spans_and_units
         for span in spans:
-            chosen_options = dataclasses.replace(options, units=units, span=span)
-            parts.append(Part(file, (span.stop - span.start) // BYTES_PER_ROW, chosen_options))
+            span_options = dataclasses.replace(options, units=units, span=span)
+            parts.append(Part(file, (span.stop - span.start) // BYTES_PER_ROW, span_options))
     return parts
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: CocoOptions) -> None:
     """Write one file, or one per split."""
-    from odm.formats.coco.writer import object_of, result_ids, results_of
+    from odm.formats.coco.writer import encode_object, encode_results, find_result_ids
 
-    results = options.results
-    if results is None:
-        results = dataset.kind == "det" and options.reference is not None
-    elif results and dataset.kind != "det":
+    as_results = options.results
+    if as_results is None:
+        as_results = dataset.kind == "det" and options.reference is not None
+    elif as_results and dataset.kind != "det":
         raise UsageError("results=true is for detections, but this is ground truth")
-    if results and options.reference is None:
+    if as_results and options.reference is None:
         log.note("a results list holds only image and class ids, not names: give the ground truth with --gt")
-    ids = result_ids(dataset, options.reference, log) if results else None
-    if results and ids is None:
+    ids = find_result_ids(dataset, options.reference, log) if as_results else None
+    if as_results and ids is None:
         return
     images, word = dataset.images, "detections" if dataset.kind == "det" else "instances"
     splits = [""] if target.single else sorted(set(images.split)) or [""]
@@ -346,12 +349,14 @@ def write(dataset: Dataset, target: Output, log: Log, options: CocoOptions) -> N
     elif not target.plan(names, [f"the split {s}" if s else "the images" for s in splits], log):
         return
     for split, name in zip(splits, names, strict=True):
-        chosen = np.array([len(splits) == 1 or s == split for s in images.split], np.bool_)
-        box_rows = np.flatnonzero(chosen[dataset.boxes.image])
+        is_in_split = np.array([len(splits) == 1 or s == split for s in images.split], np.bool_)
+        box_rows = np.flatnonzero(is_in_split[dataset.boxes.image])
         if ids is not None:
-            target.write(name, results_of(dataset, box_rows, *ids, log, options.rle))
+            target.write(name, encode_results(dataset, box_rows, *ids, log, options.rle))
         else:
-            target.write(name, object_of(dataset, np.flatnonzero(chosen), box_rows, log, rle=options.rle))
+            target.write(
+                name, encode_object(dataset, np.flatnonzero(is_in_split), box_rows, log, rle=options.rle)
+            )
 
 
 FORMAT = format_of(

@@ -25,8 +25,8 @@ from odm.formats._shared.codes import (
 from odm.formats._shared.gather import select_rows
 from odm.formats._shared.json.columns import NONE, show
 from odm.formats._shared.shapes.rotation import note_turned
-from odm.formats.coco.ids import listed, look_up, near, with_other_type
-from odm.formats.coco.shapes import ORIENTED_KEYS, Drawn, Fault, boxes_of, read_shapes, turn_boxes
+from odm.formats.coco.ids import add_other_type, as_list, look_up, suggest_id
+from odm.formats.coco.shapes import ORIENTED_KEYS, Fault, RecordShapes, find_boxes, read_shapes, turn_boxes
 from odm.issues import Code, Log, Trusted, first_few, plural, printable
 from odm.tables import NO_ID, Builder, Flag, Floats, Id, Ints, Keypoints, Longs, Shapes
 from odm.tables.extra_fields import ExtraRows, count_extra
@@ -47,10 +47,10 @@ class Table(msgspec.Struct, eq=False):
     flag: tuple[str, Flag] = "iscrowd", Flag.CROWD
     """The key that is 0 or 1, and what 1 means."""
     file: int = -1
-    """The file as the place of its images, where it has any."""
+    """The builder's number of the file, if it has images."""
     n: int = 0
-    seen: int = 0
-    """Records of the list, bad ones included."""
+    n_records: int = 0
+    """Number of records of the list, with those that are not read because of an error."""
     columns: dict[str, NDArray[Any]] = msgspec.field(default_factory=dict)
     ids: dict[str, list[NDArray[Any] | list[Any]]] = msgspec.field(default_factory=dict)
     rows: dict[str, NDArray[np.int32]] = msgspec.field(default_factory=dict)
@@ -61,11 +61,11 @@ class Table(msgspec.Struct, eq=False):
     categories: dict[Id, int] = msgspec.field(default_factory=dict)
     unlisted: set[str] = msgspec.field(default_factory=set)
     """``image_id`` or ``category_id`` whose list is missing, reported once for all boxes."""
-    own: ExtraRows = msgspec.field(default_factory=ExtraRows)
+    extra_rows: ExtraRows = msgspec.field(default_factory=ExtraRows)
     references: dict[Id, str] = msgspec.field(default_factory=dict)
     """The repeated ids of boxes to which a field of the file refers, with its key."""
     hint: str = ""
-    """What an unknown category may come from, in brackets."""
+    """Advice, in brackets, for the message on an unknown category."""
     shape_keys: tuple[str, ...] = ()
     """The keys of shapes that are read."""
     passes_shapes_on: bool = False
@@ -76,12 +76,14 @@ class Table(msgspec.Struct, eq=False):
     """Shapes that were not asked for, by key."""
     boxes_of_shapes: bool = False
     """Whether boxes and areas are those of the shapes."""
-    drawn: list[Drawn] = msgspec.field(default_factory=list)
+    shapes: list[RecordShapes] = msgspec.field(default_factory=list)
+    """The shapes of the records of each chunk."""
     faults: list[Fault] = msgspec.field(default_factory=list)
     """Faults of shapes that are read only because there is no box."""
-    around: Counter[str] = msgspec.field(default_factory=Counter)
+    n_around: Counter[str] = msgspec.field(default_factory=Counter)
     """How many boxes are computed from a ``shape`` or ``keypoints``, because the record has no bbox."""
-    _room: int = 0
+    _n_allocated: int = 0
+    """The rows that a new or growing column gets."""
     _scale: Any = None
     """(n, 2) width and height of the image of each box, where the boxes are relative to it."""
 
@@ -99,29 +101,29 @@ class Table(msgspec.Struct, eq=False):
         `Chunk.columns`. `extra` are the JSON of other keys, or their lists of numbers. `unread_shapes` are
         shapes that are not stored; they give the edges of a record without a bbox.
         """
-        begin, end = self.n, self.n + len(index)
-        self.n = end
+        row_start, row_end = self.n, self.n + len(index)
+        self.n = row_end
         if self.shape_keys:
-            drawn = {key: extra[key] for key in self.shape_keys if key in extra}
-            if not self.outlines and drawn.keys().isdisjoint(ORIENTED_KEYS):
-                self.unread += count_extra({"segmentation": tuple(drawn.pop("segmentation", ()))})
-            self.drawn.append(read_shapes(drawn, len(index)))
+            shape_columns = {key: extra[key] for key in self.shape_keys if key in extra}
+            if not self.outlines and shape_columns.keys().isdisjoint(ORIENTED_KEYS):
+                self.unread += count_extra({"segmentation": tuple(shape_columns.pop("segmentation", ()))})
+            self.shapes.append(read_shapes(shape_columns, len(index)))
             if not self.passes_shapes_on:
                 extra = {key: values for key, values in extra.items() if key not in self.shape_keys}
-        self.own.extend(len(index), extra)
-        if end > self._room:
-            self._room = max(end, expected, 2 * begin)
+        self.extra_rows.extend(len(index), extra)
+        if row_end > self._n_allocated:
+            self._n_allocated = max(row_end, expected, 2 * row_start)
         ltwh = columns.get("bbox")
         if ltwh is None:
             ltwh = np.full((len(index), 4), np.nan)
-        self._put("index", begin, index)
-        self._put("wh", begin, None)
-        self._put("xyxy", begin, None)
-        put_edges(ltwh, self.columns["xyxy"][begin:end], self.columns["wh"][begin:end])
+        self._append("index", row_start, index)
+        self._append("wh", row_start, None)
+        self._append("xyxy", row_start, None)
+        put_edges(ltwh, self.columns["xyxy"][row_start:row_end], self.columns["wh"][row_start:row_end])
         for name in ("score", "area", "turn"):
             values = columns.get(name)
             if values is not None or name in self.columns:
-                self._put(name, begin, _COLUMNS[name][2] if values is None else values)
+                self._append(name, row_start, _COLUMNS[name][2] if values is None else values)
         flag = columns.get(self.flag[0])
         for name in ("flags", "odd"):
             values = None
@@ -130,76 +132,81 @@ class Table(msgspec.Struct, eq=False):
             elif flag is not None:
                 values = np.where((flag == 1) | (flag == NONE), 0, flag)
             if name in self.columns or (values is not None and values.any()):
-                self._put(name, begin, 0 if values is None else values)
+                self._append(name, row_start, 0 if values is None else values)
         for key in ("image_id", "category_id", "id", "track_id"):
-            part = columns.get(key)
+            chunk_ids = columns.get(key)
             if key not in self.ids:
-                if part is None:
+                if chunk_ids is None:
                     continue
-                self.ids[key] = [none(begin)]
-            self.ids[key].append(none(len(index)) if part is None else part)
-        if unread_shapes and np.isnan(self.columns["xyxy"][begin:end]).any():
-            self._fill_boxes(begin, unread_shapes)
+                self.ids[key] = [missing_ids(row_start)]
+            self.ids[key].append(missing_ids(len(index)) if chunk_ids is None else chunk_ids)
+        if unread_shapes and np.isnan(self.columns["xyxy"][row_start:row_end]).any():
+            self._fill_boxes(row_start, unread_shapes)
 
-    def _fill_boxes(self, begin: int, unread_shapes: Mapping[str, Sequence[bytes]]) -> None:
+    def _fill_boxes(self, row_start: int, unread_shapes: Mapping[str, Sequence[bytes]]) -> None:
         """Compute the boxes of the rows from `begin` that have neither a box nor a stored shape."""
-        is_empty = np.isnan(self.columns["xyxy"][begin : self.n]).all(axis=1)
+        is_empty = np.isnan(self.columns["xyxy"][row_start : self.n]).all(axis=1)
         if self.shape_keys:
-            is_empty &= (self.drawn[-1].shapes.kind == 0) & (self.drawn[-1].keypoints.counts() == 0)
+            is_empty &= (self.shapes[-1].shapes.kind == 0) & (self.shapes[-1].keypoints.counts() == 0)
         rows = np.flatnonzero(is_empty)
-        values = {key: [column[row] for row in rows.tolist()] for key, column in unread_shapes.items()}
-        drawn, rows = read_shapes(values, len(rows)), rows + begin
-        self.faults += [(int(rows[row]), code, key, about) for row, code, key, about in drawn.faults]
+        shape_columns = {key: [column[row] for row in rows.tolist()] for key, column in unread_shapes.items()}
+        shapes, rows = read_shapes(shape_columns, len(rows)), rows + row_start
+        self.faults += [(int(rows[row]), code, key, values) for row, code, key, values in shapes.faults]
         score = self.columns.get("score", np.full(self.n, np.nan))[rows]
-        n_points = self._put_around(drawn, np.arange(len(rows)), rows, ~np.isnan(score))
+        n_points = self._box_around(shapes, np.arange(len(rows)), rows, ~np.isnan(score))
         n_boxes = int(np.count_nonzero(~np.isnan(self.columns["xyxy"][rows]).any(axis=1)))
-        self.around += {"shape": n_boxes - n_points, "keypoints": n_points}
+        self.n_around += {"shape": n_boxes - n_points, "keypoints": n_points}
 
-    def _put_around(self, drawn: Drawn, shape_rows: Longs, rows: Longs, has_score: NDArray[np.bool_]) -> int:
-        """Set the boxes of `rows` to those around the shapes in ``drawn`` at `shape_rows`.
+    def _box_around(
+        self, shapes: RecordShapes, shape_rows: Longs, rows: Longs, has_score: NDArray[np.bool_]
+    ) -> int:
+        """Set the boxes of `rows` to those around the rows `shape_rows` of `shapes`.
 
-        Boxes that have a score, (rows,) `has_score`, also get their area. Returns how many boxes are around
-        keypoints.
+        Boxes with a score, (n,) `has_score`, also get their area, and then all keypoints count, else only
+        labelled ones. Returns how many boxes are around keypoints.
         """
-        edges, area = boxes_of(drawn, shape_rows, ~has_score)
+        edges, area = find_boxes(shapes, shape_rows, ~has_score)
         self.columns["xyxy"][rows] = edges
         self.columns["wh"][rows] = edges[:, 2:] - edges[:, :2]
         if has_score.any():
             if "area" not in self.columns:
-                self._put("area", 0, np.nan)
+                self._append("area", 0, np.nan)
             self.columns["area"][rows[has_score]] = area[has_score]
-        is_around_points = ~np.isnan(edges).any(axis=1) & (drawn.shapes.kind[shape_rows] == 0)
+        is_around_points = ~np.isnan(edges).any(axis=1) & (shapes.shapes.kind[shape_rows] == 0)
         return int(np.count_nonzero(is_around_points))
 
-    def _put(self, name: str, begin: int, values: Any) -> None:
-        """Append to a column; in a new one, the boxes before count as missing. None only makes room."""
+    def _append(self, name: str, row_start: int, values: Any) -> None:
+        """Set a column from `row_start` on; in a new column, rows before are missing. None: make room only.
+
+        A column that is too short grows to `_n_allocated` rows.
+        """
         old_column = self.columns.get(name)
         if old_column is None or len(old_column) < self.n:
             inner, dtype, missing = _COLUMNS[name]
-            self.columns[name] = np.empty((self._room, *inner), dtype)
-            self.columns[name][:begin] = missing if old_column is None else old_column[:begin]
+            self.columns[name] = np.empty((self._n_allocated, *inner), dtype)
+            self.columns[name][:row_start] = missing if old_column is None else old_column[:row_start]
         if values is not None:
-            self.columns[name][begin : self.n] = values
+            self.columns[name][row_start : self.n] = values
 
     def column(self, name: str) -> NDArray[Any] | None:
-        """One column without the room to grow, None if no box has it."""
+        """Return the n rows of a column; None if no box has it."""
         column = self.columns.get(name)
         return None if column is None else column[: self.n]
 
     def id_column(self, key: str) -> NDArray[Any] | list[Any] | None:
-        """All ids of a key: int64, or a list where some are text; None if no box has it."""
-        parts = self.ids.get(key)
-        if parts is None:
+        """Return the n ids of a key: int64, or a list if some are text; None if no box has it."""
+        chunks = self.ids.get(key)
+        if chunks is None:
             return None
-        if len(parts) > 1:
-            if all(isinstance(part, np.ndarray) for part in parts):
-                joined: Any = np.concatenate(parts)
+        if len(chunks) > 1:
+            if all(isinstance(chunk_ids, np.ndarray) for chunk_ids in chunks):
+                all_ids: Any = np.concatenate(chunks)
             else:
-                joined = [i for part in parts for i in listed(part)]
-            parts[:] = [joined]
-        return parts[0]
+                all_ids = [i for chunk_ids in chunks for i in as_list(chunk_ids)]
+            chunks[:] = [all_ids]
+        return chunks[0]
 
-    def _in_pixels(self, builder: Builder, log: Log, image: Ints, is_valid: NDArray[np.bool_]) -> None:
+    def _to_pixels(self, builder: Builder, log: Log, image: Ints, is_valid: NDArray[np.bool_]) -> None:
         """Multiply the boxes by the sizes of their images, in place.
 
         Images without a size are reported, and `is_valid`, (n,), becomes False for their boxes.
@@ -214,7 +221,7 @@ class Table(msgspec.Struct, eq=False):
                 first_box = int(np.flatnonzero(is_valid & (image == row))[0])
                 pointer = f"{self.pointer}/{index[first_box]}"
                 ids = self.id_column("image_id")
-                value = Trusted(show(listed(ids)[first_box])) if ids is not None else ""
+                value = Trusted(show(as_list(ids)[first_box])) if ids is not None else ""
                 log.report(NO_SIZE, self.path, pointer=pointer, value=value)
         self._scale = scale = np.where(is_valid[:, None], size[np.where(is_valid, image, 0)], 0)
         is_valid &= (scale > 0).all(axis=1)
@@ -235,14 +242,14 @@ class Table(msgspec.Struct, eq=False):
         is_valid = np.ones(self.n, bool)
         if (odd_flags := self.column("odd")) is not None:
             bad_rows = np.flatnonzero(odd_flags)
-            about = {"expected": "0 or 1"}
+            expected = {"expected": "0 or 1"}
             key = self.flag[0]
-            self._tell(log, BAD_FLAG, bad_rows, key, lambda i: {"value": int(odd_flags[i]), **about})
+            self._report(log, BAD_FLAG, bad_rows, key, lambda i: {"value": int(odd_flags[i]), **expected})
             is_valid[bad_rows] = False
         if builder.kind == "det":
             bad_rows = np.flatnonzero(np.isnan(score)) if score is not None else np.arange(self.n)
             if len(bad_rows):
-                self._tell(log, SCORE_MISSING, bad_rows, "", lambda _: {})
+                self._report(log, SCORE_MISSING, bad_rows, "", lambda _: {})
                 is_valid[bad_rows] = False
         elif score is not None:
             scored_rows = np.flatnonzero(~np.isnan(score))
@@ -255,12 +262,12 @@ class Table(msgspec.Struct, eq=False):
                 elif not log.counts[ALL_SCORED.name]:  # once, however many files there are
                     log.report(ALL_SCORED, self.path, pointer=pointer, field="score", n=total)
             score = None
-        image = self._rows_of(log, "image_id", self.images, UNKNOWN_IMAGE, is_valid)
-        shapes = self._shapes(builder, log, image, is_valid, relative=relative)
-        for what, n in (+self.around).items():
+        image = self._look_up_rows(log, "image_id", self.images, UNKNOWN_IMAGE, is_valid)
+        shapes = self._finish_shapes(builder, log, image, is_valid, relative=relative)
+        for noun, n in (+self.n_around).items():
             boxes = f"{plural(n, 'annotation')} without a bbox"
-            log.note(f"{printable(self.path)}: {boxes}: the box around the {what} is read")
-        category = self._rows_of(log, "category_id", self.categories, UNKNOWN_CATEGORY, is_valid)
+            log.note(f"{printable(self.path)}: {boxes}: the box around the {noun} is read")
+        category = self._look_up_rows(log, "category_id", self.categories, UNKNOWN_CATEGORY, is_valid)
         builder.skipped -= self._drop_boxless(builder, log, is_valid)
         ids = self.id_column("id")
         if ids is not None:
@@ -268,13 +275,13 @@ class Table(msgspec.Struct, eq=False):
             if isinstance(ids, list):
                 ids = np.array([i if isinstance(i, int) else NO_ID for i in ids], np.int64)
         if relative:
-            self._in_pixels(builder, log, image, is_valid)
+            self._to_pixels(builder, log, image, is_valid)
             shapes = {name: column and column.scaled(self._scale) for name, column in shapes.items()}
         columns: dict[str, Any] = {
             **shapes,
             "image": image,
             "category": category,
-            "track": self._tracks(builder, image) if "track_id" in self.ids else None,
+            "track": self._find_tracks(builder, image) if "track_id" in self.ids else None,
             "xyxy": self.column("xyxy"),
             "wh": self.column("wh"),
             "score": score,
@@ -283,9 +290,9 @@ class Table(msgspec.Struct, eq=False):
             "source_id": ids,
             "line": index,
         }
-        fields = self.own.columns
+        fields = self.extra_rows.columns
         if not is_valid.all():
-            fields = self.own.take(np.flatnonzero(is_valid).tolist())
+            fields = self.extra_rows.take(np.flatnonzero(is_valid).tolist())
             builder.skipped += int(np.count_nonzero(~is_valid))
             columns = {name: select_rows(values, is_valid) for name, values in columns.items()}
         box_columns: dict[str, Any] = {name: values for name, values in columns.items() if values is not None}
@@ -300,50 +307,52 @@ class Table(msgspec.Struct, eq=False):
         rows = np.flatnonzero(is_valid & lacks_box)
         is_valid[rows] = False
         if not len(rows) or lacks_box.all() or not self.pointer:
-            self._tell(log, MISSING_BOX_KEY, rows, "", lambda _: {"value": "bbox"})
+            self._report(log, MISSING_BOX_KEY, rows, "", lambda _: {"value": "bbox"})
             return 0
         builder.extras["annotations without a box"] += len(rows)
         log.note(f"{printable(self.path)}: {plural(len(rows), 'annotation')} without a box left out")
         return len(rows)
 
-    def _shapes(
+    def _finish_shapes(
         self, builder: Builder, log: Log, image: Ints, is_valid: NDArray[np.bool_], *, relative: bool
     ) -> dict[str, Shapes | Keypoints | None]:
         """Return the columns ``shapes`` and ``keypoints``, and compute boxes that the file does not give.
 
         Faulty shapes are reported, and `is_valid`, (n,), becomes False for their boxes.
         """
-        if not self.drawn:
+        if not self.shapes:
             if not (self.faults or np.isnan(self.columns["xyxy"][: self.n]).any()):
                 return {}
-            self.drawn.append(read_shapes({}, self.n))
-        drawn = Drawn.concatenate(self.drawn)
-        self.drawn.clear()
-        faults = [fault for fault in (*drawn.faults, *self.faults) if is_valid[fault[0]]]
-        masks = np.flatnonzero(is_valid & (drawn.size.min(axis=1) > 0) & (image >= 0))
-        mask_images, first_positions = np.unique(image[masks], return_index=True)
-        for row, i in zip(mask_images.tolist(), masks[first_positions].tolist(), strict=True):
+            self.shapes.append(read_shapes({}, self.n))
+        record_shapes = RecordShapes.concatenate(self.shapes)
+        self.shapes.clear()
+        faults = [fault for fault in (*record_shapes.faults, *self.faults) if is_valid[fault[0]]]
+        mask_rows = np.flatnonzero(is_valid & (record_shapes.size.min(axis=1) > 0) & (image >= 0))
+        mask_images, first_positions = np.unique(image[mask_rows], return_index=True)
+        for row, i in zip(mask_images.tolist(), mask_rows[first_positions].tolist(), strict=True):
             if not all(builder.image_size(row)):
-                builder.size_image(row, *drawn.size[i, ::-1].tolist())
+                builder.size_image(row, *record_shapes.size[i, ::-1].tolist())
         image_sizes = np.array([builder.image_size(row) for row in mask_images.tolist()], np.int64).reshape(
             -1, 2
         )[:, ::-1]
-        expected_sizes = image_sizes[np.searchsorted(mask_images, image[masks])]
-        for i in np.flatnonzero((drawn.size[masks] != expected_sizes).any(axis=1)).tolist():
-            (h, w), (height, width) = drawn.size[masks[i]], expected_sizes[i]
+        expected_sizes = image_sizes[np.searchsorted(mask_images, image[mask_rows])]
+        for i in np.flatnonzero((record_shapes.size[mask_rows] != expected_sizes).any(axis=1)).tolist():
+            (h, w), (height, width) = record_shapes.size[mask_rows[i]], expected_sizes[i]
             values = {"value": Trusted(f"{w}x{h}"), "expected": Trusted(f"{width}x{height}")}
-            faults.append((int(masks[i]), MASK_SIZE, "segmentation", values))
+            faults.append((int(mask_rows[i]), MASK_SIZE, "segmentation", values))
         for row, code, key, values in sorted(faults, key=lambda fault: fault[0]):
-            self._tell(log, code, np.array([row]), key, lambda _, values=values: values)  # type: ignore[misc]
+            self._report(log, code, np.array([row]), key, lambda _, values=values: values)  # type: ignore[misc]
             is_valid[row] = False
         xyxy = self.columns["xyxy"][: self.n]
-        takes_shape_box = drawn.shapes.kind > 0 if self.boxes_of_shapes else np.zeros(self.n, bool)
+        takes_shape_box = record_shapes.shapes.kind > 0 if self.boxes_of_shapes else np.zeros(self.n, bool)
         is_det = builder.kind == "det"
         rows_to_fill = np.flatnonzero(is_valid & (takes_shape_box | np.isnan(xyxy).all(axis=1)))
         if len(rows_to_fill):
-            n_points = self._put_around(drawn, rows_to_fill, rows_to_fill, np.full(len(rows_to_fill), is_det))
-            self.around["keypoints"] += 0 if is_det or self.boxes_of_shapes else n_points
-        outlines, turn = drawn.shapes, self.column("turn")
+            n_points = self._box_around(
+                record_shapes, rows_to_fill, rows_to_fill, np.full(len(rows_to_fill), is_det)
+            )
+            self.n_around["keypoints"] += 0 if is_det or self.boxes_of_shapes else n_points
+        outlines, turn = record_shapes.shapes, self.column("turn")
         if turn is not None and not relative:
             is_turned = is_valid & (turn != 0) & (outlines.kind == 0) & np.isfinite(xyxy).all(axis=1)
             turned_rows = np.flatnonzero(is_turned)
@@ -353,10 +362,10 @@ class Table(msgspec.Struct, eq=False):
             note_turned(log, self.path, len(turned_rows))
         return {
             "shapes": outlines if outlines.kind.any() else None,
-            "keypoints": drawn.keypoints if len(drawn.keypoints.xyv) else None,
+            "keypoints": record_shapes.keypoints if len(record_shapes.keypoints.xyv) else None,
         }
 
-    def _tracks(self, builder: Builder, image: NDArray[np.int32]) -> NDArray[np.int32]:
+    def _find_tracks(self, builder: Builder, image: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return (n,) track rows of the boxes, whose image rows are `image`; -1 for a box without a track."""
         ids = self.id_column("track_id")
         assert ids is not None
@@ -371,21 +380,22 @@ class Table(msgspec.Struct, eq=False):
             builder.score_track(video, id_, score)
         return rows
 
-    def _tell(
+    def _report(
         self,
         log: Log,
         code: Code,
         rows: NDArray[Any],
         key: str,
         values_of: Callable[[int], dict[str, Any]],
-        at_most: int | None = None,
+        n_max: int | None = None,
     ) -> None:
-        """Report one fault of many boxes. All are counted, but `values` is called only for issues that are
-        kept.
+        """Report `code` for the key `key` of each of `rows`, or for at most `n_max`; the others are counted.
+
+        `values_of` gives the values of the message by row, and is called only for issues that are kept.
         """
         index = self.column("index")
         assert index is not None
-        n_shown = max(0, log.room(code) if at_most is None else min(at_most, log.room(code)))
+        n_shown = max(0, log.room(code) if n_max is None else min(n_max, log.room(code)))
         for row in rows[:n_shown].tolist():
             pointer = f"{self.pointer}/{index[row]}"
             pointer = f"{pointer}/{key}" if key else pointer
@@ -393,7 +403,7 @@ class Table(msgspec.Struct, eq=False):
         if len(rows) > n_shown:
             log.counts[code.name] += len(rows) - n_shown
 
-    def _rows_of(
+    def _look_up_rows(
         self, log: Log, key: str, row_of_id: Mapping[Id, int], code: Code, is_valid: NDArray[np.bool_]
     ) -> NDArray[np.int32]:
         """Look up the ids of a key: (n,) rows. Unknown ids are reported, and `is_valid` becomes False there.
@@ -405,84 +415,86 @@ class Table(msgspec.Struct, eq=False):
         rows = self.rows[key] if key in self.rows else look_up(ids, row_of_id)
         bad_rows = np.flatnonzero(rows < 0)
         if len(bad_rows) and (self.pointer or key in self.rows):  # ids, not names or positions
-            row_of_id = with_other_type(
-                row_of_id, map(listed(ids).__getitem__, bad_rows.tolist()), key, self.path, log
+            row_of_id = add_other_type(
+                row_of_id, map(as_list(ids).__getitem__, bad_rows.tolist()), key, self.path, log
             )
             rows = look_up(ids, row_of_id)
             bad_rows = np.flatnonzero(rows < 0)
         if len(bad_rows):
             text_ids = [k for k in row_of_id if isinstance(k, str)]
-            unknown = np.flatnonzero(rows == -1)
-            shared_reason = _shared_reason(ids, unknown, row_of_id) if code is UNKNOWN_IMAGE else ""
+            unknown_rows = np.flatnonzero(rows == -1)
+            shared_reason = _find_shared_reason(ids, unknown_rows, row_of_id) if code is UNKNOWN_IMAGE else ""
 
             def values(row: int) -> dict[str, Any]:
                 value = ids[row] if isinstance(ids, list) else int(ids[row])
                 hint = self.hint if code is UNKNOWN_CATEGORY else ""
                 return {
                     "value": Trusted(show(value)),
-                    "near": Trusted(hint or near(value, row_of_id, text_ids) + shared_reason),
+                    "near": Trusted(hint or suggest_id(value, row_of_id, text_ids) + shared_reason),
                 }
 
             if key not in self.unlisted:
-                self._tell(log, code, unknown, key, values, at_most=1 if shared_reason else None)
+                self._report(log, code, unknown_rows, key, values, n_max=1 if shared_reason else None)
             is_valid[bad_rows] = False
         return rows
 
     def find_references(self, text: bytes) -> None:
         """Set `references` from the text of the file, if any box id is repeated, which is rare."""
         ids = self.id_column("id")
-        if ids is not None and self._repeated(ids):
+        if ids is not None and self._find_repeated(ids):
             for match in _REFERENCE.finditer(text):
                 for id_ in re.findall(rb'"[^"\\]*"|-?[0-9]+', match[2]):
                     self.references.setdefault(json.loads(id_), match[1].decode())
 
     @staticmethod
-    def _repeated(ids: NDArray[Any] | list[Any]) -> dict[int, int]:
-        """The rows whose id an earlier row has, each with the first such row."""
+    def _find_repeated(ids: NDArray[Any] | list[Any]) -> dict[int, int]:
+        """Return the rows whose id an earlier row has, each with the first row of that id."""
         if isinstance(ids, np.ndarray):
             sorted_ids = np.sort(ids[ids != NONE])
             if (sorted_ids[1:] > sorted_ids[:-1]).all():
                 return {}
         first_row_of_id: dict[Id, int] = {}
-        pairs = ((i, first_row_of_id.setdefault(id_, i)) for i, id_ in enumerate(listed(ids)) if id_ != NONE)
+        pairs = ((i, first_row_of_id.setdefault(id_, i)) for i, id_ in enumerate(as_list(ids)) if id_ != NONE)
         return {i: earlier for i, earlier in pairs if earlier != i}
 
     def _report_repeated(self, log: Log, ids: NDArray[Any] | list[Any], is_valid: NDArray[np.bool_]) -> None:
         """Report repeated ids. If a field refers to such an id, its later boxes are errors and not valid."""
-        first_row_of, listed_ids = self._repeated(ids), listed(ids)
+        first_row_of, listed_ids = self._find_repeated(ids), as_list(ids)
         index = self.column("index")
         assert index is not None
 
         def values(row: int) -> dict[str, Any]:
-            place = Trusted(f"#{self.pointer}/{index[first_row_of[row]]}")
+            first_pointer = Trusted(f"#{self.pointer}/{index[first_row_of[row]]}")
             key = self.references.get(listed_ids[row], "")
-            return {"value": Trusted(show(listed_ids[row])), "first": place, "key": key}
+            return {"value": Trusted(show(listed_ids[row])), "first": first_pointer, "key": key}
 
-        referred = [row for row in first_row_of if listed_ids[row] in self.references]
-        unreferred = [row for row in first_row_of if listed_ids[row] not in self.references]
-        for code, rows in ((AMBIGUOUS_BOX_ID, referred), (DUPLICATE_BOX_ID, unreferred)):
-            self._tell(log, code, np.array(rows, np.int64), "id", values)
-        is_valid[referred] = False
+        referred_rows = [row for row in first_row_of if listed_ids[row] in self.references]
+        other_rows = [row for row in first_row_of if listed_ids[row] not in self.references]
+        for code, rows in ((AMBIGUOUS_BOX_ID, referred_rows), (DUPLICATE_BOX_ID, other_rows)):
+            self._report(log, code, np.array(rows, np.int64), "id", values)
+        is_valid[referred_rows] = False
 
 
 _REFERENCE = re.compile(rb'"([a-z_]*(?:ann|annotation)s?_ids?)"\s*:\s*(\[[^\]]*\]|"[^"]*"|-?[0-9]+)')
 """A field that names annotations by their ids, and its value."""
 
 
-def _shared_reason(ids: NDArray[Any] | list[Any], unknown: NDArray[np.intp], known: Mapping[Id, int]) -> str:
+def _find_shared_reason(
+    ids: NDArray[Any] | list[Any], unknown_rows: NDArray[np.intp], row_of_id: Mapping[Id, int]
+) -> str:
     """Find one reason for all boxes with unknown image ids, such as another split; empty if there is none."""
 
     def some(ids: Collection[Id]) -> str:
         return first_few(ids, 3, show)
 
-    if len(unknown) == len(ids) > 1:
-        return f" (as for all {len(ids)} boxes here; the known ids are {some(known) or 'none'})"
+    if len(unknown_rows) == len(ids) > 1:
+        return f" (as for all {len(ids)} boxes here; the known ids are {some(row_of_id) or 'none'})"
     unknown_images = dict.fromkeys(
-        ids[row] if isinstance(ids, list) else int(ids[row]) for row in unknown.tolist()
+        ids[row] if isinstance(ids, list) else int(ids[row]) for row in unknown_rows.tolist()
     )
     if len(unknown_images) <= FEW_IMAGES:
         return ""
-    n_unknown = f"{len(unknown)} of {len(ids)} boxes"
+    n_unknown = f"{len(unknown_rows)} of {len(ids)} boxes"
     return f" ({n_unknown} are on {len(unknown_images)} unknown images: {some(unknown_images)})"
 
 
@@ -507,6 +519,6 @@ def put_edges(ltwh: Floats, xyxy: Floats, wh: Floats) -> None:
             np.add(ltwh[:, i], ltwh[:, i + 2], out=xyxy[:, i + 2])
 
 
-def none(n: int) -> Longs:
+def missing_ids(n: int) -> Longs:
     """Return (n,) int64 that stand for missing ids or sizes."""
     return np.full(n, NONE, np.int64)

@@ -24,14 +24,14 @@ NOT_IN_REFERENCE = Code(
 )
 
 
-def listed(column: Any) -> list[Any]:
-    """The values of a column as a list."""
+def as_list(column: Any) -> list[Any]:
+    """Return the values of a column as a list."""
     values: list[Any] = column.tolist() if isinstance(column, np.ndarray) else column
     return values
 
 
-def packed(ids: Sequence[Id | None]) -> NDArray[Any] | list[Any]:
-    """Ids as a column: int64, or a list where some are text."""
+def pack_ids(ids: Sequence[Id | None]) -> NDArray[Any] | list[Any]:
+    """Return ids as a column: an int64 array, or the list if some are text."""
     return list(ids) if str in set(map(type, ids)) else np.array(ids, np.int64)
 
 
@@ -45,17 +45,17 @@ def look_up(ids: NDArray[Any] | list[Any], row_of_id: Mapping[Id, int]) -> NDArr
         return np.full(len(ids), -1, np.int32)
     keys, rows = np.array(list(row_of_id)), np.array(list(row_of_id.values()))
     low, high = int(keys.min()), int(keys.max())
-    looked_up: NDArray[np.int32]
+    row_of_each: NDArray[np.int32]
     if high - low <= max(2**16, 4 * len(ids)):
         row_of_offset = np.full(high - low + 1, -1, np.int32)
         row_of_offset[keys - low] = rows
         positions = ids - low
-        outside = positions.view(np.uint64) > np.uint64(high - low)  # below as well, as these are then huge
-        if outside.any():
-            positions[outside] = 0
-        looked_up = np.take(row_of_offset, positions)
-        looked_up[outside] = -1
-        return looked_up
+        is_outside = positions.view(np.uint64) > np.uint64(high - low)  # also negative ones, huge as uint64
+        if is_outside.any():
+            positions[is_outside] = 0
+        row_of_each = np.take(row_of_offset, positions)
+        row_of_each[is_outside] = -1
+        return row_of_each
     order = np.argsort(keys)
     keys, rows = keys[order], rows[order]
     positions = np.searchsorted(keys, ids)
@@ -63,41 +63,44 @@ def look_up(ids: NDArray[Any] | list[Any], row_of_id: Mapping[Id, int]) -> NDArr
     return np.where(keys[positions] == ids, rows[positions], -1).astype(np.int32)
 
 
-def other_type(id_: Id) -> Id | None:
+def to_other_type(id_: Id) -> Id | None:
     """Return a number as text, and a text of a plain number as that number; None for other text."""
     if isinstance(id_, int):
         return str(id_)
-    number = number_of(id_)
-    return number if str(number) == id_ else None
+    value = number_of(id_)
+    return value if str(value) == id_ else None
 
 
-def with_other_type(
+def add_other_type(
     row_of_id: Mapping[Id, int], ids: Iterable[Id], key: str, path: str, log: Log
 ) -> dict[Id, int]:
-    """Add to the rows by id those of `ids` that are known only as the other type, such as ``"7"`` for 7.
+    """Return `row_of_id` with those of `ids` added that it has only as the other type, such as ``"7"`` for 7.
 
-    A note names the first.
+    A note names the first. `key` is the key of the ids, for the note.
     """
     unknown = [id_ for id_ in dict.fromkeys(ids) if id_ not in row_of_id]
-    twins = {id_: twin for id_ in unknown if (twin := other_type(id_)) is not None and twin in row_of_id}
+    twins = {id_: twin for id_ in unknown if (twin := to_other_type(id_)) is not None and twin in row_of_id}
     for id_, twin in list(twins.items())[:1]:
         listed_type = "text" if isinstance(twin, str) else "numbers"
-        more = f" ({len(twins)} such ids)" if len(twins) > 1 else ""
-        shown, meant = json.dumps(id_), json.dumps(twin)
+        count_text = f" ({len(twins)} such ids)" if len(twins) > 1 else ""
+        shown_id, shown_twin = json.dumps(id_), json.dumps(twin)
         log.note(
-            f"{printable(path)}: {key} {shown} is read as {meant}, "
-            f"because the listed ids are {listed_type}{more}"
+            f"{printable(path)}: {key} {shown_id} is read as {shown_twin}, "
+            f"because the listed ids are {listed_type}{count_text}"
         )
     return {**row_of_id, **{id_: row_of_id[twin] for id_, twin in twins.items()}}
 
 
-def near(id_: Id, known: Mapping[Id, int], texts: Sequence[str]) -> str:
-    """Suggest, in brackets, what an unknown id may mean; empty if unclear."""
+def suggest_id(id_: Id, row_of_id: Mapping[Id, int], text_ids: Sequence[str]) -> str:
+    """Suggest, in brackets, what an unknown id may mean; empty if unclear.
+
+    `text_ids` are the ids of `row_of_id` that are text.
+    """
     if isinstance(id_, int):
-        return "" if any(isinstance(key, int) for key in known) else " (all ids are text)"
-    if number_of(id_) >= 0 and number_of(id_) in known:
+        return "" if any(isinstance(key, int) for key in row_of_id) else " (all ids are text)"
+    if number_of(id_) >= 0 and number_of(id_) in row_of_id:
         return f" (there is one written as a number, {number_of(id_)})"
-    return hint(id_, texts)
+    return hint(id_, text_ids)
 
 
 def choose_reading(
@@ -108,10 +111,11 @@ def choose_reading(
     path: str,
     log: Log,
 ) -> tuple[dict[Id, int], NDArray[np.int32] | None]:
-    """Choose the meaning of the ids in a column: that which knows the most of them, the first of equals.
+    """Choose what the ids in a column mean: the reading under which most of them have a row.
 
-    The meanings are the ids of the ground truth, and `other_readings`: a name and the row of each value.
-    Returns the row of each id, and (n,) the rows of the column if the ids of the ground truth were chosen.
+    The readings are the ids of the ground truth, then `other_readings`, each a name and rows by id; of equals
+    the first is chosen. Returns its rows by id, and, if it is the ids of the ground truth, (n,) the row of
+    each id in the column.
     """
     by_id = {id_: row for row, id_ in enumerate(reference_ids.tolist()) if id_ != NO_ID}
     rows = look_up(column, by_id)
@@ -120,27 +124,27 @@ def choose_reading(
         return by_id, rows
     if by_id:
         readings = [("the ids of the ground truth", by_id), *readings]
-    ids = dict.fromkeys(listed(column))
-    n_known = [sum(id_ in known for id_ in ids) for _, known in readings]
-    reading_name, known = readings[n_known.index(max(n_known))]
-    if known is not by_id and max(n_known):
+    ids = dict.fromkeys(as_list(column))
+    n_known = [sum(id_ in row_of_id for id_ in ids) for _, row_of_id in readings]
+    reading_name, row_of_id = readings[n_known.index(max(n_known))]
+    if row_of_id is not by_id and max(n_known):
         log.note(f"{printable(path)}: {key} is read as {reading_name}")
-    return known, rows if known is by_id else None
+    return row_of_id, rows if row_of_id is by_id else None
 
 
 def note_categories(
-    known: Mapping[Id, int], reference: Dataset, path: str, log: Log, *, has_zero: bool
+    row_of_id: Mapping[Id, int], reference: Dataset, path: str, log: Log, *, has_zero: bool
 ) -> None:
     """Report which class each id means if ids are positions in a list; `has_zero`: one of the ids is 0."""
     categories = reference.categories
-    if len(categories) < 2 or not known or isinstance(next(iter(known)), str):
+    if len(categories) < 2 or not row_of_id or isinstance(next(iter(row_of_id)), str):
         return
-    shown = _shown_order(known, categories)
+    order = _format_order(row_of_id, categories)
     if (categories.source_id == NO_ID).all():
         if not categories.ordered:
-            log.report(CATEGORY_POSITION_GUESSED, path, field="category_id", order=Trusted(shown))
-    elif _is_list_of_names(reference) and list(known) == list(range(len(categories))):
-        note_positions(known, categories, path, log, doubt="" if has_zero else _FROM_1)
+            log.report(CATEGORY_POSITION_GUESSED, path, field="category_id", order=Trusted(order))
+    elif _is_list_of_names(reference) and list(row_of_id) == list(range(len(categories))):
+        note_positions(row_of_id, categories, path, log, doubt="" if has_zero else _FROM_1)
 
 
 _FROM_1 = " (no id is 0: if they count from 1, as Ultralytics does since 8.3, use -O ids=positions-from-1)"
@@ -154,21 +158,21 @@ def _is_list_of_names(reference: Dataset) -> bool:
 
 
 def note_positions(
-    known: Mapping[Id, int], categories: Categories, path: str, log: Log, *, doubt: str = ""
+    row_of_id: Mapping[Id, int], categories: Categories, path: str, log: Log, *, doubt: str = ""
 ) -> None:
     """Note that ids are read as positions in the list of the ground truth, with the first classes."""
-    shown = _shown_order(known, categories)
+    order = _format_order(row_of_id, categories)
     log.note(
-        f"{printable(path)}: category_id is read as the position in the ground truth's list, {shown}{doubt}"
+        f"{printable(path)}: category_id is read as the position in the ground truth's list, {order}{doubt}"
     )
 
 
-def _shown_order(known: Mapping[Id, int], categories: Categories) -> str:
+def _format_order(row_of_id: Mapping[Id, int], categories: Categories) -> str:
     """Return the first few ids with the names of their classes, for a message."""
-    return first_few(known, 3, lambda id_: f"{id_} = {shorten(categories.name[known[id_]], 30)!r}")
+    return first_few(row_of_id, 3, lambda id_: f"{id_} = {shorten(categories.name[row_of_id[id_]], 30)!r}")
 
 
-def position_hint(column: NDArray[Any] | list[Any] | None, categories: Categories) -> str:
+def suggest_positions(column: NDArray[Any] | list[Any] | None, categories: Categories) -> str:
     """Advise, in brackets, if partly unknown ids would all be valid positions; else empty.
 
     The others are then known by chance and mean another class.
@@ -178,19 +182,19 @@ def position_hint(column: NDArray[Any] | list[Any] | None, categories: Categorie
     if column.min() < 0 or np.isin(column, categories.source_id).all():
         return ""
     for counted, first_position in (("positions", 0), ("positions-from-1", 1)):
-        if np.isin(column, counted_ids(categories, counted)).all():
+        if np.isin(column, list_counted_ids(categories, counted)).all():
             return f" (all ids of the file look like positions from {first_position}: -O ids={counted})"
-    trainer_ids = trainers_ids(categories)
+    trainer_ids = list_trainer_ids(categories)
     if (trainer_ids != NO_ID).all() and np.isin(column, trainer_ids).all():
         return " (all ids of the file look like positions among COCO's 80 classes: -O ids=80)"
     return ""
 
 
-def image_readings(names: Sequence[str]) -> list[tuple[str, dict[Id, int]]]:
-    """Return the meanings that an image_id may have besides an id: their names, and rows by value."""
+def list_image_readings(names: Sequence[str]) -> list[tuple[str, dict[Id, int]]]:
+    """Return the meanings that an image_id may have besides an id: their names, and image rows by value."""
     last_parts = [stem(name.rsplit("/", 1)[-1]) for name in names]
-    by_name = {**unique_rows(last_parts), **unique_rows(map(stem, names)), **unique_rows(names)}
-    by_number = {n: row for n, row in unique_rows(map(number_of, last_parts)).items() if n != -1}
+    by_name = {**index_unique(last_parts), **index_unique(map(stem, names)), **index_unique(names)}
+    by_number = {n: row for n, row in index_unique(map(number_of, last_parts)).items() if n != -1}
     return [
         ("the names of the images", by_name),
         ("the numbers in the image names", by_number),
@@ -198,17 +202,17 @@ def image_readings(names: Sequence[str]) -> list[tuple[str, dict[Id, int]]]:
     ]
 
 
-def category_readings(reference: Dataset) -> list[tuple[str, dict[Id, int]]]:
-    """Return the meanings that a category_id may have besides an id, as `image_readings` does.
+def list_category_readings(reference: Dataset) -> list[tuple[str, dict[Id, int]]]:
+    """Return the meanings that a category_id may have besides an id, as `list_image_readings` does.
 
     They are the position and the name of a class, if the ground truth has no ids of its own.
     """
     categories = reference.categories
     by_position: dict[Id, int] = {row + 1: row for row in range(len(categories))}
     if _is_list_of_names(reference):
-        first = shorten(categories.name[0], 30)
-        what = f"the position in the ground truth's list, from 1, as in Ultralytics: 1 = {first!r}"
-        return [(what, by_position)]
+        first_name = shorten(categories.name[0], 30)
+        meaning = f"the position in the ground truth's list, from 1, as in Ultralytics: 1 = {first_name!r}"
+        return [(meaning, by_position)]
     if bool((categories.source_id != NO_ID).any()):
         return []
     by_name: dict[Id, int] = {name: row for row, name in enumerate(categories.name)}
@@ -221,29 +225,32 @@ def category_readings(reference: Dataset) -> list[tuple[str, dict[Id, int]]]:
     ]
 
 
-def counted_ids(categories: Categories, counted: str) -> NDArray[np.int64]:
+def list_counted_ids(categories: Categories, counted: str) -> NDArray[np.int64]:
     """Return (n,) the id of each category when ids are positions in a list; `counted` as in `Reader`.
 
     If all classes are only numbers, these are their positions, also if some numbers are absent.
     """
     if counted == "80":
-        return trainers_ids(categories)
+        return list_trainer_ids(categories)
     numbers = [number_of(name) for name in categories.name]
     numbered = not categories.named and min(numbers, default=-1) >= 0
     positions = numbers if numbered else range(len(categories))
     return np.array(positions, np.int64) + (counted == "positions-from-1")
 
 
-def trainers_ids(categories: Categories) -> NDArray[np.int64]:
-    """(n,) the position of each category among COCO's 80 classes, by its name, else by its id."""
-    by_name = {name: at for at, name in enumerate(NAMES)}
-    by_id = {number: at for at, number in enumerate(IDS)}
+def list_trainer_ids(categories: Categories) -> NDArray[np.int64]:
+    """Return (n,) int64, the position of each category among COCO's 80 classes, by its name, else its id.
+
+    `NO_ID` for a category that is not among them.
+    """
+    by_name = {name: position for position, name in enumerate(NAMES)}
+    by_id = {id_: position for position, id_ in enumerate(IDS)}
     pairs = zip(categories.name, categories.source_id.tolist(), strict=True)
-    return np.array([by_name.get(name, by_id.get(number, NO_ID)) for name, number in pairs], np.int64)
+    return np.array([by_name.get(name, by_id.get(id_, NO_ID)) for name, id_ in pairs], np.int64)
 
 
-def unique_rows(keys: Iterable[Any]) -> dict[Id, int]:
-    """Return the position of each key that occurs once; None is no key."""
+def index_unique(keys: Iterable[Any]) -> dict[Id, int]:
+    """Return the position of each key that occurs exactly once; None is no key."""
     rows: dict[Id, int] = {}
     repeated_keys = set()
     for row, key in enumerate(keys):
@@ -253,28 +260,32 @@ def unique_rows(keys: Iterable[Any]) -> dict[Id, int]:
 
 
 def add_ids(
-    kept: list[Any], repeated_names: set[str], places: dict[str, tuple[str, int]], path: str, log: Log
+    images: list[Any],
+    repeated_names: set[str],
+    locations: dict[str, tuple[str, int]],
+    path: str,
+    log: Log,
 ) -> None:
     """Add its id to the name of each image that shares its name in its file: ``a.jpg`` -> ``a-7.jpg``.
 
-    Both sides of an evaluation then use the same name. `kept` are tuples of name, values, id and number of
-    the images of a file, changed in place; `places` are the names that are taken, and where. An id that is no
-    part of a file name is replaced by the image's number. A note names the first.
+    Both sides of an evaluation then use the same name. `images` are tuples of name, values, id and index of
+    the images of a file, changed in place. `locations` has the file and index of the image by each name in
+    use. An id that cannot be part of a file name is replaced by the image's index. A note names the first.
     """
     renamed: dict[str, str] = {}
-    for row, (name, *values, id_, i) in enumerate(kept):
+    for row, (name, *values, id_, i) in enumerate(images):
         if name not in repeated_names:
             continue
         new_name, extension = name, name[len(stem(name)) :]
         suffix = str(id_) if is_usual(str(id_)) and "/" not in str(id_) else str(i)
-        while new_name in places:
+        while new_name in locations:
             new_name = f"{stem(new_name)}-{suffix}{extension}"
-        places[new_name] = path, i
+        locations[new_name] = path, i
         renamed[name] = new_name
-        kept[row] = (new_name, *values, id_, i)
+        images[row] = (new_name, *values, id_, i)
     for name, new_name in list(renamed.items())[:1]:
-        more = f" ({len(renamed)} such names)" if len(renamed) > 1 else ""
+        count_text = f" ({len(renamed)} such names)" if len(renamed) > 1 else ""
         log.note(
-            f"{printable(path)}: several images have the file name {shorten(name, 40)!r}{more}, so their ids "
-            f"are added, as in {shorten(new_name, 40)!r}"
+            f"{printable(path)}: several images have the file name {shorten(name, 40)!r}{count_text}, so "
+            f"their ids are added, as in {shorten(new_name, 40)!r}"
         )

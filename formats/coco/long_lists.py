@@ -41,6 +41,10 @@ class LongList:
     """
 
     def __init__(self, source: Source) -> None:
+        """Start the workers, if the first part is usual; it also tells the size of a record.
+
+        Columns get as many rows as the file has if no record is shorter than `DENSEST` of that size.
+        """
         self._file = source.open()
         self._status = os.fstat(self._file.fileno())
         size = self._status.st_size
@@ -49,7 +53,7 @@ class LongList:
         self._columns: dict[str, Any] = {}
         self._shared: list[mmap.mmap] = []
         self._team: Team[int, tuple[int, int] | None] | None = None
-        span_and_chunk = self._decode(0)
+        span_and_chunk = self._read_part(0)
         if span_and_chunk is None or not span_and_chunk[1].n:  # which is all that other files cost
             self._file.close()
             return
@@ -60,14 +64,14 @@ class LongList:
             self._shared.append(mmap.mmap(-1, 8 * width * n_rows))
             column = np.frombuffer(self._shared[-1], np.int64 if name.endswith("_id") else np.float64)
             self._columns[name] = column.reshape(n_rows, width) if width > 1 else column
-        self._team = Team(self._put, range(self._n_parts))
+        self._team = Team(self._decode_part, range(self._n_parts))
 
-    def _put(self, number: int) -> tuple[int, int] | None:
-        """Decode part `number` into the shared columns; return its first row and number of rows.
+    def _decode_part(self, part_index: int) -> tuple[int, int] | None:
+        """Decode a part into the shared columns; return its first row and number of rows.
 
         None if the part is unusual, so that `Reader` must read the file.
         """
-        span_and_chunk = self._decode(number)
+        span_and_chunk = self._read_part(part_index)
         if span_and_chunk is None:
             return None
         (start, end), chunk = span_and_chunk
@@ -84,22 +88,22 @@ class LongList:
             self._columns[key][row_slice] = values
         return row, chunk.n
 
-    def _decode(self, number: int) -> tuple[tuple[int, int], Chunk] | None:
-        """Decode the records that begin in part `number`, `SLICE` bytes of the file.
+    def _read_part(self, part_index: int) -> tuple[tuple[int, int], Chunk] | None:
+        """Decode the records that begin in a part, `SLICE` bytes of the file.
 
         Returns the offsets of their first byte and behind their last, and their columns; None if unusual.
         """
-        begin, is_last = number * SLICE, number + 1 == self._n_parts
-        text = os.pread(self._file.fileno(), 2 * SLICE if is_last else SLICE + MARGIN, begin)
-        first_cut = CUT.search(text) if number else None
+        part_start, is_last = part_index * SLICE, part_index + 1 == self._n_parts
+        text = os.pread(self._file.fileno(), 2 * SLICE if is_last else SLICE + MARGIN, part_start)
+        first_cut = CUT.search(text) if part_index else None
         last_cut = None if is_last else CUT.search(text, SLICE)
-        if (number and first_cut is None) or not (is_last or last_cut):
+        if (part_index and first_cut is None) or not (is_last or last_cut):
             return None
         start = first_cut.end() - 1 if first_cut else 0
         body = memoryview(text)[start : last_cut.start() + 1 if last_cut else len(text)]
         try:
             chunk = self._shapes.decode(
-                b"".join((b"[" if number else b"", body, b"" if is_last else b"]")), 0
+                b"".join((b"[" if part_index else b"", body, b"" if is_last else b"]")), 0
             )
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
@@ -107,7 +111,7 @@ class LongList:
             return None
         if not all(isinstance(column, np.ndarray) for column in chunk.columns.values()):
             return None
-        return (begin + start, begin + start + len(body)), chunk
+        return (part_start + start, part_start + start + len(body)), chunk
 
     def fill(self, table: Table) -> bool:
         """Move the records that the workers decoded into a table.
@@ -140,7 +144,7 @@ class LongList:
             else:
                 table.columns[name] = column[:n]
         table.columns["index"] = np.arange(n, dtype=np.int32)
-        table.n = table.seen = n
+        table.n = table.n_records = n
         return True
 
 
@@ -149,7 +153,7 @@ class Span(msgspec.Struct, frozen=True):
 
     start: int
     stop: int
-    first: int
+    first_record: int
 
 
 class _Box(msgspec.Struct, gc=False):
@@ -196,7 +200,7 @@ def _divide(stream: IO[bytes], length: int, size: int, units: str) -> tuple[list
             has_fractions |= bool(((edges > 0) & (edges < 1)).any())
             if units == "auto" and not ((edges >= 0) & (edges <= 1 + SLACK)).all():
                 units = "pixel"
-        if offset + len(body) - spans[-1].start > size and n_records > spans[-1].first:
+        if offset + len(body) - spans[-1].start > size and n_records > spans[-1].first_record:
             spans.append(Span(offset, offset, n_records))
         n_records += len(records.decode(piece))
         spans[-1] = replace(spans[-1], stop=offset + len(body))
@@ -212,7 +216,7 @@ def read_span(source: Source, file: str, span: Span) -> bytes:
         return b"".join((b"[", stream.read(span.stop - span.start), b"]"))
 
 
-def begin(source: Source) -> LongList | None:
+def begin_decoding(source: Source) -> LongList | None:
     """Begin to decode a file that is a long list; None where that is not worth it, or cannot be."""
     if source.is_dir or source.encoding or source.size() < LONG or worker_count() < 2:
         return None

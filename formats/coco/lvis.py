@@ -71,7 +71,7 @@ def _name_of(image: Mapping[str, Any]) -> tuple[str, Any]:
     return "coco_url", "/".join(url.split("?", 1)[0].split("/")[-2:]) if isinstance(url, str) else url
 
 
-def _columns_of_categories(dataset: Dataset) -> dict[str, list[Any]]:
+def _find_category_columns(dataset: Dataset) -> dict[str, list[Any]]:
     """Return frequency, image count and instance count of each class; the counts are of the boxes."""
     boxes, classes = dataset.boxes, dataset.categories
     pairs = np.unique(np.stack([boxes.category, boxes.image], axis=1), axis=0)
@@ -86,25 +86,25 @@ def _columns_of_categories(dataset: Dataset) -> dict[str, list[Any]]:
     }
 
 
-def _with_whole_ids(fields: Sequence[Field]) -> list[Field]:
+def _require_whole_ids(fields: Sequence[Field]) -> list[Field]:
     return [replace(field, kind="int") if field.kind == "id" else field for field in fields]
 
 
 LVIS = Dialect(
     protocol="lvis",
     image=(
-        *_with_whole_ids(COCO.image),
+        *_require_whole_ids(COCO.image),
         Field("coco_url", "text"),
         *(Field(key, "ints") for key in _LISTS),
     ),
     category=(
-        *_with_whole_ids(COCO.category),
+        *_require_whole_ids(COCO.category),
         Field("frequency", "text"),
         Field("image_count", "int"),
         Field("instance_count", "int"),
     ),
     annotation=(
-        *(field for field in _with_whole_ids(COCO.annotation) if field.key != "iscrowd"),
+        *(field for field in _require_whole_ids(COCO.annotation) if field.key != "iscrowd"),
         Field("ignore", "flag"),
     ),
     flag=("ignore", Flag.DIFFICULT),
@@ -112,15 +112,15 @@ LVIS = Dialect(
     whole_ids=True,
     results=False,
     needs=frozenset({"images", "annotations", "categories"}),
-    unsaid=COCO.unsaid | frozenset({"info", "licenses", "license", "date_captured", "flickr_url"}),
+    silent=COCO.silent | frozenset({"info", "licenses", "license", "date_captured", "flickr_url"}),
     name_of=_name_of,
     id_names=False,
-    kept=frozenset({"coco_url"}),
+    kept_keys=frozenset({"coco_url"}),
     labels=_LISTS,
     least_id=1,
     frame_key="frame_index",
     all_tracks=True,
-    of_categories=_columns_of_categories,
+    find_category_columns=_find_category_columns,
 )
 
 
@@ -146,12 +146,12 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
 
 def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     """Write one file."""
-    from odm.formats.coco.writer import object_of
+    from odm.formats.coco.writer import encode_object
 
     name = "" if target.single else "lvis.json"
     if may_write(dataset, log) and (not name or target.plan([name], ["the annotations"], log)):
         images, boxes = np.arange(len(dataset.images)), np.arange(len(dataset))
-        target.write(name, object_of(dataset, images, boxes, log, LVIS))
+        target.write(name, encode_object(dataset, images, boxes, log, LVIS))
 
 
 FORMAT = json_format_of(

@@ -37,20 +37,20 @@ from odm.formats._shared.shapes.rotation import turn_of
 from odm.formats.coco.boxes import SLACK, Table
 from odm.formats.coco.ids import (
     add_ids,
-    category_readings,
+    as_list,
     choose_reading,
-    counted_ids,
-    image_readings,
-    listed,
+    list_category_readings,
+    list_counted_ids,
+    list_image_readings,
     look_up,
     note_categories,
     note_positions,
-    other_type,
-    packed,
-    position_hint,
+    pack_ids,
+    suggest_positions,
+    to_other_type,
 )
-from odm.formats.coco.long_lists import Span, begin, read_span
-from odm.formats.coco.shapes import SHAPE_KEYS, fields_of, keys_for, turns_of
+from odm.formats.coco.long_lists import Span, begin_decoding, read_span
+from odm.formats.coco.shapes import SHAPE_KEYS, list_fields, list_keys, split_rotations
 from odm.formats.coco.values import (
     COCO,
     RESULT,
@@ -58,13 +58,13 @@ from odm.formats.coco.values import (
     Dialect,
     Values,
     as_text,
+    encode_extra,
     find_other_task,
     find_root_class,
-    instances_of,
-    own_fields,
-    segments_of,
+    flatten_instances,
+    flatten_segments,
 )
-from odm.formats.coco.videos import Frames, TubeReader, is_tubes, read_scores, track_ids
+from odm.formats.coco.videos import Frames, TubeReader, is_tubes, merge_track_ids, read_scores
 from odm.issues import Code, Log, Trusted, Verbatim, printable
 from odm.names import accept_name, is_usual
 from odm.tables import Builder, Dataset, Id
@@ -94,7 +94,7 @@ NO_ANNOTATIONS = Code(
 )
 
 
-_MOST_OWN = 2**20
+_MAX_EXTRA_BYTES = 2**20
 """Bytes of a member of a file that is kept for writing."""
 
 
@@ -130,24 +130,24 @@ class Reader:
         self._span = span
         self._dialect, self._units = dialect, units
         wants = builder.wants if boxes == "given" else {*builder.wants, "polygon", "mask"}
-        self._shapes: dict[str, Any] = {"shape_keys": keys_for(wants), "boxes_of_shapes": boxes == "shapes"}
+        self._shapes: dict[str, Any] = {"shape_keys": list_keys(wants), "boxes_of_shapes": boxes == "shapes"}
         self._shapes["outlines"] = not {"polygon", "mask"}.isdisjoint(wants)
-        self._turns = getattr(options, "rotation", "ignore") == "cvat"
+        self._has_turns = getattr(options, "rotation", "ignore") == "cvat"
         self._shapes["passes_shapes_on"] = builder.passes_shapes_on
         self._source, self._builder, self._log = source, builder, log
         self._counted = counted
         self._tables: list[Table] = []
         self._tubes: list[TubeReader] = []
-        self._lists: list[str] = []
+        self._result_files: list[str] = []
         """The files that are results lists."""
-        self._own = ""
-        """A file with images of its own."""
+        self._file_with_images = ""
+        """The first file that is no results list, and so has images of its own."""
         has_option = (options.images, options.image_size, options.image_sizes) != (None, None, None)
         folders = own_folder(source)
         self._pictures = Pictures(options, Builder(), log, source, folders) if has_option or folders else None
         self._folders: tuple[str, ...] = ()
         """Where pictures of the file that is read may lie: beside it, or in a folder of the split's name."""
-        self._image_places: dict[str, tuple[str, int]] = {}
+        self._location_of_name: dict[str, tuple[str, int]] = {}
         self._reference_added = False
 
     def read(self, file: str, split: str) -> None:
@@ -157,7 +157,7 @@ class Reader:
         values = Values(path, self._builder, self._log, self._dialect)
         needs_no_extra = not (self._builder.keeps_extra or any(self._shapes.values()))
         if not file and self._dialect.results and needs_no_extra and self._span is None:
-            long_list, table = self._source.once(begin), Table(path, "")
+            long_list, table = self._source.once(begin_decoding), Table(path, "")
             if long_list is not None and long_list.fill(table):
                 self._take_list(table)
                 return
@@ -166,18 +166,18 @@ class Reader:
             return
         try:
             data = load(data, self._log, path)
-            document = Document(data, self._log, path, first=self._span.first if self._span else 0)
+            document = Document(data, self._log, path, first=self._span.first_record if self._span else 0)
             if document.top == "{" and (other_task := find_other_task(data)) is not None:
                 self._log.report(OTHER_TASK, path, what=Trusted(other_task[0]), remedy=Trusted(other_task[1]))
                 return
-            if self._turns and b'"rotation"' in data and b'"occluded"' in data:  # of boxes without an outline
-                keys = keys_for({*self._builder.wants, "polygon", "mask"})
+            if self._has_turns and b'"rotation"' in data and b'"occluded"' in data:  # of plain boxes
+                keys = list_keys({*self._builder.wants, "polygon", "mask"})
                 self._shapes |= {"shape_keys": keys, "outlines": True}
             may_be_list = self._dialect.results
-            if may_be_list and (flat_list := instances_of(data)) is not None:
+            if may_be_list and (flat_list := flatten_instances(data)) is not None:
                 data, document = flat_list, Document(flat_list, self._log, path)
                 self._log.note(f"{printable(path)}: instances are numbered through all images, from #/0")
-            elif may_be_list and document.top == "{" and (panoptic := segments_of(data)) is not None:
+            elif may_be_list and document.top == "{" and (panoptic := flatten_segments(data)) is not None:
                 data, document = panoptic[0], Document(panoptic[0], self._log, path)
                 values.count({"masks of segments in PNG files": panoptic[1]})
                 text = "segments are read as boxes, numbered through all images from #/annotations/0"
@@ -191,7 +191,9 @@ class Reader:
             else:
                 value = document.value()
                 document.end()
-                values.wrong(WRONG_TYPE, "", "", "an object or a list" if may_be_list else "an object", value)
+                values.report_wrong(
+                    WRONG_TYPE, "", "", "an object or a list" if may_be_list else "an object", value
+                )
         except Broken:
             pass
 
@@ -209,9 +211,9 @@ class Reader:
         """Decide between ground truth and detections, and hand over the boxes."""
         builder = self._builder
         builder.protocol = self._dialect.protocol
-        if self._own:
-            for path in self._lists:
-                self._log.report(RESULTS_BESIDE_IMAGES, path, value=self._own)
+        if self._file_with_images:
+            for path in self._result_files:
+                self._log.report(RESULTS_BESIDE_IMAGES, path, value=self._file_with_images)
         total = sum(table.n for table in self._tables)
         n_scored = sum(
             int(np.count_nonzero(~np.isnan(score)))
@@ -219,10 +221,10 @@ class Reader:
             if (score := table.column("score")) is not None
         )
         for tubes in self._tubes:
-            total, n_scored = total + tubes.total, n_scored + tubes.scored
-        if builder.kind is None and self._lists:
+            total, n_scored = total + tubes.n_boxes, n_scored + tubes.n_scored
+        if builder.kind is None and self._result_files:
             builder.kind = "det"
-        if not decide_kind(builder, n_scored, total, unanimous=True) and self._lists:
+        if not decide_kind(builder, n_scored, total, unanimous=True) and self._result_files:
             self._log.report(RESULTS_AS_TRUTH, self._source.path)
             return
         relative = self._are_relative()
@@ -232,7 +234,7 @@ class Reader:
             tubes.add_to(builder, n_scored, total)
 
     def _are_relative(self) -> bool:
-        """Whether the boxes are relative to their image's size: as asked for, else if all are in 0..1."""
+        """Whether boxes are relative to the image size: by the option `units`, else if all are in 0..1."""
         if self._units != "auto":
             return self._units == "normalized"
         boxes = [xyxy for table in self._tables if (xyxy := table.column("xyxy")) is not None]
@@ -248,13 +250,14 @@ class Reader:
         return True
 
     def _read_object(self, document: Document, values: Values, split: str, data: bytes) -> None:
+        """Read a file with lists of images, boxes and classes; `data` is the text of `document`."""
         path = values.path
-        if self._lists:  # whose images the builder holds
-            self._own = self._own or path
+        if self._result_files:  # whose images the builder holds
+            self._file_with_images = self._file_with_images or path
             for _ in document.members():
                 pass
             return
-        self._own = path
+        self._file_with_images = path
         dialect = self._dialect
         table = Table(path, "/annotations", dialect.flag, **self._shapes)
         present: set[str] = set()
@@ -271,15 +274,15 @@ class Reader:
             if key not in ("images", "annotations", "categories"):
                 text = document.raw()
                 is_kept = self._builder.keeps_extra and key not in ("videos", "tracks")
-                if is_kept and text is not None and len(text) <= _MOST_OWN:
+                if is_kept and text is not None and len(text) <= _MAX_EXTRA_BYTES:
                     extra_fields[key] = text
-                elif (text is None or b"".join(text.split()) not in NOTHING) and key not in dialect.unsaid:
+                elif (text is None or b"".join(text.split()) not in NOTHING) and key not in dialect.silent:
                     values.count({key: 1})
                 continue
             present.add(key)
             if first_char != "[":
                 value = document.value()
-                values.wrong(WRONG_TYPE, f"/{key}", "", "a list", value)
+                values.report_wrong(WRONG_TYPE, f"/{key}", "", "a list", value)
                 table.unlisted.add("image_id" if key == "images" else "category_id")
             elif key == "images":
                 self._read_images(document, values, split, table, frames, labels)
@@ -288,7 +291,7 @@ class Reader:
             else:
                 self._read_boxes(document, values, table, dialect.annotation)
         for key, id_key in (("images", "image_id"), ("annotations", ""), ("categories", "category_id")):
-            if key not in present and (key in dialect.needs or (key == "categories" and table.seen)):
+            if key not in present and (key in dialect.needs or (key == "categories" and table.n_records)):
                 self._log.report(MISSING_KEY, path, value=key)
                 table.unlisted.add(id_key)
         if "images" in present and not {"annotations"} <= present | dialect.needs:
@@ -302,10 +305,12 @@ class Reader:
         for key, pairs in labels.items() if "categories" in present else ():
             image = np.repeat([row for row, _ in pairs], [len(ids) for _, ids in pairs])
             category = np.array([table.categories.get(id_, -1) for _, ids in pairs for id_ in ids], np.int64)
-            known = category >= 0
-            self._builder.labels(image=image[known], category=category[known], verdict=dialect.labels[key])
-            if not known.all():
-                values.count({f"{key} of unlisted classes": int(np.count_nonzero(~known))})
+            is_listed = category >= 0
+            self._builder.labels(
+                image=image[is_listed], category=category[is_listed], verdict=dialect.labels[key]
+            )
+            if not is_listed.all():
+                values.count({f"{key} of unlisted classes": int(np.count_nonzero(~is_listed))})
         table.track_scores = {(frames.row(video), id_): score for id_, video, score in scores}
         table.find_references(data)
         self._tables.append(table)
@@ -331,24 +336,25 @@ class Reader:
         frames: Frames,
         labels: Mapping[str, list[tuple[int, list[int]]]],
     ) -> None:
+        """Add the images of the list that begins here; `labels` gets (row, class ids) by key."""
         path, builder, dialect = values.path, self._builder, self._dialect
         extra_rows = ExtraRows() if builder.keeps_extra else None
-        first, index_of_id = builder.n_images, dict[Id, int]()
+        first_row, index_of_id = builder.n_images, dict[Id, int]()
         images: list[tuple[str, int, int, str, Id, int]] = []
         repeated_names = set[str]()
 
-        take = functools.partial(self._take_images, path, table, first, index_of_id, images)
-        for i, record in values.entries(document, "/images", dialect.image, extra_rows, take=take):
+        take = functools.partial(self._take_images, path, table, first_row, index_of_id, images)
+        for i, record in values.read_entries(document, "/images", dialect.image, extra_rows, take=take):
             location = f"/images/{i}"
-            id_ = values.id(record, "id", location)
+            id_ = values.parse_id(record, "id", location)
             key, name = dialect.name_of(record)
             name = as_text(name)
             if name is not None and not isinstance(name, str):
-                values.wrong(WRONG_TYPE, location, key, "text", name)
+                values.report_wrong(WRONG_TYPE, location, key, "text", name)
             if id_ is None:
                 continue
             if index_of_id.setdefault(id_, i) != i:
-                values.duplicate_id(location, id_, f"#/images/{index_of_id[id_]}")
+                values.report_duplicate_id(location, id_, f"#/images/{index_of_id[id_]}")
                 continue
             table.images[id_] = -2
             if name is None and dialect.id_names:
@@ -358,20 +364,20 @@ class Reader:
                 self._log.report(UNNAMED_IMAGE, path, pointer=location, field=key)
             if not isinstance(name, str):
                 continue
-            at = f"{location}/{key}"
-            if not is_usual(name) and not accept_name(name, self._log, path, pointer=at, field=key):
+            pointer = f"{location}/{key}"
+            if not is_usual(name) and not accept_name(name, self._log, path, pointer=pointer, field=key):
                 continue
             if not self._has_unique_name(name, path, i, key, repeated_names):
                 continue
-            row = table.images[id_] = first + len(images)
-            images.append((name, *self._size(name, record, values, location), id_, i))
+            row = table.images[id_] = first_row + len(images)
+            images.append((name, *self._find_size(name, record, values, location), id_, i))
             if "video_id" in record:
-                frames.place(row, record)
+                frames.note_frame(row, record)
             for key, pairs in labels.items():
-                if classes := _whole_numbers(record.get(key), values, location, key):
+                if classes := _parse_whole_numbers(record.get(key), values, location, key):
                     pairs.append((row, classes))
         if repeated_names:
-            add_ids(images, repeated_names, self._image_places, path, self._log)
+            add_ids(images, repeated_names, self._location_of_name, path, self._log)
         if images:
             table.file = builder.file(path, "/images")
             names, widths, heights, pictures, ids, lines = zip(*images, strict=True)
@@ -386,52 +392,58 @@ class Reader:
                 line=lines,
             )
             if extra_rows is not None:
-                builder.add_extra("images", range(first, first + len(images)), extra_rows.take(lines))
+                builder.add_extra("images", range(first_row, first_row + len(images)), extra_rows.take(lines))
 
     def _has_unique_name(self, name: str, path: str, i: int, key: str, repeated_names: set[str]) -> bool:
-        """Whether no other file has this name, else report it; a repeated name in this file is only noted."""
-        first_path, first_index = self._image_places.setdefault(name, (path, i))
+        """Whether no other file has this name, else report it; a repeat in this file goes to the set."""
+        first_path, first_index = self._location_of_name.setdefault(name, (path, i))
         if first_path != path:
-            first = Trusted(f"{printable(first_path)}#/images/{first_index}")
-            at = f"/images/{i}"
-            self._log.report(DUPLICATE_IMAGE, path, pointer=at, field=key, value=name, first=first)
+            earlier = Trusted(f"{printable(first_path)}#/images/{first_index}")
+            pointer = f"/images/{i}"
+            self._log.report(DUPLICATE_IMAGE, path, pointer=pointer, field=key, value=name, first=earlier)
         elif first_index != i:
             repeated_names.add(name)
         return first_path == path
 
     def _take_images(
-        self, path: str, table: Table, first: int, index_of_id: dict[Id, int], images: list[Any], chunk: Chunk
+        self,
+        path: str,
+        table: Table,
+        first_row: int,
+        index_of_id: dict[Id, int],
+        images: list[Any],
+        chunk: Chunk,
     ) -> bool:
-        """Add many images at once.
+        """Add the images of a chunk at once; return False, adding none, if one may need an issue.
 
-        Returns False, adding none, if one of them may need an issue, which is rare.
+        `first_row` is the row of the first image of the file, and `images` gets a tuple for each.
         """
         if chunk.columns.keys() != {"id", "file_name", "width", "height"} or self._pictures is not None:
             return False
         ids, names, *sizes = (chunk.columns[key] for key in ("id", "file_name", "width", "height"))
         if any(isinstance(size, list) or ((size <= 0) | (size >= 2**31)).any() for size in sizes):
             return False
-        numbers = range(chunk.start, chunk.start + chunk.n)
+        indices = range(chunk.start, chunk.start + chunk.n)
         new_ids, location_of = (
-            dict(zip(listed(ids), numbers, strict=True)),
-            {n: (path, i) for n, i in zip(names, numbers, strict=True)},
+            dict(zip(as_list(ids), indices, strict=True)),
+            {n: (path, i) for n, i in zip(names, indices, strict=True)},
         )
         if (
             len(new_ids) + len(location_of) < 2 * chunk.n
             or None in location_of
             or not index_of_id.keys().isdisjoint(new_ids)
-            or not self._image_places.keys().isdisjoint(location_of)
+            or not self._location_of_name.keys().isdisjoint(location_of)
             or not all(map(is_usual, names))
         ):
             return False
-        rows = range(first + len(images), first + len(images) + chunk.n)
+        rows = range(first_row + len(images), first_row + len(images) + chunk.n)
         index_of_id.update(new_ids)
         table.images.update(zip(new_ids, rows, strict=True))
-        self._image_places.update(location_of)
-        images += zip(names, *map(listed, sizes), [""] * chunk.n, new_ids, numbers, strict=True)
+        self._location_of_name.update(location_of)
+        images += zip(names, *map(as_list, sizes), [""] * chunk.n, new_ids, indices, strict=True)
         return True
 
-    def _size(
+    def _find_size(
         self, name: str, record: Mapping[str, Any], values: Values, location: str
     ) -> tuple[int, int, str]:
         """Return width and height, 0 if unknown, and the path of the image file, "" if there is none."""
@@ -466,36 +478,38 @@ class Reader:
 
     def _read_boxes(self, document: Document, values: Values, table: Table, fields: Sequence[Field]) -> None:
         """Add the records of the list that begins here to `table`; `fields` are the keys that are read."""
-        keeps, shapes = self._builder.keeps_extra, table.shape_keys
-        others = [key for key in SHAPE_KEYS if key not in shapes] if shapes else []
-        if shapes:  # a record without a bbox gets its box from its shape
+        keeps, shape_keys = self._builder.keeps_extra, table.shape_keys
+        unread_keys = [key for key in SHAPE_KEYS if key not in shape_keys] if shape_keys else []
+        if shape_keys:  # a record without a bbox gets its box from its shape
             fields = [replace(f, required=f.required and f.key != "bbox") for f in fields]
-            fields += fields_of(shapes, decodes=not self._builder.passes_shapes_on, outlines=table.outlines)
+            fields += list_fields(
+                shape_keys, decodes=not self._builder.passes_shapes_on, outlines=table.outlines
+            )
         for chunk in document.records(fields, rest=keeps):
             # Attributes may name the track, and more.
-            for key in (*(("attributes",) if keeps else ()), *shapes):
+            for key in (*(("attributes",) if keeps else ()), *shape_keys):
                 if key in chunk.columns:
                     chunk.rest[key] = on_one_line(chunk.columns[key])
                     chunk.extras.pop(key, None)
-            unread = {key: on_one_line(chunk.columns.pop(key)) for key in others if key in chunk.columns}
+            unread = {key: on_one_line(chunk.columns.pop(key)) for key in unread_keys if key in chunk.columns}
             for key in unread if keeps else ():
                 chunk.rest[key] = unread[key]
                 chunk.extras.pop(key, None)
             chunk.rest.pop("video_id", None)
-            if self._turns and "attributes" in chunk.columns:
-                turn, rest = turns_of(on_one_line(chunk.columns["attributes"]))
+            if self._has_turns and "attributes" in chunk.columns:
+                turn, other_attributes = split_rotations(on_one_line(chunk.columns["attributes"]))
                 if turn is not None:
                     chunk.columns["turn"] = turn
-                    chunk.rest |= {"attributes": rest} if keeps else {}
-            values.note(chunk, table.pointer)
-            table.seen = chunk.start + chunk.n
+                    chunk.rest |= {"attributes": other_attributes} if keeps else {}
+            values.note_unread(chunk, table.pointer)
+            table.n_records = chunk.start + chunk.n
             if chunk.records is None:
-                index = np.arange(chunk.start, table.seen, dtype=np.int32)
+                index = np.arange(chunk.start, table.n_records, dtype=np.int32)
                 values_by_key = {**chunk.rest, **chunk.decoded}
-                table.add(index, track_ids(chunk.columns), values_by_key, chunk.expected, unread)
+                table.add(index, merge_track_ids(chunk.columns), values_by_key, chunk.expected, unread)
             else:
                 self._add_slowly(chunk, values, table, fields)
-        values.count(table.own.lost + table.unread)
+        values.count(table.extra_rows.lost + table.unread)
 
     def _add_slowly(self, chunk: Chunk, values: Values, table: Table, fields: Sequence[Field]) -> None:
         """Add a chunk that came as Python values, and report what is wrong with each record."""
@@ -508,27 +522,29 @@ class Reader:
             self._builder.keeps_extra,
             table.shape_keys,
         )
-        drawable = dict.fromkeys((*SHAPE_KEYS, *shape_keys))
-        for i, location, original in values.objects(chunk, table.pointer, fields, ROW, count=not keeps):
+        all_shape_keys = dict.fromkeys((*SHAPE_KEYS, *shape_keys))
+        for i, location, original in values.read_objects(chunk, table.pointer, fields, ROW, count=not keeps):
             n_errors, record = log.errors, original
             if self._dialect.sparse:
                 record = {k: v for k, v in original.items() if v is not None}
-            image = values.id(record, "image_id", location, ROW)
-            category = values.id(record, "category_id", location, ROW)
+            image = values.parse_id(record, "image_id", location, ROW)
+            category = values.parse_id(record, "category_id", location, ROW)
             id_: Id | None = NONE
             if "id" in keys and "id" in record:
-                id_ = values.id(record, "id", location, ROW)
-            shape_of = {key: record[key] for key in drawable if record.get(key) not in (None, [], {})}
-            untold = "bbox" not in record and bool(table.pointer)  # it may say only what is in the image
-            lacks_box = (shape_of or untold) and record.get("bbox") in (None, [])
+                id_ = values.parse_id(record, "id", location, ROW)
+            shape_of = {key: record[key] for key in all_shape_keys if record.get(key) not in (None, [], {})}
+            may_lack = "bbox" not in record and bool(table.pointer)  # it may only label the image
+            lacks_box = (shape_of or may_lack) and record.get("bbox") in (None, [])
             # A shape with NaN is passed on as text, for whoever reads it to report.
             texts = {key: [json.dumps(value).encode()] for key, value in shape_of.items()}
-            box = (float("nan"),) * 4 if lacks_box else values.box(record, location)
-            score = values.number(record["score"], location, "score") if "score" in record else float("nan")
+            box = (float("nan"),) * 4 if lacks_box else values.parse_box(record, location)
+            score = (
+                values.parse_number(record["score"], location, "score") if "score" in record else float("nan")
+            )
             area = float("nan")
             if "area" in keys and record.get("area") is not None:
-                area = values.number(record["area"], location, "area")
-            track = values.track(record, location)
+                area = values.parse_number(record["area"], location, "area")
+            track = values.parse_track_id(record, location)
             flag = record[key] if key in keys and record.get(key) is not None else 0
             if flag not in (0, 1):  # true and false are equal to these
                 shown = flag if isinstance(flag, str) else Verbatim(show(flag))
@@ -536,7 +552,7 @@ class Reader:
             if log.errors > n_errors:
                 continue
             attributes, turn = original.get("attributes"), 0.0
-            if self._turns and type(attributes) is dict and (turn := turn_of(attributes)):
+            if self._has_turns and type(attributes) is dict and (turn := turn_of(attributes)):
                 del attributes["rotation"]
             rows.append((i, image, category, id_, track, *box, score, area, turn, int(flag)))
             unread.extend(
@@ -544,19 +560,21 @@ class Reader:
             )
             texts = {key: text for key, text in texts.items() if key in shape_keys}
             if keeps or shape_keys:
-                read = keys - {"attributes", *drawable} | {"video_id"}
-                kept = original if keeps else {key: shape_of[key] for key in texts}
+                read_keys = keys - {"attributes", *all_shape_keys} | {"video_id"}
+                kept_fields = original if keeps else {key: shape_of[key] for key in texts}
                 extra_rows.extend(
-                    1, own_fields(kept, {*read, *texts}, lambda key: values.count({key: 1})) | texts
+                    1,
+                    encode_extra(kept_fields, {*read_keys, *texts}, lambda key: values.count({key: 1}))
+                    | texts,
                 )
         values.count(extra_rows.lost)
         self._builder.skipped += chunk.n - len(rows)
         if not rows:
             return
         index, images, categories, own_ids, tracks, *numbers, flags = zip(*rows, strict=True)
-        ids = {"image_id": packed(images), "category_id": packed(categories), "id": packed(own_ids)}
+        ids = {"image_id": pack_ids(images), "category_id": pack_ids(categories), "id": pack_ids(own_ids)}
         if set(tracks) != {NONE}:
-            ids["track_id"] = packed(tracks)
+            ids["track_id"] = pack_ids(tracks)
         *bbox, score, area, turn = np.array(numbers, np.float64)
         columns = {"bbox": np.stack(bbox, axis=1), "score": score, "area": area, key: np.array(flags)}
         columns |= {"turn": turn} if turn.any() else {}
@@ -566,14 +584,14 @@ class Reader:
         """Read boxes that stand in the tracks that they belong to, one record for each."""
         reference = None
         if document.top == "[":
-            self._lists.append(values.path)
+            self._result_files.append(values.path)
             reference = self._builder.counterpart()
             if reference is None:
                 self._log.report(NO_REFERENCE, values.path)
                 return
             self._add_reference(reference)
         else:
-            self._own = values.path
+            self._file_with_images = values.path
         tubes = TubeReader(values, self._builder, self._log, split, reference)
         tubes.read(document)
         self._tubes.append(tubes)
@@ -586,70 +604,75 @@ class Reader:
         self._take_list(table)
 
     def _take_list(self, table: Table) -> None:
-        """Keep the boxes of a results list, and choose what its image and category ids mean."""
+        """Keep the table of a results list, and choose what its image and category ids mean."""
         path = table.path
-        self._lists.append(path)
-        if self._own:
+        self._result_files.append(path)
+        if self._file_with_images:
             return
         reference = self._builder.counterpart()
         if reference is None:
-            if table.seen:
+            if table.n_records:
                 self._log.report(NO_REFERENCE, path)
             return
         self._add_reference(reference)
         self._tables.append(table)
         if table.n:
             images, categories = reference.images, reference.categories
-            table.images = self._choose(
-                table, "image_id", images.source_id, lambda: image_readings(images.name)
+            table.images = self._choose_meaning(
+                table, "image_id", images.source_id, lambda: list_image_readings(images.name)
             )
             if self._counted is not None:
-                listed_ids = counted_ids(categories, self._counted)
-                table.categories = self._choose(table, "category_id", listed_ids, list)
+                listed_ids = list_counted_ids(categories, self._counted)
+                table.categories = self._choose_meaning(table, "category_id", listed_ids, list)
                 if self._counted != "80":
                     note_positions(table.categories, categories, path, self._log)
             else:
-                table.categories = self._choose(
-                    table, "category_id", categories.source_id, lambda: category_readings(reference)
+                table.categories = self._choose_meaning(
+                    table, "category_id", categories.source_id, lambda: list_category_readings(reference)
                 )
                 column = table.id_column("category_id")
                 has_zero = column is not None and 0 in column
                 note_categories(table.categories, reference, path, self._log, has_zero=has_zero)
                 rows = table.rows.get("category_id")
                 if rows is None or rows.min() < 0:
-                    table.hint = position_hint(column, categories)
+                    table.hint = suggest_positions(column, categories)
                     adds_classes = "category_id" in self._builder.unlisted
                     if adds_classes and not table.hint and has_zero and 0 not in table.categories:
                         table.hint = " (ids from 0 look like positions: -O ids=80 or -O ids=positions)"
             self._add_unlisted(table)
 
     def _add_unlisted(self, table: Table) -> None:
-        """Add the images and classes that only the results have, where these are asked for.
+        """Add the images and classes that only the results have, where the builder accepts such.
 
         Ids of classes that look like positions are left to be reported: one could mean another class.
         """
-        for key, known, add in (
+        for key, row_of_id, add in (
             ("image_id", table.images, self._builder.image),
             ("category_id", table.categories, self._builder.category),
         ):
             if key not in self._builder.unlisted or (key == "category_id" and table.hint):
                 continue
             ids = table.id_column(key)
-            new = [i for i in dict.fromkeys(listed(ids)) if i not in known and other_type(i) not in known]
-            known |= {i: add(f"{key} {i}", source_id=i) for i in new}
+            new_ids = [
+                i
+                for i in dict.fromkeys(as_list(ids))
+                if i not in row_of_id and to_other_type(i) not in row_of_id
+            ]
+            row_of_id |= {i: add(f"{key} {i}", source_id=i) for i in new_ids}
             if ids is not None and key in table.rows:
-                table.rows[key] = look_up(ids, known)
+                table.rows[key] = look_up(ids, row_of_id)
 
-    def _choose(
+    def _choose_meaning(
         self,
         table: Table,
         key: str,
-        own_ids: NDArray[Any],
-        others: Callable[[], list[tuple[str, dict[Id, int]]]],
+        reference_ids: NDArray[Any],
+        other_readings: Callable[[], list[tuple[str, dict[Id, int]]]],
     ) -> dict[Id, int]:
+        """Return the row of each id under the reading that `choose_reading` chooses for a key."""
         column = table.id_column(key)
         assert column is not None
-        row_of_id, rows = choose_reading(column, own_ids, others, key, table.path, self._log)
+        row_of_id, rows = choose_reading(column, reference_ids, other_readings, key, table.path, self._log)
         if rows is not None:
             table.rows[key] = rows
         return row_of_id
@@ -662,9 +685,9 @@ class Reader:
         images, categories, video = reference.images, reference.categories, None
         if images.video is not None:
             videos = reference.videos
-            listed = zip(videos.name, videos.length.tolist(), videos.source_id.tolist(), strict=True)
-            rows = [self._builder.video(name, length=n, source_id=id_) for name, n, id_ in listed]
-            video = [rows[row] if row >= 0 else -1 for row in images.video.tolist()]
+            video_values = zip(videos.name, videos.length.tolist(), videos.source_id.tolist(), strict=True)
+            video_rows = [self._builder.video(name, length=n, source_id=id_) for name, n, id_ in video_values]
+            video = [video_rows[row] if row >= 0 else -1 for row in images.video.tolist()]
         self._builder.add_images(
             images.name,
             width=images.width,
@@ -686,14 +709,14 @@ class Reader:
                 self._builder.describe_points(row, names, (categories.skeleton or {row: ()})[row])
 
 
-def _whole_numbers(value: Any, values: Values, location: str, key: str) -> list[int]:
+def _parse_whole_numbers(value: Any, values: Values, location: str, key: str) -> list[int]:
     """Return a list of whole numbers, empty for null; empty after an issue for any other value."""
     if value is None:
         return []
     if not isinstance(value, list):
-        values.wrong(WRONG_TYPE, location, key, "a list of whole numbers", value)
+        values.report_wrong(WRONG_TYPE, location, key, "a list of whole numbers", value)
         return []
-    wrong_positions = [i for i, number in enumerate(value) if type(number) is not int]
+    wrong_positions = [i for i, item in enumerate(value) if type(item) is not int]
     for i in wrong_positions:
-        values.wrong(WRONG_TYPE, f"{location}/{key}/{i}", "", "a whole number", value[i])
+        values.report_wrong(WRONG_TYPE, f"{location}/{key}/{i}", "", "a whole number", value[i])
     return [] if wrong_positions else value

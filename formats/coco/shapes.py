@@ -43,8 +43,8 @@ Fault = tuple[int, Code, str, dict[str, Any]]
 """Row, code, key and the values of the message."""
 
 
-def keys_for(wants: Collection[str]) -> tuple[str, ...]:
-    """The keys of records that hold the shapes to be read."""
+def list_keys(wants: Collection[str]) -> tuple[str, ...]:
+    """Return the keys of records that hold the kinds of shapes in `wants`, such as ``polygon``."""
     return tuple(dict.fromkeys(key for word in _KEYS if word in wants for key in _KEYS[word]))
 
 
@@ -53,7 +53,7 @@ class _Mask(msgspec.Struct, gc=False):
     counts: str | list[int]
 
 
-def fields_of(keys: Sequence[str], *, decodes: bool, outlines: bool) -> list[Field]:
+def list_fields(keys: Sequence[str], *, decodes: bool, outlines: bool) -> list[Field]:
     """Return the fields of records for all keys of shapes; only shapes under `keys` are read.
 
     With `decodes` lists of numbers, and with `outlines` also masks, are decoded together with the records;
@@ -70,7 +70,7 @@ def _pack_lists(values: list[list[float]]) -> tuple[NumberLists, int]:
     return NumberLists.pack(values), 0
 
 
-def turns_of(texts: Sequence[bytes]) -> tuple[Floats | None, list[bytes]]:
+def split_rotations(texts: Sequence[bytes]) -> tuple[Floats | None, list[bytes]]:
     """Split the JSON of the attributes of n records into CVAT's rotations and all other attributes.
 
     Returns (n,) radians, None if all are 0, and the n JSON texts without the rotations.
@@ -98,7 +98,7 @@ def turn_boxes(xyxy: Floats, turn: Floats) -> Shapes:
     return Shapes.of_outlines(corners.reshape(-1, 2), np.full(len(turn), 4), ShapeKind.ORIENTED)
 
 
-class Drawn(msgspec.Struct, frozen=True, eq=False):
+class RecordShapes(msgspec.Struct, frozen=True, eq=False):
     """The shapes of some records."""
 
     shapes: Shapes
@@ -108,33 +108,33 @@ class Drawn(msgspec.Struct, frozen=True, eq=False):
     faults: list[Fault]
 
     @classmethod
-    def concatenate(cls, parts: Sequence[Drawn]) -> Drawn:
-        """The shapes of all records, one part after the other."""
-        row_starts = offsets(np.array([len(part.size) for part in parts])).tolist()
+    def concatenate(cls, chunks: Sequence[RecordShapes]) -> RecordShapes:
+        """Return the shapes of the records of all chunks, one chunk after the other."""
+        row_starts = offsets(np.array([len(chunk.size) for chunk in chunks])).tolist()
         return cls(
-            Shapes.concatenate([part.shapes for part in parts]),
-            Keypoints.concatenate([part.keypoints for part in parts]),
-            np.concatenate([part.size for part in parts]),
+            Shapes.concatenate([chunk.shapes for chunk in chunks]),
+            Keypoints.concatenate([chunk.keypoints for chunk in chunks]),
+            np.concatenate([chunk.size for chunk in chunks]),
             [
                 (row + row_start, *fault)
-                for part, row_start in zip(parts, row_starts, strict=False)
-                for row, *fault in part.faults
+                for chunk, row_start in zip(chunks, row_starts, strict=False)
+                for row, *fault in chunk.faults
             ],
         )
 
 
-def read_shapes(columns: Mapping[str, Any], n: int) -> Drawn:
+def read_shapes(columns: Mapping[str, Any], n: int) -> RecordShapes:
     """Read the shapes of n records from the JSON of their values by key; empty JSON is no shape.
 
-    Lists of numbers may be `NumberLists`, and masks what `_pack_masks` makes.
+    Lists of numbers may be `NumberLists`, and masks the (sizes, shapes) of `_pack_masks`.
     """
     faults: list[Fault] = []
     size = np.zeros((n, 2), np.int64)
     shapes, points = Shapes.none(n), Keypoints.none(n)
-    if isinstance(packed := columns.get("segmentation", ()), tuple) and packed:
-        size[:], shapes = packed
-    elif packed:
-        values = [b"" if value in NOTHING else value for value in packed]
+    if isinstance(segmentations := columns.get("segmentation", ()), tuple) and segmentations:
+        size[:], shapes = segmentations
+    elif segmentations:
+        values = [b"" if value in NOTHING else value for value in segmentations]
         for first_char, read_values_of in ((b"{", _read_masks), (b"[", _read_outlines)):
             rows = np.array([i for i, value in enumerate(values) if value[:1] == first_char], np.int64)
             if len(rows):
@@ -142,31 +142,31 @@ def read_shapes(columns: Mapping[str, Any], n: int) -> Drawn:
                 faults += [(int(rows[i]), code, "segmentation", about) for i, code, about in value_faults]
                 shapes = shapes.replace_rows(rows, read_values)
         faults += [
-            (i, OUTLINE_NUMBERS, "segmentation", {"value": _short(value)})
+            (i, OUTLINE_NUMBERS, "segmentation", {"value": _shorten_json(value)})
             for i, value in enumerate(values)
             if value[:1] not in (b"", b"[", b"{")
         ]
     for key in ORIENTED_KEYS:
         if key in columns:
-            shapes = _with_oriented(shapes, columns[key], key, faults)
+            shapes = _put_oriented(shapes, columns[key], key, faults)
     if "keypoints" in columns:
         points = _read_points(columns["keypoints"], faults)
         if counts := columns.get("num_keypoints"):
-            stated = [int(count) if count.isdigit() else -1 for count in counts]
-            points = replace(points, stated=np.array(stated, np.int64))
-    return Drawn(shapes, points, size, sorted(faults, key=lambda fault: fault[0]))
+            stated_counts = [int(count) if count.isdigit() else -1 for count in counts]
+            points = replace(points, stated=np.array(stated_counts, np.int64))
+    return RecordShapes(shapes, points, size, sorted(faults, key=lambda fault: fault[0]))
 
 
-Bad = list[tuple[int, Code, dict[str, Any]]]
+ValueFaults = list[tuple[int, Code, dict[str, Any]]]
 
 
-def _decoded(values: Sequence[bytes], kind: Any, code: Code) -> tuple[list[Any], Bad]:
+def _decode_values(values: Sequence[bytes], kind: Any, code: Code) -> tuple[list[Any], ValueFaults]:
     """Decode JSON values of the type `kind`; a value of another type becomes None and a fault."""
     import msgspec
 
     decode = msgspec.json.Decoder(list[kind]).decode
     decoded: list[Any] = []
-    bad: Bad = []
+    faults: ValueFaults = []
     for start in range(0, len(values), _BATCH):
         batch = values[start : start + _BATCH]
         try:
@@ -177,26 +177,26 @@ def _decoded(values: Sequence[bytes], kind: Any, code: Code) -> tuple[list[Any],
                     decoded += decode(b"[" + value + b"]")
                 except (msgspec.DecodeError, RecursionError):
                     decoded.append(None)
-                    bad.append((i, code, {"value": _short(value)}))
-    return decoded, bad
+                    faults.append((i, code, {"value": _shorten_json(value)}))
+    return decoded, faults
 
 
-def _short(value: bytes) -> str:
+def _shorten_json(value: bytes) -> str:
     """Return the text of a JSON value, cut to 60 characters for a message."""
     text = value.decode("utf-8", "replace")
     return text if len(text) <= 60 else text[:59] + "…"
 
 
-def _read_outlines(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[Shapes, Bad]:
+def _read_outlines(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[Shapes, ValueFaults]:
     """Read the polygons of n records from their JSON; `size` and `rows` are as in `_read_masks`, unused."""
     del size, rows
-    outlines_or_none, bad = _decoded(values, list[list[float]], OUTLINE_NUMBERS)
+    outlines_or_none, faults = _decode_values(values, list[list[float]], OUTLINE_NUMBERS)
     for i, outlines in enumerate(outlines_or_none):
         odd_length = (
             next((len(outline) for outline in outlines if len(outline) % 2), None) if outlines else None
         )
         if odd_length is not None:
-            bad.append((i, OUTLINE_NUMBERS, {"value": f"{odd_length} numbers"}))
+            faults.append((i, OUTLINE_NUMBERS, {"value": f"{odd_length} numbers"}))
             outlines_or_none[i] = None
     outlines_of_object = [
         [outline for outline in outlines if outline] if outlines else [] for outlines in outlines_or_none
@@ -211,16 +211,16 @@ def _read_outlines(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[S
     no_masks = np.zeros(len(outlines_of_object) + 1, np.int64)
     return Shapes(
         kind, offsets(n_outlines), offsets(n_numbers // 2), xy, no_masks, np.zeros(0, np.uint8)
-    ), bad
+    ), faults
 
 
-def _read_masks(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[Shapes, Bad]:
+def _read_masks(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[Shapes, ValueFaults]:
     """Read the masks of n records from their JSON, and set their height and width in ``size[rows]``."""
-    records, bad = _decoded(values, _Mask, MASK_SYNTAX)
+    records, faults = _decode_values(values, _Mask, MASK_SYNTAX)
     json_text = b"".join(values)
     keys_are_usual = all(json_text.count(key) == len(values) for key in (b'"size"', b'"counts"'))
     if (
-        not bad
+        not faults
         and keys_are_usual
         and b"\\u" not in json_text
         and (packed := _pack_masks(records)) is not None
@@ -229,30 +229,30 @@ def _read_masks(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[Shap
         return shapes, []
     texts: list[bytes] = []
     for key in ("size", "counts"):  # the text of runs has no quotes
-        quoted = f'"{key}"'.encode()
+        quoted_key = f'"{key}"'.encode()
         for i, value in enumerate(values):
-            if value.count(quoted) > 1 and records[i] is not None:
-                bad.append((i, DUPLICATE_BOX_KEY, {"value": key}))
+            if value.count(quoted_key) > 1 and records[i] is not None:
+                faults.append((i, DUPLICATE_BOX_KEY, {"value": key}))
                 records[i] = None
     for i, record in enumerate(records):
         text = b""
         if record is not None:
             height, width = record.size
             if height < 0 or width < 0 or height * width >= MOST_PIXELS:
-                bad.append((i, MASK_SYNTAX, {"value": f"size {height} x {width}"}))
+                faults.append((i, MASK_SYNTAX, {"value": f"size {height} x {width}"}))
             elif isinstance(record.counts, str):
                 text = record.counts.encode()
                 size[rows[i]] = height, width
             elif any(not 0 <= count < MOST_PIXELS for count in record.counts):
-                bad.append((i, MASK_SYNTAX, {"value": "a run that is negative or longer than any image"}))
+                faults.append((i, MASK_SYNTAX, {"value": "a run that is negative or longer than any image"}))
             else:
                 counts = np.array(record.counts, np.int64)
                 text = write_texts(np.array([0, len(counts)]), counts)[0].tobytes()
                 size[rows[i]] = height, width
         texts.append(text)
-    joined = np.frombuffer(b"".join(texts), np.uint8)
-    shapes = Shapes.of_masks(joined, offsets(np.array([*map(len, texts)])))
-    return shapes, bad
+    mask_text = np.frombuffer(b"".join(texts), np.uint8)
+    shapes = Shapes.of_masks(mask_text, offsets(np.array([*map(len, texts)])))
+    return shapes, faults
 
 
 def _pack_masks(masks: list[_Mask]) -> tuple[tuple[Floats, Shapes], int] | None:
@@ -271,20 +271,22 @@ def _pack_masks(masks: list[_Mask]) -> tuple[tuple[Floats, Shapes], int] | None:
     text = "".join(cast("list[str]", texts))
     if not text.isascii():
         return None
-    first = offsets(np.fromiter(map(len, texts), np.int64, len(texts)))
-    shapes = Shapes.of_masks(np.frombuffer(text.encode(), np.uint8), first)
+    text_starts = offsets(np.fromiter(map(len, texts), np.int64, len(texts)))
+    shapes = Shapes.of_masks(np.frombuffer(text.encode(), np.uint8), text_starts)
     return (size, shapes), 2 * len(masks) + text.count(":")
 
 
-def _read_lists(values: Sequence[bytes] | NumberLists, code: Code) -> tuple[NumberLists, Bad]:
-    """The lists of numbers of records, empty where a record has none, and the faults of other values."""
+def _read_lists(values: Sequence[bytes] | NumberLists, code: Code) -> tuple[NumberLists, ValueFaults]:
+    """Return the lists of numbers of records, empty for a record without, and faults of other values."""
     if isinstance(values, NumberLists):
         return values, []
-    lists, bad = _decoded([b"[]" if value in NOTHING else value for value in values], list[float], code)
-    return NumberLists.pack([numbers or () for numbers in lists]), bad
+    lists, faults = _decode_values(
+        [b"[]" if value in NOTHING else value for value in values], list[float], code
+    )
+    return NumberLists.pack([numbers or () for numbers in lists]), faults
 
 
-def _with_oriented(
+def _put_oriented(
     shapes: Shapes, values: Sequence[bytes] | NumberLists, key: str, faults: list[Fault]
 ) -> Shapes:
     """Return the shapes of n records with the oriented boxes under `key` in place of their outlines.
@@ -292,11 +294,11 @@ def _with_oriented(
     If the outline is a rectangle that is the same box, the corners are taken from it, as they were written.
     """
     n_numbers = 8 if key == "poly" else 5
-    lists, bad = _read_lists(values, OUTLINE_NUMBERS)
+    lists, value_faults = _read_lists(values, OUTLINE_NUMBERS)
     sizes = lists.sizes
     for i in np.flatnonzero((sizes != 0) & (sizes != n_numbers)).tolist():
-        bad.append((i, OUTLINE_NUMBERS, {"value": f"{sizes[i]} numbers, not {n_numbers}"}))
-    faults += [(i, code, key, about) for i, code, about in bad]
+        value_faults.append((i, OUTLINE_NUMBERS, {"value": f"{sizes[i]} numbers, not {n_numbers}"}))
+    faults += [(i, code, key, about) for i, code, about in value_faults]
     rows = np.flatnonzero(sizes == n_numbers)
     if not len(rows):
         return shapes
@@ -320,39 +322,43 @@ def _with_oriented(
 
 def _read_points(values: Sequence[bytes] | NumberLists, faults: list[Fault]) -> Keypoints:
     """Read the keypoints of n records; a record with a wrong list has none, and adds to `faults`."""
-    lists, bad = _read_lists(values, KEYPOINT_COUNT)
+    lists, value_faults = _read_lists(values, KEYPOINT_COUNT)
     numbers, sizes = lists.numbers, lists.sizes
     is_wrong = sizes % 3 > 0
     if is_wrong.any():
         about = {"expected": "three for each keypoint"}
         for i in np.flatnonzero(is_wrong).tolist():
-            bad.append((i, KEYPOINT_COUNT, {"value": f"{sizes[i]} numbers", **about}))
+            value_faults.append((i, KEYPOINT_COUNT, {"value": f"{sizes[i]} numbers", **about}))
         numbers, sizes = numbers[np.repeat(~is_wrong, sizes)], np.where(is_wrong, 0, sizes)
-    faults += [(i, code, "keypoints", {"expected": "a list of numbers", **about}) for i, code, about in bad]
+    faults += [
+        (i, code, "keypoints", {"expected": "a list of numbers", **about}) for i, code, about in value_faults
+    ]
     return Keypoints(offsets(sizes // 3), numbers.reshape(-1, 3))
 
 
-def boxes_of(drawn: Drawn, rows: NDArray[Any], labelled: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Return (n, 4) edges around the shapes, else the keypoints, of n rows of `drawn`, and (n,) areas.
+def find_boxes(
+    record_shapes: RecordShapes, rows: NDArray[Any], only_labelled: NDArray[np.bool_]
+) -> tuple[Floats, Floats]:
+    """Return (n, 4) edges around the shapes, else the keypoints, of n `rows`, and (n,) areas.
 
     The area of a mask is its pixels, that of keypoints the area of their box; NaN for outlines.
 
     Parameters
     ----------
-    labelled
+    only_labelled
         (n,) whether only labelled points count, as for ground truth.
     """
-    shapes = drawn.shapes.take(rows)
+    shapes = record_shapes.shapes.take(rows)
     edges, area = shapes.edges(), np.full(len(rows), np.nan)
-    masks = np.flatnonzero((shapes.kind == ShapeKind.MASK) & (drawn.size[rows].min(axis=1) > 0))
-    if len(masks):
-        measures = drawn.shapes.measure_masks(drawn.size[:, 0])
-        left, top, width, height = measures.box[rows[masks]].T
-        edges[masks] = np.column_stack([left, top, left + width, top + height])
-        area[masks] = measures.area[rows[masks]]
+    mask_rows = np.flatnonzero((shapes.kind == ShapeKind.MASK) & (record_shapes.size[rows].min(axis=1) > 0))
+    if len(mask_rows):
+        measures = record_shapes.shapes.measured(record_shapes.size[:, 0])
+        left, top, width, height = measures.box[rows[mask_rows]].T
+        edges[mask_rows] = np.column_stack([left, top, left + width, top + height])
+        area[mask_rows] = measures.area[rows[mask_rows]]
     rows_without_edges = np.flatnonzero(np.isnan(edges).any(axis=1))
-    points = drawn.keypoints.take(rows[rows_without_edges])
-    is_counted = (points.xyv[:, 2] > 0) | ~np.repeat(labelled[rows_without_edges], points.counts())
+    points = record_shapes.keypoints.take(rows[rows_without_edges])
+    is_counted = (points.xyv[:, 2] > 0) | ~np.repeat(only_labelled[rows_without_edges], points.counts())
     edges[rows_without_edges] = point_edges = points.edges(is_counted)
     area[rows_without_edges] = (point_edges[:, 2] - point_edges[:, 0]) * (
         point_edges[:, 3] - point_edges[:, 1]

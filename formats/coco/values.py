@@ -24,7 +24,7 @@ from odm.formats._shared.codes import (
 )
 from odm.formats._shared.json.columns import NONE, Chunk, Document, Field, Repeated, Token, show
 from odm.formats._shared.json.preview import JsonPreview, glance
-from odm.formats.coco.ids import listed, other_type
+from odm.formats.coco.ids import as_list, to_other_type
 from odm.issues import Code, Log, Trusted
 from odm.names import refuse_class
 from odm.tables import FREQUENCIES, Builder, Dataset, Flag, Id, LabelState
@@ -63,7 +63,7 @@ ROW = MISSING_BOX_KEY, WRONG_BOX_TYPE, DUPLICATE_BOX_KEY
 """The same codes for a record that should be a box."""
 _UNREAD_IN_RESULTS = frozenset({"id", "area", "iscrowd"})
 """Keys that some programs add to results, where they carry no information."""
-_MOST_EXTRAS = 30
+_MAX_EXTRA_NAMES = 30
 """Names of unread keys that are counted separately."""
 _EMPTY: tuple[Any, ...] = (None, [], {}, "", [[]])
 
@@ -73,10 +73,10 @@ def _file_name(record: Mapping[str, Any]) -> tuple[str, Any]:
 
 
 class Dialect(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What differs between COCO JSON and files that are like it; as it stands, COCO itself."""
+    """The properties in which formats like COCO JSON differ; the defaults are those of COCO."""
 
     protocol: str = "coco"
-    """That of `Dataset`."""
+    """The `protocol` of the dataset that is read."""
     image: tuple[Field, ...] = (
         Field("id", "id", required=True),
         Field("file_name", "text"),
@@ -104,14 +104,14 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Whether a file may also be a list of results, or hold its boxes in tracks."""
     needs: frozenset[str] = frozenset({"images"})
     """The lists without which a file is at fault, and not only incomplete."""
-    unsaid: frozenset[str] = frozenset({"num_keypoints"})
-    """Keys that are not worth a word where they are not read."""
+    silent: frozenset[str] = frozenset({"num_keypoints"})
+    """Keys that are not counted as lost when they are not read."""
     name_of: Callable[[Mapping[str, Any]], tuple[str, Any]] = _file_name
     """The key that names an image, and its value."""
     id_names: bool = True
     """Whether an image without a name is called by its id."""
-    kept: frozenset[str] = frozenset()
-    """Keys that are read and kept for writing as well."""
+    kept_keys: frozenset[str] = frozenset()
+    """Keys that are read, and also kept for writing."""
     labels: Mapping[str, LabelState] = msgspec.field(default_factory=dict)
     """The keys of images that hold lists of class ids, and what each list says of its classes."""
     least_id: int = 0
@@ -120,8 +120,8 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """How the number of an image in its video is written."""
     all_tracks: bool = False
     """Whether the tracks without a score are listed, too, and their boxes name the video."""
-    of_categories: Callable[[Dataset], dict[str, list[Any]]] = lambda _: {}
-    """Other columns of categories that are written."""
+    find_category_columns: Callable[[Dataset], dict[str, list[Any]]] = lambda _: {}
+    """Returns more columns of categories to be written, by key."""
 
 
 COCO = Dialect()
@@ -135,7 +135,7 @@ class Values:
         self._builder, self.log = builder, log
         self._float_ids: set[tuple[str, str]] = set()
 
-    def entries(
+    def read_entries(
         self,
         document: Document,
         pointer: str,
@@ -145,36 +145,37 @@ class Values:
         count: bool = True,
         take: Callable[[Chunk], bool] = lambda _: False,
     ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield the number of each object in the list at `pointer`, and its values of `fields`.
+        """Yield the index of each object in the list at `pointer`, and its values of `fields`.
 
-        Other keys are kept in `own`, which gets a row for each entry, or else are counted as unread. Entries
-        that `take` takes as columns are left out.
+        Other keys are kept in `extra_rows`, which gets a row for each entry, or else are counted as unread.
+        Entries of a chunk for which `take` returns True are left out.
         """
         keys = {field.key for field in fields}
         for chunk in document.records(fields, rest=extra_rows is not None):
             if count:
-                self.note(chunk, pointer)
+                self.note_unread(chunk, pointer)
             if chunk.records is None and extra_rows is None and take(chunk):
                 continue
             if chunk.records is None:
-                columns = {key: listed(column) for key, column in chunk.columns.items()}
+                columns = {key: as_list(column) for key, column in chunk.columns.items()}
                 if extra_rows is not None:
                     kept_columns = {
                         key: [b"" if value is None else json.dumps(value).encode() for value in columns[key]]
-                        for key in self.dialect.kept & columns.keys()
+                        for key in self.dialect.kept_keys & columns.keys()
                     }
                     extra_rows.extend(chunk.n, chunk.rest | kept_columns)
                 for i, row in enumerate(zip(*columns.values(), strict=True), chunk.start):
                     pairs = zip(columns, row, strict=True)
                     yield i, {key: value for key, value in pairs if value is not None and value != NONE}
                 continue
-            for i, _, record in self.objects(
+            for i, _, record in self.read_objects(
                 chunk, pointer, fields, ENTRY, count=count and extra_rows is None
             ):
                 if extra_rows is not None:
                     extra_rows.extend(i - extra_rows.n, {})
                     extra_rows.extend(
-                        1, own_fields(record, keys - self.dialect.kept, lambda k: self.count({k: 1}))
+                        1,
+                        encode_extra(record, keys - self.dialect.kept_keys, lambda k: self.count({k: 1})),
                     )
                 yield i, {key: value for key, value in record.items() if key in keys}
             if extra_rows is not None:
@@ -182,23 +183,23 @@ class Values:
         if extra_rows is not None:
             self.count(extra_rows.lost)
 
-    def note(self, chunk: Chunk, pointer: str) -> None:
+    def note_unread(self, chunk: Chunk, pointer: str) -> None:
         """Count the unread keys of a chunk, and report the first of its ids that have a decimal point."""
-        unsaid = self.dialect.unsaid if pointer else _UNREAD_IN_RESULTS
+        silent_keys = self.dialect.silent if pointer else _UNREAD_IN_RESULTS
         if pointer == "/categories":
-            unsaid |= {"keypoints", "skeleton"}  # which say what those of boxes are
-        self.count({k: n for k, n in chunk.extras.items() if k not in unsaid and k != "video_id"})
+            silent_keys |= {"keypoints", "skeleton"}  # which say what those of boxes are
+        self.count({k: n for k, n in chunk.extras.items() if k not in silent_keys and k != "video_id"})
         for key, i in chunk.written_float.items():
-            self._float_id(f"{pointer}/{i}", key)
+            self._report_float_id(f"{pointer}/{i}", key)
 
     def count(self, counts: Mapping[str, int]) -> None:
         """Count keys that are not read."""
         extras = self._builder.extras
         for key, n in counts.items():
-            name = key if key in extras or len(extras) < _MOST_EXTRAS else "other keys"
+            name = key if key in extras or len(extras) < _MAX_EXTRA_NAMES else "other keys"
             extras[name] += n
 
-    def _float_id(self, location: str, key: str) -> None:
+    def _report_float_id(self, location: str, key: str) -> None:
         list_and_key = re.sub("[0-9]+", "", location), key
         if list_and_key not in self._float_ids:
             self._float_ids.add(list_and_key)
@@ -206,16 +207,16 @@ class Values:
 
     # -- faults
 
-    def report(self, code: Code, location: str, key: str = "", **about: Any) -> None:
+    def report(self, code: Code, location: str, key: str = "", **values: Any) -> None:
         """Report an issue about a record, or about its value under a key."""
         pointer = f"{location}/{key}" if key else location
-        self.log.report(code, self.path, pointer=pointer, field=key, **about)
+        self.log.report(code, self.path, pointer=pointer, field=key, **values)
 
-    def duplicate_id(self, location: str, id_: Id, first: str) -> None:
+    def report_duplicate_id(self, location: str, id_: Id, first_pointer: str) -> None:
         """Report an id that an earlier entry has."""
-        self.report(DUPLICATE_ID, location, "id", value=Trusted(show(id_)), first=Trusted(first))
+        self.report(DUPLICATE_ID, location, "id", value=Trusted(show(id_)), first=Trusted(first_pointer))
 
-    def wrong(self, code: Code, location: str, key: str, expected: str, value: Any) -> None:
+    def report_wrong(self, code: Code, location: str, key: str, expected: str, value: Any) -> None:
         """Report a value of another type."""
         self.report(code, location, key, expected=Trusted(expected), value=Trusted(show(value)))
 
@@ -225,30 +226,30 @@ class Values:
         With `fields` the keys that none of them names are counted as unread.
         """
         if not isinstance(record, dict):
-            self.wrong(codes[1], location, "", "an object", record)
+            self.report_wrong(codes[1], location, "", "an object", record)
             return False
         if isinstance(record, Repeated):
             self.report(codes[2], location, value=record.repeated)
             return False
         if fields:
-            known = {field.key for field in fields if field.kind != "raw"} | {"video_id"}
-            known |= _UNREAD_IN_RESULTS if fields is RESULT else self.dialect.unsaid
-            self.count({k: 1 for k, v in record.items() if k not in known and v not in _EMPTY})
+            read_keys = {field.key for field in fields if field.kind != "raw"} | {"video_id"}
+            read_keys |= _UNREAD_IN_RESULTS if fields is RESULT else self.dialect.silent
+            self.count({k: 1 for k, v in record.items() if k not in read_keys and v not in _EMPTY})
         return True
 
-    def objects(
+    def read_objects(
         self, chunk: Chunk, pointer: str, fields: Sequence[Field], codes: Codes, *, count: bool = True
     ) -> Iterator[tuple[int, str, dict[str, Any]]]:
-        """Yield the number, location and record of each object in a chunk; other values are reported.
+        """Yield the index, location and record of each object in a chunk; other values are reported.
 
         Records without any key are only counted once enough of them were reported: a short file can hold
         millions.
         """
-        missing = codes[0]
+        missing_code = codes[0]
         assert chunk.records is not None
-        n_empty = 0 if self.log.keeps(missing) else chunk.records.count({})
+        n_empty = 0 if self.log.keeps(missing_code) else chunk.records.count({})
         if n_empty:
-            self.log.counts[missing.name] += n_empty * sum(field.required for field in fields)
+            self.log.counts[missing_code.name] += n_empty * sum(field.required for field in fields)
         for i, record in enumerate(chunk.records if n_empty < chunk.n else (), chunk.start):
             if n_empty and record == {}:
                 continue
@@ -258,7 +259,7 @@ class Values:
 
     # -- values
 
-    def id(self, record: Mapping[str, Any], key: str, location: str, codes: Codes = ENTRY) -> Id | None:
+    def parse_id(self, record: Mapping[str, Any], key: str, location: str, codes: Codes = ENTRY) -> Id | None:
         """Return the id under a key; None, after an issue, if there is none or it is not valid."""
         if key not in record:
             self.log.report(codes[0], self.path, pointer=location, value=key)
@@ -266,19 +267,19 @@ class Values:
         value = record[key]
         if type(value) is int and -(2**63) < value < 2**63:
             return value
-        is_number = type(value) is str and type(other_type(value)) is int
+        is_number = type(value) is str and type(to_other_type(value)) is int
         if self.dialect.whole_ids and not (is_number and key in ("image_id", "category_id")):
-            self.wrong(codes[1], location, key, "a whole number", value)
+            self.report_wrong(codes[1], location, key, "a whole number", value)
             return None
         if isinstance(value, float) and value.is_integer() and abs(value) < 2.0**53:
-            self._float_id(location, key)
+            self._report_float_id(location, key)
             return int(value)
         if type(value) is str:
             return value
-        self.wrong(codes[1], location, key, "an id: a 64-bit whole number or text", value)
+        self.report_wrong(codes[1], location, key, "an id: a 64-bit whole number or text", value)
         return None
 
-    def track(self, record: dict[str, Any], location: str) -> Id:
+    def parse_track_id(self, record: dict[str, Any], location: str) -> Id:
         """Return the id of the track of a box; `NONE` if there is none, or after an issue."""
         attributes = record.get("attributes")
         candidates = [(record, location, key) for key in TRACK_KEYS]
@@ -286,39 +287,43 @@ class Values:
             candidates.append((attributes, f"{location}/attributes", "track_id"))
         for record_with_key, record_location, key in candidates:
             if record_with_key.get(key) is not None:
-                track_id = self.id(record_with_key, key, record_location, ROW)
+                track_id = self.parse_id(record_with_key, key, record_location, ROW)
                 return NONE if track_id is None else track_id
         return NONE
 
-    def number(self, value: Any, location: str, key: str, field: str = "") -> float:
+    def parse_number(self, value: Any, location: str, key: str, field: str = "") -> float:
         """Return a number as float; NaN, after an issue, for another value.
 
         `key` is that of the value or its index in a list; then `field` is the key of the list.
         """
         if type(value) in (int, float):
             return float(value)
-        where: dict[str, Any] = {"pointer": f"{location}/{key}", "field": field or key}
+        issue_args: dict[str, Any] = {"pointer": f"{location}/{key}", "field": field or key}
         if isinstance(value, Token):
-            self.log.report(NOT_FINITE, self.path, **where, value=value)
+            self.log.report(NOT_FINITE, self.path, **issue_args, value=value)
         else:
             expected = Trusted("a number")
-            self.log.report(WRONG_BOX_TYPE, self.path, **where, expected=expected, value=Trusted(show(value)))
+            self.log.report(
+                WRONG_BOX_TYPE, self.path, **issue_args, expected=expected, value=Trusted(show(value))
+            )
         return float("nan")
 
-    def box(self, record: dict[str, Any], location: str) -> tuple[float, ...]:
+    def parse_box(self, record: dict[str, Any], location: str) -> tuple[float, ...]:
         """Return the four numbers of a box. After an issue they are NaN where wrong, or none at all."""
         if "bbox" not in record:
             self.report(MISSING_BOX_KEY, location, value="bbox")
             return ()
         box = record["bbox"]
         if not isinstance(box, list):
-            self.wrong(WRONG_BOX_TYPE, location, "bbox", "a list of x, y, width and height", box)
+            self.report_wrong(WRONG_BOX_TYPE, location, "bbox", "a list of x, y, width and height", box)
             return ()
         if len(box) != 4:
             expected = Trusted("4 numbers x, y, width and height")
             self.report(WRONG_COUNT, location, "bbox", expected=expected, found=len(box))
             return ()
-        return tuple(self.number(value, f"{location}/bbox", str(k), "bbox") for k, value in enumerate(box))
+        return tuple(
+            self.parse_number(value, f"{location}/bbox", str(k), "bbox") for k, value in enumerate(box)
+        )
 
     # -- classes
 
@@ -331,21 +336,21 @@ class Values:
         row_of_id: dict[Id, int] = {}
         id_of: dict[str, str] = {}
         index_of_row: dict[int, int] = {}
-        for i, record in self.entries(document, "/categories", fields, extra_rows, count=count):
+        for i, record in self.read_entries(document, "/categories", fields, extra_rows, count=count):
             location = f"/categories/{i}"
-            id_ = self.id(record, "id", location)
+            id_ = self.parse_id(record, "id", location)
             name, frequency = as_text(record.get("name")), record.get("frequency") or ""
             if "name" not in record:
                 self.report(MISSING_KEY, location, value="name")
             elif not isinstance(name, str):
-                self.wrong(WRONG_TYPE, location, "name", "text", name)
+                self.report_wrong(WRONG_TYPE, location, "name", "text", name)
             if frequency and frequency not in FREQUENCIES:
-                self.wrong(WRONG_TYPE, location, "frequency", "r, c or f", frequency)
+                self.report_wrong(WRONG_TYPE, location, "frequency", "r, c or f", frequency)
                 frequency = ""
             if id_ is None:
                 continue
             if index_of_id.setdefault(id_, i) != i:
-                self.duplicate_id(location, id_, f"#/categories/{index_of_id[id_]}")
+                self.report_duplicate_id(location, id_, f"#/categories/{index_of_id[id_]}")
                 continue
             row_of_id[id_] = -2
             if not isinstance(name, str):
@@ -353,10 +358,10 @@ class Values:
             if reason := refuse_class(name):
                 self.report(BAD_LISTED_CLASS, location, "name", value=name, reason=reason)
                 continue
-            shown = f"id {show(id_)}"
-            first_id = Trusted(id_of.setdefault(name, shown))
-            if first_id != shown:
-                self.report(DUPLICATE_CLASS, location, value=name, first=first_id, second=Trusted(shown))
+            id_text = f"id {show(id_)}"
+            first_id = Trusted(id_of.setdefault(name, id_text))
+            if first_id != id_text:
+                self.report(DUPLICATE_CLASS, location, value=name, first=first_id, second=Trusted(id_text))
             row = row_of_id[id_] = builder.category(name, source_id=id_, frequency=frequency)
             index_of_row.setdefault(row, i)
         if extra_rows is None:
@@ -367,7 +372,7 @@ class Values:
             take = fields_of.get if builder.passes_shapes_on else fields_of.pop
             names, skeletons = take("keypoints", no_values), take("skeleton", no_values)
             for row, point_names, lines in zip(index_of_row, names, skeletons, strict=True):
-                if points_and_lines := points_of_class(point_names, lines):
+                if points_and_lines := parse_points_of_class(point_names, lines):
                     builder.describe_points(row, *points_and_lines)
         if builder.keeps_extra:
             builder.add_extra("categories", [*index_of_row], fields_of)
@@ -376,18 +381,18 @@ class Values:
         return row_of_id
 
 
-def own_fields(
-    record: Mapping[str, Any], known: Collection[str], count: Callable[[str], None]
+def encode_extra(
+    record: Mapping[str, Any], read_keys: Collection[str], count: Callable[[str], None]
 ) -> dict[str, list[bytes]]:
-    """The JSON of the keys that are not known; those that JSON cannot hold are counted."""
+    """Return the JSON of the keys that are not in `read_keys`; `count` gets those that JSON cannot hold."""
     json_of: dict[str, list[bytes]] = {}
     for key, value in record.items():
-        if key not in known:
+        if key not in read_keys:
             if _is_json(value):
                 json_of[key] = [json.dumps(value).encode()]
             else:  # under another name than that of a key that the target has
                 count(f"{key} that are not valid JSON, as NaN")
-    if "keypoints" in record and "keypoints" not in {*json_of, *known}:
+    if "keypoints" in record and "keypoints" not in {*json_of, *read_keys}:
         json_of.pop("num_keypoints", None)
     return json_of
 
@@ -399,7 +404,7 @@ def _is_json(value: Any) -> bool:
     return all(map(_is_json, value)) if isinstance(value, list) else not isinstance(value, Token)
 
 
-def points_of_class(names: bytes, skeleton: bytes) -> tuple[list[str], list[tuple[int, int]]] | None:
+def parse_points_of_class(names: bytes, skeleton: bytes) -> tuple[list[str], list[tuple[int, int]]] | None:
     """Decode the keypoint names of a class and its skeleton, pairs of positions from 0; None if no names."""
     point_names = json.loads(names or b"[]")
     skeleton_pairs = json.loads(skeleton or b"[]")
@@ -416,21 +421,21 @@ def points_of_class(names: bytes, skeleton: bytes) -> tuple[list[str], list[tupl
 
 def has_instances(look: JsonPreview) -> bool:
     """Whether the file begins like results with a list of instances for each image, as in Detectron2."""
-    first = look.first.get("", {})
-    return look.top == "[" and "image_id" in first and first.get("instances") == "["
+    first_record = look.first.get("", {})
+    return look.top == "[" and "image_id" in first_record and first_record.get("instances") == "["
 
 
-def instances_of(data: bytes) -> bytes | None:
+def flatten_instances(data: bytes) -> bytes | None:
     """Join the lists of instances of all images to one JSON list of results; None for any other file."""
     if not has_instances(glance(data[: 2**16])):
         return None
     import msgspec
 
-    raw = list[msgspec.Raw]
+    raw_list = list[msgspec.Raw]
     try:
         images = msgspec.json.decode(data, type=list[dict[str, msgspec.Raw]])
         lists = [
-            msgspec.json.decode(image["instances"], type=raw) for image in images if "instances" in image
+            msgspec.json.decode(image["instances"], type=raw_list) for image in images if "instances" in image
         ]
     except msgspec.MsgspecError:
         return None  # the reader of records says where it is wrong
@@ -451,7 +456,7 @@ _NESTED = re.compile(rb'^\s*\{\s*"images"\s*:\s*\[\s*\{[^{}\[\]]*"annotations"\s
 
 
 def find_other_task(data: bytes) -> tuple[str, str] | None:
-    """Return what a file without boxes in COCO's lists is, and the remedy; None for any other file."""
+    """Return the content of a file without boxes in COCO's lists, and the remedy; None for any other file."""
     if _NESTED.search(data):
         remedy = "give a file with a list annotations beside images, as ochuman_coco_format_*.json"
         return "images that hold their own annotations, as in OCHuman", remedy
@@ -464,8 +469,8 @@ def find_other_task(data: bytes) -> tuple[str, str] | None:
         )
     if b'"caption"' in data:
         return "captions of images", "give instances_*.json, which has the boxes of the same images"
-    first = _FLAT_ANNOTATION.search(data)
-    if first is not None and set(re.findall(rb'"(\w+)"\s*:', first[1])) <= _KEYS_OF_CLASSES:
+    match = _FLAT_ANNOTATION.search(data)
+    if match is not None and set(re.findall(rb'"(\w+)"\s*:', match[1])) <= _KEYS_OF_CLASSES:
         return "classes of whole images", "give a file whose annotations have a bbox"
     return None
 
@@ -478,14 +483,14 @@ def find_root_class(head: bytes) -> tuple[Id, str] | None:
     match = _CATEGORIES.search(head)
     try:
         records = json.loads(match[1]) if match else []
-        root, *others = [(record["id"], record["name"], record["supercategory"]) for record in records]
+        root, *children = [(record["id"], record["name"], record["supercategory"]) for record in records]
     except (ValueError, KeyError, TypeError):
         return None
     is_root = isinstance(root[0], int | str) and isinstance(root[1], str) and root[2] in ("none", "", None)
-    return root[:2] if is_root and others and {parent for *_, parent in others} == {root[1]} else None
+    return root[:2] if is_root and children and {parent for *_, parent in children} == {root[1]} else None
 
 
-def segments_of(data: bytes) -> tuple[bytes, int] | None:
+def flatten_segments(data: bytes) -> tuple[bytes, int] | None:
     """Rewrite a panoptic file with its segments as annotations; return it and the number of segments.
 
     The ids of segments are left out, as they are colours and unique only within an image. None for any other

@@ -19,7 +19,13 @@ from odm.formats._shared.codes import (
 )
 from odm.formats._shared.json.columns import _PYTHON, NONE, Chunk, Column, Document, Field, show
 from odm.formats._shared.json.preview import JsonPreview, glance
-from odm.formats.coco.ids import category_readings, choose_reading, listed, packed, with_other_type
+from odm.formats.coco.ids import (
+    add_other_type,
+    as_list,
+    choose_reading,
+    list_category_readings,
+    pack_ids,
+)
 from odm.formats.coco.values import ROW, TRACK, TRACK_KEYS, VIDEO, Values
 from odm.issues import Code, Log, Trusted
 from odm.names import accept_name
@@ -77,65 +83,65 @@ class Frames:
     def __init__(self, builder: Builder) -> None:
         self._builder = builder
         self._rows: dict[Id, int] = {}
-        self._placed: list[tuple[int, Any, int]] = []
+        self._frames_of_images: list[tuple[int, Any, int]] = []
         """Row of an image, the id of its video and its number there."""
 
     def row(self, video: Id | None) -> int:
-        """The row of a video by its id, -1 for none."""
+        """Return the row of a video by its id, -1 for an unknown id or None."""
         return -1 if video is None else self._rows.get(video, -1)
 
-    def place(self, row: int, record: Mapping[str, Any]) -> None:
+    def note_frame(self, row: int, record: Mapping[str, Any]) -> None:
         """Note the video and frame number in the record of an image that has this row."""
-        number = frame_number(record.get("frame_id"))
-        number = number if number >= 0 else frame_number(record.get("frame_index"))
-        self._placed.append((row, record["video_id"], number))
+        frame = parse_frame_number(record.get("frame_id"))
+        frame = frame if frame >= 0 else parse_frame_number(record.get("frame_index"))
+        self._frames_of_images.append((row, record["video_id"], frame))
 
     def add_other_type(self, ids: Iterable[Any], path: str, log: Log) -> None:
         """Resolve ids of another type than those in the list of videos, such as ``"7"`` for 7."""
         valid_ids = [id_ for id_ in ids if type(id_) in (int, str)]
-        self._rows = with_other_type(self._rows, valid_ids, "video_id", path, log)
+        self._rows = add_other_type(self._rows, valid_ids, "video_id", path, log)
 
     def finish(self, path: str, log: Log) -> None:
         """Resolve the ids of videos, and give the builder the video and frame number of each image."""
-        if not self._placed:
+        if not self._frames_of_images:
             return
-        self.add_other_type((id_ for _, id_, _ in self._placed), path, log)
-        first_row = self._placed[0][0]
-        n = self._placed[-1][0] - first_row + 1
+        self.add_other_type((id_ for _, id_, _ in self._frames_of_images), path, log)
+        first_row = self._frames_of_images[0][0]
+        n = self._frames_of_images[-1][0] - first_row + 1
         videos, frames = [-1] * n, [-1] * n
-        for row, id_, number in self._placed:
+        for row, id_, frame in self._frames_of_images:
             if isinstance(id_, (int, str)) and not isinstance(id_, bool):
                 if id_ not in self._rows:
                     self._rows[id_] = self._builder.video(str(id_), source_id=id_)
-                videos[row - first_row], frames[row - first_row] = self._rows[id_], number
+                videos[row - first_row], frames[row - first_row] = self._rows[id_], frame
         self._builder.set_frames(first_row, videos, frames)
 
     def read_videos(self, document: Document, values: Values) -> dict[int, tuple[int, int]]:
         """Add the list of videos that begins here; return the frame sizes that it states, by video row."""
         sizes: dict[int, tuple[int, int]] = {}
-        for i, record in values.entries(document, "/videos", VIDEO, count=False):
+        for i, record in values.read_entries(document, "/videos", VIDEO, count=False):
             location = f"/videos/{i}"
-            id_ = values.id(record, "id", location)
+            id_ = values.parse_id(record, "id", location)
             if id_ is None:
                 continue
             if id_ in self._rows:
-                values.duplicate_id(location, id_, "this list")
+                values.report_duplicate_id(location, id_, "this list")
                 continue
             name = next((record[key] for key in ("name", "file_name") if record.get(key)), None)
             if name is not None and not isinstance(name, str):
-                values.wrong(WRONG_TYPE, location, "name", "text", name)
+                values.report_wrong(WRONG_TYPE, location, "name", "text", name)
                 name = None
             if name is not None and not accept_name(name, values.log, values.path, pointer=location):
                 name = None
-            length = max(0, frame_number(record.get("length")))
+            length = max(0, parse_frame_number(record.get("length")))
             self._rows[id_] = self._builder.video(name or str(id_), length=length, source_id=id_)
-            size = frame_number(record.get("width")), frame_number(record.get("height"))
+            size = parse_frame_number(record.get("width")), parse_frame_number(record.get("height"))
             if min(size) > 0:
                 sizes[self._rows[id_]] = size
         return sizes
 
 
-def frame_number(value: Any) -> int:
+def parse_frame_number(value: Any) -> int:
     """Return a value that is a whole number from 0 below 2^31; else -1."""
     return value if type(value) is int and 0 <= value < 2**31 else -1
 
@@ -143,15 +149,15 @@ def frame_number(value: Any) -> int:
 def read_scores(document: Document, values: Values) -> list[tuple[Id, Id | None, float]]:
     """Return id, video id and score of those tracks in the list that have a score."""
     scores: list[tuple[Id, Id | None, float]] = []
-    for i, record in values.entries(document, "/tracks", TRACK, count=False):
-        id_ = values.id(record, "id", f"/tracks/{i}")
+    for i, record in values.read_entries(document, "/tracks", TRACK, count=False):
+        id_ = values.parse_id(record, "id", f"/tracks/{i}")
         score: Any = record.get("score")
         if id_ is not None and type(score) in (int, float) and score == score:  # noqa: PLR0124 -- no NaN
             scores.append((id_, record.get("video_id"), float(score)))
     return scores
 
 
-def track_ids(columns: dict[str, Column]) -> dict[str, Column]:
+def merge_track_ids(columns: dict[str, Column]) -> dict[str, Column]:
     """Merge the track ids of annotations, from several keys or their attributes, in one column ``track_id``.
 
     `columns` is changed in place and returned.
@@ -159,16 +165,18 @@ def track_ids(columns: dict[str, Column]) -> dict[str, Column]:
     attributes: Any = columns.pop("attributes", None)
     id_columns: list[Any] = [columns.pop(key) for key in TRACK_KEYS if key in columns]
     if attributes is not None and b'"track_id"' in b"".join(attributes):
-        id_columns.append(_attribute_ids(attributes))
+        id_columns.append(_find_attribute_ids(attributes))
     if len(id_columns) > 1:  # the first that a box has
-        lists = [listed(column) for column in id_columns]
-        id_columns = [packed([next((v for v in row if v != NONE), NONE) for row in zip(*lists, strict=True)])]
+        lists = [as_list(column) for column in id_columns]
+        id_columns = [
+            pack_ids([next((v for v in row if v != NONE), NONE) for row in zip(*lists, strict=True)])
+        ]
     if id_columns:
         columns["track_id"] = id_columns[0]
     return columns
 
 
-def _attribute_ids(attributes: list[Any]) -> Any:
+def _find_attribute_ids(attributes: list[Any]) -> Any:
     """Return the column of the ``track_id`` in the JSON of attributes, `NONE` for records without one."""
     import msgspec
 
@@ -181,7 +189,7 @@ def _attribute_ids(attributes: list[Any]) -> Any:
         except msgspec.ValidationError:
             value = None
         ids.append(NONE if value is None else value)
-    return packed(ids)
+    return pack_ids(ids)
 
 
 # ------------------------------------------------------------------------------------ tracks as records
@@ -193,6 +201,7 @@ class TubeReader:
     def __init__(
         self, values: Values, builder: Builder, log: Log, split: str, reference: Dataset | None
     ) -> None:
+        """Start without tracks; with a `reference`, the ground truth, the file is a list of results."""
         self._values, self._builder, self._log, self._split = values, builder, log, split
         self._reference = reference
         self._frames = Frames(builder)
@@ -201,19 +210,19 @@ class TubeReader:
         self._pointer = "" if reference is not None else "/annotations"
         self._tubes: list[tuple[int, Id, Id, Id, float]] = []
         """Index, video, category, id and score of each track."""
-        self._parts: list[tuple[NDArray[Any], NDArray[Any]]] = []
-        """(n,) place in `_tubes` of each box, and (n, 6): frame, left, top, width, height and score."""
-        self._outside = 0
+        self._chunks: list[tuple[NDArray[Any], NDArray[Any]]] = []
+        """(n,) index in `_tubes` of each box, and (n, 6): frame, left, top, width, height and score."""
+        self._n_outside = 0
 
     @property
-    def total(self) -> int:
+    def n_boxes(self) -> int:
         """The number of boxes."""
-        return sum(len(at) for at, _ in self._parts)
+        return sum(len(tube_of_box) for tube_of_box, _ in self._chunks)
 
     @property
-    def scored(self) -> int:
+    def n_scored(self) -> int:
         """The number of boxes that have a score."""
-        return sum(int(np.count_nonzero(~np.isnan(rows[:, 5]))) for _, rows in self._parts)
+        return sum(int(np.count_nonzero(~np.isnan(rows[:, 5]))) for _, rows in self._chunks)
 
     def read(self, document: Document) -> None:
         """Read a file: an object with the lists of videos, classes and tracks, or just a list of tracks."""
@@ -221,10 +230,10 @@ class TubeReader:
             self._read_tubes(document)
             document.end()
             return
-        seen = set()
-        for key, top in document.members():
-            if key in ("videos", "annotations", "categories") and top == "[":
-                seen.add(key)
+        present_keys = set()
+        for key, first_char in document.members():
+            if key in ("videos", "annotations", "categories") and first_char == "[":
+                present_keys.add(key)
                 if key == "videos":
                     self._sizes = self._frames.read_videos(document, self._values)
                 elif key == "categories":
@@ -234,17 +243,17 @@ class TubeReader:
             elif key not in ("info", "licenses"):
                 self._values.count({key: 1})
         for key in ("videos", "categories"):
-            if key not in seen:
+            if key not in present_keys:
                 self._log.report(MISSING_KEY, self._values.path, value=key)
 
     def _read_tubes(self, document: Document) -> None:
         """Read the list of tracks that begins here: a slice at once if it is usual, else one by one."""
         for chunk in document.records(TUBE):
-            counted = {key: n for key, n in chunk.extras.items() if key != "track"}
-            self._values.count(counted)
+            n_unread = {key: n for key, n in chunk.extras.items() if key != "track"}
+            self._values.count(n_unread)
             if chunk.records is None:
-                columns = {key: listed(column) for key, column in chunk.columns.items()}
-                boxes = _quick_boxes(columns["track"])
+                columns = {key: as_list(column) for key, column in chunk.columns.items()}
+                boxes = _decode_boxes(columns["track"])
                 if boxes is not None:
                     self._add(chunk, columns, boxes)
                     continue
@@ -257,7 +266,7 @@ class TubeReader:
                 self._add_slowly(record, i)
 
     def _add(self, chunk: Chunk, columns: dict[str, Any], boxes: tuple[Any, Any, int]) -> None:
-        """Add the tracks of a chunk and their boxes, which are the result of `_quick_boxes`.
+        """Add the tracks of a chunk and their boxes, which are the result of `_decode_boxes`.
 
         A box without a score gets that of its track.
         """
@@ -275,96 +284,104 @@ class TubeReader:
         counts, table, n_outside = boxes
         track_rows = np.repeat(np.arange(n), counts)
         table[:, 5] = np.where(np.isnan(table[:, 5]), np.array(scores, np.float64)[track_rows], table[:, 5])
-        self._parts.append((first_tube + track_rows, table))
-        self._outside += n_outside
+        self._chunks.append((first_tube + track_rows, table))
+        self._n_outside += n_outside
 
     def _add_slowly(self, record: Any, i: int) -> None:
         """Add one track, the i-th record, and check each value; after an issue it is skipped."""
         values, location = self._values, f"{self._pointer}/{i}"
-        errors = self._log.errors
+        n_errors = self._log.errors
         if not values.is_object(record, location, ROW):
             self._builder.skipped += 1
             return
-        video = values.id(record, "video_id", location, ROW)
-        category = values.id(record, "category_id", location, ROW)
-        track_id = values.id(record, "id", location, ROW) if "id" in record else NONE
+        video = values.parse_id(record, "video_id", location, ROW)
+        category = values.parse_id(record, "category_id", location, ROW)
+        track_id = values.parse_id(record, "id", location, ROW) if "id" in record else NONE
         score = float("nan")
         for key in ("score", "confidence"):
             if record.get(key) is not None:
-                score = values.number(record[key], location, key)
+                score = values.parse_number(record[key], location, key)
         rows = []
         track = record.get("track")
         if not isinstance(track, list):
-            values.wrong(WRONG_BOX_TYPE, location, "track", "a list of boxes", track)
+            values.report_wrong(WRONG_BOX_TYPE, location, "track", "a list of boxes", track)
             track = []
         for k, box in enumerate(track):
-            row = self._box(box, f"{location}/track/{k}")
+            row = self._parse_box(box, f"{location}/track/{k}")
             if row is not None:
                 rows.append(row)
-        if self._log.errors > errors or video is None or category is None or track_id is None:
+        if self._log.errors > n_errors or video is None or category is None or track_id is None:
             self._builder.skipped += max(1, len(track))
             return
         table = np.array(rows, np.float64).reshape(-1, 6)
         table[:, 5] = np.where(np.isnan(table[:, 5]), score, table[:, 5])
-        self._parts.append((np.full(len(rows), len(self._tubes)), table))
+        self._chunks.append((np.full(len(rows), len(self._tubes)), table))
         self._tubes.append((i, video, category, track_id, score))
 
-    def _box(self, box: Any, location: str) -> tuple[float, ...] | None:
+    def _parse_box(self, box: Any, location: str) -> tuple[float, ...] | None:
         """Return frame, bbox and score, six numbers, of a box of a track; None, after an issue, if faulty."""
         values = self._values
         if not values.is_object(box, location, ROW):
             return None
         frame = box.get("frame")
         if type(frame) is not int or not 0 <= frame < 2**31:
-            where: dict[str, Any] = {"pointer": f"{location}/frame", "field": "frame"}
-            self._log.report(BAD_FRAME, values.path, **where, value=Trusted(show(frame)), among=", from 0")
+            issue_args: dict[str, Any] = {"pointer": f"{location}/frame", "field": "frame"}
+            self._log.report(
+                BAD_FRAME, values.path, **issue_args, value=Trusted(show(frame)), among=", from 0"
+            )
             return None
-        numbers = values.box(box, location)
+        numbers = values.parse_box(box, location)
         score_key = next((key for key in ("confidence", "score") if box.get(key) is not None), None)
-        score = float("nan") if score_key is None else values.number(box[score_key], location, score_key)
-        self._outside += bool(box.get("outside"))
+        score = (
+            float("nan") if score_key is None else values.parse_number(box[score_key], location, score_key)
+        )
+        self._n_outside += bool(box.get("outside"))
         return (frame, *numbers, score) if len(numbers) == 4 else None
 
     # -- when all was read
 
     def add_to(self, builder: Builder, n_scored: int, total: int) -> None:
-        """Hand over images, tracks and boxes, of which `found` of `total` in all files have a score."""
-        if self._outside:
-            self._log.report(OUTSIDE_COUNTS, self._values.path, n=self._outside, total=self.total)
-        video, category, is_valid = self._resolve(builder)
+        """Add images, tracks and boxes to the builder; `n_scored` of the `total` boxes of all files have a
+        score.
+        """
+        if self._n_outside:
+            self._log.report(OUTSIDE_COUNTS, self._values.path, n=self._n_outside, total=self.n_boxes)
+        video, category, is_valid = self._resolve_ids(builder)
         tube_of_box = (
-            np.concatenate([tube_of_box for tube_of_box, _ in self._parts])
-            if self._parts
+            np.concatenate([tube_of_box for tube_of_box, _ in self._chunks])
+            if self._chunks
             else np.zeros(0, np.int64)
         )
-        box_values = np.concatenate([rows for _, rows in self._parts]) if self._parts else np.zeros((0, 6))
+        box_values = np.concatenate([rows for _, rows in self._chunks]) if self._chunks else np.zeros((0, 6))
         is_det = builder.kind == "det"
         score = box_values[:, 5]
-        if not is_det and self.scored:  # which is reported at the first
+        if not is_det and self.n_scored:  # which is reported at the first
             first_scored = tube_of_box[int(np.argmax(~np.isnan(score)))]
-            where: dict[str, Any] = {
+            issue_args: dict[str, Any] = {
                 "pointer": f"{self._pointer}/{self._tubes[first_scored][0]}",
                 "field": "confidence",
             }
             if n_scored < total:
-                self._log.report(SOME_SCORES, self._values.path, **where, found=n_scored, total=total)
+                self._log.report(SOME_SCORES, self._values.path, **issue_args, found=n_scored, total=total)
             elif not self._log.counts[ALL_SCORED.name]:
-                self._log.report(ALL_SCORED, self._values.path, **where, n=total)
+                self._log.report(ALL_SCORED, self._values.path, **issue_args, n=total)
         is_kept = is_valid[tube_of_box] if len(tube_of_box) else np.zeros(0, np.bool_)
         if is_det:
             lacks_score = np.isnan(score) & is_kept
-            for n in dict.fromkeys(tube_of_box[lacks_score].tolist()):
-                pointer = f"{self._pointer}/{self._tubes[n][0]}"
+            for tube_index in dict.fromkeys(tube_of_box[lacks_score].tolist()):
+                pointer = f"{self._pointer}/{self._tubes[tube_index][0]}"
                 self._log.report(SCORE_MISSING, self._values.path, pointer=pointer, field="confidence")
             is_kept &= ~lacks_score
         builder.skipped += int(np.count_nonzero(~is_kept))
         tube_of_box, box_values, score = tube_of_box[is_kept], box_values[is_kept], score[is_kept]
-        image = self._images(builder, video[tube_of_box], box_values[:, 0].astype(np.int64))
+        image = self._find_or_add_images(builder, video[tube_of_box], box_values[:, 0].astype(np.int64))
         tracks = np.full(len(self._tubes), -1, np.int64)
-        for n, (i, _, _, id_, own_score) in enumerate(self._tubes):
-            if is_valid[n]:
+        for tube_index, (i, _, _, id_, track_score) in enumerate(self._tubes):
+            if is_valid[tube_index]:
                 name = i + 1 if id_ == NONE else id_
-                tracks[n] = builder.track(int(video[n]), name, score=own_score if is_det else float("nan"))
+                tracks[tube_index] = builder.track(
+                    int(video[tube_index]), name, score=track_score if is_det else float("nan")
+                )
         wh = box_values[:, 3:5]
         with np.errstate(over="ignore"):
             xyxy = np.concatenate([box_values[:, 1:3], box_values[:, 1:3] + wh], axis=1)
@@ -380,7 +397,7 @@ class TubeReader:
             line=index[tube_of_box],
         )
 
-    def _resolve(self, builder: Builder) -> tuple[Any, Any, Any]:
+    def _resolve_ids(self, builder: Builder) -> tuple[Any, Any, Any]:
         """Look up the ids of all tracks; return (tracks,) video rows, category rows, and True if both exist.
 
         A track whose id is repeated is reported, and gets an unused id.
@@ -388,12 +405,12 @@ class TubeReader:
         reference, log, path = self._reference, self._log, self._values.path
         categories = self._categories
         if reference is not None:
-            column = packed([tube[2] for tube in self._tubes])
+            column = pack_ids([tube[2] for tube in self._tubes])
             if len(self._tubes):
                 categories, _ = choose_reading(
                     column,
                     reference.categories.source_id,
-                    lambda: category_readings(reference),
+                    lambda: list_category_readings(reference),
                     "category_id",
                     path,
                     log,
@@ -401,44 +418,50 @@ class TubeReader:
             row_of_video: dict[Id, int] = {name: row for row, name in enumerate(reference.videos.name)}
             ids = reference.videos.source_id.tolist()
             row_of_video |= {id_: row for row, id_ in enumerate(ids) if id_ != NO_ID}
-            row_of_video = with_other_type(
+            row_of_video = add_other_type(
                 row_of_video, (tube[1] for tube in self._tubes), "video_id", path, log
             )
         else:
             self._frames.add_other_type((tube[1] for tube in self._tubes), path, log)
-        categories = with_other_type(categories, (tube[2] for tube in self._tubes), "category_id", path, log)
+        categories = add_other_type(categories, (tube[2] for tube in self._tubes), "category_id", path, log)
         video = np.full(len(self._tubes), -1, np.int64)
         category = np.full(len(self._tubes), -1, np.int64)
         is_valid = np.ones(len(self._tubes), np.bool_)
         index_of_id: dict[Id, int] = {}
-        where: dict[str, Any]
+        issue_args: dict[str, Any]
         last_free_id = max((tube[3] for tube in self._tubes if type(tube[3]) is int), default=0)
-        for n, (i, video_id, category_id, id_, score) in enumerate(self._tubes):
+        for tube_index, (i, video_id, category_id, id_, score) in enumerate(self._tubes):
             location = f"{self._pointer}/{i}"
             if reference is None:
-                video[n] = self._frames.row(video_id)
-                if video[n] < 0:
-                    where = {"pointer": f"{location}/video_id", "field": "video_id"}
-                    log.report(UNKNOWN_VIDEO, path, **where, value=Trusted(show(video_id)))
-                    is_valid[n] = False
+                video[tube_index] = self._frames.row(video_id)
+                if video[tube_index] < 0:
+                    issue_args = {"pointer": f"{location}/video_id", "field": "video_id"}
+                    log.report(UNKNOWN_VIDEO, path, **issue_args, value=Trusted(show(video_id)))
+                    is_valid[tube_index] = False
             else:
                 row = row_of_video.get(video_id, -1)
-                video[n] = builder.video(reference.videos.name[row] if row >= 0 else str(video_id))
-            category[n] = categories.get(category_id, -1)
-            if category[n] < 0:
-                where = {"pointer": f"{location}/category_id", "field": "category_id"}
-                log.report(UNKNOWN_CATEGORY, path, **where, value=Trusted(show(category_id)), near="")
-                is_valid[n] = False
+                video[tube_index] = builder.video(reference.videos.name[row] if row >= 0 else str(video_id))
+            category[tube_index] = categories.get(category_id, -1)
+            if category[tube_index] < 0:
+                issue_args = {"pointer": f"{location}/category_id", "field": "category_id"}
+                log.report(UNKNOWN_CATEGORY, path, **issue_args, value=Trusted(show(category_id)), near="")
+                is_valid[tube_index] = False
             if id_ != NONE and index_of_id.setdefault(id_, i) != i:
-                where = {"pointer": f"{location}/id", "field": "id"}
-                shown = Trusted(f"#{self._pointer}/{index_of_id[id_]}")
-                log.report(DUPLICATE_BOX_ID, path, **where, value=Trusted(show(id_)), first=shown)
+                issue_args = {"pointer": f"{location}/id", "field": "id"}
+                first_pointer = Trusted(f"#{self._pointer}/{index_of_id[id_]}")
+                log.report(
+                    DUPLICATE_BOX_ID, path, **issue_args, value=Trusted(show(id_)), first=first_pointer
+                )
                 last_free_id += 1  # a track of its own
-                self._tubes[n] = (i, video_id, category_id, last_free_id, score)
+                self._tubes[tube_index] = (i, video_id, category_id, last_free_id, score)
         return video, category, is_valid
 
-    def _images(self, builder: Builder, video: Any, frame: Any) -> Any:
-        """Return (n,) image rows of boxes; a new frame becomes an image, named after its video."""
+    def _find_or_add_images(self, builder: Builder, video: Any, frame: Any) -> Any:
+        """Return (n,) image rows of the boxes in (n,) frames of (n,) video rows.
+
+        A frame without an image becomes one, named after its video.
+        """
+        # a key holds the video row in the high bits and the frame in the low 31
         keys = video * 2**31 + frame
         distinct_keys, inverse = np.unique(keys, return_inverse=True)
         known_keys, known_rows = builder.frame_rows()
@@ -451,27 +474,27 @@ class TubeReader:
         new_positions = np.flatnonzero(row_of_key < 0)
         if len(new_positions):
             video_rows = (distinct_keys[new_positions] >> 31).tolist()
-            numbers = (distinct_keys[new_positions] & (2**31 - 1)).tolist()
+            frames = (distinct_keys[new_positions] & (2**31 - 1)).tolist()
             names = builder.video_names
             sizes = np.array([self._sizes.get(v, (0, 0)) for v in video_rows], np.int32).reshape(-1, 2)
             first_new = builder.add_images(
-                [f"{names[v]}/{f:06d}" for v, f in zip(video_rows, numbers, strict=True)],
+                [f"{names[v]}/{f:06d}" for v, f in zip(video_rows, frames, strict=True)],
                 width=sizes[:, 0],
                 height=sizes[:, 1],
                 split=[self._split] * len(new_positions),
                 line=[0] * len(new_positions),
                 video=video_rows,
-                frame=numbers,
+                frame=frames,
             )
             row_of_key[new_positions] = first_new + np.arange(len(new_positions))
         return row_of_key[inverse.reshape(-1)]
 
 
-def _quick_boxes(tracks: list[Any]) -> tuple[Any, Any, int] | None:
-    """Decode the boxes of all tracks at once; None where a value is not what it should be.
+def _decode_boxes(tracks: list[Any]) -> tuple[Any, Any, int] | None:
+    """Decode the boxes of all tracks, JSON lists, at once; None if any value is of a wrong type.
 
-    Returns how many boxes each track has, (n, 6) frame, left, top, width, height and score of each, and how
-    many of these are outside the picture.
+    Returns (tracks,) numbers of boxes, (boxes, 6) frame, left, top, width, height and score, and the number
+    of boxes that are marked outside.
     """
     import msgspec
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.formats._shared.frames import box_tracks, track_numbers
-from odm.formats.coco.ids import NOT_IN_REFERENCE, unique_rows
+from odm.formats.coco.ids import NOT_IN_REFERENCE, index_unique
 from odm.formats.coco.values import COCO, Dialect
 from odm.issues import Log, Trusted, hint
 from odm.masks.runs import read_texts
@@ -28,23 +28,25 @@ _BATCH = 4096
 _SHAPES_AT_A_TIME = 2048
 
 
-def result_ids(dataset: Dataset, reference: Dataset | None, log: Log) -> tuple[list[Id], list[Id]] | None:
+def find_result_ids(
+    dataset: Dataset, reference: Dataset | None, log: Log
+) -> tuple[list[Id], list[Id]] | None:
     """Return the ids of images and of categories, by row, for a results list.
 
     With a `reference` they are its ids, by name (also without extension or folder). None, after issues, if
     an image or class with boxes is not in it.
     """
     if reference is None:
-        return [*own_ids(dataset.images.source_id, 0)], [*own_ids(dataset.categories.source_id, 0)]
+        return [*choose_ids(dataset.images.source_id, 0)], [*choose_ids(dataset.categories.source_id, 0)]
     errors = log.errors
     reference_images = reference.images
-    ids: list[Id] = [
+    image_id_of_row: list[Id] = [
         stem(name) if id_ == NO_ID else id_
         for name, id_ in zip(reference_images.name, reference_images.source_id.tolist(), strict=True)
     ]
     row_of_name = {name: row for row, name in enumerate(reference_images.name)}
-    row_of_stem = unique_rows(map(stem, reference_images.name))
-    row_of_last_part = unique_rows(stem(name.rsplit("/", 1)[-1]) for name in reference_images.name)
+    row_of_stem = index_unique(map(stem, reference_images.name))
+    row_of_last_part = index_unique(stem(name.rsplit("/", 1)[-1]) for name in reference_images.name)
     used_rows = set(distinct(dataset.boxes.image).tolist())
     image_ids: list[Id] = []
     for row, name in enumerate(dataset.images.name):
@@ -52,29 +54,29 @@ def result_ids(dataset: Dataset, reference: Dataset | None, log: Log) -> tuple[l
             name, row_of_stem.get(stem(name), row_of_last_part.get(stem(name.rsplit("/", 1)[-1])))
         )
         if reference_row is None and row in used_rows:
-            near = Trusted(hint(name, reference_images.name))
-            log.report(NOT_IN_REFERENCE, "", what="image", value=name, near=near)
-        image_ids.append(0 if reference_row is None else ids[reference_row])
+            suggestion = Trusted(hint(name, reference_images.name))
+            log.report(NOT_IN_REFERENCE, "", what="image", value=name, near=suggestion)
+        image_ids.append(0 if reference_row is None else image_id_of_row[reference_row])
     classes = reference.categories
-    numbers = classes.source_id.tolist()
+    reference_ids = classes.source_id.tolist()
     row_of_class = {name: row for row, name in enumerate(classes.name)}
     used_rows = set(distinct(dataset.boxes.category).tolist())
     category_ids: list[Id] = []
     for row, name in enumerate(dataset.categories.name):
         reference_row = row_of_class.get(name)
         if reference_row is None and row in used_rows:
-            near = Trusted(hint(name, classes.name))
-            log.report(NOT_IN_REFERENCE, "", what="class", value=name, near=near)
-        number = reference_row + 1 if reference_row is not None else 0
+            suggestion = Trusted(hint(name, classes.name))
+            log.report(NOT_IN_REFERENCE, "", what="class", value=name, near=suggestion)
+        position = reference_row + 1 if reference_row is not None else 0
         category_ids.append(
-            numbers[reference_row]
-            if reference_row is not None and numbers[reference_row] != NO_ID
-            else number
+            reference_ids[reference_row]
+            if reference_row is not None and reference_ids[reference_row] != NO_ID
+            else position
         )
     return (image_ids, category_ids) if log.errors == errors else None
 
 
-def results_of(
+def encode_results(
     dataset: Dataset,
     rows: NDArray[Any],
     image_ids: list[Id],
@@ -82,7 +84,7 @@ def results_of(
     log: Log,
     rle: str | None = None,
 ) -> bytes:
-    """Write the boxes of `rows` as a JSON list of results; `image_ids` and `category_ids` are by row."""
+    """Encode the boxes in `rows` as a JSON list of results; `image_ids` and `category_ids` are by row."""
     import msgspec
 
     boxes = dataset.boxes
@@ -100,15 +102,15 @@ def results_of(
     else:
         columns["image_id"] = np.array(image_ids, np.int64)[image]
         columns["category_id"] = np.array(category_ids, np.int64)[category]
-    columns["bbox"] = _ltwh(dataset, rows)
+    columns["bbox"] = _find_ltwh(dataset, rows)
     columns["score"] = boxes.score[rows] + 0.0
-    _, tracks = tracks_of(dataset, rows, log)
-    extra = _extra_of_boxes(dataset, rows, rle)
-    lines = _lines(columns, "write detections", log, heads, optional=tracks, extra=extra)
-    return b"".join([*_array(lines), b"\n"])
+    _, tracks = encode_tracks(dataset, rows, log)
+    extra = _encode_box_fields(dataset, rows, rle)
+    lines = _encode(columns, "write detections", log, heads, optional=tracks, extra=extra)
+    return b"".join([*_bracket(lines), b"\n"])
 
 
-def object_of(
+def encode_object(
     dataset: Dataset,
     image_rows: NDArray[Any],
     box_rows: NDArray[Any],
@@ -117,63 +119,63 @@ def object_of(
     rle: str | None = None,
 ) -> bytes:
     """Build the COCO object of some images and boxes, with all categories."""
-    categories, least = dataset.categories, dialect.least_id
-    image_ids = own_ids(dataset.images.source_id[image_rows], least)
-    category_ids = own_ids(categories.source_id, least)
-    # What the files of these images say of themselves, and the other fields of the images.
+    categories, least_id = dataset.categories, dialect.least_id
+    image_ids = choose_ids(dataset.images.source_id[image_rows], least_id)
+    category_ids = choose_ids(categories.source_id, least_id)
+    # The extra fields of the files of these images, and of the images.
     file_of = dataset.images.file[image_rows].tolist()
     used_files = [row for row in dict.fromkeys(file_of) if row >= 0]
     files = [dataset.files[row].extra for row in used_files] or [f.extra for f in dataset.files if f.extra]
     members, ids, _ = join_members(files) if any(files) else ({}, [], {})
     members = {"info": b"{}", "licenses": b"[]", **members}
-    image_fields: dict[str, Sequence[bytes]] = {**_rows_of(dataset.images.extra, image_rows)}
+    image_fields: dict[str, Sequence[bytes]] = {**_take_rows(dataset.images.extra, image_rows)}
     if any(ids) and "license" in image_fields:
         new_licenses_of_file = dict(zip(used_files, ids, strict=True))
         image_fields["license"] = [
             new_licenses_of_file[f].get(i, b"") for f, i in zip(file_of, image_fields["license"], strict=True)
         ]
-    extra_of_boxes = _extra_of_boxes(dataset, box_rows, rle)
+    extra_of_boxes = _encode_box_fields(dataset, box_rows, rle)
     if not dialect.sparse:  # some tools ask for the key, with an empty list where there is no outline
         outlines = extra_of_boxes.pop("segmentation", [b""] * len(box_rows))
         extra_of_boxes["segmentation"] = [value or b"[]" for value in outlines]
     extra_of_categories: Mapping[str, Sequence[bytes]] = categories.extra
     if categories.keypoints is not None:
-        extra_of_categories = _with_shapes(extra_of_categories, _points_of_classes(dataset))
-    category_columns = {"id": category_ids, "name": categories.name, **dialect.of_categories(dataset)}
+        extra_of_categories = _merge_fields(extra_of_categories, _encode_class_points(dataset))
+    category_columns = {"id": category_ids, "name": categories.name, **dialect.find_category_columns(dataset)}
     ids_by_row = np.zeros(len(dataset.images), np.int64)
     ids_by_row[image_rows] = image_ids
-    columns, optional = _box_columns(dataset, box_rows, ids_by_row, np.array(category_ids, np.int64), dialect)
-    tables, tracks = tracks_of(dataset, box_rows, log, dialect)
+    columns, optional = _get_columns(dataset, box_rows, ids_by_row, np.array(category_ids, np.int64), dialect)
+    tables, tracks = encode_tracks(dataset, box_rows, log, dialect)
     lists = {
-        "images": _array(
-            _image_lines(dataset, image_rows, image_ids, category_ids, image_fields, log, dialect)
+        "images": _bracket(
+            _encode_images(dataset, image_rows, image_ids, category_ids, image_fields, log, dialect)
         ),
-        "annotations": _array(
-            _lines(columns, "write annotations", log, optional={**optional, **tracks}, extra=extra_of_boxes)
+        "annotations": _bracket(
+            _encode(columns, "write annotations", log, optional={**optional, **tracks}, extra=extra_of_boxes)
         ),
-        "categories": _array(_lines(category_columns, "write categories", log, extra=extra_of_categories)),
+        "categories": _bracket(_encode(category_columns, "write categories", log, extra=extra_of_categories)),
     }
     lists = {**lists, **tables} if dialect.all_tracks else {**tables, **lists}
-    head = b",".join(_member(key, value) for key, value in members.items())
-    body = [[b",\n", _member(key, b""), *lines] for key, lines in lists.items()]
+    head = b",".join(_encode_member(key, value) for key, value in members.items())
+    body = [[b",\n", _encode_member(key, b""), *lines] for key, lines in lists.items()]
     return b"".join([b"{", head, *itertools.chain(*body), b"}\n"])
 
 
-def _rows_of(extra: Mapping[str, Sequence[bytes]], rows: NDArray[Any]) -> dict[str, list[bytes]]:
+def _take_rows(extra: Mapping[str, Sequence[bytes]], rows: NDArray[Any]) -> dict[str, list[bytes]]:
     """Return the extra fields, JSON by key, of the images or boxes in `rows`."""
     return {key: [column[row] for row in rows.tolist()] for key, column in extra.items()}
 
 
-def _extra_of_boxes(dataset: Dataset, rows: NDArray[Any], rle: str | None) -> dict[str, Sequence[bytes]]:
+def _encode_box_fields(dataset: Dataset, rows: NDArray[Any], rle: str | None) -> dict[str, Sequence[bytes]]:
     """Return the JSON of the extra fields and the shapes of the boxes in `rows`, by key."""
     boxes = dataset.boxes
-    extra: dict[str, Sequence[bytes]] = {**_rows_of(boxes.extra, rows)}
+    extra: dict[str, Sequence[bytes]] = {**_take_rows(boxes.extra, rows)}
     if boxes.shapes is None and boxes.keypoints is None:
         return extra
-    return _with_shapes(extra, _shapes_of(dataset, rows, rle))
+    return _merge_fields(extra, _encode_shapes(dataset, rows, rle))
 
 
-def _with_shapes(
+def _merge_fields(
     extra: Mapping[str, Sequence[bytes]], shapes: Mapping[str, Sequence[bytes]]
 ) -> dict[str, Sequence[bytes]]:
     """Merge extra fields and shapes by key. If a row has both, the field stays, as the source wrote it."""
@@ -183,7 +185,7 @@ def _with_shapes(
     }
 
 
-def _shapes_of(dataset: Dataset, rows: Longs, rle: str | None) -> dict[str, list[bytes]]:
+def _encode_shapes(dataset: Dataset, rows: Longs, rle: str | None) -> dict[str, list[bytes]]:
     """Return the JSON of the shapes and keypoints of the boxes in `rows`, by key; empty for boxes without.
 
     Parameters
@@ -201,18 +203,18 @@ def _shapes_of(dataset: Dataset, rows: Longs, rle: str | None) -> dict[str, list
         shapes = boxes.shapes.take(rows)
         column = [b""] * len(rows)
         ring_starts, point_starts = shapes.ring.tolist(), shapes.point.tolist()
-        numbers = _shortest(shapes.xy.ravel())
+        numbers = _to_shortest(shapes.xy.ravel())
         for i in np.flatnonzero(shapes.ring[1:] > shapes.ring[:-1]).tolist():
             outlines = [
                 numbers[2 * point_starts[j] : 2 * point_starts[j + 1]]
                 for j in range(ring_starts[i], ring_starts[i + 1])
             ]
             column[i] = encode(outlines)
-        masks = np.flatnonzero(shapes.kind == ShapeKind.MASK)
-        size = dataset.limits()[boxes.image[rows[masks]]][:, ::-1].tolist()
-        is_crowd = boxes.has(Flag.CROWD)[rows[masks]] & (dataset.kind == "gt")
-        is_list = is_crowd if rle is None else np.full(len(masks), rle == "list")
-        for i, height_width, writes_list in zip(masks.tolist(), size, is_list.tolist(), strict=True):
+        mask_rows = np.flatnonzero(shapes.kind == ShapeKind.MASK)
+        sizes = dataset.limits()[boxes.image[rows[mask_rows]]][:, ::-1].tolist()
+        is_crowd = boxes.has(Flag.CROWD)[rows[mask_rows]] & (dataset.kind == "gt")
+        is_list = is_crowd if rle is None else np.full(len(mask_rows), rle == "list")
+        for i, height_width, writes_list in zip(mask_rows.tolist(), sizes, is_list.tolist(), strict=True):
             text = shapes.counts(i)
             if writes_list:
                 counts = read_texts(np.frombuffer(text, np.uint8), np.array([0, len(text)]))[1]
@@ -226,18 +228,20 @@ def _shapes_of(dataset: Dataset, rows: Longs, rle: str | None) -> dict[str, list
             for i, box in zip(
                 oriented_rows.tolist(), as_rectangles(shapes.corners(oriented_rows)), strict=True
             ):
-                columns["obb"][i] = encode(_shortest(box))
+                columns["obb"][i] = encode(_to_shortest(box))
     if boxes.keypoints is not None:
         points = boxes.keypoints.take(rows)
-        ends, numbers = (3 * points.first).tolist(), _shortest(points.xyv.ravel())
-        columns["keypoints"] = [encode(numbers[a:b]) if b > a else b"" for a, b in itertools.pairwise(ends)]
+        number_starts, numbers = (3 * points.first).tolist(), _to_shortest(points.xyv.ravel())
+        columns["keypoints"] = [
+            encode(numbers[a:b]) if b > a else b"" for a, b in itertools.pairwise(number_starts)
+        ]
         if dataset.kind == "gt":
             labelled = zip(points.count_labelled_or_stated().tolist(), points.counts().tolist(), strict=True)
             columns["num_keypoints"] = [b"%d" % n if total else b"" for n, total in labelled]
     return columns
 
 
-def _points_of_classes(dataset: Dataset) -> dict[str, list[bytes]]:
+def _encode_class_points(dataset: Dataset) -> dict[str, list[bytes]]:
     """Return the JSON of the keypoint names and of the skeleton of each class."""
     categories = dataset.categories
     assert categories.keypoints is not None
@@ -252,7 +256,7 @@ def _points_of_classes(dataset: Dataset) -> dict[str, list[bytes]]:
     }
 
 
-def _pixels_of(dataset: Dataset, rows: Longs) -> Floats:
+def _measure_areas(dataset: Dataset, rows: Longs) -> Floats:
     """Return (n,) areas in pixels of the outlines and masks of n boxes; NaN without one, or without size."""
     area, boxes = np.full(len(rows), np.nan), dataset.boxes
     assert boxes.shapes is not None
@@ -265,16 +269,16 @@ def _pixels_of(dataset: Dataset, rows: Longs) -> Floats:
     return area
 
 
-def _member(key: str, value: bytes) -> bytes:
-    """Write a member of an object from its key and the JSON of its value."""
+def _encode_member(key: str, value: bytes) -> bytes:
+    """Return the JSON of a member of an object, from its key and the JSON of its value."""
     import msgspec
 
     return msgspec.json.encode(key) + b":" + value
 
 
-def _with_extra(lines: bytes, extra: Mapping[str, Sequence[bytes]]) -> bytes:
+def _append_extra(lines: bytes, extra: Mapping[str, Sequence[bytes]]) -> bytes:
     """Add extra fields, JSON by key, to the records, one a line; empty fields are left out."""
-    heads = [b"," + _member(key, b"") for key in extra]
+    heads = [b"," + _encode_member(key, b"") for key in extra]
     records = []
     for line, *values in zip(lines.splitlines(), *extra.values(), strict=True):
         members = [head + value for head, value in zip(heads, values, strict=True) if value]
@@ -282,7 +286,7 @@ def _with_extra(lines: bytes, extra: Mapping[str, Sequence[bytes]]) -> bytes:
     return b"".join(records)
 
 
-def _image_lines(
+def _encode_images(
     dataset: Dataset,
     rows: NDArray[Any],
     image_ids: list[int],
@@ -303,14 +307,14 @@ def _image_lines(
     sides = (("width", images.width[rows]), ("height", images.height[rows]))
     optional = {key: np.where(side == 0, -1, side) for key, side in sides}
     if images.video is not None:
-        ids = np.array([*own_ids(dataset.videos.source_id, dialect.least_id), -1], np.int64)
+        ids = np.array([*choose_ids(dataset.videos.source_id, dialect.least_id), -1], np.int64)
         optional["video_id"] = ids[images.video[rows]]
         if images.frame is not None:
             optional[dialect.frame_key] = images.frame[rows]
-    return _lines(columns, "write images", log, optional=optional, extra=extra)
+    return _encode(columns, "write images", log, optional=optional, extra=extra)
 
 
-def _box_columns(
+def _get_columns(
     dataset: Dataset,
     rows: NDArray[Any],
     image_ids: NDArray[Any],
@@ -322,15 +326,15 @@ def _box_columns(
     `image_ids` and `category_ids` are by row.
     """
     boxes = dataset.boxes
-    ltwh = _ltwh(dataset, rows)
+    ltwh = _find_ltwh(dataset, rows)
     area = boxes.area[rows]
     with np.errstate(over="ignore"):
         if boxes.shapes is not None:
-            area = np.where(np.isnan(area), _pixels_of(dataset, rows), area)
+            area = np.where(np.isnan(area), _measure_areas(dataset, rows), area)
         area = np.where(np.isnan(area), ltwh[:, 2] * ltwh[:, 3], area)
     area = np.nan_to_num(area) + 0.0  # an infinite product becomes the largest number
     columns: dict[str, NDArray[Any]] = {
-        "id": np.array(box_ids(boxes.source_id[rows]), np.int64),
+        "id": np.array(choose_box_ids(boxes.source_id[rows]), np.int64),
         "image_id": image_ids[boxes.image[rows]],
         "category_id": category_ids[boxes.category[rows]],
         "bbox": ltwh,
@@ -345,14 +349,14 @@ def _box_columns(
     return columns, {key: np.where(flags, 1, -1)} if dialect.sparse and flags.any() else {}
 
 
-def tracks_of(
+def encode_tracks(
     dataset: Dataset, rows: NDArray[Any], log: Log, dialect: Dialect = COCO
 ) -> tuple[dict[str, list[bytes]], dict[str, NDArray[Any]]]:
     """Return the lists ``videos`` and ``tracks`` as JSON lines, and the columns of boxes for them."""
     import msgspec
 
     videos, tracks, track = dataset.videos, dataset.tracks, dataset.boxes.track
-    video_ids = [*own_ids(videos.source_id, dialect.least_id), -1]  # by row, -1 for none
+    video_ids = [*choose_ids(videos.source_id, dialect.least_id), -1]  # by row, -1 for none
     lists: dict[str, list[dict[str, Any]]] = {}
     columns: dict[str, NDArray[Any]] = {}
     if len(videos):
@@ -361,42 +365,43 @@ def tracks_of(
             for id_, name, length in zip(video_ids, videos.name, videos.length.tolist(), strict=False)
         ]
     if track is not None:
-        numbers = track_numbers(dataset, log, id_min=dialect.least_id)
-        listed = [
-            {"id": int(number), "video_id": video_ids[video]} | ({} if np.isnan(score) else {"score": score})
-            for number, video, score in zip(numbers, tracks.video, tracks.score.tolist(), strict=True)
+        track_ids = track_numbers(dataset, log, id_min=dialect.least_id)
+        track_records = [
+            {"id": int(track_id), "video_id": video_ids[video]}
+            | ({} if np.isnan(score) else {"score": score})
+            for track_id, video, score in zip(track_ids, tracks.video, tracks.score.tolist(), strict=True)
             if dialect.all_tracks or not np.isnan(score)
         ]
-        if listed:
-            lists["tracks"] = listed
-        if (column := box_tracks(dataset, numbers)) is not None:
+        if track_records:
+            lists["tracks"] = track_records
+        if (column := box_tracks(dataset, track_ids)) is not None:
             columns["track_id"] = column[rows]
             if dialect.all_tracks:
                 columns["video_id"] = np.array(video_ids)[np.append(tracks.video, -1)[track[rows]]]
     encode = msgspec.json.encode
-    return {key: _array([b",\n".join(map(encode, records))]) for key, records in lists.items()}, columns
+    return {key: _bracket([b",\n".join(map(encode, records))]) for key, records in lists.items()}, columns
 
 
-def _ltwh(dataset: Dataset, rows: NDArray[Any]) -> Floats:
+def _find_ltwh(dataset: Dataset, rows: NDArray[Any]) -> Floats:
     """Return (n, 4) left, top, width and height of the boxes in `rows`."""
     boxes = dataset.boxes
     # Adding zero turns -0.0 into 0, which is what a reader of "-0" sees.
     return np.concatenate([boxes.xyxy[rows, :2], boxes.short_wh()[rows]], axis=1) + 0.0
 
 
-def _lines(
+def _encode(
     columns: Mapping[str, NDArray[Any] | Sequence[Any]],
-    what: str,
+    activity: str,
     log: Log,
-    heads: Sequence[bytes] = (),
+    first_members: Sequence[bytes] = (),
     *,
     optional: Mapping[str, NDArray[Any]] | None = None,
     extra: Mapping[str, Sequence[bytes]] | None = None,
 ) -> list[bytes]:
-    """Write records as JSON, one a line, separated by commas; returns parts, which are to be joined.
+    """Encode records as JSON, one a line, separated by commas; returns texts to be joined.
 
-    `columns` are the values by key, and `what` names the work for the progress bar. `heads` are the first
-    members of each record as JSON, if they are not only numbers. -1 in `optional` columns of whole numbers,
+    `columns` are the values by key, and `activity` names the work for the progress bar. `first_members` are
+    the JSON with which each record begins, if some ids are text. -1 in `optional` columns of whole numbers,
     and empty `extra` fields, which are JSON, are left out.
     """
     import msgspec
@@ -408,26 +413,26 @@ def _lines(
     members += ((key, int, -1) for key in optional)
     record = msgspec.defstruct("Record", members, omit_defaults=True, gc=False)
     encode = msgspec.json.Encoder().encode_lines
-    parts: list[bytes] = []
+    texts: list[bytes] = []
     starts = range(0, len(next(iter(columns.values()))), _BATCH)
-    for start in log.track(starts, what) if len(starts) > 1 else starts:
+    for start in log.track(starts, activity) if len(starts) > 1 else starts:
         batch, optional_batch = (
-            [_shortest(column[start : start + _BATCH]) for column in part.values()]
-            for part in (columns, optional)
+            [_to_shortest(column[start : start + _BATCH]) for column in columns_by_key.values()]
+            for columns_by_key in (columns, optional)
         )
         raw = [msgspec.Raw(v) if v else empty_value for v in outlines[start : start + _BATCH]]
         text = encode(list(map(record, *batch, raw or itertools.repeat(empty_value), *optional_batch)))
         if extra:
-            text = _with_extra(text, {key: column[start : start + _BATCH] for key, column in extra.items()})
+            text = _append_extra(text, {key: column[start : start + _BATCH] for key, column in extra.items()})
         text = text[:-1].replace(b"\n", b",\n")
-        if heads:
-            lines = zip(heads[start : start + _BATCH], text.split(b"\n"), strict=True)
+        if first_members:
+            lines = zip(first_members[start : start + _BATCH], text.split(b"\n"), strict=True)
             text = b"\n".join([b"{" + head + b"," + line[1:] for head, line in lines])
-        parts += (b",\n", text) if parts else (text,)
-    return parts
+        texts += (b",\n", text) if texts else (text,)
+    return texts
 
 
-def _shortest(column: NDArray[Any] | Sequence[Any]) -> list[Any]:
+def _to_shortest(column: NDArray[Any] | Sequence[Any]) -> list[Any]:
     """Return the values of a column as Python values; floats that are whole, below 1e16, become ints."""
     if not isinstance(column, np.ndarray):
         return [*column]
@@ -440,29 +445,31 @@ def _shortest(column: NDArray[Any] | Sequence[Any]) -> list[Any]:
     return numbers
 
 
-def _array(lines: list[bytes]) -> list[bytes]:
+def _bracket(lines: list[bytes]) -> list[bytes]:
     """Put brackets around the lines of a JSON list."""
     return [b"[\n", *lines, b"\n]"] if any(lines) else [b"[]"]
 
 
-def own_ids(source_ids: NDArray[Any], least: int) -> list[int]:
+def choose_ids(source_ids: NDArray[Any], least_id: int) -> list[int]:
     """Return the ids of the source if all are different whole numbers from `least` on; else 1, 2, ..."""
     ids = source_ids.tolist()
-    are_writable = all(isinstance(i, int) and least <= i < 2**63 for i in ids) and len(set(ids)) == len(ids)
+    are_writable = all(isinstance(i, int) and least_id <= i < 2**63 for i in ids) and len(set(ids)) == len(
+        ids
+    )
     return ids if are_writable else list(range(1, len(ids) + 1))
 
 
-def box_ids(id_column: Longs) -> list[int]:
+def choose_box_ids(id_column: Longs) -> list[int]:
     """Return the annotation ids: those of the source from 1 on, and for other boxes the next numbers.
 
     They are 1, 2, ... if the ids of the source are not unique or too large.
     """
     has_id = id_column >= 1
     source_ids = id_column[has_id]
-    n = len(id_column) - len(source_ids)
+    n_without_id = len(id_column) - len(source_ids)
     if not len(source_ids) or len(np.unique(source_ids)) != len(source_ids) or int(source_ids.max()) > 2**53:
         return list(range(1, len(id_column) + 1))
     ids = id_column.copy()
-    ids[~has_id] = np.arange(n) + int(source_ids.max()) + 1
-    listed: list[int] = ids.tolist()
-    return listed
+    ids[~has_id] = np.arange(n_without_id) + int(source_ids.max()) + 1
+    listed_ids: list[int] = ids.tolist()
+    return listed_ids
