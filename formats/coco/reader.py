@@ -191,9 +191,8 @@ class Reader:
             else:
                 value = document.value()
                 document.end()
-                values.report_wrong(
-                    WRONG_TYPE, "", "", "an object or a list" if may_be_list else "an object", value
-                )
+                expected = "an object or a list" if may_be_list else "an object"
+                values.report_wrong(WRONG_TYPE, "", "", expected, value)
         except Broken:
             pass
 
@@ -306,9 +305,8 @@ class Reader:
             image = np.repeat([row for row, _ in pairs], [len(ids) for _, ids in pairs])
             category = np.array([table.categories.get(id_, -1) for _, ids in pairs for id_ in ids], np.int64)
             is_listed = category >= 0
-            self._builder.labels(
-                image=image[is_listed], category=category[is_listed], verdict=dialect.labels[key]
-            )
+            image, category = image[is_listed], category[is_listed]
+            self._builder.labels(image=image, category=category, verdict=dialect.labels[key])
             if not is_listed.all():
                 values.count({f"{key} of unlisted classes": int(np.count_nonzero(~is_listed))})
         table.track_scores = {(frames.row(video), id_): score for id_, video, score in scores}
@@ -343,7 +341,7 @@ class Reader:
         images: list[tuple[str, int, int, str, Id, int]] = []
         repeated_names = set[str]()
 
-        take = functools.partial(self._take_images, path, table, first_row, index_of_id, images)
+        take = functools.partial(self._take_images, table, first_row, index_of_id, images)
         for i, record in values.read_entries(document, "/images", dialect.image, extra_rows, take=take):
             location = f"/images/{i}"
             id_ = values.parse_id(record, "id", location)
@@ -406,13 +404,7 @@ class Reader:
         return first_path == path
 
     def _take_images(
-        self,
-        path: str,
-        table: Table,
-        first_row: int,
-        index_of_id: dict[Id, int],
-        images: list[Any],
-        chunk: Chunk,
+        self, table: Table, first_row: int, index_of_id: dict[Id, int], images: list[Any], chunk: Chunk
     ) -> bool:
         """Add the images of a chunk at once; return False, adding none, if one may need an issue.
 
@@ -424,22 +416,20 @@ class Reader:
         if any(isinstance(size, list) or ((size <= 0) | (size >= 2**31)).any() for size in sizes):
             return False
         indices = range(chunk.start, chunk.start + chunk.n)
-        new_ids, location_of = (
-            dict(zip(as_list(ids), indices, strict=True)),
-            {n: (path, i) for n, i in zip(names, indices, strict=True)},
-        )
+        new_ids = dict(zip(as_list(ids), indices, strict=True))
+        locations = {name: (table.path, i) for name, i in zip(names, indices, strict=True)}
         if (
-            len(new_ids) + len(location_of) < 2 * chunk.n
-            or None in location_of
+            len(new_ids) + len(locations) < 2 * chunk.n
+            or None in locations
             or not index_of_id.keys().isdisjoint(new_ids)
-            or not self._location_of_name.keys().isdisjoint(location_of)
+            or not self._location_of_name.keys().isdisjoint(locations)
             or not all(map(is_usual, names))
         ):
             return False
         rows = range(first_row + len(images), first_row + len(images) + chunk.n)
         index_of_id.update(new_ids)
         table.images.update(zip(new_ids, rows, strict=True))
-        self._location_of_name.update(location_of)
+        self._location_of_name.update(locations)
         images += zip(names, *map(as_list, sizes), [""] * chunk.n, new_ids, indices, strict=True)
         return True
 
@@ -516,12 +506,8 @@ class Reader:
         log, (key, _) = self._log, table.flag
         keys = {field.key for field in fields}
         rows: list[tuple[Any, ...]] = []
-        extra_rows, unread, keeps, shape_keys = (
-            ExtraRows(),
-            ExtraRows(),
-            self._builder.keeps_extra,
-            table.shape_keys,
-        )
+        extra_rows, unread = ExtraRows(), ExtraRows()
+        keeps, shape_keys = self._builder.keeps_extra, table.shape_keys
         all_shape_keys = dict.fromkeys((*SHAPE_KEYS, *shape_keys))
         for i, location, original in values.read_objects(chunk, table.pointer, fields, ROW, count=not keeps):
             n_errors, record = log.errors, original
@@ -538,10 +524,9 @@ class Reader:
             # A shape with NaN is passed on as text, for whoever reads it to report.
             texts = {key: [json.dumps(value).encode()] for key, value in shape_of.items()}
             box = (float("nan"),) * 4 if lacks_box else values.parse_box(record, location)
-            score = (
-                values.parse_number(record["score"], location, "score") if "score" in record else float("nan")
-            )
-            area = float("nan")
+            score = area = float("nan")
+            if "score" in record:
+                score = values.parse_number(record["score"], location, "score")
             if "area" in keys and record.get("area") is not None:
                 area = values.parse_number(record["area"], location, "area")
             track = values.parse_track_id(record, location)
@@ -555,18 +540,13 @@ class Reader:
             if self._has_turns and type(attributes) is dict and (turn := turn_of(attributes)):
                 del attributes["rotation"]
             rows.append((i, image, category, id_, track, *box, score, area, turn, int(flag)))
-            unread.extend(
-                1, {key: text for key, text in texts.items() if lacks_box and key not in shape_keys}
-            )
-            texts = {key: text for key, text in texts.items() if key in shape_keys}
+            unread.extend(1, {k: text for k, text in texts.items() if lacks_box and k not in shape_keys})
+            texts = {k: text for k, text in texts.items() if k in shape_keys}
             if keeps or shape_keys:
                 read_keys = keys - {"attributes", *all_shape_keys} | {"video_id"}
                 kept_fields = original if keeps else {key: shape_of[key] for key in texts}
-                extra_rows.extend(
-                    1,
-                    encode_extra(kept_fields, {*read_keys, *texts}, lambda key: values.count({key: 1}))
-                    | texts,
-                )
+                extra = encode_extra(kept_fields, {*read_keys, *texts}, lambda k: values.count({k: 1}))
+                extra_rows.extend(1, extra | texts)
         values.count(extra_rows.lost)
         self._builder.skipped += chunk.n - len(rows)
         if not rows:
@@ -653,11 +633,8 @@ class Reader:
             if key not in self._builder.unlisted or (key == "category_id" and table.hint):
                 continue
             ids = table.id_column(key)
-            new_ids = [
-                i
-                for i in dict.fromkeys(as_list(ids))
-                if i not in row_of_id and to_other_type(i) not in row_of_id
-            ]
+            unique_ids = dict.fromkeys(as_list(ids))
+            new_ids = [i for i in unique_ids if i not in row_of_id and to_other_type(i) not in row_of_id]
             row_of_id |= {i: add(f"{key} {i}", source_id=i) for i in new_ids}
             if ids is not None and key in table.rows:
                 table.rows[key] = look_up(ids, row_of_id)

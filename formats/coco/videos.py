@@ -347,20 +347,15 @@ class TubeReader:
         if self._n_outside:
             self._log.report(OUTSIDE_COUNTS, self._values.path, n=self._n_outside, total=self.n_boxes)
         video, category, is_valid = self._resolve_ids(builder)
-        tube_of_box = (
-            np.concatenate([tube_of_box for tube_of_box, _ in self._chunks])
-            if self._chunks
-            else np.zeros(0, np.int64)
-        )
-        box_values = np.concatenate([rows for _, rows in self._chunks]) if self._chunks else np.zeros((0, 6))
+        chunks = self._chunks or [(np.zeros(0, np.int64), np.zeros((0, 6)))]
+        tube_of_box = np.concatenate([tubes for tubes, _ in chunks])
+        box_values = np.concatenate([rows for _, rows in chunks])
         is_det = builder.kind == "det"
         score = box_values[:, 5]
         if not is_det and self.n_scored:  # which is reported at the first
             first_scored = tube_of_box[int(np.argmax(~np.isnan(score)))]
-            issue_args: dict[str, Any] = {
-                "pointer": f"{self._pointer}/{self._tubes[first_scored][0]}",
-                "field": "confidence",
-            }
+            pointer = f"{self._pointer}/{self._tubes[first_scored][0]}"
+            issue_args: dict[str, Any] = {"pointer": pointer, "field": "confidence"}
             if n_scored < total:
                 self._log.report(SOME_SCORES, self._values.path, **issue_args, found=n_scored, total=total)
             elif not self._log.counts[ALL_SCORED.name]:
@@ -379,9 +374,8 @@ class TubeReader:
         for tube_index, (i, _, _, id_, track_score) in enumerate(self._tubes):
             if is_valid[tube_index]:
                 name = i + 1 if id_ == NONE else id_
-                tracks[tube_index] = builder.track(
-                    int(video[tube_index]), name, score=track_score if is_det else float("nan")
-                )
+                score_or_nan = track_score if is_det else float("nan")
+                tracks[tube_index] = builder.track(int(video[tube_index]), name, score=score_or_nan)
         wh = box_values[:, 3:5]
         with np.errstate(over="ignore"):
             xyxy = np.concatenate([box_values[:, 1:3], box_values[:, 1:3] + wh], axis=1)
