@@ -645,7 +645,7 @@ def test_open_quotes_say_where_they_were_opened(tmp_path):
 
 
 def slow(monkeypatch):
-    monkeypatch.setattr(csv_records, "_split", lambda *_: None)
+    monkeypatch.setattr(csv_records, "_split_columns", lambda *_: None)
 
 
 def both(path, monkeypatch, **options):
@@ -653,7 +653,9 @@ def both(path, monkeypatch, **options):
     with monkeypatch.context() as patch:
         slow(patch)
         patch.setattr(
-            csv_reader, "cut", lambda data, start, **_: [(start, len(data))] if start < len(data) else []
+            csv_reader,
+            "cut_pieces",
+            lambda data, start, **_: [(start, len(data))] if start < len(data) else [],
         )
         careful, careful_log = read(path, **options)
     same_tables(fast, careful)
@@ -693,8 +695,8 @@ def test_fast_and_slow_reading_agree_on_many_pieces(tmp_path, monkeypatch):
         lines.append(",".join(map(str, cells)) if i % 97 else f"empty{i}.jpg,,,,,,,,,,,,,")
     path = tmp_path / "a.csv"
     path.write_text("\n".join(lines))
-    cut = csv_reader.cut
-    monkeypatch.setattr(csv_reader, "cut", lambda data, start, **_: cut(data, start, size=4000))
+    cut = csv_reader.cut_pieces
+    monkeypatch.setattr(csv_reader, "cut_pieces", lambda data, start, **_: cut(data, start, size=4000))
     both(path, monkeypatch)
     text = path.read_text().splitlines()
     text[500] += ",x"

@@ -73,10 +73,10 @@ from odm.formats.csv.layouts import (
     CsvOptions,
     HeaderFaults,
     Layout,
-    class_labels,
     find_class_names,
     find_layout,
-    names_classes,
+    is_class_list,
+    read_class_labels,
 )
 from odm.formats.csv.masks import has_masks
 from odm.formats.csv.writer import BLOCK, DIALECTS, can_be_relative
@@ -118,26 +118,28 @@ def sniff(source: Source) -> Sniff | None:
         elif isinstance(layout, HeaderFaults) and (layout.has_box or (not source.is_dir and _is_table(text))):
             header_faults.append(layout)
     if header_faults and not layouts:
-        columns = ",".join(map(shorten, header_faults[0].columns[:8]))
+        columns_text = ",".join(map(shorten, header_faults[0].columns[:8]))
         reason = "its header names the four coordinates of a box"
         if not header_faults[0].has_box:
             reason = "it is a table with a header and rows of numbers"
-        return Sniff(POOR, f"{reason}: {columns}")
+        return Sniff(POOR, f"{reason}: {columns_text}")
     if not layouts:
         return None
-    first = layouts[0]
+    first_layout = layouts[0]
     reason = f"{len(layouts)} CSV files fit, the first is" if len(layouts) > 1 else "it is"
-    rows = "its header names" if first.header else "its rows have"
-    columns = ",".join(map(shorten, first.columns[:8])) + (",..." if len(first.columns) > 8 else "")
-    title = first.title.partition(" (")[0]  # reading says the rest
-    return Sniff(SURE if first.sure else LIKELY, f"{reason} {title}: {rows} {columns}")
+    rows = "its header names" if first_layout.has_header else "its rows have"
+    columns_text = ",".join(map(shorten, first_layout.columns[:8])) + (
+        ",..." if len(first_layout.columns) > 8 else ""
+    )
+    title = first_layout.title.partition(" (")[0]  # reading says the rest
+    return Sniff(SURE if first_layout.is_sure else LIKELY, f"{reason} {title}: {rows} {columns_text}")
 
 
 def _has_no_boxes(source: Source, file: str) -> bool:
     """Whether a file, by its header, has the images of Open Images or their labels, but no boxes."""
     header = {cell for row in head_rows(source, file, 1) for cell in row}
-    of_labels = header >= {"LabelName", "Confidence"} and "XMin" not in header
-    return "ImageID" in header and ("OriginalURL" in header or of_labels)
+    has_labels = header >= {"LabelName", "Confidence"} and "XMin" not in header
+    return "ImageID" in header and ("OriginalURL" in header or has_labels)
 
 
 def _lists_images(source: Source, file: str) -> bool:
@@ -153,7 +155,7 @@ def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> Non
         if role not in ROLES:
             raise UsageError(f"columns: unknown role {role!r}{hint(role, ROLES)}")
     files = source.with_suffix(".csv", ".tsv") if source.is_dir else source.files
-    descriptions = [f for f in files if source.is_dir and names_classes(f)]
+    descriptions = [f for f in files if source.is_dir and is_class_list(f)]
     reader = Reader(
         source, builder, log, options, find_class_names(source, descriptions, log, options.classes)
     )
@@ -164,8 +166,10 @@ def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> Non
         files_to_read = [f for f in files_to_read if f not in without_boxes]
         image_lists = [f for f in without_boxes if _lists_images(source, f)]
         if unread := [f for f in without_boxes if f not in image_lists]:
-            shown = ", ".join(map(printable, unread))
-            log.note(f"{printable(source.path)}: not read, because Open Images has no boxes in them: {shown}")
+            file_names = ", ".join(map(printable, unread))
+            log.note(
+                f"{printable(source.path)}: not read, because Open Images has no boxes in them: {file_names}"
+            )
         files_to_read += image_lists
     if not files_to_read:
         log.report(NO_HEADER, source.path, found="no file that ends in .csv or .tsv")
@@ -173,12 +177,12 @@ def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> Non
         files_to_read = files_of_split(files_to_read, reader.split_of, options.split, source, log)
     # Of the files that are left of a split; a file that is alone is read for its boxes.
     image_lists = [file for file in files_to_read if len(files_to_read) > 1 and _lists_images(source, file)]
-    masks = [file for file in files_to_read if has_masks(source, file)]
-    boxes = [file for file in files_to_read if file not in (*masks, *image_lists)]
-    for file in log.track(boxes, "reading CSV") if len(boxes) > 1 else boxes:
+    mask_files = [file for file in files_to_read if has_masks(source, file)]
+    box_files = [file for file in files_to_read if file not in (*mask_files, *image_lists)]
+    for file in log.track(box_files, "reading CSV") if len(box_files) > 1 else box_files:
         reader.read_file(file, track=len(files_to_read) == 1)
-    for file in masks:  # which may belong to the boxes of any other file
-        reader.read_masks(file, with_boxes=not boxes)
+    for file in mask_files:  # which may belong to the boxes of any other file
+        reader.read_masks(file, with_boxes=not box_files)
     for file in image_lists:
         reader.read_images(file)
     reader.finish()
@@ -205,15 +209,15 @@ def write(dataset: Dataset, target: Output, log: Log, options: CsvOptions) -> No
         return
     if dialect.is_relative and not can_be_relative(dataset, log, has_strings=dialect.has_strings):
         return
-    labels = class_labels(options.classes, log)
+    labels = read_class_labels(options.classes, log)
     quote = Quote(sep, safe=options.excel_safe)
     classes = [quote(labels.get(name, name)) for name in dataset.categories.name]
-    header, lines = dialect.rows(dataset, classes, quote)
+    header, lines = dialect.make_lines(dataset, classes, quote)
     if header:
         lines.insert(0, sep.join(header))
     data = bytearray()
-    for begin in range(0, len(lines), BLOCK):  # all lines as one text would be in memory thrice
-        data += ("\n".join(lines[begin : begin + BLOCK]) + "\n").encode()
+    for start in range(0, len(lines), BLOCK):  # all lines as one text would be in memory thrice
+        data += ("\n".join(lines[start : start + BLOCK]) + "\n").encode()
     target.write(name, memoryview(data))
 
 

@@ -36,7 +36,7 @@ PREDICTION_STRING = ["ImageID", "PredictionString"]
 MASKS = "Open Images masks"
 """The title of a table of masks."""
 RETINANET = "path x1 y1 x2 y2 class".split()
-_BARE = (
+_HEADERLESS = (
     ("keras-RetinaNet CSV", RETINANET, "image left top right bottom class"),
     (
         "SKU110K CSV",
@@ -111,7 +111,7 @@ class ClassNames(msgspec.Struct, eq=False):
     """The class name for the text of a cell."""
 
 
-def _read(source: Source, file: str, log: Log) -> ClassNames | None:
+def _read_class_names(source: Source, file: str, log: Log) -> ClassNames | None:
     """Read a file of class names. Returns None, after an issue, if it is not usable."""
     data, path, n_errors = source.read(file, log), source.full(file), log.errors
     if data is None:
@@ -127,27 +127,29 @@ def _read(source: Source, file: str, log: Log) -> ClassNames | None:
         log.report(NOT_UTF8, path, line=data.count(b"\n", 0, e.start) + 1, value=byte_shown(data[e.start]))
         return None
     rows: list[tuple[int, list[str]]] = []
-    for number, line in enumerate(text.split("\n"), 1):
+    for line_number, line in enumerate(text.split("\n"), 1):
         cells, _ = read_record(line, 0, "\t" if "\t" in line and "," not in line else ",")
         if isinstance(cells, QuoteFault):
             code = OPEN_QUOTE if cells.is_open else STRAY_QUOTE
-            log.report(code, path, line=number, found=cells.found, value=cells.found)
+            log.report(code, path, line=line_number, found=cells.found, value=cells.found)
             return None
         if line.strip():
-            rows.append((number, [cell.strip() for cell in cells]))
+            rows.append((line_number, [cell.strip() for cell in cells]))
     if rows and [c.lower() for c in rows[0][1]] in (["labelname", "displayname"], ["class", "id"]):
         del rows[0]
     widths = {len(cells) for _, cells in rows}
     faults: list[tuple[int, str]] = []
     if len(widths) > 1:
-        odd_line = next(number for number, cells in rows if len(cells) != len(rows[0][1]))
-        faults.append((odd_line, "its lines differ in their number of cells"))
+        shorter_line = next(line_number for line_number, cells in rows if len(cells) != len(rows[0][1]))
+        faults.append((shorter_line, "its lines differ in their number of cells"))
     line_of_name: dict[str, int] = {}
-    for number, cells in rows:
+    for line_number, cells in rows:
         if (reason := next((r for c in cells if (r := refuse_class(c)) is not None), None)) is not None:
-            faults.append((number, f"in {shorten(','.join(cells))!r}, {reason}"))
-        elif line_of_name.setdefault(cells[0], number) != number:
-            faults.append((number, f"{shorten(cells[0])!r} is a duplicate of line {line_of_name[cells[0]]}"))
+            faults.append((line_number, f"in {shorten(','.join(cells))!r}, {reason}"))
+        elif line_of_name.setdefault(cells[0], line_number) != line_number:
+            faults.append(
+                (line_number, f"{shorten(cells[0])!r} is a duplicate of line {line_of_name[cells[0]]}")
+            )
     if faults:
         log.report(BAD_CLASS_LIST, path, line=faults[0][0], reason=faults[0][1])
         return None
@@ -163,7 +165,7 @@ def _read(source: Source, file: str, log: Log) -> ClassNames | None:
     return names
 
 
-def names_classes(file: str) -> bool:
+def is_class_list(file: str) -> bool:
     """Whether a file of a folder is a list of classes by its name."""
     key = key_of(file.rsplit("/", 1)[-1])
     return "classdescriptions" in key or key == "classescsv"
@@ -174,19 +176,19 @@ def find_class_names(
 ) -> ClassNames | None:
     """Read the class names in the file `explicit`, else in the first of the lists `descriptions`, if any."""
     if explicit is not None:
-        return _read(Source(explicit, follow_links=True, encoding=source.encoding), "", log)
+        return _read_class_names(Source(explicit, follow_links=True, encoding=source.encoding), "", log)
     if not descriptions:
         return None
     if len(descriptions) > 1:
         log.note(f"{len(descriptions)} class description files; {descriptions[0]} is used (--classes)")
     else:
         log.note(f"class names are from {descriptions[0]} (--classes sets another file)")
-    return _read(source, descriptions[0], log)
+    return _read_class_names(source, descriptions[0], log)
 
 
-def class_labels(path: str | None, log: Log) -> dict[str, str]:
+def read_class_labels(path: str | None, log: Log) -> dict[str, str]:
     """Map each class name to the label to be written, by the file at `path`; empty without a file."""
-    names = None if path is None else _read(Source(path, follow_links=True), "", log)
+    names = None if path is None else _read_class_names(Source(path, follow_links=True), "", log)
     by_cell = {} if names is None else names.by_cell
     return {name: label for label, name in reversed(by_cell.items()) if label != name}
 
@@ -195,25 +197,25 @@ class Layout(Columns, frozen=True, kw_only=True, eq=False):
     """The separator of a file, its columns and their roles."""
 
     sep: str
-    header: bool = True
+    has_header: bool = True
     spaced: bool = False
     """Whether a blank follows every separator, and does not belong to the cells."""
-    strings: int | None = None
+    string_column: int | None = None
     """The column that holds prediction strings."""
-    packed: int | None = None
+    packed_column: int | None = None
     """The column that holds the four numbers of a box, in brackets or not."""
-    listed: int | None = None
+    list_column: int | None = None
     """The column that holds a list of boxes."""
     keys: tuple[str, ...] = ()
     """The keys of the boxes in that list, which are columns behind those of the file; none of numbers."""
-    sure: bool = True
+    is_sure: bool = True
 
 
 class HeaderFaults(msgspec.Struct, eq=False):
-    """The columns of a header that is not sufficient, and what is wrong with it."""
+    """The columns of a header that is not sufficient, and its faults: code, column and message values."""
 
     columns: tuple[str, ...]
-    found: list[tuple[Code, str, dict[str, Any]]]
+    faults: list[tuple[Code, str, dict[str, Any]]]
     has_box: bool = False
     """Whether there are the four coordinates, so that only the image or the class is open."""
 
@@ -223,7 +225,7 @@ def find_layout(text: str, options: CsvOptions | None) -> Layout | HeaderFaults 
 
     Returns what is wrong with the best reading of the header if none fits, None if there is no text.
     """
-    explicit_sep, text = sep_line(text)
+    explicit_sep, text = split_sep_line(text)
     text = text.lstrip("\n")
     if not text.strip():
         return None
@@ -240,38 +242,38 @@ def find_layout(text: str, options: CsvOptions | None) -> Layout | HeaderFaults 
                 [(BAD_HEADER, f"column {cells.cell + 1}", {"reason": Trusted(str(cells))})],
             )
             continue
-        layout = _header_layout(cells, sep, explicit, _find_list(text, sep, len(cells)))
+        layout = _read_header(cells, sep, explicit, _find_list(text, sep, len(cells)))
         if isinstance(layout, Layout):
             return layout
         if (
             best_faults is None
             or len(layout.columns) > len(best_faults.columns)
-            or best_faults.found[0][0] is BAD_HEADER
+            or best_faults.faults[0][0] is BAD_HEADER
         ):
             best_faults = layout
         if not explicit:
-            bare_layout = _bare_layout(text, sep)
+            bare_layout = _find_bare_layout(text, sep)
             if bare_layout is not None:
                 return bare_layout
     return best_faults
 
 
-def sep_line(text: str) -> tuple[str | None, str]:
+def split_sep_line(text: str) -> tuple[str | None, str]:
     """Return the separator that a first line ``sep=;`` names, and the text with this line made blank."""
     if text[:4].lower() == "sep=" and len(text) > 5 and text[5] == "\n":
         return text[4], "\n" + text[6:]
     return None, text
 
 
-def _bare_layout(text: str, sep: str) -> Layout | None:
+def _find_bare_layout(text: str, sep: str) -> Layout | None:
     """Return the layout of a file without a header, if most of its first rows are in such a dialect."""
     rows = [read_record(line, 0, sep)[0] for line in text.split("\n", 50)[:50] if line.strip()]
     first_row = rows[0] if rows else ()
     if isinstance(first_row, QuoteFault) or not (
-        _numbers(first_row) or not any(cell.strip() for cell in first_row[1:])
+        _count_numbers(first_row) or not any(cell.strip() for cell in first_row[1:])
     ):
         return None
-    for title, columns, names in _BARE:
+    for title, columns, names in _HEADERLESS:
         roles = {role: i for i, role in enumerate(names.split())}
         form = "ltwh" if "box_width" in roles else "ltrb"
         box = slice(roles[FORMS[form][0]], roles[FORMS[form][3]] + 1)
@@ -281,11 +283,11 @@ def _bare_layout(text: str, sep: str) -> Layout | None:
                 continue
             if not cells[roles["image"]].strip():
                 continue
-            others = [*cells[: box.start], *cells[box.stop :]]
+            other_cells = [*cells[: box.start], *cells[box.stop :]]
             has_image = len(columns) == 6 or cells[roles["image"]].strip().lower().endswith(_PICTURES)
-            has_size = len(columns) == 6 or _numbers(others) >= 2
+            has_size = len(columns) == 6 or _count_numbers(other_cells) >= 2
             is_empty = not any(cell.strip() for cell in cells[box])
-            n_fitting += has_image and has_size and (is_empty or _numbers(cells[box]) >= 3)
+            n_fitting += has_image and has_size and (is_empty or _count_numbers(cells[box]) >= 3)
         if n_fitting * 2 > len(rows):
             return Layout(
                 title=f"{title}, which has no header",
@@ -293,13 +295,13 @@ def _bare_layout(text: str, sep: str) -> Layout | None:
                 columns=tuple(columns),
                 roles=roles,
                 form=form,
-                header=False,
-                sure=False,
+                has_header=False,
+                is_sure=False,
             )
     return None
 
 
-def _numbers(cells: Sequence[str]) -> int:
+def _count_numbers(cells: Sequence[str]) -> int:
     """Count the cells that are numbers."""
     return sum(NUMBER.fullmatch(cell.strip()) is not None for cell in cells)
 
@@ -313,12 +315,12 @@ def _find_list(text: str, sep: str, n: int) -> tuple[int, tuple[str, ...]] | Non
         return None
     cells, _ = read_record(text, text.rfind("\n", 0, match.start()) + 1, sep)
     for i, cell in enumerate(() if isinstance(cells, QuoteFault) or len(cells) != n else cells):
-        if _LISTS.match(cell.lstrip()) and (boxes := boxes_of(cell)):
+        if _LISTS.match(cell.lstrip()) and (boxes := parse_boxes(cell)):
             return i, tuple(boxes[0]) if isinstance(boxes[0], dict) else ()
     return None
 
 
-def boxes_of(cell: str) -> list[Any] | None:
+def parse_boxes(cell: str) -> list[Any] | None:
     """Parse the list in a cell, in JSON or as Python prints it; None if the cell holds something else."""
     with contextlib.suppress(ValueError, RecursionError):
         value = decode(cell if '"' in cell else _WORDS.sub(lambda word: _MEANINGS[word[0]], cell))
@@ -330,7 +332,7 @@ _MEANINGS = {"'": '"', "(": "[", ")": "]", "None": "null", "True": "true", "Fals
 _WORDS = re.compile(r"['()]|\b(?:None|True|False)\b")
 
 
-def _header_layout(
+def _read_header(
     cells: Sequence[str],
     sep: str,
     explicit: Mapping[str, str],
@@ -340,12 +342,12 @@ def _header_layout(
 
     `boxes` is the column with a list of boxes, and their keys, which count as columns behind all others.
     """
-    listed, keys_of_boxes = boxes or (None, ())
+    list_column, keys_of_boxes = boxes or (None, ())
     list_columns = [f"box_{key}" if key in cells else key for key in keys_of_boxes]
     header = Header([*cells, *list_columns], explicit)
-    header.listed = listed
-    if listed is not None and not keys_of_boxes:
-        header.pack(listed)
+    header.listed = list_column
+    if list_column is not None and not keys_of_boxes:
+        header.pack(list_column)
     columns, roles, constants, faults = header.columns, header.roles, header.constants, header.faults
     column_keys = set(header.places)
     is_open_images = {"imageid", "labelname", "xmin", "xmax", "ymin", "ymax"} <= column_keys
@@ -361,7 +363,7 @@ def _header_layout(
             return HeaderFaults(columns, faults)
         title, column = "Open Images predictions in a PredictionString", header.places["predictionstring"][0]
         # strings of other groups have this header too
-        return Layout(title=title, coords="rel", strings=column, sure=False, **common_fields)
+        return Layout(title=title, coords="rel", string_column=column, is_sure=False, **common_fields)
     form = header.find_coordinates()
     if "image" in roles or "image" in constants:
         for role in ("track", "video", "frame"):
@@ -370,29 +372,29 @@ def _header_layout(
         if "video" not in roles:  # of which video it is the frame, nobody knows
             roles.pop("frame", None)
     lacking = [r for r in ("image", "class", *FORMS[form]) if r not in roles and r not in constants]
-    is_header = len(columns) >= 6 and not _numbers(columns)
+    is_header = len(columns) >= 6 and not _count_numbers(columns)
     if len(lacking) == 6 and not (is_header or explicit or faults):
         return HeaderFaults(columns, [(NO_HEADER, "", {"found": repr(shorten(sep.join(columns)))})])
     header.report_lacking(lacking)
     if faults:
         return HeaderFaults(columns, faults, has_box={"image", "class"}.issuperset(lacking))
 
-    title, coords, sure = _dialect_of(header, open_images=is_open_images)
+    title, coords, sure = _name_dialect(header, open_images=is_open_images)
     return Layout(
         title=title,
         form=form,
         coords=coords,
         constants=constants,
-        packed=header.packed,
-        listed=listed if keys_of_boxes or header.packed == listed else None,
+        packed_column=header.packed,
+        list_column=list_column if keys_of_boxes or header.packed == list_column else None,
         keys=keys_of_boxes,
-        sure=sure,
+        is_sure=sure,
         **common_fields,
     )
 
 
-def _dialect_of(header: Header, *, open_images: bool) -> tuple[str, str, bool]:
-    """The title of the dialect of a header without faults, its coordinates, and whether it is sure."""
+def _name_dialect(header: Header, *, open_images: bool) -> tuple[str, str, bool]:
+    """Return the title of the dialect of a header, the units of its coordinates, and whether it is sure."""
     columns, roles, keys = header.columns, header.roles, set(header.places)
     if header.explicit:
         return "CSV with the columns given by -O columns", "rel" if open_images else "sniff", True
@@ -412,6 +414,6 @@ def _dialect_of(header: Header, *, open_images: bool) -> tuple[str, str, bool]:
     renamed_columns = {
         role: columns[i] for role, i in roles.items() if i < len(columns) and role != columns[i]
     }
-    named = ", ".join(f"{role} = {shorten(name)}" for role, name in renamed_columns.items())
+    names_text = ", ".join(f"{role} = {shorten(name)}" for role, name in renamed_columns.items())
     # A format whose header this is may be surer of it than usual names can make.
-    return "CSV by the names of its columns" + (f" ({named})" if named else ""), "sniff", False
+    return "CSV by the names of its columns" + (f" ({names_text})" if names_text else ""), "sniff", False

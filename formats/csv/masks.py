@@ -36,7 +36,7 @@ class ObjectMasks:
         self._names: list[str] = []
         self._keys: list[Longs] = []
         self._edges: list[Floats] = []
-        self._places: list[tuple[str, int]] = []
+        self._locations: list[tuple[str, int]] = []
         self._by_name: dict[str, str] = {}
         """The PNG files below the source by their names."""
 
@@ -49,13 +49,13 @@ class ObjectMasks:
         self._keys.append(key)
         self._edges.append(edges)
         self._names += names
-        self._places += [(path, line) for line in lines.tolist()]
+        self._locations += [(path, line) for line in lines.tolist()]
 
-    def shapes(self, key: Longs, edges: Floats, sizes: Longs) -> Shapes:
-        """Give each mask to a box with its `key` (n,) and `edges` (n, 4); `sizes` (n, 2) of images, 1 if
+    def match_shapes(self, key: Longs, edges: Floats, sizes: Longs) -> Shapes:
+        """Return the masks of n boxes: each mask goes to one box with its key and edges.
+
+        `key` (n,) and `edges` (n, 4) are of the boxes, as in `add`; `sizes` (n, 2) of their images, 1 if
         unknown.
-
-        Each mask is used once.
         """
         order = np.argsort(key, kind="stable")
         key_of_mask = np.concatenate([np.zeros(0, np.int64), *self._keys])
@@ -68,7 +68,11 @@ class ObjectMasks:
             rows = order[first_boxes[mask] : end_boxes[mask]]
             is_near = np.abs(edges[rows] - all_edges[mask]).max(axis=1) <= _SAME_EDGE
             row = next((row for row in rows[is_near].tolist() if row not in texts), None)
-            if row is not None and sizes[row].min() > 1 and (text := self._text(mask, *sizes[row].tolist())):
+            if (
+                row is not None
+                and sizes[row].min() > 1
+                and (text := self._encode_mask(mask, *sizes[row].tolist()))
+            ):
                 texts[row] = text
         self._builder.extras["masks"] -= len(texts)
         data = np.frombuffer(b"".join(texts.values()), np.uint8)
@@ -77,20 +81,20 @@ class ObjectMasks:
             np.array([*texts], np.int64), Shapes.of_masks(data, text_starts)
         )
 
-    def _text(self, mask: int, width: int, height: int) -> bytes:
-        """Encode a mask, by its position, as COCO's text; empty if it has no PNG, or after an issue."""
+    def _encode_mask(self, mask: int, width: int, height: int) -> bytes:
+        """Encode mask number `mask` in the size of its image as COCO's text; empty if it cannot be read."""
         name = self._names[mask]
-        if (read := self._picture(name)) is None:
+        if (read_png := self._find_png(name)) is None:
             return b""
         try:
-            return in_image(stretched(read(None), width, height), 0, 0, width, height)
+            return in_image(stretched(read_png(None), width, height), 0, 0, width, height)
         except BadMask as e:
-            path, line = self._places[mask]
+            path, line = self._locations[mask]
             expected = Trusted(str(e))
             self._log.report(WRONG_TYPE, path, line=line, field="MaskPath", expected=expected, value=name)
             return b""
 
-    def _picture(self, name: str) -> Callable[[Any], Any] | None:
+    def _find_png(self, name: str) -> Callable[[Any], Any] | None:
         """Find the PNG of a mask, anywhere below a folder source or beside a file.
 
         Returns a function that reads it, None if there is no such PNG.
@@ -99,5 +103,5 @@ class ObjectMasks:
             if not self._by_name:
                 self._by_name = {posixpath.basename(f): f for f in self._source.with_suffix(".png")}
             return png_below(self._source, self._by_name[name]) if name in self._by_name else None
-        places = ("", "masks/", f"masks/{name[:1].upper()}/")
-        return next((read for p in places if (read := png_below(self._source, p + name)) is not None), None)
+        folders = ("", "masks/", f"masks/{name[:1].upper()}/")
+        return next((read for p in folders if (read := png_below(self._source, p + name)) is not None), None)

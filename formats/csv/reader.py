@@ -36,9 +36,9 @@ from odm.formats.csv.layouts import (
     CsvOptions,
     HeaderFaults,
     Layout,
-    boxes_of,
     find_layout,
-    sep_line,
+    parse_boxes,
+    split_sep_line,
 )
 from odm.formats.csv.masks import ObjectMasks
 from odm.issues import Log, Trusted, plural
@@ -59,13 +59,14 @@ class Reader(TableReader):
     def __init__(
         self, source: Source, builder: Builder, log: Log, options: CsvOptions, names: ClassNames | None
     ) -> None:
+        """Start without rows; `names` is the file of class names, if there is one."""
         folders: tuple[str, ...] = (source.full("images"), source.path) if own_folder(source) else ()
         if folders:  # Open Images lie in images/<subset>/, in <subset>/data/ for FiftyOne
             subsets = {"/".join(file.split("/")[:2]) for file in source.files if file.count("/") > 1}
-            of_images = (name for name in subsets if name.startswith("images/") or name.endswith("/data"))
-            folders += tuple(map(source.full, sorted(of_images)))
-        listed = None if names is None else (names.path, names.by_cell)
-        super().__init__(source, builder, log, options, listed=listed, folders=folders)
+            image_folders = (name for name in subsets if name.startswith("images/") or name.endswith("/data"))
+            folders += tuple(map(source.full, sorted(image_folders)))
+        path_and_names = None if names is None else (names.path, names.by_cell)
+        super().__init__(source, builder, log, options, listed=path_and_names, folders=folders)
         self._options = options
         for name in names.order if names else ():
             builder.category(name)
@@ -87,7 +88,7 @@ class Reader(TableReader):
     # -- one file
 
     def read_file(self, file: str, *, track: bool) -> None:
-        """Take the rows of a file; what is wrong with them is reported. `track` shows a progress bar."""
+        """Take the rows of a file, and report their faults. `track` shows a progress bar."""
         log, path = self.log, self.source.full(file)
         data = self.source.read(file, log)
         if data is None:
@@ -107,18 +108,18 @@ class Reader(TableReader):
             else:
                 log.report(NO_HEADER, path, found="an empty file")
             return
-        start = 6 if sep_line(head)[0] else 0
+        start = 6 if split_sep_line(head)[0] else 0
         while start < len(head) and head[start] == "\n":
             start += 1
         line = head.count("\n", 0, start) + 1
         if isinstance(layout, HeaderFaults):
-            for code, field, values in layout.found:
+            for code, field, values in layout.faults:
                 log.report(code, path, line=line, field=field, **values)
             return
         self._titles.setdefault(layout.title, []).append(path)
         if split := self.split_of(file):
             layout = replace(layout, constants={**layout.constants, "split": split})
-        if layout.header:
+        if layout.has_header:
             record = read_record(head, start, layout.sep, spaced=layout.spaced)
             stop = record[1] + 1
             bad_columns = [
@@ -128,15 +129,15 @@ class Reader(TableReader):
                 log.report(NOT_UTF8, path, line=line, value=repr(layout.columns[bad_columns[0]]))
             line += head.count("\n", start, stop)
             start = stop
-        rows = TableRows(self, self._layout_of_rows(layout), path, self._options.decimal)
-        piece_bounds = cut(data, len(head[:start].encode("utf-8", "surrogateescape")))
-        for first, last in log.track(piece_bounds, "reading CSV") if track else piece_bounds:
-            piece = data[first:last]
+        rows = TableRows(self, self._find_row_layout(layout), path, self._options.decimal)
+        piece_bounds = cut_pieces(data, len(head[:start].encode("utf-8", "surrogateescape")))
+        for piece_start, piece_stop in log.track(piece_bounds, "reading CSV") if track else piece_bounds:
+            piece = data[piece_start:piece_stop]
             if not piece.endswith(b"\n"):
                 piece += b"\n"
-            columns, lines = self._columns(piece, line, layout, path)
+            columns, lines = self._split_rows(piece, line, layout, path)
             if len(lines):
-                rows.take(*self._cells(columns, lines, layout, path))
+                rows.take(*self._unpack_cells(columns, lines, layout, path))
             line += piece.count(b"\n")
         rows.decimals.report_marks(path, log)
 
@@ -167,77 +168,81 @@ class Reader(TableReader):
         n_parts_before, self._mask_names, self._only_known_boxes = len(self.boxes), {}, not with_boxes
         self._masks = self._masks or ObjectMasks(self.source, self.builder, self.log)
         self.read_file(file, track=False)
-        for part in self.boxes[n_parts_before:]:
-            names = [self._mask_names[line] for line in part.line.tolist()]
-            self._masks.add(_keys_of(part), part.numbers, names, part.path, part.line)
-        self.builder.extras["masks"] += sum(len(part.line) for part in self.boxes[n_parts_before:])
+        for chunk in self.boxes[n_parts_before:]:
+            names = [self._mask_names[line] for line in chunk.line.tolist()]
+            self._masks.add(_make_keys(chunk), chunk.numbers, names, chunk.path, chunk.line)
+        self.builder.extras["masks"] += sum(len(chunk.line) for chunk in self.boxes[n_parts_before:])
         if not with_boxes:
             del self.boxes[n_parts_before:]
         self._only_known_boxes = False
 
-    def find_shapes(self, part: PartOfBoxes) -> Shapes | None:
-        """Return the masks that tables of masks have for the boxes of a part."""
+    def find_shapes(self, chunk: PartOfBoxes) -> Shapes | None:
+        """Return the masks that tables of masks have for a chunk of boxes; None if none are read."""
         if self._masks is None or "mask" not in self.builder.wants:
             return None
-        return self._masks.shapes(_keys_of(part), part.numbers, self.images.sizes[part.image])
+        return self._masks.match_shapes(_make_keys(chunk), chunk.numbers, self.images.sizes[chunk.image])
 
-    def _layout_of_rows(self, layout: Layout) -> Layout:
-        """Return the layout of the columns that `_cells` makes, with the coordinates of the options."""
+    def _find_row_layout(self, layout: Layout) -> Layout:
+        """Return the layout of the columns that `_unpack_cells` returns, with the option `coords`."""
         coords, names = self._options.coords or layout.coords, layout.columns
         image = layout.roles.get("image", 0)
         has_ids = coords == "rel" and names[image].lower() == "imageid"
         layout = replace(layout, coords=coords, has_ids=has_ids)
-        if layout.packed is not None:
-            packed = (*names, *[names[layout.packed]] * 4)
+        if layout.packed_column is not None:
+            packed = (*names, *[names[layout.packed_column]] * 4)
             return replace(layout, columns=packed, corners=tuple(range(len(names), len(packed))))
         if layout.keys:
-            return replace(layout, columns=(*names, *[names[layout.listed or 0]] * len(layout.keys)))
-        if layout.strings is None:
+            return replace(layout, columns=(*names, *[names[layout.list_column or 0]] * len(layout.keys)))
+        if layout.string_column is None:
             return layout
         roles = {"image": 0, "class": 1, "score": 2, "left": 3, "top": 4, "right": 5, "bottom": 6}
-        return replace(layout, columns=(names[image], *[names[layout.strings]] * 6), roles=roles)
+        return replace(layout, columns=(names[image], *[names[layout.string_column]] * 6), roles=roles)
 
-    def _columns(self, piece: bytes, line: int, layout: Layout, path: str) -> tuple[list[list[str]], Ints]:
+    def _split_rows(self, piece: bytes, line: int, layout: Layout, path: str) -> tuple[list[list[str]], Ints]:
         """Split a piece that begins at `line` into the columns of its valid rows, and (rows,) their lines."""
         log, n, text = self.log, len(layout.columns), piece.decode("utf-8", "surrogateescape")
         has_bad_characters = "\0" in text or not (text.isascii() or SURROGATE.search(text) is None)
-        if not has_bad_characters and (columns := _split(text, layout)) is not None:
+        if not has_bad_characters and (columns := _split_columns(text, layout)) is not None:
             return columns, np.arange(line, line + len(columns[0]), dtype=np.int32)
         rows: list[list[str]] = []
         lines: list[int] = []
-        for first, last, cells in records(text, layout.sep, line=line, spaced=layout.spaced):
+        for first_line, last_line, cells in records(text, layout.sep, line=line, spaced=layout.spaced):
             if isinstance(cells, QuoteFault):
-                report_quote(cells, path, log, self.builder, line=first, field=layout.field(cells.cell))
+                report_quote(cells, path, log, self.builder, line=first_line, field=layout.field(cells.cell))
                 continue
             n_errors = log.errors
             for i, cell in enumerate(cells) if has_bad_characters else ():
                 if "\0" in cell:
-                    log.report(NUL, path, line=first, field=layout.field(i), value=cell)
+                    log.report(NUL, path, line=first_line, field=layout.field(i), value=cell)
                 elif match := SURROGATE.search(cell):
                     value = byte_shown(ord(match[0]) - 0xDC00)
-                    log.report(NOT_UTF8, path, line=first, field=layout.field(i), value=value)
+                    log.report(NOT_UTF8, path, line=first_line, field=layout.field(i), value=value)
             if log.errors == n_errors and len(cells) != n:
-                spans = f" (a quoted cell runs from line {first} to {last})" if last > first else ""
-                expected = f"{n} cells as in the header" if layout.header else f"{n} cells"
+                spans = (
+                    f" (a quoted cell runs from line {first_line} to {last_line})"
+                    if last_line > first_line
+                    else ""
+                )
+                expected = f"{n} cells as in the header" if layout.has_header else f"{n} cells"
                 field, shown = layout.field(min(len(cells), n)), f"{len(cells)}{spans}"
-                log.report(WRONG_COUNT, path, line=first, field=field, expected=expected, found=shown)
+                log.report(WRONG_COUNT, path, line=first_line, field=field, expected=expected, found=shown)
             if log.errors > n_errors:
                 self.builder.skipped += 1
                 continue
             rows.append(cells)
-            lines.append(first)
+            lines.append(first_line)
         columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(n)]
         return columns, np.array(lines, np.int32)
 
-    def _cells(
+    def _unpack_cells(
         self, columns: list[list[str]], lines: Ints, layout: Layout, path: str
     ) -> tuple[list[list[str]], Ints]:
         """Unpack cells that hold several values into columns with one value each, and count unread columns.
 
-        `columns` and `lines` are from `_columns`; cells with several boxes become several rows.
+        `columns` and `lines` are from `_split_rows`; cells with several boxes become several rows.
         """
-        packed, strings, roles = layout.packed, layout.strings, layout.roles
-        extras, read_columns = self.builder.extras, {*roles.values(), strings, packed, layout.listed}
+        packed, strings, roles = layout.packed_column, layout.string_column, layout.roles
+        extras, read_columns = self.builder.extras, {*roles.values(), strings, packed, layout.list_column}
         if layout.title == MASKS:
             names = columns[layout.columns.index("MaskPath")]
             self._mask_names |= zip(lines.tolist(), names, strict=True)
@@ -254,19 +259,18 @@ class Reader(TableReader):
         for i, name in enumerate(layout.columns):
             if name and i not in read_columns and (n_boxes := len(lines) - columns[i].count("")):
                 extras[name] += n_boxes
-        for column_number in (
-            {roles.get("image"), roles.get("class"), strings} if self._options.excel_safe else ()
-        ):
+        safe_columns = {roles.get("image"), roles.get("class"), strings} if self._options.excel_safe else ()
+        for column_number in safe_columns:
             if column_number is not None:
                 columns[column_number] = list(map(from_safe, columns[column_number]))
-        if layout.listed is not None:
-            columns, lines = self._list_boxes(columns, lines, layout, path)
+        if layout.list_column is not None:
+            columns, lines = self._unpack_lists(columns, lines, layout, path)
         if packed is not None:
             boxes = []  # where there are not four words, the cell stays in the first column, and is no number
             for cell in columns[packed]:
                 words = cell.strip(" []()\t").replace(",", " ").split()
                 boxes.append(words if len(words) == 4 else [cell, "", "", ""])
-            columns += [[row[column_number] for row in boxes] for column_number in range(4)]
+            columns += [[edges[k] for edges in boxes] for k in range(4)]
         if strings is None:
             return columns, lines
         images: list[str] = []
@@ -286,24 +290,26 @@ class Reader(TableReader):
             numbers += [line] * max(n_boxes, 1)
         return [images, *(cells[i::6] for i in range(6))], np.array(numbers, np.int32)
 
-    def _list_boxes(
+    def _unpack_lists(
         self, columns: list[list[str]], lines: Ints, layout: Layout, path: str
     ) -> tuple[list[list[str]], Ints]:
         """Unpack the column with lists of boxes: one row for each box, and for each empty list.
 
         The keys of the boxes become columns behind the others.
         """
-        keys, column = layout.keys, layout.listed or 0
+        keys, column = layout.keys, layout.list_column or 0
         kind: Any = dict if keys else list
         rows: list[int] = []
         cells: list[list[str]] = []
         for i, cell in enumerate(columns[column]):
-            boxes: list[Any] | None = boxes_of(cell) if cell.strip() else []
+            boxes: list[Any] | None = parse_boxes(cell) if cell.strip() else []
             for box in [None] if boxes is None else boxes or [kind()]:
                 if not isinstance(box, kind):
                     expected = f"a list of boxes{' with ' if keys else ''}{', '.join(keys)}"
-                    about: dict[str, Any] = {"line": int(lines[i]), "field": layout.field(column)}
-                    self.log.report(WRONG_COUNT, path, expected=Trusted(expected), found=cell, **about)
+                    line_and_field: dict[str, Any] = {"line": int(lines[i]), "field": layout.field(column)}
+                    self.log.report(
+                        WRONG_COUNT, path, expected=Trusted(expected), found=cell, **line_and_field
+                    )
                     self.builder.skipped += 1
                     continue
                 rows.append(i)
@@ -327,24 +333,24 @@ class Reader(TableReader):
         log, images = self.log, self.images
         for title, paths in self._titles.items():
             if title != "canonical CSV":
-                more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-                log.note(f"{paths[0]}{more}: read as {title}")
+                others_text = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+                log.note(f"{paths[0]}{others_text}: read as {title}")
         for i, name in enumerate(images.rows):
             if name.startswith("#") and images.is_usable[i]:
                 path, field = images.origin[i].path, images.origin[i].field
-                about: dict[str, Any] = {"value": name, "what": Trusted("an image")}
-                log.report(COMMENTED, path, line=images.line[i], field=field, **about)
-        if packed := [part for part in self.boxes if part.layout.corners]:
+                values: dict[str, Any] = {"value": name, "what": Trusted("an image")}
+                log.report(COMMENTED, path, line=images.line[i], field=field, **values)
+        if packed_chunks := [chunk for chunk in self.boxes if chunk.layout.corners]:
             # Four numbers in one cell are edges if hardly a box is inverted as such.
-            corners = [part.numbers for part in packed]
-            inverted = sum(int(np.count_nonzero((v[:, 2:] < v[:, :2]).any(axis=1))) for v in corners)
-            form = "ltrb" if inverted * 20 < sum(len(part.line) for part in packed) else "ltwh"
-            for part in packed:
-                part.layout = replace(part.layout, form=form)
-            what = "left, top, right, bottom" if form == "ltrb" else "left, top, width, height"
-            as_edges = f"as edges {inverted or 'none'} would be inverted"
-            log.note(f"{self.source.path}: the numbers of a box are {what}: {as_edges}")
-        self._settle_relative()
+            corners = [chunk.numbers for chunk in packed_chunks]
+            n_inverted = sum(int(np.count_nonzero((v[:, 2:] < v[:, :2]).any(axis=1))) for v in corners)
+            form = "ltrb" if n_inverted * 20 < sum(len(chunk.line) for chunk in packed_chunks) else "ltwh"
+            for chunk in packed_chunks:
+                chunk.layout = replace(chunk.layout, form=form)
+            edges_text = "left, top, right, bottom" if form == "ltrb" else "left, top, width, height"
+            as_edges = f"as edges {n_inverted or 'none'} would be inverted"
+            log.note(f"{self.source.path}: the numbers of a box are {edges_text}: {as_edges}")
+        self._decide_relative()
         predicted = any("predictions" in title for title in self._titles)
         if predicted and not self.boxes and self.builder.kind is None:
             self.builder.kind = "det"
@@ -354,19 +360,20 @@ class Reader(TableReader):
             log.note(f"{self.source.path}: {sized} without a size {takes} it from a picture or an option")
         return n_sizes
 
-    def _settle_relative(self) -> None:
+    def _decide_relative(self) -> None:
         """Decide whether boxes whose header leaves it open are fractions: all, or most with decimals, are."""
-        undecided = [part for part in self.boxes if part.layout.coords == "sniff"]
-        n_boxes = sum(len(part.line) for part in undecided)
-        is_inside = [((part.numbers >= 0) & (part.numbers <= 1)).all(axis=1) for part in undecided]
+        undecided_chunks = [chunk for chunk in self.boxes if chunk.layout.coords == "sniff"]
+        n_boxes = sum(len(chunk.line) for chunk in undecided_chunks)
+        is_inside = [((chunk.numbers >= 0) & (chunk.numbers <= 1)).all(axis=1) for chunk in undecided_chunks]
         n_inside = sum(int(np.count_nonzero(mask)) for mask in is_inside)
         has_fractions = any(
-            bool((part.numbers[mask] % 1 != 0).any()) for part, mask in zip(undecided, is_inside, strict=True)
+            bool((chunk.numbers[mask] % 1 != 0).any())
+            for chunk, mask in zip(undecided_chunks, is_inside, strict=True)
         )
         if not n_inside or (n_inside < n_boxes and not (has_fractions and 2 * n_inside >= n_boxes)):
             return
-        for part in undecided:
-            part.layout = replace(part.layout, coords="rel")
+        for chunk in undecided_chunks:
+            chunk.layout = replace(chunk.layout, coords="rel")
         boxes = f"all {n_boxes} boxes lie" if n_inside == n_boxes else f"{n_inside} of {n_boxes} boxes lie"
         boxes = "its one box lies" if n_boxes == 1 else boxes
         self.log.note(
@@ -375,13 +382,13 @@ class Reader(TableReader):
         )
 
 
-def _keys_of(part: PartOfBoxes) -> Longs:
+def _make_keys(chunk: PartOfBoxes) -> Longs:
     """Return (n,) int64 that stand for the image and class of each box: the image in the higher 32 bits."""
-    return part.image.astype(np.int64) << 32 | part.category
+    return chunk.image.astype(np.int64) << 32 | chunk.category
 
 
-def cut(data: bytes, start: int, *, size: int = _CHUNK) -> list[tuple[int, int]]:
-    """Divide the data from `start` on into pieces of about `size` bytes: the offsets (begin, end) of each.
+def cut_pieces(data: bytes, start: int, *, size: int = _CHUNK) -> list[tuple[int, int]]:
+    """Divide the data from `start` on into pieces of about `size` bytes: the offsets (start, stop) of each.
 
     A piece ends with a line, and not within quotes.
     """
@@ -404,7 +411,7 @@ def cut(data: bytes, start: int, *, size: int = _CHUNK) -> list[tuple[int, int]]
     return pieces
 
 
-def _split(text: str, layout: Layout) -> list[list[str]] | None:
+def _split_columns(text: str, layout: Layout) -> list[list[str]] | None:
     """Split a text into columns all at once; None if anything about it is unusual.
 
     The standard library is five times as fast as `records`, and lets through quotes that it should not.

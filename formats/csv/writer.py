@@ -20,7 +20,7 @@ from odm.names import BAD_CLASS_NAME, stem
 from odm.tables import Dataset, Flag, Floats
 
 BLOCK = 2**16
-"""How many rows are text at a time, beside the lines that are done."""
+"""How many rows are formatted at a time, as their texts take more memory than their lines."""
 
 
 def can_be_relative(dataset: Dataset, log: Log, *, has_strings: bool) -> bool:
@@ -32,9 +32,9 @@ def can_be_relative(dataset: Dataset, log: Log, *, has_strings: bool) -> bool:
     relative_to_images(dataset, dataset.boxes.xyxy, log)
     image_of_stem: dict[str, str] = {}
     for name in images.name:
-        first = image_of_stem.setdefault(stem(name), name)
-        if first != name:
-            log.report(COLLISION, "", first=first, second=name, value=stem(name))
+        first_name = image_of_stem.setdefault(stem(name), name)
+        if first_name != name:
+            log.report(COLLISION, "", first=first_name, second=name, value=stem(name))
     if has_strings:
         for name in dataset.categories.name:
             if " " in name:
@@ -43,18 +43,18 @@ def can_be_relative(dataset: Dataset, log: Log, *, has_strings: bool) -> bool:
     return log.errors == n_errors
 
 
-def _edges(dataset: Dataset) -> list[Iterator[str]]:
+def _format_edges(dataset: Dataset) -> list[Iterator[str]]:
     """Return four columns of texts: left, top, right and bottom in pixels."""
-    return [_texts(column) for column in dataset.boxes.xyxy.T]
+    return [_format_numbers(column) for column in dataset.boxes.xyxy.T]
 
 
-def _texts(values: Floats) -> Iterator[str]:
+def _format_numbers(values: Floats) -> Iterator[str]:
     """Yield the shortest text of each number; those of all rows at once would fill the memory."""
-    for begin in range(0, len(values), BLOCK):
-        yield from decimals(values[begin : begin + BLOCK])
+    for start in range(0, len(values), BLOCK):
+        yield from decimals(values[start : start + BLOCK])
 
 
-def _relative_edges(dataset: Dataset) -> list[list[str]]:
+def _format_relative_edges(dataset: Dataset) -> list[list[str]]:
     """Return four columns of texts: left, top, right and bottom relative to the size of the image.
 
     A fixed number of decimals, fine enough for a millionth of a pixel and coarse enough that the same text
@@ -66,25 +66,28 @@ def _relative_edges(dataset: Dataset) -> list[list[str]]:
     return [texts(cells[k::4]) for k in range(4)]
 
 
-def _scores(values: Floats) -> Iterable[str]:
+def _format_scores(values: Floats) -> Iterable[str]:
     """Return the texts of (n,) scores, empty for NaN."""
     lacks_score = np.isnan(values)
     if lacks_score.all():
         return [""] * len(values)
-    texts = _texts(np.where(lacks_score, 0.0, values))
+    texts = _format_numbers(np.where(lacks_score, 0.0, values))
     return ("" if is_missing else text for text, is_missing in zip(texts, lacks_score.tolist(), strict=True))
 
 
-def _marks(flags: NDArray[np.uint16], bits: Iterable[Flag], sep: str) -> Iterator[str]:
+def _format_flags(flags: NDArray[np.uint16], bits: Iterable[Flag], sep: str) -> Iterator[str]:
     """Yield for each box the cells of the flags `bits`, 0 or 1, joined by `sep`; `flags` is (n,)."""
     distinct_flags, flags_of_box = np.unique(flags, return_inverse=True)
     return of_boxes(
-        [sep.join("1" if kind & bit else "0" for bit in bits) for kind in distinct_flags.tolist()],
+        [
+            sep.join("1" if bits_of_kind & bit else "0" for bit in bits)
+            for bits_of_kind in distinct_flags.tolist()
+        ],
         flags_of_box,
     )
 
 
-def _sized_images(dataset: Dataset, quote: Quote) -> list[str]:
+def _format_images(dataset: Dataset, quote: Quote) -> list[str]:
     """Return the cells of name, width and height of each image, joined; an unknown size is left empty."""
     images = dataset.images
     sizes = ([str(n) if n > 0 else "" for n in side.tolist()] for side in (images.width, images.height))
@@ -94,29 +97,29 @@ def _sized_images(dataset: Dataset, quote: Quote) -> list[str]:
 # ----------------------------------------------------------------------------------------------- dialects
 
 
-def _canonical(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
+def _make_canonical(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
     """Return the header and the lines of canonical CSV; with videos or tracks it has three more columns."""
     boxes, sep = dataset.boxes, quote.sep
-    images = _sized_images(dataset, quote)
+    images = _format_images(dataset, quote)
     columns: list[Iterable[str]] = [
         of_boxes(images, boxes.image),
         of_boxes(classes, boxes.category),
-        _scores(boxes.score),
-        *_edges(dataset),
-        _marks(boxes.flags, [FLAGS[name] for name in CANONICAL[9:]], sep),
+        _format_scores(boxes.score),
+        *_format_edges(dataset),
+        _format_flags(boxes.flags, [FLAGS[name] for name in CANONICAL[9:]], sep),
     ]
-    empty = [image + sep * 11 for image in images]
+    image_lines = [image + sep * 11 for image in images]
     if dataset.images.video is None and boxes.track is None:
-        return CANONICAL, box_lines(dataset, sep, columns, empty)
-    frames = _frames(dataset, quote)
+        return CANONICAL, box_lines(dataset, sep, columns, image_lines)
+    frames = _format_frames(dataset, quote)
     ids = [quote(str(i)) for i in dataset.tracks.source_id.tolist()] + [""]
     track = np.full(len(boxes), -1) if boxes.track is None else boxes.track
     columns += [of_boxes(ids, track), of_boxes(frames, boxes.image)]
-    empty = [f"{text}{sep}{sep}{frame}" for text, frame in zip(empty, frames, strict=True)]
-    return [*CANONICAL, "track", "video", "frame"], box_lines(dataset, sep, columns, empty)
+    image_lines = [f"{text}{sep}{sep}{frame}" for text, frame in zip(image_lines, frames, strict=True)]
+    return [*CANONICAL, "track", "video", "frame"], box_lines(dataset, sep, columns, image_lines)
 
 
-def _frames(dataset: Dataset, quote: Quote) -> list[str]:
+def _format_frames(dataset: Dataset, quote: Quote) -> list[str]:
     """Return the cells of video and frame number of each image, joined; then those of no image."""
     images = dataset.images
     names = [quote(name) for name in dataset.videos.name] + [""]
@@ -127,43 +130,47 @@ def _frames(dataset: Dataset, quote: Quote) -> list[str]:
     return [names[v] + quote.sep + (str(f) if min(v, f) >= 0 else "") for v, f in pairs]
 
 
-def _tfod(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
-    names = of_boxes(_sized_images(dataset, quote), dataset.boxes.image)
+def _make_tfod(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
+    """Return the header and the lines of TF Object Detection CSV."""
+    names = of_boxes(_format_images(dataset, quote), dataset.boxes.image)
     labels = of_boxes(classes, dataset.boxes.category)
-    return TFOD, box_lines(dataset, quote.sep, [names, labels, *_edges(dataset)])
+    return TFOD, box_lines(dataset, quote.sep, [names, labels, *_format_edges(dataset)])
 
 
-def _retinanet(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
+def _make_retinanet(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
+    """Return the lines of keras-RetinaNet CSV, which has no header."""
     boxes, sep, images = dataset.boxes, quote.sep, list(map(quote, dataset.images.name))
-    columns = [of_boxes(images, boxes.image), *_edges(dataset), of_boxes(classes, boxes.category)]
+    columns = [of_boxes(images, boxes.image), *_format_edges(dataset), of_boxes(classes, boxes.category)]
     return [], box_lines(dataset, sep, columns, [image + sep * 5 for image in images])
 
 
-def _open_images(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
+def _make_open_images(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
     """Return the header and the lines of Open Images: of its predictions for detections, else its boxes."""
     boxes, n = dataset.boxes, len(dataset.boxes)
     names = of_boxes([quote(stem(name)) for name in dataset.images.name], boxes.image)
     labels = of_boxes(classes, boxes.category)
-    left, top, right, bottom = _relative_edges(dataset)
+    left, top, right, bottom = _format_relative_edges(dataset)
     if dataset.kind == "det":
-        columns = [names, labels, _scores(boxes.score), left, right, top, bottom]
+        columns = [names, labels, _format_scores(boxes.score), left, right, top, bottom]
         return OPEN_IMAGES_PREDICTIONS, box_lines(dataset, quote.sep, columns)
     bits = (Flag.OCCLUDED, Flag.TRUNCATED, Flag.GROUP_OF, Flag.DEPICTION, Flag.INSIDE)
-    marks = _marks(boxes.flags, bits, quote.sep)
+    marks = _format_flags(boxes.flags, bits, quote.sep)
     columns = [names, [""] * n, labels, ["1"] * n, left, right, top, bottom, marks]
     return OPEN_IMAGES, box_lines(dataset, quote.sep, columns)
 
 
-def _prediction_strings(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
+def _make_prediction_strings(
+    dataset: Dataset, classes: list[str], quote: Quote
+) -> tuple[list[str], list[str]]:
     """Return the header and a line for each image, with all its detections in one cell."""
     del classes  # a prediction string is quoted as a whole, not by its words
     boxes, images = dataset.boxes, dataset.images.name
     labels = of_boxes(dataset.categories.name, boxes.category)
-    groups = box_lines(dataset, " ", [labels, _scores(boxes.score), *_relative_edges(dataset)])
-    ends = np.cumsum(np.bincount(boxes.image, minlength=len(images))).tolist()
+    groups = box_lines(dataset, " ", [labels, _format_scores(boxes.score), *_format_relative_edges(dataset)])
+    box_ends = np.cumsum(np.bincount(boxes.image, minlength=len(images))).tolist()
     return PREDICTION_STRING, [
-        quote(stem(name)) + quote.sep + quote(" ".join(groups[begin:end]))
-        for name, begin, end in zip(images, [0, *ends], ends, strict=False)
+        quote(stem(name)) + quote.sep + quote(" ".join(groups[start:stop]))
+        for name, start, stop in zip(images, [0, *box_ends], box_ends, strict=False)
     ]
 
 
@@ -171,7 +178,7 @@ class Dialect(msgspec.Struct, frozen=True, eq=False):
     """What a dialect holds, and how it is written."""
 
     keeps: frozenset[str]
-    rows: Callable[[Dataset, list[str], Quote], tuple[list[str], list[str]]]
+    make_lines: Callable[[Dataset, list[str], Quote], tuple[list[str], list[str]]]
     """Return the cells of the header and the lines of a dataset; the second argument are its class cells."""
     is_relative: bool = False
     """Whether coordinates are over the image's size, and images are named without extension."""
@@ -184,16 +191,16 @@ DIALECTS = {
         frozenset(
             "size extension empty score difficult truncated occluded crowd group_of video track".split()
         ),
-        _canonical,
+        _make_canonical,
     ),
-    "tfod": Dialect(frozenset({"size", "extension"}), _tfod),
+    "tfod": Dialect(frozenset({"size", "extension"}), _make_tfod),
     "openimages": Dialect(
         frozenset("score truncated occluded group_of depiction inside".split()),
-        _open_images,
+        _make_open_images,
         is_relative=True,
     ),
     "predictionstring": Dialect(
-        frozenset({"score", "empty"}), _prediction_strings, is_relative=True, has_strings=True
+        frozenset({"score", "empty"}), _make_prediction_strings, is_relative=True, has_strings=True
     ),
-    "retinanet": Dialect(frozenset({"extension", "empty"}), _retinanet),
+    "retinanet": Dialect(frozenset({"extension", "empty"}), _make_retinanet),
 }

@@ -116,12 +116,12 @@ def read(source: Source, builder: Builder, log: Log, options: CvatOptions) -> No
         log.report(NO_FILES, source.path, expected="annotations.xml", n=len(source.files))
     reader = Reader(source, builder, log, options)
     for file in log.track(files, "reading"):
-        reader.read_file(file, several=len(files) > 1)
+        reader.read_file(file, has_folder=len(files) > 1)
     if not miss_split(options.split, reader.splits, source, log):
         reader.finish()
 
 
-_WRITTEN = (("difficult", Flag.DIFFICULT), ("truncated", Flag.TRUNCATED), ("is_crowd", Flag.CROWD))
+_FLAG_NAMES = (("difficult", Flag.DIFFICULT), ("truncated", Flag.TRUNCATED), ("is_crowd", Flag.CROWD))
 _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -132,23 +132,23 @@ def write(dataset: Dataset, target: Output, log: Log, options: CvatOptions) -> N
         return
     name = "" if target.single else "annotations.xml"
     images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
-    errors = log.errors
+    n_errors = log.errors
     if name:
         target.plan([name], ["the annotations"], log)
-    if not _allowed(dataset, log) or log.errors > errors:
+    if not _check_names(dataset, log) or log.errors > n_errors:
         return
     frame_texts: list[str] = []
     if images.video is not None:
-        names = [f" video={_quoted(video)}" for video in dataset.videos.name] + [""]
+        names = [f" video={_quote(video)}" for video in dataset.videos.name] + [""]
         frame_column = np.full(len(images), -1) if images.frame is None else images.frame
         pairs = zip(images.video.tolist(), frame_column.tolist(), strict=True)
         frame_texts = [names[v] + (f' frame="{frame}"' if min(v, frame) >= 0 else "") for v, frame in pairs]
     track_texts = []
     if boxes.track is not None:
-        ids = [f" track_id={_quoted(str(id_))}" for id_ in dataset.tracks.source_id.tolist()] + [""]
+        ids = [f" track_id={_quote(str(id_))}" for id_ in dataset.tracks.source_id.tolist()] + [""]
         track_texts = [ids[track] for track in boxes.track.tolist()]
-    labels = [_quoted(text) for text in classes]
-    lines = _head([f"      <size>{len(images)}</size>", "      <mode>annotation</mode>"], classes)
+    labels = [_quote(text) for text in classes]
+    lines = _format_head([f"      <size>{len(images)}</size>", "      <mode>annotation</mode>"], classes)
     order = np.argsort(boxes.image, kind="stable")
     image_ends = np.searchsorted(boxes.image[order], np.arange(len(images)), side="right").tolist()
     texts = decimals(boxes.xyxy[order].ravel())
@@ -159,25 +159,26 @@ def write(dataset: Dataset, target: Output, log: Log, options: CvatOptions) -> N
     for i, (text, width, height, split) in enumerate(
         zip(images.name, images.width.tolist(), images.height.tolist(), images.split, strict=True)
     ):
-        extra = (
-            f" subset={_quoted(split)}" if split else "",
+        image_attributes = (
+            f" subset={_quote(split)}" if split else "",
             frame_texts[i] if frame_texts else "",
         )
         lines.append(
-            f'  <image id="{i}" name={_quoted(text)}{extra[0]} width="{width}" height="{height}"{extra[1]}>'
+            f'  <image id="{i}" name={_quote(text)}{image_attributes[0]} width="{width}" height="{height}"'
+            f"{image_attributes[1]}>"
         )
         for row in range(first_row, image_ends[i]):
-            tag, coordinates = "box", [_edges(texts[4 * row : 4 * row + 4])]
+            tag, values_of_elements = "box", [_format_edges(texts[4 * row : 4 * row + 4])]
             if boxes.shapes is not None and boxes.shapes.kind[order[row]]:
-                tag, coordinates = _shape(boxes.shapes, int(order[row]), height)
+                tag, values_of_elements = _format_shape(boxes.shapes, int(order[row]), height)
             occluded = 1 if flags[row] & Flag.OCCLUDED else 0
             group = f' group_id="{groups[row]}"' if groups[row] > 0 else ""
-            for place in coordinates:
+            for xml_values in values_of_elements:
                 lines.append(
-                    f'    <{tag} label={labels[category[row]]} source="manual" occluded="{occluded}" {place} '
-                    f'z_order="0"{group}{track_texts[order[row]] if track_texts else ""}>'
+                    f'    <{tag} label={labels[category[row]]} source="manual" occluded="{occluded}" '
+                    f'{xml_values} z_order="0"{group}{track_texts[order[row]] if track_texts else ""}>'
                 )
-                lines += _attributes(flags[row], scores[row] if scores else None)
+                lines += _format_attributes(flags[row], scores[row] if scores else None)
                 lines.append(f"    </{tag}>")
         first_row = image_ends[i]
         lines.append("  </image>")
@@ -185,13 +186,13 @@ def write(dataset: Dataset, target: Output, log: Log, options: CvatOptions) -> N
     target.write(name, "\n".join(lines).encode())
 
 
-def _edges(texts: Sequence[str], rotation: str = "") -> str:
+def _format_edges(texts: Sequence[str], rotation: str = "") -> str:
     """Write the edges of a box as XML attributes; `rotation` is one more attribute, or ""."""
     left, top, right, bottom = texts
     return f'xtl="{left}" ytl="{top}" xbr="{right}" ybr="{bottom}"{rotation}'
 
 
-def _shape(shapes: Shapes, row: int, height: int) -> tuple[str, list[str]]:
+def _format_shape(shapes: Shapes, row: int, height: int) -> tuple[str, list[str]]:
     """Return the tag of a shape, and for each of its outlines the attributes with its coordinates."""
     if shapes.kind[row] == ShapeKind.MASK:
         left, top, pixels = of_image(shapes.counts(row), height)
@@ -202,7 +203,7 @@ def _shape(shapes: Shapes, row: int, height: int) -> tuple[str, list[str]]:
     if shapes.kind[row] == ShapeKind.ORIENTED:
         (x, y, width, box_height), degrees = as_turned(outlines[0])
         *edges, turn = decimals(np.array([x, y, x + width, y + box_height, degrees]))
-        return "box", [_edges(edges, f' rotation="{turn}"')]
+        return "box", [_format_edges(edges, f' rotation="{turn}"')]
     outline_attributes = []
     for outline in outlines:
         texts = decimals(outline.ravel())
@@ -211,13 +212,13 @@ def _shape(shapes: Shapes, row: int, height: int) -> tuple[str, list[str]]:
     return "polygon", outline_attributes
 
 
-def _attributes(flags: int, score: str | None) -> list[str]:
+def _format_attributes(flags: int, score: str | None) -> list[str]:
     """Return the lines of the elements <attribute> of a box: its flags that are set, and its score."""
-    lines = [f'      <attribute name="{mark}">true</attribute>' for mark, bit in _WRITTEN if flags & bit]
+    lines = [f'      <attribute name="{mark}">true</attribute>' for mark, bit in _FLAG_NAMES if flags & bit]
     return lines if score is None else [*lines, f'      <attribute name="score">{score}</attribute>']
 
 
-def _allowed(dataset: Dataset, log: Log) -> bool:
+def _check_names(dataset: Dataset, log: Log) -> bool:
     """Report names that XML cannot hold; return whether there are none."""
     n_errors = log.errors
     for text in dataset.categories.name:
@@ -231,24 +232,24 @@ def _allowed(dataset: Dataset, log: Log) -> bool:
             path, line, pointer = dataset.image_place(i)
             reason = "XML does not allow one of its characters"
             log.report(BAD_NAME, path, line=line, pointer=pointer, value=text, reason=reason)
-    others = (*dataset.videos.name, *map(str, dataset.tracks.source_id.tolist()))
-    for text in others if log.errors == n_errors else ():
+    other_names = (*dataset.videos.name, *map(str, dataset.tracks.source_id.tolist()))
+    for text in other_names if log.errors == n_errors else ():
         if _NOT_XML.search(text):
             log.report(BAD_NAME, "", value=text, reason="XML cannot hold one of its characters")
     return log.errors == n_errors
 
 
-def _head(about: list[str], classes: tuple[str, ...]) -> list[str]:
-    """The lines above the first image or track; `about` are those on the task."""
+def _format_head(task_lines: list[str], classes: tuple[str, ...]) -> list[str]:
+    """Return the lines above the first image or track; `task_lines` describe the task."""
     lines = ['<?xml version="1.0" encoding="utf-8"?>', "<annotations>", "  <version>1.1</version>"]
-    lines += ["  <meta>", "    <task>", *about, "      <labels>"]
+    lines += ["  <meta>", "    <task>", *task_lines, "      <labels>"]
     for text in classes:
         lines += ["        <label>", f"          <name>{html.escape(text, quote=False)}</name>"]
         lines += ["          <type>any</type>", "        </label>"]
     return [*lines, "      </labels>", "    </task>", "  </meta>"]
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Return a text as the value of an XML attribute, with its quotes."""
     return '"' + html.escape(text, quote=False).replace('"', "&quot;") + '"'
 
@@ -260,30 +261,30 @@ def _write_videos(dataset: Dataset, target: Output, log: Log) -> None:
     if target.single and len(videos) > 1:
         raise UsageError(f"layout=video: one file cannot hold {plural(len(videos), 'video')}; name a folder")
     names = [""] if target.single else [f"{name}.xml" for name in videos.name]
-    errors = log.errors
+    n_errors = log.errors
     if not target.single:
         target.plan(names, [*(f"the video {name!r}" for name in videos.name)], log)
     refuse_contradictory(dataset, log)
-    if not _allowed(dataset, log) or log.errors > errors:
+    if not _check_names(dataset, log) or log.errors > n_errors:
         return
     log.note("layout=video: images are named after their frame, as in frame_000000")
-    writer = _Writer(dataset, video_of_image, frame, _ids(dataset, log))
+    writer = _Writer(dataset, video_of_image, frame, _choose_track_ids(dataset, log))
     for row, name in enumerate(names):
         if row < len(videos):
-            target.write(name, writer.video(row).encode())
-    if writer.regrouped:
-        n = plural(writer.regrouped, "box", "boxes")
+            target.write(name, writer.format_video(row).encode())
+    if writer.n_regrouped:
+        n = plural(writer.n_regrouped, "box", "boxes")
         log.note(
             f"layout=video: {n} of another group than the first of the track: written with that of the first"
         )
-    if writer.unlisted:
+    if writer.n_unlisted:
         log.note(
-            f"layout=video: {plural(writer.unlisted, 'frame')} of the videos without an image: read back as "
-            "images without objects"
+            f"layout=video: {plural(writer.n_unlisted, 'frame')} of the videos without an image: read back "
+            "as images without objects"
         )
 
 
-def _ids(dataset: Dataset, log: Log) -> Longs:
+def _choose_track_ids(dataset: Dataset, log: Log) -> Longs:
     """Return (n,) int64, the track of each box that is written.
 
     A box without a track gets a new one, and so does each further class of a track.
@@ -314,18 +315,19 @@ class _Writer:
     """Writes the videos of a dataset.
 
     `video` and `frame` (images,) are the video row and frame number of each image, and `ids` (n,) the tracks
-    of the boxes, from `_ids`.
+    of the boxes, from `_choose_track_ids`.
     """
 
     def __init__(self, dataset: Dataset, video: Ints, frame: Ints, ids: Longs) -> None:
+        """Sort the boxes by video, track and frame, and format their numbers."""
         boxes = dataset.boxes
-        self.dataset, self.of_image, self.ids = dataset, video, ids
-        self.unlisted = 0
+        self.dataset, self.video_of_image, self.ids = dataset, video, ids
+        self.n_unlisted = 0
         """Frames that the videos have besides the images."""
-        self.regrouped = 0
+        self.n_regrouped = 0
         """Boxes of another group than the first of their track."""
         self.frame = frame.astype(np.int64)
-        self.labels = [_quoted(name) for name in dataset.categories.name]
+        self.labels = [_quote(name) for name in dataset.categories.name]
         self.edges = decimals(boxes.xyxy.ravel())
         self.scores = decimals(boxes.score) if dataset.kind == "det" else []
         self.flags = boxes.flags.tolist()
@@ -333,18 +335,19 @@ class _Writer:
         self.groups = groups_to_write(boxes, 1).tolist()
         self.order = np.lexsort((self.frame[boxes.image], ids, video[boxes.image]))
         video_of_box = video[boxes.image][self.order]
-        self.ends = np.searchsorted(video_of_box, np.arange(len(dataset.videos) + 1))
+        # rows video_starts[v] to video_starts[v + 1] of `order` are the boxes of video v
+        self.video_starts = np.searchsorted(video_of_box, np.arange(len(dataset.videos) + 1))
 
-    def video(self, row: int) -> str:
-        """The XML of a video."""
+    def format_video(self, row: int) -> str:
+        """Return the XML of a video; `row` is its row."""
         dataset, images = self.dataset, self.dataset.images
-        image_rows = np.flatnonzero(self.of_image == row)
+        image_rows = np.flatnonzero(self.video_of_image == row)
         frames = np.sort(self.frame[image_rows])
         start, stop = (int(frames[0]), int(frames[-1])) if len(frames) else (0, -1)
         length = max(int(dataset.videos.length[row]), stop + 1 - start)
-        self.unlisted += length - len(image_rows)
-        about = [
-            f"      <name>{_quoted(dataset.videos.name[row])[1:-1]}</name>",
+        self.n_unlisted += length - len(image_rows)
+        task_lines = [
+            f"      <name>{_quote(dataset.videos.name[row])[1:-1]}</name>",
             f"      <size>{length}</size>",
             "      <mode>interpolation</mode>",
             f"      <start_frame>{start}</start_frame>",
@@ -356,15 +359,15 @@ class _Writer:
         )
         if min(width, height) > 0:
             size = f"<width>{width}</width><height>{height}</height>"
-            about.append(f"      <original_size>{size}</original_size>")
-        lines = _head(about, dataset.categories.name)
-        boxes = self.order[self.ends[row] : self.ends[row + 1]]
+            task_lines.append(f"      <original_size>{size}</original_size>")
+        lines = _format_head(task_lines, dataset.categories.name)
+        boxes = self.order[self.video_starts[row] : self.video_starts[row + 1]]
         ids = self.ids[boxes]
         for rows in np.split(boxes, np.flatnonzero(ids[1:] != ids[:-1]) + 1) if len(boxes) else ():
-            lines += self._track(rows, frames)
+            lines += self._format_track(rows, frames)
         return "\n".join([*lines, "</annotations>\n"])
 
-    def _track(self, rows: Longs, frames: Longs) -> list[str]:
+    def _format_track(self, rows: Longs, frames: Longs) -> list[str]:
         """Return the lines of a track: its boxes `rows`, by frame; `frames` are all frames of the video.
 
         CVAT shows a box until the next one, so after the last one before a gap a box is marked ``outside``.
@@ -372,17 +375,17 @@ class _Writer:
         first_row = int(rows[0])
         label, group = self.labels[self.category[first_row]], self.groups[first_row]
         in_group = f' group_id="{group}"' if group > 0 else ""
-        self.regrouped += sum(self.groups[row] != group for row in rows.tolist())
+        self.n_regrouped += sum(self.groups[row] != group for row in rows.tolist())
         lines = [f'  <track id="{self.ids[first_row]}" label={label} source="manual"{in_group}>']
         positions = np.searchsorted(frames, self.frame[self.dataset.boxes.image[rows]])
         gaps = np.append(positions[1:] != positions[:-1] + 1, positions[-1] + 1 < len(frames)).tolist()
         for row, position, is_before_gap in zip(rows.tolist(), positions.tolist(), gaps, strict=True):
-            lines += self._box(row, int(frames[position]), "0")
+            lines += self._format_box(row, int(frames[position]), "0")
             if is_before_gap:
-                lines += self._box(row, int(frames[position + 1]), "1")
+                lines += self._format_box(row, int(frames[position + 1]), "1")
         return [*lines, "  </track>"]
 
-    def _box(self, row: int, frame: int, outside: str) -> list[str]:
+    def _format_box(self, row: int, frame: int, outside: str) -> list[str]:
         """Return the lines of a box of a track in a frame."""
         left, top, right, bottom = self.edges[4 * row : 4 * row + 4]
         occluded = 1 if self.flags[row] & Flag.OCCLUDED else 0
@@ -391,7 +394,7 @@ class _Writer:
             f'ytl="{top}" xbr="{right}" ybr="{bottom}" z_order="0">'
         )
         score = self.scores[row] if self.scores else None
-        return [line, *_attributes(self.flags[row], score), "    </box>"]
+        return [line, *_format_attributes(self.flags[row], score), "    </box>"]
 
 
 def adapt(options: CvatOptions) -> dict[str, Any]:

@@ -61,41 +61,42 @@ _KEYS = declare_keys(
 )
 _OTHER_SHAPES = frozenset(("polyline", "points", "cuboid", "skeleton", "tag"))
 _SHAPES = _OTHER_SHAPES | {"box", "polygon", "ellipse", "mask"}
-MOST_FRAMES = 100_000
+MAX_FRAMES = 100_000
 """Frames without objects that a video may claim to have before they are no longer listed."""
 
 
-class _Bad(Exception):
-    """The object cannot be a box, and that was reported."""
+class _BadShape(Exception):
+    """Raised for a shape that cannot be read, after an issue."""
 
 
 class Reader:
     """Reads the files of a source, one after another."""
 
     def __init__(self, source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
+        """Start without files; `options` may name one split, which alone is read."""
         self.source, self.builder, self.log = source, builder, log
         self.split, self.splits = options.split, set[str]()
         self.gather = Gather(source, builder, log, options, own_folder(source), size_field="width")
         self.parser = SafeXmlParser("annotations", "CVAT for images 1.1")
         self.categories: dict[str, int] = {}
         """The category row of each class that an object has."""
-        self.outlines: list[tuple[str, int, str]] = []
+        self.shapes_read_as_boxes: list[tuple[str, int, str]] = []
         """Path, line and tag of each shape that is read as its box."""
-        self.points: dict[str, list[str]] = {}
+        self.point_names: dict[str, list[str]] = {}
         """The names of the keypoints of a skeleton, by its class."""
         self.size = 0, 0
         """Width and height of the image whose shapes are being read, 0 if unknown."""
         self.path, self.file = "", -1
         self.folder = ""
         """The beginning of the image names of frames, if there are several files; else empty."""
-        self.parts = False
+        self.adds_subset = False
         """Whether image names begin with the subset, because two images have the same name."""
 
     # -- one file
 
-    def read_file(self, file: str, *, several: bool = False) -> None:
-        """Read one file, which may be one of several."""
-        self.folder = f"{file.rpartition('.')[0]}/" if several else ""
+    def read_file(self, file: str, *, has_folder: bool = False) -> None:
+        """Read one file; with `has_folder` the images of its frames are in a folder of its name."""
+        self.folder = f"{file.rpartition('.')[0]}/" if has_folder else ""
         data = self.source.read(file, self.log)
         if data is None:
             return
@@ -110,12 +111,14 @@ class Reader:
             parent = (label.findtext("parent") or "").strip("\t\r\n")
             if label.find("parent") is None and refuse_class(name) is None:
                 self.builder.category(name)
-            elif parent and name not in self.points.get(parent, ()):
-                self.points.setdefault(parent, []).append(name)
+            elif parent and name not in self.point_names.get(parent, ()):
+                self.point_names.setdefault(parent, []).append(name)
         images = [(e.get("name", ""), e.get("subset") or "") for e in root.iterchildren("image")]
         subsets: dict[str, str] = {}
-        if not self.parts and any(subsets.setdefault(name, subset) != subset for name, subset in images):
-            self.parts = True  # as in the export of a project
+        if not self.adds_subset and any(
+            subsets.setdefault(name, subset) != subset for name, subset in images
+        ):
+            self.adds_subset = True  # as in the export of a project
             self.log.note(
                 f"{printable(self.path)}: images of different subsets have the same name, so the subset was "
                 "put before the names"
@@ -156,16 +159,16 @@ class Reader:
                 self.log.report(BAD_IMAGE_SIZE, self.path, line=line, field=field, value=text)
                 return None
         split = element.get("subset") or ""
-        image_name = f"{split}/{name}" if self.parts and split else name
+        image_name = f"{split}/{name}" if self.adds_subset and split else name
         video_and_frame = -1, -1
         if video := element.get("video"):
             video_and_frame = (
                 self.builder.video(video),
                 frame_number((element.get("frame") or "").strip(BLANKS)),
             )
-        return self.image(image_name, (sizes[0], sizes[1]), line, split, video_and_frame)
+        return self.add_named_image(image_name, (sizes[0], sizes[1]), line, split, video_and_frame)
 
-    def image(
+    def add_named_image(
         self,
         name: str,
         size: tuple[int, int],
@@ -173,14 +176,17 @@ class Reader:
         split: str = "",
         video_and_frame: tuple[int, int] = (-1, -1),
     ) -> int | None:
-        """Add an image. Returns None, and reports an issue, if the name is unusable."""
-        at = Location(self.path, line=line)
+        """Add an image and return its row; None, after an issue, if the name is not usable.
+
+        `size` is width and height, 0 if unknown, and `video_and_frame` are -1 for no video.
+        """
+        location = Location(self.path, line=line)
         return self.gather.image(
             name,
-            at,
+            location,
             field="name",
             size=size if min(size) else None,
-            picture=self.gather.find_picture(name, at),
+            picture=self.gather.find_picture(name, location),
             split=split,
             file=self.file,
             line=line,
@@ -198,15 +204,15 @@ class Reader:
                     continue
                 text = (shape.get("frame") or "").strip(BLANKS)
                 if (frame := frame_number(text)) < 0:
-                    about: dict[str, Any] = {"value": text, "among": " in 0..999999999"}
-                    self.log.report(BAD_FRAME, self.path, line=shape.sourceline or 0, field="frame", **about)
+                    values: dict[str, Any] = {"value": text, "among": " in 0..999999999"}
+                    self.log.report(BAD_FRAME, self.path, line=shape.sourceline or 0, field="frame", **values)
                     self.builder.skipped += 1
                     continue
                 shapes_of_frame.setdefault(frame, []).append((shape, track, id_))
         frames = set(shapes_of_frame)
         meta = {key: root.findtext(f"meta//{key}") or "" for key in ("size", "start_frame", "frame_filter")}
         start, length = max(0, frame_number(meta["start_frame"])), max(0, frame_number(meta["size"]))
-        if length <= MOST_FRAMES and not meta["frame_filter"].strip(BLANKS):
+        if length <= MAX_FRAMES and not meta["frame_filter"].strip(BLANKS):
             frames.update(range(start, start + length))
         size = (0, 0)
         if (size_element := root.find("meta//original_size")) is not None:
@@ -224,9 +230,11 @@ class Reader:
         for frame in sorted(frames):
             frame_shapes = shapes_of_frame.get(frame, [])
             line = (frame_shapes[0][0].sourceline or 0) if frame_shapes else 0
-            image = self.image(f"{self.folder}frame_{frame:06d}", size, line, video_and_frame=(video, frame))
+            image = self.add_named_image(
+                f"{self.folder}frame_{frame:06d}", size, line, video_and_frame=(video, frame)
+            )
             for shape, track_element, id_ in frame_shapes:
-                if not self.flag(shape, "outside"):
+                if not self.parse_flag(shape, "outside"):
                     track = -1 if id_ is None else self.builder.track(video, id_)
                     self.add_shape(
                         shape, image, track_element.get("label"), track, track_element.get("group_id")
@@ -239,27 +247,27 @@ class Reader:
     ) -> None:
         """Add the box of one object, or report what is wrong with it."""
         tag, wants_shapes = shape.tag, bool(self.builder.wants)
-        read_shape = _READ.get(tag)
+        read_shape = _READERS.get(tag)
         if read_shape is None or (tag == "skeleton" and not _has_points(shape)):
             if tag in _OTHER_SHAPES:
                 self.builder.extras["shapes that are not boxes"] += 1
             return
         line = shape.sourceline or 0
         try:
-            category = self.category(label, line)
+            category = self.find_category(label, line)
             self.size = self.builder.image_size(image) if image is not None else (0, 0)
             edges, drawn_shape = read_shape(self, shape)
-            flags = _OCCLUDED if self.flag(shape, "occluded") else 0
+            flags = _OCCLUDED if self.parse_flag(shape, "occluded") else 0
             score = math.nan
             for attribute in shape.iterchildren("attribute") if len(shape) else ():
                 name, text = attribute.get("name"), (attribute.text or "").strip(BLANKS)
                 if name in MARKS and text.lower() in _TRUE | _FALSE:
                     flags |= MARKS[name] if text.lower() in _TRUE else 0
                 elif name == "score" and (NUMBER_TEXT.fullmatch(text) or NON_FINITE_TEXT.fullmatch(text)):
-                    score = self.finite(text, line, "score")
+                    score = self.parse_finite(text, line, "score")
                 else:
                     self.builder.extras["attributes"] += 1
-        except _Bad:
+        except _BadShape:
             self.builder.skipped += 1
             return
         if image is None:
@@ -271,13 +279,13 @@ class Reader:
         elif drawn_shape is not None and (
             not wants_shapes or not (drawn_shape.value is not None or drawn_shape.points)
         ):
-            self.outlines.append((self.path, line, tag))
+            self.shapes_read_as_boxes.append((self.path, line, tag))
         if category < 0:  # which is first met here
             assert label is not None
             category = self.categories[label] = self.builder.category(label)
         if tag == "skeleton":
-            self.builder.describe_points(category, self.points[label or ""])
-        at, group_number = Location(self.path, line=line), frame_number((group or "0").strip(BLANKS))
+            self.builder.describe_points(category, self.point_names[label or ""])
+        location, group_number = Location(self.path, line=line), frame_number((group or "0").strip(BLANKS))
         if group_number < 0:
             self.builder.extras["group_id"] += 1
         is_turned = drawn_shape is not None and drawn_shape.kind == "oriented"
@@ -285,7 +293,7 @@ class Reader:
             image,
             category,
             edges,
-            at,
+            location,
             file=self.file,
             line=line,
             track=track,
@@ -296,21 +304,21 @@ class Reader:
             shape=drawn_shape if wants_shapes else None,
         )
 
-    def category(self, label: str | None, line: int) -> int:
-        """Return the row of a class, -1 if it has none yet. Raises `_Bad`, after an issue, for a bad name."""
+    def find_category(self, label: str | None, line: int) -> int:
+        """Return the row of a class, -1 if it has none yet. Raises `_BadShape`, after an issue, if bad."""
         if label is None:
             self.log.report(MISSING_BOX_KEY, self.path, line=line, field="label", value="label")
-            raise _Bad
+            raise _BadShape
         row = self.categories.get(label, -1)
         if row < 0 and (reason := refuse_class(label)) is not None:
             self.log.report(BAD_CLASS_NAME, self.path, line=line, field="label", value=label, reason=reason)
-            raise _Bad
+            raise _BadShape
         return row
 
-    def flag(self, shape: Any, name: str) -> bool:
+    def parse_flag(self, shape: Any, name: str) -> bool:
         """Whether the attribute `name` is 1 or true. Another value than 0, 1, true, ... is reported.
 
-        It then counts as not set; a wrong ``occluded`` raises `_Bad` instead, and the shape is skipped.
+        It then counts as not set; a wrong ``occluded`` raises `_BadShape` instead, and the shape is skipped.
         """
         text = shape.get(name, "0")
         if text == "0":
@@ -320,18 +328,18 @@ class Reader:
             line = shape.sourceline or 0
             self.log.report(BAD_FLAG, self.path, line=line, field=name, value=text, expected="0 or 1")
             if name == "occluded":
-                raise _Bad
+                raise _BadShape
         return text in _TRUE
 
-    def finite(self, text: str, line: int, field: str) -> float:
-        """Parse a finite number. Raises `_Bad`, and reports an issue, for any other text."""
+    def parse_finite(self, text: str, line: int, field: str) -> float:
+        """Parse a finite number. Raises `_BadShape`, and reports an issue, for any other text."""
         value = number_of(text.strip(BLANKS), self.log, self.path, line, field)
         if value is None:
-            raise _Bad
+            raise _BadShape
         return value
 
-    def numbers(self, shape: Any, *fields: str) -> list[float]:
-        """Parse these attributes as numbers. Raises `_Bad`, after issues, if any is missing or no number."""
+    def parse_numbers(self, shape: Any, *fields: str) -> list[float]:
+        """Parse the attributes `fields`. Raises `_BadShape`, after issues, if one is missing or no number."""
         words = list(map(shape.get, fields))
         if None not in words and PLAIN_NUMBERS.fullmatch("\0".join(words)):
             return list(map(float, words))
@@ -340,48 +348,51 @@ class Reader:
             if text is None:
                 self.log.report(MISSING_BOX_KEY, self.path, line=line, field=field, value=field)
                 continue
-            with contextlib.suppress(_Bad):
-                numbers.append(self.finite(text, line, field))
+            with contextlib.suppress(_BadShape):
+                numbers.append(self.parse_finite(text, line, field))
         if len(numbers) < len(fields):
-            raise _Bad
+            raise _BadShape
         return numbers
 
-    def turn(self, shape: Any) -> float:
-        """The rotation of a shape in radians."""
-        return math.radians(self.numbers(shape, "rotation")[0]) if "rotation" in shape.attrib else 0.0
+    def parse_turn(self, shape: Any) -> float:
+        """Return the rotation of a shape in radians."""
+        return math.radians(self.parse_numbers(shape, "rotation")[0]) if "rotation" in shape.attrib else 0.0
 
-    def box(self, shape: Any) -> tuple[Corners, Drawn | None]:
+    def read_box(self, shape: Any) -> tuple[Corners, Drawn | None]:
         """Return the edges of a box and None; of a rotated box the edges around it and its oriented box."""
-        left, top, right, bottom = self.numbers(shape, *_EDGES)
-        turn = self.turn(shape)
+        left, top, right, bottom = self.parse_numbers(shape, *_EDGES)
+        turn = self.parse_turn(shape)
         if not turn:
             return (left, top, right, bottom), None
         sin, cos = abs(math.sin(turn)), abs(math.cos(turn))
         half_width, half_height = (right - left) / 2, (bottom - top) / 2
         x, y = (left + right) / 2, (top + bottom) / 2
-        drawn = Drawn("oriented", turned_box(left, top, right - left, bottom - top, turn))
+        oriented_box = Drawn("oriented", turned_box(left, top, right - left, bottom - top, turn))
         return around_ellipse(
             x, y, half_width * cos + half_height * sin, half_width * sin + half_height * cos
-        ), drawn
+        ), oriented_box
 
-    def ellipse(self, shape: Any) -> tuple[Corners, Drawn | None]:
-        """The edges around an ellipse, and its outline."""
-        x, y, rx, ry = self.numbers(shape, "cx", "cy", "rx", "ry")
-        turn = self.turn(shape)
-        drawn = self.gather.make_ellipse(x, y, rx, ry, turn) if self.builder.wants else Drawn()
-        return around_ellipse(x, y, rx, ry, turn), drawn
+    def read_ellipse(self, shape: Any) -> tuple[Corners, Drawn | None]:
+        """Return the edges around an ellipse, and its outline."""
+        x, y, rx, ry = self.parse_numbers(shape, "cx", "cy", "rx", "ry")
+        turn = self.parse_turn(shape)
+        outline = self.gather.make_ellipse(x, y, rx, ry, turn) if self.builder.wants else Drawn()
+        return around_ellipse(x, y, rx, ry, turn), outline
 
-    def mask(self, shape: Any) -> tuple[Corners, Drawn | None]:
-        """The edges around the pixels of a mask, whose rectangle may be the whole image, and the mask."""
-        left, top, width, height = self.numbers(shape, "left", "top", "width", "height")
+    def read_mask(self, shape: Any) -> tuple[Corners, Drawn | None]:
+        """Return the edges around the pixels of a mask, and the mask.
+
+        The rectangle in its attributes may be the whole image, and counts only if no pixel is set.
+        """
+        left, top, width, height = self.parse_numbers(shape, "left", "top", "width", "height")
         edges = left, top, left + width, top + height
         texts = (shape.get("rle") or "").replace(",", " ").split()
         try:
             if not all(map(str.isdecimal, texts)):
                 raise BadMask("whole numbers")
             pixels = of_rows([min(int(text[:12]), MOST) for text in texts], int(width), int(height))
-            if (filled := [np.flatnonzero(pixels.any(axis)) for axis in (0, 1)])[0].size:
-                (x, x2), (y, y2) = ((int(positions[0]), int(positions[-1]) + 1) for positions in filled)
+            if (covered := [np.flatnonzero(pixels.any(axis)) for axis in (0, 1)])[0].size:
+                (x, x2), (y, y2) = ((int(positions[0]), int(positions[-1]) + 1) for positions in covered)
                 edges = left + x, top + y, left + x2, top + y2
             if not self.builder.wants or min(self.size) < 1:
                 return edges, Drawn()
@@ -391,34 +402,36 @@ class Reader:
                 return edges, Drawn()
             line, shown = shape.sourceline or 0, f"{len(texts)} runs"
             self.log.report(WRONG_COUNT, self.path, line=line, field="rle", expected=str(e), found=shown)
-            raise _Bad from None
+            raise _BadShape from None
 
-    def skeleton(self, shape: Any) -> tuple[Corners, Drawn | None]:
-        """The edges around the labelled points of a skeleton, and all of its keypoints."""
+    def read_skeleton(self, shape: Any) -> tuple[Corners, Drawn | None]:
+        """Return the edges around the labelled points of a skeleton, and all of its keypoints."""
         points: dict[str, tuple[float, float, int]] = {}
         for point in shape.iterchildren("points"):
             coordinates = (point.get("points") or "").split(",")
             line = point.sourceline or 0
             if len(coordinates) != 2:
-                about: dict[str, Any] = {"expected": "x,y", "found": repr(",".join(coordinates))}
-                self.log.report(WRONG_COUNT, self.path, line=line, field="points", **about)
-                raise _Bad
-            x, y = (self.finite(text, line, "points") for text in coordinates)
-            visibility = 0 if self.flag(point, "outside") else 1 if self.flag(point, "occluded") else 2
+                values: dict[str, Any] = {"expected": "x,y", "found": repr(",".join(coordinates))}
+                self.log.report(WRONG_COUNT, self.path, line=line, field="points", **values)
+                raise _BadShape
+            x, y = (self.parse_finite(text, line, "points") for text in coordinates)
+            visibility = (
+                0 if self.parse_flag(point, "outside") else 1 if self.parse_flag(point, "occluded") else 2
+            )
             points[point.get("label") or str(len(points))] = (
                 (x, y, visibility) if visibility else (0.0, 0.0, 0)
             )
-        names = self.points.setdefault(shape.get("label") or "", list(points))
+        names = self.point_names.setdefault(shape.get("label") or "", list(points))
         labelled = [point for point in points.values() if point[2]]
         if not labelled or not set(points) <= set(names):
-            about = {"expected": f"points called {', '.join(names)}", "found": ", ".join(points)}
-            self.log.report(WRONG_COUNT, self.path, line=shape.sourceline or 0, field="points", **about)
-            raise _Bad
-        drawn = Drawn(points=[points.get(name, (0.0, 0.0, 0)) for name in names])
-        return bounds(labelled), drawn
+            values = {"expected": f"points called {', '.join(names)}", "found": ", ".join(points)}
+            self.log.report(WRONG_COUNT, self.path, line=shape.sourceline or 0, field="points", **values)
+            raise _BadShape
+        keypoints = Drawn(points=[points.get(name, (0.0, 0.0, 0)) for name in names])
+        return bounds(labelled), keypoints
 
-    def polygon(self, shape: Any) -> tuple[Corners, Drawn | None]:
-        """The edges around the points of a polygon, and its outline."""
+    def read_polygon(self, shape: Any) -> tuple[Corners, Drawn | None]:
+        """Return the edges around the points of a polygon, and its outline."""
         line = shape.sourceline or 0
         pairs = [point.split(",") for point in (shape.get("points") or "").split(";") if point.strip(BLANKS)]
         wrong_pair = next((pair for pair in pairs if len(pair) != 2), None)
@@ -427,22 +440,22 @@ class Reader:
             self.log.report(
                 WRONG_COUNT, self.path, line=line, field="points", expected="x,y;x,y;...", found=shown
             )
-            raise _Bad
-        xs, ys = ([self.finite(pair[i], line, "points") for pair in pairs] for i in (0, 1))
-        drawn = Drawn("polygons", [list(zip(xs, ys, strict=True))] if self.builder.wants else None)
-        return (min(xs), min(ys), max(xs), max(ys)), drawn
+            raise _BadShape
+        xs, ys = ([self.parse_finite(pair[i], line, "points") for pair in pairs] for i in (0, 1))
+        outline = Drawn("polygons", [list(zip(xs, ys, strict=True))] if self.builder.wants else None)
+        return (min(xs), min(ys), max(xs), max(ys)), outline
 
     # -- all files
 
     def finish(self) -> None:
-        """Decide whether the objects are detections, report those of the other kind, and fill the builder."""
+        """Report shapes that were read as boxes, decide between objects and detections, fill the builder."""
         _, total = self.gather.count_boxes()
-        if self.outlines:
-            path, line, tag = self.outlines[0]
-            n = self.builder.extras["segmentation"] = len(self.outlines)
-            is_one_kind = all(outline[2] == tag for outline in self.outlines)
-            what = _OUTLINES[tag] if is_one_kind else "outlines"
-            self.log.report(OUTLINES, path, line=line, field=tag, n=n, total=total, what=what)
+        if self.shapes_read_as_boxes:
+            path, line, tag = self.shapes_read_as_boxes[0]
+            n = self.builder.extras["segmentation"] = len(self.shapes_read_as_boxes)
+            is_one_kind = all(outline[2] == tag for outline in self.shapes_read_as_boxes)
+            noun = _OUTLINES[tag] if is_one_kind else "outlines"
+            self.log.report(OUTLINES, path, line=line, field=tag, n=n, total=total, what=noun)
         self.gather.finish()
 
 
@@ -454,11 +467,11 @@ def _has_points(skeleton: Any) -> bool:
     return any(point.get("outside", "0").strip(BLANKS) == "0" for point in skeleton.iterchildren("points"))
 
 
-_READ = {
-    "box": Reader.box,
-    "polygon": Reader.polygon,
-    "ellipse": Reader.ellipse,
-    "mask": Reader.mask,
-    "skeleton": Reader.skeleton,
+_READERS = {
+    "box": Reader.read_box,
+    "polygon": Reader.read_polygon,
+    "ellipse": Reader.read_ellipse,
+    "mask": Reader.read_mask,
+    "skeleton": Reader.read_skeleton,
 }
-"""The method that reads the shapes of a tag: the edges around them, and their shape (None for a box)."""
+"""The method that reads a shape, by tag: it returns the edges around it, and the shape (None for a box)."""
