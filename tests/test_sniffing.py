@@ -10,7 +10,7 @@ from selection import of_each
 from odm.files import Source
 from odm.formats import FORMATS
 from odm.formats._contract import LIKELY, NARROWER, POOR, SURE
-from odm.formats.tfrecord.wire import framed
+from odm.formats.tfrecord.wire import frame_record
 
 
 def confidence_of(name, folder, file, text):
@@ -562,12 +562,12 @@ def test_folders(name, wanted, files, tmp_path):
     assert (None if answer is None else answer.confidence) == wanted
 
 
-PARQUET, RECORD = b"PAR1", framed(b"\x0a\x00")
+PARQUET, RECORD = b"PAR1", frame_record(b"\x0a\x00")
 BINARY = [
     ("parquet", "a.parquet", PARQUET, True),
     ("parquet", "a.parquet", b"PAR2", False),
     ("tfrecord", "a.tfrecord", RECORD, True),
-    ("tfrecord", "a.tfrecord", framed(b"\x0b\x00"), False),
+    ("tfrecord", "a.tfrecord", frame_record(b"\x0b\x00"), False),
     ("tfrecord", "a.tfrecord", RECORD[:12], False),
     ("tfrecord", "a.tfrecord", RECORD[:13], True),
     ("tfrecord", "a.tfrecord", RECORD[:8] + b"\0\0\0\0" + RECORD[12:], False),

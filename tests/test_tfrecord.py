@@ -13,8 +13,15 @@ from PIL import Image
 import odm
 from odm.files import Source
 from odm.formats import FORMATS, detect
-from odm.formats.tfrecord.layout import label_map, read_label_map
-from odm.formats.tfrecord.wire import Damaged, begins_record, encoded, example, framed, records
+from odm.formats.tfrecord.layout import format_label_map, read_label_map
+from odm.formats.tfrecord.wire import (
+    Damaged,
+    begins_record,
+    decode_example,
+    encode_example,
+    frame_record,
+    read_records,
+)
 from odm.issues import DataError, Log
 from odm.tables import Dataset
 
@@ -39,18 +46,18 @@ def test_a_record_byte_by_byte(tmp_path):
     feature = b"\x0a\x07\x0a\x05a.jpg"  # bytes_list { value: "a.jpg" }
     entry = b"\x0a\x0eimage/filename\x12\x09" + feature
     message = b"\x0a" + bytes([len(entry) + 2]) + b"\x0a" + bytes([len(entry)]) + entry
-    assert encoded({"image/filename": [b"a.jpg"]}) == message
-    found, others = example(message, frozenset({"image/filename"}))
+    assert encode_example({"image/filename": [b"a.jpg"]}) == message
+    found, others = decode_example(message, frozenset({"image/filename"}))
     assert (found, others) == ({"image/filename": [b"a.jpg"]}, [])
-    assert example(message, frozenset())[1] == ["image/filename"]
+    assert decode_example(message, frozenset())[1] == ["image/filename"]
     crc = 0xE3069283  # of the digits 1 to 9
     masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) % 2**32
-    assert framed(b"123456789").endswith(b"123456789" + struct.pack("<I", masked))
-    assert begins_record(framed(b"123456789"))
-    assert not begins_record(b"\1" + framed(b"123456789")[1:])
-    (tmp_path / "a").write_bytes(framed(b"123456789"))
+    assert frame_record(b"123456789").endswith(b"123456789" + struct.pack("<I", masked))
+    assert begins_record(frame_record(b"123456789"))
+    assert not begins_record(b"\1" + frame_record(b"123456789")[1:])
+    (tmp_path / "a").write_bytes(frame_record(b"123456789"))
     with (tmp_path / "a").open("rb") as stream:
-        assert list(records(stream)) == [b"123456789"]
+        assert list(read_records(stream)) == [b"123456789"]
 
 
 def test_numbers_one_by_one_are_read_as_packed_ones():
@@ -61,11 +68,11 @@ def test_numbers_one_by_one_are_read_as_packed_ones():
     floats = b"\x12\x0a" + b"".join(b"\x0d" + struct.pack("<f", v) for v in (0.5, -2))
     whole = b"\x1a\x0e" + b"\x08\x96\x01" + b"\x08" + b"\xff" * 9 + b"\x01"
     features = entry(b"f", floats) + entry(b"i", whole)
-    found, _ = example(b"\x0a" + bytes([len(features)]) + features, frozenset({"f", "i"}))
+    found, _ = decode_example(b"\x0a" + bytes([len(features)]) + features, frozenset({"f", "i"}))
     assert found["f"].tolist() == [0.5, -2]
     assert found["i"].tolist() == [150, -1]
     for values in (np.array([150, -1, 2**40], np.int64), np.array([0.5, 1.5], np.float32), [b"", b"x" * 300]):
-        back, _ = example(encoded({"v": values}), frozenset({"v"}))
+        back, _ = decode_example(encode_example({"v": values}), frozenset({"v"}))
         assert list(back["v"]) == list(values)
 
 
@@ -82,12 +89,12 @@ def test_numbers_of_another_type_are_damage(list_, value):
 
     entry = field(1, b"a") + field(2, field(list_, value))
     with pytest.raises(Damaged, match="another type"):
-        example(field(1, field(1, entry)), frozenset(["a"]))
+        decode_example(field(1, field(1, entry)), frozenset(["a"]))
 
 
 def test_damaged_bytes_never_raise_anything_else(tmp_path):
     random = np.random.default_rng(3)
-    whole = framed(encoded(small(object__class__text=[b"x"]))) * 3
+    whole = frame_record(encode_example(small(object__class__text=[b"x"]))) * 3
     path = tmp_path / "a.tfrecord"
     for _ in range(150):
         data = bytearray(whole)
@@ -97,15 +104,15 @@ def test_damaged_bytes_never_raise_anything_else(tmp_path):
         path.write_bytes(bytes(data))
         _, log = read(path)
         assert log.errors
-    message = encoded(small())
+    message = encode_example(small())
     for _ in range(400):
         data = bytearray(message)
         data[int(random.integers(0, len(data)))] = int(random.integers(0, 256))
         try:
-            example(bytes(data), frozenset(small()))
+            decode_example(bytes(data), frozenset(small()))
         except Damaged:
             continue
-        path.write_bytes(framed(bytes(data)))  # with the right sum, as a faulty program would write it
+        path.write_bytes(frame_record(bytes(data)))  # with the right sum, as a faulty program would write it
         read(path)
 
 
@@ -117,7 +124,7 @@ def test_label_maps_in_every_spelling():
     log = Log()
     assert read_label_map(text.encode(), "", log) == {1: 'a "b" \u00f6', 2: "x{y}", 3: "it's # no comment"}
     names = ('say "x"', "a\\b", "it's", "\u00f6")
-    assert read_label_map(label_map(names), "", log) == dict(enumerate(names, 1))
+    assert read_label_map(format_label_map(names), "", log) == dict(enumerate(names, 1))
     assert read_label_map(b"", "", log) == {}
     assert not log.errors
 
@@ -125,7 +132,7 @@ def test_label_maps_in_every_spelling():
 @pytest.mark.parametrize(
     "data",
     [
-        label_map(tuple(f"class {i}" for i in range(100_000))),
+        format_label_map(tuple(f"class {i}" for i in range(100_000))),
         *(
             b"item { id: 1 name: 'a' " + piece * 300_000 + b"}"
             for piece in (b"w", b" ", b"\n", b"\\", b"'", b"#")
@@ -142,7 +149,7 @@ def test_long_label_maps_take_time_in_proportion(data):
 
 def test_names_of_classes_come_from_the_text_the_map_or_the_label(tmp_path):
     path = tmp_path / "coco_val.record-00000-of-00002"
-    path.write_bytes(framed(encoded(small())))
+    path.write_bytes(frame_record(encode_example(small())))
     assert detect(Source(str(path)), Log()).name == "tfrecord"
     data, log = read(path)
     assert (data.categories.name, log.counts, data.images.split) == (
@@ -155,7 +162,7 @@ def test_names_of_classes_come_from_the_text_the_map_or_the_label(tmp_path):
     data, log = read(path)
     assert (data.categories.name, log.counts) == (("cat", "dog"), {})
     assert data.categories.name[data.boxes.category[0]] == "dog"
-    path.write_bytes(framed(encoded(small(object__class__text=[b"bird"]))))
+    path.write_bytes(frame_record(encode_example(small(object__class__text=[b"bird"]))))
     data, _ = read(path)
     assert data.categories.name[data.boxes.category[0]] == "bird"
 
@@ -169,7 +176,7 @@ def test_detections_beside_objects(tmp_path):
         **{f"detection__bbox__{k}": np.array([0.25, v], np.float32) for k, v in zip(("xmin", "ymin", "xmax", "ymax"), (0, 0, 1, 1), strict=True)},
     )  # fmt: skip
     path = tmp_path / "a.tfrecord"
-    path.write_bytes(framed(encoded(found)))
+    path.write_bytes(frame_record(encode_example(found)))
     truth, log = read(path)
     assert (truth.kind, len(truth)) == ("gt", 1)
     assert any("--kind det" in note for note in log.notes)
@@ -201,8 +208,8 @@ def test_pictures_are_written_byte_by_byte_and_in_parts(pictures):
     held = {}
     for name in names[:2]:
         with (pictures / "out" / name).open("rb") as stream:
-            for record in records(stream):
-                features, _ = example(record, keys)
+            for record in read_records(stream):
+                features, _ = decode_example(record, keys)
                 held[features["image/filename"][0].decode()] = features
     assert {name: f["image/format"] for name, f in held.items()} == {
         "a.jpg": [b"jpeg"], "b.png": [b"png"], "c.jpg": [b"jpeg"]

@@ -260,11 +260,7 @@ def index_unique(keys: Iterable[Any]) -> dict[Id, int]:
 
 
 def add_ids(
-    images: list[Any],
-    repeated_names: set[str],
-    locations: dict[str, tuple[str, int]],
-    path: str,
-    log: Log,
+    images: list[Any], repeated_names: set[str], locations: dict[str, tuple[str, int]], path: str, log: Log
 ) -> None:
     """Add its id to the name of each image that shares its name in its file: ``a.jpg`` -> ``a-7.jpg``.
 

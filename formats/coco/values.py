@@ -174,8 +174,7 @@ class Values:
                 if extra_rows is not None:
                     extra_rows.extend(i - extra_rows.n, {})
                     extra_rows.extend(
-                        1,
-                        encode_extra(record, keys - self.dialect.kept_keys, lambda k: self.count({k: 1})),
+                        1, encode_extra(record, keys - self.dialect.kept_keys, lambda k: self.count({k: 1}))
                     )
                 yield i, {key: value for key, value in record.items() if key in keys}
             if extra_rows is not None:

@@ -333,10 +333,7 @@ _WORDS = re.compile(r"['()]|\b(?:None|True|False)\b")
 
 
 def _read_header(
-    cells: Sequence[str],
-    sep: str,
-    explicit: Mapping[str, str],
-    boxes: tuple[int, tuple[str, ...]] | None,
+    cells: Sequence[str], sep: str, explicit: Mapping[str, str], boxes: tuple[int, tuple[str, ...]] | None
 ) -> Layout | HeaderFaults:
     """Return the layout of a header, or what is wrong with it; `explicit` are the columns of the options.
 

@@ -63,27 +63,27 @@ from odm.formats.mot.sequences import (
     find_first_class,
     kind_by_name,
     list_classes,
-    sequence_of,
+    read_sequence,
 )
 from odm.issues import Log, printable
 from odm.names import stem
 from odm.tables import Builder, Dataset, Flag, Longs
 
 FIELDS = ("frame", "id", "bb_left", "bb_top", "bb_width", "bb_height", "conf", "class", "visibility", "z")
-_OTHERS = frozenset(("images.txt", "labels.txt"))
+_OTHER_FILES = frozenset(("images.txt", "labels.txt"))
 
 
 def sniff(source: Source) -> Sniff | None:
     """Recognise a sequence by its layout, or by rows of 7, 9 or 10 numbers that begin with a frame number."""
-    files = _files(source, "gt") or _files(source, "det")
+    files = _find_files(source, "gt") or _find_files(source, "det")
     if not files and source.is_dir:
-        rows = list(label_rows.sampled(source, _of_trackers(source), b","))
+        rows = list(label_rows.sampled(source, _find_tracker_files(source), b","))
         row_ends = [row[7:] for row in rows if len(row) == 10 and all(map(NUMBER.fullmatch, row))]
         n_fitting = sum({*map(float, end)} == {-1} for end in row_ends)  # which no other format has
         if not rows or 3 * n_fitting < 2 * len(rows):
             return None
-        what = f"{lines_are(n_fitting, len(rows))} a frame, an id, a box, a confidence and -1,-1,-1"
-        return Sniff(LIKELY, f"{what}, as trackers write them for MOTChallenge")
+        lines_text = f"{lines_are(n_fitting, len(rows))} a frame, an id, a box, a confidence and -1,-1,-1"
+        return Sniff(LIKELY, f"{lines_text}, as trackers write them for MOTChallenge")
     if not source.is_dir and not source.path.lower().endswith(".txt"):
         return None
     n_lines = n_fitting = 0
@@ -96,26 +96,26 @@ def sniff(source: Source) -> Sniff | None:
     is_named = source.is_dir or kind_by_name(source.path) is not None
     if 3 * n_fitting < 2 * n_lines or not (n_lines or is_named):
         return None
-    what = f"{lines_are(n_fitting, n_lines)} a frame, an id, a box and a confidence, as in MOTChallenge"
-    return Sniff(SURE if is_named else LIKELY, f"{files[0]}: {what}" if files[0] else what)
+    lines_text = f"{lines_are(n_fitting, n_lines)} a frame, an id, a box and a confidence, as in MOTChallenge"
+    return Sniff(SURE if is_named else LIKELY, f"{files[0]}: {lines_text}" if files[0] else lines_text)
 
 
-def _of_trackers(source: Source) -> list[str]:
-    """The files of a folder of results, one for each sequence, if most of their lines look like it."""
-    files = [f for f in source.with_suffix(".txt") if f.rsplit("/", 1)[-1].lower() not in _OTHERS]
+def _find_tracker_files(source: Source) -> list[str]:
+    """Return the files of a folder of results, one a sequence, if most of their lines look like tracks."""
+    files = [f for f in source.with_suffix(".txt") if f.rsplit("/", 1)[-1].lower() not in _OTHER_FILES]
     rows = list(label_rows.sampled(source, files, b","))
     n_fitting = sum(len(row) >= 7 and all(map(NUMBER.fullmatch, row[:6])) for row in rows)
     return files if rows and 3 * n_fitting >= 2 * len(rows) else []
 
 
-def _files(source: Source, kind: str) -> list[str]:
-    """The files of one kind in a folder; the file itself for a file."""
+def _find_files(source: Source, kind: str) -> list[str]:
+    """Return the files of one kind, ``gt`` or ``det``, in a folder; [""] if the source is a file."""
     if not source.is_dir:
         return [""]
     return [f for f in source.with_suffix(".txt") if f.rsplit("/", 1)[-1].lower() == f"{kind}.txt"]
 
 
-def _shape(n: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
+def _find_row_shape(n: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
     """Return the shape of a row of n values; None for a wrong number of them.
 
     9 columns end with class and visibility; the last three of 10 are world coordinates, which are not read.
@@ -125,15 +125,17 @@ def _shape(n: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
     return label_rows.Shape(range(9 if n == 9 or n > 10 else 7))
 
 
-GRAMMAR = label_rows.Grammar(_shape, FIELDS, "7, 9 or 10 numbers separated by commas", default=-1.0, sep=",")
+GRAMMAR = label_rows.Grammar(
+    _find_row_shape, FIELDS, "7, 9 or 10 numbers separated by commas", default=-1.0, sep=","
+)
 
 
 def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> None:
     """Read a file, a sequence, or a folder of sequences."""
-    kind, truth, detections = builder.kind, _files(source, "gt"), _files(source, "det")
+    kind, truth, detections = builder.kind, _find_files(source, "gt"), _find_files(source, "det")
     files = detections if kind == "det" else truth or (detections if kind is None else [])
     if source.is_dir and not truth and not detections:
-        files = _of_trackers(source)
+        files = _find_tracker_files(source)
     elif kind is None and source.is_dir and truth and detections:
         log.note(f"{printable(source.path)}: reading the ground truth; --kind det reads the detections")
     if not files:
@@ -150,9 +152,9 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
         if builder.kind is None:
             no_ids = len(labels) and (labels.values[:, 1] == -1).all()
             builder.kind = kind_by_name(source.full(file)) or ("det" if no_ids else "gt")
-        sequence = sequence_of(source, file, log, options, several=len(files) > 1)
+        sequence = read_sequence(source, file, log, options, several=len(files) > 1)
         if sequence is not None:
-            builder.extras.update(sequence.unread)
+            builder.extras.update(sequence.unread_keys)
             add_sequence(labels, file, sequence, classes, options, first_class)
         else:
             builder.skipped += len(labels)
@@ -173,53 +175,58 @@ def write(dataset: Dataset, target: Output, log: Log, _: MotOptions) -> None:
     numbers = track_numbers(dataset, log)
     tracks = box_tracks(dataset, numbers)
     for sequence in sequences:
-        for name, text in sequence.contents(tracks).items():
+        for name, text in sequence.format_files(tracks).items():
             target.write(name, text.encode())
 
 
-class _Target:
+class _WrittenSequence:
     """A sequence that is written: the images at `rows` of a dataset.
 
-    ``frames`` (rows,) are their numbers, which rise; ``shift`` is what was added to them.
+    `frames` (rows,) are their ascending frame numbers, None for 1, 2, ... Numbers from 0 are shifted by 1, as
+    files count from 1. `folder` is that of its files, with a slash at the end, or empty.
     """
 
     def __init__(self, dataset: Dataset, rows: Longs, name: str, folder: str, frames: Longs | None) -> None:
+        """Find out which of the optional files the sequence needs."""
         self.dataset, self.rows, self.name = dataset, rows, name
         self.shift = 1 if frames is not None and len(frames) and int(frames.min()) == 0 else 0
         self.frames = np.arange(1, len(rows) + 1) if frames is None else frames + self.shift
         self.length = len(rows) if frames is None else int(self.frames.max(initial=0))
         classes = dataset.categories.name
-        self.official = set(classes) <= set(CLASSES[1:])
+        self.is_official = set(classes) <= set(CLASSES[1:])
         self.images = [dataset.images.name[row] for row in rows.tolist()]
-        self.full = not all(name.startswith(folder) for name in self.images)
+        self.is_full = not all(name.startswith(folder) for name in self.images)
         """Whether the list of images holds whole names, not names in the folder."""
-        if not self.full:
+        if not self.is_full:
             self.images = [name[len(folder) :] for name in self.images]
         suffixes = {name[len(stem(name)) :] for name in self.images}
         self.suffix = suffixes.pop() if len(suffixes) == 1 else ""
         pairs = zip(self.images, self.frames.tolist(), strict=True)
-        self.numbered = not self.full and len(rows) == self.length
-        self.numbered = self.numbered and all(name == f"{n:06d}{self.suffix}" for name, n in pairs)
+        self.is_numbered = not self.is_full and len(rows) == self.length
+        self.is_numbered = self.is_numbered and all(name == f"{n:06d}{self.suffix}" for name, n in pairs)
         kind = dataset.kind
-        labels = [f"{kind}/labels.txt"] * (not self.official)
-        lists = ["images.txt"] * (not self.numbered)
+        labels = [f"{kind}/labels.txt"] * (not self.is_official)
+        lists = ["images.txt"] * (not self.is_numbered)
         self.folder = folder
         self.files = [folder + name for name in (f"{kind}/{kind}.txt", "seqinfo.ini", *labels, *lists)]
 
-    def contents(self, tracks: Longs | None) -> dict[str, str]:
-        """The text of each file; `tracks` are the ids of the boxes' tracks."""
+    def format_files(self, tracks: Longs | None) -> dict[str, str]:
+        """Return the text of each file by its path; `tracks` (n,) are the track ids of all boxes."""
         folder, kind = self.folder, self.dataset.kind
-        lines = {f"{folder}seqinfo.ini": self._info(), f"{folder}{kind}/{kind}.txt": self._boxes(tracks)}
-        if not self.official:
+        lines = {
+            f"{folder}seqinfo.ini": self._format_info(),
+            f"{folder}{kind}/{kind}.txt": self._format_boxes(tracks),
+        }
+        if not self.is_official:
             lines[f"{folder}{kind}/labels.txt"] = list(self.dataset.categories.name)
-        if not self.numbered:
-            listed = [NO_IMAGE] * self.length
+        if not self.is_numbered:
+            image_lines = [NO_IMAGE] * self.length
             for frame, name in zip(self.frames.tolist(), self.images, strict=True):
-                listed[frame - 1] = name
-            lines[f"{folder}images.txt"] = listed
+                image_lines[frame - 1] = name
+            lines[f"{folder}images.txt"] = image_lines
         return {name: "".join(f"{line}\n" for line in text) for name, text in lines.items()}
 
-    def _info(self) -> list[str]:
+    def _format_info(self) -> list[str]:
         """Return the lines of ``seqinfo.ini``."""
         images = self.dataset.images
         info = ["[Sequence]"] + [f"name={self.name}"] * bool(self.name)
@@ -229,9 +236,9 @@ class _Target:
         if len(sizes) == 1 and min(size := sizes.pop()) > 0:
             info += [f"imWidth={size[0]}", f"imHeight={size[1]}"]
         info += [f"imExt={self.suffix}"] * bool(self.suffix)
-        return info + ["firstFrame=0"] * self.shift + ["fullNames=1"] * self.full
+        return info + ["firstFrame=0"] * self.shift + ["fullNames=1"] * self.is_full
 
-    def _boxes(self, tracks: Longs | None) -> list[str]:
+    def _format_boxes(self, tracks: Longs | None) -> list[str]:
         """Return the rows of the boxes, sorted by frame; `tracks` (n,) are the track ids of all boxes."""
         dataset, boxes, classes = self.dataset, self.dataset.boxes, self.dataset.categories.name
         frame_of_image = np.zeros(len(dataset.images), np.int64)
@@ -239,7 +246,7 @@ class _Target:
         frame = frame_of_image[boxes.image] if len(boxes) else np.zeros(0, np.int64)
         order = np.argsort(frame, kind="stable")
         order = order[np.searchsorted(frame[order], 1) :]
-        class_ids = [CLASSES.index(name) if self.official else i for i, name in enumerate(classes, 1)]
+        class_ids = [CLASSES.index(name) if self.is_official else i for i, name in enumerate(classes, 1)]
         texts = decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1)[order].ravel())
         n_boxes = len(order)
         category = [str(class_ids[c]) for c in boxes.category[order].tolist()]
@@ -249,19 +256,19 @@ class _Target:
         if dataset.kind == "gt":
             conf = ["0" if c else "1" for c in boxes.has(Flag.CROWD)[order].tolist()]
             columns += [conf, category, ["1"] * n_boxes]
-        elif self.official and set(category) <= {"1"}:
+        elif self.is_official and set(category) <= {"1"}:
             columns += [decimals(boxes.score[order]), ["-1,-1,-1"] * n_boxes]
         else:
             columns += [decimals(boxes.score[order]), category, ["-1"] * n_boxes]
         return list(map(",".join, zip(*columns, strict=True)))
 
 
-def _split_videos(dataset: Dataset) -> list[_Target]:
-    """The sequences to be written: one for each video, and one of the images without a video."""
+def _split_videos(dataset: Dataset) -> list[_WrittenSequence]:
+    """Return the sequences to be written: one for each video, and one of the images without a video."""
     images, videos = dataset.images, dataset.videos
     all_rows = np.arange(len(images))
     if images.video is None:
-        return [_Target(dataset, all_rows, "", "", None)]
+        return [_WrittenSequence(dataset, all_rows, "", "", None)]
     used_videos = np.unique(images.video).tolist()
     targets = []
     for video in used_videos:
@@ -272,7 +279,7 @@ def _split_videos(dataset: Dataset) -> list[_Target]:
             rows = rows[np.argsort(images.frame[rows], kind="stable")]
             frames = images.frame[rows].astype(np.int64)
         folder = f"{name}/" if len(used_videos) > 1 else ""
-        targets.append(_Target(dataset, rows, name if video >= 0 else "", folder, frames))
+        targets.append(_WrittenSequence(dataset, rows, name if video >= 0 else "", folder, frames))
     return targets
 
 

@@ -50,7 +50,7 @@ CLASSES = (
 _INFO = frozenset("name imdir framerate seqlength imwidth imheight imext firstframe fullnames".split())
 NO_IMAGE = "-"
 """Placeholder in ``images.txt`` for a frame without an image."""
-MOST_FRAMES = 200_000
+MAX_FRAMES = 200_000
 """Frames that a sequence may claim to have before those without boxes are no longer listed."""
 
 
@@ -83,39 +83,45 @@ class Sequence(msgspec.Struct, frozen=True, eq=False):
     """The description of the frames of one sequence."""
 
     prefix: str
-    """The prefix of its image names."""
+    """The beginning of its image names, if there are several sequences; else empty."""
     folder: str
-    """Where it lies below the source, with a slash at the end, or empty."""
+    """Its folder below the source, with a slash at the end, or empty."""
     names: list[str] | None
     suffix: str
     length: int
     size: tuple[int, int]
-    pictures: str
+    picture_folder: str
     video: str
     shift: int
     """Subtracted from the frame numbers of the files: 1 if the frame that they call 1 is frame 0."""
-    full: bool
+    is_full: bool
     """Whether `names` are complete, without a prefix to add."""
-    unread: list[str]
+    unread_keys: list[str]
     """Keys of ``seqinfo.ini`` that the format does not know."""
 
 
-def _text(source: Source, file: str, log: Log) -> str | None:
+def _read_text(source: Source, file: str, log: Log) -> str | None:
     """Read the text of a file; None if there is no such file."""
     if file not in source.files:
         return None
     return text_of(source.read(file, log) or b"", source.full(file), log).decode("utf-8", "replace")
 
 
-def sequence_of(
+def read_sequence(
     source: Source, file: str, log: Log, options: MotOptions, *, several: bool
 ) -> Sequence | None:
-    """Read the description of a sequence from its files; None after an issue if it cannot be right."""
-    *parts, file_name = file.split("/")
-    if parts and parts[-1].lower() in ("gt", "det"):
-        parts.pop()
-    folder = "".join(part + "/" for part in parts)
-    lines = [line.partition("=") for line in (_text(source, f"{folder}seqinfo.ini", log) or "").split("\n")]
+    """Read the description of a sequence; None after an issue if it cannot be right.
+
+    `file` has its boxes, and the other files are found beside it or beside its folder. `several`: it is one
+    of several sequences, so that its image names get a prefix.
+    """
+    *folders, file_name = file.split("/")
+    if folders and folders[-1].lower() in ("gt", "det"):
+        folders.pop()
+    folder = "".join(folder_name + "/" for folder_name in folders)
+    lines = [
+        line.partition("=") for line in (_read_text(source, f"{folder}seqinfo.ini", log) or "").split("\n")
+    ]
     info = {key.strip().lower(): value.strip() for key, _, value in lines}
     numbers = []
     for key in ("imwidth", "imheight", "seqlength"):
@@ -127,13 +133,13 @@ def sequence_of(
             return None
     width, height, length = numbers
     names = None
-    if (text := _text(source, f"{folder}images.txt", log)) is not None:
+    if (text := _read_text(source, f"{folder}images.txt", log)) is not None:
         names = text.rstrip("\n").split("\n") if text.strip("\n") else []
         length = len(names)
         if blank_line := next((i for i, name in enumerate(names, 1) if not name.strip()), 0):
             log.report(BAD_LIST, source.full(f"{folder}images.txt"), line=blank_line)
             return None
-    prefix, video = folder if several else "", info.get("name") or _video_name(source, folder)
+    prefix, video = folder if several else "", info.get("name") or _find_video_name(source, folder)
     if source.is_dir and kind_by_name(file) is None:  # written by a tracker
         prefix, video = f"{file[: -len('.txt')]}/" if several else "", stem(file_name[: -len(".txt")])
     suffix = info.get("imext", "")
@@ -142,25 +148,27 @@ def sequence_of(
         folder=folder,
         names=names,
         suffix=suffix if re.fullmatch(r"\.[0-9A-Za-z]{1,9}", suffix) else "",
-        length=length if length <= MOST_FRAMES else 0,
+        length=length if length <= MAX_FRAMES else 0,
         size=(width, height),
-        pictures=f"{folder}{info.get('imdir') or 'img1'}/",
+        picture_folder=f"{folder}{info.get('imdir') or 'img1'}/",
         video=video,
         shift=1 if info.get("firstframe") == "0" or options.first_frame == "0" else 0,
-        full=info.get("fullnames") == "1",
-        unread=[key.strip() for key, _, value in lines if value.strip() and key.strip().lower() not in _INFO],
+        is_full=info.get("fullnames") == "1",
+        unread_keys=[
+            key.strip() for key, _, value in lines if value.strip() and key.strip().lower() not in _INFO
+        ],
     )
 
 
-def _video_name(source: Source, folder: str) -> str:
+def _find_video_name(source: Source, folder: str) -> str:
     """Return the name of a sequence: that of its folder, or of its file if it is not called gt or det."""
     path = source.path.replace("\\", "/").rstrip("/")
     if not source.is_dir:
-        parts = [part for part in path.split("/") if part not in ("", ".")]
+        names = [name for name in path.split("/") if name not in ("", ".")]
         if kind_by_name(path) is None:
-            return stem(parts[-1])[: -len(".txt")] if parts[-1].lower().endswith(".txt") else parts[-1]
-        parts = [part for part in parts[:-1] if part.lower() not in ("gt", "det")]
-        return parts[-1] if parts else "video"
+            return stem(names[-1])[: -len(".txt")] if names[-1].lower().endswith(".txt") else names[-1]
+        names = [name for name in names[:-1] if name.lower() not in ("gt", "det")]
+        return names[-1] if names else "video"
     return folder.rstrip("/") or path.rpartition("/")[2].strip(".") or "video"
 
 
@@ -169,17 +177,17 @@ class ClassList(msgspec.Struct, frozen=True, eq=False):
 
     names: list[str] | None
     """None where the list is not usable; the log has the reason."""
-    where: str
+    path: str
     """The path of the list, empty for the classes of MOTChallenge."""
-    explicit: bool
+    is_from_option: bool
     """Whether the user named the list."""
 
 
 def list_classes(source: Source, file: str, log: Log, options: MotOptions) -> ClassList:
-    """The list of classes that goes with the file of a sequence."""
+    """Return the classes of a sequence: those of the option, else of ``labels.txt`` beside its file."""
     folder, slash, _ = file.rpartition("/")
-    names, where = given_list(options.classes, source, f"{folder}{slash}labels.txt", log)
-    return ClassList(names if where else list(CLASSES[1:]), where, options.classes is not None)
+    names, list_path = given_list(options.classes, source, f"{folder}{slash}labels.txt", log)
+    return ClassList(names if list_path else list(CLASSES[1:]), list_path, options.classes is not None)
 
 
 def find_first_class(source: Source, tables: list[tuple[label_rows.Labels, ClassList]], log: Log) -> int:
@@ -188,17 +196,17 @@ def find_first_class(source: Source, tables: list[tuple[label_rows.Labels, Class
     A row of class 0, as X-AnyLabeling writes them, shows that classes are counted from 0. With n names from
     the option, a row of class n shows that they are counted from 1, and no such row that they are from 0.
     """
-    numbers = [labels.values[:, 7] for labels, _ in tables]
+    class_columns = [labels.values[:, 7] for labels, _ in tables]
     counts = [len(classes.names or ()) for _, classes in tables]
-    has_list = any(classes.where for _, classes in tables)
-    has_last = any((number == n).any() for number, n in zip(numbers, counts, strict=True))
-    if not any((number >= 0).any() for number in numbers) or has_last or not all(counts):
+    has_list = any(classes.path for _, classes in tables)
+    has_last = any((column == n).any() for column, n in zip(class_columns, counts, strict=True))
+    if not any((column >= 0).any() for column in class_columns) or has_last or not all(counts):
         return 1
-    if has_list and any((number == 0).any() for number in numbers):
+    if has_list and any((column == 0).any() for column in class_columns):
         log.note(f"{printable(source.path)}: classes are counted from 0, because there is a class 0")
         return 0
     has_frame_0 = any((labels.values[:, 0] == 0).any() for labels, _ in tables)
-    if any(classes.explicit for _, classes in tables):
+    if any(classes.is_from_option for _, classes in tables):
         reason = f"no box has the class {max(counts)} of {max(counts)}"
         if not has_frame_0:
             log.report(CLASSES_FROM, source.path, value=0, other=1, reason=Trusted(reason))
@@ -219,13 +227,13 @@ def add_sequence(
     sequence: Sequence,
     classes: ClassList,
     options: MotOptions,
-    first: int,
+    first_class: int,
 ) -> None:
-    """Add the images and the boxes of a sequence, whose first class has the number `first`."""
+    """Add the images and the boxes of a sequence, whose first class has the number `first_class`."""
     builder, values, frame = labels.builder, labels.values, labels.values[:, 0]
     limit = (sequence.length or 10**9) if sequence.names is None else len(sequence.names)
-    least = 1 if sequence.names is not None or sequence.shift else 0
-    is_valid = (frame == np.rint(frame)) & (frame >= least) & (frame <= limit)
+    lowest_frame = 1 if sequence.names is not None or sequence.shift else 0
+    is_valid = (frame == np.rint(frame)) & (frame >= lowest_frame) & (frame <= limit)
     among = f" in 1..{sequence.length}" if sequence.length else " from 1 on" if sequence.shift else ""
     labels.report(BAD_FRAME, ~is_valid, 0, "frame", among=among)
     file_number = builder.file(labels.source.full(file))
@@ -245,7 +253,7 @@ def add_sequence(
         is_valid &= ~has_unknown_visibility
         flags |= (conf == 0) * np.uint16(Flag.CROWD)
         labels.count("visibility", is_valid & (visibility >= 0) & (visibility < 1))
-    category, has_class = _add_classes(labels, is_valid, classes, first)
+    category, has_class = _add_classes(labels, is_valid, classes, first_class)
     frames, frame_position = np.unique(np.where(is_valid, frame, -1), return_inverse=True)
     image = np.array([row_of_frame.get(n, -1) for n in frames.tolist()], np.int32)[frame_position]
     ids = np.where(values[:, 1] >= 0, values[:, 1], NO_ID).astype(np.int64)
@@ -271,30 +279,32 @@ def _add_images(
     video: int,
     options: MotOptions,
 ) -> dict[int, int]:
-    """Add an image for every frame of the sequence and all frames used; return image rows by frame."""
+    """Add an image for every frame of the sequence and all `used_frames`; return image rows by frame."""
     gather, log = labels.gather, labels.log
     row_of_frame: dict[int, int] = {}
     path = labels.source.full(sequence.folder + "images.txt")
     has_size_option = options.image_size is not None or options.image_sizes is not None
     start = 0 if 0 in used_frames else 1  # as in X-AnyLabeling
     for frame in sorted({*used_frames, *range(start, start + sequence.length)}):
-        at = Location(labels.source.full(labels.files[0]))
+        location = Location(labels.source.full(labels.files[0]))
         if sequence.names is not None:
-            name, at = sequence.names[frame - 1], Location(path, line=frame)
+            name, location = sequence.names[frame - 1], Location(path, line=frame)
             if name == NO_IMAGE or not accept_name(name, log, path, line=frame):
                 continue
         else:
             name = f"{frame:06d}{sequence.suffix}"
-        picture = gather.find_picture(sequence.pictures + name, at, sequence.pictures + stem(name))
+        picture = gather.find_picture(
+            sequence.picture_folder + name, location, sequence.picture_folder + stem(name)
+        )
         if stem(name) == name:
             name = with_extension(name, picture)
-        name = name if sequence.full else sequence.prefix + name
+        name = name if sequence.is_full else sequence.prefix + name
         size = sequence.size if min(sequence.size) else None
         if has_size_option:  # options go before seqinfo.ini
             size = gather.pictures.size(name, picture) or size or (0, 0)
         row = gather.image(
             name,
-            at,
+            location,
             size=size,
             picture=picture,
             accepted=True,
@@ -308,25 +318,25 @@ def _add_images(
 
 
 def _add_classes(
-    labels: label_rows.Labels, is_valid: NDArray[np.bool_], classes: ClassList, first: int
+    labels: label_rows.Labels, is_valid: NDArray[np.bool_], classes: ClassList, first_class: int
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     """Return (n,) the category row of each box, -1 for none, and (n,) True if it has one.
 
-    `first` is the number of the first class. Boxes with the class -1 are pedestrians.
+    `first_class` is the number of the first class. Boxes with the class -1 are pedestrians.
     """
     names = None if classes.names is None else ["", *classes.names]
     position = labels.values[:, 7]
     lacks_class = position == -1
-    position = position + (1 - first)
+    position = position + (1 - first_class)
     if names is not None and lacks_class.any():
         if CLASSES[1] not in names:
             names.append(CLASSES[1])
         position = np.where(lacks_class, names.index(CLASSES[1]), position)
     category_rows, has_class = labels.numbered_classes(
-        position, is_valid & (position != 0), names, in_order=bool(classes.where)
+        position, is_valid & (position != 0), names, in_order=bool(classes.path)
     )
     has_class &= position != 0
     if names is not None:
-        where = classes.where or "MOTChallenge"
-        labels.report(UNKNOWN_CLASS, is_valid & ~has_class, 7, "class", n=len(names) - 1, where=where)
+        list_name = classes.path or "MOTChallenge"
+        labels.report(UNKNOWN_CLASS, is_valid & ~has_class, 7, "class", n=len(names) - 1, where=list_name)
     return category_rows, has_class

@@ -51,10 +51,18 @@ from odm.formats._contract import SURE, Part, Sniff, format_of, option
 from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.tables.column_roles import BOX_ROLES, DUPLICATE_COLUMN, FLAGS, parse_columns
-from odm.formats.parquet.arrow import MAGIC, METADATA_KEY, SUFFIXES, described, open_file, pyarrow, reporting
+from odm.formats.parquet.arrow import (
+    MAGIC,
+    METADATA_KEY,
+    SUFFIXES,
+    decode_metadata,
+    open_file,
+    pyarrow,
+    reporting,
+)
 from odm.formats.parquet.collect import Collect
 from odm.formats.parquet.flat import FlatLayout, FlatRows
-from odm.formats.parquet.nested import NestedLayout, NestedRows, add_nested, class_labels, find_nested
+from odm.formats.parquet.nested import NestedLayout, NestedRows, add_nested, find_class_labels, find_nested
 from odm.issues import Log, shorten
 from odm.tables import NO_ID, Builder, Dataset
 
@@ -85,8 +93,8 @@ def sniff(source: Source) -> Sniff | None:
     parquet_files = [file for file in files[:50] if source.head(file)[:4] == MAGIC]
     if not parquet_files:
         return None
-    what = f"{len(files)} files end in .parquet and" if source.is_dir else "it"
-    return Sniff(SURE, f"{what} begin{'' if source.is_dir else 's'} with {MAGIC.decode()}")
+    subject = f"{len(files)} files end in .parquet and" if source.is_dir else "it"
+    return Sniff(SURE, f"{subject} begin{'' if source.is_dir else 's'} with {MAGIC.decode()}")
 
 
 def read(source: Source, builder: Builder, log: Log, options: ParquetOptions) -> None:
@@ -106,20 +114,20 @@ def read(source: Source, builder: Builder, log: Log, options: ParquetOptions) ->
 
 def _read_file(opened: Any, path: str, collect: Collect, log: Log, options: ParquetOptions) -> None:
     """Find the layout of an open file, and read its row groups into `collect`."""
-    schema, metadata = opened.schema_arrow, described(opened.schema_arrow)
+    schema, metadata = opened.schema_arrow, decode_metadata(opened.schema_arrow)
     first_column: dict[str, int] = {}
     for i, column in enumerate(schema.names, 1):
         if (first_row := first_column.setdefault(column, i)) != i:
             log.report(DUPLICATE_COLUMN, path, field=shorten(column), value=column, first=first_row, second=i)
     if len(first_column) < len(schema.names):
         return
-    own_metadata = metadata.get(METADATA_KEY.decode(), {})
-    if isinstance(own_metadata.get("classes"), list):
-        collect.declare(own_metadata["classes"])
-    labels = class_labels(metadata.get("huggingface"))
+    odm_metadata = metadata.get(METADATA_KEY.decode(), {})
+    if isinstance(odm_metadata.get("classes"), list):
+        collect.declare_classes(odm_metadata["classes"])
+    labels = find_class_labels(metadata.get("huggingface"))
     if labels is not None:
-        collect.declare(labels)
-    collect.kind = collect.kind or own_metadata.get("kind")
+        collect.declare_classes(labels)
+    collect.kind = collect.kind or odm_metadata.get("kind")
     layout = (None if options.columns else find_nested(schema)) or FlatLayout(
         schema, options.columns or {}, options.box
     )
@@ -127,8 +135,8 @@ def _read_file(opened: Any, path: str, collect: Collect, log: Log, options: Parq
     if isinstance(layout, NestedLayout):
         rows = NestedRows(path, layout, collect, log)
     else:
-        for code, field, faulty in layout.faults:
-            log.report(code, path, field=field, **faulty)
+        for code, field, values in layout.faults:
+            log.report(code, path, field=field, **values)
         if layout.faults:
             return
         rows = FlatRows(path, layout, collect, log)
@@ -138,7 +146,7 @@ def _read_file(opened: Any, path: str, collect: Collect, log: Log, options: Parq
     first_row = 1 + sum(sizes[:start])
     n_rows, extras = sum(sizes[start:stop]), collect.builder.extras
     for name in schema.names:
-        if n_rows and name not in layout.used:
+        if n_rows and name not in layout.used_columns:
             extras[name] += n_rows
     groups = range(start, min(stop, n_groups))
     for group in log.track(groups, "reading Parquet") if len(groups) > 1 else groups:
@@ -168,32 +176,35 @@ def parts(source: Source, options: ParquetOptions, rows: int, log: Log) -> list[
     return parts_of_source
 
 
-def _table(dataset: Dataset) -> Any:
+def _make_table(dataset: Dataset) -> Any:
     """Build the Arrow table to write: a row per box, image by image, and a row per image without boxes."""
     pa = pyarrow()
     # Boxes on images 2 0 2 of three: the rows are images 0 1 2 2, and box_of_row is 1 -1 0 2.
     images, boxes, categories = dataset.images, dataset.boxes, dataset.categories
-    empty = np.setdiff1d(np.arange(len(images)), boxes.image)
-    image = np.concatenate([boxes.image.astype(np.int64), empty])
+    empty_images = np.setdiff1d(np.arange(len(images)), boxes.image)
+    image = np.concatenate([boxes.image.astype(np.int64), empty_images])
     order = np.argsort(image, kind="stable")
     image = image[order]
-    box_of_row = np.concatenate([np.arange(len(boxes)), np.full(len(empty), -1)])[order]
+    box_of_row = np.concatenate([np.arange(len(boxes)), np.full(len(empty_images), -1)])[order]
     is_boxless = box_of_row < 0
 
-    def of_boxes(values: NDArray[Any], unknown: NDArray[np.bool_] | None = None, kind: Any = None) -> Any:
-        taken = values[box_of_row] if len(values) else np.zeros(len(box_of_row), values.dtype)
+    def make_box_column(
+        values: NDArray[Any], is_unknown: NDArray[np.bool_] | None = None, kind: Any = None
+    ) -> Any:
+        """Return the Arrow column of (n,) values of the boxes, null for rows without a known value."""
+        row_values = values[box_of_row] if len(values) else np.zeros(len(box_of_row), values.dtype)
         return pa.array(
-            taken,
+            row_values,
             kind,
-            mask=is_boxless if unknown is None or not len(values) else is_boxless | unknown[box_of_row],
+            mask=is_boxless if is_unknown is None or not len(values) else is_boxless | is_unknown[box_of_row],
         )
 
-    def name_column(codes: NDArray[Any], names: Any, missing: NDArray[np.bool_] | None = None) -> Any:
+    def make_name_column(codes: NDArray[Any], names: Any, is_missing: NDArray[np.bool_] | None = None) -> Any:
         return pa.DictionaryArray.from_arrays(
-            pa.array(codes.astype(np.int32), mask=missing), pa.array(list(names), pa.string())
+            pa.array(codes.astype(np.int32), mask=is_missing), pa.array(list(names), pa.string())
         )
 
-    columns = {"image": name_column(image, images.name)}
+    columns = {"image": make_name_column(image, images.name)}
     has_size = (images.width > 0) & (images.height > 0)
     if has_size.any():
         for name, side in (("width", images.width), ("height", images.height)):
@@ -208,32 +219,32 @@ def _table(dataset: Dataset) -> Any:
     if any(images.split):
         columns["split"] = pa.array([s or None for s in images.split], pa.string()).take(pa.array(image))
     category = boxes.category[box_of_row] if len(boxes) else np.zeros(len(box_of_row), np.int32)
-    columns["class"] = name_column(category, categories.name, is_boxless)
+    columns["class"] = make_name_column(category, categories.name, is_boxless)
     if dataset.kind == "det":
-        columns["score"] = of_boxes(boxes.score, np.isnan(boxes.score))
-    columns |= {name: of_boxes(values) for name, values in _coordinates(dataset).items()}
+        columns["score"] = make_box_column(boxes.score, np.isnan(boxes.score))
+    columns |= {name: make_box_column(values) for name, values in _choose_coordinates(dataset).items()}
     for name, flag in FLAGS.items():
         is_marked = boxes.has(flag)
         if is_marked.any():
-            columns[name] = of_boxes(is_marked)
+            columns[name] = make_box_column(is_marked)
     if not np.isnan(boxes.area).all():
-        columns["area"] = of_boxes(boxes.area, np.isnan(boxes.area))
+        columns["area"] = make_box_column(boxes.area, np.isnan(boxes.area))
     if (boxes.source_id != NO_ID).any():
-        columns["id"] = of_boxes(boxes.source_id, boxes.source_id == NO_ID)
+        columns["id"] = make_box_column(boxes.source_id, boxes.source_id == NO_ID)
     # The classes in their order, each with its id and frequency where it has one.
-    known_ids, frequencies = categories.source_id.tolist(), categories.frequency
+    category_ids, frequencies = categories.source_id.tolist(), categories.frequency
     classes = [
         {"name": name}
         | ({} if id_ == NO_ID else {"id": id_})
         | ({"frequency": frequency} if frequency else {})
-        for name, id_, frequency in zip(categories.name, known_ids, frequencies, strict=True)
+        for name, id_, frequency in zip(categories.name, category_ids, frequencies, strict=True)
     ]
     metadata = json.dumps({"version": 1, "kind": dataset.kind, "classes": classes})
     return pa.table(columns).replace_schema_metadata({METADATA_KEY: metadata.encode()})
 
 
-def _coordinates(dataset: Dataset) -> dict[str, NDArray[Any]]:
-    """The columns of coordinates (edges, or corner and size, or both) from which the same bits are read."""
+def _choose_coordinates(dataset: Dataset) -> dict[str, NDArray[Any]]:
+    """Return columns from which the same edges and sizes are read: edges, or corner and size, or both."""
     xyxy, wh = dataset.boxes.xyxy, dataset.boxes.wh
     left_top, right_bottom = xyxy[:, :2], xyxy[:, 2:]
     edges = {
@@ -256,7 +267,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: ParquetOptions) -> None
     name = "" if target.single else ("detections.parquet" if dataset.kind == "det" else "annotations.parquet")
     if name and not target.plan([name], ["the boxes"], log):
         return
-    pa, table, sink = pyarrow(), _table(dataset), pyarrow().BufferOutputStream()
+    pa, table, sink = pyarrow(), _make_table(dataset), pyarrow().BufferOutputStream()
     name_columns = [
         name for name in table.schema.names if pa.types.is_dictionary(table.schema.field(name).type)
     ]

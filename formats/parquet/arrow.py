@@ -39,8 +39,8 @@ def pyarrow() -> Any:
     except ImportError as e:
         if any(words in str(e) for words in _NO_MEMORY):
             raise MemoryError from None
-        missing = isinstance(e, ModuleNotFoundError) and e.name == "pyarrow"
-        reason = "" if missing else f", which cannot be imported ({printable(str(e))})"
+        is_missing = isinstance(e, ModuleNotFoundError) and e.name == "pyarrow"
+        reason = "" if is_missing else f", which cannot be imported ({printable(str(e))})"
         raise UsageError(f"Parquet needs pyarrow{reason}: pip install -U pyarrow") from None
     return pa
 
@@ -52,6 +52,7 @@ class reporting(contextlib.AbstractContextManager[None]):  # noqa: N801 -- used 
         self._path, self._log = path, log
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        """Report `error` and suppress it, if it comes from the file; raise MemoryError if memory is short."""
         if any(words in str(error) for words in _NO_MEMORY):
             raise MemoryError from None
         if isinstance(error, MemoryError) or not isinstance(  # one of pyarrow's is an ArrowException as well
@@ -78,17 +79,17 @@ def open_file(source: Source, file: str, log: Log) -> Any:
         metadata, size = opened.metadata, source.size(file)
         groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
         n_rows = sum(group.num_rows for group in groups)
-        most_bytes = max((group.total_byte_size for group in groups), default=0)
-        if n_rows <= max(MANY_ROWS, size) and most_bytes <= max(MANY_BYTES, 16 * size):
+        max_bytes = max((group.total_byte_size for group in groups), default=0)
+        if n_rows <= max(MANY_ROWS, size) and max_bytes <= max(MANY_BYTES, 16 * size):
             return opened
         opened.close()
         if n_rows > max(MANY_ROWS, size):
             raise ValueError(f"it claims {n_rows} rows in {size} bytes")
-        raise ValueError(f"its {size} bytes would fill {most_bytes} bytes of memory")
+        raise ValueError(f"its {size} bytes would fill {max_bytes} bytes of memory")
     return None
 
 
-def described(schema: Any) -> Mapping[str, Any]:
+def decode_metadata(schema: Any) -> Mapping[str, Any]:
     """Decode the JSON in the metadata of a schema, under the keys of this program and of `datasets`."""
     descriptions: dict[str, Any] = {}
     for key, value in (schema.metadata or {}).items():
@@ -100,11 +101,11 @@ def described(schema: Any) -> Mapping[str, Any]:
     return descriptions
 
 
-def codes_of(column: Any) -> tuple[list[Any], Ints]:
-    """The distinct values of a column in order of first appearance, and (n,) the index of each row's value.
+def encode_column(column: Any) -> tuple[list[Any], Ints]:
+    """Return the distinct values of a column by first appearance, and (n,) the index of each row's value.
 
-    Null is -1. A dictionary in the file may have another order, and values that no row has. Raises ValueError
-    if a value is too long for a name.
+    The index of null is -1. A dictionary in the file may have another order, and values that no row has.
+    Raises ValueError if a value is too long for a name.
     """
     pa = pyarrow()
     if isinstance(column, pa.Array):
@@ -158,7 +159,7 @@ def is_name(kind: Any) -> bool:
     )
 
 
-def floats(column: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def to_floats(column: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Convert a column to (n,) float64, NaN where null, and (n,) True where null, exactly."""
     pa = pyarrow()
     null = np.zeros(len(column), bool)

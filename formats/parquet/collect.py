@@ -12,7 +12,7 @@ from odm.formats._shared.codes import NO_IMAGE_NAME, UNKNOWN_CLASS
 from odm.formats._shared.gather import Gather
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.tables.images import Origin, TableImages
-from odm.formats.parquet.arrow import codes_of
+from odm.formats.parquet.arrow import encode_column
 from odm.issues import Log, Trusted, shorten
 from odm.names import BAD_CLASS_NAME, accept_name, refuse_class
 from odm.tables import FREQUENCIES, Builder, Floats, Ints, Kind
@@ -22,6 +22,7 @@ class Collect:
     """The images, classes and boxes of one source, until all files have been read."""
 
     def __init__(self, source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
+        """Start without images, classes and boxes."""
         self.source, self.builder, self.log = source, builder, log
         self.gather = Gather(source, builder, log, options, borrow_sizes="needed")
         self.images = TableImages()
@@ -29,28 +30,30 @@ class Collect:
         """The class names of class numbers, where the file has them."""
         self.kind: Kind | None = None
         """Whether an empty file holds ground truth or detections, where its metadata state it."""
-        self.nested: list[tuple[str, Floats, Floats, dict[str, Any]]] = []
+        self.nested_boxes: list[tuple[str, Floats, Floats, dict[str, Any]]] = []
         """Boxes whose form is open: path, (n, 4) numbers, (n, 2) sizes of the images, and other columns."""
         self.form: str | None = None
         """The form that a layout determines."""
-        self._numbered = False
+        self._has_class_numbers = False
         self._classes: dict[Any, int] = {}
 
-    def images_of(self, column: Any, origin: Origin, first: int) -> Ints:
+    def find_images(self, column: Any, origin: Origin, first_line: int) -> Ints:
         """Return (n,) the image numbers of a column of names, -1 after an issue for a null or bad name.
 
-        `first` is the number of the first row in the file.
+        `first_line` is the number of its first row in the file, from 1.
         """
-        names, codes = codes_of(column)
+        names, codes = encode_column(column)
         for row in np.flatnonzero(codes < 0).tolist():
-            self.log.report(NO_IMAGE_NAME, origin.path, line=first + row, field=origin.field)
+            self.log.report(NO_IMAGE_NAME, origin.path, line=first_line + row, field=origin.field)
         first_rows = np.zeros(len(names), np.int32)
         rows_backwards = np.flatnonzero(codes >= 0)[::-1]
         first_rows[codes[rows_backwards]] = rows_backwards  # the last one written is the first one met
-        return np.append(self.named([str(name) for name in names], first_rows + first, origin), -1)[codes]
+        return np.append(self.add_named([str(name) for name in names], first_rows + first_line, origin), -1)[
+            codes
+        ]
 
-    def named(self, names: list[str], lines: Ints, origin: Origin) -> Ints:
-        """(n,) image numbers of the names, -1 after an issue for an unusable one."""
+    def add_named(self, names: list[str], lines: Ints, origin: Origin) -> Ints:
+        """Return (n,) image numbers of n names, -1 after an issue for a bad name; `lines` (n,) are rows."""
         n_known = len(self.images.rows)
         images, warned = self.images.take(names, lines, origin)
         is_unusable = ~self.images.is_usable[images]
@@ -61,7 +64,7 @@ class Collect:
 
     # -- classes
 
-    def declare(self, classes: Sequence[Any]) -> None:
+    def declare_classes(self, classes: Sequence[Any]) -> None:
         """Add the classes that the metadata list: names, or mappings with name, id and frequency."""
         names = []
         for entry in classes:
@@ -69,16 +72,16 @@ class Collect:
             name = description.get("name")
             if not isinstance(name, str) or refuse_class(name) is not None:
                 continue
-            number, frequency = description.get("id"), description.get("frequency")
+            id_, frequency = description.get("id"), description.get("frequency")
             self._classes[name] = self.builder.category(
                 name,
-                source_id=number if isinstance(number, int | str) and not isinstance(number, bool) else None,
+                source_id=id_ if isinstance(id_, int | str) and not isinstance(id_, bool) else None,
                 frequency=frequency if frequency in FREQUENCIES else "",
             )
             names.append(name)
         self.class_names = self.class_names or names
 
-    def category(self, value: Any, path: str, line: int, field: str) -> int:
+    def find_category(self, value: Any, path: str, line: int, field: str) -> int:
         """Return the row of a class by its name or number; -1, after an issue, if it is not valid."""
         if value in self._classes:
             return self._classes[value]
@@ -86,14 +89,14 @@ class Collect:
         if isinstance(value, int):
             names = self.class_names
             if names and not 0 <= value < len(names):
-                about: dict[str, Any] = {"n": len(names), "where": Trusted("the file's metadata")}
-                self.log.report(UNKNOWN_CLASS, path, line=line, field=field, value=name, **about)
+                values: dict[str, Any] = {"n": len(names), "where": Trusted("the file's metadata")}
+                self.log.report(UNKNOWN_CLASS, path, line=line, field=field, value=name, **values)
                 self._classes[value] = -1
                 return -1
             if names:
                 name = names[value]
             else:
-                self._numbered = True
+                self._has_class_numbers = True
         if (reason := refuse_class(name)) is not None:
             self.log.report(BAD_CLASS_NAME, path, line=line, field=shorten(field), value=name, reason=reason)
             self._classes[value] = -1
@@ -107,7 +110,7 @@ class Collect:
         """Add images and boxes to the builder."""
         gather, builder = self.gather, self.builder
         self.images.add_to(gather, np.zeros(len(self.images.rows), bool))
-        builder.named = not self._numbered
+        builder.named = not self._has_class_numbers
         if builder.kind is None and self.kind in ("gt", "det") and not gather.count_boxes()[1]:
             builder.kind = self.kind
         gather.finish()

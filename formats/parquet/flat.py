@@ -15,13 +15,13 @@ from odm.formats._shared.codes import BAD_FLAG, BAD_IMAGE_SIZE, NOT_FINITE, WRON
 from odm.formats._shared.tables.column_roles import FLAGS, FORMS, NO_OBJECT, Header, edges_of, key_of
 from odm.formats._shared.tables.csv_files import INCOMPLETE_BOX, SIZE_CONFLICT
 from odm.formats._shared.tables.images import Origin
-from odm.formats.parquet.arrow import codes_of, floats, is_list, is_name, is_number, pyarrow
+from odm.formats.parquet.arrow import encode_column, is_list, is_name, is_number, pyarrow, to_floats
 from odm.formats.parquet.collect import Collect
 from odm.formats.parquet.nested import BOX_FORM_UNCLEAR
 from odm.issues import Code, Log, Trusted, shorten
 from odm.tables import NO_ID, Floats, Ints
 
-MORE = ("area", "id", "image_id", "split")
+EXTRA_COLUMNS = ("area", "id", "image_id", "split")
 """Columns that have no other name, beside those of `odm.formats._shared.tables.column_roles`."""
 
 
@@ -33,7 +33,8 @@ class FlatLayout:
     """
 
     def __init__(self, schema: Any, explicit: Mapping[str, str], box: str | None = None) -> None:
-        names = [name for name in schema.names if name not in MORE or name in explicit.values()]
+        """Find the roles; `explicit` are the columns that the user named, by role."""
+        names = [name for name in schema.names if name not in EXTRA_COLUMNS or name in explicit.values()]
         header = Header(names, explicit)
         has_id = "image_id" in schema.names
         header.find_roles(image_groups=3 if has_id else None)
@@ -42,38 +43,38 @@ class FlatLayout:
             header.columns = tuple(names)
             header.roles["image"] = len(names) - 1
         self.form = header.find_coordinates()
-        self.packed = "" if header.packed is None else names[header.packed]
+        self.packed_column = "" if header.packed is None else names[header.packed]
         """The column that holds the four numbers of a box."""
         needed = [
             r for r in ("image", "class", *FORMS[self.form]) if r not in header.roles | header.constants
         ]
-        if self.packed:
+        if self.packed_column:
             header.roles = {role: i for role, i in header.roles.items() if role not in FORMS[self.form]}
             self.form = box or self.form
             if box is None:
                 shown = Trusted("corners or sizes: the file does not say which")
-                header.faults.append((BOX_FORM_UNCLEAR, self.packed, {"found": shown}))
+                header.faults.append((BOX_FORM_UNCLEAR, self.packed_column, {"found": shown}))
         header.report_lacking(needed)
         self.faults = header.faults
         self.constants = header.constants
         self.columns = {role: names[i] for role, i in header.roles.items()}
-        if self.form == "ltrb" and not self.packed:  # which may have the sizes beside the edges
+        if self.form == "ltrb" and not self.packed_column:  # which may have the sizes beside the edges
             for role in FORMS["ltwh"][2:]:
                 if role not in header.roles:
                     header.find_usual(role)
                 if role in header.roles:
                     self.columns[role] = names[header.roles[role]]
-        self.columns |= {name: name for name in MORE if name in schema.names}
-        if self.packed:
-            self.columns["box"] = self.packed
+        self.columns |= {name: name for name in EXTRA_COLUMNS if name in schema.names}
+        if self.packed_column:
+            self.columns["box"] = self.packed_column
         if self.columns.get("image") == "image_id":
             del self.columns["image_id"]
-        self.names = self.used = list(dict.fromkeys(self.columns.values()))
+        self.names = self.used_columns = list(dict.fromkeys(self.columns.values()))
 
-    def field(self, role: str) -> str:
-        """The column that has a role, or how the role is called."""
-        is_packed = self.packed != "" and role in FORMS[self.form]
-        return self.packed if is_packed else self.columns.get(role, role)
+    def find_field(self, role: str) -> str:
+        """Return the column that has a role, or the role if none has it."""
+        is_packed = self.packed_column != "" and role in FORMS[self.form]
+        return self.packed_column if is_packed else self.columns.get(role, role)
 
 
 class FlatRows:
@@ -82,43 +83,43 @@ class FlatRows:
     def __init__(self, path: str, layout: FlatLayout, collect: Collect, log: Log) -> None:
         self._path, self._layout, self._collect, self._log = path, layout, collect, log
         self._origin = Origin(collect.builder.file(path), path, shorten(layout.columns.get("image", "image")))
-        self._lost = np.zeros(0, bool)
-        self._first = 0
+        self._is_lost = np.zeros(0, bool)
+        self._first_line = 0
 
-    def take(self, table: Any, first: int) -> None:
-        """Add the rows of a table, whose first one has the number `first`, counted from 1."""
+    def take(self, table: Any, first_line: int) -> None:
+        """Add the rows of a table, a row group; `first_line` is the number of its first row, from 1."""
         n, layout = table.num_rows, self._layout
-        self._lost, self._first = np.zeros(n, bool), first
-        if not self._types_fit(table):
+        self._is_lost, self._first_line = np.zeros(n, bool), first_line
+        if not self._check_types(table):
             return
-        image = self._images(table, n)
-        values, is_blank = self._four(table)
-        no_box: NDArray[np.bool_] = np.logical_and.reduce(is_blank)
-        score, lacks_score = self._numbers(table, "score")
-        category, lacks_class = self._classes(table, n, ~no_box)
-        is_incomplete = (is_blank.any(axis=0) & ~no_box) | (
-            no_box & ~lacks_class & ("class" in layout.columns)
+        image = self._find_images(table, n)
+        values, is_blank = self._read_four_numbers(table)
+        lacks_box: NDArray[np.bool_] = np.logical_and.reduce(is_blank)
+        score, lacks_score = self._read_numbers(table, "score")
+        category, lacks_class = self._find_classes(table, n, ~lacks_box)
+        is_incomplete = (is_blank.any(axis=0) & ~lacks_box) | (
+            lacks_box & ~lacks_class & ("class" in layout.columns)
         )
-        for row in self._first_of(is_incomplete):
-            missing = [layout.field(r) for k, r in enumerate(FORMS[layout.form]) if is_blank[k, row]]
+        for row in self._mark_lost(is_incomplete):
+            missing = [layout.find_field(r) for k, r in enumerate(FORMS[layout.form]) if is_blank[k, row]]
             self._report(row, INCOMPLETE_BOX, missing[0], missing=", ".join(dict.fromkeys(missing)))
-        for row in self._first_of(lacks_class & ~no_box & (category < 0)):
-            self._report(row, INCOMPLETE_BOX, layout.field("class"), missing="class")
+        for row in self._mark_lost(lacks_class & ~lacks_box & (category < 0)):
+            self._report(row, INCOMPLETE_BOX, layout.find_field("class"), missing="class")
         for k, role in enumerate(FORMS[layout.form]):
-            self._finite(values[:, k], is_blank[k], role)
-        self._finite(score, lacks_score, "score")
-        area, lacks_area = self._numbers(table, "area")
-        self._finite(area, lacks_area, "area")
-        flags = self._flags(table, n)
-        self._sizes(table, image)
-        self._image_columns(table, image)
-        is_kept = ~self._lost & ~no_box & (image >= 0) & (category >= 0)
-        self._collect.builder.skipped += int(np.count_nonzero(~no_box & ~is_kept))
+            self._report_infinite(values[:, k], is_blank[k], role)
+        self._report_infinite(score, lacks_score, "score")
+        area, lacks_area = self._read_numbers(table, "area")
+        self._report_infinite(area, lacks_area, "area")
+        flags = self._read_flags(table, n)
+        self._add_sizes(table, image)
+        self._add_image_columns(table, image)
+        is_kept = ~self._is_lost & ~lacks_box & (image >= 0) & (category >= 0)
+        self._collect.builder.skipped += int(np.count_nonzero(~lacks_box & ~is_kept))
         xyxy, wh = edges_of(values, layout.form)
-        sizes = [self._numbers(table, role) for role in ("box_width", "box_height")]
+        sizes = [self._read_numbers(table, role) for role in ("box_width", "box_height")]
         if wh is None and not all(null.all() for _, null in sizes):  # which may stand beside the edges
             wh = np.stack([np.where(null, np.nan, size) for size, null in sizes], axis=1)
-        ids = self._ids(table, "id")
+        ids = self._read_ids(table, "id")
         self._collect.gather.add(
             image=self._collect.images.find_rows()[image[is_kept]],
             category=category[is_kept],
@@ -129,12 +130,12 @@ class FlatRows:
             area=area[is_kept],
             source_id=None if ids is None or ids.dtype == object else ids[is_kept],
             file=self._origin.file,
-            line=(np.flatnonzero(is_kept) + first).astype(np.int32),
+            line=(np.flatnonzero(is_kept) + first_line).astype(np.int32),
         )
 
     # -- columns
 
-    def _types_fit(self, table: Any) -> bool:
+    def _check_types(self, table: Any) -> bool:
         """Whether every column has a type that fits its role; others are reported."""
         types, n_errors = pyarrow().types, self._log.errors
         for role, name in self._layout.columns.items():
@@ -157,56 +158,62 @@ class FlatRows:
         self._collect.builder.skipped += table.num_rows
         return False
 
-    def _four(self, table: Any) -> tuple[Floats, NDArray[np.bool_]]:
+    def _read_four_numbers(self, table: Any) -> tuple[Floats, NDArray[np.bool_]]:
         """Return (n, 4) numbers of the boxes, NaN where null, and (4, n) True where null."""
         layout, n = self._layout, table.num_rows
-        if not layout.packed:
-            columns, nulls = zip(*(self._numbers(table, role) for role in FORMS[layout.form]), strict=True)
+        if not layout.packed_column:
+            columns, nulls = zip(
+                *(self._read_numbers(table, role) for role in FORMS[layout.form]), strict=True
+            )
             return np.stack(columns, axis=1), np.stack(nulls)
-        lists, compute = table[layout.packed].combine_chunks(), pyarrow().compute
+        lists, compute = table[layout.packed_column].combine_chunks(), pyarrow().compute
         length = compute.fill_null(compute.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
-        for row in self._first_of((length != 4) & (length != 0)):
-            self._report(row, WRONG_COUNT, layout.packed, expected="4 numbers", found=int(length[row]))
-        values, null = np.full((n, 4), np.nan), np.repeat(length[:, None] == 0, 4, axis=1)
+        for row in self._mark_lost((length != 4) & (length != 0)):
+            self._report(row, WRONG_COUNT, layout.packed_column, expected="4 numbers", found=int(length[row]))
+        values, is_null = np.full((n, 4), np.nan), np.repeat(length[:, None] == 0, 4, axis=1)
         rows_of_four = np.flatnonzero(length == 4)
-        parts = floats(compute.list_flatten(lists.take(pyarrow().array(rows_of_four))))
-        values[rows_of_four], null[rows_of_four] = (part.reshape(-1, 4) for part in parts)
+        values_and_nulls = to_floats(compute.list_flatten(lists.take(pyarrow().array(rows_of_four))))
+        values[rows_of_four], is_null[rows_of_four] = (array.reshape(-1, 4) for array in values_and_nulls)
         values[(length != 4) & (length != 0)] = 0  # which is reported
-        return values, null.T
+        return values, is_null.T
 
-    def _numbers(self, table: Any, role: str) -> tuple[Floats, NDArray[np.bool_]]:
+    def _read_numbers(self, table: Any, role: str) -> tuple[Floats, NDArray[np.bool_]]:
         """Return (n,) numbers of a role and (n,) True where null; all are, and NaN, if it has no column."""
         name = self._layout.columns.get(role)
         if name is None:
             return np.full(table.num_rows, np.nan), np.ones(table.num_rows, bool)
-        return floats(table[name])
+        return to_floats(table[name])
 
-    def _finite(self, values: Floats, null: NDArray[np.bool_], role: str) -> None:
+    def _report_infinite(self, values: Floats, is_null: NDArray[np.bool_], role: str) -> None:
         """Report numbers that are infinite, or NaN where they are not null."""
-        is_infinite = ~np.isfinite(values) & ~null
-        for row in self._first_of(is_infinite):
-            self._report(row, NOT_FINITE, self._layout.field(role), value=str(values[row]))
+        is_infinite = ~np.isfinite(values) & ~is_null
+        for row in self._mark_lost(is_infinite):
+            self._report(row, NOT_FINITE, self._layout.find_field(role), value=str(values[row]))
 
-    def _images(self, table: Any, n: int) -> Ints:
+    def _find_images(self, table: Any, n: int) -> Ints:
         """Return (n,) the image number of each row, -1 (and the row is lost) for a bad name."""
         constant = self._layout.constants.get("image")
         if constant is not None:
-            first = np.array([self._first], np.int32)
-            return self._collect.named([constant], first, self._origin)[np.zeros(n, int)]
-        image = self._collect.images_of(table[self._layout.columns["image"]], self._origin, self._first)
-        self._lost |= image < 0
+            first_line = np.array([self._first_line], np.int32)
+            return self._collect.add_named([constant], first_line, self._origin)[np.zeros(n, int)]
+        image = self._collect.find_images(
+            table[self._layout.columns["image"]], self._origin, self._first_line
+        )
+        self._is_lost |= image < 0
         return image
 
-    def _classes(self, table: Any, n: int, has_box: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.bool_]]:
+    def _find_classes(self, table: Any, n: int, has_box: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.bool_]]:
         """Return (n,) the category row of each row, -1 for none, and (n,) True for rows without a class.
 
         `has_box` (n,) is True for rows with a box; in others a word such as "background" is no class.
         """
         constant = self._layout.constants.get("class")
         if constant is not None:
-            return np.full(n, self._collect.category(constant, self._path, self._first, "class")), ~has_box
+            return np.full(
+                n, self._collect.find_category(constant, self._path, self._first_line, "class")
+            ), ~has_box
         name = self._layout.columns["class"]
-        values, codes = codes_of(table[name])
+        values, codes = encode_column(table[name])
         category_of_code = []
         for k, value in enumerate(values):
             if isinstance(value, str) and key_of(value) in NO_OBJECT:
@@ -214,57 +221,57 @@ class FlatRows:
                 if not (codes == k).any():
                     category_of_code.append(-1)
                     continue
-            line = self._first + int(np.argmax(codes == k))
-            category_of_code.append(self._collect.category(value, self._path, line, name))
+            line = self._first_line + int(np.argmax(codes == k))
+            category_of_code.append(self._collect.find_category(value, self._path, line, name))
         category = np.array([*category_of_code, -1], np.int32)[codes]
-        self._lost |= (category < 0) & (codes >= 0)
+        self._is_lost |= (category < 0) & (codes >= 0)
         return category, codes < 0
 
-    def _flags(self, table: Any, n: int) -> NDArray[np.uint16]:
+    def _read_flags(self, table: Any, n: int) -> NDArray[np.uint16]:
         """Return (n,) uint16 flags; values that are neither 0 nor 1 are reported."""
         flags = np.zeros(n, np.uint16)
         for role, bit in FLAGS.items():
             name = self._layout.columns.get(role)
             if name is None:
                 continue
-            values, null = floats(table[name])
-            values[null] = 0
-            for row in self._first_of((values != 0) & (values != 1)):
+            values, is_null = to_floats(table[name])
+            values[is_null] = 0
+            for row in self._mark_lost((values != 0) & (values != 1)):
                 self._report(row, BAD_FLAG, name, value=f"{values[row]:g}", expected="0 or 1")
             flags[values == 1] |= np.uint16(bit)
         return flags
 
-    def _sizes(self, table: Any, image: Ints) -> None:
-        """Take the sizes that the rows give their images."""
+    def _add_sizes(self, table: Any, image: Ints) -> None:
+        """Add the image sizes in the rows, and report wrong and contradictory ones."""
         if not {"width", "height"} & self._layout.columns.keys():
             return
-        sides, nulls = zip(*(self._numbers(table, role) for role in ("width", "height")), strict=True)
-        size, null = np.stack(sides, axis=1), np.stack(nulls, axis=1)
+        sides, nulls = zip(*(self._read_numbers(table, role) for role in ("width", "height")), strict=True)
+        size, is_null = np.stack(sides, axis=1), np.stack(nulls, axis=1)
         with np.errstate(invalid="ignore"):
-            is_wrong = ~null & ~((size >= 1) & (size < 2**31) & (size == np.rint(size)))
-        is_wrong[:, 0] |= null[:, 0] & ~null[:, 1]
-        is_wrong[:, 1] |= null[:, 1] & ~null[:, 0]
-        for row in self._first_of(is_wrong.any(axis=1)):
+            is_wrong = ~is_null & ~((size >= 1) & (size < 2**31) & (size == np.rint(size)))
+        is_wrong[:, 0] |= is_null[:, 0] & ~is_null[:, 1]
+        is_wrong[:, 1] |= is_null[:, 1] & ~is_null[:, 0]
+        for row in self._mark_lost(is_wrong.any(axis=1)):
             k = int(np.argmax(is_wrong[row]))
             field = self._layout.columns.get(("width", "height")[k], ("width", "height")[k])
-            self._report(row, BAD_IMAGE_SIZE, field, value="" if null[row, k] else f"{size[row, k]:g}")
-        rows_with_size = np.flatnonzero(~null.any(axis=1) & ~is_wrong.any(axis=1) & (image >= 0))
+            self._report(row, BAD_IMAGE_SIZE, field, value="" if is_null[row, k] else f"{size[row, k]:g}")
+        rows_with_size = np.flatnonzero(~is_null.any(axis=1) & ~is_wrong.any(axis=1) & (image >= 0))
         images = self._collect.images
-        differs = rows_with_size[
+        differing_rows = rows_with_size[
             images.settle(image[rows_with_size], size[rows_with_size].astype(np.int64))
         ].tolist()
-        names = list(images.rows) if differs else []
-        for row in differs:
+        names = list(images.rows) if differing_rows else []
+        for row in differing_rows:
             name = names[image[row]]
-            shown, other = (f"{w:.0f}x{h:.0f}" for w, h in (size[row], images.sizes[image[row]]))
-            line = self._first + row
+            shown, other_size = (f"{w:.0f}x{h:.0f}" for w, h in (size[row], images.sizes[image[row]]))
+            line = self._first_line + row
             self._log.report(
-                SIZE_CONFLICT, self._path, line=line, field="width", value=name, found=shown, other=other
+                SIZE_CONFLICT, self._path, line=line, field="width", value=name, found=shown, other=other_size
             )
 
-    def _image_columns(self, table: Any, image: Ints) -> None:
-        """Take ids and splits of the images from each one's first row."""
-        images, ids = self._collect.images, self._ids(table, "image_id")
+    def _add_image_columns(self, table: Any, image: Ints) -> None:
+        """Add the ids and splits of images, from the first row of each."""
+        images, ids = self._collect.images, self._read_ids(table, "image_id")
         name = self._layout.columns.get("split")
         distinct_images, first_rows = np.unique(image, return_index=True)
         distinct_images, first_rows = distinct_images[distinct_images >= 0], first_rows[distinct_images >= 0]
@@ -273,17 +280,17 @@ class FlatRows:
                 if id_ != NO_ID:
                     images.ids.setdefault(row, id_)
         if name is not None:
-            values, codes = codes_of(table[name])
+            values, codes = encode_column(table[name])
             for row, code in zip(distinct_images.tolist(), codes[first_rows].tolist(), strict=True):
                 if code >= 0:
                     images.splits.setdefault(row, str(values[code]))
 
-    def _ids(self, table: Any, role: str) -> NDArray[Any] | None:
+    def _read_ids(self, table: Any, role: str) -> NDArray[Any] | None:
         """Return (n,) ids of a column, `NO_ID` where null, objects if any is text; None without a column."""
         name = self._layout.columns.get(role)
         if name is None:
             return None
-        values, codes = codes_of(table[name])
+        values, codes = encode_column(table[name])
         if all(isinstance(value, int) and abs(value) < 2**63 for value in values):
             return np.array([*values, NO_ID], np.int64)[codes]
         column = np.empty(len(values) + 1, object)
@@ -292,11 +299,11 @@ class FlatRows:
 
     # -- faults
 
-    def _first_of(self, is_faulty: NDArray[np.bool_]) -> list[int]:
-        """Mark the rows where `is_faulty`, (n,), as lost, and return their positions."""
-        self._lost |= is_faulty
+    def _mark_lost(self, is_faulty: NDArray[np.bool_]) -> list[int]:
+        """Mark the rows where `is_faulty`, (n,), as lost, and return their numbers."""
+        self._is_lost |= is_faulty
         rows: list[int] = np.flatnonzero(is_faulty).tolist()
         return rows
 
     def _report(self, row: int, code: Code, field: str, **values: Any) -> None:
-        self._log.report(code, self._path, line=self._first + row, field=shorten(field), **values)
+        self._log.report(code, self._path, line=self._first_line + row, field=shorten(field), **values)

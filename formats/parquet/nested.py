@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from odm.formats._shared.codes import NOT_FINITE, WRONG_COUNT, WRONG_TYPE
 from odm.formats._shared.tables.column_roles import edges_of
 from odm.formats._shared.tables.images import Origin
-from odm.formats.parquet.arrow import codes_of, floats, is_list, pyarrow
+from odm.formats.parquet.arrow import encode_column, is_list, pyarrow, to_floats
 from odm.formats.parquet.collect import Collect
 from odm.issues import Code, Log, Trusted
 from odm.tables import Flag, Floats, Ints
@@ -44,10 +44,10 @@ class NestedLayout(msgspec.Struct, frozen=True, eq=False):
     objects: str
     """The column of the objects; empty where each list is a column of its own."""
     is_struct: bool
-    """Whether `objects` is a struct of lists, else a list of msgspec.structs."""
+    """Whether `objects` is a struct of lists, else a list of structs."""
     lists: dict[str, str]
     image: str
-    sizes: bool
+    has_sizes: bool
     form: str | None
     """The meaning of a box's numbers, where the layout determines it."""
 
@@ -55,10 +55,10 @@ class NestedLayout(msgspec.Struct, frozen=True, eq=False):
     def names(self) -> list[str]:
         """The paths of the columns to be read."""
         lists = [self.objects] if self.objects else list(self.lists.values())
-        return [*lists, self.image, *(("width", "height") if self.sizes else ())]
+        return [*lists, self.image, *(("width", "height") if self.has_sizes else ())]
 
     @property
-    def used(self) -> list[str]:
+    def used_columns(self) -> list[str]:
         """The columns of the file that are used."""
         return [name.split(".")[0] for name in self.names]
 
@@ -83,20 +83,20 @@ def find_nested(schema: Any) -> NestedLayout | None:
             continue
         kind = schema.field(objects).type
         is_struct = types.is_struct(kind)
-        inner = kind if is_struct else kind.value_type if is_list(kind) else None
-        if inner is None or not types.is_struct(inner):
+        item_kind = kind if is_struct else kind.value_type if is_list(kind) else None
+        if item_kind is None or not types.is_struct(item_kind):
             continue
-        lists = _fields([f.name for f in inner])
+        lists = _find_lists([f.name for f in item_kind])
         if {"bbox", "category"} <= lists.keys():
             return NestedLayout(objects, is_struct, lists, image, sizes, None)
-    lists = _fields(name for name in names if is_list(schema.field(name).type))
+    lists = _find_lists(name for name in names if is_list(schema.field(name).type))
     if {"bbox", "category"} <= lists.keys():
         form = "ltrb" if lists["bbox"] == "boxes" and lists["category"] == "labels" else None
         return NestedLayout("", True, lists, image, sizes, form)
     return None
 
 
-def _fields(names: Any) -> dict[str, str]:
+def _find_lists(names: Any) -> dict[str, str]:
     """Return the name of the list of each role in `FIELDS`, for those roles that have one among `names`."""
     present_names = list(names)
     name_of_role = {
@@ -111,26 +111,26 @@ class NestedRows:
     def __init__(self, path: str, layout: NestedLayout, collect: Collect, log: Log) -> None:
         self._path, self._layout, self._collect, self._log = path, layout, collect, log
         self._origin = Origin(collect.builder.file(path), path, layout.image)
-        self._first = 0
+        self._first_line = 0
         collect.form = collect.form or layout.form
 
-    def take(self, table: Any, first: int) -> None:
-        """Take the rows of a table, whose first one has the number `first`, counted from 1."""
-        self._first, layout = first, self._layout
+    def take(self, table: Any, first_line: int) -> None:
+        """Take the rows of a table, a row group; `first_line` is the number of its first row, from 1."""
+        self._first_line, layout = first_line, self._layout
         n, collect = table.num_rows, self._collect
         outer_name, _, inner_name = layout.image.partition(".")
         names = (
             pyarrow().compute.struct_field(table[outer_name], inner_name) if inner_name else table[outer_name]
         )
-        image = collect.images_of(names, self._origin, first)
+        image = collect.find_images(names, self._origin, first_line)
         size = np.zeros((n, 2))
-        if layout.sizes:
-            size = np.stack([floats(table[name])[0] for name in ("width", "height")], axis=1)
+        if layout.has_sizes:
+            size = np.stack([to_floats(table[name])[0] for name in ("width", "height")], axis=1)
             has_size = (size >= 1).all(axis=1) & (size < 2**31).all(axis=1) & (image >= 0)
             size = np.where(has_size[:, None], size, 0)
             rows = np.flatnonzero(has_size)
             collect.images.settle(image[rows], size[rows].astype(np.int64))
-        lists = self._lists(table)
+        lists = self._read_lists(table)
         if lists is None:
             return
         counts = lists["bbox"][1]
@@ -142,8 +142,8 @@ class NestedRows:
             collect.builder.skipped += int(counts.sum())
             return
         row_of_box = np.repeat(np.arange(n), counts)
-        numbers, has_size = self._numbers(lists["bbox"][0], row_of_box, layout.lists["bbox"])
-        category, has_class = self._classes(lists["category"][0], row_of_box, layout.lists["category"])
+        numbers, has_size = self._read_numbers(lists["bbox"][0], row_of_box, layout.lists["bbox"])
+        category, has_class = self._find_classes(lists["category"][0], row_of_box, layout.lists["category"])
         is_kept = has_size & has_class & (image[row_of_box] >= 0)
         collect.builder.skipped += int(np.count_nonzero(~is_kept))
         rows = row_of_box[is_kept]
@@ -152,19 +152,19 @@ class NestedRows:
             "category": category[is_kept],
             "score": np.full(len(rows), np.nan),
             "file": self._origin.file,
-            "line": (rows + first).astype(np.int32),
+            "line": (rows + first_line).astype(np.int32),
         }
         for role in {"score", "area"} & lists.keys():
-            columns[role] = floats(lists[role][0])[0][is_kept]
+            columns[role] = to_floats(lists[role][0])[0][is_kept]
         if "crowd" in lists:
-            is_crowd = np.nan_to_num(floats(lists["crowd"][0])[0]) != 0
+            is_crowd = np.nan_to_num(to_floats(lists["crowd"][0])[0]) != 0
             columns["flags"] = np.where(is_crowd[is_kept], np.uint16(Flag.CROWD), np.uint16(0))
         ids = lists["id"][0] if "id" in lists else None
         if ids is not None and pyarrow().types.is_integer(ids.type) and not ids.null_count:
             columns["source_id"] = ids.to_numpy(zero_copy_only=False)[is_kept].astype(np.int64)
-        collect.nested.append((self._path, numbers[is_kept], size[rows], columns))
+        collect.nested_boxes.append((self._path, numbers[is_kept], size[rows], columns))
 
-    def _lists(self, table: Any) -> dict[str, tuple[Any, Any]] | None:
+    def _read_lists(self, table: Any) -> dict[str, tuple[Any, Any]] | None:
         """Return for each role all values of its lists, joined, and (rows,) how many each row has.
 
         None after an issue if a column holds no lists.
@@ -191,7 +191,9 @@ class NestedRows:
             lists[role] = (compute.list_flatten(column), counts.to_numpy(zero_copy_only=False))
         return lists
 
-    def _numbers(self, boxes: Any, row_of_box: NDArray[Any], field: str) -> tuple[Floats, NDArray[np.bool_]]:
+    def _read_numbers(
+        self, boxes: Any, row_of_box: NDArray[Any], field: str
+    ) -> tuple[Floats, NDArray[np.bool_]]:
         """Return (n, 4) numbers of the boxes, and (n,) True for boxes with four finite ones; report others.
 
         `row_of_box` (n,) is the row of each box in the table.
@@ -203,63 +205,65 @@ class NestedRows:
             self._report(int(row_of_box[i]), WRONG_COUNT, field, expected="4 numbers", found=int(length[i]))
         numbers = np.full((n, 4), np.nan)
         values = compute.list_flatten(boxes.filter(pyarrow().array(has_four)))
-        numbers[has_four] = floats(values)[0].reshape(-1, 4)
+        numbers[has_four] = to_floats(values)[0].reshape(-1, 4)
         is_infinite = ~np.isfinite(numbers).all(axis=1) & has_four
         for i in np.flatnonzero(is_infinite).tolist():
             self._report(int(row_of_box[i]), NOT_FINITE, field, value=str(numbers[i].tolist()))
         return numbers, has_four & ~is_infinite
 
-    def _classes(self, column: Any, row_of_box: NDArray[Any], field: str) -> tuple[Ints, NDArray[np.bool_]]:
+    def _find_classes(
+        self, column: Any, row_of_box: NDArray[Any], field: str
+    ) -> tuple[Ints, NDArray[np.bool_]]:
         """Return (n,) the category row of each box, -1 after an issue, and (n,) True if it has one."""
-        values, codes = codes_of(column)
+        values, codes = encode_column(column)
         for i in np.flatnonzero(codes < 0).tolist():
             self._report(int(row_of_box[i]), WRONG_TYPE, field, expected="a class", value="null")
         category_of_code = []
         for k, value in enumerate(values):
-            line = self._first + int(row_of_box[int(np.argmax(codes == k))])
-            category_of_code.append(self._collect.category(value, self._path, line, field))
+            line = self._first_line + int(row_of_box[int(np.argmax(codes == k))])
+            category_of_code.append(self._collect.find_category(value, self._path, line, field))
         category = np.array([*category_of_code, -1], np.int32)[codes]
         return category, category >= 0
 
     def _report(self, row: int, code: Code, field: str, **values: Any) -> None:
-        self._log.report(code, self._path, line=self._first + row, field=field, **values)
+        self._log.report(code, self._path, line=self._first_line + row, field=field, **values)
 
 
 def add_nested(collect: Collect, form: str | None) -> None:
     """Decide the form of the numbers of boxes, if no option sets it, and add the boxes to the builder."""
     form = form or collect.form or _find_form(collect)
     row_of_image = collect.images.find_rows()
-    for _, numbers, _, columns in collect.nested if form is not None else ():
+    for _, numbers, _, columns in collect.nested_boxes if form is not None else ():
         xyxy, wh = edges_of(numbers, form or "")
         collect.gather.add(**{**columns, "image": row_of_image[columns["image"]]}, xyxy=xyxy, wh=wh)
 
 
 def _find_form(collect: Collect) -> str | None:
-    """The only form (edges, or corner and size) that fits all boxes; None after an issue otherwise."""
+    """Return the only form, edges or corner and size, that fits all boxes; None after an issue otherwise."""
     is_fitting = {"ltrb": True, "ltwh": True}
     n_boxes = 0
-    for _, values, size, _ in collect.nested:
+    for _, values, size, _ in collect.nested_boxes:
         n_boxes += len(values)
         limit = np.where(size > 0, size + 1, np.inf)
         is_fitting["ltrb"] &= bool((values[:, 2:] >= values[:, :2]).all() and (values[:, 2:] <= limit).all())
-        ends = values[:, :2] + values[:, 2:]
-        is_fitting["ltwh"] &= bool((values[:, 2:] >= 0).all() and (ends <= limit).all())
-    forms = [form for form, fit in is_fitting.items() if fit]
+        right_bottom = values[:, :2] + values[:, 2:]
+        is_fitting["ltwh"] &= bool((values[:, 2:] >= 0).all() and (right_bottom <= limit).all())
+    forms = [form for form, fits_all in is_fitting.items() if fits_all]
     if len(forms) == 1:
         collect.log.note(
-            f"{collect.nested[0][0]}: boxes are read as "
+            f"{collect.nested_boxes[0][0]}: boxes are read as "
             f"{'corners' if forms[0] == 'ltrb' else 'left, top, width, height'}, the only reading that "
             f"fits all images (--box overrides this)"
         )
         return forms[0]
     if n_boxes:
         shown = "corners or sizes: both fit all images" if forms else "neither corners nor sizes"
-        collect.log.report(BOX_FORM_UNCLEAR, collect.nested[0][0], found=Trusted(shown))
+        collect.log.report(BOX_FORM_UNCLEAR, collect.nested_boxes[0][0], found=Trusted(shown))
         collect.builder.skipped += n_boxes
     return None
 
 
-def class_labels(data: Any, path: tuple[str, ...] = ()) -> list[str] | None:
+def find_class_labels(data: Any, path: tuple[str, ...] = ()) -> list[str] | None:
     """Find the class names of a ClassLabel in the features that `datasets` writes; None if there are none.
 
     `path` are the keys that lead to `data`; the last one must be that of a class.
@@ -270,9 +274,9 @@ def class_labels(data: Any, path: tuple[str, ...] = ()) -> list[str] | None:
             return [str(name) for name in data["names"]] if is_of_class else None
         for key, value in data.items():
             inner = path if key in ("feature", "dtype", "info", "features") else (*path, str(key))
-            names = class_labels(value, inner)
+            names = find_class_labels(value, inner)
             if names is not None:
                 return names
     if isinstance(data, list):
-        return next((names for value in data if (names := class_labels(value, path)) is not None), None)
+        return next((names for value in data if (names := find_class_labels(value, path)) is not None), None)
     return None

@@ -50,18 +50,18 @@ from odm.formats._contract import SURE, Sniff, format_of
 from odm.formats._shared.json.values import may_write
 from odm.formats._shared.shapes.fractions import relative_to_images
 from odm.formats.tfrecord.layout import (
+    DETECTION,
     EDGES,
     FLAGS,
-    FOUND,
     NO_PICTURE_HERE,
     SHARD,
     TRUTH,
     TfrecordOptions,
-    files_of,
-    label_map,
+    find_files,
+    format_label_map,
 )
 from odm.formats.tfrecord.reader import read
-from odm.formats.tfrecord.wire import Features, begins_record, encoded, framed
+from odm.formats.tfrecord.wire import Features, begins_record, encode_example, frame_record
 from odm.issues import Log, PathError, printable
 from odm.tables import NO_ID, Dataset, Flag, Floats
 
@@ -70,7 +70,7 @@ _FORMATS = {b"\xff\xd8": b"jpeg", b"\x89P": b"png", b"GI": b"gif", b"BM": b"bmp"
 
 def sniff(source: Source) -> Sniff | None:
     """Recognise a file that begins with a length and its checksum."""
-    for file in files_of(source)[:20] if source.is_dir else [""]:
+    for file in find_files(source)[:20] if source.is_dir else [""]:
         head = source.head(file)
         if len(head) > 12 and head[5:8] == b"\0\0\0" and head[12] == 0x0A and begins_record(head):
             name = f"{printable(file)} begins" if file else "it begins"
@@ -94,7 +94,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: TfrecordOptions) 
             log.report(code, path, line=line, pointer=pointer, value=images.name[row])
             can_write = False
     relative = relative_to_images(dataset, dataset.boxes.xyxy, log)
-    shards = _shards(dataset, options, with_pictures=with_pictures)
+    shards = _plan_shards(dataset, options, with_pictures=with_pictures)
     names = [*(name for name, _ in shards), "label_map.pbtxt"]
     if (
         not target.plan(names, [*(f"the file {name}" for name in names)], log)
@@ -109,16 +109,16 @@ def write(dataset: Dataset, target: Output, log: Log, options: TfrecordOptions) 
     boxes_of_image = np.split(order, np.searchsorted(boxes.image[order], np.arange(1, len(images) + 1)))
     flags = {key: flag for key, flag in FLAGS.items() if boxes.has(flag).any()}
     for name, rows in log.track(shards, "writing"):
-        parts = []
+        records = []
         for row in rows:
-            features = _image_features(dataset, row, with_picture=with_pictures)
-            features |= _box_features(dataset, boxes_of_image[row], relative, flags)
-            parts.append(framed(encoded(features)))
-        target.write(name, b"".join(parts))
-    target.write("label_map.pbtxt", label_map(dataset.categories.name))
+            features = _make_image_features(dataset, row, with_picture=with_pictures)
+            features |= _make_box_features(dataset, boxes_of_image[row], relative, flags)
+            records.append(frame_record(encode_example(features)))
+        target.write(name, b"".join(records))
+    target.write("label_map.pbtxt", format_label_map(dataset.categories.name))
 
 
-def _shards(
+def _plan_shards(
     dataset: Dataset, options: TfrecordOptions, *, with_pictures: bool
 ) -> list[tuple[str, list[int]]]:
     """Divide the images into files: the name of each file, and the rows of its images."""
@@ -132,7 +132,7 @@ def _shards(
         n_files = options.shards
         if n_files <= 0:
             n_bytes = (
-                sum(_size_of(images.path[row]) for row in rows if images.path[row]) if with_pictures else 0
+                sum(_find_size(images.path[row]) for row in rows if images.path[row]) if with_pictures else 0
             )
             n_files = -(-n_bytes // SHARD)
         n_files = max(1, min(n_files, len(rows)))
@@ -147,7 +147,7 @@ def _shards(
     return shards
 
 
-def _size_of(path: str) -> int:
+def _find_size(path: str) -> int:
     """Return the size of a file in bytes. Raises PathError if it cannot be read."""
     try:
         with open_binary(path) as stream:
@@ -156,8 +156,8 @@ def _size_of(path: str) -> int:
         raise PathError(f"{printable(path)}: {e}") from None
 
 
-def _image_features(dataset: Dataset, row: int, *, with_picture: bool) -> Features:
-    """The features of an image in its record."""
+def _make_image_features(dataset: Dataset, row: int, *, with_picture: bool) -> Features:
+    """Return the features of an image for its record."""
     images = dataset.images
     name = images.name[row].encode()
     source_id = images.source_id[row]
@@ -181,18 +181,21 @@ def _image_features(dataset: Dataset, row: int, *, with_picture: bool) -> Featur
     return features
 
 
-def _box_features(
-    dataset: Dataset, members: NDArray[np.int64], relative: Floats, flags: dict[str, Flag]
+def _make_box_features(
+    dataset: Dataset, box_rows: NDArray[np.int64], relative: Floats, flags: dict[str, Flag]
 ) -> Features:
-    """The features of the boxes in the rows `members`, in the record of their image."""
-    boxes, classes, is_det = dataset.boxes.take(members), dataset.categories.name, dataset.kind == "det"
-    kind = FOUND if is_det else TRUTH
+    """Return the features of the boxes in `box_rows` for the record of their image.
+
+    `relative` (boxes, 4) are the edges of all boxes, as fractions, and `flags` those to write, by feature.
+    """
+    boxes, classes, is_det = dataset.boxes.take(box_rows), dataset.categories.name, dataset.kind == "det"
+    prefix = DETECTION if is_det else TRUTH
     features: Features = {
-        f"{kind}bbox/{edge}": relative[members, k].astype(np.float32) for k, edge in enumerate(EDGES)
+        f"{prefix}bbox/{edge}": relative[box_rows, k].astype(np.float32) for k, edge in enumerate(EDGES)
     }
-    features[f"{kind}label" if is_det else f"{kind}class/label"] = boxes.category.astype(np.int64) + 1
+    features[f"{prefix}label" if is_det else f"{prefix}class/label"] = boxes.category.astype(np.int64) + 1
     if is_det:
-        return features | {f"{FOUND}score": boxes.score.astype(np.float32)}
+        return features | {f"{DETECTION}score": boxes.score.astype(np.float32)}
     features[f"{TRUTH}class/text"] = [classes[c].encode() for c in boxes.category.tolist()]
     return features | {key: boxes.has(flag).astype(np.int64) for key, flag in flags.items()}
 

@@ -44,7 +44,7 @@ NO_PICTURE_HERE = Code(
 _NAME = re.compile(r"(.+?)(?:\.(?:tfrecords?|tfrec|record))?(?:-[0-9]{5}-of-[0-9]{5})?", re.IGNORECASE)
 _SPLIT = re.compile(r"(?:.*[-_.])?(train|val|valid|validation|eval|test|testdev)(?:[-_.].*)?", re.IGNORECASE)
 SPLITS = {"valid": "val", "validation": "val", "eval": "val", "testdev": "test"}
-WHOLE = frozenset({"data", "dataset", "annotations", "all", "out", "output"})
+WHOLE_NAMES = frozenset({"data", "dataset", "annotations", "all", "out", "output"})
 FLAGS = {
     "image/object/difficult": Flag.DIFFICULT,
     "image/object/truncated": Flag.TRUNCATED,
@@ -54,13 +54,13 @@ FLAGS = {
     "image/object/depiction": Flag.DEPICTION,
 }
 EDGES = ("xmin", "ymin", "xmax", "ymax")
-TRUTH, FOUND = "image/object/", "image/detection/"
+TRUTH, DETECTION = "image/object/", "image/detection/"
 TEXTS = (f"{TRUTH}class/text", f"{TRUTH}bbox/label_text")
-LABELS = (f"{TRUTH}class/label", f"{TRUTH}bbox/label", f"{FOUND}label")
-ABOUT = ("image/filename", "image/source_id", "image/width", "image/height")
-WANTED = frozenset(
-    [*ABOUT, *TEXTS, *LABELS, *FLAGS, f"{FOUND}score"]
-    + [f"{kind}bbox/{edge}" for kind in (TRUTH, FOUND) for edge in EDGES]
+LABELS = (f"{TRUTH}class/label", f"{TRUTH}bbox/label", f"{DETECTION}label")
+IMAGE_KEYS = ("image/filename", "image/source_id", "image/width", "image/height")
+READ_KEYS = frozenset(
+    [*IMAGE_KEYS, *TEXTS, *LABELS, *FLAGS, f"{DETECTION}score"]
+    + [f"{kind}bbox/{edge}" for kind in (TRUTH, DETECTION) for edge in EDGES]
 )
 PICTURE = ("image/encoded", "image/format", "image/key/sha256", "image/channels", "image/colorspace")
 SHARD = 100 * 2**20
@@ -78,25 +78,28 @@ class TfrecordOptions(SplitOptions):
     shards: int = option(0, "number of files for each split; 0: as few as at 100 MB each", side="write")
 
 
-def files_of(source: Source) -> list[str]:
-    """The files of a folder that are called like TFRecords."""
+def find_files(source: Source) -> list[str]:
+    """Return the files of a folder that are called like TFRecords."""
     names = ((file, file.rpartition("/")[2]) for file in source.files)
     return [file for file, name in names if (match := _NAME.fullmatch(name)) and match[1] != name]
 
 
 def stem_of(file: str) -> str:
-    """The name of a file without its suffix and the number of its part."""
+    """Return the name of a file without its suffix and the number of its part."""
     match = _NAME.fullmatch(file.rpartition("/")[2])
     return match[1] if match else ""
 
 
 def split_of(file: str, *, several: bool) -> str:
-    """The split in the name of a file or of its folder, or an empty string."""
+    """Return the split in the name of a file or of its folder, else empty text.
+
+    If `several` (files of different names), any other name is a split too.
+    """
     name = stem_of(file)
-    for part in (name, file.rpartition("/")[0].rpartition("/")[2]):
-        if match := _SPLIT.fullmatch(part):
+    for text in (name, file.rpartition("/")[0].rpartition("/")[2]):
+        if match := _SPLIT.fullmatch(text):
             return SPLITS.get(match[1].lower(), match[1].lower())
-    return name if several and name.lower() not in WHOLE else ""
+    return name if several and name.lower() not in WHOLE_NAMES else ""
 
 
 # ------------------------------------------------------------------------------------------------ label map
@@ -127,35 +130,35 @@ def read_label_map(data: bytes, path: str, log: Log) -> dict[int, str] | None:
             log.report(BAD_CLASS_LIST, path, line=line, reason="expected items of an id and a name here")
             return None
         keys = {
-            m[1]: m[4] if m[4] is not None else _plain(m[2] or m[3] or "") for m in _KEY.finditer(item[1])
+            m[1]: m[4] if m[4] is not None else _unescape(m[2] or m[3] or "") for m in _KEY.finditer(item[1])
         }
         name = keys.get("display_name") or keys.get("name")
-        number = keys.get("id", "")
-        if name is None or not number.isdecimal() or len(number) > 9:
+        id_text = keys.get("id", "")
+        if name is None or not id_text.isdecimal() or len(id_text) > 9:
             log.report(BAD_CLASS_LIST, path, line=line, reason="an item has no name, or no id above 0")
-        elif int(number) in names:
-            log.report(BAD_CLASS_LIST, path, line=line, reason=f"the id {int(number)} occurs twice")
+        elif int(id_text) in names:
+            log.report(BAD_CLASS_LIST, path, line=line, reason=f"the id {int(id_text)} occurs twice")
         elif (reason := refuse_class(name)) is not None:
             log.report(BAD_LISTED_CLASS, path, line=line, value=name, reason=reason)
         else:
-            names[int(number)] = name
+            names[int(id_text)] = name
         line += text.count("\n", position, item.end())
         position = item.end()
     return dict(sorted(names.items())) if log.errors == n_errors else None
 
 
-def _plain(text: str) -> str:
-    """Replace the escapes in a text, some of which stand for bytes of UTF-8, by their characters."""
+def _unescape(text: str) -> str:
+    r"""Replace the escapes in a text, such as \n or \303\251 (bytes of UTF-8), by their characters."""
 
-    def sign(match: re.Match[bytes]) -> bytes:
+    def decode_escape(match: re.Match[bytes]) -> bytes:
         if match[1]:
             return bytes([int(match[1], 8) & 0xFF])
         return bytes([int(match[2], 16)]) if match[2] else _SIGNS.get(match[3], match[3])
 
-    return _ESCAPE.sub(sign, text.encode()).decode("utf-8", "replace")
+    return _ESCAPE.sub(decode_escape, text.encode()).decode("utf-8", "replace")
 
 
-def label_map(names: tuple[str, ...]) -> bytes:
+def format_label_map(names: tuple[str, ...]) -> bytes:
     """Write the ``.pbtxt`` file of the class names; ids begin at 1, as 0 is the background."""
     quoted = (name.replace("\\", "\\\\").replace('"', '\\"') for name in names)
     items = (f'item {{\n  id: {i}\n  name: "{name}"\n}}\n' for i, name in enumerate(quoted, 1))

@@ -22,23 +22,23 @@ from odm.formats._shared.shapes.fractions import are_far
 from odm.formats._shared.split_names import files_of_split
 from odm.formats.tfrecord.layout import (
     BAD_RECORD,
+    DETECTION,
     EDGES,
     FLAGS,
-    FOUND,
     LABELS,
     LENGTHS,
     PICTURE,
+    READ_KEYS,
     SPLITS,
     TEXTS,
     TRUTH,
-    WANTED,
     TfrecordOptions,
-    files_of,
+    find_files,
     read_label_map,
     split_of,
     stem_of,
 )
-from odm.formats.tfrecord.wire import Damaged, Features, example, is_other_message, records
+from odm.formats.tfrecord.wire import Damaged, Features, decode_example, is_other_message, read_records
 from odm.issues import Log, PathError, Trusted, first_few, printable
 from odm.names import refuse_class, stem
 from odm.tables import Builder, Floats
@@ -65,21 +65,23 @@ class _Boxes(msgspec.Struct, eq=False):
 def read(source: Source, builder: Builder, log: Log, options: TfrecordOptions) -> None:
     """Read a file, or those of a folder."""
     path = source.path.replace("\\", "/")
-    files = files_of(source) if source.is_dir else [""]
+    files = find_files(source) if source.is_dir else [""]
     if not files:
         log.report(NO_FILES, source.path, expected=Trusted("a TFRecord file"), n=len(source.files))
     several = len({stem_of(file) for file in files}) > 1
     split_by_file = {file: split_of(file or path, several=several) for file in files}
     requested = None if options.split is None else SPLITS.get(options.split, options.split)
     files = files_of_split(files, split_by_file.__getitem__, requested, source, log)
-    names = _names(source, log, options)
+    names = _read_names(source, log, options)
     reader = _Records(source, builder, log, options)
     for file in log.track(files, "reading"):
         reader.read_file(file, split_by_file[file])
     reader.hand_over(names)
 
 
-def _names(source: Source, log: Log, options: TfrecordOptions) -> tuple[str, dict[int, str] | None] | None:
+def _read_names(
+    source: Source, log: Log, options: TfrecordOptions
+) -> tuple[str, dict[int, str] | None] | None:
     """Read the label map: its path, and the names by id, None if it is not usable. None without a map."""
     lists: list[tuple[Source, str]] = []
     if options.label_map is not None:
@@ -110,24 +112,24 @@ def _names(source: Source, log: Log, options: TfrecordOptions) -> tuple[str, dic
 class _Records(Reader):
     def __init__(self, source: Source, builder: Builder, log: Log, options: TfrecordOptions) -> None:
         super().__init__(source, builder, log, options, borrow_sizes=True)
-        self.boxes: dict[str, list[_Boxes]] = {TRUTH: [], FOUND: []}
+        self.boxes: dict[str, list[_Boxes]] = {TRUTH: [], DETECTION: []}
 
     def read_file(self, file: str, split: str) -> None:
         """Read the records of a file."""
         log, path = self.log, self.source.full(file)
         try:
             with open_binary(path, max_size=self.source.max_size) as stream:
-                if what := other_kind(stream.read(16)):
-                    log.report(NOT_TEXT, path, value=Trusted(what))
+                if other_format := other_kind(stream.read(16)):
+                    log.report(NOT_TEXT, path, value=Trusted(other_format))
                     return
                 stream.seek(0)
                 file_number = self.builder.file(path, "/")
-                for i, record in enumerate(records(stream)):
-                    at = Location(path) / i
+                for i, record in enumerate(read_records(stream)):
+                    location = Location(path) / i
                     try:
                         if isinstance(record, Damaged):
                             raise record
-                        features, others = example(record, WANTED)
+                        features, other_names = decode_example(record, READ_KEYS)
                         if not features and is_other_message(record):
                             raise Damaged("it is another message")
                     except Damaged as e:
@@ -135,24 +137,26 @@ class _Records(Reader):
                             remedy = "convert the records to tf.train.Example, or the boxes to COCO"
                             log.report(OTHER_TASK, path, what=_OTHER_MESSAGE, remedy=Trusted(remedy))
                             break
-                        log.report(BAD_RECORD, path, **at.where, reason=str(e))
+                        log.report(BAD_RECORD, path, **location.where, reason=str(e))
                         continue
-                    for name in others:
+                    for name in other_names:
                         if name not in PICTURE:
                             self.count(name)
-                    self._record(features, at, file_number, i, split)
+                    self._read_record(features, location, file_number, i, split)
         except Unreadable as e:
             log.report(UNREADABLE, path, reason=str(e))
         except OSError as e:
             log.report(UNREADABLE, path, reason=e.strerror or "it cannot be read")
 
-    def _record(self, features: Features, at: Location, file_number: int, index: int, split: str) -> None:
-        """Take the image and the boxes of a record, the `index`-th of its file; no image, no boxes."""
-        n_boxes = sum(len(features.get(f"{kind}bbox/xmin", ())) for kind in (TRUTH, FOUND))
-        source_id = _text(features, "image/source_id")
-        name = _text(features, "image/filename") or source_id
-        width, height = (_whole(features, key) for key in ("image/width", "image/height"))
-        size = self.check_size(width, height, at, ("image/width", "image/height"))
+    def _read_record(
+        self, features: Features, location: Location, file_number: int, index: int, split: str
+    ) -> None:
+        """Take the image of a record, the `index`-th of its file, and its boxes if the image is valid."""
+        n_boxes = sum(len(features.get(f"{kind}bbox/xmin", ())) for kind in (TRUTH, DETECTION))
+        source_id = _read_text(features, "image/source_id")
+        name = _read_text(features, "image/filename") or source_id
+        width, height = (_read_whole(features, key) for key in ("image/width", "image/height"))
+        size = self.check_size(width, height, location, ("image/width", "image/height"))
         if size == (0, 0):
             self.builder.skipped += n_boxes
             return
@@ -162,7 +166,7 @@ class _Records(Reader):
         size = size or (self.pictures.size(name, picture) if name else None)
         image = self.image(
             name or None,
-            at,
+            location,
             field="image/filename",
             size=size,
             picture=picture,
@@ -175,11 +179,11 @@ class _Records(Reader):
         )
         if image is None or size is None or not n_boxes:
             if image is not None and n_boxes:
-                self.log.report(NO_SIZE, at.path, **at.where, value=name)
+                self.log.report(NO_SIZE, location.path, **location.where, value=name)
             self.builder.skipped += n_boxes
             return
-        for kind in (TRUTH, FOUND):
-            self._take_boxes(features, kind, image, size, at, (file_number, index))
+        for kind in (TRUTH, DETECTION):
+            self._take_boxes(features, kind, image, size, location, (file_number, index))
 
     def _take_boxes(
         self,
@@ -187,12 +191,15 @@ class _Records(Reader):
         kind: str,
         image: int,
         size: tuple[int, int],
-        at: Location,
+        location: Location,
         file_and_line: tuple[int, int],
     ) -> None:
-        """Take the boxes of one kind, if their lists fit together."""
+        """Take the boxes of one kind, `TRUTH` or `DETECTION`; `size` is the image's width and height.
+
+        If a list has not one value for each box, that is reported and the boxes are skipped.
+        """
         present_keys = {key for key, values in features.items() if len(values)}
-        names, score = [f"{kind}bbox/{edge}" for edge in EDGES], f"{FOUND}score"
+        names, score = [f"{kind}bbox/{edge}" for edge in EDGES], f"{DETECTION}score"
         n = max(len(features.get(name, ())) for name in names)
         if not n:
             return
@@ -200,24 +207,26 @@ class _Records(Reader):
         text_key = next((key for key in TEXTS if key.startswith(kind) and key in present_keys), "")
         flag_keys = [key for key in FLAGS if kind == TRUTH and key in present_keys]
         classes = [key for key in (label_key, text_key) if key] or [f"{kind}class/label"]
-        for key in (*names, *classes, *([score] if kind == FOUND else []), *flag_keys):
+        for key in (*names, *classes, *([score] if kind == DETECTION else []), *flag_keys):
             feature_values = features.get(key, ())
             if len(feature_values) != n or isinstance(feature_values, list) != (key == text_key):
                 shown = f"{len(feature_values)}{' of another kind' if len(feature_values) == n else ''}"
-                self.log.report(LENGTHS, at.path, **at.where, n=n, value=key, found=shown)
+                self.log.report(LENGTHS, location.path, **location.where, n=n, value=key, found=shown)
                 self.builder.skipped += n
                 return
         relative = np.stack([np.asarray(features[name], np.float64) for name in names], axis=1)
         scores = np.full(n, np.nan)
-        if kind == FOUND:
+        if kind == DETECTION:
             # Of the decimals that mean one number of 32 bits the shortest is mostly the one that was meant.
             scores = np.asarray(features[score], np.float32).astype(np.str_).astype(np.float64)
         is_valid = ~are_far(relative) & (np.isfinite(scores) | (kind == TRUTH))
         for row in np.flatnonzero(~is_valid).tolist():
-            values = [*relative[row].tolist(), *([float(scores[row])] if kind == FOUND else [])]
+            values = [*relative[row].tolist(), *([float(scores[row])] if kind == DETECTION else [])]
             farthest = int(np.argmax([abs(v - 0.5) if np.isfinite(v) else np.inf for v in values]))
             field = (*EDGES, "score")[farthest]
-            self.log.report(RELATIVE_RANGE, at.path, **at.where, field=field, value=values[farthest])
+            self.log.report(
+                RELATIVE_RANGE, location.path, **location.where, field=field, value=values[farthest]
+            )
             self.builder.skipped += 1
         flags = np.zeros(n, np.uint16)
         for key in flag_keys:
@@ -230,7 +239,7 @@ class _Records(Reader):
         self.boxes[kind].append(
             _Boxes(
                 image,
-                at,
+                location,
                 *file_and_line,
                 relative[rows] * np.array([*size, *size], np.float64),
                 [labels[row] for row in rows.tolist()],
@@ -249,54 +258,55 @@ class _Records(Reader):
                 path = printable(self.source.path)
                 self.log.note(f"{path}: the objects are read, not the detections (--kind det)")
         else:
-            counts_and_first = [
-                (sum(len(part.edges) for part in parts), parts[0].location if parts else None)
-                for parts in (truth, detections)
+            counts_and_locations = [
+                (sum(len(chunk.edges) for chunk in chunks), chunks[0].location if chunks else None)
+                for chunks in (truth, detections)
             ]
-            report_other_kind(builder, self.log, counts_and_first[0], counts_and_first[1])
-        parts = detections if builder.kind == "det" else truth
+            report_other_kind(builder, self.log, counts_and_locations[0], counts_and_locations[1])
+        chunks = detections if builder.kind == "det" else truth
         by_label = dict((names[1] if names else None) or {})
         if names is None:  # labels are named by the texts beside them, or by themselves where no box has one
             unnamed_labels: set[int] = set()
-            for part in parts:
-                for label, text in zip(part.label, part.text, strict=True):
+            for chunk in chunks:
+                for label, text in zip(chunk.label, chunk.text, strict=True):
                     if label is not None and text:
                         by_label.setdefault(label, text.decode("utf-8", "replace"))
                     elif label is not None:
                         unnamed_labels.add(label)
             if unnamed_labels := unnamed_labels - by_label.keys():
                 builder.named = bool(by_label)
-                by_label |= {number: str(number) for number in sorted(unnamed_labels)}
+                by_label |= {label_id: str(label_id) for label_id in sorted(unnamed_labels)}
                 self.log.report(
                     NUMBERED_CLASSES, self.source.path, value=first_few(sorted(unnamed_labels), 10), near=""
                 )
-        for number, name in sorted(by_label.items()):
+        for label_id, name in sorted(by_label.items()):
             if refuse_class(name) is None:
-                builder.category(name, source_id=number)
-        for part in parts:
-            pairs = list(zip(part.text, part.label, strict=True))
+                builder.category(name, source_id=label_id)
+        for chunk in chunks:
+            pairs = list(zip(chunk.text, chunk.label, strict=True))
             row_of_pair = {
-                pair: self._class_row(*pair, part.location, by_label, names) for pair in dict.fromkeys(pairs)
+                pair: self._find_class_row(*pair, chunk.location, by_label, names)
+                for pair in dict.fromkeys(pairs)
             }
             category = np.array([row_of_pair[pair] for pair in pairs], np.int32)
             has_class = category >= 0
             n = int(np.count_nonzero(has_class))
             builder.skipped += len(has_class) - n
             builder.boxes(
-                image=np.full(n, part.image, np.int32),
+                image=np.full(n, chunk.image, np.int32),
                 category=category[has_class],
-                xyxy=part.edges[has_class],
-                score=part.score[has_class] if builder.kind == "det" else None,
-                flags=part.flags[has_class],
-                file=part.file,
-                line=np.full(n, part.line, np.int32),
+                xyxy=chunk.edges[has_class],
+                score=chunk.score[has_class] if builder.kind == "det" else None,
+                flags=chunk.flags[has_class],
+                file=chunk.file,
+                line=np.full(n, chunk.line, np.int32),
             )
 
-    def _class_row(
+    def _find_class_row(
         self,
         text: bytes,
         label: int | None,
-        at: Location,
+        location: Location,
         by_label: dict[int, str],
         names: tuple[str, dict[int, str] | None] | None,
     ) -> int:
@@ -310,20 +320,26 @@ class _Records(Reader):
             if listed_names is not None:
                 value, n = str(label), len(listed_names)
                 self.log.report(
-                    UNKNOWN_CLASS, at.path, **at.where, field="label", value=value, n=n, where=path
+                    UNKNOWN_CLASS,
+                    location.path,
+                    **location.where,
+                    field="label",
+                    value=value,
+                    n=n,
+                    where=path,
                 )
             return -1
-        row = self.category(name, at, field="class")
+        row = self.category(name, location, field="class")
         return -1 if row is None else row
 
 
-def _text(features: Features, key: str) -> str:
-    """The first text of a feature, empty where there is none."""
+def _read_text(features: Features, key: str) -> str:
+    """Return the first text of a feature, empty if there is none."""
     values = features.get(key)
     return values[0].decode("utf-8", "replace") if isinstance(values, list) and values else ""
 
 
-def _whole(features: Features, key: str) -> int | None:
+def _read_whole(features: Features, key: str) -> int | None:
     """Return the first number of a feature as int; None if there is none, or it is not finite."""
     values = features.get(key)
     return (

@@ -75,11 +75,11 @@ from odm.formats.txt.meaning import (
     QUOTED,
     Meaning,
     TxtOptions,
-    corners_of,
     decide,
     decide_together,
+    decode_name,
     find_alternatives,
-    name_of,
+    find_corners,
 )
 from odm.issues import Log, Trusted, plural, printable, shorten, spell
 from odm.names import refuse_class, stem
@@ -132,19 +132,19 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
     is_valid &= images[0][file] >= 0 if len(file) else is_valid
     category, has_class = _add_categories(labels, is_valid, options)
     is_valid &= has_class
-    is_valid &= meaning.clear
+    is_valid &= meaning.is_clear
     for i, name in enumerate(labels.texts):
         is_commented = is_valid & (labels.name == i) if name.startswith("#") else is_valid[:0]
         if n := int(is_commented.sum()):
-            what = "a class" if n == 1 else f"a class of {n} boxes; this is the first"
+            noun = "a class" if n == 1 else f"a class of {n} boxes; this is the first"
             is_commented[np.argmax(is_commented) + 1 :] = False
-            labels.report(COMMENTED, is_commented, 0, "class", value=name, what=Trusted(what))
+            labels.report(COMMENTED, is_commented, 0, "class", value=name, what=Trusted(noun))
     sizes = np.array([builder.image_size(row) if row >= 0 else (0, 0) for row in images[0].tolist()])
     size_of_box = sizes.reshape(-1, 2)[file]
     box, reasons = _check_guess(labels, is_valid, size_of_box, meaning)
     for reason in reasons:
         log.note(f"{printable(source.path)}: {reason}")
-    corners, wh = corners_of(labels.values, box)
+    corners, wh = find_corners(labels.values, box)
     if meaning.is_relative:
         is_far = is_valid & are_far(labels.values)
         labels.rows.report(log, RELATIVE_RANGE, np.flatnonzero(is_far), _report_far)
@@ -198,7 +198,7 @@ def _check_guess(
     is_beyond = has_size & (values > np.tile(limit, 2)).any(axis=1)
     box, reasons = meaning.box, meaning.reasons
     readings = [*find_alternatives(values[is_valid], meaning, size[is_valid])]
-    if meaning.guessed:
+    if meaning.is_guessed:
         leaves_image = has_size & (values[:, :2] + values[:, 2:] > limit).any(axis=1)
         n_leaving, n_sized = int(leaves_image.sum()), int(has_size.sum())
         only_y_inverted = (values[:, 3] < values[:, 1]).all() and (values[:, 2] >= values[:, 0]).all()
@@ -214,12 +214,12 @@ def _check_guess(
     n_leaving = int(is_valid.sum())
     if n_leaving and len(readings) > 1:
         readings_text = f"{', '.join(readings[:-1])} or {readings[-1]}"
-        about: dict[str, Any] = {
+        values_of_issue: dict[str, Any] = {
             "boxes": plural(n_leaving, "box"),
             "what": Trusted(readings_text),
             "box": Trusted(readings[0]),
         }
-        labels.log.report(LAYOUT_GUESSED, labels.source.path, **about, option=option)
+        labels.log.report(LAYOUT_GUESSED, labels.source.path, **values_of_issue, option=option)
     return box, reasons
 
 
@@ -247,23 +247,23 @@ def _add_categories(
     texts = [labels.texts[i] for i in used_names.tolist()]
     category_of_name = np.full(len(labels.texts) + 1, -1, np.int32)
     if options.classes is not None:
-        names, where = given_list(options.classes, labels.source, "", log)
+        names, path = given_list(options.classes, labels.source, "", log)
         if names is None:
             return np.zeros(len(labels), np.int32), np.zeros(len(labels), bool)
-        category_of_number = add_list(names, builder, log, where)
+        category_of_number = add_list(names, builder, log, path)
         for i, text in zip(used_names.tolist(), texts, strict=True):
             if re.fullmatch(r"[0-9]+(\.0*)?", text) and (PLAIN.fullmatch(text) or text not in names):
-                number = text.split(".")[0]
+                number_text = text.split(".")[0]
                 category_of_name[i] = (
-                    category_of_number[int(number)]
-                    if len(number) < 10 and int(number) < len(category_of_number)
+                    category_of_number[int(number_text)]
+                    if len(number_text) < 10 and int(number_text) < len(category_of_number)
                     else -1
                 )
             else:
                 category_of_name[i] = builder.category(text)
         category_rows = category_of_name[labels.name]
         labels.report(
-            UNKNOWN_CLASS, is_valid & (category_rows < 0), 0, "class", n=len(category_of_number), where=where
+            UNKNOWN_CLASS, is_valid & (category_rows < 0), 0, "class", n=len(category_of_number), where=path
         )
         return category_rows, category_rows >= 0
     are_numbers = bool(texts) and all(PLAIN.fullmatch(text) and len(text) < 19 for text in texts)
@@ -294,12 +294,12 @@ def write(dataset: Dataset, target: Output, log: Log, options: TxtOptions) -> No
     boxes = dataset.boxes
     used_classes = distinct(boxes.category).tolist() if len(boxes) else []
     for row in used_classes:
-        reason_and_way = _unwritable(dataset.categories.name[row], options.sep, dataset.kind)
-        if reason_and_way is not None:
-            reason, way = reason_and_way
-            log.report(UNWRITABLE, "", value=dataset.categories.name[row], reason=reason, way=way)
+        reason_and_remedy = _refuse_name(dataset.categories.name[row], options.sep, dataset.kind)
+        if reason_and_remedy is not None:
+            reason, remedy = reason_and_remedy
+            log.report(UNWRITABLE, "", value=dataset.categories.name[row], reason=reason, way=remedy)
             can_write = False
-    pixels = _numbers(dataset, box, is_relative)
+    pixels = _find_numbers(dataset, box, is_relative)
     values = relative_to_images(dataset, pixels, log) if is_relative else pixels
     if not can_write or values is None:
         return
@@ -314,14 +314,16 @@ def write(dataset: Dataset, target: Output, log: Log, options: TxtOptions) -> No
     columns += [cells[i::4] for i in range(4)]
     note_folders(dataset, log)
     if not options.sep and (n := sum(has_space(dataset.categories.name[row]) for row in used_classes)):
-        what = "1 class has a space in its name" if n == 1 else f"{n} classes have spaces in their names"
-        log.note(f"{what}, at which other programs split a line (--sep tab, or -O spaces=underscore)")
-    written = pages(len(names), boxes.image, columns, options.sep or " ")
-    for name, data in zip(log.track(names, "writing"), written, strict=True):
+        classes_text = (
+            "1 class has a space in its name" if n == 1 else f"{n} classes have spaces in their names"
+        )
+        log.note(f"{classes_text}, at which other programs split a line (--sep tab, or -O spaces=underscore)")
+    page_texts = pages(len(names), boxes.image, columns, options.sep or " ")
+    for name, data in zip(log.track(names, "writing"), page_texts, strict=True):
         target.write(name, data)
 
 
-def _numbers(dataset: Dataset, box: str, is_relative: bool) -> Floats:
+def _find_numbers(dataset: Dataset, box: str, is_relative: bool) -> Floats:
     """Return (n, 4) numbers of the boxes in pixels, in the layout `box` (``ltrb``, ``ltwh``, ``cxcywh``)."""
     boxes = dataset.boxes
     xyxy = boxes.xyxy
@@ -332,7 +334,7 @@ def _numbers(dataset: Dataset, box: str, is_relative: bool) -> Floats:
     return np.concatenate([position, wh], axis=1)
 
 
-def _unwritable(name: str, sep: str, kind: Kind) -> tuple[str, str] | None:
+def _refuse_name(name: str, sep: str, kind: Kind) -> tuple[str, str] | None:
     """Return why a class name would not be read back, and the remedy; None if it would."""
     reason = refuse_class(name)
     if reason is not None:
@@ -344,7 +346,7 @@ def _unwritable(name: str, sep: str, kind: Kind) -> tuple[str, str] | None:
     if sep:
         return ("it contains the separator", f"use another {spell('sep')}") if sep in name else None
     words = name.encode().split(b" ")
-    if name_of(name.encode(), separated=False) is None or (
+    if decode_name(name.encode(), separated=False) is None or (
         kind == "gt" and len(words) > 1 and NUMBER.fullmatch(words[-1])
     ):
         return ("numbers in it would be read as coordinates", f"use {spell('sep')} tab, or rename the class")

@@ -85,15 +85,15 @@ class Meaning(msgspec.Struct, frozen=True):
     is_relative: bool
     box: str
     reasons: tuple[str, ...] = ()
-    guessed: bool = False
+    is_guessed: bool = False
     """Whether corners and sizes were told apart by inverted boxes, so that image sizes may show otherwise."""
-    others: tuple[str, ...] = ()
+    other_layouts: tuple[str, ...] = ()
     """The other layouts that the numbers of both sides allow, as far as sizes of images do not matter."""
     may_be_pixels: bool = False
     """Whether fractions are all 0 or 1, as the pixels of tiny boxes could be."""
-    n: int = 0
+    n_boxes: int = 0
     """How many boxes decided, of both sides."""
-    clear: bool = True
+    is_clear: bool = True
     """False where it could not be decided; the issue is in the log, and no box can be made."""
 
 
@@ -106,7 +106,10 @@ class Decided(msgspec.Struct, frozen=True, eq=False):
 
 
 def parse_sep(text: str) -> str:
-    r"""A separator: one or more characters, or ``tab``, ``comma``, ``semicolon``, ``pipe``, ``space``."""
+    """Parse a separator: characters, or the name of one (`_SEPARATORS`).
+
+    Raises ValueError if it could be part of a value.
+    """
     sep = _SEPARATORS.get(text, text)
     if sep and (not sep.isprintable() and sep != "\t"):
         raise ValueError("the separator is not printable")
@@ -151,12 +154,12 @@ def parse(source: Source, log: Log, *, sep: str, classes: str | None) -> Labels:
     files = listing(source).labels
     if classes is not None:
         # The list of classes may lie among the labels under any name.
-        listed = os.path.realpath(classes)
-        files = [f for f in files if not f or os.path.realpath(source.full(f)) != listed]
-    return Labels(source, files, _grammar(sep), log.fresh())
+        list_path = os.path.realpath(classes)
+        files = [f for f in files if not f or os.path.realpath(source.full(f)) != list_path]
+    return Labels(source, files, _make_grammar(sep), log.fresh())
 
 
-def name_of(name: bytes, *, separated: bool) -> str | None:
+def decode_name(name: bytes, *, separated: bool) -> str | None:
     """Return the text of a class name; None if it is not valid.
 
     Without a separator (`separated` False) numbers at its end are columns too many, so it is not valid.
@@ -167,10 +170,10 @@ def name_of(name: bytes, *, separated: bool) -> str | None:
         return None
     if name == EMPTY or refuse_class(text) is not None or (len(text) > 1 and QUOTED.fullmatch(text)):
         return None
-    return None if not separated and _too_many(name) else text
+    return None if not separated and _has_too_many_words(name) else text
 
 
-def _too_many(name: bytes) -> bool:
+def _has_too_many_words(name: bytes) -> bool:
     """Whether a class name of several words holds values that belong to the numbers after it."""
     words = name.split()
     if len(words) < 2:
@@ -185,46 +188,47 @@ def _too_many(name: bytes) -> bool:
     )
 
 
-def _grammar(sep: str) -> Grammar:
+def _make_grammar(sep: str) -> Grammar:
     """Return the grammar of rows of a class, perhaps a score, and four numbers; `sep` "" for blanks."""
 
-    def shape(n: int, kind: KindOf) -> Shape | None:
+    def find_shape(n: int, kind: KindOf) -> Shape | None:
         if n < 5 or (sep and n > 6):
             return None
-        scored = n == 6 if sep else n > 5 and kind(n - 5) == "number"
-        return Shape(range(n - 4, n), n - 5 if scored else -1, name=(0, n - 4 - scored))
+        has_score = n == 6 if sep else n > 5 and kind(n - 5) == "number"
+        return Shape(range(n - 4, n), n - 5 if has_score else -1, name=(0, n - 4 - has_score))
 
     def explain(cells: list[Cell], shape: Shape | None, path: str, line: int, log: Log) -> bool:
-        place: dict[str, Any] = {"line": line, "column": cells[0][0]}
+        """Report a row with a special cause; return False for any other row. `shape` None: no shape fits."""
+        location: dict[str, Any] = {"line": line, "column": cells[0][0]}
         if shape is None:
             marks = [m for m in (",", ";", "|") if len(cells) == 1 and cells[0][1].count(m.encode()) >= 4]
             if not marks or sep:
                 return False
             shown = f"1 value (if the columns are separated by {marks[0]!r}, use --sep {marks[0]!r})"
-            log.report(WRONG_COUNT, path, **place, expected=_EXPECTED, found=shown)
+            log.report(WRONG_COUNT, path, **location, expected=_EXPECTED, found=shown)
             return True
         words = [word for _, word in cells[: shape.name[1]]]
         name = b" ".join(words)
-        if not sep and _too_many(name):
+        if not sep and _has_too_many_words(name):
             shown = f"{sum(NUMBER.fullmatch(word) is not None for _, word in cells)} numbers"
-            if at := second_row(words, 4):
-                begin = repr(shorten(words[at]))
-                shown = f"a second row in the same line, from {begin} on (was a line break lost?)"
-            place["column"] = cells[at or len(words) - 1][0]
-            log.report(WRONG_COUNT, path, **place, expected=_EXPECTED, found=Trusted(shown))
+            if row_start := second_row(words, 4):
+                first_word = repr(shorten(words[row_start]))
+                shown = f"a second row in the same line, from {first_word} on (was a line break lost?)"
+            location["column"] = cells[row_start or len(words) - 1][0]
+            log.report(WRONG_COUNT, path, **location, expected=_EXPECTED, found=Trusted(shown))
         elif "\ufffd" in (text := name.decode(errors="replace")) or refuse_class(text) is not None:
             return False
         else:
             reason = "this format has no quotes; write the name without them"
-            log.report(BAD_CLASS_NAME, path, **place, field="class", value=text, reason=reason)
+            log.report(BAD_CLASS_NAME, path, **location, field="class", value=text, reason=reason)
         return True
 
     return Grammar(
-        shape,
+        find_shape,
         BOX_FIELDS,
         _EXPECTED,
         sep=sep or None,
-        name=functools.partial(name_of, separated=bool(sep)),
+        name=functools.partial(decode_name, separated=bool(sep)),
         exact=True,
         last=(DIFFICULT, 6),
         explain=explain,
@@ -234,7 +238,7 @@ def _grammar(sep: str) -> Grammar:
 # ------------------------------------------------------------------------------------ what the numbers mean
 
 
-def corners_of(box: Floats, layout: str) -> tuple[Floats, Floats | None]:
+def find_corners(box: Floats, layout: str) -> tuple[Floats, Floats | None]:
     """Return (n, 4) edges of (n, 4) numbers in a layout, and (n, 2) sizes, None for ``ltrb``."""
     if layout == "ltrb":
         return box, None
@@ -252,17 +256,19 @@ def find_alternatives(values: Floats, meaning: Meaning, size: Floats | None = No
     were sizes, so corners are taken to be no sizes, unless images show that sizes fit as well.
     """
     limit = np.ones((1, 2)) if meaning.is_relative else np.zeros((1, 2)) if size is None else size
-    slack = 0.02 * limit + (0 if meaning.is_relative else 1)
-    upper_limit = np.where(limit > 0, limit + slack, np.inf)
+    border = 0.02 * limit + (0 if meaning.is_relative else 1)
+    upper_limit = np.where(limit > 0, limit + border, np.inf)
     n_bad = {}
     for layout in BOXES:
-        edges, _ = corners_of(values, layout)
-        is_fitting = (edges[:, 2:] >= edges[:, :2]) & (edges[:, :2] >= -slack) & (edges[:, 2:] <= upper_limit)
+        edges, _ = find_corners(values, layout)
+        is_fitting = (
+            (edges[:, 2:] >= edges[:, :2]) & (edges[:, :2] >= -border) & (edges[:, 2:] <= upper_limit)
+        )
         n_bad[layout] = int((~is_fitting.all(axis=1)).sum())
-    is_sure = meaning.box == "ltrb" and meaning.n >= SURE_ALONE and not (limit > 0).all()
+    is_sure = meaning.box == "ltrb" and meaning.n_boxes >= SURE_ALONE and not (limit > 0).all()
     return tuple(
         layout
-        for layout in meaning.others
+        for layout in meaning.other_layouts
         if layout != meaning.box
         and n_bad[layout] <= n_bad[meaning.box]
         and n_bad[layout] < len(values)
@@ -275,39 +281,40 @@ def decide(sources: Sequence[Source], log: Log, options: TxtOptions) -> list[Dec
     sides = [parse(source, log, sep=options.sep, classes=options.classes) for source in sources]
     meaning_log = log.fresh()
     meaning = _find_meaning(sides, meaning_log, options)
-    if meaning.clear:
+    if meaning.is_clear:
         values = np.concatenate([side.values for side in sides])
         is_whole = meaning.is_relative and options.coords is None and bool((values == np.rint(values)).all())
-        others = BOXES if options.box is None else ()
-        meaning = replace(meaning, n=len(values), may_be_pixels=is_whole, others=others)
-        meaning = replace(meaning, others=find_alternatives(values, meaning))
+        other_layouts = BOXES if options.box is None else ()
+        meaning = replace(meaning, n_boxes=len(values), may_be_pixels=is_whole, other_layouts=other_layouts)
+        meaning = replace(meaning, other_layouts=find_alternatives(values, meaning))
     return [Decided(side, meaning, meaning_log if side is sides[0] else log.fresh()) for side in sides]
 
 
 def decide_together(
-    source: Source, other: Source, log: Log, options: TxtOptions
+    source: Source, other_source: Source, log: Log, options: TxtOptions
 ) -> tuple[TxtOptions, TxtOptions]:
     """Return the options of both sides of an evaluation with the meaning that fits both, as of one tool."""
-    both = decide((source, other), log, options)
-    first_options, second_options = (dataclasses.replace(options, decided=decided) for decided in both)
+    sides = decide((source, other_source), log, options)
+    first_options, second_options = (dataclasses.replace(options, decided=decided) for decided in sides)
     return first_options, second_options
 
 
 def _find_meaning(sides: list[Labels], log: Log, options: TxtOptions) -> Meaning:
-    """Decide the meaning of the numbers of all sides, with its reasons; not `clear` after an issue."""
+    """Decide the meaning of the numbers of all sides, with its reasons; not `is_clear` after an issue."""
     n_boxes = sum(len(side) for side in sides)
-    of_sides = " (both sides together)" if sum(len(side) > 0 for side in sides) > 1 else ""
+    both_text = " (both sides together)" if sum(len(side) > 0 for side in sides) > 1 else ""
     reasons: list[str] = []
     is_relative = options.coords == "rel"
     if options.coords is None:
         coords = _find_coords(sides, log)
         if coords is None:
-            return Meaning(is_relative=False, box="ltrb", clear=False)
+            return Meaning(is_relative=False, box="ltrb", is_clear=False)
         is_relative = coords
         if is_relative:
             boxes = "the one box is" if n_boxes == 1 else f"all {n_boxes} boxes are"
             reasons.append(
-                f"{boxes} in 0..1{of_sides}, so coordinates are read as relative (otherwise use --coords abs)"
+                f"{boxes} in 0..1{both_text}, so coordinates are read as relative (otherwise use "
+                "--coords abs)"
             )
     if options.box is not None:
         return Meaning(is_relative, options.box, tuple(reasons))
@@ -316,40 +323,40 @@ def _find_meaning(sides: list[Labels], log: Log, options: TxtOptions) -> Meaning
         return Meaning(is_relative=True, box="cxcywh", reasons=tuple(reasons))
     boxes_of = [side.values for side in sides]
     inverted_rows = [np.flatnonzero((box[:, 2] < box[:, 0]) | (box[:, 3] < box[:, 1])) for box in boxes_of]
-    k = sum(map(len, inverted_rows))
-    if k == 0:
+    n_inverted = sum(map(len, inverted_rows))
+    if n_inverted == 0:
         because = "its one box is not" if n_boxes == 1 else f"none of {n_boxes} boxes is"
-        because += f" inverted that way{of_sides}"
+        because += f" inverted that way{both_text}"
         return Meaning(
             is_relative=False,
             box="ltrb",
             reasons=(f"read as ltrb, because {because} (otherwise use --box)",) if n_boxes else (),
         )
-    if 20 * k >= n_boxes and (k >= 3 or k == n_boxes):
-        because = f"{k} of {n_boxes} boxes would be inverted as ltrb{of_sides}"
+    if 20 * n_inverted >= n_boxes and (n_inverted >= 3 or n_inverted == n_boxes):
+        because = f"{n_inverted} of {n_boxes} boxes would be inverted as ltrb{both_text}"
         for side, rows in zip(sides, inverted_rows, strict=True):
             if not len(rows) and len(side) >= SURE_ALONE:
-                (other,) = (s for s in sides if s is not side)
-                path, n_other = other.source.path, len(other)
+                (other_side,) = (s for s in sides if s is not side)
+                path, n_other = other_side.source.path, len(other_side)
                 log.report(
                     LAYOUTS_MAY_DIFFER,
                     side.source.path,
                     n=len(side),
-                    inverted=k,
+                    inverted=n_inverted,
                     m=n_other,
                     other=path,
                 )
         reasons.append(f"read as ltwh, because {because} (otherwise use --box)")
-        return Meaning(is_relative=False, box="ltwh", reasons=tuple(reasons), guessed=True)
+        return Meaning(is_relative=False, box="ltwh", reasons=tuple(reasons), is_guessed=True)
     for side, rows in zip(sides, inverted_rows, strict=True):
         if len(rows):
-            side.rows.report(log, LAYOUT_UNCLEAR, rows[:1], lambda _: {"inverted": k, "n": n_boxes})
+            side.rows.report(log, LAYOUT_UNCLEAR, rows[:1], lambda _: {"inverted": n_inverted, "n": n_boxes})
             break
-    return Meaning(is_relative=False, box="ltrb", clear=False)
+    return Meaning(is_relative=False, box="ltrb", is_clear=False)
 
 
 def _find_coords(sides: list[Labels], log: Log) -> bool | None:
-    """Whether coordinates are relative. Returns None, and reports an issue, if it is unclear."""
+    """Whether the coordinates of all sides are relative; None, after an issue, if that is unclear."""
     sides = [side for side in sides if len(side)]
     if not sides:
         return False
@@ -362,9 +369,9 @@ def _find_coords(sides: list[Labels], log: Log) -> bool | None:
         is_whole = every(box == np.rint(box))
         if not len(rows) and not is_whole.all():
             other = next(s for s, o in zip(sides, rows_outside, strict=True) if len(o))
-            here, there = "all boxes here", f"those of {other.source.path!r}"
-            about: dict[str, Any] = {"relative": here, "small": "", "absolute": there, "large": ""}
-            log.report(COORDINATES_DIFFER, side.source.path, **about)
+            text_here, text_there = "all boxes here", f"those of {other.source.path!r}"
+            values: dict[str, Any] = {"relative": text_here, "small": "", "absolute": text_there, "large": ""}
+            log.report(COORDINATES_DIFFER, side.source.path, **values)
             return None
         is_relative_only = ~is_whole
         is_relative_only[rows] = False
