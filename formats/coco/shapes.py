@@ -352,7 +352,7 @@ def find_boxes(
     edges, area = shapes.edges(), np.full(len(rows), np.nan)
     mask_rows = np.flatnonzero((shapes.kind == ShapeKind.MASK) & (record_shapes.size[rows].min(axis=1) > 0))
     if len(mask_rows):
-        measures = record_shapes.shapes.measured(record_shapes.size[:, 0])
+        measures = record_shapes.shapes.measure_masks(record_shapes.size[:, 0])
         left, top, width, height = measures.box[rows[mask_rows]].T
         edges[mask_rows] = np.column_stack([left, top, left + width, top + height])
         area[mask_rows] = measures.area[rows[mask_rows]]
