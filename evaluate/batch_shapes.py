@@ -42,7 +42,7 @@ def read_shapes(values: Any, name: str, kind: str, n: int) -> tuple[dict[str, ND
         is_labelled = array[:, :, 2:] > 0
         is_hidden = ~is_labelled & is_labelled.any(axis=1, keepdims=True)
         low, high = (np.where(is_hidden, beyond, array[:, :, :2]) for beyond in (np.inf, -np.inf))
-        around = np.hstack([low.min(axis=1), high.max(axis=1)]) if n else np.zeros((0, 4))
+        boxes = np.hstack([low.min(axis=1), high.max(axis=1)]) if n else np.zeros((0, 4))
     else:
         if n == 0:
             array = np.zeros((0, 4, 2))
@@ -53,11 +53,11 @@ def read_shapes(values: Any, name: str, kind: str, n: int) -> tuple[dict[str, ND
                 f"{name}: obb has shape {array.shape}, expected ({n}, 5), ({n}, 8) or ({n}, 4, 2)"
             )
         array = array.reshape(n, 4, 2)
-        around = np.hstack([array.min(axis=1), array.max(axis=1)])
+        boxes = np.hstack([array.min(axis=1), array.max(axis=1)])
     if not np.isfinite(array).all():
         raise ValueError(f"{name}: {field}: expected finite numbers")
     n_values = np.full(n, array[0].size if n else 0, np.int64)
-    return {"shape": array.reshape(-1), "n_values": n_values, "mask_size": np.zeros((n, 2), np.int32)}, around
+    return {"shape": array.reshape(-1), "n_values": n_values, "mask_size": np.zeros((n, 2), np.int32)}, boxes
 
 
 def _read_masks(values: Any, name: str, n: int) -> tuple[dict[str, NDArray[Any]], Floats]:
@@ -92,33 +92,41 @@ def _read_masks(values: Any, name: str, n: int) -> tuple[dict[str, NDArray[Any]]
 
 def check_sizes(image: Longs, size: NDArray[np.int32], names: Sequence[str]) -> None:
     """Check that the masks (n, 2) of each image (n,) have one size. Raises ValueError if they do not."""
-    largest = sizes_of_images(image, size, len(names))
-    differ = (size != largest[image]).any(axis=1)
-    if differ.any():
-        row = int(differ.argmax())
-        (height, width), (h, w) = largest[image[row]].tolist(), size[row].tolist()
+    size_of_image = find_image_sizes(image, size, len(names))
+    is_different = (size != size_of_image[image]).any(axis=1)
+    if is_different.any():
+        row = int(is_different.argmax())
+        (height, width), (row_height, row_width) = size_of_image[image[row]].tolist(), size[row].tolist()
         raise ValueError(
-            f"{names[image[row]]}: masks: expected one size for an image, found {w}x{h} and {width}x{height}"
+            f"{names[image[row]]}: masks: expected one size for an image, "
+            f"found {row_width}x{row_height} and {width}x{height}"
         )
 
 
-def sizes_of_images(image: Longs, size: NDArray[np.int32], n: int) -> NDArray[np.int32]:
+def find_image_sizes(image: Longs, size: NDArray[np.int32], n: int) -> NDArray[np.int32]:
     """(n, 2) height and width of images, from those of the masks on them; zeros for images without any."""
     sizes = np.zeros((n, 2), np.int32)
     np.maximum.at(sizes, image, size)
     return sizes
 
 
-def tables_of(kind: str, shape: NDArray[Any], n_values: Longs) -> dict[str, Any]:
-    """Return the columns of a dataset that hold the shapes."""
+def make_shape_tables(kind: str, shape: NDArray[Any], n_values: Longs) -> dict[str, Any]:
+    """Make the columns of a dataset that hold shapes of one kind, by name.
+
+    `shape` are the values of all shapes, `n_values` (n,) how many of them each shape has.
+    """
     n = len(n_values)
-    ends = np.concatenate([[0], np.cumsum(n_values)]).astype(np.int64)
+    value_starts = np.concatenate([[0], np.cumsum(n_values)]).astype(np.int64)
     if FIELDS[kind] == "masks":
-        none = Shapes.none(n)
+        no_shapes = Shapes.none(n)
         kinds = np.full(n, ShapeKind.MASK, np.uint8)
-        return {"shapes": Shapes(kinds, none.ring, none.point, none.xy, ends, shape.astype(np.uint8))}
+        return {
+            "shapes": Shapes(
+                kinds, no_shapes.ring, no_shapes.point, no_shapes.xy, value_starts, shape.astype(np.uint8)
+            )
+        }
     values = shape.astype(np.float64)
     if kind == "keypoints":
-        return {"keypoints": Keypoints(ends // 3, values.reshape(-1, 3))}
+        return {"keypoints": Keypoints(value_starts // 3, values.reshape(-1, 3))}
     corners = np.full(n, 4, np.int64)
     return {"shapes": Shapes.of_outlines(values.reshape(-1, 2), corners, ShapeKind.ORIENTED)}

@@ -66,16 +66,16 @@ class ImageBoxes(msgspec.Struct, frozen=True, eq=False):
 
     def take(self, images: Longs) -> ImageBoxes:
         """Return the boxes of these images, in this order."""
-        rows = _positions(self.count, images)
+        rows = _list_positions(self.count, images)
         columns = {name: getattr(self, name) for name in _COLUMNS[1:]}
         columns = {
             k: column[rows] if len(column) and k != "shape" else column for k, column in columns.items()
         }
         if len(self.n_values):
-            columns["shape"] = self.shape[_positions(self.n_values, rows)]
+            columns["shape"] = self.shape[_list_positions(self.n_values, rows)]
         return ImageBoxes(self.count[images], **columns)
 
-    def content(self) -> list[bytes]:
+    def list_contents(self) -> list[bytes]:
         """Return the bytes of each image's boxes, which do not depend on the dtypes of the arrays."""
         columns = (
             self.boxes.astype("<f8"),
@@ -89,12 +89,12 @@ class ImageBoxes(msgspec.Struct, frozen=True, eq=False):
         table = np.hstack(
             [np.ascontiguousarray(c).view(np.uint8) for c in columns if len(c) == len(self.label)]
         )
-        ends = np.append(0, np.cumsum(self.count, dtype=np.int64))
-        contents = [table[a:b].tobytes() for a, b in itertools.pairwise(ends.tolist())]
+        row_starts = np.append(0, np.cumsum(self.count, dtype=np.int64))
+        contents = [table[start:stop].tobytes() for start, stop in itertools.pairwise(row_starts.tolist())]
         if not len(self.n_values):
             return contents
-        values = np.append(0, np.cumsum(self.n_values))[ends].tolist()
-        shapes = (self.shape[a:b].tobytes() for a, b in itertools.pairwise(values))
+        value_starts = np.append(0, np.cumsum(self.n_values))[row_starts].tolist()
+        shapes = (self.shape[start:stop].tobytes() for start, stop in itertools.pairwise(value_starts))
         return [content + shape for content, shape in zip(contents, shapes, strict=True)]
 
 
@@ -102,18 +102,18 @@ _COLUMNS = ImageBoxes.__struct_fields__
 _SHAPE_COLUMNS = _COLUMNS[-3:]
 
 
-def columns_of(side: ImageBoxes) -> dict[str, NDArray[Any]]:
+def get_columns(side: ImageBoxes) -> dict[str, NDArray[Any]]:
     """Return the columns of the boxes of one side by name."""
     return {name: getattr(side, name) for name in _COLUMNS[1:]}
 
 
-def _positions(count: NDArray[Any], chosen: Longs) -> Longs:
+def _list_positions(count: NDArray[Any], groups: Longs) -> Longs:
     """Return the positions of the items of the chosen groups; group g has ``count[g]`` items."""
     # count [2, 3], chosen [1, 0]: the groups begin at 0 and 2, so the positions are 2 3 4 and 0 1.
     start = np.cumsum(count, dtype=np.int64) - count
-    count = count[chosen]
+    count = count[groups]
     offset = np.cumsum(count, dtype=np.int64) - count
-    return np.repeat(start[chosen] - offset, count) + np.arange(int(count.sum()))
+    return np.repeat(start[groups] - offset, count) + np.arange(int(count.sum()))
 
 
 class Batch(msgspec.Struct, frozen=True, eq=False):
@@ -142,9 +142,9 @@ class Batch(msgspec.Struct, frozen=True, eq=False):
         ids = None if self.ids is None else self.ids[images]
         return Batch(ids, self.detections.take(images), self.truth.take(images))
 
-    def content(self) -> list[bytes]:
+    def list_contents(self) -> list[bytes]:
         """Return the bytes of each image's boxes on both sides, ground truth first."""
-        sides = zip(self.truth.content(), self.detections.content(), strict=True)
+        sides = zip(self.truth.list_contents(), self.detections.list_contents(), strict=True)
         return [b"%d " % len(truth) + truth + detections for truth, detections in sides]
 
     @property
@@ -167,34 +167,36 @@ EMPTY = Batch(None, _NONE, _NONE)
 # ----------------------------------------------------------------------------------------------- ids
 
 
-def to_ids(values: Iterable[Any], what: str = "image_ids") -> NDArray[Any]:
-    """(n,) ids: int64, or str as objects.
+def to_ids(values: Iterable[Any], field: str = "image_ids") -> NDArray[Any]:
+    """Return (n,) ids: int64, or str as objects. `field` begins the message of an error.
 
     Raises
     ------
     ValueError
         If one is neither a whole number of 64 bits nor text, or both kinds occur.
     """
-    ids = [i.item() if hasattr(i, "item") else i for i in values]
-    odd = [i for i in ids if isinstance(i, bool) or not isinstance(i, int | str)]
-    if odd:
-        raise ValueError(f"{what}: expected whole numbers or text, found {odd[0]!r}")
-    n_text = sum(isinstance(i, str) for i in ids)
+    ids = [image_id.item() if hasattr(image_id, "item") else image_id for image_id in values]
+    invalid_ids = [
+        image_id for image_id in ids if isinstance(image_id, bool) or not isinstance(image_id, int | str)
+    ]
+    if invalid_ids:
+        raise ValueError(f"{field}: expected whole numbers or text, found {invalid_ids[0]!r}")
+    n_text = sum(isinstance(image_id, str) for image_id in ids)
     if 0 < n_text < len(ids):
-        raise ValueError(f"{what}: {_MIXED}")
+        raise ValueError(f"{field}: {_MIXED}")
     if n_text:
         column = np.empty(len(ids), object)
         column[:] = ids
         return column
-    if any(not NO_ID < i < 2**63 for i in ids):
-        raise ValueError(f"{what}: whole numbers must fit in 64 bits; pass larger ones as text")
+    if any(not NO_ID < image_id < 2**63 for image_id in ids):
+        raise ValueError(f"{field}: whole numbers must fit in 64 bits; pass larger ones as text")
     return np.array(ids, np.int64)
 
 
-def class_ids(classes: Mapping[Any, str]) -> tuple[NDArray[np.int32], list[str]]:
-    """The ids of classes ``{id: name}``, ascending, and the names in this order.
+def parse_class_ids(classes: Mapping[Any, str]) -> tuple[NDArray[np.int32], list[str]]:
+    """Return the ids of classes ``{id: name}``, ascending, and the names in this order.
 
-    ValueError if an id is no whole number of 32 bits; text of digits is one, as JSON writes it.
+    Text of digits is an id too, as JSON writes it. Raises ValueError if an id is no whole number of 32 bits.
     """
     names: dict[int, str] = {}
     for key, name in classes.items():
@@ -220,8 +222,8 @@ class BatchReader(msgspec.Struct, frozen=True):
     """(n_classes,) ascending, what labels are where classes have ids; None where they are positions."""
     iou_type: str = "bbox"
 
-    def listed(self, preds: Any, target: Any, image_ids: Iterable[Any] | None) -> Batch:
-        """Return a batch from lists with a mapping for each image."""
+    def read_listed(self, preds: Any, target: Any, image_ids: Iterable[Any] | None) -> Batch:
+        """Read a batch from lists with a mapping for each image."""
         preds, target = list(preds), list(target)
         if len(preds) != len(target):
             raise ValueError(f"preds has {len(preds)} images, target {len(target)}")
@@ -229,7 +231,7 @@ class BatchReader(msgspec.Struct, frozen=True):
         if ids is not None and len(ids) != len(preds):
             raise ValueError(f"image_ids has {len(ids)} entries for {len(preds)} images")
         names = [f"image {i}" for i in (range(len(preds)) if ids is None else ids.tolist())]
-        sides = self._images(preds, names, scored=True), self._images(target, names, scored=False)
+        sides = self._read_images(preds, names, scored=True), self._read_images(target, names, scored=False)
         self._check_sizes(sides, names)
         return Batch(ids, *sides)
 
@@ -241,55 +243,57 @@ class BatchReader(msgspec.Struct, frozen=True):
             image = np.concatenate([np.repeat(np.arange(len(names)), side.count) for side in sides])
             check_sizes(image, np.concatenate([side.mask_size for side in sides]), names)
 
-    def flat(self, preds: Mapping[str, Any], target: Any, image_ids: Iterable[Any] | None) -> Batch:
-        """Return a batch from one mapping for each side, whose ``image`` is the image of each row."""
+    def read_flat(self, preds: Mapping[str, Any], target: Any, image_ids: Iterable[Any] | None) -> Batch:
+        """Read a batch from one mapping for each side, whose ``image`` is the image of each row."""
         if not isinstance(target, Mapping):
             raise ValueError("preds is a single mapping, so target must be one too")  # noqa: TRY004 -- documented
-        owners = []
-        for what, side in (("preds", preds), ("target", target)):
+        ids_of_rows = []
+        for side_name, side in (("preds", preds), ("target", target)):
             if "image" not in side:
-                raise ValueError(f"{what} has no image: the id of each row's image")
-            image_column = to_array(side["image"], f"{what}: image", "iuU").reshape(-1)
-            owners.append(to_ids(image_column.tolist() if len(image_column) else [], f"{what}: image"))
-        named = None if image_ids is None else to_ids(image_ids)
-        parts = [ids for ids in (*owners, named) if ids is not None and len(ids)]
-        if len({ids.dtype.kind for ids in parts}) > 1:
+                raise ValueError(f"{side_name} has no image: the id of each row's image")
+            image_column = to_array(side["image"], f"{side_name}: image", "iuU").reshape(-1)
+            ids_of_rows.append(
+                to_ids(image_column.tolist() if len(image_column) else [], f"{side_name}: image")
+            )
+        listed_ids = None if image_ids is None else to_ids(image_ids)
+        id_arrays = [ids for ids in (*ids_of_rows, listed_ids) if ids is not None and len(ids)]
+        if len({ids.dtype.kind for ids in id_arrays}) > 1:
             raise ValueError(f"image: {_MIXED}")
-        images = np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
-        if named is not None and (strange := ~np.isin(images, named)).any():
-            raise ValueError(f"image {images[strange][0]!s} is not in image_ids")
-        names = [f"image {i}" for i in images.tolist()]
+        image_names = np.unique(np.concatenate(id_arrays)) if id_arrays else np.zeros(0, np.int64)
+        if listed_ids is not None and (is_unlisted := ~np.isin(image_names, listed_ids)).any():
+            raise ValueError(f"image {image_names[is_unlisted][0]!s} is not in image_ids")
+        names = [f"image {i}" for i in image_names.tolist()]
         sides = []
-        for ids, what, side in zip(owners, ("preds", "target"), (preds, target), strict=True):
-            columns = self._columns(side, what, scored=what == "preds")
+        for ids, side_name, side in zip(ids_of_rows, ("preds", "target"), (preds, target), strict=True):
+            columns = self._read_columns(side, side_name, scored=side_name == "preds")
             if len(columns["label"]) != len(ids):
-                raise ValueError(f"{what}: image has {len(ids)} rows, labels {len(columns['label'])}")
-            number = np.searchsorted(images, ids) if len(ids) else np.zeros(0, np.int64)
-            order = np.argsort(number, kind="stable")
-            count = np.bincount(number, minlength=len(images)).astype(np.int32)
+                raise ValueError(f"{side_name}: image has {len(ids)} rows, labels {len(columns['label'])}")
+            image_index = np.searchsorted(image_names, ids) if len(ids) else np.zeros(0, np.int64)
+            order = np.argsort(image_index, kind="stable")
+            count = np.bincount(image_index, minlength=len(image_names)).astype(np.int32)
             rows = ImageBoxes(np.ones(len(ids), np.int32), **columns).take(order)
-            sides.append(self.checked(count, columns_of(rows), names))
+            sides.append(self.check(count, get_columns(rows), names))
         self._check_sizes(sides, names)
-        return Batch(images, *sides)
+        return Batch(image_names, *sides)
 
-    def _images(self, images: Sequence[Any], names: Sequence[str], *, scored: bool) -> ImageBoxes:
-        """Return the boxes of one side of listed images; `scored` says that they are detections."""
+    def _read_images(self, images: Sequence[Any], names: Sequence[str], *, scored: bool) -> ImageBoxes:
+        """Read the boxes of one side of listed images; `scored` says that they are detections."""
         if not images:
             return _NONE
-        parts = []
+        boxes_by_image = []
         for image, name in zip(images, names, strict=True):
             if not isinstance(image, Mapping):
                 type_name = type(image).__name__
                 raise ValueError(f"{name}: expected a mapping with boxes and labels, found {type_name}")  # noqa: TRY004
-            columns = self._columns(image, name, scored=scored)
-            parts.append(ImageBoxes(np.array([len(columns["label"])], np.int32), **columns))
-        whole = ImageBoxes.join(parts)
-        return self.checked(whole.count, columns_of(whole), names)
+            columns = self._read_columns(image, name, scored=scored)
+            boxes_by_image.append(ImageBoxes(np.array([len(columns["label"])], np.int32), **columns))
+        all_boxes = ImageBoxes.join(boxes_by_image)
+        return self.check(all_boxes.count, get_columns(all_boxes), names)
 
-    def _columns(self, fields: Mapping[str, Any], name: str, *, scored: bool) -> dict[str, NDArray[Any]]:
-        """Return the columns of one mapping, with its shapes; boxes left out are those around them."""
+    def _read_columns(self, fields: Mapping[str, Any], name: str, *, scored: bool) -> dict[str, NDArray[Any]]:
+        """Read the columns of one mapping, with its shapes; without ``boxes`` those around the shapes."""
         if self.iou_type == "bbox":
-            return _columns(fields, name, scored=scored)
+            return _read_columns(fields, name, scored=scored)
         from odm.evaluate import batch_shapes
 
         field = batch_shapes.FIELDS[self.iou_type]
@@ -297,57 +301,64 @@ class BatchReader(msgspec.Struct, frozen=True):
             if fields.get(key) is None:
                 raise ValueError(f"{name}: there are no {key}, and the metric compares {field}")
         n = to_array(fields["labels"], f"{name}: labels").size
-        shapes, around = batch_shapes.read_shapes(fields[field], name, self.iou_type, n)
+        shapes, boxes_around = batch_shapes.read_shapes(fields[field], name, self.iou_type, n)
         if fields.get("boxes") is None:
-            wh = around[:, 2:] - around[:, :2]
-            start = around[:, :2] + wh / 2 if self.box == "cxcywh" else around[:, :2]
-            fields = {**fields, "boxes": around if self.box == "xyxy" else np.hstack([start, wh])}
-        columns = _columns(fields, name, scored=scored)
+            wh = boxes_around[:, 2:] - boxes_around[:, :2]
+            first_columns = boxes_around[:, :2] + wh / 2 if self.box == "cxcywh" else boxes_around[:, :2]
+            fields = {
+                **fields,
+                "boxes": boxes_around if self.box == "xyxy" else np.hstack([first_columns, wh]),
+            }
+        columns = _read_columns(fields, name, scored=scored)
         if len(columns["area"]) and "area" in shapes:
             shapes["area"] = np.where(np.isnan(columns["area"]), shapes["area"], columns["area"])
         return {**columns, **shapes}
 
-    def checked(
+    def check(
         self, count: NDArray[np.int32], columns: Mapping[str, NDArray[Any]], names: Sequence[str]
     ) -> ImageBoxes:
-        """Return the boxes of some images.
+        """Return the boxes of images as `ImageBoxes`, if their values are possible.
 
-        Raises ValueError that names the first image with impossible values.
+        `count` (images,) are the boxes of each image, `columns` those of all boxes. Raises ValueError with
+        the name of the first image that has an impossible value.
         """
         boxes, label, score, area = (columns[k] for k in ("boxes", "label", "score", "area"))
 
-        def refuse(bad: Any, field: str, what: str, values: NDArray[Any]) -> None:
-            if bad.any():
-                row = int(bad.argmax())
+        def refuse(is_bad: Any, field: str, expectation: str, values: NDArray[Any]) -> None:
+            """Raise ValueError for the first row of `values` that `is_bad` (n,) marks."""
+            if is_bad.any():
+                row = int(is_bad.argmax())
                 image = int(np.searchsorted(np.cumsum(count), row, side="right"))
-                raise ValueError(f"{names[image]}: {field}: {what}, found {values[row].tolist()}")
+                raise ValueError(f"{names[image]}: {field}: {expectation}, found {values[row].tolist()}")
 
         if label.dtype.kind == "f":
             refuse(label != np.floor(label), "labels", "expected whole numbers", label)
         if self.class_ids is None:
-            beyond = (label < 0) | (label >= self.n_classes)
-            refuse(beyond, "labels", f"expected 0..{self.n_classes - 1}", label)
+            is_outside = (label < 0) | (label >= self.n_classes)
+            refuse(is_outside, "labels", f"expected 0..{self.n_classes - 1}", label)
         else:
-            some = ", ".join(map(str, self.class_ids[:5].tolist())) + ", ..." * (self.n_classes > 5)
-            refuse(~np.isin(label, self.class_ids), "labels", f"expected an id of a class: {some}", label)
+            example_ids = ", ".join(map(str, self.class_ids[:5].tolist())) + ", ..." * (self.n_classes > 5)
+            refuse(
+                ~np.isin(label, self.class_ids), "labels", f"expected an id of a class: {example_ids}", label
+            )
         refuse(~np.isfinite(boxes).all(axis=1), "boxes", "expected finite numbers", boxes)
         if self.box == "xyxy":
-            inverted, what = boxes[:, 2:] < boxes[:, :2], "right < left or bottom < top"
+            is_inverted, fault = boxes[:, 2:] < boxes[:, :2], "right < left or bottom < top"
         else:
-            inverted, what = boxes[:, 2:] < 0, "negative width or height"
-        refuse(inverted.any(axis=1), "boxes", what, boxes)
+            is_inverted, fault = boxes[:, 2:] < 0, "negative width or height"
+        refuse(is_inverted.any(axis=1), "boxes", fault, boxes)
         refuse(~np.isfinite(score), "scores", "expected finite numbers", score)
         refuse(np.isinf(area) | (area < 0), "area", "expected square pixels", area)
         return ImageBoxes(count, **{**columns, "label": label.astype(np.int32)})
 
 
-def _columns(fields: Mapping[str, Any], name: str, *, scored: bool) -> dict[str, NDArray[Any]]:
-    """Return the columns of one mapping with the right shapes; values are not checked."""
+def _read_columns(fields: Mapping[str, Any], name: str, *, scored: bool) -> dict[str, NDArray[Any]]:
+    """Read the columns of one mapping and check their shapes; values are not checked."""
     for key in fields:
         # A flag of another spelling would count for nothing; what other tools add, such as masks, may stay.
-        meant = _PLAIN.get(str(key).lower().replace("_", "").removeprefix("is").removesuffix("s"))
-        if not scored and meant and key != meant:
-            raise ValueError(f"{name}: {key}: not a field, use {meant}")
+        field_meant = _PLAIN.get(str(key).lower().replace("_", "").removeprefix("is").removesuffix("s"))
+        if not scored and field_meant and key != field_meant:
+            raise ValueError(f"{name}: {key}: not a field, use {field_meant}")
     for field in ("boxes", "labels", *(("scores",) if scored else ())):
         if field not in fields:
             raise ValueError(f"{name}: there is no {field}")
@@ -374,14 +385,14 @@ def _columns(fields: Mapping[str, Any], name: str, *, scored: bool) -> dict[str,
                 flags[column(field).astype(np.bool_)] |= np.uint16(flag)
         if fields.get("area") is not None:
             area = column("area").astype(np.float64)
-    score = _floats(column("scores")) if scored else _NONE.score
-    return {"boxes": _floats(boxes), "label": label, "score": score, "flags": flags, "area": area}
+    score = _as_floats(column("scores")) if scored else _NONE.score
+    return {"boxes": _as_floats(boxes), "label": label, "score": score, "flags": flags, "area": area}
 
 
-def _floats(values: NDArray[Any]) -> NDArray[np.floating[Any]]:
+def _as_floats(values: NDArray[Any]) -> NDArray[np.floating[Any]]:
     """Floats of at most 64 bits, unchanged where they are that already."""
-    keeps = values.dtype.kind == "f" and values.dtype.itemsize <= 8
-    return values if keeps else values.astype(np.float64)
+    is_float = values.dtype.kind == "f" and values.dtype.itemsize <= 8
+    return values if is_float else values.astype(np.float64)
 
 
 # ------------------------------------------------------------------------------------------- the state
@@ -390,22 +401,24 @@ def _floats(values: NDArray[Any]) -> NDArray[np.floating[Any]]:
 def to_bytes(settings: Mapping[str, Any], batch: Batch, *, merged: bool = False) -> bytes:
     """Serialise the settings of a metric, its batches, and whether it was `merged` from several metrics."""
     arrays = {
-        f"{what}.{name}": getattr(side, name)
-        for what, side in (("detections", batch.detections), ("truth", batch.truth))
+        f"{side_name}.{name}": getattr(side, name)
+        for side_name, side in (("detections", batch.detections), ("truth", batch.truth))
         for name in _COLUMNS
         if name not in _SHAPE_COLUMNS or len(side.n_values)
     }
-    text = None
+    text_ids = None
     if batch.ids is not None and batch.ids.dtype.kind == "i":
         arrays["ids"] = batch.ids
     elif batch.ids is not None:
-        text = batch.ids.tolist()
-    pieces = [np.ascontiguousarray(a, a.dtype.newbyteorder("<")) for a in arrays.values()]
-    described = [[k, p.dtype.str, list(p.shape)] for k, p in zip(arrays, pieces, strict=True)]
-    head = {"version": STATE_VERSION, "settings": settings, "text_ids": text, "arrays": described}
+        text_ids = batch.ids.tolist()
+    arrays_to_write = [np.ascontiguousarray(a, a.dtype.newbyteorder("<")) for a in arrays.values()]
+    descriptions = [[k, p.dtype.str, list(p.shape)] for k, p in zip(arrays, arrays_to_write, strict=True)]
+    head = {"version": STATE_VERSION, "settings": settings, "text_ids": text_ids, "arrays": descriptions}
     head["merged"] = merged
     header = json.dumps(head).encode()
-    body = b"".join([MAGIC, len(header).to_bytes(8, "little"), header, *(p.tobytes() for p in pieces)])
+    body = b"".join(
+        [MAGIC, len(header).to_bytes(8, "little"), header, *(p.tobytes() for p in arrays_to_write)]
+    )
     return body + zlib.crc32(body).to_bytes(4, "little")
 
 
@@ -417,14 +430,14 @@ def from_bytes(data: bytes) -> tuple[Any, Batch, bool]:
     ValueError
         If the bytes are not a state, are cut or damaged, or are of another version.
     """
-    at = len(MAGIC) + 8
-    if not data.startswith(MAGIC) or len(data) < at:
+    header_start = len(MAGIC) + 8
+    if not data.startswith(MAGIC) or len(data) < header_start:
         raise ValueError("these bytes are not the state of a metric")
-    end = at + int.from_bytes(data[at - 8 : at], "little")
+    offset = header_start + int.from_bytes(data[header_start - 8 : header_start], "little")
     try:
-        head = json.loads(data[at:end])
+        head = json.loads(data[header_start:offset])
         version, settings = head["version"], head["settings"]
-        text, described = head["text_ids"], head["arrays"]
+        text_ids, descriptions = head["text_ids"], head["arrays"]
     except (ValueError, TypeError, KeyError, RecursionError):
         raise ValueError(f"{_DAMAGED}: its header cannot be read") from None
     if version != STATE_VERSION:
@@ -434,28 +447,30 @@ def from_bytes(data: bytes) -> tuple[Any, Batch, bool]:
     data = data[:-4]
     try:
         arrays: dict[str, NDArray[Any]] = {}
-        for name, dtype, shape in described:
-            kind = np.dtype(dtype)
-            if kind.kind not in "iuf" or not all(isinstance(n, int) and n >= 0 for n in shape):
+        for name, dtype, shape in descriptions:
+            array_dtype = np.dtype(dtype)
+            if array_dtype.kind not in "iuf" or not all(
+                isinstance(column, int) and column >= 0 for column in shape
+            ):
                 raise ValueError("unexpected array type")
             count = int(np.prod(shape, dtype=object))
-            if end + count * kind.itemsize > len(data):
+            if offset + count * array_dtype.itemsize > len(data):
                 raise ValueError("it is truncated")
-            arrays[name] = np.frombuffer(data, kind, count, end).reshape(shape)
-            end += count * kind.itemsize
-        if end != len(data):
+            arrays[name] = np.frombuffer(data, array_dtype, count, offset).reshape(shape)
+            offset += count * array_dtype.itemsize
+        if offset != len(data):
             raise ValueError("extra bytes after its end")
         sides = [
             ImageBoxes(
                 **{
-                    n: arrays.pop(f"{what}.{n}")
-                    for n in _COLUMNS
-                    if n not in _SHAPE_COLUMNS or f"{what}.{n}" in arrays
+                    column: arrays.pop(f"{side_name}.{column}")
+                    for column in _COLUMNS
+                    if column not in _SHAPE_COLUMNS or f"{side_name}.{column}" in arrays
                 }
             )
-            for what in ("detections", "truth")
+            for side_name in ("detections", "truth")
         ]
-        ids = arrays.pop("ids", None) if text is None else to_ids(text)
+        ids = arrays.pop("ids", None) if text_ids is None else to_ids(text_ids)
     except (TypeError, KeyError, ValueError, OverflowError) as e:
         raise ValueError(f"{_DAMAGED}: {e}") from None
     batch = Batch(ids, *sides)

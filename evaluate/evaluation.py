@@ -170,7 +170,7 @@ def evaluate(
     1.0
     """
     log = Log() if log is None else log
-    rules = checked_rules(
+    rules = resolve_rules(
         protocol,
         at_score=at_score,
         score_min=score_min,
@@ -188,21 +188,21 @@ def evaluate(
         sigmas=sigmas,
     )
     rules, detections = _adapt(rules, truth, detections, log)
-    choice: dict[str, Any] = {"extra_images": extra_images, "score_min": score_min}
-    choice |= {"only_classes": only_classes, "only_images": only_images}
-    over_tracks = any(p.tubes for p in rules)
-    if over_tracks:  # videos are the images, and tubes the boxes
-        gt_tubes, det_tubes = tubes.tubes_of_both(truth, detections, log)
-        joined = join(gt_tubes.dataset, det_tubes.dataset, log, unit="videos", **choice)
+    join_options: dict[str, Any] = {"extra_images": extra_images, "score_min": score_min}
+    join_options |= {"only_classes": only_classes, "only_images": only_images}
+    measures_tracks = any(p.tubes for p in rules)
+    if measures_tracks:  # videos are the images, and tubes the boxes
+        gt_tubes, det_tubes = tubes.make_tubes(truth, detections, log)
+        joined = join(gt_tubes.dataset, det_tubes.dataset, log, unit="videos", **join_options)
     else:
-        joined = join(truth, detections, log, image_labels=image_labels, hierarchy=hierarchy, **choice)
+        joined = join(truth, detections, log, image_labels=image_labels, hierarchy=hierarchy, **join_options)
         joined, rules = adapt_to_shapes(joined, rules, truth, detections, log, drop=only_classes is None)
-    rules = switched(rules, joined, class_agnostic=class_agnostic, **choice)
+    rules = add_switches(rules, joined, class_agnostic=class_agnostic, **join_options)
     if class_agnostic:
-        joined = merge_classes(joined, ONE_CLASS, None if over_tracks else rank_classes(joined, truth))
+        joined = merge_classes(joined, ONE_CLASS, None if measures_tracks else rank_classes(joined, truth))
     report_before(joined, rules, source_of(truth), log)
     all_matches = (
-        tubes.match_tubes(joined, rules, gt_tubes, det_tubes) if over_tracks else match_all(joined, rules)
+        tubes.match_tubes(joined, rules, gt_tubes, det_tubes) if measures_tracks else match_all(joined, rules)
     )
     results = [replace(accumulate(matches, at_score=at_score), joined=joined) for matches in all_matches]
     is_default = is_default or protocol is None
@@ -213,22 +213,22 @@ def evaluate(
 def _adapt(
     rules: list[Protocol], truth: Dataset, detections: Dataset, log: Log
 ) -> tuple[list[Protocol], Dataset]:
-    """Return the protocols as far as the sides have the pixels and fields that they need, and the detections.
+    """Return the protocols, adapted to the pixels and fields that the sides have, and the detections.
 
-    Detections are renamed to the ground truth's spelling of classes if every protocol has fixed classes.
+    If every protocol has fixed classes, the detections have the ground truth's spelling of their names.
     """
     rules = adapt_to_fields(rules, truth.boxes.extra, log)
     if truth.relative and detections.relative:
         rules = adapt_to_fractions(rules, log)
-    return rules, _spelled_alike(detections, truth) if all(p.only for p in rules) else detections
+    return rules, _adopt_spelling(detections, truth) if all(p.only for p in rules) else detections
 
 
-def _spelled_alike(detections: Dataset, truth: Dataset) -> Dataset:
-    """The detections with the class names of the ground truth, where only their case differs."""
-    named, categories = set(detections.categories.name), detections.categories
-    spelled = {name.casefold(): name for name in truth.categories.name if name not in named}
+def _adopt_spelling(detections: Dataset, truth: Dataset) -> Dataset:
+    """Return the detections with the class names of the ground truth where only the case differs."""
+    detection_names, categories = set(detections.categories.name), detections.categories
+    truth_spelling = {name.casefold(): name for name in truth.categories.name if name not in detection_names}
     names = tuple(
-        name if name in truth.categories.name else spelled.pop(name.casefold(), name)
+        name if name in truth.categories.name else truth_spelling.pop(name.casefold(), name)
         for name in categories.name
     )
     return replace(detections, categories=replace(categories, name=names))
@@ -244,15 +244,18 @@ def _report(
     diagnose: bool,
     is_default: bool,
 ) -> None:
-    """Report what explains poor results (with `diagnose` any), what was dropped, and results without a
-    match.
+    """Report what explains poor results, which boxes were dropped, and results without a match.
+
+    With `diagnose` any result is diagnosed; with `is_default` the choice of the protocol is reported.
     """
-    over_tracks = any(r.rules.tubes for r in results)
-    path, boxes = source_of(detections), not over_tracks and results[0].rules.iou_type == "bbox"
-    if boxes and _turned(truth) and _turned(detections):
+    measures_tracks = any(r.rules.tubes for r in results)
+    path, compares_boxes = source_of(detections), not measures_tracks and results[0].rules.iou_type == "bbox"
+    if compares_boxes and _is_mostly_oriented(truth) and _is_mostly_oriented(detections):
         log.withdraw("outlines-as-boxes")  # which readers said, for the same reason
         log.report(ORIENTED_AS_BOXES, source_of(truth))
-    if not over_tracks and (diagnose or not max(r.overall.f1 for r in results) >= POOR):  # or it is undefined
+    if not measures_tracks and (
+        diagnose or not max(r.overall.f1 for r in results) >= POOR
+    ):  # or it is undefined
         from odm.evaluate.analysis import diagnosis  # rarely needed
 
         diagnosis.diagnose(joined, truth, detections, log, verbose=diagnose)
@@ -261,7 +264,7 @@ def _report(
     report_after(results, joined, path, log)
 
 
-def checked_rules(
+def resolve_rules(
     protocol: str | Protocol | Sequence[str | Protocol] | None,
     *,
     at_score: float | None,
@@ -271,14 +274,14 @@ def checked_rules(
     class_agnostic: bool = False,
     **switches: Any,
 ) -> list[Protocol]:
-    """Return the requested protocols.
+    """Return the requested protocols; `switches` are the other options of `resolve`.
 
-    Raises UsageError if the options do not exist or do not fit together.
+    Raises UsageError if an option does not exist, or options do not fit together.
     """
     rules = resolve(protocol, **switches)
     check_scores(at_score=at_score, score_min=score_min)
-    unfit = {"image_labels": image_labels, "hierarchy": hierarchy}
-    check_tubes(rules, [name for name, value in unfit.items() if value is not None])
+    options = {"image_labels": image_labels, "hierarchy": hierarchy}
+    check_tubes(rules, [name for name, value in options.items() if value is not None])
     if hierarchy is not None and not any(p.hierarchical for p in rules):
         raise UsageError("a class hierarchy is used only by openimages and openimages-challenge")
     if image_labels is not None and not any(p.labelled_only for p in rules):
@@ -293,7 +296,7 @@ def checked_rules(
     return rules
 
 
-def _turned(side: Dataset) -> bool:
+def _is_mostly_oriented(side: Dataset) -> bool:
     """Return whether most boxes were read from oriented boxes, by the shapes or by the reader's counts."""
     n, shapes = max(side.extras.get(word, 0) for word in ("rotation", "obb")), side.boxes.shapes
     if shapes is not None:
@@ -302,33 +305,34 @@ def _turned(side: Dataset) -> bool:
 
 
 def _note_rules(joined: Joined, rules: Sequence[Protocol], log: Log) -> None:
-    """Note what the protocols make of area ranges, regions to ignore and the classes that there are."""
+    """Note how the protocols treat area ranges and regions to ignore, and if none of their classes occurs."""
     for p in rules:
         if p.shared_score and (p.named_areas or p.areas[0] != EVERY_AREA):
             log.note(f"{p.name}: area ranges are as under coco; {p.stands_for} reports no number of an area")
         if p.mean_over and not set(p.mean_over) & set(joined.classes):
-            n = len(p.mean_over)
+            n_fixed = len(p.mean_over)
             some_fixed = ", ".join(map(repr, p.mean_over[:3]))
             log.notes.insert(
                 0,
-                f"{p.name}: the mean is over {n} fixed classes ({some_fixed}, ...), and none is here",
+                f"{p.name}: the mean is over {n_fixed} fixed classes ({some_fixed}, ...), and none is here",
             )
     if joined.regions is not None:
-        counted_regions = plural(len(joined.regions), "region to ignore", "regions to ignore")
-        for excuses in (True, False):
-            names = [p.name for p in rules if p.has_regions == excuses]
-            used = (
+        region_words = plural(len(joined.regions), "region to ignore", "regions to ignore")
+        for has_rule in (True, False):
+            names = [p.name for p in rules if p.has_regions == has_rule]
+            consequence = (
                 "what lies in them is no false positive"
-                if excuses
+                if has_rule
                 else "left out, as there is no rule for them"
             )
             if names:
-                log.note(f"{', '.join(dict.fromkeys(names))}: {counted_regions} in the ground truth: {used}")
+                log.note(
+                    f"{', '.join(dict.fromkeys(names))}: {region_words} in the ground truth: {consequence}"
+                )
 
 
 def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log) -> None:
-    """Report the parts of the ground truth that the protocols may treat in an unexpected way, or that are
-    missing.
+    """Report what the protocols may treat in an unexpected way, or what the ground truth lacks for them.
 
     Boxes that stand for many objects, or for a region, may count as ordinary objects.
     """
@@ -336,30 +340,32 @@ def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log
     check_class_ious(rules, joined.classes)
     truth, n_classes = joined.truth, len(joined.classes)
     for flag, word in ((Flag.CROWD, "crowd"), (Flag.GROUP_OF, "group-of")):
-        strict = [p for p in rules if not _exempts(p, flag)]
-        ignored = functools.reduce(operator.and_, (p.ignored for p in strict), ~Flag(0))
-        counted = ((truth.flags & np.uint16(flag)) != 0) & ((truth.flags & np.uint16(ignored)) == 0)
-        n = int(np.count_nonzero(counted))
-        if not (n and strict):
+        counting_protocols = [p for p in rules if not _exempts(p, flag)]
+        ignored = functools.reduce(operator.and_, (p.ignored for p in counting_protocols), ~Flag(0))
+        is_counted = ((truth.flags & np.uint16(flag)) != 0) & ((truth.flags & np.uint16(ignored)) == 0)
+        n = int(np.count_nonzero(is_counted))
+        if not (n and counting_protocols):
             continue
-        of_class = np.bincount(truth.category[counted], minlength=n_classes)
-        named = [joined.classes[i] for i in np.flatnonzero(of_class).tolist()]
-        all_of_class = np.bincount(truth.category, minlength=n_classes)
-        only_groups = np.flatnonzero((of_class > 0) & (of_class == all_of_class))
-        alone = [joined.classes[i] for i in only_groups.tolist()]
-        about_alone = ""
-        if alone and any(p.metric in ("ap", "corloc") for p in strict):
-            have, ap = ("have", "their APs are") if len(alone) > 1 else ("has", "its AP is")
-            about_alone = f"; {some(alone)} {have} only such boxes, and {ap} included in the mean"
-        what = f"{n} {word} boxes of the ground truth are ordinary objects"
+        n_counted = np.bincount(truth.category[is_counted], minlength=n_classes)
+        class_names = [joined.classes[i] for i in np.flatnonzero(n_counted).tolist()]
+        n_all = np.bincount(truth.category, minlength=n_classes)
+        only_groups = np.flatnonzero((n_counted > 0) & (n_counted == n_all))
+        names_only_groups = [joined.classes[i] for i in only_groups.tolist()]
+        only_groups_words = ""
+        if names_only_groups and any(p.metric in ("ap", "corloc") for p in counting_protocols):
+            verb, ap_words = ("have", "their APs are") if len(names_only_groups) > 1 else ("has", "its AP is")
+            only_groups_words = (
+                f"; {some(names_only_groups)} {verb} only such boxes, and {ap_words} included in the mean"
+            )
+        words = f"{n} {word} boxes of the ground truth are ordinary objects"
         log.report(
             GROUPS_AS_OBJECTS,
             path,
-            what=Trusted(what if n > 1 else f"1 {word} box of the ground truth is an ordinary object"),
-            protocols=Trusted(", ".join(dict.fromkeys(p.name for p in strict))),
-            es=Trusted("es" if len(named) > 1 else ""),
-            classes=Trusted(some(named)),
-            alone=Trusted(about_alone),
+            what=Trusted(words if n > 1 else f"1 {word} box of the ground truth is an ordinary object"),
+            protocols=Trusted(", ".join(dict.fromkeys(p.name for p in counting_protocols))),
+            es=Trusted("es" if len(class_names) > 1 else ""),
+            classes=Trusted(some(class_names)),
+            alone=Trusted(only_groups_words),
             other=next(p.name for p in PROTOCOLS.values() if _exempts(p, flag)),
         )
     _note_rules(joined, rules, log)
@@ -391,18 +397,22 @@ PROGRAMS = {"ultralytics": "yolo val", "coco": "pycocotools", "lvis": "lvis-api"
 
 def report_default(truth: Dataset, detections: Dataset, log: Log) -> None:
     """Report that the default protocol is used although both sides are files of another one, as LVIS."""
-    usual = truth.protocol if truth.protocol == detections.protocol else ""
-    if usual:
+    usual_protocol = truth.protocol if truth.protocol == detections.protocol else ""
+    if usual_protocol:
         log.report(
-            DEFAULT_PROTOCOL, source_of(truth), default=DEFAULT, usual=usual, program=Trusted(PROGRAMS[usual])
+            DEFAULT_PROTOCOL,
+            source_of(truth),
+            default=DEFAULT,
+            usual=usual_protocol,
+            program=Trusted(PROGRAMS[usual_protocol]),
         )
 
 
 def _exempts(protocol: Protocol, flag: Flag) -> bool:
     """Return whether ground truths with the flag do not count as ordinary objects."""
-    grouped = flag == Flag.GROUP_OF and protocol.group_weight is not None
-    grouped |= bool(protocol.approximate)  # whose lists say what counts
-    return bool((protocol.crowd_flags | protocol.ignored | protocol.drop_flags) & flag) or grouped
+    is_exempt = flag == Flag.GROUP_OF and protocol.group_weight is not None
+    is_exempt |= bool(protocol.approximate)  # whose lists say what counts
+    return bool((protocol.crowd_flags | protocol.ignored | protocol.drop_flags) & flag) or is_exempt
 
 
 def report_after(results: Sequence[Result], joined: Joined, path: str, log: Log) -> None:
@@ -412,44 +422,68 @@ def report_after(results: Sequence[Result], joined: Joined, path: str, log: Log)
     """
     for result in results:
         rules = result.rules
-        usual = PROTOCOLS.get(rules.name, rules)
-        for what, n in () if rules.tubes else result.dropped.items():
-            side = "" if what.startswith(TRUTHS) else "detections "
-            if what.startswith(OVER) and rules.metric == "ap" and rules.max_dets == usual.max_dets:
-                es = Trusted("es" if n == 1 else "")
-                over = Trusted(f"{plural(n, 'detection')} {what}")
-                log.report(BEYOND_LIMIT, path, protocol=rules.name, what=over, es=es)
+        unchanged_rules = PROTOCOLS.get(rules.name, rules)
+        for reason, n in () if rules.tubes else result.dropped.items():
+            side = "" if reason.startswith(TRUTHS) else "detections "
+            if (
+                reason.startswith(OVER)
+                and rules.metric == "ap"
+                and rules.max_dets == unchanged_rules.max_dets
+            ):
+                verb_ending = Trusted("es" if n == 1 else "")
+                dropped_words = Trusted(f"{plural(n, 'detection')} {reason}")
+                log.report(BEYOND_LIMIT, path, protocol=rules.name, what=dropped_words, es=verb_ending)
             else:
-                log.note(f"{result.protocol}: {n} {side}dropped: {what}")
+                log.note(f"{result.protocol}: {n} {side}dropped: {reason}")
         row = result.overall
         if not row.gt and row.gt_ignored:
             log.report(ALL_IGNORED, path, protocol=rules.name, n=row.gt_ignored)
     _report_uncounted(results[0], joined, path, log)
-    known_why = log.counts[LIKELY_CAUSE.name] or not results
-    if not known_why and all(r.overall.tp == 0 and min(r.overall.gt, r.overall.det) >= FEW for r in results):
+    is_explained = log.counts[LIKELY_CAUSE.name] or not results
+    if not is_explained and all(
+        r.overall.tp == 0 and min(r.overall.gt, r.overall.det) >= FEW for r in results
+    ):
         row, report = results[0].overall, joined.report
         n_classes = len(report.classes_both)
-        both = (
+        overlap_words = (
             f"{plural(report.images_both, report.unit[:-1])} and {plural(n_classes, 'class', 'classes')} are"
         )
         sides = ("ground truth", report.images_gt_only), ("detections", report.images_det_only)
-        only = "".join(f", {len(names)} only in the {side}" for side, names in sides if names)
-        log.report(NO_MATCH, path, n=row.det, total=row.gt, both=Trusted(both), only=Trusted(only))
+        one_sided_words = "".join(f", {len(names)} only in the {side}" for side, names in sides if names)
+        log.report(
+            NO_MATCH,
+            path,
+            n=row.det,
+            total=row.gt,
+            both=Trusted(overlap_words),
+            only=Trusted(one_sided_words),
+        )
 
 
 def _report_uncounted(result: Result, joined: Joined, path: str, log: Log) -> None:
     """Report listed classes without an object that have detections: no mean over classes shows them."""
     reported = set(joined.report.classes_det_only)
-    empty = [r for r in result.classes if not (r.gt or r.gt_ignored) and r.fp and r.name not in reported]
-    if empty and result.overall.gt and result.rules.metric == "ap":
-        n, names = sum(row.fp for row in empty), [row.name for row in empty]
-        what, s, es = plural(n, "detection"), "s" if n == 1 else "", "es" if len(names) > 1 else ""
-        values: dict[str, Any] = {"what": what, "classes": some(names), "s": s, "es": es}
+    empty_classes = [
+        r for r in result.classes if not (r.gt or r.gt_ignored) and r.fp and r.name not in reported
+    ]
+    if empty_classes and result.overall.gt and result.rules.metric == "ap":
+        n, names = sum(row.fp for row in empty_classes), [row.name for row in empty_classes]
+        detection_words, verb_ending, plural_ending = (
+            plural(n, "detection"),
+            "s" if n == 1 else "",
+            "es" if len(names) > 1 else "",
+        )
+        values: dict[str, Any] = {
+            "what": detection_words,
+            "classes": some(names),
+            "s": verb_ending,
+            "es": plural_ending,
+        }
         values = {key: Trusted(text) for key, text in values.items()}
         log.report(CLASS_WITHOUT_OBJECTS, path, **values)
 
 
-def switched(
+def add_switches(
     rules: Sequence[Protocol],
     joined: Joined,
     *,
@@ -467,10 +501,10 @@ def switched(
         switches.append(f"only {plural(len(set(only_classes)), 'class')}")
     if only_images is not None:
         switches.append(f"only {plural(len(set(only_images)), joined.report.unit[:-1])}")
-    extra = joined.report.images_det_only
-    if extra_images != "error" and extra:
-        what = "as background" if extra_images == "background" else "left out"
-        switches.append(f"{plural(len(extra), f'extra {joined.report.unit[:-1]}')} {what}")
+    extra_names = joined.report.images_det_only
+    if extra_images != "error" and extra_names:
+        treatment = "as background" if extra_images == "background" else "left out"
+        switches.append(f"{plural(len(extra_names), f'extra {joined.report.unit[:-1]}')} {treatment}")
     if class_agnostic:
         switches.append("classes ignored")
     return [replace(p, switched=(*p.switched, *switches)) for p in rules]

@@ -86,13 +86,13 @@ class Metric:
     ) -> None:
         self._class_ids: NDArray[np.int32] | None = None
         if isinstance(classes, Mapping):
-            self._class_ids, classes = batches.class_ids(classes)
+            self._class_ids, classes = batches.parse_class_ids(classes)
         self.classes = tuple(classes)
         if isinstance(classes, str) or not all(isinstance(c, str) and c for c in self.classes):
             raise ValueError("classes must be a list of names")
         if len(set(self.classes)) < len(self.classes):
-            twice = next(c for c in self.classes if self.classes.count(c) > 1)
-            raise ValueError(f"the class {twice!r} is listed twice")
+            repeated_name = next(c for c in self.classes if self.classes.count(c) > 1)
+            raise ValueError(f"the class {repeated_name!r} is listed twice")
         if box not in ("xyxy", "xywh", "cxcywh"):
             raise ValueError(f"box {box!r}: choose xyxy, xywh or cxcywh")
         self.protocol = protocol if isinstance(protocol, str) else tuple(protocol)
@@ -106,15 +106,15 @@ class Metric:
         if missing := set(switches.get("only_classes") or ()) - set(self.classes):
             raise ValueError(f"only_classes: there is no class {min(missing)!r}")
         rules = resolve(self.protocol, **{k: v for k, v in switches.items() if k in _RULES})
-        if over_tracks := next((p.name for p in rules if p.tubes), None):
+        if tube_protocol := next((p.name for p in rules if p.tubes), None):
             raise ValueError(
-                f"{over_tracks} measures tracks of videos, but Metric takes boxes of images: "
+                f"{tube_protocol} measures tracks of videos, but Metric takes boxes of images: "
                 f"use odm.evaluate.evaluate"
             )
-        if explicit := next((p.name for p in rules if p.labelled_only), None):
+        if labelled_protocol := next((p.name for p in rules if p.labelled_only), None):
             raise ValueError(
-                f"{explicit} needs to know which classes were looked for in each image, which Metric does "
-                f"not: use odm.evaluate.evaluate"
+                f"{labelled_protocol} needs to know which classes were looked for in each image, which "
+                f"Metric does not: use odm.evaluate.evaluate"
             )
         self._iou_type = rules[0].iou_type
         self._reader = BatchReader(len(self.classes), box, self._class_ids, self._iou_type)
@@ -155,12 +155,12 @@ class Metric:
         ValueError
             If the batch is invalid; the message names the image and the field, and none of the batch is kept.
         """
-        flat = isinstance(preds, Mapping)
-        batch = (self._reader.flat if flat else self._reader.listed)(preds, target, image_ids)
+        is_flat = isinstance(preds, Mapping)
+        batch = (self._reader.read_flat if is_flat else self._reader.read_listed)(preds, target, image_ids)
         if not len(batch):
             return
-        if self._batches and (known := self._batches[0].id_kind) != batch.id_kind:
-            raise ValueError(f"image_ids: earlier batches had {known}, this one has {batch.id_kind}")
+        if self._batches and (earlier_kind := self._batches[0].id_kind) != batch.id_kind:
+            raise ValueError(f"image_ids: earlier batches had {earlier_kind}, this one has {batch.id_kind}")
         self._batches.append(batch)
         self._evaluation = None
 
@@ -177,22 +177,22 @@ class Metric:
             If the classes, protocol, box format, options or type of ids differ.
         """
         others = [others] if isinstance(others, Metric) else list(others)
-        settings, parts = self._settings(), [self, *others]
-        for other in others:
-            settings_of_other = other._settings()  # noqa: SLF001 -- of the same class
-            if wrong := next((k for k in settings if settings[k] != settings_of_other[k]), None):
+        settings, all_metrics = self._get_settings(), [self, *others]
+        for metric in others:
+            other_settings = metric._get_settings()  # noqa: SLF001 -- of the same class
+            if differing_key := next((k for k in settings if settings[k] != other_settings[k]), None):
                 raise ValueError(
-                    f"merge: the other metric has {wrong} {settings_of_other[wrong]}, "
-                    f"this one {settings[wrong]}"
+                    f"merge: the other metric has {differing_key} {other_settings[differing_key]}, "
+                    f"this one {settings[differing_key]}"
                 )
-        all_batches = [*self._batches, *(b for other in others for b in other._batches)]  # noqa: SLF001
+        all_batches = [*self._batches, *(b for metric in others for b in metric._batches)]  # noqa: SLF001
         if len(kinds := sorted({b.id_kind for b in all_batches})) > 1:
             raise ValueError(f"merge: image_ids are {' in one metric, '.join(kinds)} in another")
-        n_filled = sum(bool(part._batches) for part in parts)  # noqa: SLF001
-        self._merged = n_filled > 1 or any(part._merged for part in parts)  # noqa: SLF001
+        n_filled = sum(bool(each_metric._batches) for each_metric in all_metrics)  # noqa: SLF001
+        self._merged = n_filled > 1 or any(each_metric._merged for each_metric in all_metrics)  # noqa: SLF001
         self._batches, self._evaluation = all_batches, None
 
-    def _settings(self) -> dict[str, Any]:
+    def _get_settings(self) -> dict[str, Any]:
         """Return the settings that two metrics must share to be merged, as JSON."""
         settings = {
             "classes": self.classes
@@ -202,8 +202,8 @@ class Metric:
             "box": self.box,
             "switches": self.switches,
         }
-        plain: dict[str, Any] = json.loads(json.dumps(settings, sort_keys=True))
-        return plain
+        json_settings: dict[str, Any] = json.loads(json.dumps(settings, sort_keys=True))
+        return json_settings
 
     # --------------------------------------------------------------------------------------- results
 
@@ -224,12 +224,12 @@ class Metric:
         if self._evaluation is None:
             from odm.evaluate.evaluation import evaluate
 
-            truth, detections = self._datasets()
+            truth, detections = self._make_datasets()
             protocol = self.protocol if isinstance(self.protocol, str) else list(self.protocol)
             try:
                 self._evaluation = evaluate(truth, detections, protocol, log=Log(), **self.switches)
             except DataError as e:
-                e.log.issues = [_with_own_advice(issue) for issue in e.log.issues]
+                e.log.issues = [_replace_advice(issue) for issue in e.log.issues]
                 raise
         return self._evaluation
 
@@ -250,11 +250,11 @@ class Metric:
             scalars[clean] = float(value)
 
         results = self.compute().results
-        several = len({r.protocol for r in results}) < len(results)
+        has_repeated_protocols = len({r.protocol for r in results}) < len(results)
         for result in results:
             name = (
                 f"{result.protocol}_{result.iou:g}"
-                if several and not result.rules.averaged
+                if has_repeated_protocols and not result.rules.averaged
                 else result.protocol
             )
             for key, value in result.summary.items():
@@ -263,29 +263,29 @@ class Metric:
                 add(f"{name}/AP/{row.name}", row.ap)
         return {prefix + name: value for name, value in scalars.items() if not np.isnan(value)}
 
-    def _datasets(self) -> tuple[Dataset, Dataset]:
+    def _make_datasets(self) -> tuple[Dataset, Dataset]:
         """Return the two sides as `evaluate` takes them: every image once, ranked as the module says."""
         batch = Batch.join(self._batches)
         if batch.ids is None and not self._merged:
             order = np.arange(len(batch))
         elif batch.ids is None:
-            digests = [hashlib.sha256(content).digest() for content in batch.content()]
+            digests = [hashlib.sha256(content).digest() for content in batch.list_contents()]
             order = np.array(sorted(range(len(digests)), key=digests.__getitem__), np.int64)
         else:
-            order = _each_once(batch, batch.ids)
+            order = _choose_each_once(batch, batch.ids)
         batch = batch.take(order)
         names = [str(i) for i in (range(len(batch)) if batch.ids is None else batch.ids.tolist())]
         size = np.zeros((len(names), 2), np.int32)
         if self._iou_type in ("segm", "boundary"):
-            from odm.evaluate.batch_shapes import sizes_of_images
+            from odm.evaluate.batch_shapes import find_image_sizes
 
             sides = batch.truth, batch.detections
             image = np.concatenate([np.repeat(np.arange(len(names)), side.count) for side in sides])
-            size = sizes_of_images(image, np.concatenate([side.mask_size for side in sides]), len(names))
-        truth = self._dataset(names, size, batch.truth, "gt")
-        return truth, self._dataset(names, size, batch.detections, "det")
+            size = find_image_sizes(image, np.concatenate([side.mask_size for side in sides]), len(names))
+        truth = self._make_dataset(names, size, batch.truth, "gt")
+        return truth, self._make_dataset(names, size, batch.detections, "det")
 
-    def _dataset(
+    def _make_dataset(
         self, names: Sequence[str], size: NDArray[np.int32], side: ImageBoxes, kind: Kind
     ) -> Dataset:
         """Make the dataset of one side, ``gt`` or ``det``; `size` is (images, 2) height and width."""
@@ -307,23 +307,23 @@ class Metric:
             score=side.score.astype(np.float64) if kind == "det" else None,
             flags=side.flags if kind == "gt" else None,
             area=side.area if len(side.area) else None,
-            **self._shapes_of(side),
+            **self._make_shape_columns(side),
         )
         return builder.build()
 
-    def _shapes_of(self, side: ImageBoxes) -> dict[str, Any]:
+    def _make_shape_columns(self, side: ImageBoxes) -> dict[str, Any]:
         """Return the columns of a dataset that hold the shapes of one side, none for boxes."""
         if self._iou_type == "bbox":
             return {}
-        from odm.evaluate.batch_shapes import tables_of
+        from odm.evaluate.batch_shapes import make_shape_tables
 
-        return tables_of(self._iou_type, side.shape, side.n_values)
+        return make_shape_tables(self._iou_type, side.shape, side.n_values)
 
     # --------------------------------------------------------------------------------------- state
 
     def to_bytes(self) -> bytes:
         """The state as bytes (not a pickle), to send to another process or to store; see `from_bytes`."""
-        return batches.to_bytes(self._settings(), Batch.join(self._batches), merged=self._merged)
+        return batches.to_bytes(self._get_settings(), Batch.join(self._batches), merged=self._merged)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Metric:
@@ -341,8 +341,8 @@ class Metric:
         except (TypeError, KeyError, UsageError) as e:
             raise ValueError(f"the state of a metric is damaged: {e}") from None
         for side in (batch.detections, batch.truth):
-            metric._reader.checked(
-                side.count, batches.columns_of(side), ["state of a metric"] * len(side.count)
+            metric._reader.check(
+                side.count, batches.get_columns(side), ["state of a metric"] * len(side.count)
             )
             if metric._iou_type != "bbox" and len(side.n_values) != len(side.label):
                 raise ValueError("the state of a metric is damaged: its shapes are missing")
@@ -352,8 +352,8 @@ class Metric:
         return metric
 
 
-def _with_own_advice(issue: Issue) -> Issue:
-    """The issue; that about relative coordinates names what `Metric` has in place of options."""
+def _replace_advice(issue: Issue) -> Issue:
+    """Return the issue; for relative coordinates, with advice for `Metric` in place of that for commands."""
     if issue.code != COORDINATES_DIFFER.name:
         return issue
     advice = (
@@ -363,16 +363,18 @@ def _with_own_advice(issue: Issue) -> Issue:
     return replace(issue, message=f"{issue.message.rpartition('; ')[0]}; {advice}")
 
 
-def _each_once(batch: Batch, ids: NDArray[Any]) -> Longs:
+def _choose_each_once(batch: Batch, ids: NDArray[Any]) -> Longs:
     """Return the images by rising id, each once: of copies that differ the one with the smallest bytes."""
     order = np.argsort(ids, kind="stable")
-    new = np.append(True, ids[order[1:]] != ids[order[:-1]])[: len(ids)]
-    group = np.cumsum(new) - 1
-    copies = np.flatnonzero(np.bincount(group, minlength=1)[group] > 1)
-    if not len(copies):
+    is_first_copy = np.append(True, ids[order[1:]] != ids[order[:-1]])[: len(ids)]
+    group = np.cumsum(is_first_copy) - 1
+    copied_positions = np.flatnonzero(np.bincount(group, minlength=1)[group] > 1)
+    if not len(copied_positions):
         return order
-    kept: Longs = order[new]
-    content = batch.take(order[copies]).content()
-    for k in sorted(range(len(copies)), key=content.__getitem__, reverse=True):  # the smallest comes last
-        kept[group[copies[k]]] = order[copies[k]]
-    return kept
+    rows: Longs = order[is_first_copy]
+    content = batch.take(order[copied_positions]).list_contents()
+    for k in sorted(
+        range(len(copied_positions)), key=content.__getitem__, reverse=True
+    ):  # the smallest comes last
+        rows[group[copied_positions[k]]] = order[copied_positions[k]]
+    return rows

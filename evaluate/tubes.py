@@ -74,7 +74,7 @@ class Tubes(msgspec.Struct, frozen=True, eq=False):
         return np.bincount(self.tube, wh[:, 0] * wh[:, 1], minlength=len(self.dataset)).astype(np.float64)
 
 
-def tubes_of_both(truth: Dataset, detections: Dataset, log: Log) -> tuple[Tubes, Tubes]:
+def make_tubes(truth: Dataset, detections: Dataset, log: Log) -> tuple[Tubes, Tubes]:
     """Return both sides as tubes, with their frames numbered alike.
 
     Raises
@@ -89,15 +89,15 @@ def tubes_of_both(truth: Dataset, detections: Dataset, log: Log) -> tuple[Tubes,
         tracks.report_tubes(side, log)
     if log.errors > n_errors_before:
         raise DataError("the tracks of the ground truth and the detections cannot be compared", log)
-    gt_frames, det_frames = _frames(truth, detections, log)
-    for side, what in ((truth, "ground truth"), (detections, "detections")):
+    gt_frames, det_frames = _join_frames(truth, detections, log)
+    for side, side_name in ((truth, "ground truth"), (detections, "detections")):
         if len(side) and (side.boxes.track is None or (side.boxes.track < 0).all()):
-            log.note(f"no box of the {what} has a track, so each is a track of one frame")
+            log.note(f"no box of the {side_name} has a track, so each is a track of one frame")
     crowd = truth.boxes.has(Flag.CROWD)
     if crowd.any():
         n_crowd = int(np.count_nonzero(crowd))
         log.note(f"{plural(n_crowd, 'crowd box', 'crowd boxes')} of the ground truth left out of the tracks")
-    return _tubes(truth, gt_frames, ~crowd), _tubes(
+    return _make_side_tubes(truth, gt_frames, ~crowd), _make_side_tubes(
         detections, det_frames, np.ones(len(detections), np.bool_)
     )
 
@@ -113,26 +113,28 @@ class _Frames(msgspec.Struct, frozen=True, eq=False):
     """(images,) row in `names`."""
     frame: Longs
     """(images,) a number that is the same on both sides."""
-    place: Longs
-    """(videos,) an image of each, -1 = none."""
+    image_rows: Longs
+    """(videos,) row of the first image of each video, -1 = none."""
 
 
-def _frames(truth: Dataset, detections: Dataset, log: Log) -> tuple[_Frames, _Frames]:
+def _join_frames(truth: Dataset, detections: Dataset, log: Log) -> tuple[_Frames, _Frames]:
     """Return the frames of both sides, joined by their numbers where both have them, else by the names of
     the images.
     """
-    gt_video, gt_frame = _given(truth)
-    gt_frames = _named(truth, gt_video, np.where(gt_frame >= 0, gt_frame, -2 - np.arange(len(gt_frame))))
-    det_video, det_frame = _given(detections)
-    numbered = (det_video >= 0) & (det_frame >= 0)
+    gt_video, gt_frame = _get_frame_numbers(truth)
+    gt_frames = _assign_videos(
+        truth, gt_video, np.where(gt_frame >= 0, gt_frame, -2 - np.arange(len(gt_frame)))
+    )
+    det_video, det_frame = _get_frame_numbers(detections)
+    is_numbered = (det_video >= 0) & (det_frame >= 0)
     if not (gt_frame >= 0).any():
-        numbered[:] = False
+        is_numbered[:] = False
     if (
         detections.images.name == truth.images.name
         and (det_video == gt_video).all()
         and (det_frame == gt_frame).all()
     ):
-        return gt_frames, _named(detections, det_video, gt_frames.frame)
+        return gt_frames, _assign_videos(detections, det_video, gt_frames.frame)
     names = list(detections.videos.name)
     if len(names) == len(truth.videos) == 1 and names[0] != truth.videos.name[0]:
         log.note(
@@ -141,33 +143,35 @@ def _frames(truth: Dataset, detections: Dataset, log: Log) -> tuple[_Frames, _Fr
         names = [truth.videos.name[0]]
     video_rows = {name: row for row, name in enumerate(names)}
     unmatched_number = -2 - len(gt_frame) - np.arange(len(det_frame))
-    key = np.where(numbered, det_frame, unmatched_number)
-    if not numbered.all():  # the images decide
+    key = np.where(is_numbered, det_frame, unmatched_number)
+    if not is_numbered.all():  # the images decide
         partner, _ = pair_images(truth.images, detections.images)
-        for row in np.flatnonzero(~numbered & (partner >= 0)).tolist():
+        for row in np.flatnonzero(~is_numbered & (partner >= 0)).tolist():
             key[row] = gt_frames.frame[partner[row]]
             name = gt_frames.names[gt_frames.video[partner[row]]]
             det_video[row] = video_rows.setdefault(name, len(video_rows))
-    det_frames = _named(detections, det_video, key, tuple(video_rows))
+    det_frames = _assign_videos(detections, det_video, key, tuple(video_rows))
     _report_shift(gt_frames, det_frames, source_of(detections), log)
     return gt_frames, det_frames
 
 
-def _report_shift(gt_frames: _Frames, det_frames: _Frames, where: str, log: Log) -> None:
+def _report_shift(gt_frames: _Frames, det_frames: _Frames, path: str, log: Log) -> None:
     """Report detections that begin and end one frame later, or one frame earlier, than the ground truth."""
-    ends = []
-    for side in (
-        gt_frames,
-        det_frames,
-    ):  # the first and the last number of the frames of each video; -1 = it has none
-        numbered = side.frame >= 0
+    frame_ranges = []
+    # For each side (first, last), each (videos,): frame numbers; last is -1 if no frame has a number.
+    for side in (gt_frames, det_frames):
+        is_numbered = side.frame >= 0
         gt_first, gt_last = np.full(len(side.names), 2**62), np.full(len(side.names), -1)
-        np.minimum.at(gt_first, side.video[numbered], side.frame[numbered])
-        np.maximum.at(gt_last, side.video[numbered], side.frame[numbered])
-        ends.append((gt_first, gt_last))
-    (gt_first, gt_last), (det_first, det_last) = ends
-    common = {name: row for row, name in enumerate(gt_frames.names)}
-    pairs = [(common[name], row, name) for row, name in enumerate(det_frames.names) if name in common]
+        np.minimum.at(gt_first, side.video[is_numbered], side.frame[is_numbered])
+        np.maximum.at(gt_last, side.video[is_numbered], side.frame[is_numbered])
+        frame_ranges.append((gt_first, gt_last))
+    (gt_first, gt_last), (det_first, det_last) = frame_ranges
+    gt_row_by_name = {name: row for row, name in enumerate(gt_frames.names)}
+    pairs = [
+        (gt_row_by_name[name], row, name)
+        for row, name in enumerate(det_frames.names)
+        if name in gt_row_by_name
+    ]
     pairs = [
         (gt_row, det_row, name)
         for gt_row, det_row, name in pairs
@@ -177,29 +181,31 @@ def _report_shift(gt_frames: _Frames, det_frames: _Frames, where: str, log: Log)
         return
     gt_rows, det_rows, names = map(list, zip(*pairs, strict=True))
     first_shift, last_shift = det_first[det_rows] - gt_first[gt_rows], det_last[det_rows] - gt_last[gt_rows]
-    later = (first_shift >= 1).all() and last_shift.max() == 1
-    earlier = (last_shift <= -1).all() and first_shift.min() == -1
-    if later or earlier:
-        i = int(last_shift.argmax() if later else first_shift.argmin())
+    is_later = (first_shift >= 1).all() and last_shift.max() == 1
+    is_earlier = (last_shift <= -1).all() and first_shift.min() == -1
+    if is_later or is_earlier:
+        i = int(last_shift.argmax() if is_later else first_shift.argmin())
         gt_row, det_row = gt_rows[i], det_rows[i]
         truth_span, detection_span = (
             f"{gt_first[gt_row]}..{gt_last[gt_row]}",
             f"{det_first[det_row]}..{det_last[det_row]}",
         )
         log.report(
-            FRAMES_SHIFTED, where, value=names[i], ours=Trusted(truth_span), theirs=Trusted(detection_span)
+            FRAMES_SHIFTED, path, value=names[i], ours=Trusted(truth_span), theirs=Trusted(detection_span)
         )
 
 
-def _given(side: Dataset) -> tuple[Longs, Longs]:
+def _get_frame_numbers(side: Dataset) -> tuple[Longs, Longs]:
     """Return the video and frame number of each image as the source states them, -1 if it does not."""
-    none = np.full(len(side.images), -1, np.int64)
+    no_numbers = np.full(len(side.images), -1, np.int64)
     columns = (side.images.video, side.images.frame)
-    video, frame = (none.copy() if c is None else c.astype(np.int64) for c in columns)
+    video, frame = (no_numbers.copy() if column is None else column.astype(np.int64) for column in columns)
     return video, frame
 
 
-def _named(side: Dataset, video: Longs, frame: Longs, names: tuple[str, ...] | None = None) -> _Frames:
+def _assign_videos(
+    side: Dataset, video: Longs, frame: Longs, names: tuple[str, ...] | None = None
+) -> _Frames:
     """Assign a video to every image; an image without a video becomes a video of one frame."""
     video_rows = {name: row for row, name in enumerate(side.videos.name if names is None else names)}
     for row in np.flatnonzero(video < 0).tolist():
@@ -210,7 +216,7 @@ def _named(side: Dataset, video: Longs, frame: Longs, names: tuple[str, ...] | N
 # ---------------------------------------------------------------------------------------------- tubes
 
 
-def _tubes(side: Dataset, frames: _Frames, counts: NDArray[np.bool_]) -> Tubes:
+def _make_side_tubes(side: Dataset, frames: _Frames, counts: NDArray[np.bool_]) -> Tubes:
     """Return the tubes of the boxes that count, in the order of their first boxes."""
     rows = np.arange(len(side)) if counts.all() else np.flatnonzero(counts)
     boxes = side.boxes if len(rows) == len(side) else side.boxes.take(rows)
@@ -226,60 +232,66 @@ def _tubes(side: Dataset, frames: _Frames, counts: NDArray[np.bool_]) -> Tubes:
             if int(key.max()) < 2**62 // n_videos
             else np.unique(key, return_inverse=True)[1] * n_videos + video
         )
-    _, first, tube = np.unique(key, return_index=True, return_inverse=True)
-    by_first = np.argsort(first)
-    new_number = np.empty(len(first), np.int64)
-    new_number[by_first] = np.arange(len(first))  # the inverse of the permutation `by_first`
-    tube, first = new_number[tube.reshape(-1)], first[by_first]
-    return Tubes(_as_boxes(side, frames, boxes, tube, first), rows, tube, frames.frame[boxes.image], side)
+    _, first_rows, tube = np.unique(key, return_index=True, return_inverse=True)
+    by_first = np.argsort(first_rows)
+    new_number = np.empty(len(first_rows), np.int64)
+    new_number[by_first] = np.arange(len(first_rows))  # the inverse of the permutation `by_first`
+    tube, first_rows = new_number[tube.reshape(-1)], first_rows[by_first]
+    return Tubes(
+        _make_tube_dataset(side, frames, boxes, tube, first_rows), rows, tube, frames.frame[boxes.image], side
+    )
 
 
-def _as_boxes(side: Dataset, frames: _Frames, boxes: Boxes, tube: Longs, first: Longs) -> Dataset:
+def _make_tube_dataset(
+    side: Dataset, frames: _Frames, boxes: Boxes, tube: Longs, first_rows: Longs
+) -> Dataset:
     """Return a dataset whose images are the videos and whose boxes span the tubes.
 
     `tube` (boxes,) is the tube of each box, `first` (tubes,) the row of the first box of each.
     """
-    n = len(first)
-    images, places = side.images, np.append(side.images.file, -1)
-    xyxy = np.empty((n, 4))
-    if n:
+    n_tubes = len(first_rows)
+    images, image_files = side.images, np.append(side.images.file, -1)
+    xyxy = np.empty((n_tubes, 4))
+    if n_tubes:
         order = np.argsort(tube, kind="stable")
-        begin = first_of_runs(tube[order])
-        for k, choose in enumerate((np.minimum, np.minimum, np.maximum, np.maximum)):
-            xyxy[:, k] = choose.reduceat(boxes.xyxy[order, k], begin)
-    sums = np.bincount(tube, boxes.score, minlength=n).astype(np.float64)
-    score = sums / np.maximum(np.bincount(tube, minlength=n), 1)
-    if n:  # the mean of equal scores is that score, whatever rounding makes of it
-        low, high = (choose.reduceat(boxes.score[order], begin) for choose in (np.minimum, np.maximum))
+        run_starts = first_of_runs(tube[order])
+        for k, extremum in enumerate((np.minimum, np.minimum, np.maximum, np.maximum)):
+            xyxy[:, k] = extremum.reduceat(boxes.xyxy[order, k], run_starts)
+    sums = np.bincount(tube, boxes.score, minlength=n_tubes).astype(np.float64)
+    score = sums / np.maximum(np.bincount(tube, minlength=n_tubes), 1)
+    if n_tubes:  # the mean of equal scores is that score, whatever rounding makes of it
+        low, high = (
+            extremum.reduceat(boxes.score[order], run_starts) for extremum in (np.minimum, np.maximum)
+        )
         score = np.where(low == high, low, score)
-    if boxes.track is not None and n:
-        track = boxes.track[first]
+    if boxes.track is not None and n_tubes:
+        track = boxes.track[first_rows]
         track_score = np.append(side.tracks.score, np.nan)[track]
         score = np.where(np.isnan(track_score), score, track_score)
-    none, videos = np.full(n, -1, np.int64), len(frames.names)
+    no_ids, n_videos = np.full(n_tubes, -1, np.int64), len(frames.names)
     return replace(
         side,
         images=Images(
             name=frames.names,
-            width=np.zeros(videos, np.int32),
-            height=np.zeros(videos, np.int32),
-            source_id=np.full(videos, np.iinfo(np.int64).min),
-            path=("",) * videos,
-            split=tuple(images.split[row] if row >= 0 else "" for row in frames.place.tolist()),
-            file=places[frames.place],
-            line=np.append(images.line, 0)[frames.place],
+            width=np.zeros(n_videos, np.int32),
+            height=np.zeros(n_videos, np.int32),
+            source_id=np.full(n_videos, np.iinfo(np.int64).min),
+            path=("",) * n_videos,
+            split=tuple(images.split[row] if row >= 0 else "" for row in frames.image_rows.tolist()),
+            file=image_files[frames.image_rows],
+            line=np.append(images.line, 0)[frames.image_rows],
         ),
         boxes=Boxes(
-            image=frames.video[boxes.image[first]].astype(np.int32),
-            category=boxes.category[first],
+            image=frames.video[boxes.image[first_rows]].astype(np.int32),
+            category=boxes.category[first_rows],
             xyxy=xyxy,
             wh=xyxy[:, 2:] - xyxy[:, :2],
             score=score,
-            flags=boxes.flags[first] & np.uint16(Flag.REGION),
-            area=np.full(n, np.nan),
-            source_id=none,
-            file=boxes.file[first],
-            line=boxes.line[first],
+            flags=boxes.flags[first_rows] & np.uint16(Flag.REGION),
+            area=np.full(n_tubes, np.nan),
+            source_id=no_ids,
+            file=boxes.file[first_rows],
+            line=boxes.line[first_rows],
         ),
         labels=side.labels.take(np.zeros(0, np.intp)),
     )
@@ -301,24 +313,24 @@ def match_tubes(
         if p.match == "greatest":
             as_given = np.argsort(row, kind="stable")
             order = as_given[argsort_descending(score[as_given])]
-        pairs = tube_pairs(joined, truth, detections, find_iou_floor(p), order)
+        pairs = find_tube_pairs(joined, truth, detections, find_iou_floor(p), order)
         yield match(joined, p, pairs=pairs, order=order)
 
 
-def tube_pairs(joined: Joined, truth: Tubes, detections: Tubes, floor: float, order: Longs) -> Pairs:
+def find_tube_pairs(joined: Joined, truth: Tubes, detections: Tubes, floor: float, order: Longs) -> Pairs:
     """Return all pairs of tubes of one video and class whose STT-IoU is at least `floor`."""
     n_det, n_gt = len(joined.detections), len(joined.truth)
     key = joined.keys_of(joined.detections)
     ranked = order[np.argsort(key[order], kind="stable")]
     rank = np.empty(n_det, np.int32)
     rank[ranked] = rank_in_runs(first_of_runs(key[ranked]), n_det)
-    pair, shared = _shared_volumes(joined, truth, detections)
+    pair, shared_volume = _shared_volumes(joined, truth, detections)
     det, gt = pair // max(n_gt, 1), pair % max(n_gt, 1)
     volumes = detections.volume[joined.detections.row][det] + truth.volume[joined.truth.row][gt]
-    union = volumes - shared
-    iou = np.divide(shared, union, out=np.zeros(len(union)), where=union > 0)
-    keep = np.flatnonzero(iou >= floor)
-    det, gt, iou = det[keep], gt[keep], iou[keep]
+    union = volumes - shared_volume
+    iou = np.divide(shared_volume, union, out=np.zeros(len(union)), where=union > 0)
+    kept_pairs = np.flatnonzero(iou >= floor)
+    det, gt, iou = det[kept_pairs], gt[kept_pairs], iou[kept_pairs]
     by_rank = np.lexsort((gt, rank[det], key[det]))
     return Pairs(det[by_rank].astype(np.int32), gt[by_rank].astype(np.int32), iou[by_rank], None, rank)
 
@@ -329,8 +341,8 @@ def _shared_volumes(joined: Joined, truth: Tubes, detections: Tubes) -> tuple[Lo
     A pair is one number, detection * number of ground truths + ground truth; the volume is summed over
     frames, in square pixels.
     """
-    gt_tube, gt_group, gt_frame, gt_xyxy = _keyed(joined, joined.truth, truth)
-    det_tube, det_group, det_frame, det_xyxy = _keyed(joined, joined.detections, detections)
+    gt_tube, gt_group, gt_frame, gt_xyxy = _make_key_columns(joined, joined.truth, truth)
+    det_tube, det_group, det_frame, det_xyxy = _make_key_columns(joined, joined.detections, detections)
     frames = np.concatenate([gt_frame, det_frame])
     first_frame = int(frames.min(initial=0))
     n_frames = int(frames.max(initial=0)) - first_frame + 1
@@ -339,8 +351,8 @@ def _shared_volumes(joined: Joined, truth: Tubes, detections: Tubes) -> tuple[Lo
         first_frame, n_frames = 0, int(frames.max()) + 1
     frames = frames - first_frame
     # One number for the video, class and frame of each box of both sides.
-    gt_key, gt_order = _sorted(gt_group * n_frames + frames[: len(gt_frame)])
-    det_key, det_order = _sorted(det_group * n_frames + frames[len(gt_frame) :])
+    gt_key, gt_order = _sort_keys(gt_group * n_frames + frames[: len(gt_frame)])
+    det_key, det_order = _sort_keys(det_group * n_frames + frames[len(gt_frame) :])
     gt_start = np.searchsorted(gt_key, det_key, "left")
     n_gt_boxes = np.searchsorted(gt_key, det_key, "right") - gt_start
     rows_with_gt = np.flatnonzero(n_gt_boxes)
@@ -365,15 +377,17 @@ def _shared_volumes(joined: Joined, truth: Tubes, detections: Tubes) -> tuple[Lo
             + np.arange(n_pairs_done, int(pair_ends[stop - 1]))
         ]
         area = intersection(tuple(gt_xyxy[gt_row].T), tuple(det_xyxy[det_row].T))
-        sharing = np.flatnonzero(area > 0)
-        pair, volume = _summed(det_tube[det_row[sharing]] * n_gt + gt_tube[gt_row[sharing]], area[sharing])
+        sharing_pairs = np.flatnonzero(area > 0)
+        pair, volume = _sum_by_key(
+            det_tube[det_row[sharing_pairs]] * n_gt + gt_tube[gt_row[sharing_pairs]], area[sharing_pairs]
+        )
         pairs_of_batches.append(pair)
         volumes_of_batches.append(volume)
         start = stop
-    return _summed(np.concatenate(pairs_of_batches), np.concatenate(volumes_of_batches))
+    return _sum_by_key(np.concatenate(pairs_of_batches), np.concatenate(volumes_of_batches))
 
 
-def _keyed(joined: Joined, side: SideTable, tubes: Tubes) -> tuple[Longs, Longs, Longs, Floats]:
+def _make_key_columns(joined: Joined, side: SideTable, tubes: Tubes) -> tuple[Longs, Longs, Longs, Floats]:
     """Return four columns for each box of the joined tubes.
 
     These are the position of its tube in the joined side, a number for its video and class, its frame number,
@@ -388,7 +402,7 @@ def _keyed(joined: Joined, side: SideTable, tubes: Tubes) -> tuple[Longs, Longs,
     return (tube, joined.keys_of(side)[tube], tubes.frame[keep], xyxy)
 
 
-def _sorted(key: Longs) -> tuple[Longs, Longs]:
+def _sort_keys(key: Longs) -> tuple[Longs, Longs]:
     """Return the sorted keys and the sorting positions; skips the sort if they are already ascending."""
     if (key[1:] >= key[:-1]).all():
         return key, np.arange(len(key))
@@ -396,11 +410,11 @@ def _sorted(key: Longs) -> tuple[Longs, Longs]:
     return key[order], order
 
 
-def _summed(key: Longs, value: Floats) -> tuple[Longs, Floats]:
+def _sum_by_key(key: Longs, value: Floats) -> tuple[Longs, Floats]:
     """Return the distinct keys, ascending, and the sum of the values of each."""
     if not len(key):
         return key, value
     order = np.argsort(key, kind="stable")
     key = key[order]
-    first = first_of_runs(key)
-    return key[first], np.add.reduceat(value[order], first)
+    run_starts = first_of_runs(key)
+    return key[run_starts], np.add.reduceat(value[order], run_starts)

@@ -25,7 +25,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from odm.arrays import pack
-from odm.evaluate.evaluation import checked_rules, report_after, report_before, report_default, switched
+from odm.evaluate.evaluation import add_switches, report_after, report_before, report_default, resolve_rules
 from odm.evaluate.matching.join import Admitted, DetectionSummary, admit
 from odm.evaluate.matching.prepare import add_labels_and_ancestors
 from odm.evaluate.matching.sides import (
@@ -295,7 +295,7 @@ def evaluate_parts(
     choice = make_choice(all_joined, score_min=score_min, **chosen)
     labels_log = Log()
     known = add_labels_and_ancestors(apply_choice(all_joined, choice)[0], image_labels, labels_log)
-    rules = switched(rules, all_joined, score_min=score_min, **chosen)
+    rules = add_switches(rules, all_joined, score_min=score_min, **chosen)
     work, owner, mappings = _plan(admitted, all_joined, known, choice, whole, surveys, rules, rows_per_task)
     _write_truth(all_joined, known, owner, len(parts) + work.n_cut, store)
     del surveys
@@ -337,7 +337,7 @@ def rules_in_parts(
         options.pop(choice, None)
     for name in ("at_score", "score_min", "hierarchy", "image_labels"):
         options.setdefault(name, None)
-    rules = checked_rules(protocol, **options)
+    rules = resolve_rules(protocol, **options)
     check_rules(rules)
     return rules
 
