@@ -57,6 +57,7 @@ class Registry(Mapping[str, Format]):
     """Every format by name. A module of this package is imported when its format is asked for."""
 
     def __init__(self) -> None:
+        """List the modules of this package, and load the formats of other packages."""
         modules = [m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")]
         self._formats: dict[str, Format | None] = dict.fromkeys([*modules, *DIALECTS])
         if names_entry_point(GROUP):
@@ -97,8 +98,8 @@ def get(name: str) -> Format:
     try:
         return FORMATS[name]
     except KeyError:
-        near = hint(str(name), FORMATS)
-        raise UsageError(f"unknown format {name!r}{near}; odm formats lists them") from None
+        suggestion = hint(str(name), FORMATS)
+        raise UsageError(f"unknown format {name!r}{suggestion}; odm formats lists them") from None
 
 
 def get_target(name: str) -> Format:
@@ -127,7 +128,7 @@ def detect(source: Source, log: Log, *, flag: str = "--format", among: tuple[str
         If no format does, and there are files that cannot be read.
     """
     names = tuple(among or FORMATS)
-    candidates = {name: FORMATS[name] for name in _detect.possible(source, names, SIGNS)}
+    candidates = {name: FORMATS[name] for name in _detect.find_possible(source, names, SIGNS)}
 
     def explain(source: Source) -> tuple[str, bool]:
         from odm.formats import _unread

@@ -208,7 +208,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return self if self.adapt is None else replace(self, **self.adapt(options))
 
 
-_DEFINED = ("sniff", "read", "write", "parts", "decide_together", "begin", "adapt", "settle")
+_FUNCTIONS = ("sniff", "read", "write", "parts", "decide_together", "begin", "adapt", "settle")
 """Functions of a module that are fields of its format by name."""
 
 
@@ -220,7 +220,7 @@ def format_of(module: str, **declared: Any) -> Format:
     ``write`` are fields of the same name. `single` is False unless declared.
     """
     members = vars(sys.modules[module])
-    fields = {key: members[key] for key in _DEFINED if key in members}
+    fields = {key: members[key] for key in _FUNCTIONS if key in members}
     if "options" not in declared:
         fields["options"] = members[members["read"].__annotations__["options"]]
     name = module.rpartition(".")[2]
@@ -309,8 +309,8 @@ def make_options(format: Format, given: Mapping[str, Any]) -> Any:  # noqa: A002
         key = name.replace("-", "_")
         spec = specs.get(key)
         if spec is None:
-            known = ", ".join(sorted(specs)) or "none"
-            raise UsageError(f"{format.name} has no option {name!r}{hint(key, specs)}; it has: {known}")
+            names = ", ".join(sorted(specs)) or "none"
+            raise UsageError(f"{format.name} has no option {name!r}{hint(key, specs)}; it has: {names}")
         if isinstance(value, str):
             if spec.choices and value not in spec.choices:
                 raise UsageError(f"{spec.name}={value}: choose one of {', '.join(spec.choices)}")

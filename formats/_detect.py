@@ -12,7 +12,7 @@ from odm.issues import AmbiguousFormat, DataError, Log, UsageError, Usual, plura
 _LIST = "odm formats lists all"
 
 
-def possible(source: Source, names: Sequence[str], signs: Mapping[str, Signs]) -> list[str]:
+def find_possible(source: Source, names: Sequence[str], signs: Mapping[str, Signs]) -> list[str]:
     """The names of the formats that may recognise a source, by its suffixes and first bytes.
 
     `signs` are the `Signs` of formats by name; a format without signs may recognise any source.
@@ -46,7 +46,7 @@ def detect(
     explain: Callable[[Source], tuple[str, bool]],
     flag: str,
 ) -> Format:
-    """Choose the most confident of the `possible` formats for a source, and note the reason in the log.
+    """Choose the most confident of the `find_possible` formats for a source, and note the reason in the log.
 
     `explain` describes a source that no format recognises, and says whether it belongs to another task.
     Raises UsageError if there is none, AmbiguousFormat, a kind of it, if several are as confident, and
@@ -78,7 +78,7 @@ def detect(
         flags = " or ".join(f"{option} {name}" for name in winners)
         raise AmbiguousFormat(f"{path}: more than one format fits ({reasons}); set {flags}")
     (name, answer), *_ = winners.items()
-    other_names = [other for other in answers if other != name and best_confidence < SURE]
+    other_names = [other_name for other_name in answers if other_name != name and best_confidence < SURE]
     note = f"{path}: read as {name}, because {answer.reason}"
     log.note(f"{note} (or is it {' or '.join(other_names)}? Then use {flag})" if other_names else Usual(note))
     return formats[name]

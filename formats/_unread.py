@@ -85,7 +85,7 @@ def explain(source: Source, formats: Mapping[str, Format], signs: Mapping[str, S
     suffix, head = _suffix_of(source, file), source.head(file).decode("utf-8", "replace")
     description = _describe(head, suffix)
     if source.is_dir:
-        suffix_counts = Counter(_suffix_of(source, each) or "no suffix" for each in data_files)
+        suffix_counts = Counter(_suffix_of(source, data_file) or "no suffix" for data_file in data_files)
         counts = ", ".join(f"{n_of_kind} with {kind}" for kind, n_of_kind in suffix_counts.most_common(3))
         among = f" of {len(data_files)} files ({counts})" if len(data_files) > 1 else ""
         description = f"{printable(file)}{among}, {description}"
@@ -151,5 +151,5 @@ def _compare(head: str, keywords: tuple[str, ...], *, needs_all: bool) -> tuple[
         words = listed(missing, 3)
         return share, f"there is no {words}" if needs_all else f"there is none of {words}"
     present = [word for word in keywords if word not in missing]
-    place = "is not where the format has it" if len(present) == 1 else "are not where the format has them"
-    return share, f"{listed(present, 3)} {place}"
+    ending = "is not where the format has it" if len(present) == 1 else "are not where the format has them"
+    return share, f"{listed(present, 3)} {ending}"

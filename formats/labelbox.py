@@ -218,14 +218,14 @@ def write(dataset: Dataset, target: Output, log: Log, _: LabelboxOptions) -> Non
         objects = []
         for box in image.boxes:
             (left, top), (width, height) = box.xyxy[:2], box.wh
-            place: Any = {"top": top, "left": left, "height": height, "width": width}
+            geometry: Any = {"top": top, "left": left, "height": height, "width": width}
             if box.outlines:
-                place = [{"x": x, "y": y} for x, y in box.outlines[0]]
+                geometry = [{"x": x, "y": y} for x, y in box.outlines[0]]
             fields = {
                 "name": box.label,
                 "value": box.label.lower().replace(" ", "_"),
                 "annotation_kind": "ImagePolygon" if box.outlines else "ImageBoundingBox",
-                "polygon" if box.outlines else "bounding_box": place,
+                "polygon" if box.outlines else "bounding_box": geometry,
             }
             objects.append({**fields, **box.scored("confidence")})
         annotations = {"objects": objects, "classifications": [], "relationships": []}

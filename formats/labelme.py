@@ -107,36 +107,38 @@ def read(source: Source, builder: Builder, log: Log, options: GroupOptions) -> N
     files = choose_files(source, looks_like, "LabelMe JSON", log, unique_keys=_TOP - {"version", "flags"})
     reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
     places = image_places(source, files, reader.pictures)
-    for file, place in zip(log.track(files, "reading"), places, strict=True):
+    for file, image_place in zip(log.track(files, "reading"), places, strict=True):
         with contextlib.suppress(BadRecord):
-            _read_image(file_item(reader, file), place)
+            _read_image(file_item(reader, file), image_place)
     reader.finish()
 
 
-def _read_image(record: Item, place: Place) -> None:
+def _read_image(record: Item, image_place: Place) -> None:
     """Add the image of a file and its shapes; `place` is where its picture is by the JSON file's path."""
     record.need("shapes")
-    shapes, name = record.rows("shapes"), _find_name(record, place)
+    shapes, name = record.rows("shapes"), _find_name(record, image_place)
     if name is not None:
         size = record.size("imageWidth", "imageHeight")
         shapes.read(record.image_named(name, size=size), _read_shape)
 
 
-def _find_name(record: Item, place: Place) -> str | None:
+def _find_name(record: Item, image_place: Place) -> str | None:
     """The name of the image: that of the JSON file, with the extension of the picture at ``imagePath``.
 
     A warning says so if ``imagePath`` has another name. None, after an issue, if it is unusable.
     """
-    reader, at, path = record.reader, record.location, record.get("imagePath")
+    reader, location, path = record.reader, record.location, record.get("imagePath")
     if path is None or path == "":
-        return with_extension(place.key, reader.pictures.find(place.picture, path=at.path))
+        return with_extension(image_place.key, reader.pictures.find(image_place.picture, path=location.path))
     if not isinstance(path, str):
         record.report_wrong("imagePath", "text")
         return None
     file_name = below(path)
-    if not accept_name(file_name, reader.log, at.path, warn=False, pointer="/imagePath", field="imagePath"):
+    if not accept_name(
+        file_name, reader.log, location.path, warn=False, pointer="/imagePath", field="imagePath"
+    ):
         return None
-    key = without_folder(place, path)
+    key = without_folder(image_place, path)
     file_name = file_name.rpartition("/")[2]
     json_stem = key.rpartition("/")[2]
     if file_name == json_stem:

@@ -99,13 +99,15 @@ def read(source: Source, builder: Builder, log: Log, options: RotationOptions) -
     reader.finish()
 
 
-def _find_name(item: Item, place: Place) -> str:
+def _find_name(item: Item, image_place: Place) -> str:
     """The name of the image: that of the XML file, with the extension of ``filename``."""
     file_name = below(item.get("filename", "")).rpartition("/")[2]
     if not file_name:
-        return with_extension(place.key, item.reader.pictures.find(place.picture, path=item.location.path))
-    name = place.key + file_name[len(stem(file_name)) :]
-    if place.key.rpartition("/")[2] not in (file_name, stem(file_name)):
+        return with_extension(
+            image_place.key, item.reader.pictures.find(image_place.picture, path=item.location.path)
+        )
+    name = image_place.key + file_name[len(stem(file_name)) :]
+    if image_place.key.rpartition("/")[2] not in (file_name, stem(file_name)):
         item.report(FILE_NAME_DIFFERS, "filename", where="filename", value=file_name, name=name)
     return name
 
@@ -169,8 +171,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: RotationOptions) 
         if image.size:
             size = f"<nrows>{image.height}</nrows><ncols>{image.width}</ncols>"
             lines.append(f"  <imagesize>{size}</imagesize>")
-        for number, box in enumerate(image.boxes):
-            lines += _format_object(number, box)
+        for object_id, box in enumerate(image.boxes):
+            lines += _format_object(object_id, box)
         target.write(file, "\n".join([*lines, "</annotation>", ""]).encode())
 
 

@@ -189,13 +189,13 @@ def _read_tasks(reader: Reader, file: str) -> Iterator[Item]:
         return
     sep = "\t" if b"\t" in head.split(b"\n", 1)[0] else ","
     origin = Origin(reader.builder, reader.source.full(file))
-    for at, cells in csv_records(reader, file, ("annotator", "annotation_id"), sep):
+    for location, cells in csv_records(reader, file, ("annotator", "annotation_id"), sep):
         task: dict[str, Any] = {}
         for key, text in cells.items():
-            value = reader.decode_cell(text, at / key) if text.startswith("[") else text
+            value = reader.decode_cell(text, location / key) if text.startswith("[") else text
             if value is not Nothing:
                 task[key] = value
-        yield Item(reader, task, at, origin, at.line)
+        yield Item(reader, task, location, origin, location.line)
 
 
 def _read_task(task: Item, data: Item, key: str, name_of: Callable[[str], str]) -> None:
@@ -256,7 +256,7 @@ def _read_track(result: Row, tracks: list[Track]) -> None:
         return
     value, id_ = result.object("value"), result.get("id")
     object_of_frame: dict[int, tuple[int | str, dict[str, Any]]] = {}
-    place_of_frame: dict[int, list[float]] = {}
+    numbers_of_frame: dict[int, list[float]] = {}
     enabled_frames = set()
     sizes = {key: result.get(key) for key in _SIZE_KEYS}
     shared_fields = {"type": "rectanglelabels", "score": result.get("score"), **sizes}
@@ -264,13 +264,13 @@ def _read_track(result: Row, tracks: list[Track]) -> None:
         if (frame := parse_frame(step, step.get("frame"), "frame")) < 0:
             continue
         object_of_frame[frame] = i, shared_fields | {"value": step.record | {"labels": _get_labels(result)}}
-        place_of_frame[frame] = [*step.numbers(*_PLACE), step.number("rotation", 0)]
+        numbers_of_frame[frame] = [*step.numbers(*_PLACE), step.number("rotation", 0)]
         enabled_frames |= {frame} if step.get("enabled") is True else set()
     n_frames = value.get("framesCount")
     end = n_frames if type(n_frames) is int else -1
-    for frame, numbers in fill_frames(place_of_frame, enabled_frames, end).items():
-        place = dict(zip((*_PLACE, "rotation"), numbers, strict=True))
-        rectangle = {"value": place | {"labels": _get_labels(result)}}
+    for frame, numbers in fill_frames(numbers_of_frame, enabled_frames, end).items():
+        geometry = dict(zip((*_PLACE, "rotation"), numbers, strict=True))
+        rectangle = {"value": geometry | {"labels": _get_labels(result)}}
         object_of_frame.setdefault(frame, ("", shared_fields | rectangle))
     if object_of_frame and not result.is_bad:
         track = id_ if isinstance(id_, str | int) else len(tracks)
@@ -438,8 +438,8 @@ def _format_shape(box: Box, image: Image) -> dict[str, Any] | None:
     (left, top, width, height), degrees = as_turned(box.corners)
     x, y = turned_box(left, top, width, height, math.radians(degrees))[0].tolist()
     x_scale, y_scale = 100 / image.width, 100 / image.height
-    place = x * x_scale, y * y_scale, width * x_scale, height * y_scale
-    return {**dict(zip(_PLACE, map(number, place), strict=True)), "rotation": number(degrees)}
+    geometry = x * x_scale, y * y_scale, width * x_scale, height * y_scale
+    return {**dict(zip(_PLACE, map(number, geometry), strict=True)), "rotation": number(degrees)}
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: LabelstudioOptions) -> None:
@@ -455,10 +455,10 @@ def write(dataset: Dataset, target: Output, log: Log, options: LabelstudioOption
     for image in images_of(dataset):
         results = []
         for k, box in enumerate(image.boxes, 1):
-            kind, place = "rectanglelabels", _format_shape(box, image)
-            if place is None:
-                place = {**dict(zip(_PLACE, xywh_of_row(box.row), strict=True)), "rotation": 0}
-            elif "points" in place:
+            kind, geometry = "rectanglelabels", _format_shape(box, image)
+            if geometry is None:
+                geometry = {**dict(zip(_PLACE, xywh_of_row(box.row), strict=True)), "rotation": 0}
+            elif "points" in geometry:
                 kind = "polygonlabels"
             result = {
                 "id": f"{image.row + 1}-{k}",
@@ -468,7 +468,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: LabelstudioOption
                 "original_width": image.width,
                 "original_height": image.height,
                 "image_rotation": 0,
-                "value": {**place, kind: [box.label]},
+                "value": {**geometry, kind: [box.label]},
             }
             results.append({**result, **box.scored("score")})
         data = {"image": options.prefix + (quote(image.name) if is_url else image.name), **image.size}

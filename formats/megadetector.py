@@ -120,7 +120,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
             for box in image.boxes
         ]
         texts.append(dump({"file": image.name, **image.size, "detections": detections}))
-    names = dump({number: label for label, number in category_ids.items()})
+    names = dump({category_id: label for label, category_id in category_ids.items()})
     head = f'{{"info": {{"format_version": "1.4"}}, "detection_categories": {names}, "images": '
     target.write(name, f"{head}{lines(iter(texts))}}}\n".encode())
 

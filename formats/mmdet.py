@@ -82,7 +82,7 @@ def read(source: Source, builder: Builder, log: Log, options: MmdetOptions) -> N
     reader = Reader(source, builder, log, options, sized=False, keys=_KEYS)
     names, path = given_list(options.classes, source, "", log)
     rows = add_list(names, builder, log, path) if names else []
-    listed_classes = {str(number): row for number, row in enumerate(rows)}
+    listed_classes = {str(class_number): row for class_number, row in enumerate(rows)}
     for file in log.track(choose_files(source, looks_like, "MMDetection JSON", log), "reading"):
         for record in file_items(reader, file, "a list of images", alone=True):
             with contextlib.suppress(BadRecord):
@@ -123,10 +123,10 @@ def _read_category(box: Row, class_number: Any, labels: _Labels, flags: int) -> 
 
     An ignored box without a class is a region; an ignored box with one stays a crowd box.
     """
-    at = box.location / "bbox_label"
+    location = box.location / "bbox_label"
     if class_number is None and flags:
-        return box.category_named(IGNORED, at), int(Flag.REGION)
-    return box.category_number(box.get("bbox_label"), at, labels), flags
+        return box.category_named(IGNORED, location), int(Flag.REGION)
+    return box.category_number(box.get("bbox_label"), location, labels), flags
 
 
 def _read_old(record: Item, labels: _Labels) -> None:
@@ -166,9 +166,9 @@ def _read_arrays(
             return
         for box, value in zip(records, values, strict=False):
             box[field] = value
-    at = item.location / boxes_key
-    origin = Origin(item.reader.builder, at.path, at.pointer)
-    Rows(item.reader, at, records, origin).read(image, _read_array_box, labels, flags)
+    location = item.location / boxes_key
+    origin = Origin(item.reader.builder, location.path, location.pointer)
+    Rows(item.reader, location, records, origin).read(image, _read_array_box, labels, flags)
 
 
 def _read_array_box(box: Row, labels: _Labels, flags: int) -> None:
@@ -183,7 +183,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: MmdetOptions) -> None:
     if name is None:
         return
     object_classes = itertools.compress(dataset.categories.name, ~region_classes(dataset))
-    class_numbers = {label: number for number, label in enumerate(object_classes)}
+    class_numbers = {label: class_number for class_number, label in enumerate(object_classes)}
     texts = []
     for image in images_of(dataset):
         instances = [

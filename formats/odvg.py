@@ -116,7 +116,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
         texts.append(f"{dump(record)}\n")
     target.write(files[0], "".join(texts).encode())
     for name in files[1:]:
-        target.write(name, dump({str(number): label for label, number in class_numbers.items()}).encode())
+        target.write(name, dump({str(id_): label for label, id_ in class_numbers.items()}).encode())
 
 
 FORMAT = json_format_of(

@@ -79,19 +79,20 @@ def _split_line(line: str) -> tuple[str, list[str], int] | None:
 
 
 def _count_fitting(source: Source, file: str) -> tuple[int, int]:
-    """Return how many of the first lines of a file, at most 100, have a picture and its boxes, and how many
-    lines were looked at.
+    """Count those of the first lines of a file, at most 100, that have a picture and its boxes, and all.
 
     The last line is left out, as it may be cut.
     """
     lines = text_of(source.head(file), "", Log(keep=0)).decode("utf-8", "replace").split("\n")
     sample = [line for line in lines[: max(1, len(lines) - 1)][:100] if line.strip()]
     # JSON on one line may have a number at such a place by chance.
-    parts = [None if line.lstrip()[:1] in ("[", "{") else _split_line(line) for line in sample]
+    split_lines = [None if line.lstrip()[:1] in ("[", "{") else _split_line(line) for line in sample]
     # Every text ends in "". In a .txt file of another format a number may stand there by chance.
     any_suffix = () if source.relative(file).lower().endswith(".txt") else ("",)
     suffixes = (*PICTURE_SUFFIXES, *any_suffix)
-    return sum(part is not None and part[0].lower().endswith(suffixes) for part in parts), len(sample)
+    return sum(split is not None and split[0].lower().endswith(suffixes) for split in split_lines), len(
+        sample
+    )
 
 
 def sniff(source: Source) -> Sniff | None:
@@ -101,11 +102,11 @@ def sniff(source: Source) -> Sniff | None:
     file = next((file for file, (n_fitting, total) in counts.items() if 3 * n_fitting > 2 * total), None)
     if file is None:
         return None
-    how_many = lines_are(*counts[file])
+    summary = lines_are(*counts[file])
     has_negatives = any(f.rpartition("/")[2].lower() in _NEGATIVES for f in files)
     confidence = NARROWER if has_negatives else SURE  # WIDER FACE takes a list of names for its own
     return Sniff(
-        confidence, f"{how_many} a picture, a number, and as many boxes, as for OpenCV's cascade classifiers"
+        confidence, f"{summary} a picture, a number, and as many boxes, as for OpenCV's cascade classifiers"
     )
 
 
@@ -129,27 +130,27 @@ def read(source: Source, builder: Builder, log: Log, options: OpencvOptions) -> 
         for line, content in enumerate(text.decode("utf-8", "replace").split("\n"), 1):
             if not content.strip():
                 continue
-            at, parts = Location(path, line=line), _split_line(content)
-            if parts is None and file in negatives:
-                parts = content.strip(), [], 0
-            if parts is None:
+            location, split_line = Location(path, line=line), _split_line(content)
+            if split_line is None and file in negatives:
+                split_line = content.strip(), [], 0
+            if split_line is None:
                 expected = Trusted("a path, a number, and as many times left, top, width and height")
                 shown = f"{len(content.split())} values"
                 log.report(WRONG_COUNT, path, line=line, expected=expected, found=shown)
                 builder.skipped += 1
                 continue
-            name, words, n_boxes = parts
+            name, words, n_boxes = split_line
             # An image may be in the files of several classes, but once in each; more is reported.
             row, last_file = row_and_file_of_image.get(name, (None, file))
             if name not in row_and_file_of_image or last_file == file:
-                row = reader.image(name, at, file=origin.number, line=line)
+                row = reader.image(name, location, file=origin.number, line=line)
             row_and_file_of_image[name] = row, file
             n_per_box = len(words) // max(n_boxes, 1)  # words per box: 4, or 5 with a score
             records = [
                 dict(zip(_FIELDS, words[n_per_box * i : n_per_box * i + n_per_box], strict=False))
                 for i in range(n_boxes)
             ]
-            Rows(reader, at, records, origin).read(row, _read_box, label)
+            Rows(reader, location, records, origin).read(row, _read_box, label)
     reader.finish()
 
 

@@ -113,9 +113,9 @@ def sniff(source: Source) -> Sniff | None:
     file = next((file for file in files if _is_label_file(source, file)), None)
     if file is None:
         return None
-    where = f"of {printable(file)}: " if file else ""
-    how_many = lines_are(*_count_fitting(source, file))
-    return Sniff(SURE, f"{where}{how_many} a path, a tab and a JSON list of texts, as in PaddleOCR")
+    file_text = f"of {printable(file)}: " if file else ""
+    summary = lines_are(*_count_fitting(source, file))
+    return Sniff(SURE, f"{file_text}{summary} a path, a tab and a JSON list of texts, as in PaddleOCR")
 
 
 def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) -> None:
@@ -138,16 +138,16 @@ def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) 
     files = files_of_split(files, lambda file: split_in_name(file or path), wanted_split, source, log)
     for file in log.track(files, "reading"):
         origin, split = Origin(builder, source.full(file)), split_in_name(file or path)
-        for at, name, value in read_lines(reader, file, keyed=True):
+        for location, name, value in read_lines(reader, file, keyed=True):
             if value is Nothing:
                 expected = Trusted("the path of an image, a tab, and a JSON list")
-                log.report(WRONG_COUNT, at.path, line=at.line, expected=expected, found="no tab")
+                log.report(WRONG_COUNT, location.path, line=location.line, expected=expected, found="no tab")
                 builder.skipped += 1
                 continue
-            image = reader.image(name or None, at, split=split, file=origin.number, line=at.line)
-            texts = reader.check_list(value, at) or ()
+            image = reader.image(name or None, location, split=split, file=origin.number, line=location.line)
+            texts = reader.check_list(value, location) or ()
             records = [{"points": text} if isinstance(text, list) else text for text in texts]
-            Rows(reader, at, records, origin).read(image, _read_text, default_score)
+            Rows(reader, location, records, origin).read(image, _read_text, default_score)
     n_scored, n_texts = reader.count_boxes()
     if builder.kind == "det" and n_texts and not n_scored:
         log.note(f"{printable(source.path)}: -O score=1 gives all detections the same score")
@@ -175,8 +175,8 @@ def _read_results(reader: Reader, default_score: float | None) -> None:
             records = [{"points": text} for text in points]
             for text, score in zip(records, scores, strict=False):
                 text["score"] = score
-            at = result.location / f"{kind}_polys"
-            rows = Rows(reader, at, records, Origin(reader.builder, at.path, at.pointer))
+            location = result.location / f"{kind}_polys"
+            rows = Rows(reader, location, records, Origin(reader.builder, location.path, location.pointer))
             rows.read(image, _read_text, default_score)
     reader.finish()
 

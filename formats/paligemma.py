@@ -42,8 +42,8 @@ _SUFFIXES = (".jsonl", ".json")
 _NUMBER = re.compile(r"<loc_?([0-9]+)>")
 _PALIGEMMA = re.compile(r"\s*((?:<loc[0-9]{4}>){4})\s*((?:<seg[0-9]+>)*)\s*([^<]*[^<\s])\s*")
 _FLORENCE = re.compile(r"\s*([^<]*[^<\s])\s*((?:(?:<loc_[0-9]{1,3}>){4})+)\s*")
-_PARTS = re.compile(r"[^<]*(?:<loc_[0-9]+>)+|.+", re.DOTALL)
-"""Parts of Florence's text: a class with the numbers after it, or other text."""
+_FLORENCE_OBJECTS = re.compile(r"[^<]*(?:<loc_[0-9]+>)+|.+", re.DOTALL)
+"""The objects in Florence's text: a class with the numbers after it, or other text."""
 
 
 def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
@@ -80,22 +80,22 @@ def _read_record(record: Item, split: str) -> None:
 def _parse_objects(text: str) -> Iterator[dict[str, Any]]:
     """Yield each object of a suffix as a record: class, edges relative to the image, whether it has a mask.
 
-    A part of the text that is no object is yielded as ``{"text": part}``.
+    Text that is no object is yielded as ``{"text": ...}``.
     """
     if "<loc_" not in text:
-        for part in filter(str.strip, text.split(";")):
-            if match := _PALIGEMMA.fullmatch(part):
+        for object_text in filter(str.strip, text.split(";")):
+            if match := _PALIGEMMA.fullmatch(object_text):
                 top, left, bottom, right = (int(n) / 1024 for n in _NUMBER.findall(match[1]))
                 yield {"class": match[3], "place": (left, top, right, bottom), "mask": bool(match[2])}
             else:
-                yield {"text": part.strip()}
+                yield {"text": object_text.strip()}
         return
-    for part in filter(str.strip, _PARTS.findall(text)):
-        if match := _FLORENCE.fullmatch(part):
+    for object_text in filter(str.strip, _FLORENCE_OBJECTS.findall(text)):
+        if match := _FLORENCE.fullmatch(object_text):
             numbers = [(int(n) + 0.5) / 1000 for n in _NUMBER.findall(match[2])]  # four for each box
             yield from ({"class": match[1], "place": numbers[i : i + 4]} for i in range(0, len(numbers), 4))
         else:
-            yield {"text": part.strip()}
+            yield {"text": object_text.strip()}
 
 
 def _read_object(row: Row, size: Size) -> None:

@@ -58,14 +58,14 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
     reader = Reader(source, builder, log, options, keys=_KEYS)
     files = choose_files(source, looks_like, "responses of Roboflow", log)
     places = image_places(source, files, reader.pictures)
-    for file, place in zip(log.track(files, "reading"), places, strict=True):
+    for file, image_place in zip(log.track(files, "reading"), places, strict=True):
         for response in file_items(reader, file, "a response, or a list of them", alone=True):
             with contextlib.suppress(BadRecord):
-                _read_response(response, place)
+                _read_response(response, image_place)
     reader.finish(field="confidence")
 
 
-def _read_response(response: Item, place: Place) -> None:
+def _read_response(response: Item, image_place: Place) -> None:
     """Add an image and its predictions; `place` is the name that the path of the file gives the image.
 
     Responses of models that classify whole images are reported instead.
@@ -82,8 +82,8 @@ def _read_response(response: Item, place: Place) -> None:
     size.record = numerals(size.record, "width", "height")
     predictions = response.rows("predictions")
     path = next((row.get("image_path") for row in predictions if row.get("image_path")), None)
-    picture = response.reader.find_picture(place.key, response.location, place.picture)
-    name = with_extension(place.key, picture) if path is None else path
+    picture = response.reader.find_picture(image_place.key, response.location, image_place.picture)
+    name = with_extension(image_place.key, picture) if path is None else path
     if isinstance(name, str) and path is not None:
         name = below(name)
     image = response.image_named(name, size=size.size("width", "height"))

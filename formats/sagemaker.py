@@ -146,8 +146,8 @@ def _read_box(box: Row, objects: list[Any], classes: dict[str, Any], collected: 
     box.need("class_id")
     name, category = classes.get(str(box.get("class_id"))), -1
     if name is None:
-        value, where = Trusted(show(box.get("class_id"))), Trusted("its class-map")
-        box.report(UNKNOWN_CLASS, "class_id", value=value, n=len(classes), where=where)
+        value, list_name = Trusted(show(box.get("class_id"))), Trusted("its class-map")
+        box.report(UNKNOWN_CLASS, "class_id", value=value, n=len(classes), where=list_name)
         box.mark_bad()
     else:
         category = box.category_named(name, box.location / "class_id")

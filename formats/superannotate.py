@@ -103,7 +103,7 @@ _KEYS = declare_keys(
     "templateId templateName meta parameters timestamps start end duration keyframe"
 )
 _TOP = frozenset({"metadata", "instances", "tags", "comments"})
-_MADE = ("Prediction", "Preannotation")
+_MACHINE_MADE = ("Prediction", "Preannotation")
 _CORNERS = ("x1", "y1", "x2", "y2")
 _SHAPES = frozenset({"bbox", "rbbox", "polygon", "ellipse", "pixels"})
 _OLD = ("___objects.json", "___pixel.json")
@@ -152,10 +152,10 @@ class _Reader(Reader):
     pads_points = True
     names: dict[int, str] | None = None
     """The name of each id of a list of classes; None if there is no list."""
-    by_id = False
-    """Whether ids may stand for classes without a list."""
+    ids_are_names = False
+    """Whether class ids serve as names of classes if there is no list of classes."""
     fps = 1.0
-    used: set[int]
+    used_ids: set[int]
     """The ids that serve as names of classes."""
     folder = ""
     """The folder of the file that is read."""
@@ -171,12 +171,12 @@ class _Reader(Reader):
         an issue, for an unusable name.
         """
         id_ = box.get("classId")
-        knows_ids = self.by_id or self.names is not None
+        knows_ids = self.ids_are_names or self.names is not None
         if "className" in box or type(id_) is not int or not knows_ids:
             box.text("className")
             return box.category("className")
         if self.names is None:
-            self.used.add(id_)
+            self.used_ids.add(id_)
             return self.category(str(id_), box.location / "classId", source_id=id_) or 0
         if id_ not in self.names:
             box.report(UNKNOWN_CLASS, "classId", value=id_, n=len(self.names), where=_CLASSES)
@@ -187,7 +187,7 @@ class _Reader(Reader):
 def read(source: Source, builder: Builder, log: Log, options: SuperannotateOptions) -> None:
     """Read the files one by one."""
     reader = _Reader(source, builder, log, options, sized=True, keys=_KEYS)
-    reader.used, reader.fps = set(), options.fps
+    reader.used_ids, reader.fps = set(), options.fps
     files = source.with_suffix(".json") if source.is_dir else [""]
     class_lists = [(source, file) for file in files if file.rpartition("/")[2].lower() == _CLASSES]
     files = [file for file in files if (source, file) not in class_lists]
@@ -217,41 +217,49 @@ def read(source: Source, builder: Builder, log: Log, options: SuperannotateOptio
     for file in log.track(files_of_split(files, split_of, options.split, source, log), "reading"):
         _read_file(reader, file)
     reader.finish(field="probability")
-    if reader.used:
-        builder.named = len(reader.used) < builder.n_categories
-        shown = first_few(sorted(reader.used), 10)
+    if reader.used_ids:
+        builder.named = len(reader.used_ids) < builder.n_categories
+        shown = first_few(sorted(reader.used_ids), 10)
         log.report(NUMBERED_CLASSES, source.path, value=shown, near=f" (no {_CLASSES})")
 
 
 def _read_file(reader: _Reader, file: str) -> None:
     """Read a file of one image: an object or, in old exports, a list; or an object with several by name."""
-    value, at = reader.value(file), Location(reader.source.full(file))
-    origin = Origin(reader.builder, at.path)
+    value, location = reader.value(file), Location(reader.source.full(file))
+    origin = Origin(reader.builder, location.path)
     split, reader.folder = split_of(file) if file else "", posixpath.dirname(file)
-    stem_of_file = reader.source.relative(file)
-    stem_of_file = stem_of_file.removesuffix(_OLD[0]).removesuffix(_OLD[1]).removesuffix(".json")
+    default_name = reader.source.relative(file)
+    default_name = default_name.removesuffix(_OLD[0]).removesuffix(_OLD[1]).removesuffix(".json")
     if isinstance(value, list):
         metas = [item for item in value if isinstance(item, dict) and item.get("type") == "meta"]
         attributes = next((item for item in metas if item.get("name") == "imageAttributes"), {})
-        metadata = Item(reader, attributes, at / "metadata", origin)
-        _add_image(Item(reader, {}, at, origin), metadata, Rows(reader, at, value), stem_of_file, split)
+        metadata = Item(reader, attributes, location / "metadata", origin)
+        _add_image(
+            Item(reader, {}, location, origin), metadata, Rows(reader, location, value), default_name, split
+        )
     elif isinstance(value, dict) and not {"metadata", "instances"} & value.keys():
-        reader.by_id = True
+        reader.ids_are_names = True
         for key, item in value.items():
             if key != _VERSION:
-                image_at = at / key
-                image_origin = Origin(reader.builder, at.path, image_at.pointer)
-                _read_image(reader, item, image_at, image_origin, key, split)
+                image_location = location / key
+                image_origin = Origin(reader.builder, location.path, image_location.pointer)
+                _read_image(reader, item, image_location, image_origin, key, split)
     elif value is not Nothing:
-        _read_image(reader, value, at, origin, "", split, stem_of_file)
+        _read_image(reader, value, location, origin, "", split, default_name)
 
 
 def _read_image(
-    reader: _Reader, value: Any, at: Location, origin: Origin, key: str, split: str, default_name: str = ""
+    reader: _Reader,
+    value: Any,
+    location: Location,
+    origin: Origin,
+    key: str,
+    split: str,
+    default_name: str = "",
 ) -> None:
     """Add the image that an object describes, called `key`, or by its metadata, or else `default_name`."""
     with contextlib.suppress(BadRecord):
-        record = Item(reader, value, at, origin)
+        record = Item(reader, value, location, origin)
         record.need("instances")
         record.count_unread(_TOP, free=not key)
         boxes = record.rows("instances")
@@ -342,7 +350,7 @@ def _read_instance(box: Row) -> None:
     is_part = None if kind == "rbbox" or points else kind != "bbox"
     corners = box.set_only_keypoints(points) if points else _read_corners(box, kind)
     category, score = reader.find_class(box), NAN
-    if box.get("creationType") in _MADE:
+    if box.get("creationType") in _MACHINE_MADE:
         key = box.first_key("score", "probability")
         score = box.score(key) if key == "score" else _from_percent(box.score(key))
     box.add(category, corners, score=score, group=box.group("groupId"), is_part=is_part)
@@ -378,8 +386,8 @@ def _read_corners(box: Row, kind: str) -> Corners:
         raw_points = raw_points["exterior"]
     if isinstance(raw_points, dict):  # {"x": [...], "y": [...]}
         xs, ys = (cast("Any", raw_points.get(axis)) for axis in "xy")
-        are_alike = isinstance(xs, list) and isinstance(ys, list) and len(xs) == len(ys)
-        raw_points = [value for point in zip(xs, ys, strict=True) for value in point] if are_alike else None
+        have_pairs = isinstance(xs, list) and isinstance(ys, list) and len(xs) == len(ys)
+        raw_points = [value for point in zip(xs, ys, strict=True) for value in point] if have_pairs else None
     if not isinstance(raw_points, list) or len(raw_points) < 6 or len(raw_points) % 2:
         box.report_wrong(key, "a list of x and y, six numbers at least")
         raise BadRecord
@@ -404,7 +412,7 @@ def _read_pixels(box: Row) -> Corners:
     """
     reader = box.reader
     assert isinstance(reader, _Reader)
-    texts = [part.text("color") for part in box.items("parts")]
+    texts = [mask_part.text("color") for mask_part in box.items("parts")]
     colours = [int(text[1:], 16) for text in texts if _COLOUR.fullmatch(text)]
     try:
         if reader.colours is None:

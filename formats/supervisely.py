@@ -176,16 +176,18 @@ def _split_of(file: str, *, has_several: bool) -> str:
     return dataset_name if has_several or not _WHOLE.fullmatch(dataset_name) else ""
 
 
-def _read_image(record: Item, place: Place, split: str, shapes: dict[str, str]) -> None:
+def _read_image(record: Item, image_place: Place, split: str, shapes: dict[str, str]) -> None:
     """Add the image of a file and its objects; `shapes` are the kinds of objects by class, from meta.json."""
     record.need("objects")
     if record.get("tags"):
         record.reader.count("tags of images")
     objects = record.rows("objects")
     size = record.object("size", optional=True).size("width", "height")
-    name, picture, pictures = place.key, None, record.reader.pictures
+    name, picture, pictures = image_place.key, None, record.reader.pictures
     if pictures:
-        picture = pictures.find_exact(name) or pictures.find(stem(place.picture), path=record.location.path)
+        picture = pictures.find_exact(name) or pictures.find(
+            stem(image_place.picture), path=record.location.path
+        )
         if picture and stem(name) == name:
             name += picture.name[len(stem(picture.name)) :]
     objects.read(record.image_named(name, size=size, picture=picture, split=split), _read_object, shapes)
@@ -219,17 +221,17 @@ def _read_object(record: Row, shapes: dict[str, str]) -> None:
 
 def _read_points(record: Row, kind: Any) -> Corners:
     """Give an object its polygon, if it is no rectangle; return the corners of the box around it."""
-    location = record.object("points")
-    points = location.points("exterior", 2)
+    points_item = record.object("points")
+    points = points_item.points("exterior", 2)
     if kind != "polygon" and len(points) == 2:
         return bounds(points)
-    holes = location.array("interior") if location.get("interior") else []
+    holes = points_item.array("interior") if points_item.get("interior") else []
     if not record.wants or not holes:
         if holes and not record.is_bad:
             record.reader.count("holes")
         return record.draw_around(points, "polygons")
-    at = location.location / "interior"
-    hole_item = Item(record.reader, dict(enumerate(holes)), at, record.origin, row=record)
+    location = points_item.location / "interior"
+    hole_item = Item(record.reader, dict(enumerate(holes)), location, record.origin, row=record)
     rings = [hole_item.points(key, 3) for key in range(len(holes))]  # type: ignore[arg-type]
     record.draw("polygons", even_odd([points, *rings]), "polygons")
     return bounds(points)
@@ -283,12 +285,12 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> N
             if box.score is not None:
                 tags.append({"name": "confidence", "value": box.score})
             tag_names.update(tag["name"] for tag in tags)
-            kind, place = _format_shape(box, image)
+            kind, geometry = _format_shape(box, image)
             kinds.setdefault(box.label, set()).add(kind)
             common_fields = {"description": "", "geometryType": kind, "tags": tags}
             if box.group > 0:
                 common_fields["instance"] = str(box.group)
-            objects.append({**common_fields, "classTitle": box.label, **place})
+            objects.append({**common_fields, "classTitle": box.label, **geometry})
         size = {"height": image.height, "width": image.width}
         record = {"description": "", "tags": [], "size": size, "objects": objects}
         texts.append(f"{dump(record, 1)}\n")

@@ -159,23 +159,25 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     if not have_sizes(dataset, log) or name is None:
         return
     classes = dataset.categories.name
-    class_numbers = {label: number for number, label in enumerate(classes)}
+    class_numbers = {label: class_number for class_number, label in enumerate(classes)}
     cxcywh_of_row = relative_places(dataset, form="cxcywh")
     shapes = dataset.boxes.shapes
     kinds = set() if shapes is None else set(shapes.kind.tolist())
     tasks = {ShapeKind.POLYGONS: "segment", ShapeKind.ORIENTED: "obb"}
     task = next((task for kind, task in tasks.items() if kind in kinds), "detect")
-    names = {str(number): label for label, number in class_numbers.items()}
+    names = {str(class_number): label for label, class_number in class_numbers.items()}
     texts = [dump({"type": "dataset", "task": task, "name": "odm", "class_names": names})]
     for image in images_of(dataset):
         split = usual_split(dataset.images.split[image.row])
         image_annotations: dict[str, list[list[float | int]]] = {"boxes": []}
         for box in image.boxes:
             kind, ring = ("segments", box.outlines[0]) if box.outlines else ("obb", box.corners)
-            place = [value for point in relative_points(ring, (image.width, image.height)) for value in point]
-            numbers = [*(place or cxcywh_of_row(box.row)), *box.scored("confidence").values()]
+            shape_xy = [
+                value for point in relative_points(ring, (image.width, image.height)) for value in point
+            ]
+            numbers = [*(shape_xy or cxcywh_of_row(box.row)), *box.scored("confidence").values()]
             row = [class_numbers[box.label], *numbers]
-            image_annotations.setdefault(kind if place else "boxes", []).append(row)
+            image_annotations.setdefault(kind if shape_xy else "boxes", []).append(row)
         record = {"type": "image", "file": image.name, **image.size}
         record |= {"split": split} if split else {}
         texts.append(dump({**record, "annotations": image_annotations}))

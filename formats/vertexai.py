@@ -120,7 +120,7 @@ def _read_record(record: Item, wanted_split: str | None, splits: set[str]) -> No
 def _collect_boxes(prediction: Item) -> Rows:
     """The boxes of a prediction as objects. Raises BadRecord, after an issue, if lists differ in length."""
     lists = [prediction.array(key) for key in _LISTS]
-    at = prediction.location / "bboxes"
+    location = prediction.location / "bboxes"
     if len(set(map(len, lists))) > 1:
         expected = Trusted(f"as many {_LISTS[0]} and {_LISTS[1]} as bboxes")
         counts = Trusted(" and ".join(str(len(values)) for values in lists))
@@ -129,7 +129,7 @@ def _collect_boxes(prediction: Item) -> Rows:
     records: list[Any] = [
         dict(zip(("displayName", "confidence", "bbox"), v, strict=True)) for v in zip(*lists, strict=True)
     ]
-    return Rows(prediction.reader, at, records, Origin(prediction.reader.builder, at.path))
+    return Rows(prediction.reader, location, records, Origin(prediction.reader.builder, location.path))
 
 
 def _read_box(box: Row, size: Size) -> None:

@@ -166,7 +166,7 @@ def _read_json(reader: Reader, file: str, waiting: _Waiting) -> None:
 
 def _read_project(project: Item, waiting: _Waiting) -> None:
     """Add the images of a project of VIA 3, and collect their regions, turned into those of VIA 2."""
-    reader, at = project.reader, project.location / "metadata"
+    reader, location = project.reader, project.location / "metadata"
     project.count_unread(_PROJECT_3, free=True)
     files = dict(project.object("file").objects())
     attributes = dict(project.object("attribute", optional=True).objects())
@@ -186,14 +186,14 @@ def _read_project(project: Item, waiting: _Waiting) -> None:
         shape_attributes = _convert_shape(shape, numbers)
         region = {"shape_attributes": shape_attributes, "region_attributes": attributes_of_region}
         regions.setdefault(str(metadata.get("vid")), {})[key] = region
-    origin = Origin(reader.builder, at.path, at.pointer)
+    origin = Origin(reader.builder, location.path, location.pointer)
     for vid, view in project.object("view").objects():
         ids = [str(id_) for id_ in view.array("fid_list")]
         file = files.pop(ids[0], None) if len(ids) == 1 else None
         if file is None:
             reader.count("views of several files, or of none")
             continue
-        waiting.append((Rows(reader, at, regions.get(vid, {}), origin), file.image("fname"), {}))
+        waiting.append((Rows(reader, location, regions.get(vid, {}), origin), file.image("fname"), {}))
 
 
 def _convert_shape(shape: Any, numbers: list[Any]) -> dict[str, Any]:
@@ -221,19 +221,24 @@ def _read_csv(reader: Reader, file: str, waiting: _Waiting) -> None:
     """Add the images of a CSV file, and collect their regions, one for each row, in `waiting`."""
     images: dict[str, int | None] = {}
     origin = Origin(reader.builder, reader.source.full(file))
-    for at, record in csv_records(reader, file, ("filename", "region_shape_attributes", "region_attributes")):
+    for location, record in csv_records(
+        reader, file, ("filename", "region_shape_attributes", "region_attributes")
+    ):
         name = record["filename"]
         if name not in images:
-            images[name] = reader.image(name, at, field="filename", file=origin.number, line=at.line)
+            images[name] = reader.image(
+                name, location, field="filename", file=origin.number, line=location.line
+            )
         cells = {key: record[f"region_{key}"].strip() for key in ("shape_attributes", "attributes")}
         region = {
-            key: reader.decode_cell(text, at / f"region_{key}") if text else {} for key, text in cells.items()
+            key: reader.decode_cell(text, location / f"region_{key}") if text else {}
+            for key, text in cells.items()
         }
         if Nothing in region.values():
             reader.builder.skipped += 1
         elif region["shape_attributes"] or record.get("region_count", "0").strip() not in ("0", ""):
             region["region_attributes"] = region.pop("attributes")
-            waiting.append((Rows(reader, at, {"": region}, origin), images[name], {}))
+            waiting.append((Rows(reader, location, {"": region}, origin), images[name], {}))
 
 
 def _choose_attribute(waiting: _Waiting, source: Source, log: Log, options: ViaOptions) -> str | None:
@@ -255,10 +260,10 @@ def _choose_attribute(waiting: _Waiting, source: Source, log: Log, options: ViaO
     for word in _USUAL:
         if word in name_of_word:
             name = name_of_word[word]
-            others = ", ".join(sorted(set(names) - {name}))
+            other_names = ", ".join(sorted(set(names) - {name}))
             log.note(
                 f"{printable(source.path)}: the class is the region attribute {name!r}; others are "
-                f"{printable(others)} (-O attribute=NAME selects one)"
+                f"{printable(other_names)} (-O attribute=NAME selects one)"
             )
             return name
     if options.category is None:
@@ -326,12 +331,12 @@ def write(dataset: Dataset, target: Output, log: Log, options: ViaOptions) -> No
         return
     attribute = options.attribute or "class"
     images_and_regions = []
-    empty: dict[str, Any] = {"shape_attributes": {}, "region_attributes": {}}
+    empty_row: dict[str, Any] = {"shape_attributes": {}, "region_attributes": {}}
     for image in images_of(dataset):
         region_records = []
         for box in image.boxes:
-            place = dict(zip(_NUMBERS["rect"], (*box.xyxy[:2], *box.wh), strict=True))
-            shape: dict[str, Any] = {"name": "rect", **place}
+            geometry = dict(zip(_NUMBERS["rect"], (*box.xyxy[:2], *box.wh), strict=True))
+            shape: dict[str, Any] = {"name": "rect", **geometry}
             if box.outlines:
                 xs, ys = zip(*box.outlines[0], strict=True)
                 shape = {"name": "polygon", "all_points_x": xs, "all_points_y": ys}
@@ -344,7 +349,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: ViaOptions) -> No
         table = csv.writer(text, lineterminator="\n")
         table.writerow(HEADER)
         for image_name, rows in images_and_regions:
-            for i, row in enumerate(rows or [empty]):
+            for i, row in enumerate(rows or [empty_row]):
                 table.writerow([image_name, -1, "{}", len(rows), i, *map(dump, row.values())])
         target.write(name, text.getvalue().encode())
         return
@@ -363,14 +368,14 @@ def write(dataset: Dataset, target: Output, log: Log, options: ViaOptions) -> No
         return
     descriptions = {key: {"type": "text", "description": "", "default_value": ""} for key in attribute_names}
     core = {"buffer_size": 18, "filepath": {}, "default_filepath": ""}
-    parts = [
+    members = [
         f'"_via_settings": {dump({"core": core, "project": {"name": "annotations"}})}',
         f'"_via_img_metadata": {{\n{entries}}}',
         f'"_via_attributes": {dump({"region": descriptions, "file": {}})}',
         '"_via_data_format_version": "2.0.10"',
         f'"_via_image_id_list": {dump([f"{image}-1" for image in dataset.images.name])}',
     ]
-    target.write(name, ("{" + ",\n".join(parts) + "}\n").encode())
+    target.write(name, ("{" + ",\n".join(members) + "}\n").encode())
 
 
 def _make_project(images: list[tuple[str, list[dict[str, Any]]]], attributes: list[str]) -> str:
@@ -385,16 +390,16 @@ def _make_project(images: list[tuple[str, list[dict[str, Any]]]], attributes: li
         vid = str(file_number)
         files[vid] = {"fid": vid, "fname": image, "type": 2, "loc": 1, "src": image}
         for k, region in enumerate(regions, 1):
-            kind, *place = region["shape_attributes"].values()
-            xy = [2, *place]
+            kind, *coordinates = region["shape_attributes"].values()
+            xy = [2, *coordinates]
             if kind == "polygon":
-                xy = [7, *(value for point in zip(*place, strict=True) for value in point)]
+                xy = [7, *(value for point in zip(*coordinates, strict=True) for value in point)]
             values = {ids[key]: value for key, value in region["region_attributes"].items()}
             metadata[f"{vid}_{k}"] = {"vid": vid, "flg": 0, "z": [], "xy": xy, "av": values}
     fields = {"anchor_id": "FILE1_Z0_XY1", "type": 1, "desc": "", "options": {}, "default_option_id": ""}
     project = {"pid": "__VIA_PROJECT_ID__", "rev": "__VIA_PROJECT_REV_ID__", "pname": "annotations"}
     places = {"loc_prefix": dict.fromkeys("1234", "")}
-    parts = {
+    project_members = {
         "project": {**project, "data_format_version": "3.1.1", "vid_list": list(files)},
         "config": {"file": places, "ui": {}},
         "attribute": {id_: {"aname": key, **fields} for key, id_ in ids.items()},
@@ -402,7 +407,7 @@ def _make_project(images: list[tuple[str, list[dict[str, Any]]]], attributes: li
         "metadata": metadata,
         "view": {vid: {"fid_list": [vid]} for vid in files},
     }
-    return dump(parts)
+    return dump(project_members)
 
 
 FORMAT = json_format_of(

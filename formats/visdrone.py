@@ -87,13 +87,17 @@ def sniff(source: Source) -> Sniff | None:
     return label_rows.sniff_lines(n_fitting, n_rows, "the eight numbers of VisDrone, separated by commas")
 
 
-def _shape(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
+def _find_row_shape(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
     """The columns of a row: 8 numbers, and an empty cell after a comma at the end."""
     return label_rows.Shape(range(8)) if n_cells == 8 or (n_cells == 9 and not kind(8)) else None
 
 
 GRAMMAR = label_rows.Grammar(
-    _shape, FIELDS, "8 numbers separated by commas", sep=",", folders=re.compile("annotations", re.IGNORECASE)
+    _find_row_shape,
+    FIELDS,
+    "8 numbers separated by commas",
+    sep=",",
+    folders=re.compile("annotations", re.IGNORECASE),
 )
 
 
@@ -123,16 +127,16 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
         flags |= (truncation > 0) * np.uint16(Flag.TRUNCATED)
         flags |= (occlusion > 0) * np.uint16(Flag.OCCLUDED)
         labels.count("degrees of occlusion", is_valid & (occlusion == 2))
-    names, where = given_list(options.classes, source, "classes.txt", log)
-    is_listed = bool(where)
+    names, list_path = given_list(options.classes, source, "classes.txt", log)
+    is_listed = bool(list_path)
     if not is_listed:
-        names, where = list(CLASSES), "VisDrone"
+        names, list_path = list(CLASSES), "VisDrone"
     elif names is not None:
         names = [IGNORED, *names]
     rows, has_known_class = labels.numbered_classes(category, is_valid, names, in_order=is_listed)
     if names is not None:
         has_unknown_class = is_valid & ~has_known_class
-        labels.report(UNKNOWN_CLASS, has_unknown_class, 5, "object_category", n=len(names), where=where)
+        labels.report(UNKNOWN_CLASS, has_unknown_class, 5, "object_category", n=len(names), where=list_path)
     xyxy, wh = label_rows.corners(labels.values)
     labels.add(is_valid & has_known_class, rows, xyxy, score=score, wh=wh, flags=flags)
 
@@ -140,8 +144,8 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
 def write(dataset: Dataset, target: Output, log: Log, _: VisdroneOptions) -> None:
     """Write one file per image, and the list of classes where it is not the official one."""
     boxes, is_region = dataset.boxes, dataset.boxes.has(Flag.REGION)
-    of_regions = zip(dataset.categories.name, region_classes(dataset).tolist(), strict=True)
-    classes = [IGNORED if only_regions else name for name, only_regions in of_regions]
+    names_and_regions = zip(dataset.categories.name, region_classes(dataset).tolist(), strict=True)
+    classes = [IGNORED if only_regions else name for name, only_regions in names_and_regions]
     is_official = set(classes) <= set(CLASSES)
     listed_classes = [] if is_official else [name for name in classes if name != IGNORED]
     if not label_rows.plan_files(dataset, target, log, listed=listed_classes):

@@ -215,13 +215,13 @@ def _has_tags(region: Row) -> bool:
 
 def _read_frames(record: Item) -> None:
     """Add the images of VoTT 1: frames with regions, and visited frames without any."""
-    reader, tags, at = record.reader, record.get("inputTags") or "", record.location / "inputTags"
+    reader, tags, location = record.reader, record.get("inputTags") or "", record.location / "inputTags"
     if isinstance(tags, str):
         for tag in filter(None, map(str.strip, tags.split(","))):
-            reader.category(tag, at, listed=True)
+            reader.category(tag, location, listed=True)
     else:
         for i, tag in enumerate(record.array("inputTags")):
-            reader.category(tag, at / i, listed=True)
+            reader.category(tag, location / i, listed=True)
     frames = record.object("frames")
     visited_frames = record.array("visitedFrames") if record.get("visitedFrames") else []
     if record.get("visitedFrames") and not visited_frames:
@@ -239,11 +239,11 @@ def _read_frames(record: Item) -> None:
             if size != BAD_SIZE:
                 image = reader.image(key, regions.location, size=size, file=regions.origin.number)
             regions.read(image, _read_old_region)
-    at = record.location / "visitedFrames"
-    origin = Origin(reader.builder, at.path, at.pointer)
+    location = record.location / "visitedFrames"
+    origin = Origin(reader.builder, location.path, location.pointer)
     for i, name in enumerate(names):
         if not isinstance(name, str) or name not in frames:
-            reader.image(name, at / i, file=origin.number, line=i)
+            reader.image(name, location / i, file=origin.number, line=i)
 
 
 def _read_old_region(region: Row) -> None:
@@ -295,13 +295,13 @@ def write(dataset: Dataset, target: Output, log: Log, options: VottOptions) -> N
     for image in images_of(dataset):
         regions: list[dict[str, Any]] = []
         for box in image.boxes:
-            place = {"height": box.wh[1], "width": box.wh[0], "left": box.xyxy[0], "top": box.xyxy[1]}
+            geometry = {"height": box.wh[1], "width": box.wh[0], "left": box.xyxy[0], "top": box.xyxy[1]}
             kind = "POLYGON" if box.outlines else "RECTANGLE"
             region: dict[str, Any] = {
                 "id": f"r{box.row + 1}",
                 "type": kind,
                 "tags": [box.label],
-                "boundingBox": place,
+                "boundingBox": geometry,
             }
             if box.outlines:
                 region["points"] = [{"x": x, "y": y} for x, y in box.outlines[0]]

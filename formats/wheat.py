@@ -135,7 +135,7 @@ def _add_boxes(path: str, rows: Rows, table: TableReader) -> None:
         if len(cells) == len(header):
             row = {"class": CLASS, "score": "", "source": "", **dict(zip(header, cells, strict=True))}
             text = row["bbox"].strip(" \t").removeprefix("[").removesuffix("]").strip(" \t")
-            numbers = [part.strip(" \t") for part in text.split(",")] if text else [""] * 4
+            numbers = [word.strip(" \t") for word in text.split(",")] if text else [""] * 4
             if len(numbers) == 4:
                 other_cells = [row[name] for name in LAYOUT.columns[5:]]  # class, score, width, height
                 kept_rows.append((line, [row["image_id"], *numbers, *other_cells]))
@@ -176,8 +176,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: WheatOptions) -> 
     boxes, images, classes = dataset.boxes, dataset.images, dataset.categories.name
     other_classes = [classes[c] for c in np.unique(boxes.category).tolist() if classes[c] != CLASS]
     for other_class in other_classes if options.results else ():
-        reason, way = "a submission has no classes", "leave out results=true"
-        log.report(UNWRITABLE, "", value=other_class, reason=reason, way=way)
+        reason, remedy = "a submission has no classes", "leave out results=true"
+        log.report(UNWRITABLE, "", value=other_class, reason=reason, way=remedy)
     stems = [stem(name) for name in images.name]
     image_of_stem: dict[str, str] = {}
     for image, key in zip(images.name, stems, strict=True):

@@ -327,9 +327,9 @@ def _read_file(file: str, split: str, gather: Gather, levels: Levels | None, *, 
         name = block.name.decode("utf-8", "replace")
         if several and not _OFFICIAL.fullmatch(file_name) and folder and "/" not in name:
             name = f"{folder}/{name}"
-        at = Location(path, line=block.line)
-        picture = gather.find_picture(name, at)
-        image = gather.image(name, at, picture=picture, split=split, file=file_number, line=block.line)
+        location = Location(path, line=block.line)
+        picture = gather.find_picture(name, location)
+        image = gather.image(name, location, picture=picture, split=split, file=file_number, line=block.line)
         if n_rows == 1 and _is_zero(block.rows[0][1]):
             continue
         for face, (line, row) in enumerate(block.rows, 1):
@@ -344,7 +344,12 @@ def _read_file(file: str, split: str, gather: Gather, levels: Levels | None, *, 
 
 
 def _read_row(
-    row: bytes, image: int, file_number: int, at: Location, gather: Gather, extra: Mapping[str, bytes] | None
+    row: bytes,
+    image: int,
+    file_number: int,
+    location: Location,
+    gather: Gather,
+    extra: Mapping[str, bytes] | None,
 ) -> bool:
     """Add the face of one row to an image. Returns False, after an issue, if the row is malformed.
 
@@ -368,14 +373,16 @@ def _read_row(
         class_name = class_text(name)
     values = [float(word) for word in words[:n_numbers]]
     if n_numbers not in (4, 5, 10) or class_name is None or not np.isfinite(values).all():
-        _report_row(row, n_numbers, name, at, gather.log)
+        _report_row(row, n_numbers, name, location, gather.log)
         return False
     attributes = dict(zip(FIELDS[4:], values[4:] if n_numbers == 10 else (), strict=False))
     invalid, occlusion = attributes.pop("invalid", 0.0), attributes.pop("occlusion", 0.0)
     for value, field, allowed in ((invalid, "invalid", (0, 1)), (occlusion, "occlusion", (0, 1, 2))):
         if value not in allowed:
             expected = " or ".join(map(str, allowed))
-            gather.log.report(BAD_FLAG, at.path, line=at.line, field=field, value=value, expected=expected)
+            gather.log.report(
+                BAD_FLAG, location.path, line=location.line, field=field, value=value, expected=expected
+            )
             return False
     counts.update(field for field, value in attributes.items() if value)
     if occlusion == 2:
@@ -388,12 +395,12 @@ def _read_row(
         image,
         category,
         (left, top, left + width, top + height),
-        at,
+        location,
         wh=(width, height),
         score=values[4] if n_numbers == 5 else np.nan,
         flags=(Flag.CROWD if invalid else 0) | (Flag.OCCLUDED if occlusion else 0),
         file=file_number,
-        line=at.line,
+        line=location.line,
         shape=landmarks,
         extra=extra,
     )
@@ -421,22 +428,24 @@ def _read_landmarks(words: list[bytes], gather: Gather) -> Drawn | None:
     return Drawn(points=[(x, y, 2) if x >= 0 else (0, 0, 0) for x, y in pairs])
 
 
-def _report_row(row: bytes, n_numbers: int, name: bytes, at: Location, log: Log) -> None:
+def _report_row(row: bytes, n_numbers: int, name: bytes, location: Location, log: Log) -> None:
     """Report what is wrong with a row: a number, the class, or the number of values."""
     placed_cells = cells(row, None)
     n_columns = 10 if len(placed_cells) >= 10 else 4
     number_cells = placed_cells[: 5 if len(placed_cells) == 5 else n_columns]
-    if report_numbers(number_cells, FIELDS[: len(number_cells)], at.path, at.line, log):
+    if report_numbers(number_cells, FIELDS[: len(number_cells)], location.path, location.line, log):
         return
     try:
         reason = refuse_class(name.decode())
     except UnicodeDecodeError:
         return  # the file's encoding has been reported
     if reason is not None and n_numbers in (4, 5, 10):
-        log.report(BAD_CLASS_NAME, at.path, line=at.line, value=name, reason=reason)
+        log.report(BAD_CLASS_NAME, location.path, line=location.line, value=name, reason=reason)
         return
     expected = "10 or 4 numbers, or 5 with a score, and perhaps a class"
-    log.report(WRONG_COUNT, at.path, line=at.line, expected=expected, found=f"{len(placed_cells)} values")
+    log.report(
+        WRONG_COUNT, location.path, line=location.line, expected=expected, found=f"{len(placed_cells)} values"
+    )
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: WiderfaceOptions) -> None:

@@ -168,62 +168,74 @@ def read(source: Source, builder: Builder, log: Log, options: YolokerasOptions) 
     files = [""]
     if source.is_dir:
         candidates = _list_candidate_files(source)
-        usual = {file for file in candidates if _USUAL.fullmatch(file.rpartition("/")[2])}
-        files = [file for file in candidates if file in usual or _count_fitting(source.head(file))[0]]
+        usual_files = {file for file in candidates if _USUAL.fullmatch(file.rpartition("/")[2])}
+        files = [file for file in candidates if file in usual_files or _count_fitting(source.head(file))[0]]
         report_unread(source, candidates, files, "YOLO-Keras text", log)
     class_list = _find_names(source, log, options)
     wanted_split = None if options.split is None else _SPLITS.get(options.split, options.split)
     files = files_of_split(files, lambda file: _split_of(file or path), wanted_split, source, log)
-    first_place: dict[str, str] = {}
+    first_lines: dict[str, str] = {}
     lines_of_file = {}
     for file in log.track(files, "reading"):
         data = source.read(file, log)
         if data is not None:
             lines = text_of(data, source.full(file), log).decode("utf-8", "replace").split("\n")
-            numbered = enumerate(lines, 1)
-            lines_of_file[file] = [(number, *_split_line(line)) for number, line in numbered if line.strip()]
+            numbered_lines = enumerate(lines, 1)
+            lines_of_file[file] = [
+                (line_number, *_split_line(line)) for line_number, line in numbered_lines if line.strip()
+            ]
     all_lines = itertools.chain.from_iterable(lines_of_file.values())
-    suffixed = any(name.lower().endswith(_SUFFIXES) for _, name, boxes in all_lines if boxes)
+    has_suffixes = any(name.lower().endswith(_SUFFIXES) for _, name, boxes in all_lines if boxes)
     tables = []
     for file, split_lines in lines_of_file.items():
-        rows = _collect_rows(split_lines, source.full(file), first_place, builder, log, suffixed=suffixed)
+        rows = _collect_rows(
+            split_lines, source.full(file), first_lines, builder, log, has_suffixes=has_suffixes
+        )
         tables.append((source.full(file), _split_of(file or path), rows))
-    categories = _name_categories([(at, rows) for at, _, rows in tables], class_list, source, builder, log)
+    categories = _name_categories(
+        [(table_path, rows) for table_path, _, rows in tables], class_list, source, builder, log
+    )
     table = TableReader(source, builder, log, options)
-    for at, split, split_rows in tables:
+    for table_path, split, split_rows in tables:
         # Without the line, a row is image, left, top, right, bottom, class id (5) and score.
         kept_rows = [(line, [*row, split]) for line, *row in split_rows if row[5] in categories]
         builder.skipped += len(split_rows) - len(kept_rows)
         for _, row in kept_rows:
             row[5] = categories[row[5]]
-        table.add(at, LAYOUT, kept_rows)
+        table.add(table_path, LAYOUT, kept_rows)
     table.finish()
 
 
 def _collect_rows(
-    lines: list[_Line], path: str, first_place: dict[str, str], builder: Builder, log: Log, *, suffixed: bool
+    lines: list[_Line],
+    path: str,
+    first_lines: dict[str, str],
+    builder: Builder,
+    log: Log,
+    *,
+    has_suffixes: bool,
 ) -> list[_Row]:
     """The rows of a file: one for each box, and one with empty cells for each image without any.
 
-    Malformed lines and images that occurred before are left out, after an issue. `first_place` is the place
-    "path:line" of each image so far, and completed here. `suffixed` says that names of images have the suffix
-    of a picture, so that a line without boxes needs one.
+    Malformed lines and images that occurred before are left out, after an issue. `first_lines` is "path:line"
+    of the first line of each image so far, and completed here. `has_suffixes` says that names of images have
+    the suffix of a picture, so that a line without boxes needs one.
     """
     rows: list[_Row] = []
     for line_number, name, boxes in lines:
-        if _WITHIN.search(name) or (suffixed and not boxes and not name.lower().endswith(_SUFFIXES)):
+        if _WITHIN.search(name) or (has_suffixes and not boxes and not name.lower().endswith(_SUFFIXES)):
             expected = "one path of a picture, and its boxes"
             log.report(WRONG_COUNT, path, line=line_number, expected=expected, found=repr(shorten(name)))
             builder.skipped += 1
             continue
         name = name.removeprefix("./").removeprefix(".\\")  # noqa: PLW2901
-        place = f"{path}:{line_number}"
+        path_and_line = f"{path}:{line_number}"
         if _BOX.fullmatch(name):
             log.report(NO_IMAGE_NAME, path, line=line_number)
             builder.skipped += len(boxes) + 1
             continue
-        if first_place.setdefault(name, place) != place:
-            log.report(DUPLICATE_IMAGE, path, line=line_number, value=name, first=first_place[name])
+        if first_lines.setdefault(name, path_and_line) != path_and_line:
+            log.report(DUPLICATE_IMAGE, path, line=line_number, value=name, first=first_lines[name])
             builder.skipped += len(boxes)
             continue
         n_rows_before = len(rows)
@@ -280,7 +292,7 @@ def _name_categories(
 ) -> dict[str, str]:
     """The class name of each id, by the text of the id; those without a name are reported at every box.
 
-    `tables` are the path and the rows of each file, `names` the path and the names of a list of classes.
+    `tables` are the path and the rows of each file, `class_list` the path and names of a list of classes.
     Without a list, ids are the names. The classes are added to the dataset.
     """
     ids = dict.fromkeys(row[6] for _, rows in tables for row in rows)  # class ids
@@ -289,9 +301,9 @@ def _name_categories(
     if class_list is None:
         builder.named = False
         class_numbers = sorted(set(number_of_id.values()))
-        for number in class_numbers:
-            builder.category(str(number), source_id=number)
-        category_of |= {id_: str(number) for id_, number in number_of_id.items()}
+        for class_number in class_numbers:
+            builder.category(str(class_number), source_id=class_number)
+        category_of |= {id_: str(class_number) for id_, class_number in number_of_id.items()}
         if class_numbers:
             log.report(NUMBERED_CLASSES, source.path, value=first_few(class_numbers, 10), near="")
     else:
@@ -301,13 +313,13 @@ def _name_categories(
     unknown_ids = ids.keys() - category_of.keys()
     for path, rows in tables if unknown_ids else ():
         for line, *_, id_, _ in rows:
-            place = {"line": line, "field": "class_id", "value": id_}
+            issue_args = {"line": line, "field": "class_id", "value": id_}
             if id_ not in unknown_ids:
                 continue
             if id_ not in number_of_id:
-                log.report(NOT_A_NUMBER, path, **place)
+                log.report(NOT_A_NUMBER, path, **issue_args)
             elif class_list and class_list[1]:  # a list that is not usable has been reported
-                log.report(UNKNOWN_CLASS, path, **place, n=len(class_list[1]), where=class_list[0])
+                log.report(UNKNOWN_CLASS, path, **issue_args, n=len(class_list[1]), where=class_list[0])
     return category_of
 
 
@@ -323,9 +335,9 @@ def write(dataset: Dataset, target: Output, log: Log, options: YolokerasOptions)
         line = name + " 1,2,3,4,0"
         is_read_back = bool(name.strip()) and _split_line(line)[0] == name and _split_line(name) == (name, [])
         if not is_read_back or _BOX.fullmatch(name):
-            path, number, pointer = dataset.image_place(row)
+            path, line_number, pointer = dataset.image_place(row)
             reason = "it could not be told from the boxes after it"
-            log.report(BAD_NAME, path, line=number, pointer=pointer, value=name, reason=reason)
+            log.report(BAD_NAME, path, line=line_number, pointer=pointer, value=name, reason=reason)
             is_refused = True
     contents = [*(f"the split {s}" for s in files), "the classes"]
     if not target.plan(all_files, contents[: len(all_files)], log) or is_refused:

@@ -26,7 +26,7 @@ import odm.formats
 import odm.report
 from odm.files import Source
 from odm.formats import FORMATS, make_options, option_specs
-from odm.formats._detect import possible
+from odm.formats._detect import find_possible
 from odm.formats._signs import SIGNS
 from odm.issues import CODES
 from odm.tables import Flag, LabelState
@@ -559,7 +559,7 @@ def test_detection_asks_every_format_that_recognises_a_source(tmp_path):
             for renamed in sources[1:]:
                 shutil.copy(path, renamed)
         for source in map(Source, map(str, sources)):
-            asked = possible(source, list(FORMATS), SIGNS)
+            asked = find_possible(source, list(FORMATS), SIGNS)
             assert {name for name in FORMATS if FORMATS[name].sniff(source)} <= set(asked), source.path
 
 
