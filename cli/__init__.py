@@ -38,13 +38,13 @@ def main() -> None:
 
 
 def _fill_closed_streams() -> None:
-    """Put the null device where a standard stream was closed, lest a data file gets its number.
+    """Put the null device where a standard stream was closed, lest a data file gets its stream number.
 
     `sys.stdout` and `sys.stderr` stay None, so that a closed output is still noticed.
     """
-    for number in (0, 1, 2):
+    for stream_number in (0, 1, 2):
         try:
-            os.fstat(number)
+            os.fstat(stream_number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # noqa: TID251 -- not a data file; it gets the lowest free number
 
@@ -77,11 +77,11 @@ def _watch_over_limit() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)
     if code < 0 or code == _NO_THREAD_DATA or not (is_loaded or code == 130):
-        what = "this data" if is_loaded else "odm itself, which takes about 110 MB"
+        purpose = "this data" if is_loaded else "odm itself, which takes about 110 MB"
         from odm.cli._streams import say, screens
 
         with screens():
-            say(f"odm: error: not enough memory for {what} (ulimit -v {limit >> 10})")
+            say(f"odm: error: not enough memory for {purpose} (ulimit -v {limit >> 10})")
         code = 3
     os._exit(code)
 
@@ -91,8 +91,8 @@ def _load_within_limit() -> None:
 
     Without memory OpenBLAS writes a line and ends the process itself.
     """
-    messages, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)  # noqa: TID251 -- not a data file
-    os.dup2(null, 2)
+    saved_stderr, null_device = os.dup(2), os.open(os.devnull, os.O_WRONLY)  # noqa: TID251 -- not a data file
+    os.dup2(null_device, 2)
     try:
         import numpy as np  # noqa: F401
 
@@ -102,9 +102,9 @@ def _load_within_limit() -> None:
         os._exit(3)
     except KeyboardInterrupt:
         os._exit(130)
-    os.dup2(messages, 2)
-    os.close(messages)
-    os.close(null)
+    os.dup2(saved_stderr, 2)
+    os.close(saved_stderr)
+    os.close(null_device)
 
 
 _NO_THREAD_DATA = 127

@@ -87,7 +87,7 @@ class _Commands(click.Group):
             AS_FLAGS.reset(token)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The commands and options that begin so; the base class would import every command."""
+        """Return the commands and options that begin so; the base class would import every command."""
         from click.shell_completion import CompletionItem
 
         commands = [CompletionItem(n, help=h) for n, h in COMMANDS.items() if n.startswith(incomplete)]
@@ -102,6 +102,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Resolve the command; an unknown one is refused with advice, for some words the command to use."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from odm.issues import hint
 
@@ -132,11 +133,11 @@ def app() -> None:
 
 def run(args: Sequence[str]) -> int:
     """Run the command line and return its exit code; only SIGTERM ends it in another way."""
-    closed = sys.stdout is None
+    is_closed = sys.stdout is None
     if output := sys.modules.get("odm.files.output"):  # of a run before this one, in the same process
         output.PLACED.clear()
     with screens():
-        if closed:
+        if is_closed:
             return _fail("cannot write the output: standard output is closed", 3)
         with contextlib.suppress(ValueError, OSError):
             signal.signal(signal.SIGTERM, _terminate)
@@ -155,7 +156,7 @@ def run(args: Sequence[str]) -> int:
                 return READER_LEFT  # as a command that SIGPIPE ends: whoever left needs no message
             return _fail(f"cannot write the output: {e.error.strerror or e.error}", 3)
         except KeyboardInterrupt:
-            say(f"odm: interrupted; {_changed()}")
+            say(f"odm: interrupted; {_describe_changes()}")
             return 130
         except Terminated:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -164,17 +165,19 @@ def run(args: Sequence[str]) -> int:
     return code
 
 
-def _changed() -> str:
+def _describe_changes() -> str:
     """Say in words which outputs an interrupted run has written."""
     from odm.issues import printable
 
     output = sys.modules.get("odm.files.output")
-    placed: dict[str, bool] = output.PLACED if output else {}
-    parts = []
-    for words, complete in (("written before", True), ("begun, so some files may be new", False)):
-        if targets := [printable(target) for target, done in placed.items() if done is complete]:
-            parts.append(f"{words}: {', '.join(targets)}")
-    return "; ".join(parts) or "nothing was changed"
+    is_done_by_target: dict[str, bool] = output.PLACED if output else {}
+    phrases = []
+    for words, is_complete in (("written before", True), ("begun, so some files may be new", False)):
+        if targets := [
+            printable(target) for target, is_done in is_done_by_target.items() if is_done is is_complete
+        ]:
+            phrases.append(f"{words}: {', '.join(targets)}")
+    return "; ".join(phrases) or "nothing was changed"
 
 
 def _run(args: list[str]) -> int:
@@ -202,39 +205,42 @@ def _run(args: list[str]) -> int:
         raise KeyboardInterrupt from None
     except DataError as e:
         # The issues were printed where the log is known; this is the last line.
-        return _fail(f"{e.args[0]}{_advice(args, e)}", e.exit_code)
+        return _fail(f"{e.args[0]}{_advise_skip_bad(args, e)}", e.exit_code)
     except OdmError as e:
-        return _fail(_words(e), e.exit_code)
+        return _fail(_format_message(e), e.exit_code)
     except (Unwritten, KeyboardInterrupt):
         raise
     except Exception as e:  # noqa: BLE001 -- the last net: a traceback helps nobody at a command line
         if isinstance(e, MemoryError) or (isinstance(e, ImportError) and "failed to map segment" in str(e)):
             return _fail("not enough memory for this data", 3)
-        if isinstance(e, FileNotFoundError) and _folder_is_gone():
+        if isinstance(e, FileNotFoundError) and _is_folder_gone():
             return _fail("the working folder no longer exists: change to another one", 3)
         return _fail(
-            f"internal error, please report it with the command and, if you can, the data: {_trace(e)}", 70
+            f"internal error, please report it with the command and, if you can, the data: {_trace_error(e)}",
+            70,
         )
     return result if isinstance(result, int) else 0
 
 
-def _advice(args: Sequence[str], error: DataError) -> str:
+def _advise_skip_bad(args: Sequence[str], error: DataError) -> str:
     """Advise ``--skip-bad``, if the command has it and only rows have errors; else return an empty text."""
     command = importlib.import_module(f"odm.cli.{args[0]}").command
     has_option = any(param.name == "skip_bad" for param in command.params) and "--skip-bad" not in args
-    only_rows = error.log is not None and error.log.errors and not error.log.fatal
-    text = "; --skip-bad leaves out the rows with errors" if has_option and only_rows else ""
+    has_only_row_errors = error.log is not None and error.log.errors and not error.log.fatal
+    text = "; --skip-bad leaves out the rows with errors" if has_option and has_only_row_errors else ""
     if not text or error.truth is None or not error.truth.errors:
         return text
     from odm.issues import CODES
 
     codes = (CODES[name] for name in error.truth.counts if CODES[name].severity == "error")
     repairs = {match[1] for code in codes if (match := re.search(r"validate --fix ([a-z-]+)", code.advice))}
-    way = f" (odm validate GT --fix {','.join(sorted(repairs))} --out DIR)" if repairs else ""
-    return f"{text}, but AP can rise without objects of the ground truth: correct these instead{way}"
+    repair_command = f" (odm validate GT --fix {','.join(sorted(repairs))} --out DIR)" if repairs else ""
+    return (
+        f"{text}, but AP can rise without objects of the ground truth: correct these instead{repair_command}"
+    )
 
 
-def _folder_is_gone() -> bool:
+def _is_folder_gone() -> bool:
     try:
         os.getcwd()
     except FileNotFoundError:
@@ -242,14 +248,14 @@ def _folder_is_gone() -> bool:
     return False
 
 
-def _words(error: Exception) -> str:
+def _format_message(error: Exception) -> str:
     """Return the message of an error, and that the working folder is gone if so."""
     words = str(error.args[0]) if error.args else str(error)
-    gone = isinstance(error, OSError) and _folder_is_gone()
-    return f"{words} (the working folder no longer exists)" if gone else words
+    is_folder_gone = isinstance(error, OSError) and _is_folder_gone()
+    return f"{words} (the working folder no longer exists)" if is_folder_gone else words
 
 
-def _trace(error: Exception) -> str:
+def _trace_error(error: Exception) -> str:
     """Return an unexpected error and the last places that it passed, on one line."""
     import traceback
 

@@ -27,16 +27,18 @@ MOST_NAMED = 5
 """The help of an option names the formats that have it if they are at most so many."""
 
 
-def _named(ctx: click.Context) -> list[str]:
+def _list_named_formats(ctx: click.Context) -> list[str]:
     """Return the formats named on the command line so far; all formats if none is."""
-    values = [v for value in ctx.params.values() for v in _as_tuple(value)]
-    return [name for name in FORMATS if name in values] or list(FORMATS)
+    words = [v for value in ctx.params.values() for v in _as_tuple(value)]
+    return [name for name in FORMATS if name in words] or list(FORMATS)
 
 
 def _complete_option(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Complete ``-O`` with options of the formats named so far, else of all formats."""
     del param
-    names = {f"{spec.name}=" for name in _named(ctx) for spec in option_specs(FORMATS[name].options)}
+    names = {
+        f"{spec.name}=" for name in _list_named_formats(ctx) for spec in option_specs(FORMATS[name].options)
+    }
     return sorted(name for name in names if name.startswith(incomplete))
 
 
@@ -57,25 +59,25 @@ def take_formats(
 
     Of `sides`, those in `writing` write. With `numbered`, ``-O 2.name=value`` is for the second source.
     """
-    formats: dict[str, dict[str, Any]] = {side: {} for side in ("", *sides)}
+    options_by_side: dict[str, dict[str, Any]] = {side: {} for side in ("", *sides)}
     for key in [k for k in values if k.startswith("fo__")]:
         _, side, name = key.split("__")
         value = values.pop(key)
         if value not in (None, False):
-            formats[side][name] = value
+            options_by_side[side][name] = value
     for text in values.pop(_help.TEXTS):
         side, name, value = _split_option(text, sides, numbered=numbered)
         if side not in writing:
             _check_reading(name, text)
-        earlier = formats.setdefault(side, {}).setdefault(name, value)
+        earlier = options_by_side.setdefault(side, {}).setdefault(name, value)
         if earlier != value and (earlier, value) != (True, "true"):
-            both = printable(f"{earlier} and {value}")
-            raise click.UsageError(f"-O {text}: {name} is given twice, as {both}")
-    return formats
+            both_values = printable(f"{earlier} and {value}")
+            raise click.UsageError(f"-O {text}: {name} is given twice, as {both_values}")
+    return options_by_side
 
 
-def text_option(sides: Sequence[str], *, numbered: bool) -> Option:
-    """The flag ``-O name=value``, for any option of a format."""
+def make_text_option(sides: Sequence[str], *, numbered: bool) -> Option:
+    """Make the flag ``-O name=value``, for any option of a format; `sides` may stand before the name."""
     prefixes = "" if not sides else f" For one side only: {' or '.join(f'{s}.name=value' for s in sides)}."
     prefixes += " For one of several SRC: 1.name=value." if numbered else ""
     return option(
@@ -96,6 +98,7 @@ class FormatCommand(click.Command):
     """
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
+        """Make the command; its parameters are those of `click.Command`."""
         keywords["context_settings"] = {"help_option_names": ["--help"]}
         super().__init__(*args, **keywords)
         self._brief = click.Option(
@@ -119,7 +122,7 @@ class FormatCommand(click.Command):
                 ctx.meta[_NAMED] = []
         elif words.isdisjoint({"-h", "--help"}):
             sides = getattr(self.callback, "sides", ())
-            flags = {_plain_flag(word, sides) for word in args if word.startswith("--")}
+            flags = {_drop_side(word, sides) for word in args if word.startswith("--")}
             for names in ([name for name in FORMATS if name in words], with_flags(flags)):
                 ctx.meta[_NAMED] = names
                 try:
@@ -130,41 +133,48 @@ class FormatCommand(click.Command):
         return super().parse_args(ctx, args)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the parameters, with the flags of formats after ``-O`` and ``-h`` at the end."""
         params = super().get_params(ctx)
         position = next(i for i, param in enumerate(params) if param.name == _help.TEXTS)
         sides, writing = (getattr(self.callback, name, ()) for name in ("sides", "writing"))
-        flags = _flags(tuple(ctx.meta.get(_NAMED, FORMATS)), sides, writing)
+        flags = _make_flags(tuple(ctx.meta.get(_NAMED, FORMATS)), sides, writing)
         return [*params[: position + 1], *flags, *params[position + 1 :], self._brief]
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the name of an option; only the formats named so far contribute options."""
-        ctx.meta[_NAMED] = _named(ctx)
+        ctx.meta[_NAMED] = _list_named_formats(ctx)
         return super().shell_complete(ctx, incomplete)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options: the common ones for ``-h``, else all of them under headings."""
-        every = [p for p in self.get_params(ctx) if isinstance(p, click.Option)]
-        params = [p for p in every if not p.hidden]
-        helps = {"-h", "--help"}
-        options = [p for p in params if helps.isdisjoint(p.opts)]
+        all_options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+        visible_options = [param for param in all_options if not param.hidden]
+        help_flags = {"-h", "--help"}
+        listed_options = [param for param in visible_options if help_flags.isdisjoint(param.opts)]
         record: type[Options] | None = getattr(self.callback, "record", None)
-        common = _help.common(record, every) if record else []
+        common_options = _help.common(record, all_options) if record else []
         if _BRIEF in ctx.meta and record and record.common:
-            rows = [row for p in common if (row := p.get_help_record(ctx))]
-            _section(formatter, "Common options", [*rows, ("--help", "Show all options.")])
+            rows = [row for param in common_options if (row := param.get_help_record(ctx))]
+            _write_section(formatter, "Common options", [*rows, ("--help", "Show all options.")])
             return
         sides = getattr(self.callback, "sides", ())
-        for heading, members in _help.groups(options):
-            rows = [row for p in members if (row := p.get_help_record(ctx))]
+        for heading, options in _help.group_by_heading(listed_options):
+            rows = [row for param in options if (row := param.get_help_record(ctx))]
             side = next((s for s in sides if _help.SIDES[s] == heading), None)
             if side is not None:
-                shown = [p for p in common if (p.name or "").startswith(f"fo__{side}__")]
-                rows += [row for p in shown if (row := p.get_help_record(ctx))]
+                side_options = [
+                    param for param in common_options if (param.name or "").startswith(f"fo__{side}__")
+                ]
+                rows += [row for param in side_options if (row := param.get_help_record(ctx))]
                 rows.append((f"--{side}-OPTION", "Any format option below, for this side only."))
-            _section(formatter, heading, rows)
-        rows = [row for p in params if p not in options and (row := p.get_help_record(ctx))]
-        _section(formatter, "Help", rows)
-        if any(p.metavar == "FORMAT" for p in options):
+            _write_section(formatter, heading, rows)
+        rows = [
+            row
+            for param in visible_options
+            if param not in listed_options and (row := param.get_help_record(ctx))
+        ]
+        _write_section(formatter, "Help", rows)
+        if any(param.metavar == "FORMAT" for param in listed_options):
             with formatter.section("Formats (odm formats describes them)"):
                 formatter.write_text(", ".join(FORMATS))
 
@@ -175,34 +185,36 @@ class FormatCommand(click.Command):
                 if isinstance(param.type, click.Path):
                     paths = _as_tuple(ctx.params.get(param.name or ""))
                     if "" in paths:  # as an unset variable of a shell gives
-                        raise click.UsageError(f"{_name_of(param)} is an empty path", ctx)
+                        raise click.UsageError(f"{_get_flag(param)} is an empty path", ctx)
                     if not isinstance(param.type, TargetPath):
                         inputs.name(*paths)
-            _refuse_same(self.params, ctx)
+            _refuse_same_path(self.params, ctx)
             return super().invoke(ctx)
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:
-    """The values of a parameter, of which some may be given several times."""
+    """Return the values of a parameter as a tuple, also of one that can be given only once."""
     return value if isinstance(value, tuple) else (value,)
 
 
-def _name_of(param: click.Parameter) -> str:
+def _get_flag(param: click.Parameter) -> str:
     return param.opts[0] if isinstance(param, click.Option) else str(param.metavar)
 
 
-def _refuse_same(params: Iterable[click.Parameter], ctx: click.Context) -> None:
+def _refuse_same_path(params: Iterable[click.Parameter], ctx: click.Context) -> None:
     """Raise UsageError if two outputs of a run have one path; only folders may be shared."""
-    seen: dict[str, tuple[str, bool]] = {}
+    output_by_path: dict[str, tuple[str, bool]] = {}
     for param in params:
         value = ctx.params.get(param.name or "")
         if not value or not isinstance(param.type, TargetPath) or "\0" in value:
             continue
-        name = _name_of(param)
-        shared = "DIR" in str(param.metavar) and not value.lower().endswith(".html")
-        first, first_shared = seen.setdefault(os.path.realpath(value), (name, shared))
-        if first != name and not (shared and first_shared):
-            raise click.UsageError(f"{first} and {name} both name {printable(value)}", ctx)
+        name = _get_flag(param)
+        is_shareable = "DIR" in str(param.metavar) and not value.lower().endswith(".html")
+        first_name, is_first_shareable = output_by_path.setdefault(
+            os.path.realpath(value), (name, is_shareable)
+        )
+        if first_name != name and not (is_shareable and is_first_shareable):
+            raise click.UsageError(f"{first_name} and {name} both name {printable(value)}", ctx)
 
 
 def _check_folder(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -220,14 +232,14 @@ _NAMED = "odm.cli.formats"
 _BRIEF = "odm.cli.brief"
 
 
-def _section(formatter: click.HelpFormatter, heading: str, rows: Sequence[tuple[str, str]]) -> None:
+def _write_section(formatter: click.HelpFormatter, heading: str, rows: Sequence[tuple[str, str]]) -> None:
     """Write options under a heading, their help in the same column everywhere.
 
     The bounds of numbers, which click writes as ``x>=1``, are left out; a value outside them has a message.
     """
     with formatter.section(heading):
-        shown = [(f"{names:<24}", _BOUNDS.sub("", text)) for names, text in rows]
-        formatter.write_dl(shown, col_max=24)
+        shown_rows = [(f"{names:<24}", _BOUNDS.sub("", text)) for names, text in rows]
+        formatter.write_dl(shown_rows, col_max=24)
 
 
 def _show_brief(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -238,26 +250,26 @@ def _show_brief(ctx: click.Context, param: click.Parameter, value: bool) -> None
         ctx.exit()
 
 
-def _plain_flag(word: str, sides: Sequence[str]) -> str:
-    """The flag that a word begins with, without the side that it is for."""
+def _drop_side(word: str, sides: Sequence[str]) -> str:
+    """Return the flag of a word without its value and side: ``--sep`` for ``--gt-sep=,``."""
     flag = word.partition("=")[0]
     side = next((s for s in sides if flag.startswith(f"--{s}-")), None)
     return flag if side is None else f"--{flag[len(side) + 3 :]}"
 
 
 @functools.cache
-def _flags(
+def _make_flags(
     names: tuple[str, ...], sides: tuple[str, ...], writing: tuple[str, ...]
 ) -> tuple[click.Parameter, ...]:
     """Make the long flags of some formats, plain and for each side; cached, as the parser asks often."""
-    specs: dict[str, list[tuple[str, OptionSpec]]] = {}
+    specs_by_flag: dict[str, list[tuple[str, OptionSpec]]] = {}
     for name in names:
         for spec in option_specs(FORMATS[name].options):
             if spec.flag:
-                specs.setdefault(spec.flag, []).append((name, spec))
+                specs_by_flag.setdefault(spec.flag, []).append((name, spec))
     return tuple(
-        _flag(flag, side, named_specs)
-        for flag, named_specs in specs.items()
+        _make_flag(flag, side, named_specs)
+        for flag, named_specs in specs_by_flag.items()
         for side in ("", *sides)
         if any(  # whether the option does anything for a side of a command
             side in writing
@@ -275,7 +287,7 @@ def _check_reading(name: str, text: str) -> None:
         raise click.UsageError(f"-O {text}: {name} applies only when a format is written")
 
 
-def _flag(flag: str, side: str, named_specs: Sequence[tuple[str, OptionSpec]]) -> click.Option:
+def _make_flag(flag: str, side: str, named_specs: Sequence[tuple[str, OptionSpec]]) -> click.Option:
     """Make one flag of the formats that have it, for a side or plain; `named_specs` are (format, option)."""
     ((text, _),) = Counter(spec.help for _, spec in named_specs).most_common(1)  # what most formats mean
     spec = next(spec for _, spec in named_specs if spec.help == text)
@@ -284,8 +296,10 @@ def _flag(flag: str, side: str, named_specs: Sequence[tuple[str, OptionSpec]]) -
     if side:
         keywords["help"] = f"{spec.help[0].upper()}{spec.help[1:]} ({side.upper()} only)."
     else:
-        few = len(named_specs) <= MOST_NAMED and spec.side != "write"  # pictures are put beside every format
-        names = f" ({', '.join(name for name, _ in named_specs)})" if few else ""
+        is_listed = (
+            len(named_specs) <= MOST_NAMED and spec.side != "write"
+        )  # pictures are put beside every format
+        names = f" ({', '.join(name for name, _ in named_specs)})" if is_listed else ""
         keywords["help"] = f"{spec.help[0].upper()}{spec.help[1:]}{names}."
     choices = tuple(dict.fromkeys(c for _, s in named_specs for c in s.choices or ()))
     if spec.is_switch:
@@ -306,14 +320,14 @@ def _split_option(text: str, sides: Sequence[str], *, numbered: bool) -> tuple[s
     """Split ``SIDE.name=value`` into side, name and value; the side is empty for ``name=value``."""
     name, equals, value = text.partition("=")
     side = ""
-    first, dot, rest = name.partition(".")
-    if dot and (first in sides or (numbered and re.fullmatch("[1-9][0-9]{0,5}", first, re.ASCII))):
-        side, name = first, rest
+    prefix, dot, option_name = name.partition(".")
+    if dot and (prefix in sides or (numbered and re.fullmatch("[1-9][0-9]{0,5}", prefix, re.ASCII))):
+        side, name = prefix, option_name
     if not equals or not name:
         raise click.UsageError(f"-O {text}: expected name=value")
     return side, name.replace("-", "_"), value
 
 
-def terminal_log(keep: int = KEPT_PER_CODE) -> Log:
-    """A log whose long loops show a progress bar, on a terminal only; `keep` issues of each code are kept."""
+def make_terminal_log(keep: int = KEPT_PER_CODE) -> Log:
+    """Make a log that keeps `keep` issues of each code; on a terminal, long loops show a progress bar."""
     return Log(keep=keep, track=progress if is_terminal() else None)

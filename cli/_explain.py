@@ -24,12 +24,12 @@ errors *of one file* together with the file with `--skip-bad-files`; no others c
 
 
 def explain(codes: Sequence[Code], output: str) -> str:
-    """The entries of some codes as text, JSON or Markdown, ending with a new line."""
+    """Format the entries of some codes as text, JSON or Markdown, ending with a new line."""
     if output == "json":
-        return json_text([_entry(code) for code in codes]) + "\n"
+        return json_text([_make_entry(code) for code in codes]) + "\n"
     if output == "markdown":
-        return _page(codes)
-    return "\n".join(_text(code) for code in codes)
+        return _format_page(codes)
+    return "\n".join(_format_text(code) for code in codes)
 
 
 @functools.cache
@@ -44,17 +44,17 @@ def examples() -> dict[str, tuple[str, str]]:
 
 
 def message(code: Code) -> str:
-    """What the code says, with an ellipsis for every value."""
-    return _without_values(code.template)
+    """Return the message of a code, with an ellipsis for every value."""
+    return _hide_values(code.template)
 
 
 def advice(code: Code) -> str:
-    """The way out, empty where only the message itself knows it."""
-    text = _without_values(code.advice)
+    """Return the advice of a code, with an ellipsis for every value; empty if it is nothing but values."""
+    text = _hide_values(code.advice)
     return text if any(c.isalpha() for c in text) else ""
 
 
-def _without_values(template: str) -> str:
+def _hide_values(template: str) -> str:
     """Replace each ``{value}`` of a template by an ellipsis."""
     text = ""
     for literal, field, _, _ in string.Formatter().parse(template):
@@ -64,12 +64,14 @@ def _without_values(template: str) -> str:
     return text.replace("……", "…").strip()
 
 
-def _kind(code: Code) -> str:
-    what = ", of one box" if code.row else ", of one file" if code.file and code.severity == "error" else ""
-    return code.severity + what
+def _describe_kind(code: Code) -> str:
+    """Return the severity of a code, and whether boxes or files with it can be left out."""
+    scope = ", of one box" if code.row else ", of one file" if code.file and code.severity == "error" else ""
+    return code.severity + scope
 
 
-def _entry(code: Code) -> dict[str, Any]:
+def _make_entry(code: Code) -> dict[str, Any]:
+    """Return a code as data, for JSON; the example is None where there is none."""
     line, printed = examples().get(code.name, ("", ""))
     return {
         "code": code.name,
@@ -83,9 +85,10 @@ def _entry(code: Code) -> dict[str, Any]:
     }
 
 
-def _text(code: Code) -> str:
+def _format_text(code: Code) -> str:
+    """Format the entry of a code as text: its message, why it matters, how to fix it, and an example."""
     line, printed = examples().get(code.name, ("", ""))
-    lines = [f"{code.name} ({_kind(code)})", "", _wrap(message(code)), "", _wrap(code.why)]
+    lines = [f"{code.name} ({_describe_kind(code)})", "", _wrap(message(code)), "", _wrap(code.why)]
     if advice(code):
         lines += ["", _wrap(f"To fix it: {advice(code)}.")]
     if printed:
@@ -100,7 +103,7 @@ def _wrap(text: str) -> str:
     )
 
 
-def _page(codes: Sequence[Code]) -> str:
+def _format_page(codes: Sequence[Code]) -> str:
     """Return the page of codes in Markdown; with several, a table of all before them."""
     lines = [HEAD] if len(codes) > 1 else []
     if len(codes) > 1:
@@ -115,7 +118,7 @@ def _page(codes: Sequence[Code]) -> str:
         lines += [
             f"## {code.name}",
             "",
-            f"*{_kind(code)}* · {markdown(message(code))}",
+            f"*{_describe_kind(code)}* · {markdown(message(code))}",
             "",
             markdown(code.why),
         ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from odm.cli._common import take_formats, text_option
+from odm.cli._common import make_text_option, take_formats
 from odm.cli._options import (
     PATH,
     TARGET,
@@ -25,7 +25,7 @@ from odm.issues import OdmError
 from odm.verbs.options import Field, Options, Spec
 
 
-def takes(record: type[Options], *, writing: Sequence[str] = (), numbered: bool = False) -> Option:
+def add_flags(record: type[Options], *, writing: Sequence[str] = (), numbered: bool = False) -> Option:
     """Give a command the flags of a record; its function gets an instance.
 
     Every flag of a format is added, plain and for each side: those that matter only in writing for the sides
@@ -33,6 +33,8 @@ def takes(record: type[Options], *, writing: Sequence[str] = (), numbered: bool 
     """
 
     def decorate(function: Command) -> Command:
+        """Replace the function by one that takes click's values, and attach the flags to it."""
+
         @functools.wraps(function)
         def call(**values: Any) -> Any:
             formats = take_formats(values, record.sides, writing, numbered=numbered)
@@ -40,11 +42,13 @@ def takes(record: type[Options], *, writing: Sequence[str] = (), numbered: bool 
 
         types_of = record.types()
         flags = [
-            _flag(field, field.spec, types_of[name]) for name, field in record.fields().items() if field.spec
+            _make_flag(field, field.spec, types_of[name])
+            for name, field in record.fields().items()
+            if field.spec
         ]
         vars(call).setdefault("__click_params__", []).extend(reversed(flags))
         vars(call).update(record=record, sides=record.sides, writing=tuple(writing))
-        return text_option(record.sides, numbered=numbered)(call)
+        return make_text_option(record.sides, numbered=numbered)(call)
 
     return decorate
 
@@ -55,15 +59,25 @@ class Flag(click.Option):
     heading = ""
 
 
-def _flag(field: Field, spec: Spec, hint: Any) -> click.Option:
-    """Make the flag of an option; its type follows from `hint`, the annotation of the field."""
+def _make_flag(field: Field, spec: Spec, hint: Any) -> click.Option:
+    """Make the flag of an option. `hint` is the annotation of the field, such as ``str | None``.
+
+    A Literal in it gives the choices of the flag, bool a flag without a value.
+    """
     name, default = field.name, field.default
-    parts = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
-    words = spec.choices or [w for p in parts if typing.get_origin(p) is Literal for w in typing.get_args(p)]
-    settings: dict[str, Any] = {"type": _type(spec, parts, words), "default": default}
+    value_types = (
+        typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+    )
+    choices = spec.choices or [
+        word
+        for value_type in value_types
+        if typing.get_origin(value_type) is Literal
+        for word in typing.get_args(value_type)
+    ]
+    settings: dict[str, Any] = {"type": _choose_type(spec, value_types, choices), "default": default}
     settings["show_default"] = spec.show_default and default not in (None, "", ())
     settings |= {"metavar": spec.metavar or None, "required": spec.required}
-    if bool in parts:
+    if bool in value_types:
         settings |= {"is_flag": True, "type": None, "show_default": False}
     elif spec.repeatable:
         settings |= {"multiple": True, "default": None}
@@ -73,13 +87,13 @@ def _flag(field: Field, spec: Spec, hint: Any) -> click.Option:
         settings["shell_complete"] = complete_target if name == "to" else complete_format
     elif spec.completions is not None:
         settings["shell_complete"] = complete_list(spec.completions)
-    long = f"--{name.rstrip('_').replace('_', '-')}"
-    flag = Flag([long, *spec.short, name], help=spec.help, **settings)
+    long_flag = f"--{name.rstrip('_').replace('_', '-')}"
+    flag = Flag([long_flag, *spec.short, name], help=spec.help, **settings)
     flag.heading = spec.heading
     return flag
 
 
-def _type(spec: Spec, parts: tuple[Any, ...], words: Sequence[str]) -> Any:
+def _choose_type(spec: Spec, value_types: tuple[Any, ...], words: Sequence[str]) -> Any:
     """Return click's type of an option; `parts` are the types of its annotation, `words` its choices."""
     if spec.path:
         return TARGET if spec.path == "written" else PATH
@@ -89,7 +103,7 @@ def _type(spec: Spec, parts: tuple[Any, ...], words: Sequence[str]) -> Any:
         return ProtocolChoice(words) if spec.metavar else click.Choice(list(words))
     if spec.bounds is not None:
         return click.IntRange(*spec.bounds)
-    return None if str in parts else next((kind for kind in (float, int) if kind in parts), None)
+    return None if str in value_types else next((kind for kind in (float, int) if kind in value_types), None)
 
 
 if TYPE_CHECKING:

@@ -20,21 +20,21 @@ METAVARS = {"image_size": "WxH", "split": "NAME", "sep": "CHAR", "names": "RULE"
 
 
 def common(record: type[Options], flags: Sequence[click.Option]) -> list[click.Option]:
-    """The options that ``-h`` shows, in order; those of formats for one side, such as ``gt_split``, too."""
+    """Return the options that ``-h`` shows, in order, also those of formats for one side, as ``gt_split``."""
     names = ((flag.name or "").removeprefix("fo__").replace("__", "_").lstrip("_") for flag in flags)
     by_name = dict(zip(names, flags, strict=True))
-    chosen = [copy.copy(by_name[name]) for name in record.common if name in by_name]
-    for flag in chosen:
+    common_flags = [copy.copy(by_name[name]) for name in record.common if name in by_name]
+    for flag in common_flags:
         flag.hidden = False
-    return chosen
+    return common_flags
 
 
-def groups(flags: Sequence[click.Option]) -> Iterator[tuple[str, list[click.Option]]]:
+def group_by_heading(flags: Sequence[click.Option]) -> Iterator[tuple[str, list[click.Option]]]:
     """Yield each heading and its options, in order; at the end other options, and those of formats."""
     by_heading: dict[str, list[click.Option]] = {}
     for flag in flags:
-        of_format = (flag.name or "").startswith("fo__") or flag.name == TEXTS
-        heading = FORMATS_HEADING if of_format else getattr(flag, "heading", "Other options")
+        is_format_option = (flag.name or "").startswith("fo__") or flag.name == TEXTS
+        heading = FORMATS_HEADING if is_format_option else getattr(flag, "heading", "Other options")
         by_heading.setdefault(heading, []).append(flag)
     for heading in (*HEADINGS, "Other options", FORMATS_HEADING):
         if heading in by_heading:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 import odm
-from odm.cli._streams import laid_out
+from odm.cli._streams import lay_out
 from odm.files import Unreadable, read_bytes
 from odm.issues import CODES, Code, Issue, Log, grouped, plural, printable
 from odm.terminal import json_text
@@ -48,50 +48,55 @@ class Report(msgspec.Struct, frozen=True, eq=False):
     @property
     def verdict(self) -> str:
         """One line: how many errors and warnings, and in what."""
-        counts = f"{_count(self.log.errors, 'error')}, {_count(self.log.warnings, 'warning')}"
+        counts = f"{_format_count(self.log.errors, 'error')}, {_format_count(self.log.warnings, 'warning')}"
         if len(self.sources) <= 2:
-            read = "; ".join(
-                f"{_boxes([s])}, {_count(s['classes'], 'class')} ({s['format']})" for s in self.sources
+            read_words = "; ".join(
+                f"{_count_boxes([s])}, {_format_count(s['classes'], 'class')} ({s['format']})"
+                for s in self.sources
             )
         else:
             formats = ", ".join(sorted({source["format"] for source in self.sources}))
-            read = f"{_boxes(self.sources)}, {_count(len(self.sources), 'source')} ({formats})"
-        line = f"{counts} in {read}" if read else counts
+            read_words = (
+                f"{_count_boxes(self.sources)}, {_format_count(len(self.sources), 'source')} ({formats})"
+            )
+        line = f"{counts} in {read_words}" if read_words else counts
         if len(self.issues) < self.total:
             line += f"; {grouped(len(self.issues))} of {grouped(self.total)} are printed"
         return line
 
 
-def _boxes(sources: Sequence[dict[str, Any]]) -> str:
-    """The numbers of boxes and images of some sources."""
+def _count_boxes(sources: Sequence[dict[str, Any]]) -> str:
+    """Say how many boxes and images some sources have."""
     boxes, skipped, images = (sum(s[key] for s in sources) for key in ("boxes", "skipped", "images"))
-    lost = f" and {_count(skipped, 'row')} that could not be read" if skipped else ""
-    return f"{_count(boxes, 'box')}{lost}, {_count(images, 'image')}"
+    skipped_words = f" and {_format_count(skipped, 'row')} that could not be read" if skipped else ""
+    return f"{_format_count(boxes, 'box')}{skipped_words}, {_format_count(images, 'image')}"
 
 
-def _count(n: int, what: str) -> str:
-    return plural(n or "no", what)
+def _format_count(count: int, noun: str) -> str:
+    return plural(count or "no", noun)
 
 
 def render(report: Report, output: str) -> str:
-    """The report as text, ending with a new line."""
+    """Format the report as `output`, one of `OUTPUTS`, ending with a new line."""
     return OUTPUTS[output](report)
 
 
 # -------------------------------------------------------------------------------------------------- text
 
 
-def _text(report: Report) -> str:
-    lines = [laid_out(line) for line in report.lines]
+def _format_text(report: Report) -> str:
+    """Format a report as text: an issue per line, a count per code, and the verdict."""
+    lines = [lay_out(line) for line in report.lines]
     rows = [(grouped(n), code.severity, code.name) for code, n in report.by_code]
     if rows:
-        wide = max(len(row[0]) for row in rows)
-        lines += ["", *(f"{n:>{wide}}  {severity:<7}  {name}" for n, severity, name in rows), ""]
-    lines.append(laid_out(report.verdict))
+        count_width = max(len(row[0]) for row in rows)
+        lines += ["", *(f"{n:>{count_width}}  {severity:<7}  {name}" for n, severity, name in rows), ""]
+    lines.append(lay_out(report.verdict))
     return "\n".join(lines) + "\n"
 
 
-def _markdown(report: Report) -> str:
+def _format_markdown(report: Report) -> str:
+    """Format a report as Markdown. Issues stand in code spans, with more backticks around than in them."""
     import re
 
     lines = [f"**{report.verdict}**", ""]
@@ -109,8 +114,9 @@ def _markdown(report: Report) -> str:
 # -------------------------------------------------------------------------------------------------- JSON
 
 
-def _json(report: Report) -> str:
-    return _dump(
+def _format_json(report: Report) -> str:
+    """Format a report as the JSON contract; undefined values are null."""
+    return _format_json_text(
         {
             "version": VERSION,
             "errors": report.log.errors,
@@ -135,18 +141,19 @@ def _json(report: Report) -> str:
     )
 
 
-def _dump(data: Any) -> str:
+def _format_json_text(data: Any) -> str:
     return json_text(data) + "\n"
 
 
 # ------------------------------------------------------------------------------------------------- SARIF
 
 
-def _sarif(report: Report) -> str:
+def _format_sarif(report: Report) -> str:
+    """Format a report as SARIF 2.1.0, with the codes as rules and the notes as notifications."""
     rules = [code for code, _ in report.by_code]
     index = {code.name: i for i, code in enumerate(rules)}
-    line_of = _locator()
-    return _dump(
+    line_of = _make_line_finder()
+    return _format_json_text(
         {
             "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
             "version": "2.1.0",
@@ -157,7 +164,7 @@ def _sarif(report: Report) -> str:
                             "name": "odm",
                             "version": odm.__version__,
                             "semanticVersion": odm.__version__,
-                            "rules": [_rule(code) for code in rules],
+                            "rules": [_make_rule(code) for code in rules],
                         }
                     },
                     "columnKind": "unicodeCodePoints",
@@ -175,8 +182,8 @@ def _sarif(report: Report) -> str:
                             "ruleId": issue.code,
                             "ruleIndex": index[issue.code],
                             "level": issue.severity,
-                            "message": {"text": _with_place(issue)},
-                            **_locations(issue, line_of(issue)),
+                            "message": {"text": _add_place(issue)},
+                            **_make_locations(issue, line_of(issue)),
                         }
                         for issue in report.issues
                     ],
@@ -187,7 +194,8 @@ def _sarif(report: Report) -> str:
     )
 
 
-def _rule(code: Code) -> dict[str, Any]:
+def _make_rule(code: Code) -> dict[str, Any]:
+    """Return a code as a rule of SARIF."""
     from odm.cli._explain import advice, message
 
     return {
@@ -199,18 +207,22 @@ def _rule(code: Code) -> dict[str, Any]:
     }
 
 
-def _with_place(issue: Issue) -> str:
-    """The message, after the field and the JSON pointer, which the other parts of a result do not show."""
-    where = [printable(part) for part in (issue.pointer, issue.field) if part]
-    if len(where) == 2 and where[0].rpartition("/")[2] == where[1]:
-        where.pop()
-    return f"{' '.join(where)}: {issue.message}" if where else issue.message
+def _add_place(issue: Issue) -> str:
+    """Return the message with the JSON pointer and the field before it, which no other part shows.
+
+    A pointer that ends with the field stands alone.
+    """
+    places = [printable(text) for text in (issue.pointer, issue.field) if text]
+    if len(places) == 2 and places[0].rpartition("/")[2] == places[1]:
+        places.pop()
+    return f"{' '.join(places)}: {issue.message}" if places else issue.message
 
 
-def _locations(issue: Issue, line: int) -> dict[str, Any]:
+def _make_locations(issue: Issue, line: int) -> dict[str, Any]:
+    """Return the ``locations`` of a result of SARIF, empty if the issue has none; `line` is 0 if unknown."""
     location: dict[str, Any] = {}
     if issue.path:
-        physical: dict[str, Any] = {"artifactLocation": {"uri": uri(issue.path)}}
+        physical: dict[str, Any] = {"artifactLocation": {"uri": make_uri(issue.path)}}
         if line:
             physical["region"] = {"startLine": line}
             if issue.column:
@@ -222,8 +234,8 @@ def _locations(issue: Issue, line: int) -> dict[str, Any]:
     return {"locations": [location]} if location else {}
 
 
-def uri(path: str) -> str:
-    """A path as a URI reference: relative to the working folder, or ``file:`` for an absolute one."""
+def make_uri(path: str) -> str:
+    """Make a URI reference of a path: relative to the working folder, or ``file:`` for an absolute one."""
     from urllib.parse import quote
 
     if os.sep == "\\":
@@ -239,13 +251,15 @@ MAX_LOCATED = 2**27
 """Bytes; in a larger JSON file the lines of its places are not looked up."""
 
 
-def _locator() -> Callable[[Issue], int]:
+def _make_line_finder() -> Callable[[Issue], int]:
     """Return a function that finds the line of an issue, for a JSON pointer in the file; 0 if it cannot."""
-    lines_of = functools.cache(_json_lines)
-    return lambda one: one.line if one.line or not one.pointer else lines_of(one.path)(one.pointer)
+    lines_of = functools.cache(_make_pointer_finder)
+    return lambda issue: (
+        issue.line if issue.line or not issue.pointer else lines_of(issue.path)(issue.pointer)
+    )
 
 
-def _json_lines(path: str) -> Callable[[str], int]:
+def _make_pointer_finder(path: str) -> Callable[[str], int]:
     """Return a function that finds the line on which the value of a JSON pointer begins in a file, else 0.
 
     Values are decoded level by level as `msgspec.Raw`, a view into the bytes: its address gives the offset.
@@ -267,7 +281,7 @@ def _json_lines(path: str) -> Callable[[str], int]:
     container_of: dict[str, Any] = {}
 
     def inner(pointer: str) -> Any:
-        """The value at a pointer, still encoded: a view into `data`."""
+        """Return the value at a pointer, still encoded: a view into `data`."""
         if pointer not in raw_of:
             parent, _, key = pointer.rpartition("/")
             if parent not in container_of:
@@ -281,6 +295,7 @@ def _json_lines(path: str) -> Callable[[str], int]:
         return raw_of[pointer]
 
     def line(pointer: str) -> int:
+        """Return the line of the value at a pointer; if it is missing, of what would contain it."""
         while pointer:
             try:
                 value = inner(pointer)
@@ -298,8 +313,9 @@ def _json_lines(path: str) -> Callable[[str], int]:
 # ------------------------------------------------------------------------------------------------ GitHub
 
 
-def _github(report: Report) -> str:
-    line_of = _locator()
+def _format_github(report: Report) -> str:
+    """Format a report as workflow commands of GitHub, which annotate lines of files."""
+    line_of = _make_line_finder()
     lines = []
     for issue in report.issues:
         location = []
@@ -311,7 +327,7 @@ def _github(report: Report) -> str:
             if issue.column:
                 location.append(f"col={issue.column}")
         location.append(f"title={_escape_property(issue.code)}")
-        lines.append(f"::{issue.severity} {','.join(location)}::{escape_data(_with_place(issue))}")
+        lines.append(f"::{issue.severity} {','.join(location)}::{escape_data(_add_place(issue))}")
     if len(report.issues) < report.total:
         lines.append(f"::notice title=odm::{escape_data(report.verdict)}")
     return "".join(line + "\n" for line in lines)
@@ -327,11 +343,11 @@ def _escape_property(text: str) -> str:
 
 
 OUTPUTS: dict[str, Callable[[Report], str]] = {
-    "text": _text,
-    "json": _json,
-    "sarif": _sarif,
-    "github": _github,
-    "markdown": _markdown,
+    "text": _format_text,
+    "json": _format_json,
+    "sarif": _format_sarif,
+    "github": _format_github,
+    "markdown": _format_markdown,
 }
 """How a report can be printed."""
 MACHINE_OUTPUTS = ("json", "sarif", "github")

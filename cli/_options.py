@@ -19,7 +19,7 @@ Option = Callable[[Command], Command]
 
 
 def option(flag: str, text: str, *names: str, of: Any = None, **settings: Any) -> Option:
-    """An option, as its help shows it: ``--save DIR``, and what it does.
+    """Make an option from its line in the help: ``--save DIR``, and the text.
 
     `of` is the type of its value; `names` are a short flag or the name of the argument. A default is shown,
     unless `settings`, which are click's, say otherwise.
@@ -30,12 +30,12 @@ def option(flag: str, text: str, *names: str, of: Any = None, **settings: Any) -
 
 
 def switch(flag: str, text: str, *names: str, **settings: Any) -> Option:
-    """An option without a value."""
+    """Make an option without a value."""
     return click.option(flag, *names, is_flag=True, help=text, **settings)
 
 
 def choice(flag: str, words: Iterable[str], text: str, **settings: Any) -> Option:
-    """An option whose value is one of some words."""
+    """Make an option whose value is one of some words."""
     return option(flag, text, of=click.Choice(list(words)), **settings)
 
 
@@ -56,13 +56,15 @@ def complete_target(ctx: click.Context, param: click.Parameter, incomplete: str)
 def complete_list(
     words: Callable[[], Iterable[str]],
 ) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """Completes the last of some words separated by commas; `words` answers those there are."""
+    """Return a completion of the last of some words separated by commas; `words()` are all of them."""
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
         del ctx, param
-        before, comma, last = incomplete.rpartition(",")
-        chosen = before.split(",")
-        return [f"{before}{comma}{w}" for w in words() if w.startswith(last) and w not in chosen]
+        earlier_words, comma, word_start = incomplete.rpartition(",")
+        used_words = earlier_words.split(",")
+        return [
+            f"{earlier_words}{comma}{w}" for w in words() if w.startswith(word_start) and w not in used_words
+        ]
 
     return complete
 
@@ -85,12 +87,12 @@ class ProtocolChoice(_Choice):
 
             text = str(value)
             is_yolo = text.casefold().startswith("yolo")
-            begun = [
+            matching_names = [
                 word
                 for word in self.choices
                 if (is_yolo and word in self.OF_YOLO) or (text and word.startswith(text.casefold()))
             ]
-            suggestions = " or ".join(map(repr, begun[:3]))
+            suggestions = " or ".join(map(repr, matching_names[:3]))
             advice = (
                 f" (did you mean {suggestions}?)" if suggestions else suggest_protocol(text, self.choices)
             )

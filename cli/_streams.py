@@ -30,18 +30,18 @@ def screens() -> Iterator[None]:
     """Replace both standard streams by a `Screen` in the block, which escapes control characters."""
     streams = sys.stdout, sys.stderr
     with contextlib.ExitStack() as stack:
-        sys.stdout = Screen(_buffered(sys.stdout, stack), required=True)
-        sys.stderr = Screen(_buffered(sys.stderr, stack), required=False)
+        sys.stdout = Screen(_buffer_stream(sys.stdout, stack), required=True)
+        sys.stderr = Screen(_buffer_stream(sys.stderr, stack), required=False)
         try:
             yield
         finally:
             sys.stdout, sys.stderr = streams
 
 
-def _buffered(stream: TextIO | None, stack: contextlib.ExitStack) -> TextIO | None:
-    """The stream as UTF-8 in any locale, written to the end.
+def _buffer_stream(stream: TextIO | None, stack: contextlib.ExitStack) -> TextIO | None:
+    """Return the stream as UTF-8 in any locale, with a buffer that writes everything.
 
-    With ``PYTHONUNBUFFERED`` Python loses without an error what a pipe or a disk takes only in part.
+    With ``PYTHONUNBUFFERED`` Python has none: what a pipe takes only in part is lost without an error.
     """
     settings: Any = {"encoding": "utf-8", "errors": "backslashreplace", "newline": "\n"}
     raw = getattr(stream, "buffer", None)
@@ -75,13 +75,13 @@ def show(
     """
     for bar in BARS:
         bar.clear()
-    screen = _err() if err else _out()
+    screen = _get_err() if err else _get_out()
     page = str(text).removesuffix("\n") + "\n" if str(text) else ""
     if commands:
         screen.write_commands(page)
     elif (severities or headlines) and screen.colour:
         for line in page.removesuffix("\n").split("\n"):
-            for piece, style in _styled(line, headlines, severities=severities):
+            for piece, style in _split_by_style(line, headlines, severities=severities):
                 screen.write_styled(piece, style)
             screen.write("\n")
     else:
@@ -90,17 +90,17 @@ def show(
 
 
 def say(message: Issue | str) -> None:
-    """Print one message to the standard error stream, whatever it holds; see `laid_out`."""
-    show(laid_out(message, err=True), err=True, severities=True)
+    """Print one message to the standard error stream, whatever it holds; see `lay_out`."""
+    show(lay_out(message, err=True), err=True, severities=True)
 
 
-def laid_out(message: Issue | str, *, err: bool = False) -> str:
-    """A message on one line; on a terminal that is too narrow for it, on several.
+def lay_out(message: Issue | str, *, err: bool = False) -> str:
+    """Return a message on one line, or on several if the terminal is too narrow for it.
 
-    They are broken between words and indented. The text of an issue then begins below its place and code.
+    Lines are broken between words and indented. The text of an issue then begins below its place and code.
     """
-    screen = _err() if err else _out()
-    width = _columns(screen) if screen.isatty() else None
+    screen = _get_err() if err else _get_out()
+    width = _get_columns(screen) if screen.isatty() else None
     line = printable(str(message))
     if not isinstance(message, Issue) or width is None or wrapped(line, width) == line:
         return wrapped(line, width, "  ")
@@ -115,8 +115,8 @@ _SEVERITY = re.compile(
 )
 
 
-def _styled(line: str, headlines: Collection[str], *, severities: bool) -> list[tuple[str, str]]:
-    """The pieces of a line, each with its style."""
+def _split_by_style(line: str, headlines: Collection[str], *, severities: bool) -> list[tuple[str, str]]:
+    """Split a line into pieces, each with its style: a severity has a colour, a headline is one piece."""
     if line in headlines:
         return [(line, HEADLINE)]
     match = _SEVERITY.match(line) if severities else None
@@ -128,18 +128,18 @@ def _styled(line: str, headlines: Collection[str], *, severities: bool) -> list[
 
 def reply(text: str) -> None:
     """Print for a shell that asked for completions, in whose lines a tab separates."""
-    screen = Screen(_out().stream, required=True, keep="\n\t")
+    screen = Screen(_get_out().stream, required=True, keep="\n\t")
     screen.write_commands(text.removesuffix("\n") + "\n")
     screen.flush()
 
 
-def progress(items: Iterable[T], what: str) -> Iterator[T]:
+def progress(items: Iterable[T], title: str) -> Iterator[T]:
     """Yield the items, and show a progress bar on the terminal if they take longer than `DELAY`."""
     from tqdm import tqdm
 
     tqdm.monitor_interval = 0  # no thread of its own
-    screen = Screen(_err().stream, required=False, keep="\n\r")
-    bar = tqdm(items, desc=what, leave=False, delay=DELAY, file=screen)
+    screen = Screen(_get_err().stream, required=False, keep="\n\r")
+    bar = tqdm(items, desc=title, leave=False, delay=DELAY, file=screen)
     BARS.append(bar)
     try:
         yield from bar
@@ -148,17 +148,17 @@ def progress(items: Iterable[T], what: str) -> Iterator[T]:
 
 
 def is_terminal() -> bool:
-    """Whether messages go to a terminal."""
-    return _err().isatty()
+    """Return whether messages go to a terminal."""
+    return _get_err().isatty()
 
 
-def table_width(*, wide: bool) -> int | None:
-    """How wide a table may be: as the terminal, 80 where there is none, None = any width."""
-    return None if wide else _columns(_out()) or 80
+def get_table_width(*, wide: bool) -> int | None:
+    """Return how many characters wide a table may be: as the terminal, else 80; None (`wide`) = any width."""
+    return None if wide else _get_columns(_get_out()) or 80
 
 
-def _columns(screen: Screen) -> int | None:
-    """How many characters fit on a line: ``COLUMNS``, or the terminal's; None for what is no terminal."""
+def _get_columns(screen: Screen) -> int | None:
+    """Return how many characters fit on a line: ``COLUMNS``, or the terminal's; None without a terminal."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns):
         return int(columns)
@@ -168,9 +168,9 @@ def _columns(screen: Screen) -> int | None:
         return None
 
 
-def _out() -> Screen:
+def _get_out() -> Screen:
     return sys.stdout if isinstance(sys.stdout, Screen) else Screen(sys.stdout, required=True)
 
 
-def _err() -> Screen:
+def _get_err() -> Screen:
     return sys.stderr if isinstance(sys.stderr, Screen) else Screen(sys.stderr, required=False)

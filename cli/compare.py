@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import click
 
-from odm.cli._common import FormatCommand, terminal_log
-from odm.cli._flags import takes
+from odm.cli._common import FormatCommand, make_terminal_log
+from odm.cli._flags import add_flags
 from odm.cli._messages import print_failed, print_notes
 from odm.cli._records import GITHUB, MessageOptions
 from odm.cli._report import check_markdown, say_written, write_markdown
-from odm.cli._streams import show, table_width
+from odm.cli._streams import get_table_width, show
 from odm.cli.eval import OutputOptions, print_messages
 from odm.evaluate.analysis.compare import check_regression_gates, parse_regression_gate, regressions
 from odm.evaluate.analysis.render_comparison import headlines, render_comparison
@@ -61,7 +61,7 @@ class CompareCommand(
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("gt", metavar="GT", type=click.Path())
 @click.argument("runs", metavar="A B [C...]", type=click.Path(), nargs=-1, required=True)
-@takes(CompareCommand)
+@add_flags(CompareCommand)
 def command(options: CompareCommand) -> int:
     """Compare the detections B, C, ... with A, against the ground truth GT.
 
@@ -69,7 +69,7 @@ def command(options: CompareCommand) -> int:
     file or a folder for each run. In the options below, DET stands for each of A, B, C. Three runs or more
     are ranked, best first; of more than three, --wide shows the differences too.
     """
-    log = terminal_log()
+    log = make_terminal_log()
     by_name = name_runs(options.runs)
     gates = [parse_regression_gate(text, proven=True) for text in options.fail_on_regression]
     gates += [parse_regression_gate(text, proven=False) for text in options.require_no_worse]
@@ -81,7 +81,7 @@ def command(options: CompareCommand) -> int:
     finally:
         print_messages(log, options.output, options)
     comparison = compare_runs(tables, slices, options, log)
-    width = table_width(wide=options.wide)
+    width = get_table_width(wide=options.wide)
     try:
         notes = functools.partial(print_notes, options=options)
         paths = list_paths(options.gt, *by_name.values())

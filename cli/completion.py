@@ -48,23 +48,23 @@ def command(shell: str | None, install: bool) -> None:
     SHELL is bash, zsh or fish; the default is the one in the variable SHELL. With --install, a line is added
     to ~/.zshrc for zsh, and to ~/.bashrc for bash if the package bash-completion is not installed.
     """
-    chosen = shell or os.path.basename(os.environ.get("SHELL", ""))
-    if chosen not in SHELLS:
-        reason = f"SHELL={printable(chosen)} is none of them" if chosen else "SHELL is not set"
+    chosen_shell = shell or os.path.basename(os.environ.get("SHELL", ""))
+    if chosen_shell not in SHELLS:
+        reason = f"SHELL={printable(chosen_shell)} is none of them" if chosen_shell else "SHELL is not set"
         raise UsageError(f"name the shell: {', '.join(SHELLS)} ({reason})")
     if not install:
-        show(script(chosen))
+        show(make_script(chosen_shell))
         return
-    place, startup = places(chosen)
-    messages = [_put(place, script(chosen).encode(), "completion script")]
-    if startup:
-        messages.append(_add_line(startup, f"source {_quoted(place)}  # completion of odm"))
-    messages.append(f"start a new {chosen}, or type: source {_quoted(place)}")
+    script_path, startup_file = find_places(chosen_shell)
+    messages = [_write_if_changed(script_path, make_script(chosen_shell).encode(), "completion script")]
+    if startup_file:
+        messages.append(_add_line(startup_file, f"source {_quote(script_path)}  # completion of odm"))
+    messages.append(f"start a new {chosen_shell}, or type: source {_quote(script_path)}")
     show("\n".join(messages))
 
 
-def script(shell: str) -> str:
-    """The completion script of a shell."""
+def make_script(shell: str) -> str:
+    """Make the completion script of a shell."""
     from click.shell_completion import ShellComplete, get_completion_class
 
     shell_class = get_completion_class(shell)
@@ -72,8 +72,8 @@ def script(shell: str) -> str:
     # Not the method of the class for bash, which starts bash to learn its version.
     text = ShellComplete.source(shell_class(click.Command("odm"), {}, "odm", VARIABLE)).strip() + "\n"
     if shell == "zsh":
-        first, _, others = text.partition("\n")  # "#compdef odm" must come first
-        text = f"{first}\n{ZSH_START}{others}"
+        first_line, _, other_lines = text.partition("\n")  # "#compdef odm" must come first
+        text = f"{first_line}\n{ZSH_START}{other_lines}"
     return text
 
 
@@ -81,20 +81,22 @@ def answer(instruction: str, app: click.Command) -> int:
     """Print the completions that a shell's script asks for, and return the exit code. Errors stay silent."""
     from click.shell_completion import get_completion_class
 
-    shell, _, what = instruction.partition("_")
+    shell, _, request = instruction.partition("_")
     shell_class = get_completion_class(shell) if shell in SHELLS else None
-    if shell_class is None or what not in ("complete", "source"):
+    if shell_class is None or request not in ("complete", "source"):
         return 1
     try:
-        text = shell_class(app, {}, "odm", VARIABLE).complete() if what == "complete" else script(shell)
+        text = (
+            shell_class(app, {}, "odm", VARIABLE).complete() if request == "complete" else make_script(shell)
+        )
     except Exception:  # noqa: BLE001 -- a message would be printed into the line that is being typed
         return 1
     reply(text)
     return 0
 
 
-def places(shell: str) -> tuple[str, str]:
-    """Return where the script of a shell belongs, and the startup file that must name it, or ``""``."""
+def find_places(shell: str) -> tuple[str, str]:
+    """Return the path for the script of a shell, and the startup file that must name it (``""`` = none)."""
     home = os.environ.get("HOME", os.path.expanduser("~"))
     if not (os.path.isabs(home) and os.path.isdir(home)):
         raise PathError(f"HOME={printable(home)}: not an existing folder; correct this variable")
@@ -103,25 +105,28 @@ def places(shell: str) -> tuple[str, str]:
     if shell == "fish":
         return os.path.join(config, "fish", "completions", "odm.fish"), ""
     if shell == "zsh":
-        startup = os.path.join(os.environ.get("ZDOTDIR") or home, ".zshrc")
-        return os.path.join(data, "odm", "completion.zsh"), startup
+        startup_file = os.path.join(os.environ.get("ZDOTDIR") or home, ".zshrc")
+        return os.path.join(data, "odm", "completion.zsh"), startup_file
     is_installed = any(map(os.path.exists, BASH_COMPLETION))
-    place = os.path.join(data, "bash-completion", "completions", "odm")
-    return place, "" if is_installed else os.path.join(home, ".bashrc")
+    script_path = os.path.join(data, "bash-completion", "completions", "odm")
+    return script_path, "" if is_installed else os.path.join(home, ".bashrc")
 
 
-def _put(path: str, data: bytes, what: str) -> str:
-    """Write a file that does not hold this already. Returns what was done."""
-    if _content(path) == data:
-        return f"{what} is up to date: {printable(path)}"
+def _write_if_changed(path: str, data: bytes, noun: str) -> str:
+    """Write `data` to a file that does not hold it already, and say in words what was done.
+
+    `noun` is what the message calls the file.
+    """
+    if _read_content(path) == data:
+        return f"{noun} is up to date: {printable(path)}"
     with Output(path, single=True, overwrite=True) as output:
         output.write("", data)
-    return f"{what} written to {printable(path)}"
+    return f"{noun} written to {printable(path)}"
 
 
 def _add_line(path: str, line: str) -> str:
-    """Add a line to the end of a file that does not have it. Returns what was done."""
-    content = _content(path) or b""
+    """Add a line to the end of a file that does not have it, and say in words what was done."""
+    content = _read_content(path) or b""
     if line.encode() in content.splitlines():
         return f"{printable(path)} has the line already: {printable(line)}"
     gap = b"\n" if content and not content.endswith(b"\n") else b""
@@ -130,8 +135,8 @@ def _add_line(path: str, line: str) -> str:
     return f"added to {printable(path)}: {printable(line)}"
 
 
-def _content(path: str) -> bytes | None:
-    """The content of a file; None if there is no such file. Raises PathError if it cannot be read."""
+def _read_content(path: str) -> bytes | None:
+    """Return the content of a file; None if there is no such file. Raises PathError if it cannot be read."""
     if not os.path.exists(path):
         return None
     try:
@@ -140,7 +145,7 @@ def _content(path: str) -> bytes | None:
         raise PathError(f"{printable(path)}: {e}") from None
 
 
-def _quoted(path: str) -> str:
+def _quote(path: str) -> str:
     import shlex
 
     return shlex.quote(path)

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from odm.cli._common import FormatCommand, terminal_log
-from odm.cli._flags import takes
+from odm.cli._common import FormatCommand, make_terminal_log
+from odm.cli._flags import add_flags
 from odm.cli._messages import print_log
 from odm.cli._options import TargetPath
 from odm.cli._records import MessageOptions
@@ -41,7 +41,7 @@ class ConvertCommand(
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("source", metavar="SRC...", nargs=-1, type=click.Path())
 @click.argument("target", metavar="DST", required=False, type=TargetPath())
-@takes(ConvertCommand, writing=("", "to"), numbered=True)
+@add_flags(ConvertCommand, writing=("", "to"), numbered=True)
 def command(options: ConvertCommand) -> int:
     """Convert annotations or detections from SRC to DST; several SRC are merged.
 
@@ -54,7 +54,7 @@ def command(options: ConvertCommand) -> int:
     if beyond := next((side for side in formats if side.isdigit() and int(side) > n), None):
         sources_there = "is only 1 source" if n == 1 else f"are only {n} sources"
         raise UsageError(f"-O {beyond}.{next(iter(formats[beyond]))}: there {sources_there}")
-    log = terminal_log()
+    log = make_terminal_log()
     lost: Ledger | None = None
     try:
         ledger = run(options, [formats.get(str(i), {}) for i in range(1, n + 1)], log)

@@ -6,12 +6,12 @@ import functools
 
 import click
 
-from odm.cli._common import FormatCommand, terminal_log
-from odm.cli._flags import takes
+from odm.cli._common import FormatCommand, make_terminal_log
+from odm.cli._flags import add_flags
 from odm.cli._messages import print_log, print_notes
 from odm.cli._records import MessageOptions, WideOptions
 from odm.cli._report import say_written
-from odm.cli._streams import show, table_width
+from odm.cli._streams import get_table_width, show
 from odm.evaluate.analysis.render_diff import OUTPUTS, render_differences
 from odm.terminal import wrapped
 from odm.verbs.differences import DiffOptions, find_differences, write
@@ -47,14 +47,14 @@ class DiffCommand(
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("old", metavar="OLD", type=click.Path())
 @click.argument("new", metavar="NEW", type=click.Path())
-@takes(DiffCommand)
+@add_flags(DiffCommand)
 def command(options: DiffCommand) -> int:
     """List what changed between two versions of annotations, OLD and NEW.
 
     Images are paired by name. In images that both versions have, boxes may have been added, removed,
     moved, or given another class (relabelled), other flags or another shape.
     """
-    log = terminal_log()
+    log = make_terminal_log()
     try:
         differences = find_differences(options, log)
     finally:
@@ -63,7 +63,7 @@ def command(options: DiffCommand) -> int:
         notes = functools.partial(print_notes, options=options)
         say_written(write(differences, options, log, notes), options)
     finally:  # the verdict is the last thing on the screen
-        width = table_width(wide=options.wide)
+        width = get_table_width(wide=options.wide)
         verdict = wrapped(differences.verdict, width, "  ").split("\n")
         show(render_differences(differences, options.output, width=width), headlines=verdict)
     return 1 if options.fail_on_change and not differences.equal else 0

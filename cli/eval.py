@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import click
 
-from odm.cli._common import FormatCommand, terminal_log
-from odm.cli._flags import takes
+from odm.cli._common import FormatCommand, make_terminal_log
+from odm.cli._flags import add_flags
 from odm.cli._messages import print_annotations, print_failed, print_log, print_notes
 from odm.cli._records import GITHUB, MarkdownOptions, MessageOptions, WideOptions
 from odm.cli._report import check_markdown, say_written, write_markdown
-from odm.cli._streams import say, show, table_width
+from odm.cli._streams import get_table_width, say, show
 from odm.evaluate import OUTPUTS, Evaluation, render
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.output.render import headline
@@ -77,10 +77,10 @@ class EvalCommand(
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("gt", metavar="GT", type=click.Path())
 @click.argument("det", metavar="DET", type=click.Path())
-@takes(EvalCommand)
+@add_flags(EvalCommand)
 def command(options: EvalCommand) -> int:
     """Evaluate the detections DET against the ground truth GT, each in any format."""
-    log = terminal_log()
+    log = make_terminal_log()
     gates = [parse_gate(text) for text in options.fail_under]
     job = Job.from_options(options)
     if options.confusion and options.output == "csv":
@@ -118,7 +118,7 @@ def _say(options: MessageOptions, text: str) -> None:
 
 
 def _show(evaluation: Evaluation, options: OutputOptions) -> None:
-    text = render(evaluation, options.rendering, width=table_width(wide=options.wide))
+    text = render(evaluation, options.rendering, width=get_table_width(wide=options.wide))
     lines = {headline(result) for result in evaluation.results} if options.rendering == "table" else set()
     show(text, headlines=lines)
 
@@ -126,6 +126,6 @@ def _show(evaluation: Evaluation, options: OutputOptions) -> None:
 def print_messages(log: Log, output: str, options: MessageOptions) -> None:
     """Print the log; what puts the numbers in doubt comes first and is never hidden."""
     if output == GITHUB:
-        print_annotations(log, options, first=DOUBTFUL)
+        print_annotations(log, options, first_codes=DOUBTFUL)
         return
-    print_log(log, options, first=DOUBTFUL if options.quiet or not log.errors else ())
+    print_log(log, options, first_codes=DOUBTFUL if options.quiet or not log.errors else ())

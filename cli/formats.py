@@ -8,7 +8,7 @@ import textwrap
 import click
 
 from odm.cli._options import choice, complete_format, switch, wide_option
-from odm.cli._streams import show, table_width
+from odm.cli._streams import get_table_width, show
 from odm.formats import FORMATS, USES, Format, get, option_specs
 from odm.terminal import text_table, wrapped
 
@@ -31,14 +31,14 @@ def command(name: str | None, output: str, *, brief: bool, wide: bool) -> None:
     """List the formats, or describe the format NAME: its files, its options and what it preserves."""
     if brief and not name:
         raise click.UsageError("--brief needs the NAME of a format")
-    width = table_width(wide=wide)
+    width = get_table_width(wide=wide)
     show(page(get(name), width, brief=brief) if name else listing(output, width))
 
 
 def page(format_: Format, width: int | None = None, *, brief: bool = False) -> str:
-    """A format's page: the specification in its module, its options, what survives in it."""
+    """Format the page of a format: the specification in its module, its options, what it preserves."""
     doc = format_.doc.strip().replace("``", "`")
-    text = refilled(doc.split("\n\n")[0] if brief else doc, width)
+    text = refill_text(doc.split("\n\n")[0] if brief else doc, width)
     text = re.sub("::$", ":", re.sub(r"^::\n\n", "", text, flags=re.MULTILINE), flags=re.MULTILINE)
     lines = [f"{format_.name}: {format_.title}", "", text, "", "Options (-O name=value):"]
     for spec in option_specs(format_.options):
@@ -46,75 +46,84 @@ def page(format_: Format, width: int | None = None, *, brief: bool = False) -> s
         choices = f" One of {', '.join(spec.choices)}." if spec.choices else ""
         side = {"read": " (reading)", "write": " (writing)", "both": ""}[spec.side]
         lines.append(wrapped(f"  {spec.name}{flag}{side}: {spec.help}.{choices}", width, " " * 6))
-    kept, verb = ", ".join(sorted(format_.keeps)) or "nothing", "Preserved" if format_.write else "Read"
+    preserved, verb = ", ".join(sorted(format_.keeps)) or "nothing", "Preserved" if format_.write else "Read"
     if format_.written_by:
         lines += ["", wrapped(f"Written by: {format_.written_by}.", width)]
-    lines += ["", wrapped(f"{verb} besides boxes and class names: {kept}.", width)]
+    lines += ["", wrapped(f"{verb} besides boxes and class names: {preserved}.", width)]
     if format_.max_error_px and format_.write:
         lines.append(f"Coordinates are preserved within {format_.max_error_px:g} px.")
     return "\n".join(lines)
 
 
-def by_use() -> list[Format]:
-    """All formats by what they are used for, then by name."""
+def sort_by_use() -> list[Format]:
+    """List all formats by what they are used for, then by name."""
     return sorted(FORMATS.values(), key=lambda f: (USES.index(f.use), f.name))
 
 
-def refilled(text: str, width: int | None) -> str:
-    """Prose with lists broken into lines of up to `width` characters; tables and code stay as they are."""
+def refill_text(text: str, width: int | None) -> str:
+    """Break prose and lists into lines of up to `width` characters; tables and code stay as they are."""
     if width is None:
         return text
-    parts: list[str] = []
+    refilled_paragraphs: list[str] = []
     is_literal = False
-    for part in text.split("\n\n"):
-        lines = part.split("\n")
-        indented = lines[0].startswith(" ")
-        if (is_literal and indented) or max(map(len, lines)) <= width:
-            parts.append(part)
+    for paragraph in text.split("\n\n"):
+        lines = paragraph.split("\n")
+        is_indented = lines[0].startswith(" ")
+        if (is_literal and is_indented) or max(map(len, lines)) <= width:
+            refilled_paragraphs.append(paragraph)
         else:
             is_literal = False
-            parts.append("\n".join(_refill(block, width) for block in _blocks(lines)))
-        is_literal = lines[-1].endswith("::") or (is_literal and indented)
-    return "\n\n".join(parts)
+            refilled_paragraphs.append(
+                "\n".join(_refill_block(block, width) for block in _group_lines(lines))
+            )
+        is_literal = lines[-1].endswith("::") or (is_literal and is_indented)
+    return "\n\n".join(refilled_paragraphs)
 
 
-def _blocks(lines: list[str]) -> list[list[str]]:
+def _group_lines(lines: list[str]) -> list[list[str]]:
     """Group lines that belong together: a paragraph, or an item of a list."""
     blocks: list[list[str]] = []
     for line in lines:
-        item = line.lstrip().startswith("- ")
-        underlined = any(re.fullmatch("[-=~]{3,}", text) for text in (line, blocks[-1][-1] if blocks else ""))
-        if blocks and not item and not underlined and len(line) - len(line.lstrip()) == _indent(blocks[-1]):
+        is_item = line.lstrip().startswith("- ")
+        is_underline = any(
+            re.fullmatch("[-=~]{3,}", text) for text in (line, blocks[-1][-1] if blocks else "")
+        )
+        if (
+            blocks
+            and not is_item
+            and not is_underline
+            and len(line) - len(line.lstrip()) == _measure_indent(blocks[-1])
+        ):
             blocks[-1].append(line)
         else:
             blocks.append([line])
     return blocks
 
 
-def _indent(block: list[str]) -> int:
-    """How far the lines after the first are indented."""
-    first = block[0]
-    return len(first) - len(first.lstrip()) + (2 if first.lstrip().startswith("- ") else 0)
+def _measure_indent(block: list[str]) -> int:
+    """Return how many characters the lines after the first are indented; those of a list item by 2 more."""
+    first_line = block[0]
+    return len(first_line) - len(first_line.lstrip()) + (2 if first_line.lstrip().startswith("- ") else 0)
 
 
-def _refill(block: list[str], width: int) -> str:
+def _refill_block(block: list[str], width: int) -> str:
     """Break a block into lines of up to `width` characters, unless it has columns."""
     if max(map(len, block)) <= width or any(re.search(r"\S {2,}\S", line) for line in block):
         return "\n".join(block)
-    first = block[0]
-    start = " " * (len(first) - len(first.lstrip()))
+    first_line = block[0]
+    indent = " " * (len(first_line) - len(first_line.lstrip()))
     return textwrap.fill(
         " ".join(line.strip() for line in block),
         width,
-        initial_indent=start,
-        subsequent_indent=" " * _indent(block),
+        initial_indent=indent,
+        subsequent_indent=" " * _measure_indent(block),
         break_long_words=False,
         break_on_hyphens=False,
     )
 
 
 def listing(output: str, width: int | None = None) -> str:
-    """The table of all formats as text, Markdown or JSON."""
+    """Format the table of all formats as text, Markdown or JSON."""
     if output == "json":
         import json
 
@@ -147,21 +156,21 @@ def listing(output: str, width: int | None = None) -> str:
             ", ".join(flag for flag in flags if flag in f.keeps) or "-",
             "required" if f.needs_size else "",
         ]
-        for f in by_use()
+        for f in sort_by_use()
         for directions in ("read, write" if f.write else "read",)
     ]
     headers = (
         "format, used for, what it is, stored as, ground truth, detections, attributes preserved, image sizes"
     ).split(", ")
     if output == "table":
-        return _table(headers, rows, width)
+        return _draw_table(headers, rows, width)
     from tabulate import tabulate
 
     rows = [[f"`{row[0]}`", *row[1:]] for row in rows]
     return tabulate(rows, headers, tablefmt="github", disable_numparse=True)
 
 
-def _table(headers: list[str], rows: list[list[str]], width: int | None) -> str:
+def _draw_table(headers: list[str], rows: list[list[str]], width: int | None) -> str:
     """Draw the table of formats. If it is too wide, some columns are left out, titles broken, and uses become
     headings.
     """
@@ -175,15 +184,17 @@ def _table(headers: list[str], rows: list[list[str]], width: int | None) -> str:
     for row in rows:
         if row[1] not in use_at_row.values():
             use_at_row[len(table_rows)] = row[1]
-        first, *others = textwrap.wrap(row[2], max(title_width, 20), break_on_hyphens=False)
-        table_rows.append([row[0], first, row[3], row[7]])
-        table_rows += [["", f"  {other}", "", ""] for other in others]
+        first_title_line, *other_title_lines = textwrap.wrap(
+            row[2], max(title_width, 20), break_on_hyphens=False
+        )
+        table_rows.append([row[0], first_title_line, row[3], row[7]])
+        table_rows += [["", f"  {title_line}", "", ""] for title_line in other_title_lines]
     head, rule, *lines = text_table([headers[i] for i in columns], table_rows, left=headers).split("\n")
     for start, use in reversed(use_at_row.items()):
         lines[start:start] = ["", f"{use[:1].upper()}{use[1:]}"]
     lines = [head, rule, *lines]
-    only_read = [row[0] for row in rows if row[4] == "read"]
-    exception = f"; {', '.join(only_read)} are only read" if only_read else ""
+    read_only_names = [row[0] for row in rows if row[4] == "read"]
+    exception = f"; {', '.join(read_only_names)} are only read" if read_only_names else ""
     sentence = f"Formats are read and written, as ground truth and as detections{exception}."
     lines += [
         "",

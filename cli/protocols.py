@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from odm.cli._options import choice, wide_option
-from odm.cli._streams import show, table_width
+from odm.cli._streams import get_table_width, show
 from odm.evaluate import PROTOCOLS, SHAPE_PROTOCOLS, TUBE_PROTOCOLS, Protocol
 from odm.evaluate.scores.accumulate import class_keys, lower_keys, summary_keys
 from odm.evaluate.scores.protocol_words import suggest_protocol
@@ -33,16 +33,16 @@ def command(name: str | None, output: str, *, wide: bool) -> None:
         raise UsageError(
             f"unknown protocol {name!r}{suggest_protocol(name, KNOWN)}; `odm protocols` lists all"
         )
-    width = table_width(wide=wide)
+    width = get_table_width(wide=wide)
     if output == "json":
         chosen = KNOWN if name is None else {name.lower(): KNOWN[name.lower()]}
-        show(json_text({key: described(rules) for key, rules in chosen.items()}))
+        show(json_text({key: describe_as_data(rules) for key, rules in chosen.items()}))
     else:
         show(listing(width) if name is None else page(KNOWN[name.lower()], width))
 
 
-def described(rules: Protocol) -> dict[str, object]:
-    """A protocol as data: its field, its definition and the keys of its numbers."""
+def describe_as_data(rules: Protocol) -> dict[str, object]:
+    """Return a protocol as data: its field, its definition and the keys of its numbers."""
     return {
         "field": rules.field,
         "definition": rules.definition,
@@ -53,7 +53,7 @@ def described(rules: Protocol) -> dict[str, object]:
 
 
 def listing(width: int | None) -> str:
-    """The names by field, and what each stands for."""
+    """List the protocols by field, with their main numbers and the programs that they agree with."""
     lines: list[str] = []
     for field, names in group_names_by_field().items():
         lines += ["", f"{field}:"]
@@ -67,13 +67,13 @@ def listing(width: int | None) -> str:
 
 
 def page(rules: Protocol, width: int | None) -> str:
-    """The rules of a protocol, a line each, and the keys of its numbers."""
+    """Format the rules of a protocol, a line each, and the keys of its numbers."""
     name, _, definition = rules.definition.partition(": ")
     lines = [f"{name} ({rules.field})", ""]
     lines += [wrapped(f"- {rule}", width, "  ") for rule in definition.split("; ")]
     lines += ["", wrapped(f"Numbers: {', '.join(summary_keys(rules))}.", width, "  ")]
-    if lower := lower_keys(rules):
-        lines.append(wrapped(f"Lower is better: {', '.join(lower)}.", width, "  "))
+    if lower_is_better := lower_keys(rules):
+        lines.append(wrapped(f"Lower is better: {', '.join(lower_is_better)}.", width, "  "))
     if rules.plain:
         lines.append("--without-oddities leaves out what nobody wants outside the challenge.")
     return "\n".join(lines)

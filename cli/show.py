@@ -7,8 +7,8 @@ import os
 
 import click
 
-from odm.cli._common import FormatCommand, terminal_log
-from odm.cli._flags import takes
+from odm.cli._common import FormatCommand, make_terminal_log
+from odm.cli._flags import add_flags
 from odm.cli._messages import print_log, print_notes
 from odm.cli._records import MessageOptions
 from odm.cli._report import say_written
@@ -42,7 +42,7 @@ class ShowCommand(
 
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("source", metavar="SRC", type=click.Path())
-@takes(ShowCommand)
+@add_flags(ShowCommand)
 def command(options: ShowCommand) -> int:
     """Write an HTML page with the boxes of SRC, annotations or detections, drawn on their images.
 
@@ -52,7 +52,7 @@ def command(options: ShowCommand) -> int:
 
     sources = list_paths(options.source)
     check_report(options.out, options, sources)
-    log = terminal_log()
+    log = make_terminal_log()
     try:
         dataset, sides = load_shown(options, log)
     finally:

@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from odm.cli._common import FormatCommand, terminal_log
-from odm.cli._flags import takes
+from odm.cli._common import FormatCommand, make_terminal_log
+from odm.cli._flags import add_flags
 from odm.cli._messages import print_log, print_notes
 from odm.cli._records import MessageOptions, WideOptions
 from odm.cli._report import say_written
-from odm.cli._streams import say, show, table_width
+from odm.cli._streams import get_table_width, say, show
 from odm.converters import Loaded
 from odm.converters.statistics import Distribution, Statistics, ValueRange
 from odm.document import Column, Document, Line, Section, Table, draw
@@ -53,14 +53,14 @@ class StatsCommand(
 
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("source", metavar="SRC", type=click.Path())
-@takes(StatsCommand)
+@add_flags(StatsCommand)
 def command(options: StatsCommand) -> int:
     """Summarise SRC: objects and images per class, sizes of images and boxes, scores.
 
     Areas use COCO's ranges: small below 32 x 32 pixels, large from 96 x 96.
     """
     check_report(options.report, options, list_paths(options.source))
-    log = terminal_log()
+    log = make_terminal_log()
     try:
         loaded = load_measured(options, log)
         statistics, files = measure(get_dataset(loaded), options, log)
@@ -77,7 +77,7 @@ def command(options: StatsCommand) -> int:
         head = {"path": path, "format": loaded.format.name, "left_out": loaded.bad}
         show(json_text(head | statistics.to_dict()))
     else:
-        show(render(statistics, options.output, width=table_width(wide=options.wide)))
+        show(render(statistics, options.output, width=get_table_width(wide=options.wide)))
     return 0
 
 
@@ -99,35 +99,41 @@ def statistics_document(statistics: Statistics) -> Document:
     s = statistics
     areas = [f"{name} ({bounds})" for name, bounds in zip(s.areas, _AREA_TEXTS, strict=True)]
     document = [
-        _section("", ["what", "number", ""], _contents(s)),
-        _section("", ["fractions" if s.relative else "pixels", "min", "median", "mean", "max"], _measures(s)),
+        _make_section("", ["what", "number", ""], _list_contents(s)),
+        _make_section(
+            "", ["fractions" if s.relative else "pixels", "min", "median", "mean", "max"], _list_measures(s)
+        ),
     ]
     if not s.relative:
         by_area = zip(areas, s.areas.values(), strict=True)
-        document.append(_shares("Boxes by area", ["area", "boxes"], by_area, s.boxes))
+        document.append(_make_share_section("Boxes by area", ["area", "boxes"], by_area, s.boxes))
         title, headers = "Boxes by width / height", ["aspect ratio", "boxes"]
-        document.append(_shares(title, headers, _ranges(s.aspects), s.aspect.n))
-    document.append(_shares("Images by number of boxes", ["boxes", "images"], _per_image(s), s.images))
+        document.append(_make_share_section(title, headers, _format_ranges(s.aspects), s.aspect.n))
+    document.append(
+        _make_share_section("Images by number of boxes", ["boxes", "images"], _group_by_boxes(s), s.images)
+    )
     if s.image_sizes:
         sizes = [(f"{w} x {h}", n) for w, h, n in s.image_sizes[:MOST_SIZES]]
-        if rest := s.image_sizes[MOST_SIZES:]:
-            sizes.append((f"{len(rest)} other sizes", sum(row[2] for row in rest)))
-        document.append(_shares("Images by size", ["width x height", "images"], sizes, s.images))
+        if other_sizes := s.image_sizes[MOST_SIZES:]:
+            sizes.append((f"{len(other_sizes)} other sizes", sum(row[2] for row in other_sizes)))
+        document.append(_make_share_section("Images by size", ["width x height", "images"], sizes, s.images))
     if s.shapes and s.shapes.points:
         points: Rows = [[p.category, cell(p.name), p.visible, p.hidden, p.objects] for p in s.shapes.points]
         headers = ["class", "keypoint", "visible", "hidden", "objects"]
-        document.append(_section("Keypoints", headers, points))
+        document.append(_make_section("Keypoints", headers, points))
     if s.scores:
-        document.append(_shares("Boxes by score", ["score", "boxes"], _ranges(s.scores), s.score.n))
+        document.append(
+            _make_share_section("Boxes by score", ["score", "boxes"], _format_ranges(s.scores), s.score.n)
+        )
     classes = [
         [c.name, c.boxes, share(c.boxes, s.boxes), c.images, c.small, c.medium, c.large] for c in s.classes
     ]
     columns = 4 if s.relative else 7
     headers = ["class", "boxes", "share", "images", "small", "medium", "large"]
-    return [*document, _section("Classes", headers[:columns], [row[:columns] for row in classes])]
+    return [*document, _make_section("Classes", headers[:columns], [row[:columns] for row in classes])]
 
 
-def _section(title: str, headers: Sequence[str], rows: Rows) -> Section:
+def _make_section(title: str, headers: Sequence[str], rows: Rows) -> Section:
     """Make a section of a heading and a table; a column without a title has notes."""
     columns = [Column(headers[0], cell), *(Column(header, left=not header) for header in headers[1:])]
     heading = [Line(title, "heading")] if title else []
@@ -137,60 +143,67 @@ def _section(title: str, headers: Sequence[str], rows: Rows) -> Section:
 _AREA_TEXTS = ("below 32 x 32", "32 x 32 to 96 x 96", "from 96 x 96")
 
 
-def _shares(title: str, headers: Sequence[str], groups: Iterable[tuple[str, int]], total: int) -> Section:
+def _make_share_section(
+    title: str, headers: Sequence[str], groups: Iterable[tuple[str, int]], total: int
+) -> Section:
     """Make a section of groups, each with its count and its share of the total."""
-    return _section(title, [*headers, "share"], [[text, n, share(n, total)] for text, n in groups])
+    return _make_section(title, [*headers, "share"], [[text, n, share(n, total)] for text, n in groups])
 
 
-def _contents(s: Statistics) -> Rows:
-    """Return the rows of the table of counts: what, how many, and a note."""
-    images = f"{s.images_without_boxes} without boxes, {s.images_without_size} without size"
-    empty = sum(row.boxes == 0 for row in s.classes)
+def _list_contents(statistics: Statistics) -> Rows:
+    """List the rows of the table of counts: a noun, the number, and a note."""
+    images = f"{statistics.images_without_boxes} without boxes, {statistics.images_without_size} without size"
+    n_empty_classes = sum(row.boxes == 0 for row in statistics.classes)
     rows: Rows = [
-        ["images", s.images, images],
-        ["classes", len(s.classes), f"{empty} without boxes"],
-        ["boxes", s.boxes, "ground truth" if s.kind == "gt" else "detections"],
-        *(["", n, f"marked {name.replace('_', ' ')}"] for name, n in s.flags.items()),
-        *(["", n, f"images of the split {cell(name)}"] for name, n in s.splits.items()),
+        ["images", statistics.images, images],
+        ["classes", len(statistics.classes), f"{n_empty_classes} without boxes"],
+        ["boxes", statistics.boxes, "ground truth" if statistics.kind == "gt" else "detections"],
+        *(["", n, f"marked {name.replace('_', ' ')}"] for name, n in statistics.flags.items()),
+        *(["", n, f"images of the split {cell(name)}"] for name, n in statistics.splits.items()),
     ]
-    if t := s.tracks:
+    if tracks := statistics.tracks:
         rows += [
-            ["videos", t.videos, f"{t.frames} frames"],
-            ["tracks", t.tracks, f"{t.one_frame} of one frame"],
-            ["", t.boxes_without_track, "boxes without a track"],
+            ["videos", tracks.videos, f"{tracks.frames} frames"],
+            ["tracks", tracks.tracks, f"{tracks.one_frame} of one frame"],
+            ["", tracks.boxes_without_track, "boxes without a track"],
         ]
-    if d := s.shapes:
-        outlines = f"boxes with outlines, {d.several} with several; {d.corners} corners"
-        counts = {outlines: d.outlined, "boxes with a mask": d.masks, "oriented boxes": d.oriented}
-        counts["boxes with keypoints"] = d.with_points
-        present = [(n, what) for what, n in counts.items() if n]
-        rows += [["shapes" if i == 0 else "", *row] for i, row in enumerate(present)]
+    if shapes := statistics.shapes:
+        outlines = f"boxes with outlines, {shapes.several} with several; {shapes.corners} corners"
+        counts = {
+            outlines: shapes.outlined,
+            "boxes with a mask": shapes.masks,
+            "oriented boxes": shapes.oriented,
+        }
+        counts["boxes with keypoints"] = shapes.with_points
+        noun_counts = [(n, noun) for noun, n in counts.items() if n]
+        rows += [["shapes" if i == 0 else "", *row] for i, row in enumerate(noun_counts)]
     return rows
 
 
-def _measures(s: Statistics) -> Rows:
-    """Return the rows of the table of sizes: what, and its smallest, median, mean and largest value."""
+def _list_measures(statistics: Statistics) -> Rows:
+    """List the rows of the table of sizes: a name, and the smallest, median, mean and largest value."""
     rows: list[tuple[str, Distribution]] = [
-        ("image width", s.image_width),
-        ("image height", s.image_height),
-        ("boxes per image", s.boxes_per_image),
-        ("box width", s.box_width),
-        ("box height", s.box_height),
-        ("box area", s.area),
-        ("width / height", s.aspect),
+        ("image width", statistics.image_width),
+        ("image height", statistics.image_height),
+        ("boxes per image", statistics.boxes_per_image),
+        ("box width", statistics.box_width),
+        ("box height", statistics.box_height),
+        ("box area", statistics.area),
+        ("width / height", statistics.aspect),
     ]
-    if s.scores:
-        rows.append(("score", s.score))
-    if s.tracks is not None:
+    if statistics.scores:
+        rows.append(("score", statistics.score))
+    if statistics.tracks is not None:
         rows += [
-            ("boxes per frame", s.tracks.boxes_per_frame),
-            ("boxes per track", s.tracks.length),
-            ("frames a track spans", s.tracks.span),
+            ("boxes per frame", statistics.tracks.boxes_per_frame),
+            ("boxes per track", statistics.tracks.length),
+            ("frames a track spans", statistics.tracks.span),
         ]
     return [[name, *map(size, (d.min, d.median, d.mean, d.max))] for name, d in rows]
 
 
-def _ranges(groups: Iterable[ValueRange]) -> Iterator[tuple[str, int]]:
+def _format_ranges(groups: Iterable[ValueRange]) -> Iterator[tuple[str, int]]:
+    """Yield each range of values in words, such as ``below 0.5``, and how many values are in it."""
     for group in groups:
         if group.lower is None:
             yield f"below {group.upper:g}", group.n
@@ -200,7 +213,7 @@ def _ranges(groups: Iterable[ValueRange]) -> Iterator[tuple[str, int]]:
             yield f"{group.lower:g} to {group.upper:g}", group.n
 
 
-def _per_image(s: Statistics) -> Iterator[tuple[str, int]]:
+def _group_by_boxes(s: Statistics) -> Iterator[tuple[str, int]]:
     """Yield numbers of boxes and how many images have them: each number if there are few, else ranges."""
     numbers = s.images_by_boxes
     if len(numbers) <= 12:

@@ -10,14 +10,14 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from odm.cli._common import FormatCommand, terminal_log
+from odm.cli._common import FormatCommand, make_terminal_log
 from odm.cli._explain import explain
-from odm.cli._flags import takes
+from odm.cli._flags import add_flags
 from odm.cli._issue_formats import MACHINE_OUTPUTS, OUTPUTS, Report, render
-from odm.cli._messages import issue_lines, print_notes
+from odm.cli._messages import print_notes, select_issue_lines
 from odm.cli._records import PER_CODE_VALIDATE, MarkdownOptions, MessageOptions
 from odm.cli._report import check_markdown, say_written, write_markdown
-from odm.cli._streams import laid_out, say, show
+from odm.cli._streams import lay_out, say, show
 from odm.converters import Ledger, Loaded, chosen
 from odm.converters.validation import check_codes, limit_per_code, sort_issues
 from odm.issues import KEPT_PER_CODE, DataError, Issue, Log, OdmError, UsageError, listed, printable, shorten
@@ -84,7 +84,7 @@ def _split_each(texts: str | Iterable[str]) -> tuple[str, ...]:
 
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("path", metavar="SRC...", type=click.Path(), nargs=-1)
-@takes(ValidateCommand, writing=("",))
+@add_flags(ValidateCommand, writing=("",))
 def command(options: ValidateCommand) -> int:
     """Report every problem in SRC, with its location and how to fix it.
 
@@ -97,8 +97,13 @@ def command(options: ValidateCommand) -> int:
     if not sources:
         raise click.UsageError("Missing argument 'SRC'.")
     check_options(options, markdown=bool(options.markdown))
-    single = {"gt": options.gt, "against": options.against, "fix": options.fix, "report": options.report}
-    for name, value in single.items():
+    options_of_one_source = {
+        "gt": options.gt,
+        "against": options.against,
+        "fix": options.fix,
+        "report": options.report,
+    }
+    for name, value in options_of_one_source.items():
         if len(sources) > 1 and value is not None:
             raise click.UsageError(f"--{name} needs a single SRC, found {len(sources)}")
     source, paths = sources[0], list_paths(sources[0], options.against)
@@ -107,34 +112,34 @@ def command(options: ValidateCommand) -> int:
     if options.select or options.ignore:
         all_codes()
     select, ignore = check_codes(_split_each(options.select)), check_codes(_split_each(options.ignore))
-    log = terminal_log(
+    log = make_terminal_log(
         keep=KEPT_FOR_MACHINES
         if options.output in MACHINE_OUTPUTS
         else max(KEPT_PER_CODE, options.max_per_code or 0)
     )
     ledger: Ledger | None = None
-    refused: OdmError | None = None
+    error: OdmError | None = None
     loaded: tuple[Loaded, ...] = ()
     choice = options.choice()
     if options.fix is not None:
         try:
             ledger = write_repaired(source, options, log)
         except DataError as e:
-            refused = e
+            error = e
     elif len(sources) > 1:
-        loaded, refused = _examine_each(sources, options, log, choice)
+        loaded, error = _examine_each(sources, options, log, choice)
     else:
         loaded = examine_files(source, options, log, choice)
     if choice is not None and loaded:
         choice.check()
     log = chosen(log, select, ignore)
     if options.report:
-        datasets = [one.dataset for one in loaded]
+        datasets = [one_loaded.dataset for one_loaded in loaded]
         notes = functools.partial(print_notes, options=options)
         say_written(write_page(log, datasets, paths, options, notes), options)
     _print(log, loaded, ledger, options)
-    if refused is not None:
-        raise refused
+    if error is not None:
+        raise error
     failed = (log.errors and ledger is None) or (options.strict and log.warnings)
     return 1 if failed else 0
 
@@ -146,8 +151,10 @@ def _explain(name: str, output: str) -> int:
         list(codes.values()) if name == "all" else [codes[n] for n in codes if fnmatchcase(n, name)]
     )
     if not chosen_codes:
-        if like := [n for n in codes if name and name.casefold() in n]:
-            raise UsageError(f"there is no code {shorten(name)!r}; codes with this word: {listed(like, 10)}")
+        if similar_codes := [n for n in codes if name and name.casefold() in n]:
+            raise UsageError(
+                f"there is no code {shorten(name)!r}; codes with this word: {listed(similar_codes, 10)}"
+            )
         check_codes([name])
     if output not in ("text", "json", "markdown"):
         raise click.UsageError(f"--explain is printed as text, json or markdown, not as {output}")
@@ -181,39 +188,39 @@ def _print(log: Log, loaded: tuple[Loaded, ...], ledger: Ledger | None, options:
     """Print the report to standard output. Notes, and the ledger beside a report for machines, go to the
     standard error stream.
     """
-    output, quiet = options.output, options.quiet
+    output, is_quiet = options.output, options.quiet
     sources = [
         {
-            "path": printable(one.source.path) if one.source else "",
-            "format": one.format.name,
-            "kind": one.dataset.kind,
-            "images": len(one.dataset.images),
-            "classes": len(one.dataset.categories),
-            "boxes": len(one.dataset),
-            "skipped": one.dataset.skipped,
+            "path": printable(one_loaded.source.path) if one_loaded.source else "",
+            "format": one_loaded.format.name,
+            "kind": one_loaded.dataset.kind,
+            "images": len(one_loaded.dataset.images),
+            "classes": len(one_loaded.dataset.categories),
+            "boxes": len(one_loaded.dataset),
+            "skipped": one_loaded.dataset.skipped,
         }
-        for one in loaded
+        for one_loaded in loaded
     ]
     if options.markdown:
-        text = render(Report(log, _lines(log, "markdown", options), sources), "markdown")
+        text = render(Report(log, _select_lines(log, "markdown", options), sources), "markdown")
         write_markdown(options.markdown, text, (), overwrite=options.overwrite)
-    report = Report(log, _lines(log, output, options), sources)
+    report = Report(log, _select_lines(log, output, options), sources)
     print_notes(log, options)
-    people = output == "text"
+    is_for_people = output == "text"
     show(
         render(report, output),
         commands=output == "github",
-        severities=people,
-        headlines=laid_out(report.verdict).split("\n") if people else (),
+        severities=is_for_people,
+        headlines=lay_out(report.verdict).split("\n") if is_for_people else (),
     )
-    if output not in ("text", "markdown") and not quiet:
+    if output not in ("text", "markdown") and not is_quiet:
         say(report.verdict)
-    if ledger is not None and not quiet:
+    if ledger is not None and not is_quiet:
         show(ledger, err=output != "text")
 
 
-def _lines(log: Log, output: str, options: ValidateCommand) -> list[Issue | str]:
-    """The issues that an output shows, with lines in between that count those left out."""
+def _select_lines(log: Log, output: str, options: ValidateCommand) -> list[Issue | str]:
+    """Return the issues that an output shows, with lines in between that count those left out."""
     per_code = options.max_per_code
     if output in MACHINE_OUTPUTS:  # not cut unless a number was given
         is_limited = (
@@ -222,9 +229,9 @@ def _lines(log: Log, output: str, options: ValidateCommand) -> list[Issue | str]
         issues = sort_issues(log.issues if per_code is None else limit_per_code(log.issues, per_code))
         return [*issues[: options.max_errors if is_limited else None]]
     return [
-        *issue_lines(
+        *select_issue_lines(
             log,
-            only=log.counts,
+            codes=log.counts,
             limit=options.max_errors,
             per_code=PER_CODE_VALIDATE if per_code is None else per_code,
         )

@@ -75,12 +75,12 @@ def formats() -> str:
 
 def formats_by_use() -> str:
     """A line per use, with a link to each format."""
-    from odm.cli.formats import by_use
+    from odm.cli.formats import sort_by_use
 
     lines = ["| used for | formats | of these, with shapes as well as boxes |", "|---|---|---|"]
-    formats = [f for f in by_use() if f.write]
+    formats = [f for f in sort_by_use() if f.write]
     groups = [(use, list(g)) for use, g in itertools.groupby(formats, key=lambda format_: format_.use)]
-    for use, own in [*groups, ("only read", [f for f in by_use() if not f.write])]:
+    for use, own in [*groups, ("only read", [f for f in sort_by_use() if not f.write])]:
         links = ", ".join(f"[{f.title.partition(':')[0]}](docs/formats.md#{f.name})" for f in own)
         drawn = ", ".join(f"`{f.name}`" for f in own if shapes_of(f)) or "-"
         lines.append(f"| {use} | {links} | {drawn} |")

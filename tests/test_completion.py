@@ -113,7 +113,7 @@ def test_completing_imports_only_what_is_needed():
 def test_the_script_is_printed_for_the_shell_that_is_used(home, monkeypatch, capsys, shell):
     assert _app.run(["completion", shell]) == 0
     out = capsys.readouterr().out
-    assert out == completion.script(shell)
+    assert out == completion.make_script(shell)
     assert f"_ODM_COMPLETE={shell}_complete" in out
     monkeypatch.setenv("SHELL", f"/usr/bin/{shell}")
     assert _app.run(["completion"]) == 0
@@ -137,7 +137,7 @@ def test_installing_says_what_it_wrote_and_does_it_once(home, monkeypatch, capsy
     assert _app.run(["completion", shell, "--install"]) == 0
     first = capsys.readouterr().out
     (script,) = [p for p in home.rglob("*odm*") if p.is_file()] + list(home.rglob("completion.zsh"))
-    assert script.read_text(encoding="utf-8") == completion.script(shell)
+    assert script.read_text(encoding="utf-8") == completion.make_script(shell)
     assert f"completion script written to {script}" in first
     lines = startup.read_text(encoding="utf-8").splitlines()
     assert lines[0] == "# mine, without an end of line"
@@ -225,7 +225,7 @@ def shell_run(home):
 
 def test_bash_completes(shell_run, tmp_path):
     script = tmp_path / "script"
-    script.write_text(completion.script("bash"), encoding="utf-8")
+    script.write_text(completion.make_script("bash"), encoding="utf-8")
     ask = 'COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); COMPREPLY=(); _odm_completion odm; echo "${COMPREPLY[@]}"'
     out = shell_run(
         "bash", f"source '{script}'; complete -p odm; COMP_WORDS=(odm eval --protocol voc); {ask}", "--norc"
@@ -235,7 +235,7 @@ def test_bash_completes(shell_run, tmp_path):
 
 def test_fish_completes_with_descriptions(shell_run, tmp_path):
     script = tmp_path / "script"
-    script.write_text(completion.script("fish"), encoding="utf-8")
+    script.write_text(completion.make_script("fish"), encoding="utf-8")
     out = shell_run(
         "fish", f"source '{script}'; complete -C 'odm conv'; complete -C 'odm formats vo'", "--no-config"
     )
@@ -245,7 +245,7 @@ def test_fish_completes_with_descriptions(shell_run, tmp_path):
 @slow
 def test_zsh_completes_what_is_typed(shell_run, tmp_path):
     script = tmp_path / "script"
-    script.write_text(completion.script("zsh"), encoding="utf-8")
+    script.write_text(completion.make_script("zsh"), encoding="utf-8")
     typing = f"""
         zmodload zsh/zpty
         zpty -b z zsh -f -i

@@ -6,7 +6,7 @@ import click
 import pytest
 
 from odm.cli import _app, _help
-from odm.cli._common import _flags, _plain_flag
+from odm.cli._common import _drop_side, _make_flags
 from odm.formats import FORMATS, option_specs, with_flags
 from odm.verbs.options import HEADINGS
 
@@ -142,11 +142,12 @@ def test_convert_offers_each_side_what_it_does(capsys):
 def test_a_flag_of_formats_is_the_same_whether_all_or_only_some_are_imported():
     def told(formats):
         found = [
-            vars(option) | {"type": vars(option.type)} for option in _flags(tuple(formats), ("gt", "det"), ())
+            vars(option) | {"type": vars(option.type)}
+            for option in _make_flags(tuple(formats), ("gt", "det"), ())
         ]
         return {option["opts"][0]: option | {"help": None} for option in found}
 
     everything = told(FORMATS)
     assert {"--box", "--images", "--det-split"} <= everything.keys()
     for name, option in everything.items():
-        assert told(with_flags([_plain_flag(name, ("gt", "det"))]))[name] == option, name
+        assert told(with_flags([_drop_side(name, ("gt", "det"))]))[name] == option, name

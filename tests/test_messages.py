@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from odm.cli import _app, _streams
-from odm.cli._common import terminal_log
+from odm.cli._common import make_terminal_log
 from odm.cli._messages import print_log
 from odm.cli._records import MessageOptions
 from odm.cli._streams import say
@@ -33,7 +33,7 @@ def log_of(errors, warnings):
 
 
 def printed(capsys, log, first=(), **given):
-    print_log(log, MessageOptions(**given), first=first)
+    print_log(log, MessageOptions(**given), first_codes=first)
     return capsys.readouterr().err.splitlines()
 
 
@@ -234,7 +234,7 @@ def test_a_progress_bar_leaves_the_cursor_in_the_first_column(monkeypatch, fails
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr(_streams, "DELAY", 0)
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    items = terminal_log().track([1, 2], "files")
+    items = make_terminal_log().track([1, 2], "files")
     for _ in items:
         assert "files:" in terminal.getvalue()
         if fails:

@@ -230,6 +230,7 @@ def format_accumulated_csv(evaluation: Evaluation) -> str:
     columns += ["tp", "fp", "accumulated_tp", "accumulated_fp", "precision", "recall"]
 
     def make_columns(result: Result, row_range: slice) -> Iterator[Iterable[Any]]:
+        """Yield the columns of a range of rows of the curve table of a result."""
         table, detections = result.curve_table, result.detections
         detection_rows = table.row[row_range]
         yield map(detections.classes.__getitem__, table.category[row_range].tolist())
@@ -289,6 +290,7 @@ def format_images_csv(evaluation: Evaluation) -> str:
     from odm.evaluate.analysis.table import table_of
 
     def make_rows(result: Result) -> Iterator[Sequence[Any]]:
+        """Yield the images of a result, each with the score threshold in words."""
         best_score = result.overall.score
         score_text = "all scores" if math.isnan(best_score) else f"{best_score!r}, the best F1 of all classes"
         if result.scores_from:

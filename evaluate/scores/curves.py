@@ -80,6 +80,7 @@ class PrecisionReader:
     """
 
     def __init__(self, rules: Protocol, npos: Longs) -> None:
+        """Compute the true positives that each recall point needs, for classes with `npos` ground truths."""
         self.npos = npos
         self.epsilon = rules.epsilon
         self.points = recall_points(rules.interpolation)

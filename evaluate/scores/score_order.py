@@ -60,6 +60,10 @@ class Ranked:
         matches: Matches,
         weights: Weights | None = None,
     ) -> None:
+        """Make the ranking; the arrays are described at the class.
+
+        `first_class` is the number of its first class in the matches.
+        """
         self.first_class = first_class
         self.rows, self.counts, self.hit_positions, self.hit_numbers = (
             rows,
@@ -166,6 +170,7 @@ class Counted:
     """
 
     def __init__(self, ranked: Ranked, unmatched: _Unmatched, n_exempt: Counts, positive_hits: Longs) -> None:
+        """Count the true positives of each class, given their numbers among the hits of `ranked`."""
         self.unmatched, self.n_exempt, self.positive_hits = unmatched, n_exempt, positive_hits
         self.category = ranked.hit_class[positive_hits]
         hit_ends = np.append(ranked.hit_starts[1:], len(ranked.hit_positions))
