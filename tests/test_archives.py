@@ -15,7 +15,7 @@ from selection import of_each
 from odm import read
 from odm.cli import _app
 from odm.files import Source
-from odm.files.opening import Unreadable, entries_of
+from odm.files.opening import Unreadable, list_entries
 from odm.issues import DataError, Log, PathError, UsageError
 
 FOLDERS = sorted(path for path in (FIXTURES / "mixed").iterdir() if path.is_dir() and path.name != "parquet")
@@ -138,5 +138,5 @@ def test_the_bytes_that_an_archive_holds_in_all_are_limited(tmp_path):
         archive.writestr("0.json", b"[" + b'{"a":1},' * 2**17 + b"{}]")
     assert (tmp_path / "many.zip").stat().st_size * 1000 > 40 * 2**20
     with pytest.raises(Unreadable, match="more than 100 times its own"):
-        entries_of(tmp_path / "many.zip")
-    assert list(entries_of(tmp_path / "few.zip")) == ["0.json"]
+        list_entries(tmp_path / "many.zip")
+    assert list(list_entries(tmp_path / "few.zip")) == ["0.json"]

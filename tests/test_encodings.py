@@ -163,7 +163,7 @@ def test_binary_data_and_wide_text_are_not_guessed(data):
 def test_utf8_is_left_alone(text):
     assert is_utf8(text.encode())
     assert is_utf8(text.encode("utf-16"))
-    assert is_utf8(text.encode()[: 2**14 + 1], cut=True)
+    assert is_utf8(text.encode()[: 2**14 + 1], is_cut=True)
 
 
 def test_the_option_of_the_command(tmp_path):

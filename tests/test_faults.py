@@ -276,9 +276,9 @@ def test_a_signal_at_any_moment_leaves_all_or_nothing(tmp_path, number):
 
     draw = random.Random(int(number))
     for command, args in commands.items():
-        undisturbed = run(args, tmp_path / command, 0)
-        assert undisturbed.returncode == 0, undisturbed.stderr
-        calls = int(undisturbed.stderr.split()[-1])
+        delay_signals = run(args, tmp_path / command, 0)
+        assert delay_signals.returncode == 0, delay_signals.stderr
+        calls = int(delay_signals.stderr.split()[-1])
         assert calls > 100
         for part in (0, 0.5, 0.98):  # while it reads, somewhere after, and while it puts its files in place
             home = tmp_path / f"{command}{part}"

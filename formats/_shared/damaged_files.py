@@ -6,7 +6,7 @@ import contextlib
 import re
 from collections.abc import Sequence
 
-from odm.files import HEAD, NOT_TEXT, UNREADABLE, Source, Unreadable, other_kind, refuse_nuls
+from odm.files import HEAD, NOT_TEXT, UNREADABLE, Source, Unreadable, find_binary_kind, refuse_nuls
 from odm.formats._shared.codes import NO_FILES, NOT_UTF8
 from odm.formats._shared.json.preview import TOO_DEEP, line_column, too_deep
 from odm.formats._shared.text.tokens import wide_encoding
@@ -49,7 +49,7 @@ def report_damage(source: Source, file: str, log: Log) -> bool:
         return True
     if stem(file) != file:  # a picture
         return False
-    if other_type := other_kind(head):
+    if other_type := find_binary_kind(head):
         log.report(NOT_TEXT, path, value=Trusted(other_type))
     elif wide_name := wide_encoding(head):
         log.report(NOT_UTF8, path, line=1, value=wide_name)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.codes import NO_SIZE, NUMBERED_CLASSES
-from odm.files import NOT_TEXT, UNREADABLE, Source, Unreadable, open_binary, other_kind
+from odm.files import NOT_TEXT, UNREADABLE, Source, Unreadable, find_binary_kind, open_binary
 from odm.formats._shared.codes import NO_FILES, OTHER_TASK, RELATIVE_RANGE, UNKNOWN_CLASS
 from odm.formats._shared.gather import Location, report_other_kind
 from odm.formats._shared.json.values import Reader
@@ -119,7 +119,7 @@ class _Records(Reader):
         log, path = self.log, self.source.full(file)
         try:
             with open_binary(path, max_size=self.source.max_size) as stream:
-                if other_format := other_kind(stream.read(16)):
+                if other_format := find_binary_kind(stream.read(16)):
                     log.report(NOT_TEXT, path, value=Trusted(other_format))
                     return
                 stream.seek(0)

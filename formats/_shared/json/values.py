@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, Literal
 
-from odm.files import NOT_TEXT, UNREADABLE, Source, Unreadable, other_kind, refuse_nuls
+from odm.files import NOT_TEXT, UNREADABLE, Source, Unreadable, find_binary_kind, refuse_nuls
 from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import (
     BAD_FLAG,
@@ -422,7 +422,7 @@ def read_lines(reader: Reader, file: str, *, keyed: bool = False) -> Iterator[tu
         with source.open_text(file, log) as stream:
             head = stream.read(4096)
             refuse_nuls(head)
-            if what := other_kind(head):
+            if what := find_binary_kind(head):
                 log.report(NOT_TEXT, path, value=Trusted(what))
             elif wide := wide_encoding(head):
                 log.report(NOT_UTF8, path, line=1, value=wide)

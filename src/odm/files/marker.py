@@ -15,8 +15,8 @@ from odm.issues import PathError, printable, spell
 
 INCOMPLETE = ".odm-incomplete"
 """The name of the marker; each of its lines names a new file."""
-_MOST = 2**30
-"""Bytes; millions of names."""
+_MAX_SIZE = 2**30
+"""Largest size of a marker in bytes; it has room for millions of names."""
 
 
 def is_incomplete(folder: str) -> bool:
@@ -36,25 +36,30 @@ def is_incomplete(folder: str) -> bool:
 def read_marker(folder: str) -> list[str]:
     """Return the names in the marker of a folder. Raises PathError if the file is too large for one."""
     path = os.path.join(folder, INCOMPLETE)
-    if os.path.getsize(path) > _MOST:
-        raise PathError(f"{printable(path)}: it has more than {_MOST} bytes; remove the folder, or this file")
+    if os.path.getsize(path) > _MAX_SIZE:
+        raise PathError(
+            f"{printable(path)}: it has more than {_MAX_SIZE} bytes; remove the folder, or this file"
+        )
     with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as stream:
         return stream.read().split("\n")[:-1]
 
 
 def mark(folder: str, stage: str, names: Sequence[str]) -> None:
-    """Put a marker with these names into a folder, durable before anything else happens there."""
-    aside = os.path.join(stage, INCOMPLETE)
-    with open(aside, "x", encoding="utf-8", errors="surrogateescape", newline="\n") as stream:
+    """Put a marker with these names into a folder and make it durable.
+
+    It is written in the folder `stage` first, and then moved.
+    """
+    staged_path = os.path.join(stage, INCOMPLETE)
+    with open(staged_path, "x", encoding="utf-8", errors="surrogateescape", newline="\n") as stream:
         stream.writelines(f"{name}\n" for name in names)
         stream.flush()
         os.fsync(stream.fileno())
-    os.replace(aside, os.path.join(folder, INCOMPLETE))
+    os.replace(staged_path, os.path.join(folder, INCOMPLETE))
     sync_folder(folder)
 
 
 def unmark(folder: str, changed: Iterable[str]) -> None:
-    """Make the renames into some folders below a folder durable, then remove its marker."""
+    """Make renames in `folder`, and in the folders `changed` below it, durable; then remove its marker."""
     for name in {"", *changed}:
         sync_folder(os.path.join(folder, name))
     with contextlib.suppress(FileNotFoundError):

@@ -81,13 +81,13 @@ def _open(path: str, max_size: int) -> tuple[int, int]:
     except OSError as e:
         if e.errno == errno.ENXIO:
             raise Unreadable("it is a socket or a device, not a regular file") from None
-        raise Unreadable(reason_of(e)) from None
+        raise Unreadable(describe_error(e)) from None
     except ValueError:
         raise Unreadable("its name contains a NUL") from None
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise Unreadable(f"it is {kind_of(status.st_mode)}, not a regular file")
+            raise Unreadable(f"it is {name_file_kind(status.st_mode)}, not a regular file")
         refuse_larger(status.st_size, max_size)
     except BaseException:
         os.close(descriptor)
@@ -96,10 +96,10 @@ def _open(path: str, max_size: int) -> tuple[int, int]:
     return descriptor, status.st_size
 
 
-def refuse_larger(size: int, most: int) -> None:
-    """Raise Unreadable if a file has more bytes than `most`."""
-    if size > most:
-        raise Unreadable(f"it has {size} bytes, more than the limit of {most} ({spell('max_size')})")
+def refuse_larger(size: int, max_size: int) -> None:
+    """Raise Unreadable if a file has more bytes than `max_size`."""
+    if size > max_size:
+        raise Unreadable(f"it has {size} bytes, more than the limit of {max_size} ({spell('max_size')})")
 
 
 def read_bytes(path: str, *, max_size: int = MAX_SIZE) -> bytes:
@@ -107,10 +107,10 @@ def read_bytes(path: str, *, max_size: int = MAX_SIZE) -> bytes:
 
     Raises `Unreadable` with the reason.
     """
-    if inside := _inside(path):
-        stream, size = _open_entry(*inside, max_size)
+    if archive_entry := _split_entry_path(path):
+        stream, size = _open_entry(*archive_entry, max_size)
         with stream:
-            return _all_of(stream, size)
+            return _read_entry(stream, size)
     descriptor, size = _open(path, max_size)
     try:
         if size > 2**20:  # a hole of gigabytes is refused before it is read
@@ -121,11 +121,13 @@ def read_bytes(path: str, *, max_size: int = MAX_SIZE) -> bytes:
             stream = io.BytesIO()
             stream.write(data)
             del data  # lest the content be held twice
-            while (left := size + 1 - stream.tell()) > 0 and (part := os.read(descriptor, min(left, 2**26))):
-                stream.write(part)
+            while (n_left := size + 1 - stream.tell()) > 0 and (
+                chunk := os.read(descriptor, min(n_left, 2**26))
+            ):
+                stream.write(chunk)
             data = stream.getvalue()
     except OSError as e:
-        raise Unreadable(reason_of(e)) from None
+        raise Unreadable(describe_error(e)) from None
     except (MemoryError, OverflowError):
         raise Unreadable(f"its {size} bytes do not fit into memory") from None
     finally:
@@ -134,15 +136,12 @@ def read_bytes(path: str, *, max_size: int = MAX_SIZE) -> bytes:
         raise Unreadable("it changed while being read")
     if size >= 4096:
         refuse_nuls(data[:4096])
-    return _inflated(data, max_size) if _is_gzip(path, data) else data
+    return _unpack_gzip(data, max_size) if _is_gzip(path, data) else data
 
 
-def _inside(path: str) -> tuple[str, str] | None:
-    """Split a path that leads through an archive into the archive and the name in it.
-
-    None for other paths.
-    """
-    location = in_archive(path) if ".zip" in os.fspath(path).lower() else None
+def _split_entry_path(path: str) -> tuple[str, str] | None:
+    """Split a path into an archive and the name of a file in it; None if it leads through no archive."""
+    location = split_archive_path(path) if ".zip" in os.fspath(path).lower() else None
     return location if location and location[1] else None
 
 
@@ -152,9 +151,9 @@ def _open_entry(path: str, name: str, max_size: int) -> tuple[IO[bytes], int]:
 
     try:
         inputs.opened(path, os.stat(path))
-        archive, entries = _archive(path)
+        archive, entries = _open_archive(path)
     except OSError as e:
-        raise Unreadable(reason_of(e)) from None
+        raise Unreadable(describe_error(e)) from None
     info = entries.get(name)
     if info is None:
         raise Unreadable("there is no such file in the archive")
@@ -162,17 +161,17 @@ def _open_entry(path: str, name: str, max_size: int) -> tuple[IO[bytes], int]:
         raise Unreadable("it is encrypted")
     refuse_larger(info.file_size, max_size)
     try:
-        return io.BufferedReader(_Entry(archive.open(info))), info.file_size
+        return io.BufferedReader(_ArchiveFile(archive.open(info))), info.file_size
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError) as e:
         raise Unreadable(str(e)) from None
 
 
-def _all_of(stream: IO[bytes], size: int) -> bytes:
-    """Read a file of an archive to its end. Raises Unreadable if it has not `size` bytes."""
+def _read_entry(stream: IO[bytes], size: int) -> bytes:
+    """Read a file of an archive to its end. Raises Unreadable unless it has `size` bytes."""
     try:
         data = stream.read(size + 1)
     except OSError as e:
-        raise Unreadable(reason_of(e)) from None
+        raise Unreadable(describe_error(e)) from None
     if len(data) != size:
         raise Unreadable("it is damaged in its archive: its size differs")
     return data
@@ -203,33 +202,33 @@ _NOT_TEXT = {
     b"\x93NUMPY": "a NumPy file",
     b"SQLite format 3\0": "an SQLite database",
 }
-"""How files begin that are taken for annotations by mistake."""
+"""The first bytes of files that are taken for annotations by mistake, and the kind of each."""
 _BEGINNINGS = tuple(_NOT_TEXT)
 
 
-def other_kind(head: bytes) -> str:
+def find_binary_kind(head: bytes) -> str:
     """Name the kind of a file that begins like an archive, a picture or the like; empty if it is none."""
     if not head.startswith(_BEGINNINGS):
         return ""
-    return next(name for begin, name in _NOT_TEXT.items() if head.startswith(begin))
+    return next(kind for signature, kind in _NOT_TEXT.items() if head.startswith(signature))
 
 
 def read_head(path: str, n: int = HEAD) -> bytes:
     """Return the first `n` bytes of what `read_bytes` returns. Raises Unreadable with the reason."""
-    if inside := _inside(path):
-        stream, size = _open_entry(*inside, 2**63)
+    if archive_entry := _split_entry_path(path):
+        stream, size = _open_entry(*archive_entry, 2**63)
         with stream:
-            return _all_of(stream, size) if size <= n else stream.read(n)
+            return _read_entry(stream, size) if size <= n else stream.read(n)
     descriptor, _ = _open(path, 2**63)
     try:
         head = b""
-        while len(head) < n and (part := os.read(descriptor, n - len(head))):
-            head += part
+        while len(head) < n and (chunk := os.read(descriptor, n - len(head))):
+            head += chunk
     except OSError as e:
-        raise Unreadable(reason_of(e)) from None
+        raise Unreadable(describe_error(e)) from None
     finally:
         os.close(descriptor)
-    return _inflated(head, n, cut=True) if _is_gzip(path, head) else head
+    return _unpack_gzip(head, n, is_cut=True) if _is_gzip(path, head) else head
 
 
 def open_binary(path: str, *, max_size: int = MAX_SIZE) -> IO[bytes]:
@@ -237,8 +236,8 @@ def open_binary(path: str, *, max_size: int = MAX_SIZE) -> IO[bytes]:
 
     Raises `Unreadable` if it is no regular file.
     """
-    if inside := _inside(path):
-        return _open_entry(*inside, max_size)[0]
+    if archive_entry := _split_entry_path(path):
+        return _open_entry(*archive_entry, max_size)[0]
     descriptor, _ = _open(path, max_size)
     stream = os.fdopen(descriptor, "rb")
     if os.fspath(path).lower().endswith(".gz"):
@@ -250,73 +249,73 @@ def open_binary(path: str, *, max_size: int = MAX_SIZE) -> IO[bytes]:
 GIVE_A_PATH = "give a path (./- for a file of this name)"
 
 
-def reason_of(e: Exception) -> str:
+def describe_error(e: Exception) -> str:
     """Return the reason why the system refused, in its words and without the path."""
     if isinstance(e, OSError) and e.errno is not None:
         return os.strerror(e.errno)
     return str(e)
 
 
-def kind_of(mode: int) -> str:
+def name_file_kind(mode: int) -> str:
     """Name the kind of a file that is not regular, by the mode of its status."""
-    for test, what in (
+    for is_of_kind, kind in (
         (stat.S_ISDIR, "a folder"),
         (stat.S_ISFIFO, "a FIFO"),
         (stat.S_ISSOCK, "a socket"),
         (stat.S_ISBLK, "a block device"),
         (stat.S_ISCHR, "a device"),
     ):
-        if test(mode):
-            return what
+        if is_of_kind(mode):
+            return kind
     return "something else"
 
 
-MOST_ENTRIES = 2_000_000
-MOST_RATIO = 1000
+MAX_ENTRIES = 2_000_000
+MAX_RATIO = 1000
 """How much larger than in the archive a file may be, above a megabyte; DEFLATE reaches 1032."""
-MOST_UNPACKED, UNPACKED_RATIO = 2**25, 100
+MAX_UNPACKED, UNPACKED_RATIO = 2**25, 100
 """Bytes that all files of an archive may have, or how many times its own, whichever is more."""
 _GZIP = b"\x1f\x8b"
 
 
-def in_archive(path: str) -> tuple[str, str] | None:
-    """The archive through which a path leads, and the name in it, empty for the archive itself; else None."""
+def split_archive_path(path: str) -> tuple[str, str] | None:
+    """Split a path into an archive and the name in it, empty for the archive itself; None for other paths."""
     path = os.fspath(path)
-    low = path.lower()
-    start = low.find(".zip")
+    lower_path = path.lower()
+    start = lower_path.find(".zip")
     while start >= 0:
         end = start + 4
-        if low[end : end + 1] in ("", "/", os.sep) and os.path.isfile(path[:end]):
+        if lower_path[end : end + 1] in ("", "/", os.sep) and os.path.isfile(path[:end]):
             return path[:end], path[end:].replace(os.sep, "/").strip("/")
-        start = low.find(".zip", end)
+        start = lower_path.find(".zip", end)
     return None
 
 
 def may_exist(path: str) -> bool:
     """Whether something is at a path, or may be in the archive through which it leads."""
-    return os.path.exists(path) or in_archive(path) is not None
+    return os.path.exists(path) or split_archive_path(path) is not None
 
 
 @functools.lru_cache(maxsize=4)
-def _listed(
-    path: str, changed: int, size: int, process: int
+def _list_archive(
+    path: str, mtime_ns: int, size: int, process: int
 ) -> tuple[zipfile.ZipFile, dict[str, zipfile.ZipInfo]]:
-    """Return the open archive and its files.
+    """Open the archive at `path` and return it and its files by name.
 
-    The result is kept for each state of the file and each process: a forked process would share the position
-    in the open file.
+    The other arguments only tell results apart that the cache keeps: the file may change, and a forked
+    process would share the position in the open file. Raises Unreadable for an unsafe archive.
     """
     import zipfile
 
-    del changed, process
+    del mtime_ns, process
     try:
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as e:
         raise Unreadable(f"it is not a readable ZIP archive ({e})") from None
     entries: dict[str, zipfile.ZipInfo] = {}
     infos = archive.infolist()
-    if len(infos) > MOST_ENTRIES:
-        raise Unreadable(f"it has {len(infos)} entries, more than the limit of {MOST_ENTRIES}")
+    if len(infos) > MAX_ENTRIES:
+        raise Unreadable(f"it has {len(infos)} entries, more than the limit of {MAX_ENTRIES}")
     for info in infos:
         if info.is_dir():
             continue
@@ -327,11 +326,11 @@ def _listed(
             raise Unreadable(f"its entry {name!r} is a link")
         if name in entries:
             raise Unreadable(f"it has two entries {name!r}")
-        if info.file_size > max(2**20, MOST_RATIO * info.compress_size):
+        if info.file_size > max(2**20, MAX_RATIO * info.compress_size):
             raise Unreadable(f"its entry {name!r} has {info.file_size} bytes in {info.compress_size}")
         entries[name] = info
     total = sum(info.file_size for info in entries.values())
-    if total > max(MOST_UNPACKED, UNPACKED_RATIO * size):
+    if total > max(MAX_UNPACKED, UNPACKED_RATIO * size):
         raise Unreadable(
             f"its files have {total} bytes, more than {UNPACKED_RATIO} times its own {size}: unpack it "
             "first, if you trust it"
@@ -339,18 +338,18 @@ def _listed(
     return archive, entries
 
 
-def entries_of(path: str) -> dict[str, zipfile.ZipInfo]:
-    """The files in an archive, by name.
+def list_entries(path: str) -> dict[str, zipfile.ZipInfo]:
+    """Return the files in an archive, by name.
 
     Raises `Unreadable` if the archive or a file in it may not be read.
     """
-    return _archive(path)[1]
+    return _open_archive(path)[1]
 
 
-def _archive(path: str) -> tuple[zipfile.ZipFile, dict[str, zipfile.ZipInfo]]:
-    """Open an archive and list its files, unless it is open and has not changed since."""
+def _open_archive(path: str) -> tuple[zipfile.ZipFile, dict[str, zipfile.ZipInfo]]:
+    """Return an open archive and its files by name, from the cache if the archive has not changed."""
     status = os.stat(path)
-    return _listed(path, status.st_mtime_ns, status.st_size, os.getpid())
+    return _list_archive(path, status.st_mtime_ns, status.st_size, os.getpid())
 
 
 class Wrapped(io.RawIOBase):
@@ -369,36 +368,36 @@ class Wrapped(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Go to a place, in an archive backwards by reading it again."""
-        place: int = self._stream.seek(offset, whence)
-        return place
+        """Set the position of the next read; to go backwards in an archive, it is read again."""
+        position: int = self._stream.seek(offset, whence)
+        return position
 
     def tell(self) -> int:
         """Return the position of the next read."""
-        place: int = self._stream.tell()
-        return place
+        position: int = self._stream.tell()
+        return position
 
     def readinto(self, buffer: Any, /) -> int:
-        """Read a part."""
+        """Fill a buffer, or as much of it as can be read at once; return the number of bytes."""
         view = memoryview(buffer).cast("B")
-        data = self.part(len(view))
+        data = self.read_chunk(len(view))
         view[: len(data)] = data
         return len(data)
 
-    def part(self, most: int) -> bytes:
-        """Read up to `most` bytes."""
+    def read_chunk(self, n_max: int) -> bytes:
+        """Read up to `n_max` bytes."""
         raise NotImplementedError
 
 
-class _Entry(Wrapped):
-    """A file of an archive that raises OSError wherever its damage is noticed."""
+class _ArchiveFile(Wrapped):
+    """A file of an archive; if it is damaged, reading raises OSError."""
 
-    def part(self, most: int) -> bytes:
-        """Read up to `most` bytes."""
+    def read_chunk(self, n_max: int) -> bytes:
+        """Read up to `n_max` bytes."""
         import zipfile
 
         try:
-            data: bytes = self._stream.read(most)
+            data: bytes = self._stream.read(n_max)
         except (zipfile.BadZipFile, zlib.error, EOFError) as e:
             raise OSError(f"it is damaged in its archive: {e}") from None
         return data
@@ -409,18 +408,19 @@ def _is_gzip(path: str, head: bytes) -> bool:
     return head.startswith(_GZIP) and os.fspath(path).lower().endswith(".gz")
 
 
-def _inflated(data: bytes, most: int, *, cut: bool = False) -> bytes:
-    """Return the content of a gzip file, up to `most` bytes; with `cut`, its beginning.
+def _unpack_gzip(data: bytes, max_size: int, *, is_cut: bool = False) -> bytes:
+    """Return the content of a gzip file, of which `data` are all bytes, or the first if it `is_cut`.
 
-    Raises Unreadable if it is longer.
+    Raises Unreadable if it is damaged, or its content is longer than `max_size` or suspiciously long; of one
+    that is cut, the first `max_size` bytes are returned.
     """
     unpack = zlib.decompressobj(wbits=31)
-    limit = min(most, max(MOST_UNPACKED, UNPACKED_RATIO * len(data)))
+    limit = min(max_size, max(MAX_UNPACKED, UNPACKED_RATIO * len(data)))
     try:
-        content = unpack.decompress(data, most if cut else limit + 1)
+        content = unpack.decompress(data, max_size if is_cut else limit + 1)
     except zlib.error as e:
         raise Unreadable(f"it is a damaged gzip file ({e})") from None
-    if cut:
+    if is_cut:
         return content
     if not unpack.eof and len(content) > limit:
         raise Unreadable(f"it holds more bytes than {spell('max_size')} or its own size allow")
@@ -429,8 +429,8 @@ def _inflated(data: bytes, most: int, *, cut: bool = False) -> bytes:
     return content
 
 
-def plain_name(path: str) -> str:
-    """A path without the ``.gz`` behind its suffix, by which a format is recognised."""
+def strip_gz(path: str) -> str:
+    """Return a path without the ``.gz`` at its end, so that its suffix is that of the format."""
     path = os.fspath(path)
     return path[:-3] if path.lower().endswith(".gz") else path
 
@@ -522,10 +522,10 @@ def is_encoding(name: str) -> bool:
         return False
 
 
-def is_utf8(data: bytes, *, cut: bool = False) -> bool:
+def is_utf8(data: bytes, *, is_cut: bool = False) -> bool:
     """Whether the first blocks of a text that are not ASCII are UTF-8, or marked as UTF-16 or UTF-32.
 
-    Of one that is `cut` the last character may be incomplete.
+    If `is_cut`, the last character may be incomplete.
     """
     if data.isascii():
         return True
@@ -540,31 +540,31 @@ def is_utf8(data: bytes, *, cut: bool = False) -> bool:
                 blocks_left -= 1
                 if not blocks_left:
                     return True
-        decoder.decode(b"", not cut)
+        decoder.decode(b"", not is_cut)
     except UnicodeDecodeError:
         return False
     return True
 
 
-def as_utf8(data: bytes, encoding: str, *, cut: bool = False) -> bytes:
+def as_utf8(data: bytes, encoding: str, *, is_cut: bool = False) -> bytes:
     """Decode text from the encoding that the user named and return it as UTF-8.
 
     Text that declares its own encoding is returned unchanged.
 
-    UnicodeDecodeError if it is not of this encoding; of one that is `cut` the end may be missing.
+    Raises UnicodeDecodeError for text in another encoding. If `is_cut`, the last character may be incomplete.
     """
     if data.isascii() and "16" not in encoding and "32" not in encoding and "2022" not in encoding:
         return data
     if data.startswith(codecs.BOM_UTF8) or _DECLARED.match(data):
         return data
-    text = codecs.getincrementaldecoder(_CODECS.get(encoding, encoding))().decode(data, not cut)
+    text = codecs.getincrementaldecoder(_CODECS.get(encoding, encoding))().decode(data, not is_cut)
     return text.removeprefix("\ufeff").encode("utf-8", "surrogatepass")
 
 
-def recognise_encoding(data: bytes, *, cut: bool = False) -> tuple[str, dict[str, str]]:
+def recognise_encoding(data: bytes, *, is_cut: bool = False) -> tuple[str, dict[str, str]]:
     """Return the encoding of a text that is not UTF-8, empty if unclear, and sample words by candidate.
 
-    The module says by which rule. Of a text that is `cut` the last character may be incomplete.
+    The module describes the rule. If `is_cut`, the last character may be incomplete.
     """
     if _CONTROL.search(data) or data.lstrip()[:1] == b"<":  # XML that does not name its encoding is UTF-8
         return "", {}
@@ -572,10 +572,10 @@ def recognise_encoding(data: bytes, *, cut: bool = False) -> tuple[str, dict[str
     fitting, rivals = dict[str, str](), dict[str, str]()
     for name in ENCODINGS:
         try:
-            text = codecs.getincrementaldecoder(_CODECS.get(name, name))().decode(sample, not cut)
+            text = codecs.getincrementaldecoder(_CODECS.get(name, name))().decode(sample, not is_cut)
         except UnicodeDecodeError:
             continue
-        share = _fit_of_wide(text, name) if name in _WIDE_ENCODINGS else _fit_of_page(text, name)
+        share = _score_wide(text, name) if name in _WIDE_ENCODINGS else _score_page(text, name)
         if share >= _SURE and name not in _NEVER:
             fitting[name] = text
         elif share > _RIVAL and text not in fitting.values():
@@ -589,12 +589,15 @@ def recognise_encoding(data: bytes, *, cut: bool = False) -> tuple[str, dict[str
 
 
 def _sample_pieces(data: bytes) -> bytes:
-    """Return the first distinct non-ASCII pieces of a text, a line each."""
+    """Return the first distinct words of a text that are not ASCII, one on each line.
+
+    Each is a match of `_PIECE` with the ASCII letters before it.
+    """
     pieces, size, end = dict[bytes, None](), 0, 0
     for match in itertools.islice(_PIECE.finditer(data), _PIECES):
-        begin = match.start()
-        before = _BEFORE.search(data[max(end, begin - 40) : begin])
-        piece = (before[0] if before else b"") + match[0]
+        start = match.start()
+        ascii_letters = _BEFORE.search(data[max(end, start - 40) : start])
+        piece = (ascii_letters[0] if ascii_letters else b"") + match[0]
         end = match.end()
         if piece not in pieces:
             pieces[piece] = None
@@ -604,8 +607,11 @@ def _sample_pieces(data: bytes) -> bytes:
     return b"\n".join(pieces)
 
 
-def _fit_of_wide(text: str, name: str) -> float:
-    """Return the share of the distinct letters that is frequent; 0 if one is of another script."""
+def _score_wide(text: str, name: str) -> float:
+    """Return the share of a text's distinct letters that are frequent in the language of an encoding.
+
+    0 if one is of another script; less than `_SURE` if there are fewer than three.
+    """
     letters = {c for c in set(text) - _SIGNS if c > "\x7f" and ord(c) not in _WIDE}
     if len(letters) == 0 or any(ord(c) not in _WIDE_ENCODINGS[name][1] for c in letters):
         return 0.0
@@ -613,7 +619,7 @@ def _fit_of_wide(text: str, name: str) -> float:
     return share if len(letters) >= 3 else min(share, _SURE - 0.01)
 
 
-def _fit_of_page(text: str, name: str) -> float:
+def _score_page(text: str, name: str) -> float:
     """Return 1 if a text decoded by a code page of one byte per letter has words of one language, else 0."""
     letters = {c for c in set(text) - _SIGNS if c > "\x7f"}
     alphabets = _LATIN.get(name) or _OTHER[name]
@@ -628,7 +634,7 @@ def _fit_of_page(text: str, name: str) -> float:
 
 
 def _is_word(word: str, *, latin: bool) -> bool:
-    """Whether a word has letters of one script, and capitals as words have them."""
+    """Whether a word has letters of one script, and capitals only at its beginning or throughout."""
     after_first = word[1:]
     if not latin:
         return (

@@ -12,7 +12,14 @@ from typing import NoReturn, Protocol, Self
 
 from odm import inputs
 from odm.files import marker, scratch
-from odm.files.opening import GIVE_A_PATH, Unreadable, in_archive, kind_of, read_bytes, reason_of
+from odm.files.opening import (
+    GIVE_A_PATH,
+    Unreadable,
+    describe_error,
+    name_file_kind,
+    read_bytes,
+    split_archive_path,
+)
 from odm.files.stores import refuse_target
 from odm.issues import Code, Log, PathError, first_few, printable, shorten, spell
 from odm.names import accept_name, is_hidden, is_usual, refuse_name
@@ -48,15 +55,15 @@ PLACED: dict[str, bool] = {}
 
 
 class Cutter(Protocol):
-    """Makes the pictures of tiles, which are no files; it knows them by paths that it has made up."""
+    """Makes the pictures of tiles, which are no files but have paths of their own."""
 
     def __contains__(self, path: object) -> bool: ...
 
     def picture(self, path: str) -> bytes:
-        """The bytes of the picture; none if they cannot be made, which `check` reports."""
+        """Return the bytes of a picture, empty if it cannot be made, which `check` reports."""
 
     def check(self) -> None:
-        """Raise PathError, which names every file that a picture could not be made from."""
+        """Raise a PathError that names every image file from which a picture could not be made."""
 
 
 class Output:
@@ -91,7 +98,7 @@ class Output:
     """
 
     cuts: Cutter | None = None
-    """What makes pictures that `copy` is to write."""
+    """Makes the pictures of tiles, if `copy` is to write any."""
 
     def __init__(
         self,
@@ -102,9 +109,10 @@ class Output:
         sources: Sequence[str] = (),
         dry_run: bool = False,
     ) -> None:
-        shown = printable(target)
+        """Check that the target can be used; nothing is made before the context is entered."""
+        label = printable(target)
         if not target or "\0" in target:
-            raise PathError(f"{shown!r}: not a usable target")
+            raise PathError(f"{label!r}: not a usable target")
         if target == "-":
             raise PathError(f"-: cannot write data to standard output; {GIVE_A_PATH}")
         refuse_target(target)
@@ -116,107 +124,107 @@ class Output:
         self._overwrite = overwrite
         self._folders = {""}
         self._planned: Collection[str] = ()
-        self._made: list[str] = []
-        self._placed = 0
-        self._held = -1
-        self._lock: int | None = None
+        self._made_folders: list[str] = []
+        self._n_placed = 0
+        self._stage_descriptor = -1
+        self._lock_descriptor: int | None = None
         self._stage = ""
         self._copies: dict[str, str] = {}
         self._sync_each = single
-        self._real = os.path.realpath(target)
-        self._old: os.stat_result | None = None
+        self._real_target = os.path.realpath(target)
+        self._old_status: os.stat_result | None = None
         self._sources = tuple(sources)
         self.check_apart()
-        self._exists = self._check(shown)
+        self._exists = self._check(label)
 
     # -- before the first write
 
-    def _check(self, shown: str) -> bool:
+    def _check(self, label: str) -> bool:
         """Return whether the target holds something already. Raises PathError if it cannot be used."""
         try:
-            self._old = os.stat(self._real)
+            self._old_status = os.stat(self._real_target)
         except FileNotFoundError:
-            self._check_parent(shown)
+            self._check_parent(label)
             return False
         except OSError as e:
-            raise PathError(f"{shown}: {reason_of(e)}") from None
-        mode = self._old.st_mode
+            raise PathError(f"{label}: {describe_error(e)}") from None
+        mode = self._old_status.st_mode
         if self.single:
             if not stat.S_ISREG(mode):
-                raise PathError(f"{shown}: the target is {kind_of(mode)}, not a regular file")
+                raise PathError(f"{label}: the target is {name_file_kind(mode)}, not a regular file")
             if not self._overwrite:
-                raise PathError(f"{shown}: the target exists; use {spell('overwrite')} to replace it")
+                raise PathError(f"{label}: the target exists; use {spell('overwrite')} to replace it")
         elif not stat.S_ISDIR(mode):
-            raise PathError(f"{shown}: the target exists and is not a folder")
-        if not os.access(self._real, os.W_OK):
-            raise PathError(f"{shown}: no permission to write to the target")
+            raise PathError(f"{label}: the target exists and is not a folder")
+        if not os.access(self._real_target, os.W_OK):
+            raise PathError(f"{label}: no permission to write to the target")
         if self.single:
             return True
         try:
-            is_empty = all(map(scratch.STAGE.fullmatch, os.listdir(self._real)))
+            is_empty = all(map(scratch.STAGE.fullmatch, os.listdir(self._real_target)))
         except OSError as e:
-            raise PathError(f"{shown}: {reason_of(e)}") from None
+            raise PathError(f"{label}: {describe_error(e)}") from None
         if not is_empty and not self._overwrite:
             raise PathError(
-                f"{shown}: the target exists and is not empty; use {spell('overwrite')} to write into it"
+                f"{label}: the target exists and is not empty; use {spell('overwrite')} to write into it"
             )
         return not is_empty
 
-    def _check_parent(self, shown: str) -> None:
+    def _check_parent(self, label: str) -> None:
         """Raise PathError if a target that does not exist yet cannot be made."""
         if os.path.exists(self.target):  # /dev/stdout leads to a pipe, which no path names
-            what = kind_of(os.stat(self.target).st_mode)
+            kind = name_file_kind(os.stat(self.target).st_mode)
             expected = "a regular file" if self.single else "a folder"
-            raise PathError(f"{shown}: the target is {what}, not {expected}")
-        location = self.target
-        while location and not os.path.lexists(location):
-            location = os.path.dirname(location)
-        if location and not os.path.exists(location):
-            raise PathError(f"{shown}: {printable(location)} is a broken link")
-        parent = os.path.dirname(self._real)
+            raise PathError(f"{label}: the target is {kind}, not {expected}")
+        existing = self.target
+        while existing and not os.path.lexists(existing):
+            existing = os.path.dirname(existing)
+        if existing and not os.path.exists(existing):
+            raise PathError(f"{label}: {printable(existing)} is a broken link")
+        parent = os.path.dirname(self._real_target)
         while not os.path.exists(parent):
             parent = os.path.dirname(parent)
         if not os.path.isdir(parent):
-            raise PathError(f"{shown}: {printable(parent)} is not a folder")
+            raise PathError(f"{label}: {printable(parent)} is not a folder")
         if not os.access(parent, os.W_OK | os.X_OK):
-            raise PathError(f"{shown}: no permission to write into {printable(parent)}")
+            raise PathError(f"{label}: no permission to write into {printable(parent)}")
 
     def check_apart(self) -> None:
         """Raise PathError if the target is, holds or lies in an input, as far as inputs are known by now."""
         inputs.refuse(self.target, self._sources)
 
     def plan(self, names: Sequence[str], owners: Sequence[str], log: Log, path: str = "") -> bool:
-        """Check whether these files can all be written; otherwise every reason is in the log.
+        """Return whether all these files can be written; if not, report every reason.
 
-        `names` are relative paths, `owners` what each is written for (the image), for the messages.
+        `names` are relative paths, and `owners` the names of the images that each is written for.
 
         Raises
         ------
         PathError
             If something that stands in a target to be overwritten is in the way.
         """
-        errors = log.errors
-        seen = _first_of_each(names, owners, log, path)
-        checked = {""}
+        n_errors = log.errors
+        index_of_name = _index_names(names, owners, log, path)
+        checked_folders = {""}
         for name in names:
             folder = name.rpartition("/")[0]
-            while folder not in checked:
-                checked.add(folder)
-                if folder in seen:
+            while folder not in checked_folders:
+                checked_folders.add(folder)
+                if folder in index_of_name:
                     log.report(
                         COLLISION,
                         path,
-                        first=owners[seen[folder]],
+                        first=owners[index_of_name[folder]],
                         second=f"the folder {folder}",
                         value=folder,
                     )
                     break
                 folder = folder.rpartition("/")[0]
-        if log.errors != errors:
+        if log.errors != n_errors:
             return False
         if self._exists and not self.single:
-            self._moves(names)
-        self._planned = seen
+            self._plan_moves(names)
+        self._planned = index_of_name
         return True
 
     # -- writing
@@ -226,22 +234,22 @@ class Output:
         if self.dry_run:
             return self
         try:
-            parent, name = os.path.split(self._real)
+            parent, name = os.path.split(self._real_target)
             if self._exists and not self.single:
-                self._lock = scratch.lock_folder(self._real)
-                if self._lock is None:
+                self._lock_descriptor = scratch.lock_folder(self._real_target)
+                if self._lock_descriptor is None:
                     shown = printable(self.target)
                     raise PathError(f"{shown}: another odm is writing into it; try again when that has ended")
-            if not self.single and self._old is not None and self._must_stage_inside(parent):
-                self._new_stage(self._real, name)
+            if not self.single and self._old_status is not None and self._must_stage_inside(parent):
+                self._new_stage(self._real_target, name)
             else:
                 self._make_folders(parent)
                 try:
                     self._new_stage(parent, name)
                 except OSError as e:
-                    if self.single or self._old is None or e.errno not in _NOT_ALLOWED:
+                    if self.single or self._old_status is None or e.errno not in _NOT_ALLOWED:
                         raise
-                    self._new_stage(self._real, name)
+                    self._new_stage(self._real_target, name)
             if not self.single:
                 os.mkdir(os.path.join(self._stage, "tree"))
                 self._sync_each = scratch.syncfs() is None
@@ -272,7 +280,7 @@ class Output:
             return
         try:
             descriptor = os.open(
-                self._location(name), os.O_WRONLY | os.O_CREAT | os.O_EXCL | scratch.CLOEXEC, 0o666
+                self._make_location(name), os.O_WRONLY | os.O_CREAT | os.O_EXCL | scratch.CLOEXEC, 0o666
             )
             try:
                 view = memoryview(data).cast("B")
@@ -290,26 +298,26 @@ class Output:
 
         Raises PathError if `picture` is in an archive.
         """
-        if in_archive(picture) is not None:
+        if split_archive_path(picture) is not None:
             raise PathError(f"{printable(picture)}: it lies in an archive, so it can only be copied")
         self.written.append(name)
         with contextlib.suppress(OSError):  # a link that replaces its picture would lead to itself
             inputs.opened(os.path.realpath(picture), os.stat(picture))
         if not self.dry_run:
             try:
-                os.symlink(os.path.realpath(picture), self._location(name))
+                os.symlink(os.path.realpath(picture), self._make_location(name))
             except OSError as e:
                 self._fail(e)
 
     def copy(self, name: str, picture: str) -> None:
-        """Copy `picture` into the folder; a second copy is a hard link where the file system has them."""
+        """Copy `picture` into the folder; further copies are hard links if the file system has them."""
         if self.dry_run:
             self.written.append(name)
             return
-        location = self._location(name)
-        if (first := self._copies.setdefault(picture, location)) != location:
+        location = self._make_location(name)
+        if (first_copy := self._copies.setdefault(picture, location)) != location:
             with contextlib.suppress(OSError, AttributeError, NotImplementedError):
-                os.link(first, location)
+                os.link(first_copy, location)
                 self.written.append(name)
                 return
         try:
@@ -319,25 +327,25 @@ class Output:
         self.write(name, data)
 
     def below(self, folder: str) -> Output:
-        """The output for a writer of a whole dataset that is to go into a folder of this one."""
-        return _Below(self, folder)
+        """Return an output for the files of a folder in this one; its names are relative to that folder."""
+        return _FolderOutput(self, folder)
 
-    def _location(self, name: str) -> str:
-        """Return the path in the staging folder at which a file is written; its folders are made."""
+    def _make_location(self, name: str) -> str:
+        """Return the path in the staging folder at which a file is written, after making its folders."""
         if self.single:
             return os.path.join(self._stage, "file")
-        # `plan` has reported it; this is the last check.
+        # `plan` reports unsafe names; this is the last check.
         if name not in self._planned and refuse_name(name) is not None:
             raise PathError(f"{printable(self.target)}: refusing to write {shorten(name)!r}")
         tree = f"{self._stage}/tree"
         folder = name.rpartition("/")[0]
         if folder not in self._folders:
-            made = ""
-            for part in folder.split("/"):
-                made = f"{made}/{part}" if made else part
-                if made not in self._folders:
-                    os.mkdir(f"{tree}/{made}")
-                    self._folders.add(made)
+            parent = ""
+            for folder_name in folder.split("/"):
+                parent = f"{parent}/{folder_name}" if parent else folder_name
+                if parent not in self._folders:
+                    os.mkdir(f"{tree}/{parent}")
+                    self._folders.add(parent)
         return f"{tree}/{name}"
 
     def _must_stage_inside(self, parent: str) -> bool:
@@ -346,11 +354,11 @@ class Output:
         A mount point cannot be replaced, and an empty working folder should not: the shell that stands in it
         would be left in a folder that is gone.
         """
-        assert self._old is not None
-        if os.path.ismount(self._real) or os.stat(parent).st_dev != self._old.st_dev:
+        assert self._old_status is not None
+        if os.path.ismount(self._real_target) or os.stat(parent).st_dev != self._old_status.st_dev:
             return True
         with contextlib.suppress(OSError):
-            return not self._exists and os.path.samestat(os.stat(os.getcwd()), self._old)
+            return not self._exists and os.path.samestat(os.stat(os.getcwd()), self._old_status)
         return False
 
     def _make_folders(self, folder: str) -> None:
@@ -360,75 +368,75 @@ class Output:
             missing.append(folder)
             folder = os.path.dirname(folder)
         for path in reversed(missing):
-            self._made.append(path)
+            self._made_folders.append(path)
             try:
                 os.mkdir(path)
             except FileExistsError:  # another process was faster, and the folder is its own
-                self._made.pop()
+                self._made_folders.pop()
 
     def _new_stage(self, parent: str, name: str) -> None:
         """Make a hidden folder in `parent` and lock it, which shows other processes that its maker lives."""
         scratch.remove_left_overs(parent)
-        short = name.encode(errors="ignore")[:80].decode(errors="ignore")
-        gone = False
+        short_name = name.encode(errors="ignore")[:80].decode(errors="ignore")
+        parent_vanished = False
         for _ in range(100):
-            self._stage = os.path.join(parent, f".odm-{short}-{os.urandom(6).hex()}.tmp")
+            self._stage = os.path.join(parent, f".odm-{short_name}-{os.urandom(6).hex()}.tmp")
             try:
                 os.mkdir(self._stage, 0o700)
-                descriptor = scratch.hold(self._stage)
+                descriptor = scratch.lock_stage(self._stage)
             except FileNotFoundError:  # a failing process took the parent that it had made away again
                 self._make_folders(parent)
-                gone = True
+                parent_vanished = True
                 continue
             if descriptor is not None:
-                self._held = descriptor
+                self._stage_descriptor = descriptor
                 return
-        if gone:  # /proc and its like say so of every name
-            where = printable(parent)
-            raise PathError(f"{printable(self.target)}: cannot create files in {where}")
+        if parent_vanished:  # /proc and its like say so of every name
+            shown_parent = printable(parent)
+            raise PathError(f"{printable(self.target)}: cannot create files in {shown_parent}")
         raise OSError(errno.EAGAIN, "the temporary folder was removed")
 
     def _commit(self) -> None:
         """Make all files durable and put them in place."""
         if self.single and not self.written:
             return
-        made = os.path.join(self._stage, "file" if self.single else "tree")
+        staged_path = os.path.join(self._stage, "file" if self.single else "tree")
         if not self._sync_each:
-            scratch.sync_file_system(made)
-        with scratch.undisturbed():
+            scratch.sync_file_system(staged_path)
+        with scratch.delay_signals():
             PLACED[self.target] = False
             try:
-                self._place(made)
+                self._place(staged_path)
             finally:
-                for folder in {os.path.dirname(self._real), *map(os.path.dirname, self._made)}:
+                for folder in {os.path.dirname(self._real_target), *map(os.path.dirname, self._made_folders)}:
                     marker.sync_folder(folder)
             PLACED[self.target] = True
 
-    def _place(self, made: str) -> None:
-        """Move the finished file or folder `made` from the staging folder to the target."""
+    def _place(self, staged_path: str) -> None:
+        """Move the finished file or folder at `staged_path` to the target."""
         if self.single and self._exists:
-            self._keep_mode(made)
-            os.replace(made, self._real)
+            self._keep_mode(staged_path)
+            os.replace(staged_path, self._real_target)
         elif self.single:  # the place must be free: a rename would replace what came meanwhile
             try:
-                os.link(made, self._real)
+                os.link(staged_path, self._real_target)
             except FileExistsError:
                 shown = printable(self.target)
                 raise PathError(f"{shown}: another program created it in the meantime") from None
             except (OSError, AttributeError, NotImplementedError):  # not every file system has links
-                os.rename(made, self._real)
-        elif self._exists or os.path.dirname(self._stage) == self._real:
-            self._merge(made)
+                os.rename(staged_path, self._real_target)
+        elif self._exists or os.path.dirname(self._stage) == self._real_target:
+            self._merge(staged_path)
         else:
-            if self._old is not None:  # the empty folder that is replaced; its owner and mode stay
+            if self._old_status is not None:  # the empty folder that is replaced; its owner and mode stay
                 with contextlib.suppress(OSError, AttributeError):
-                    os.chown(made, self._old.st_uid, self._old.st_gid)
-                self._keep_mode(made)
+                    os.chown(staged_path, self._old_status.st_uid, self._old_status.st_gid)
+                self._keep_mode(staged_path)
                 if os.name == "nt":
-                    os.rmdir(self._real)
-            os.rename(made, self._real)
+                    os.rmdir(self._real_target)
+            os.rename(staged_path, self._real_target)
 
-    def _keep_mode(self, made: str) -> None:
+    def _keep_mode(self, staged_path: str) -> None:
         """Copy the permissions of the replaced file or folder, so that a private one stays private.
 
         They are not copied from another user's file, whose owner would choose who may write to ours. The set-
@@ -436,9 +444,9 @@ class Output:
         group on.
         """
         user = getattr(os, "geteuid", lambda: 0)()
-        if self._old is not None and self._old.st_uid == user:
+        if self._old_status is not None and self._old_status.st_uid == user:
             with contextlib.suppress(OSError):
-                os.chmod(made, self._old.st_mode & (0o777 if self.single else 0o3777))
+                os.chmod(staged_path, self._old_status.st_mode & (0o777 if self.single else 0o3777))
 
     def _check_completes(self) -> None:
         """Check that the target is not left incomplete by files that are not written now.
@@ -448,9 +456,9 @@ class Output:
         PathError
             If its marker names such files.
         """
-        if self.single or not marker.is_incomplete(self._real):
+        if self.single or not marker.is_incomplete(self._real_target):
             return
-        missing = set(marker.read_marker(self._real)).difference(self.written)
+        missing = set(marker.read_marker(self._real_target)).difference(self.written)
         if missing:
             raise PathError(
                 f"{printable(self.target)}: a command that was stopped left old and new files in the folder, "
@@ -462,58 +470,60 @@ class Output:
         """Move files into a folder that exists, one by one, with a marker meanwhile; then list those that
         stayed.
         """
-        moves = self._moves(self.written)
-        was_complete = not marker.is_incomplete(self._real)
+        moves = self._plan_moves(self.written)
+        was_complete = not marker.is_incomplete(self._real_target)
         if len(moves) > 1 or not was_complete:
-            marker.mark(self._real, self._stage, self.written)
+            marker.mark(self._real_target, self._stage, self.written)
         try:
             for name in moves:
-                os.replace(os.path.join(tree, name), os.path.join(self._real, name))
-                self._placed += 1
+                os.replace(os.path.join(tree, name), os.path.join(self._real_target, name))
+                self._n_placed += 1
         finally:
-            if self._placed == len(moves) or (self._placed == 0 and was_complete):
-                marker.unmark(self._real, {os.path.dirname(name) for name in moves})
+            if self._n_placed == len(moves) or (self._n_placed == 0 and was_complete):
+                marker.unmark(self._real_target, {os.path.dirname(name) for name in moves})
         written = set(self.written)
         stayed = []
-        for folder, folders, names in os.walk(self._real):
-            if folder == self._real:
+        for folder, folders, names in os.walk(self._real_target):
+            if folder == self._real_target:
                 folders[:] = [f for f in folders if not scratch.STAGE.fullmatch(f)]
             links = [f for f in folders if os.path.islink(os.path.join(folder, f))]
-            for n in [*names, *links]:
-                name = os.path.relpath(os.path.join(folder, n), self._real).replace(os.sep, "/")
+            for file_name in [*names, *links]:
+                name = os.path.relpath(os.path.join(folder, file_name), self._real_target).replace(
+                    os.sep, "/"
+                )
                 if name not in written:
                     stayed.append(name)
         self.stayed = sorted(stayed)
 
-    def _moves(self, names: Sequence[str]) -> list[str]:
-        """Return what is to be renamed into a target that exists: files, and folders that are new as a whole.
+    def _plan_moves(self, names: Sequence[str]) -> list[str]:
+        """Return the paths to move into a target that exists: files, and folders that are new as a whole.
 
         Raises PathError if something is in the way, so it is called before the first rename.
         """
         moves: dict[str, None] = {}
         existing_folders: set[str] = set()
         for name in names:
-            parts = name.split("/")
-            for i in range(1, len(parts) + 1):
-                part = "/".join(parts[:i])
-                if part in existing_folders:
+            components = name.split("/")
+            for i in range(1, len(components) + 1):
+                ancestor = "/".join(components[:i])
+                if ancestor in existing_folders:
                     continue
-                if part in moves:
+                if ancestor in moves:
                     break
-                location = os.path.join(self._real, part)
+                location = os.path.join(self._real_target, ancestor)
                 try:
                     mode = os.lstat(location).st_mode
                 except FileNotFoundError:
-                    moves[part] = None
+                    moves[ancestor] = None
                     break
-                if i < len(parts):
+                if i < len(components):
                     if not stat.S_ISDIR(mode):
                         raise PathError(f"{printable(location)}: in the way, not a folder of the target")
-                    existing_folders.add(part)
+                    existing_folders.add(ancestor)
                 elif stat.S_ISREG(mode) or stat.S_ISLNK(mode):  # of a link, the link is replaced
-                    moves[part] = None
+                    moves[ancestor] = None
                 else:
-                    raise PathError(f"{printable(location)}: in the way, {kind_of(mode)}")
+                    raise PathError(f"{printable(location)}: in the way, {name_file_kind(mode)}")
         return list(moves)
 
     def _fail(self, e: OSError) -> NoReturn:
@@ -524,18 +534,18 @@ class Output:
         if isinstance(e, FileExistsError):
             raise PathError(f"{shown}: two of the files have the same name on this file system") from e
         outcome = "nothing was changed"
-        if self._placed:
-            outcome = f"{self._placed} of the new files and folders are in place, the others are unchanged"
-        raise PathError(f"{shown}: {reason_of(e)}; {outcome}") from e
+        if self._n_placed:
+            outcome = f"{self._n_placed} of the new files and folders are in place, the others are unchanged"
+        raise PathError(f"{shown}: {describe_error(e)}; {outcome}") from e
 
     def _clean(self) -> None:
         """Remove the staging folder."""
-        with scratch.undisturbed():
+        with scratch.delay_signals():
             try:
                 if self._stage:
-                    scratch.remove_stage(self._stage, self._held)
+                    scratch.remove_stage(self._stage, self._stage_descriptor)
                     self._stage = ""
-                for folder in reversed(self._made):
+                for folder in reversed(self._made_folders):
                     try:
                         os.rmdir(folder)
                     except FileNotFoundError:
@@ -543,54 +553,54 @@ class Output:
                     except OSError:  # not empty: the target is in there
                         break
             finally:
-                for descriptor in (self._held, self._lock):
+                for descriptor in (self._stage_descriptor, self._lock_descriptor):
                     if descriptor is not None and descriptor >= 0:
                         os.close(descriptor)
-                self._held, self._lock = -1, None
+                self._stage_descriptor, self._lock_descriptor = -1, None
 
 
-def _first_of_each(names: Sequence[str], owners: Sequence[str], log: Log, path: str) -> dict[str, int]:
-    """Return the position at which each name first appears; unsafe and equal names are reported.
+def _index_names(names: Sequence[str], owners: Sequence[str], log: Log, path: str) -> dict[str, int]:
+    """Return the index at which each name first appears, by name; report unsafe, hidden and equal names.
 
     Names that differ only in letter case or Unicode form give a warning.
     """
     is_simple = all(map(is_usual, names)) and not any(map(is_hidden, names))
     if is_simple and len(set(map(str.casefold, names))) == len(names):
         return dict(zip(names, range(len(names)), strict=True))
-    row_of_name: dict[str, int] = {}
-    row_of_folded: dict[str, int] = {}
-    for i, name in enumerate(names):
+    index_of_name: dict[str, int] = {}
+    index_of_folded: dict[str, int] = {}
+    for index, name in enumerate(names):
         if accept_name(name, log, path) and is_hidden(name):
-            log.report(HIDDEN_NAME, path, value=name, owner=owners[i])
-        first = row_of_name.setdefault(name, i)
-        if first != i:
-            log.report(COLLISION, path, first=owners[first], second=owners[i], value=name)
+            log.report(HIDDEN_NAME, path, value=name, owner=owners[index])
+        first_index = index_of_name.setdefault(name, index)
+        if first_index != index:
+            log.report(COLLISION, path, first=owners[first_index], second=owners[index], value=name)
             continue
         key = name if name.isascii() else unicodedata.normalize("NFC", name)
-        first_alike = row_of_folded.setdefault(key.casefold(), i)
-        if first_alike != i:
-            log.report(CASE_COLLISION, path, first=owners[first_alike], second=owners[i])
-    return row_of_name
+        similar_index = index_of_folded.setdefault(key.casefold(), index)
+        if similar_index != index:
+            log.report(CASE_COLLISION, path, first=owners[similar_index], second=owners[index])
+    return index_of_name
 
 
-class _Below(Output):
-    """A folder of an output: it passes every call on, with the folder before the names."""
+class _FolderOutput(Output):
+    """A folder of an output: every call goes to the output, with the folder before the names."""
 
-    def __init__(self, whole: Output, folder: str) -> None:
-        self.target = os.path.join(whole.target, folder)
+    def __init__(self, output: Output, folder: str) -> None:
+        self.target = os.path.join(output.target, folder)
         self.single = False
-        self.dry_run = whole.dry_run
-        self.written = whole.written
-        self._whole, self._folder = whole, folder
+        self.dry_run = output.dry_run
+        self.written = output.written
+        self._output, self._folder = output, folder
 
     def plan(self, names: Sequence[str], owners: Sequence[str], log: Log, path: str = "") -> bool:
-        return self._whole.plan([f"{self._folder}/{name}" for name in names], owners, log, path)
+        return self._output.plan([f"{self._folder}/{name}" for name in names], owners, log, path)
 
     def write(self, name: str, data: bytes | memoryview) -> None:
-        self._whole.write(f"{self._folder}/{name}", data)
+        self._output.write(f"{self._folder}/{name}", data)
 
     def link(self, name: str, picture: str) -> None:
-        self._whole.link(f"{self._folder}/{name}", picture)
+        self._output.link(f"{self._folder}/{name}", picture)
 
     def copy(self, name: str, picture: str) -> None:
-        self._whole.copy(f"{self._folder}/{name}", picture)
+        self._output.copy(f"{self._folder}/{name}", picture)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from odm.files.marker import INCOMPLETE
-from odm.files.opening import reason_of
+from odm.files.opening import describe_error
 from odm.files.stores import (
     CHUNK,
     PATIENCE,
@@ -45,11 +45,11 @@ STAGE = re.compile(r"\.odm-.*-[0-9a-f]{12}\.tmp", re.DOTALL)
 """The names of staging folders; nothing else is ever removed."""
 
 
-def hold(stage: str, *, left_over: bool = False) -> int | None:
+def lock_stage(stage: str, *, left_over: bool = False) -> int | None:
     """Lock a staging folder and return its descriptor; None if it is not ours, -1 if none can be locked.
 
     It is not ours if another process has locked it, or a new one is not empty. A left-over must belong to the
-    user of this process, be locked for certain, and hold nothing but what is put into such a folder.
+    user of this process, be locked for certain, and contain only what odm puts into such a folder.
     """
     if not hasattr(os, "fwalk"):  # Windows: left-overs stay until removed by hand
         return None if left_over else -1
@@ -111,7 +111,7 @@ def remove_left_overs(parent: str) -> None:
         return
     for stage in stages:
         try:
-            descriptor = hold(stage, left_over=True)
+            descriptor = lock_stage(stage, left_over=True)
         except OSError:  # it may not be opened, or is a link by now
             continue
         if descriptor is not None:
@@ -122,7 +122,7 @@ def remove_left_overs(parent: str) -> None:
 
 
 def remove_stage(stage: str, descriptor: int) -> None:
-    """Remove a staging folder, given what `hold` returned for it; files that cannot be removed stay."""
+    """Remove a staging folder with the `descriptor` of `lock_stage`; files that cannot be removed stay."""
     with contextlib.suppress(OSError, RecursionError):
         if descriptor >= 0:
             # Every step goes from one descriptor to the next, and no link is followed: whoever may write here
@@ -161,77 +161,78 @@ def sync_file_system(folder: str) -> None:
     descriptor = os.open(folder, os.O_RDONLY | CLOEXEC)
     try:
         if syncfs()(descriptor) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
+            error_number = ctypes.get_errno()
+            raise OSError(error_number, os.strerror(error_number))
     finally:
         os.close(descriptor)
 
 
-taken = threading.Event()
+signal_handled = threading.Event()
 """Set when a signal has reached a Python handler, in a process that called `end_soon`."""
 _SOON = 1.5
-"""Seconds that a handler has, before `_wait` ends the process."""
+"""Seconds that a handler has, before `_watch_signals` ends the process."""
 
 
 def end_soon() -> None:
-    """Let Ctrl-C and SIGTERM end this process although its main thread is inside a library call.
+    """Let Ctrl-C and SIGTERM end this process even if its main thread is inside a library call.
 
-    Python calls handlers between two of its own steps. While pyarrow waits for a store there are none, so the
-    number of the signal comes through a pipe to a thread, which looks whether the handlers were reached.
-    What has been written aside stays, as after a kill; the next run removes it.
+    Python calls handlers between two of its own steps, which do not come while pyarrow waits for a store. So
+    the signal number also goes through a pipe to a thread, which ends the process if no handler is reached.
+    Staging folders then stay, as after a kill; the next run removes them.
     """
     if os.name != "posix" or threading.current_thread() is not threading.main_thread():
         return
-    for number in (signal.SIGINT, signal.SIGTERM):
-        handler = signal.getsignal(number)
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        handler = signal.getsignal(signal_number)
         if callable(handler):
-            signal.signal(number, functools.partial(_take, handler))
+            signal.signal(signal_number, functools.partial(_handle_signal, handler))
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    threading.Thread(target=_wait, args=(reading,), daemon=True).start()
+    threading.Thread(target=_watch_signals, args=(reading,), daemon=True).start()
 
 
-def _take(handler: Callable[[int, Any], object], number: int, frame: Any) -> None:
-    """Handle a signal as `handler` does, and note that it was reached."""
-    taken.set()
-    handler(number, frame)
+def _handle_signal(handler: Callable[[int, Any], object], signal_number: int, frame: Any) -> None:
+    """Set `signal_handled`, then handle a signal as `handler` does."""
+    signal_handled.set()
+    handler(signal_number, frame)
 
 
-def _wait(pipe: int) -> None:
+def _watch_signals(pipe: int) -> None:
     """End the process if a signal comes through the pipe and no handler is reached in time."""
-    while number := os.read(pipe, 1)[0]:
-        if number in (signal.SIGINT, signal.SIGTERM) and not taken.wait(_SOON):
+    while signal_number := os.read(pipe, 1)[0]:
+        if signal_number in (signal.SIGINT, signal.SIGTERM) and not signal_handled.wait(_SOON):
             os.write(2, b"odm: interrupted\n")
-            os._exit(128 + number)
+            os._exit(128 + signal_number)
 
 
 @contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
+def delay_signals() -> Iterator[None]:
     """Delay Ctrl-C and SIGTERM until the block has ended, unless they are ignored."""
     if threading.current_thread() is not threading.main_thread():  # no signal raises anything here
         yield
         return
-    signals: list[int] = []
+    pending: list[int] = []
     handlers = {
-        number: handler
-        for number in (signal.SIGINT, signal.SIGTERM)
-        if (handler := signal.getsignal(number)) not in (signal.SIG_IGN, None)
+        signal_number: handler
+        for signal_number in (signal.SIGINT, signal.SIGTERM)
+        if (handler := signal.getsignal(signal_number)) not in (signal.SIG_IGN, None)
     }
 
-    def note(number: int, _: object) -> None:
-        taken.set()
-        signals.append(number)
+    def note(signal_number: int, _: object) -> None:
+        """Keep a signal until the block has ended."""
+        signal_handled.set()
+        pending.append(signal_number)
 
-    for number in handlers:
-        signal.signal(number, note)
+    for signal_number in handlers:
+        signal.signal(signal_number, note)
     try:
         yield
     finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        if signals:
-            signal.raise_signal(signals[0])
+        for signal_number, handler in handlers.items():
+            signal.signal(signal_number, handler)
+        if pending:
+            signal.raise_signal(pending[0])
 
 
 _CHECKSUM = 4
@@ -248,11 +249,11 @@ class Scratch:
     def __init__(self, path: str) -> None:
         self.path = path
         self._owner: int | None = None
-        self._held = -1
-        """The folder, open in the process that made it: only what this leads to is ever removed."""
+        self._descriptor = -1
+        """Descriptor of the folder in the process that made it, else -1; only its content is ever removed."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_held": -1}
+        return {**self.__dict__, "_descriptor": -1}
 
     @classmethod
     def below(cls, parent: str | None) -> Scratch:
@@ -276,40 +277,42 @@ class Scratch:
             _refuse_shared(parent)
             store = cls(tempfile.mkdtemp(prefix="odm-scratch-", dir=parent))
             if hasattr(os, "fwalk"):  # not on Windows, which opens no folders
-                store._held = os.open(store.path, FOLDER)
-                store._owner = os.fstat(store._held).st_uid
+                store._descriptor = os.open(store.path, FOLDER)
+                store._owner = os.fstat(store._descriptor).st_uid
         except PathError:
             raise
         except OSError as e:
-            raise PathError(f"{printable(parent)}: {reason_of(e)}; give another {spell('scratch')}") from None
+            raise PathError(
+                f"{printable(parent)}: {describe_error(e)}; give another {spell('scratch')}"
+            ) from None
         return store
 
     def write(self, name: str, pieces: Sequence[bytes]) -> list[int]:
-        """Write a file of pieces, and return (pieces + 1) offsets: where each piece begins, and the end.
+        """Write a file of pieces, and return (n_pieces + 1) offsets: the start of each piece, and the end.
 
         Raises PathError if it cannot be written.
         """
-        aside = f"{name}.{os.urandom(6).hex()}"
+        temporary_name = f"{name}.{os.urandom(6).hex()}"
         try:
             with self._folder() as (path, folder):
                 descriptor = os.open(
-                    path(aside), os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC, 0o600, dir_fd=folder
+                    path(temporary_name), os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC, 0o600, dir_fd=folder
                 )
                 try:
-                    for part in itertools.chain.from_iterable(map(_sealed, pieces)):
-                        view = memoryview(part)
+                    for data in itertools.chain.from_iterable(map(_add_checksum, pieces)):
+                        view = memoryview(data)
                         while view:
                             view = view[os.write(descriptor, view) :]
-                    os.replace(path(aside), path(name), src_dir_fd=folder, dst_dir_fd=folder)
+                    os.replace(path(temporary_name), path(name), src_dir_fd=folder, dst_dir_fd=folder)
                 except OSError:
                     with contextlib.suppress(OSError):
-                        os.unlink(path(aside), dir_fd=folder)
+                        os.unlink(path(temporary_name), dir_fd=folder)
                     raise
                 finally:
                     os.close(descriptor)
         except OSError as e:
             raise self._refusal(e) from None
-        return _ends(pieces)
+        return _find_offsets(pieces)
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> bytes:
         """Return the bytes `start` to `stop` of a file.
@@ -323,23 +326,23 @@ class Scratch:
                 stop = os.fstat(descriptor).st_size if stop is None else stop
                 data = bytearray()
                 while len(data) < stop - start:
-                    part = os.pread(descriptor, stop - start - len(data), start + len(data))
-                    if not part:
+                    chunk = os.pread(descriptor, stop - start - len(data), start + len(data))
+                    if not chunk:
                         break
-                    data += part
+                    data += chunk
             finally:
                 os.close(descriptor)
-            return self._unsealed(name, data, stop - start)
+            return self._check_chunk(name, data, stop - start)
         except OSError as e:
             raise self._refusal(e) from None
 
     def remove(self) -> None:
         """Remove the folder that this process made, with all that is in it, whatever has its name by now."""
-        with undisturbed():
-            remove_stage(self.path, self._held)
-            if self._held >= 0:
-                os.close(self._held)
-                self._held = -1
+        with delay_signals():
+            remove_stage(self.path, self._descriptor)
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
+                self._descriptor = -1
 
     @contextlib.contextmanager
     def _folder(self) -> Iterator[tuple[Any, int | None]]:
@@ -360,8 +363,11 @@ class Scratch:
         finally:
             os.close(folder)
 
-    def _unsealed(self, name: str, data: bytes | bytearray, length: int) -> bytes:
-        """Return a piece without its checksum. Raises PathError if it is damaged or has another length."""
+    def _check_chunk(self, name: str, data: bytes | bytearray, length: int) -> bytes:
+        """Return a piece of a file without its checksum.
+
+        Raises PathError if it is damaged or `data` is not `length` bytes long.
+        """
         body = bytes(memoryview(data)[:-_CHECKSUM])
         if len(data) != length or zlib.crc32(body).to_bytes(_CHECKSUM, "little") != data[-_CHECKSUM:]:
             raise PathError(f"scratch {printable(self.path)}: {name} is truncated or damaged")
@@ -374,7 +380,7 @@ class Scratch:
         advice = ""
         if not os.path.isdir(self.path):
             advice = ", or it is not a folder that all workers share"
-        return PathError(f"scratch {printable(self.path)}: {reason_of(e)}{advice}")
+        return PathError(f"scratch {printable(self.path)}: {describe_error(e)}{advice}")
 
 
 def _refuse_shared(parent: str) -> None:
@@ -382,23 +388,23 @@ def _refuse_shared(parent: str) -> None:
     if os.name == "nt":
         return
     status = os.stat(parent)
-    own_group = status.st_gid == status.st_uid  # a group of one, as many systems make for each user
-    others = status.st_mode & (stat.S_IWOTH | (0 if own_group else stat.S_IWGRP))
-    if others and not status.st_mode & stat.S_ISVTX:
-        shown = printable(parent)
+    is_private_group = status.st_gid == status.st_uid  # a group of one, as many systems make for each user
+    writable_by_others = status.st_mode & (stat.S_IWOTH | (0 if is_private_group else stat.S_IWGRP))
+    if writable_by_others and not status.st_mode & stat.S_ISVTX:
+        label = printable(parent)
         raise PathError(
-            f"{shown}: other users may replace what is in this folder; give another {spell('scratch')}, such "
-            f"as a new folder in it, or chmod +t {shown}"
+            f"{label}: other users may replace what is in this folder; give another {spell('scratch')}, such "
+            f"as a new folder in it, or chmod +t {label}"
         )
 
 
-def _sealed(piece: bytes) -> tuple[bytes, bytes]:
+def _add_checksum(piece: bytes) -> tuple[bytes, bytes]:
     """Return a piece and its checksum."""
     return piece, zlib.crc32(piece).to_bytes(_CHECKSUM, "little")
 
 
-def _ends(pieces: Sequence[bytes]) -> list[int]:
-    """Return the offsets of pieces in a file, each followed by a checksum, and the end."""
+def _find_offsets(pieces: Sequence[bytes]) -> list[int]:
+    """Return (n_pieces + 1) offsets: the start of each piece in a file with checksums, and the end."""
     return [0, *itertools.accumulate(len(piece) + _CHECKSUM for piece in pieces)]
 
 
@@ -415,14 +421,14 @@ class RemoteScratch(Scratch):
     @classmethod
     def below(cls, parent: str | None) -> Scratch:
         """Make a new scratch folder below an address. Raises PathError if nothing can be written there."""
-        base, query = split_query(parent or "")
-        store = cls(f"{base}/odm-scratch-{os.urandom(6).hex()}{query}")
+        address, query = split_query(parent or "")
+        store = cls(f"{address}/odm-scratch-{os.urandom(6).hex()}{query}")
         with refused(store.path):
             ask(store.path, store._write, "begun", [])
         return store
 
     def write(self, name: str, pieces: Sequence[bytes]) -> list[int]:
-        """Write a file; returns where each piece begins, and the end.
+        """Write a file, and return (n_pieces + 1) offsets: the start of each piece, and the end.
 
         Raises PathError if it cannot be written.
         """
@@ -432,23 +438,23 @@ class RemoteScratch(Scratch):
             raise PathError(
                 f"scratch {printable(self.path)}: {name} cannot be written: {reason(e)}"
             ) from None
-        return _ends(pieces)
+        return _find_offsets(pieces)
 
     def _write(self, name: str, pieces: Sequence[bytes]) -> None:
         system, top = connect(self.path)
         with system.open_output_stream(f"{top}/{name}") as stream:
-            for part in itertools.chain.from_iterable(map(_sealed, pieces)):
-                stream.write(part)
+            for data in itertools.chain.from_iterable(map(_add_checksum, pieces)):
+                stream.write(data)
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> bytes:
         """Return the bytes `start` to `stop` of a file. Raises PathError if they cannot be read."""
         system, top = connect(self.path)
         try:
             with ask(self.path, system.open_input_file, f"{top}/{name}") as stream:
-                n = (ask(self.path, stream.size) if stop is None else stop) - start
-                ends = [*range(start, start + n, CHUNK), start + n]
-                parts = [ask(self.path, stream.read_at, b - a, a) for a, b in itertools.pairwise(ends)]
-                return self._unsealed(name, b"".join(parts), n)
+                n_bytes = (ask(self.path, stream.size) if stop is None else stop) - start
+                bounds = [*range(start, start + n_bytes, CHUNK), start + n_bytes]
+                chunks = [ask(self.path, stream.read_at, b - a, a) for a, b in itertools.pairwise(bounds)]
+                return self._check_chunk(name, b"".join(chunks), n_bytes)
         except PathError:
             raise
         except faults() as e:
@@ -458,4 +464,4 @@ class RemoteScratch(Scratch):
         """Remove all that was written."""
         with contextlib.suppress(*faults()):
             system, top = connect(self.path)
-            ask(self.path, system.delete_dir, top, patience=1 if taken.is_set() else PATIENCE)
+            ask(self.path, system.delete_dir, top, patience=1 if signal_handled.is_set() else PATIENCE)

@@ -20,17 +20,17 @@ from odm.files.opening import (
     UNREADABLE,
     Unreadable,
     as_utf8,
-    entries_of,
-    in_archive,
+    describe_error,
+    find_binary_kind,
     is_utf8,
-    kind_of,
+    list_entries,
+    name_file_kind,
     open_binary,
-    other_kind,
-    plain_name,
     read_bytes,
     read_head,
-    reason_of,
     recognise_encoding,
+    split_archive_path,
+    strip_gz,
 )
 from odm.issues import Code, Log, PathError, Trusted, first_few, hint, plural, printable
 from odm.names import BAD_NAME, PICTURE_SUFFIXES, SIZES_FILE, refuse_name
@@ -61,7 +61,7 @@ class Source:
     encoding = ""
     """That of the text files, where the user named it. All that is read is UTF-8: see `opening`."""
     _recognised = ("", "")
-    """The encoding of the files that are not UTF-8, and the first of them."""
+    """The recognised encoding of the files that are not UTF-8, and the path of the first of them."""
 
     def __init__(
         self,
@@ -71,22 +71,23 @@ class Source:
         max_size: int = MAX_SIZE,
         encoding: str = "",
     ) -> None:
+        """Look at the path, but list nothing yet. Raises PathError if it is no file or folder."""
         path = os.fspath(path)
         self._begin(path, follow_links=follow_links, max_size=max_size, encoding=encoding)
         if path == "-":
             raise PathError(f"-: cannot read from standard input; {GIVE_A_PATH}")
         marker.refuse_incomplete(path)
-        self._archive = in_archive(path)
-        """The ZIP archive that it is or lies in, and the name in it."""
+        self._archive = split_archive_path(path)
+        """The ZIP archive that the source is or lies in, and its name in it; None on a disk."""
         if self._archive is not None:
             archive, name = self._archive
             try:
                 inputs.opened(archive, os.stat(archive))
-                names = entries_of(archive)
+                names = list_entries(archive)
             except (Unreadable, OSError) as e:
-                raise PathError(f"{printable(archive)}: {printable(reason_of(e))}") from None
+                raise PathError(f"{printable(archive)}: {printable(describe_error(e))}") from None
             self.is_dir = name not in names
-            if self.is_dir and name and not any(other.startswith(f"{name}/") for other in names):
+            if self.is_dir and name and not any(entry.startswith(f"{name}/") for entry in names):
                 raise PathError(f"{printable(path)}: there is no such file or folder in the archive")
             return
         try:
@@ -99,29 +100,31 @@ class Source:
                     suggestion = hint(
                         name, sorted({*os.listdir(folder or ".")} - {name})
                     )  # a link to nothing
-            raise PathError(f"{printable(path)}: {reason_of(e)}{suggestion}") from None
+            raise PathError(f"{printable(path)}: {describe_error(e)}{suggestion}") from None
         self.is_dir = stat.S_ISDIR(status.st_mode)
         if not self.is_dir and not stat.S_ISREG(status.st_mode):
-            raise PathError(f"{printable(path)}: it is {kind_of(status.st_mode)}, not a file or a folder")
+            raise PathError(
+                f"{printable(path)}: it is {name_file_kind(status.st_mode)}, not a file or a folder"
+            )
 
     def _begin(self, path: str, *, follow_links: bool, max_size: int, encoding: str) -> None:
         """Set the attributes that every kind of source has."""
         self.path = path
-        self._lead = os.path.join(path, "")
+        self._prefix = os.path.join(path, "")
         self.encoding = encoding
         self.follow_links = follow_links
         self.max_size = max_size
         self.hidden: list[str] = []
         self.bad_links: list[tuple[str, str, bool]] = []
-        """Links that are not followed: relative path, where they lead, whether that is a place outside."""
+        """Links that are not followed: relative path, target or reason, and whether they lead outside."""
         self.picture_links: dict[str, str] = {}
-        """Links to pictures, or to a folder of them, outside the source: relative path, where they lead.
-        They are no fault, for datasets are made so, and they are not opened."""
+        """Links to pictures, or to folders of them, outside the source, by relative path, and their targets.
+        They are not opened, and no fault."""
         self.left_out: set[str] = set()
         """Paths of the files that were left out."""
         self.inner: NamedSource | None = None
-        """For a file that names others: these."""
-        self._found: dict[tuple[object, ...], Any] = {}
+        """The files that this one names, if it is a file that names others."""
+        self._results: dict[tuple[object, ...], Any] = {}
         self._files: list[str] | None = None
         self._size_files: list[str] = []
         self._has_links = False
@@ -147,30 +150,33 @@ class Source:
 
     def with_suffix(self, *suffixes: str) -> list[str]:
         """Return the files whose name ends with one of `suffixes`, in any letter case; ``.gz`` is ignored."""
-        return [f for f in self.files if plain_name(f or self.path).lower().endswith(suffixes)]
+        return [f for f in self.files if strip_gz(f or self.path).lower().endswith(suffixes)]
 
     def holds(self, file: str) -> bool:
-        """Whether this is one of `files`."""
+        """Whether a path is one of `files`."""
         return file in self.once(_file_set)
 
     def below(self, folder: str) -> list[str]:
-        """The files below a folder, which is empty for all."""
+        """Return the `files` below a folder; with ``""``, all."""
         return [f for f in self.files if f.startswith(f"{folder}/")] if folder else self.files
 
     def part(self, folder: str) -> Source:
-        """Return the files below a folder as a source, listed again only where that may give others."""
-        part = Source(folder, follow_links=self.follow_links, max_size=self.max_size)
+        """Return the files below a folder, given by its full path, as a source of their own.
+
+        The listing of this source is reused if that of the folder cannot differ from it.
+        """
+        folder_source = Source(folder, follow_links=self.follow_links, max_size=self.max_size)
         is_listed = type(self) is Source and self._files is not None and self._archive is None
         if is_listed and not self.bad_links and (self.follow_links or not self._has_links):
-            below = folder.removeprefix(self._lead).rstrip("/")
-            if files := self.below(below) if below != folder else []:
-                part._files = [file[len(below) + 1 :] for file in files]
-                part.picture_links = {
-                    file[len(below) + 1 :]: real
-                    for file, real in self.picture_links.items()
-                    if file.startswith(f"{below}/")
+            relative = folder.removeprefix(self._prefix).rstrip("/")
+            if files := self.below(relative) if relative != folder else []:
+                folder_source._files = [file[len(relative) + 1 :] for file in files]
+                folder_source.picture_links = {
+                    file[len(relative) + 1 :]: target
+                    for file, target in self.picture_links.items()
+                    if file.startswith(f"{relative}/")
                 }
-        return part
+        return folder_source
 
     def leave_out(self, files: Collection[str]) -> None:
         """Hide some of `files`, and links that are not followed."""
@@ -180,54 +186,52 @@ class Source:
         self.forget()
 
     def once(self, find: Callable[..., T], *args: Any) -> T:
-        """``find(self, *args)``, worked out the first time and kept until files are left out.
+        """Return ``find(self, *args)``, computed at the first call and kept until files are left out.
 
-        For what detection and reading both ask; `args` are hashable.
+        For results that both detection and reading need; `args` are hashable.
         """
         key = (find, *args)
-        if key not in self._found:
-            self._found[key] = find(self, *args)
-        result: T = self._found[key]
+        if key not in self._results:
+            self._results[key] = find(self, *args)
+        result: T = self._results[key]
         return result
 
     def forget(self) -> None:
         """Drop the results that `once` keeps."""
-        self._found.clear()
+        self._results.clear()
         if self.inner is not None:
             self.inner.forget()
 
     def full(self, file: str = "") -> str:
-        """The path of one of `files`, as it is opened and shown."""
+        """Return the path of one of `files`, as it is opened and shown."""
         if not file:
             return self.path
         if os.sep == "/" and file[0] != "/" and "//" not in file:
-            return self._lead + file  # as below, in a fifth of the time
+            return self._prefix + file  # the path of the last line, in a fifth of the time
         return os.path.join(self.path, *file.split("/"))
 
     def relative(self, file: str = "") -> str:
         """Return the path of one of `files` below the source, without ``.gz``; of a single file its name."""
-        return plain_name(file or self.path.replace("\\", "/").rpartition("/")[2])
+        return strip_gz(file or self.path.replace("\\", "/").rpartition("/")[2])
 
     def read(self, file: str, log: Log) -> bytes | None:
         """Return the content of one of `files`; None, and an issue in the log, if it cannot be read."""
         path = self.full(file)
-        if file and (why := self._refused_name(file)) is not None:
-            log.report(BAD_NAME, path, value=file, reason=why)
+        if file and (reason := self._refused_name(file)) is not None:
+            log.report(BAD_NAME, path, value=file, reason=reason)
             return None
         try:
             data = self._content(file)
         except Unreadable as e:
             log.report(UNREADABLE, path, reason=str(e))
             return None
-        if what := other_kind(data):
-            log.report(NOT_TEXT, path, value=Trusted(what))
+        if kind := find_binary_kind(data):
+            log.report(NOT_TEXT, path, value=Trusted(kind))
             return None
         return self.in_utf8(data, path, log)
 
     def _refused_name(self, file: str) -> str | None:
-        """Return why a file name cannot be used: its stem becomes the name of an image, which outputs must
-        hold.
-        """
+        """Return why a file name cannot be the name of an image, None if it can."""
         if file.isascii() and file.isprintable():
             return None
         undecoded = any("\udc80" <= c <= "\udcff" for c in file)
@@ -239,7 +243,7 @@ class Source:
     def in_utf8(self, data: bytes, path: str, log: Log) -> bytes | None:
         """Return a text as UTF-8, or unchanged if its encoding is unclear.
 
-        None, and an issue, if it is not in the named encoding.
+        If it is not in the encoding that the user named, returns None and reports an issue.
         """
         if self.encoding:
             try:
@@ -273,9 +277,12 @@ class Source:
         return open_binary(self.full(file), max_size=self.max_size)
 
     def open_text(self, file: str, log: Log) -> IO[bytes]:
-        """Open one of `files` as a stream of UTF-8; it is read whole if it begins with other text."""
+        """Open one of `files` as a stream of UTF-8.
+
+        It is read into memory if it does not begin with UTF-8; the stream is empty if it cannot be read.
+        """
         stream = self.open(file)
-        if not self.encoding and is_utf8(stream.read(_BEGINNING), cut=True):
+        if not self.encoding and is_utf8(stream.read(_BEGINNING), is_cut=True):
             stream.seek(0)
             return stream
         stream.close()
@@ -285,7 +292,7 @@ class Source:
         """The size of one of `files` in bytes, 0 if unknown."""
         if self._archive is not None:
             archive, top = self._archive
-            info = entries_of(archive).get(f"{top}/{file}".strip("/"))
+            info = list_entries(archive).get(f"{top}/{file}".strip("/"))
             return info.file_size if info else 0
         try:
             return os.stat(self.full(file)).st_size
@@ -293,7 +300,7 @@ class Source:
             return 0
 
     def peek(self, file: str = "") -> bytes:
-        """The first bytes of one of `files`.
+        """Return the first `HEAD` bytes of one of `files`, as UTF-8.
 
         Raises `Unreadable`, with the reason, if the file cannot be read.
         """
@@ -301,12 +308,12 @@ class Source:
 
     def _head_in_utf8(self, head: bytes) -> bytes:
         """Return the beginning of a text as UTF-8, or unchanged if its encoding is unclear."""
-        if not self.encoding and is_utf8(head, cut=len(head) >= HEAD):
+        if not self.encoding and is_utf8(head, is_cut=len(head) >= HEAD):
             return head
-        cut = len(head) >= HEAD
-        name = self.encoding or recognise_encoding(head, cut=cut)[0]
+        is_cut = len(head) >= HEAD
+        name = self.encoding or recognise_encoding(head, is_cut=is_cut)[0]
         try:
-            return as_utf8(head, name, cut=cut) if name else head
+            return as_utf8(head, name, is_cut=is_cut) if name else head
         except UnicodeError:
             return head
 
@@ -333,15 +340,15 @@ class Source:
     def report_links(self, log: Log) -> None:
         """Report the links that are not followed."""
         self.files  # noqa: B018 -- the walk finds them
-        for file, target, outside in self.bad_links:
-            if outside:
+        for file, target, leads_outside in self.bad_links:
+            if leads_outside:
                 log.report(LEADS_OUTSIDE, self.full(file), target=target)
             else:
                 log.report(UNREADABLE, self.full(file), reason=target)
 
     def note_links(self, log: Log) -> None:
         """Note how many links of a folder lead outside it and are not followed."""
-        n = len(self.picture_links) + sum(outside for _, _, outside in self.bad_links)
+        n = len(self.picture_links) + sum(leads_outside for _, _, leads_outside in self.bad_links)
         if n:
             links = plural(n, "link leads", "links lead")
             log.note(f"{printable(self.path)}: {links} outside it, not followed (--follow-links)")
@@ -350,35 +357,38 @@ class Source:
         if self._archive is None:
             return self._walk_below("", deep=True)
         archive, top = self._archive
-        inside = (e for e in entries_of(archive) if not top or e.startswith(f"{top}/"))
-        return self._not_hidden(entry[len(top) :].lstrip("/") for entry in inside)
+        entries = (e for e in list_entries(archive) if not top or e.startswith(f"{top}/"))
+        return self._not_hidden(entry[len(top) :].lstrip("/") for entry in entries)
 
     def _not_hidden(self, names: Iterable[str]) -> Iterator[str]:
         """Yield the names that are not hidden, and keep the others in `hidden`."""
         for name in names:
-            if any(part.startswith(".") or part == "__MACOSX" for part in name.split("/")):
+            if any(component.startswith(".") or component == "__MACOSX" for component in name.split("/")):
                 self.hidden.append(name)
             else:
                 yield name
 
     def _walk_below(self, start: str, *, deep: bool) -> Iterator[str]:
-        """Yield the files below a folder of the source, without those of its folders unless `deep`."""
-        place = self.full(start)
-        root = os.path.realpath(place if os.path.isabs(start) else self.path)
-        pending = [(start, place, frozenset((os.path.realpath(place),)))]
-        budget = _NESTED_LINKS
+        """Yield the relative paths of the files in a folder of the source and, if `deep`, below it.
+
+        Hidden names and links that are not followed are kept in `hidden`, `bad_links` and `picture_links`.
+        """
+        start_path = self.full(start)
+        root = os.path.realpath(start_path if os.path.isabs(start) else self.path)
+        pending = [(start, start_path, frozenset((os.path.realpath(start_path),)))]
+        n_links_left = _NESTED_LINKS
         while pending:
-            relative, folder, above = pending.pop()
+            folder_name, folder, linked_folders = pending.pop()
             try:
                 with os.scandir(folder) as entries:
-                    listed = sorted(entries, key=lambda e: e.name)
+                    sorted_entries = sorted(entries, key=lambda e: e.name)
             except OSError as e:
-                if not relative and deep:
-                    raise PathError(f"{printable(self.path)}: {reason_of(e)}") from None
-                self.bad_links.append((relative, reason_of(e), False))
+                if not folder_name and deep:
+                    raise PathError(f"{printable(self.path)}: {describe_error(e)}") from None
+                self.bad_links.append((folder_name, describe_error(e), False))
                 continue
-            for entry in listed:
-                name = f"{relative}/{entry.name}" if relative else entry.name
+            for entry in sorted_entries:
+                name = f"{folder_name}/{entry.name}" if folder_name else entry.name
                 if entry.name.startswith(".") or entry.name == "__MACOSX":
                     if entry.name == marker.INCOMPLETE:
                         marker.refuse_incomplete(folder)
@@ -390,77 +400,78 @@ class Source:
                     elif name.lower().endswith(_TEXT_SUFFIXES):
                         self.bad_links.append((name, "it is a folder, not a regular file", False))
                     elif deep:
-                        pending.append((name, entry.path, above))
+                        pending.append((name, entry.path, linked_folders))
                     continue
                 self._has_links = True
                 if not deep and entry.is_dir():
                     continue
-                real, is_folder = self._follow(name, entry.path, root)
-                if not real:
+                target, is_folder = self._follow(name, entry.path, root)
+                if not target:
                     if name in self.picture_links and name.lower().endswith(tuple(PICTURE_SUFFIXES)):
                         yield name
                 elif not is_folder:
                     yield name
-                elif real in above or (os.path.realpath(folder) + os.sep).startswith(
-                    real.rstrip(os.sep) + os.sep
+                elif target in linked_folders or (os.path.realpath(folder) + os.sep).startswith(
+                    target.rstrip(os.sep) + os.sep
                 ):
                     self.bad_links.append((name, "the link points to a folder above it", False))
-                elif len(above) > 1 and not budget:
+                elif len(linked_folders) > 1 and not n_links_left:
                     self.bad_links.append((name, "too many nested links", False))
                 elif deep:
                     # The folders entered by links are kept, so that a loop over several of them ends; the
                     # budget ends what is no loop but grows like one.
-                    budget -= len(above) > 1
-                    pending.append((name, entry.path, above | {real}))
+                    n_links_left -= len(linked_folders) > 1
+                    pending.append((name, entry.path, linked_folders | {target}))
 
     def _resolve(self, link: str) -> tuple[str, bool]:
-        """Return ``os.path.realpath(link, strict=True)``, and whether it is a folder.
+        """Return the real path of a link, and whether it is a folder. Raises OSError if it leads nowhere.
 
-        A folder of targets is resolved once for all links.
+        The folder of a target is resolved once for all links into it.
         """
         folder, name = os.path.split(os.path.join(inputs.folder_of(link), os.readlink(link)))
         if name not in ("", ".", ".."):
             if folder not in self._real_folders:
                 self._real_folders[folder] = os.path.realpath(folder, strict=True)
-            real = os.path.join(self._real_folders[folder], name)
-            mode = os.lstat(real).st_mode
+            target = os.path.join(self._real_folders[folder], name)
+            mode = os.lstat(target).st_mode
             if not stat.S_ISLNK(mode):
-                return real, stat.S_ISDIR(mode)
-        real = os.path.realpath(link, strict=True)
-        return real, os.path.isdir(real)
+                return target, stat.S_ISDIR(mode)
+        target = os.path.realpath(link, strict=True)
+        return target, os.path.isdir(target)
 
     def _follow(self, name: str, path: str, root: str) -> tuple[str, bool]:
-        """Return where a link leads, and whether to a folder; an empty path if it may not be followed.
+        """Return the target of a link, and whether it is a folder; an empty path if it may not be followed.
 
-        Such links are kept in `picture_links` or `bad_links`.
+        Links that may not be followed are kept in `picture_links` or `bad_links`.
         """
-        low = name.lower()
+        lower_name = name.lower()
         try:
-            real, is_folder = self._resolve(path)
+            target, is_folder = self._resolve(path)
         except OSError as e:
-            if low.endswith(tuple(PICTURE_SUFFIXES)):
+            if lower_name.endswith(tuple(PICTURE_SUFFIXES)):
                 self.picture_links[name] = os.path.realpath(path)
             else:
-                self.bad_links.append((name, reason_of(e), False))
+                self.bad_links.append((name, describe_error(e), False))
             return "", False
-        if self.follow_links or real == root or real.startswith(root.rstrip(os.sep) + os.sep):
-            return real, is_folder
-        word = low.rpartition("/")[2]
-        if word in _PICTURE_FOLDERS if is_folder else word.endswith(tuple(PICTURE_SUFFIXES)):
-            self.picture_links[name] = real
+        if self.follow_links or target == root or target.startswith(root.rstrip(os.sep) + os.sep):
+            return target, is_folder
+        last_name = lower_name.rpartition("/")[2]
+        if last_name in _PICTURE_FOLDERS if is_folder else last_name.endswith(tuple(PICTURE_SUFFIXES)):
+            self.picture_links[name] = target
         else:
-            self.bad_links.append((name, real, True))
+            self.bad_links.append((name, target, True))
         return "", False
 
 
 class NamedSource(Source):
     """The files that a file named by the user refers to, wherever they lie.
 
-    Nothing is listed but the folders that are asked for. ``files`` are relative to the folder of that file,
-    or absolute where they are outside it: of these, only text files and pictures are listed.
+    Only the folders that a reader names are listed. ``files`` are relative to the folder of that file, or
+    absolute if they are outside it; outside, only text files and pictures are listed.
     """
 
     def __init__(self, file: Source) -> None:
+        """Start with no files, beside the file `file` that names others."""
         folder, self.name = os.path.split(file.path)
         super().__init__(
             folder or ".",
@@ -472,14 +483,14 @@ class NamedSource(Source):
         self._files = []
         sizes = self.full(SIZES_FILE)
         self._size_files = [SIZES_FILE] if os.path.isfile(sizes) and not self.is_linked(sizes) else []
-        self._looked: dict[str, bool] = {}
-        """The folders that were listed, and whether with those below."""
+        self._listed_folders: dict[str, bool] = {}
+        """The folders that were listed, and whether the folders below each were too."""
 
     def named(self, path: str) -> str:
-        """Return a path of this machine in the form of `files`."""
+        """Return a path in the form that it has in `files`."""
         path, top = os.path.abspath(path), os.path.abspath(self.path)
-        inside = path == top or path.startswith(top.rstrip(os.sep) + os.sep)
-        path = os.path.relpath(path, top) if inside else path
+        is_inside = path == top or path.startswith(top.rstrip(os.sep) + os.sep)
+        path = os.path.relpath(path, top) if is_inside else path
         return "" if path == "." else path.replace(os.sep, "/")
 
     def full(self, file: str = "") -> str:
@@ -489,34 +500,34 @@ class NamedSource(Source):
         return file.replace("/", os.sep)
 
     def holds(self, file: str) -> bool:
-        """Whether there is this file."""
+        """Whether a file exists, after listing its folder."""
         folder = file.rpartition("/")[0]
-        if folder not in self._looked:
-            self._look(folder, deep=False)
+        if folder not in self._listed_folders:
+            self._list_folder(folder, deep=False)
         return super().holds(file)
 
     def below(self, folder: str) -> list[str]:
-        """The files below a folder."""
-        self._look(folder, deep=True)
+        """Return the files below a folder, after listing it."""
+        self._list_folder(folder, deep=True)
         return super().below(folder)
 
-    def _look(self, folder: str, *, deep: bool) -> None:
-        """Add the files of a folder to `files`, once."""
-        if self._looked.get(folder) or (folder in self._looked and not deep):
+    def _list_folder(self, folder: str, *, deep: bool) -> None:
+        """Add the files of a folder and, if `deep`, of those below it to `files`, unless it was listed."""
+        if self._listed_folders.get(folder) or (folder in self._listed_folders and not deep):
             return
-        self._looked[folder] = deep
-        place, outside = self.full(folder), os.path.isabs(folder)
-        if not os.path.isdir(place):
+        self._listed_folders[folder] = deep
+        path, is_outside = self.full(folder), os.path.isabs(folder)
+        if not os.path.isdir(path):
             return
-        if folder and self.is_linked(place):
-            self._follow(folder, place, os.path.realpath(self.path))
+        if folder and self.is_linked(path):
+            self._follow(folder, path, os.path.realpath(self.path))
             return
         files_here = set(self._walk_below(folder, deep=deep))
-        if outside:
+        if is_outside:
             files_here = {f for f in files_here if f.lower().endswith((".txt", *PICTURE_SUFFIXES))}
-        known = self.once(_file_set)
-        if new := {f for f in files_here - known if self.full(f) not in self.left_out}:
-            self._files = sorted(known | new)
+        known_files = self.once(_file_set)
+        if new_files := {f for f in files_here - known_files if self.full(f) not in self.left_out}:
+            self._files = sorted(known_files | new_files)
             self.forget()
 
 
@@ -534,16 +545,16 @@ class InMemory(str):  # noqa: SLOT000 -- a text has no slots for more
         ValueError
             If they contain themselves, or have keys that JSON cannot hold.
         """
-        made = cls(name)
+        file = cls(name)
         try:
-            made.content = json.dumps(values, default=_plain_value).encode()
+            file.content = json.dumps(values, default=_plain_value).encode()
         except (TypeError, RecursionError) as e:
             raise ValueError(f"{name} cannot be written as JSON: {e}") from None
-        return made
+        return file
 
 
 def _plain_value(value: Any) -> Any:
-    """A value that JSON can hold: lists of arrays, the text of runs that pycocotools has as bytes."""
+    """Return a value that JSON can hold: a list of an array, text of bytes and others."""
     if hasattr(value, "tolist"):
         return value.tolist()
     if isinstance(value, Mapping):
@@ -559,7 +570,7 @@ class MemorySource(Source):
         self._archive, self.is_dir, self._text = None, False, text.content
 
     def open(self, file: str = "") -> IO[bytes]:
-        """The content as a stream."""
+        """Return the content as a stream."""
         del file
         return io.BytesIO(self._text)
 
@@ -567,11 +578,11 @@ class MemorySource(Source):
         return self.open(file).read()
 
     def size(self, file: str = "") -> int:
-        """Bytes of the content."""
+        """Return the size of the content in bytes."""
         return len(self._content(file))
 
     def peek(self, file: str = "") -> bytes:
-        """The first bytes of the content."""
+        """Return the first `HEAD` bytes of the content."""
         return self._content(file)[:HEAD]
 
 

@@ -34,7 +34,7 @@ _SECONDS = 15
 PATIENCE = 25.0
 """Seconds that a process waits in vain for a store, over all its calls."""
 CHUNK = 2**24
-"""Bytes that are asked for at once, so that a large file on a slow line is no store that does not answer."""
+"""Largest number of bytes that one call reads, so that a slow line is not taken for a silent store."""
 
 T = TypeVar("T")
 
@@ -52,21 +52,21 @@ def conceal(address: str) -> str:
     if "://" not in address:
         return address
 
-    def star(match: re.Match[str]) -> str:
-        """Return what stands for a secret, the same each time."""
+    def mask_secret(match: re.Match[str]) -> str:
+        """Return the ``***`` that stands for a secret; that of further secrets has a number."""
         if match[0] in _hidden:
             return match[0]
-        for number in itertools.count(1):
-            label = f"***{'' if number == 1 else number}"
+        for i in itertools.count(1):
+            label = f"***{'' if i == 1 else i}"
             if _hidden.setdefault(label, match[0]) == match[0]:
                 return label
         raise AssertionError
 
-    return _SECRETS.sub(star, address)
+    return _SECRETS.sub(mask_secret, address)
 
 
 def reveal(address: str) -> str:
-    """Return the address that was concealed; only for a provider or a process of odm."""
+    """Return a concealed address with its credentials; only for a provider or a process of odm."""
     return re.sub(r"(?<=://|..=)\*\*\*\d*(?=@|&|$)", lambda match: _hidden.get(match[0], match[0]), address)
 
 
@@ -85,7 +85,7 @@ def refuse_other(path: str) -> None:
 
 
 def refuse_target(path: str) -> None:
-    """Raise PathError if a path to write to is an address: a folder of that name is never meant."""
+    """Raise PathError if a path to write to is an address, as nobody names a folder so."""
     if match := _OTHER.match(path):
         raise PathError(
             f"{printable(conceal(path))}: cannot write to {match[0]} addresses; write to a folder on this "
@@ -95,8 +95,8 @@ def refuse_target(path: str) -> None:
 
 def split_query(address: str) -> tuple[str, str]:
     """Split an address into the part before ``?`` and its query, ``?endpoint_override=...`` or empty."""
-    base, mark, query = address.partition("?")
-    return base.rstrip("/"), mark + query
+    location, question_mark, query = address.partition("?")
+    return location.rstrip("/"), question_mark + query
 
 
 @functools.lru_cache(maxsize=8)
@@ -116,16 +116,16 @@ def connect(address: str) -> tuple[Any, str]:
         raise UsageError(
             f"{printable(address)}: an object store needs pyarrow: pip install pyarrow"
         ) from None
-    base, query = split_query(address)
-    if base.lower().startswith("g") and "retry_limit_seconds" not in query:
+    location, query = split_query(address)
+    if location.lower().startswith("g") and "retry_limit_seconds" not in query:
         query += f"{'&' if query else '?'}retry_limit_seconds={_SECONDS}"
     with refused(address):
-        system, top = ask(address, fs.FileSystem.from_uri, reveal(base + query))
-        top = top.rstrip("/")
-        if base.lower().startswith("a"):
+        system, root = ask(address, fs.FileSystem.from_uri, reveal(location + query))
+        root = root.rstrip("/")
+        if location.lower().startswith("a"):
             # Without credentials pyarrow dies when asked about a container, but not about a file in one.
-            ask(address, system.get_file_info, f"{top}/odm")
-    return system, top
+            ask(address, system.get_file_info, f"{root}/odm")
+    return system, root
 
 
 _waited: defaultdict[str, float] = defaultdict(float)
@@ -133,21 +133,21 @@ _waited: defaultdict[str, float] = defaultdict(float)
 
 
 def ask(address: str, call: Callable[..., T], *args: Any, patience: float | None = PATIENCE) -> T:
-    """Call ``call(*args)`` of a provider's library in a thread, so that signals are handled meanwhile.
+    """Return ``call(*args)`` of a provider's library, run in a thread so that signals are handled meanwhile.
 
-    Providers try again in their own ways, some for many minutes; and a store that fails in one call is asked
-    again in the next. Their failures together may take `patience` seconds, None = any.
+    Providers repeat calls that fail, some for many minutes, and odm calls again for the next file. All calls
+    to a store that fail may take `patience` seconds together; None is no limit.
 
     Raises
     ------
     PathError
-        If they take longer. What the call raises is raised here.
+        If they take longer. An exception of the call is raised again.
     """
     import queue
 
     store = address.partition("?")[0].split("/")[2]
     if patience is not None and (patience := patience - _waited[store]) <= 0:
-        raise _silent(address)
+        raise _make_silence_error(address)
     answers: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
 
     def work() -> None:
@@ -156,36 +156,36 @@ def ask(address: str, call: Callable[..., T], *args: Any, patience: float | None
         except BaseException as e:  # noqa: BLE001 -- it is raised where it is waited for
             answers.put((None, e))
 
-    begun = time.monotonic()
+    started = time.monotonic()
     threading.Thread(target=work, daemon=True).start()
     try:
         result, error = answers.get(timeout=patience)
     except queue.Empty:
-        _waited[store] += time.monotonic() - begun
-        raise _silent(address) from None
+        _waited[store] += time.monotonic() - started
+        raise _make_silence_error(address) from None
     if error is not None:
-        _waited[store] += time.monotonic() - begun
+        _waited[store] += time.monotonic() - started
         raise error
     return result  # type: ignore[return-value]
 
 
-def _silent(address: str) -> PathError:
-    return PathError(f"{printable(address)}: the store does not answer; {_advice(address)}")
+def _make_silence_error(address: str) -> PathError:
+    return PathError(f"{printable(address)}: the store does not answer; {_find_advice(address)}")
 
 
-def _advice(address: str) -> str:
+def _find_advice(address: str) -> str:
     return next((text for key, text in _ADVICE.items() if address.lower().startswith(key)), "")
 
 
 @contextlib.contextmanager
 def refused(address: str) -> Iterator[None]:
-    """Turn an error of the object store into a PathError that names the address."""
+    """Context manager that turns an error of the object store into a PathError that names the address."""
     try:
         yield
     except PathError:
         raise
     except faults() as e:
-        raise PathError(f"{printable(address)}: {reason(e)}; {_advice(address)}") from None
+        raise PathError(f"{printable(address)}: {reason(e)}; {_find_advice(address)}") from None
 
 
 def faults() -> tuple[type[Exception], ...]:
@@ -199,7 +199,7 @@ def faults() -> tuple[type[Exception], ...]:
 
 
 def reason(e: Exception) -> str:
-    """The first line of what a provider says, without its diagnostics."""
+    """Return the first line of a provider's error message, without diagnostics and secrets."""
     text = str(e).strip().split("\n")[0].split("\\n")[0].rpartition("with a last message of ")[2]
     for noise in (" error_info=", "; Details:", " The request was not sent"):
         text = text.split(noise)[0]
@@ -234,9 +234,10 @@ class RemoteSource(Source):
     """A file or folder of an object store. There are no links; names follow the same rules as on a disk."""
 
     def __init__(self, path: str, *, max_size: int = MAX_SIZE, encoding: str = "") -> None:
+        """Connect to the store. Raises PathError if nothing is at the address."""
         path = conceal(path)
-        base, self._query = split_query(path)
-        self._begin(base, follow_links=False, max_size=max_size, encoding=encoding)
+        location, self._query = split_query(path)
+        self._begin(location, follow_links=False, max_size=max_size, encoding=encoding)
         self._archive = None
         self._heads: dict[str, bytes | Unreadable] = {}
         self._fs, self._top = connect(self.path + self._query)
@@ -248,11 +249,11 @@ class RemoteSource(Source):
         self._sizes: dict[str, int] = {} if self.is_dir else {"": info.size or 0}
 
     def full(self, file: str = "") -> str:
-        """The address of one of `files`, as it is shown."""
+        """Return the address of one of `files`, as it is shown."""
         return (f"{self.path}/{file}" if file else self.path) + self._query
 
     def size(self, file: str = "") -> int:
-        """Bytes of one of `files`."""
+        """Return the size of one of `files` in bytes."""
         self.files  # noqa: B018 -- the listing has the sizes
         return self._sizes.get(file, 0)
 
@@ -263,7 +264,7 @@ class RemoteSource(Source):
         """
         refuse_larger(self.size(file), self.max_size)
         address, inner = self.full(), f"{self._top}/{file}" if file else self._top
-        return io.BufferedReader(_Asked(address, ask(address, self._fs.open_input_file, inner)), 2**20)
+        return io.BufferedReader(_RemoteFile(address, ask(address, self._fs.open_input_file, inner)), 2**20)
 
     def _refused_name(self, file: str) -> str | None:
         return refuse_name(file)
@@ -286,16 +287,17 @@ class RemoteSource(Source):
         return head
 
     def forget(self) -> None:
-        """Let go of what was found out."""
+        """Drop the results of `once` and the first bytes of files."""
         super().forget()
         self._heads.clear()
 
     def is_linked(self, path: str) -> bool:
-        """Nothing is a link."""
+        """Return False, as object stores have no links."""
         del path
         return False
 
     def _walk(self) -> Iterator[str]:
+        """List all files below the address, with their sizes, and yield those that are not hidden."""
         from pyarrow.fs import FileSelector
 
         with refused(self.full()):
@@ -308,7 +310,7 @@ class RemoteSource(Source):
 
 @contextlib.contextmanager
 def _unreadable() -> Iterator[None]:
-    """Raise what a provider refuses as `Unreadable`."""
+    """Context manager that turns an error of the object store into `Unreadable`."""
     try:
         yield
     except PathError:
@@ -317,7 +319,7 @@ def _unreadable() -> Iterator[None]:
         raise Unreadable(reason(e)) from None
 
 
-class _Asked(Wrapped):
+class _RemoteFile(Wrapped):
     """A file of a store whose parts are read through `ask`."""
 
     def __init__(self, address: str, stream: Any) -> None:
@@ -326,17 +328,17 @@ class _Asked(Wrapped):
         self._size: int = ask(address, stream.size)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Go to a place, which asks for nothing."""
-        base = (0, self._stream.tell(), self._size)[whence]
-        self._stream.seek(base + offset)
-        return base + offset
+        """Set the position of the next read, without a call to the store."""
+        origin = (0, self._stream.tell(), self._size)[whence]
+        self._stream.seek(origin + offset)
+        return origin + offset
 
-    def part(self, most: int) -> bytes:
-        """Read at most `most` bytes of the file.
+    def read_chunk(self, n_max: int) -> bytes:
+        """Read at most `n_max` bytes of the file.
 
         Raises OSError if the store refuses or the file ends early.
         """
-        size = min(most, self._size - self.tell(), CHUNK)
+        size = min(n_max, self._size - self.tell(), CHUNK)
         data: bytes = ask(self._address, self._stream.read, size) if size > 0 else b""
         if size > 0 and not data:
             raise OSError("it is truncated")
