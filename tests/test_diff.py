@@ -17,7 +17,7 @@ from odm.cli._app import app
 from odm.evaluate.analysis.diff import Change, diff
 from odm.evaluate.analysis.render_diff import render_differences
 from odm.issues import UsageError
-from odm.report.words import english
+from odm.report.words import to_english
 from odm.tables import Dataset
 
 CLASSES = ["cat", "dog", "bird"]
@@ -354,7 +354,7 @@ def test_the_page_shows_the_same_numbers(tmp_path, monkeypatch):
     odm.write(changed, "new.csv", "csv")
     run("gt.json", "new.csv", "-q", "--images", "photos", "--report", "page.html")
     page, pictures, _ = read_page(tmp_path / "set" / "page.html")
-    assert (page["kind"], english(page["title"])) == ("diff", "From gt.json to new.csv")
+    assert (page["kind"], to_english(page["title"])) == ("diff", "From gt.json to new.csv")
     assert page["boxCounts"] == {"changed": 2, "unchanged": page["counts"]["unchanged"]}
     assert page["counts"] == {
         **dict.fromkeys(page["counts"], 0), "unchanged": len(boxes) - 2, "moved": 1, "removed": 1,

@@ -21,7 +21,7 @@ from odm.files import Source
 from odm.issues import Log
 from odm.pictures import picture_size
 from odm.report import Picture, pictures
-from odm.report.pictures import shots
+from odm.report.pictures import make_shots
 
 ORIENTATION = 0x0112
 
@@ -154,7 +154,7 @@ def test_what_is_no_picture_inside_starts_no_program(tmp_path, monkeypatch):
     log = Log()
     assert picture_size(str(path), log) is None
     assert "of an unknown type" in str(log.issues[0])
-    (shot,) = shots([Picture("a", str(path))], 20)
+    (shot,) = make_shots([Picture("a", str(path))], 20)
     assert "of an unknown type" in shot.remark
 
 
@@ -169,7 +169,7 @@ def test_a_picture_that_takes_too_much_memory_is_not_decoded(
     paths = [str(tmp_path / f"{i}.{suffix}") for i in range(3)]
     for path in paths:
         Image.new(mode, (600, 500)).save(path, **more)
-    remarks = [shot.remark for shot in shots([Picture("a", path) for path in paths], 30)]
+    remarks = [shot.remark for shot in make_shots([Picture("a", path) for path in paths], 30)]
     assert [bool(remark) for remark in remarks] == [refused] * 3, remarks
 
 

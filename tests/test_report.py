@@ -34,7 +34,7 @@ from odm.evaluate.output.report_data import KINDS, MISSES, report_data, score_le
 from odm.evaluate.results import COVERAGE
 from odm.issues import Log, PathError, UsageError
 from odm.report import ClassDelta, Picture, build, changes_of, compare_page, evaluation_page, words, write
-from odm.report.columns import choose
+from odm.report.columns import choose_images
 from odm.tables import Builder, Dataset, Flag, ShapeRows, keypoints_of
 from odm.verbs.shared import PageOptions
 
@@ -401,12 +401,12 @@ def test_no_text_is_missing():
     )
     asked = set(re.findall(r"""(?:\bt|\bphrase|\bsaid)\(\s*"([^"]+)"(?!\s*\+)""", code))
     literal = set(re.findall(r'"([^"\n]*)"', code))
-    english = words.table("en")
+    english = words.load_words("en")
     assert asked - set(english) == set()
     begun = tuple(text for text in literal if text.endswith("."))  # of keys that are put together
     assert [key for key in english if key not in literal and not key.startswith(begun)] == []
     for language in words.LANGUAGES:
-        table = words.table(language)
+        table = words.load_words(language)
         assert set(table) == set(english), language
         for key, text in table.items():
             places = [set(re.findall(r"{(\w+)}", form)) for form in forms(text)]
@@ -474,7 +474,7 @@ def test_a_page_has_the_words_of_all_languages_or_of_the_one_that_is_asked_for(d
     assert there == {"all": [True, True], "zh": [False, True]}
     languages, _ = get_args(PageOptions.types()["language"])
     assert get_args(languages) == words.LANGUAGES
-    assert words.table("en")["coverage"] == COVERAGE
+    assert words.load_words("en")["coverage"] == COVERAGE
     with pytest.raises(UsageError, match="language de: expected one of en, zh"):
         write(build.Page("dataset", {}, [], []), str(tmp_path / "r.html"), language="de")
 
@@ -707,9 +707,9 @@ def test_pictures_that_cannot_be_shown_are_named(tmp_path):
 
 def test_images_are_chosen_worst_first_and_from_every_cell():
     weight = np.array([5, 4, 3, 2, 1, 0, 0, 0])
-    assert choose(8, weight, [{"a": [7], "b": [0], "c": [6]}], 4) == [0, 1, 2, 7]
-    assert choose(8, weight, [{"a": [7], "b": [0], "c": [6]}], 20) == list(range(8))
-    assert choose(8, weight, [], 4) == [0, 1, 2, 3]
+    assert choose_images(8, weight, [{"a": [7], "b": [0], "c": [6]}], 4) == [0, 1, 2, 7]
+    assert choose_images(8, weight, [{"a": [7], "b": [0], "c": [6]}], 20) == list(range(8))
+    assert choose_images(8, weight, [], 4) == [0, 1, 2, 3]
 
 
 # --------------------------------------------------------------------------------------- the other commands
@@ -829,7 +829,7 @@ def test_a_comparison_tells_fixed_from_broken(data, tmp_path):
     for image in changes.images:
         for boxes, errors in ((image.first, image.errors_first), (image.other, image.errors_other)):
             assert sum(kind in ("FP", "FN") for kind in boxes.kind) == errors
-    why = {text for image in changes.images for text in map(words.english, image.other.why)}
+    why = {text for image in changes.images for text in map(words.to_english, image.other.why)}
     assert "missed · no detection near it" in why
     assert not any(text.removeprefix("missed · ") in MISSES for text in why)
     same = changes_of(first, first)
@@ -880,7 +880,7 @@ def test_runs_of_one_name_are_told_apart_by_their_folders(data, tmp_path):
     assert run(*call, "--report", tmp_path / "c.html") == 0
     shown, _, _ = read_page(tmp_path / "c.html")
     assert shown["names"] == ["one", "other"]
-    assert words.english(shown["title"]) == "other compared with one"
+    assert words.to_english(shown["title"]) == "other compared with one"
     assert shown["scores"] == [0.29, 0.29]
     assert {doubt["code"] for doubt in shown["doubts"]} == {"class-only-in-detections", "groups-as-objects"}
 
@@ -894,7 +894,7 @@ def test_more_runs_than_two_are_each_beside_the_first(data, tmp_path, capsys):
     assert run(*asked, "--protocol", "coco", "--report", tmp_path / "c.html", "--output", "json") == 0
     deltas = json.loads(capsys.readouterr().out)["deltas"]
     page, pictures, _ = read_page(tmp_path / "c.html")
-    assert words.english(page["title"]) == "3 runs compared"
+    assert words.to_english(page["title"]) == "3 runs compared"
     assert page["verdict"].startswith("det.csv")
     pairs = [page, *page["more"]]
     for own, name in zip(pairs, runs[1:], strict=True):

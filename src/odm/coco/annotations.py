@@ -36,12 +36,12 @@ class RefusedError(UsageError, AssertionError):
 
 
 def print_line(text: str) -> None:
-    """Print a line where pycocotools prints one."""
+    """Print a line to standard output, as pycocotools does."""
     sys.stdout.write(text + "\n")
 
 
-def _listed(value: Any) -> list[Any]:
-    """Return an argument that may be one value or many as a list."""
+def _as_list(value: Any) -> list[Any]:
+    """Return an argument that is one value or several as a list."""
     return list(value) if hasattr(value, "__iter__") and not isinstance(value, str) else [value]
 
 
@@ -56,6 +56,7 @@ class COCO:
     """
 
     def __init__(self, annotation_file: str | PathLike[str] | Record | None = None) -> None:
+        """Read and index the annotations. Raises RefusedError if the file holds no object."""
         self.dataset: Record = {}
         self.anns: dict[Any, Record] = {}
         self.cats: dict[Any, Record] = {}
@@ -101,51 +102,53 @@ class COCO:
         iscrowd: bool | None = None,
     ) -> list[Any]:
         """Ids of the annotations of some images and categories, in a range of areas."""
-        images, categories, area = _listed(imgIds), set(_listed(catIds)), list(areaRng)
+        image_ids, category_ids, area_range = _as_list(imgIds), set(_as_list(catIds)), list(areaRng)
         records: Iterable[Record] = self.dataset.get("annotations", ())
-        if images:
-            records = itertools.chain.from_iterable(self.imgToAnns[i] for i in images if i in self.imgToAnns)
+        if image_ids:
+            records = itertools.chain.from_iterable(
+                self.imgToAnns[i] for i in image_ids if i in self.imgToAnns
+            )
         return [
             record["id"]
             for record in records
-            if (not categories or record["category_id"] in categories)
-            and (not area or area[0] < record["area"] < area[1])
+            if (not category_ids or record["category_id"] in category_ids)
+            and (not area_range or area_range[0] < record["area"] < area_range[1])
             and (iscrowd is None or record["iscrowd"] == iscrowd)
         ]
 
     def getCatIds(self, catNms: Any = (), supNms: Any = (), catIds: Any = ()) -> list[Any]:  # noqa: N802, N803
         """Ids of the categories with some names, supercategories or ids."""
-        names, above, ids = _listed(catNms), _listed(supNms), _listed(catIds)
+        names, supercategories, ids = _as_list(catNms), _as_list(supNms), _as_list(catIds)
         return [
             record["id"]
             for record in self.dataset.get("categories", ())
             if (not names or record["name"] in names)
-            and (not above or record["supercategory"] in above)
+            and (not supercategories or record["supercategory"] in supercategories)
             and (not ids or record["id"] in ids)
         ]
 
     def getImgIds(self, imgIds: Any = (), catIds: Any = ()) -> list[Any]:  # noqa: N802, N803
-        """Return those of `imgIds`, or of all images, that have objects of all of `catIds`."""
-        images, categories = _listed(imgIds), _listed(catIds)
-        if not images and not categories:
+        """Return the ids in `imgIds`, or of all images, whose images have objects of all `catIds`."""
+        image_ids, category_ids = _as_list(imgIds), _as_list(catIds)
+        if not image_ids and not category_ids:
             return list(self.imgs)
-        ids = set(images)
-        for i, category in enumerate(categories):
-            of_it = set(self.catToImgs[category])
-            ids = of_it if i == 0 and not ids else ids & of_it
-        return list(ids)
+        common_ids = set(image_ids)
+        for i, category_id in enumerate(category_ids):
+            ids_of_category = set(self.catToImgs[category_id])
+            common_ids = ids_of_category if i == 0 and not common_ids else common_ids & ids_of_category
+        return list(common_ids)
 
     def loadAnns(self, ids: Any = ()) -> list[Record]:  # noqa: N802
         """The annotations with these ids."""
-        return [self.anns[i] for i in _listed(ids)]
+        return [self.anns[i] for i in _as_list(ids)]
 
     def loadCats(self, ids: Any = ()) -> list[Record]:  # noqa: N802
         """The categories with these ids."""
-        return [self.cats[i] for i in _listed(ids)]
+        return [self.cats[i] for i in _as_list(ids)]
 
     def loadImgs(self, ids: Any = ()) -> list[Record]:  # noqa: N802
         """The images with these ids."""
-        return [self.imgs[i] for i in _listed(ids)]
+        return [self.imgs[i] for i in _as_list(ids)]
 
     def showAnns(self, anns: Any, draw_bbox: bool = False) -> Any:  # noqa: N802
         """Draw annotations into the current axes of Matplotlib, with boxes if `draw_bbox`; print captions.
@@ -189,22 +192,22 @@ class COCO:
             records = self.loadNumpyAnnotations(resFile)
         if not isinstance(records, list):
             raise RefusedError(f"expected results as a list of records, found {type(records).__name__}")
-        unknown = {record["image_id"] for record in records} - self.imgs.keys()
-        if unknown:
-            some = ", ".join(map(repr, sorted(unknown, key=str)[:3]))
+        unknown_ids = {record["image_id"] for record in records} - self.imgs.keys()
+        if unknown_ids:
+            examples = ", ".join(map(repr, sorted(unknown_ids, key=str)[:3]))
             raise RefusedError(
-                f"results have image ids that the annotations lack: {len(unknown)}, such as {some}"
+                f"results have image ids that the annotations lack: {len(unknown_ids)}, such as {examples}"
             )
         info = copy.deepcopy(self.dataset.get("info", {}))
         results.dataset = {"info": info, "images": list(self.dataset["images"])}
         if records and "caption" in records[0]:
-            images = {record["image_id"] for record in records}
-            results.dataset["images"] = [i for i in self.dataset["images"] if i["id"] in images]
-            for number, record in enumerate(records, 1):
-                record["id"] = number
+            image_ids = {record["image_id"] for record in records}
+            results.dataset["images"] = [i for i in self.dataset["images"] if i["id"] in image_ids]
+            for id_, record in enumerate(records, 1):
+                record["id"] = id_
         else:
             results.dataset["categories"] = copy.deepcopy(self.dataset["categories"])
-            _complete(records)
+            _complete_records(records)
         print_line(f"DONE (t={time.time() - start:0.2f}s)")
         results.dataset["annotations"] = records
         results.createIndex()
@@ -238,41 +241,50 @@ class COCO:
         return mask_functions.decode(self.annToRLE(ann))
 
 
-def _complete(records: list[Record]) -> None:
-    """Add to results the fields of annotations: ids, areas, boxes, and ``iscrowd`` 0."""
-    if records and (first := records[0].get("bbox")) is not None and len(first):
-        for number, record in enumerate(records, 1):
+def _complete_records(records: list[Record]) -> None:
+    """Add to results, in place, the fields of annotations that they lack: ids, areas, boxes, ``iscrowd`` 0.
+
+    The first record decides whether all are boxes, masks or keypoints. Boxes also get an outline; keypoints
+    get no ``iscrowd``, as in pycocotools.
+    """
+    if records and (first_box := records[0].get("bbox")) is not None and len(first_box):
+        for id_, record in enumerate(records, 1):
             x, y, w, h = record["bbox"][:4]  # those of rotated boxes have more numbers
             if "segmentation" not in record:
                 record["segmentation"] = [[x, y, x, y + h, x + w, y + h, x + w, y]]
-            record.update(area=w * h, id=number, iscrowd=0)
+            record.update(area=w * h, id=id_, iscrowd=0)
     elif records and "segmentation" in records[0]:
         runs, height, _ = read_runs([record["segmentation"] for record in records])
         areas, boxes = runs.areas().tolist(), runs.boxes(height).astype(np.float64)
-        for number, (record, area, box) in enumerate(zip(records, areas, boxes, strict=True), 1):
-            record.update(area=area, id=number, iscrowd=0)
+        for id_, (record, area, box) in enumerate(zip(records, areas, boxes, strict=True), 1):
+            record.update(area=area, id=id_, iscrowd=0)
             record.setdefault("bbox", box)
     elif records and "keypoints" in records[0]:
-        for number, record in enumerate(records, 1):
+        for id_, record in enumerate(records, 1):
             x, y = record["keypoints"][0::3], record["keypoints"][1::3]
             left, top, right, bottom = min(x), min(y), max(x), max(y)
-            record.update(area=(right - left) * (bottom - top), id=number)
+            record.update(area=(right - left) * (bottom - top), id=id_)
             record["bbox"] = [left, top, right - left, bottom - top]
 
 
 def write_masks(coco: COCO, records: Sequence[Record]) -> None:
-    """Replace the ``segmentation`` of annotations by RLE, as pycocotools does before it compares."""
-    outlined = []
+    """Replace the ``segmentation`` of `records` by RLE, in place, as pycocotools does before it compares.
+
+    All outlines are filled in one call, unless the class of `coco` replaces ``annToRLE``.
+    """
+    outlined_records = []
     for record in records:
         shape = record["segmentation"]
         if type(coco).annToRLE is COCO.annToRLE and _has_outlines(shape):
-            outlined.append(record)
+            outlined_records.append(record)
         else:
             record["segmentation"] = coco.annToRLE(record)
-    images = [coco.imgs[record["image_id"]] for record in outlined]
+    images = [coco.imgs[record["image_id"]] for record in outlined_records]
     height, width = (np.array([image[key] for image in images], np.int64) for key in ("height", "width"))
-    filled = mask_functions.fill_outlines([record["segmentation"] for record in outlined], height, width)
-    for record, rle in zip(outlined, filled, strict=True):
+    rles = mask_functions.fill_outlines(
+        [record["segmentation"] for record in outlined_records], height, width
+    )
+    for record, rle in zip(outlined_records, rles, strict=True):
         record["segmentation"] = rle
 
 

@@ -29,25 +29,25 @@ def draw(coco: Any, records: Iterable[dict[str, Any]], draw_bbox: bool) -> None:
     colours: list[Any] = []
     for record in records:
         colour, shape = tuple(random.uniform(0.4, 1, 3)), record.get("segmentation")
-        lists = shape if isinstance(shape, list) else []
-        outlines = [np.reshape(outline[: len(outline) // 2 * 2], (-1, 2)) for outline in lists]
+        flat_outlines = shape if isinstance(shape, list) else []
+        outlines = [np.reshape(outline[: len(outline) // 2 * 2], (-1, 2)) for outline in flat_outlines]
         if isinstance(shape, dict):
             mask = coco.annToMask(record)
-            layer = np.empty((*mask.shape, 4))
-            layer[..., :3] = _CROWD if record.get("iscrowd") else random.random(3)
-            layer[..., 3] = mask * 0.5
-            axes.imshow(layer)
+            overlay = np.empty((*mask.shape, 4))
+            overlay[..., :3] = _CROWD if record.get("iscrowd") else random.random(3)
+            overlay[..., 3] = mask * 0.5
+            axes.imshow(overlay)
         if draw_bbox:
             x, y, w, h = record["bbox"][:4]
             outlines.append(np.array([[x, y], [x, y + h], [x + w, y + h], [x + w, y]]))
         if isinstance(record.get("keypoints"), list):
-            x, y, seen = np.reshape(record["keypoints"], (-1, 3)).T
+            x, y, visibility = np.reshape(record["keypoints"], (-1, 3)).T
             skeleton = np.array(coco.cats[record["category_id"]].get("skeleton", ()), int).reshape(-1, 2) - 1
-            for pair in skeleton[(seen[skeleton] > 0).all(axis=1)]:
+            for pair in skeleton[(visibility[skeleton] > 0).all(axis=1)]:
                 axes.plot(x[pair], y[pair], linewidth=3, color=colour)
             marker: dict[str, Any] = {"markersize": 8, "markerfacecolor": colour, "markeredgewidth": 2}
-            axes.plot(x[seen > 0], y[seen > 0], "o", markeredgecolor="k", **marker)
-            axes.plot(x[seen > 1], y[seen > 1], "o", markeredgecolor=colour, **marker)
+            axes.plot(x[visibility > 0], y[visibility > 0], "o", markeredgecolor="k", **marker)
+            axes.plot(x[visibility > 1], y[visibility > 1], "o", markeredgecolor=colour, **marker)
         patches += [Polygon(outline) for outline in outlines]
         colours += [colour] * len(outlines)
     axes.add_collection(PatchCollection(patches, facecolor=colours, linewidths=0, alpha=0.4))

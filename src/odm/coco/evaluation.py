@@ -24,16 +24,17 @@ from odm.issues import UsageError
 
 Array = NDArray[Any]
 
-_MOST = 16
-"""Area ranges that are matched at once."""
+_MAX_AREAS = 16
+"""Largest number of area ranges that are matched at once."""
 _RULES = ("computeIoU", "computeOks", "evaluateImg", "_prepare")
-"""What programs replace to match by rules of their own, which are then followed image by image."""
+"""Methods that programs replace to match by rules of their own; then images are matched one by one."""
 
 
 class Params:
     """Parameters of an evaluation, with pycocotools' names and values."""
 
     def __init__(self, iouType: str = "segm") -> None:  # noqa: N803
+        """Set the defaults for an IoU type. Raises UsageError if there is no such type."""
         if iouType not in ("segm", "bbox", "keypoints"):
             raise UsageError(f"iouType {iouType!r}: choose segm, bbox or keypoints")
         self.imgIds: Any = []
@@ -43,15 +44,15 @@ class Params:
         self.useCats: Any = 1
         self.useSegm: Any = None
         self.iouType = iouType
-        small, medium, end = 32**2, 96**2, 1e5**2
+        small, medium, largest = 32**2, 96**2, 1e5**2
         if iouType == "keypoints":
             self.maxDets: Any = [20]
-            self.areaRng: Any = [[0, end], [small, medium], [medium, end]]
+            self.areaRng: Any = [[0, largest], [small, medium], [medium, largest]]
             self.areaRngLbl: Any = ["all", "medium", "large"]
             self.kpt_oks_sigmas: Any = np.array(COCO_SIGMAS)  # programs scale it in place
         else:
             self.maxDets = [1, 10, 100]
-            self.areaRng = [[0, end], [0, small], [small, medium], [medium, end]]
+            self.areaRng = [[0, largest], [0, small], [small, medium], [medium, largest]]
             self.areaRngLbl = ["all", "small", "medium", "large"]
 
     setDetParams = setKpParams = __init__  # noqa: N815
@@ -74,13 +75,14 @@ class COCOeval:
         cocoDt: COCO | None = None,  # noqa: N803
         iouType: str = "segm",  # noqa: N803
     ) -> None:
+        """Choose all images and categories of the annotations; nothing is compared before `evaluate`."""
         self.cocoGt, self.cocoDt = cocoGt, cocoDt
         self.params = Params(iouType)
         self._paramsEval: Any = {}
         self.stats: Any = []
         self.eval: Any = {}
         self._matches: Any = None
-        self._eval_imgs: Any = defaultdict(list)  # None: made when somebody looks at them
+        self._eval_imgs: Any = defaultdict(list)  # None: computed at the first access
         self._ious: Any = {}
         self._gts: Any = defaultdict(list)
         self._dts: Any = defaultdict(list)
@@ -113,7 +115,7 @@ class COCOeval:
         # Programs that replace one of these methods are followed image by image.
         methods = [getattr(getattr(self, name), "__func__", None) for name in _RULES]
         is_unmodified = methods == [vars(COCOeval)[name] for name in _RULES]
-        self._matches = match_all(self) if is_unmodified and len(p.areaRng) <= _MOST else None
+        self._matches = match_all(self) if is_unmodified and len(p.areaRng) <= _MAX_AREAS else None
         if self._matches is None:
             self._match_each()
         if any(record["id"] == 0 for records in self._gts.values() for record in records):
@@ -140,7 +142,7 @@ class COCOeval:
         self._mark_ignored()
 
     def _mark_ignored(self) -> None:
-        """Set ``ignore`` of all ground truths; an evaluation of another type may have set it since."""
+        """Set ``ignore`` of all ground truths, which an evaluation of another type may have changed."""
         for record in (record for records in self._gts.values() for record in records):
             record["ignore"] = int(bool(record.get("iscrowd", 0)))
             if self.params.iouType == "keypoints":
@@ -153,8 +155,8 @@ class COCOeval:
         self.params, self._eval_imgs = p, []
         try:
             self._mark_ignored()
-            overlaps = self.computeOks if p.iouType == "keypoints" else self.computeIoU
-            self._ious = {(i, c): overlaps(i, c) for i in p.imgIds for c in categories}
+            compute_overlaps = self.computeOks if p.iouType == "keypoints" else self.computeIoU
+            self._ious = {(i, c): compute_overlaps(i, c) for i in p.imgIds for c in categories}
             self._eval_imgs = [
                 self.evaluateImg(image, category, area, p.maxDets[-1])
                 for category in categories
@@ -166,11 +168,9 @@ class COCOeval:
 
     @property
     def evalImgs(self) -> Any:  # noqa: N802
-        """The record of each category, area range and image.
+        """The record of each category, area range and image, None if it has no detection and no ground truth.
 
-        None where there are neither detections nor ground truth.
-
-        `accumulate` uses this list, also after changes, once it was looked at.
+        After the first access `accumulate` computes its results from this list, with any changes to it.
         """
         if self._eval_imgs is None:
             self._match_each()
@@ -186,7 +186,7 @@ class COCOeval:
     @property
     def ious(self) -> dict[tuple[Any, Any], Any]:
         """The overlaps of all pairs, by image and category."""
-        if self._eval_imgs is None:  # what is done to the overlaps now does not change the matches
+        if self._eval_imgs is None:  # later changes to the overlaps do not change the matches
             self._match_each()
         return self._ious  # type: ignore[no-any-return]
 
@@ -196,8 +196,8 @@ class COCOeval:
             self._match_each()
         self._ious = value
 
-    def _of(self, image: Any, category: Any) -> tuple[list[Record], list[Record]]:
-        """The ground truths of an image and category, and the detections by descending score."""
+    def _select_records(self, image: Any, category: Any) -> tuple[list[Record], list[Record]]:
+        """Return the ground truths of an image and category, and the detections by descending score."""
         p = self.params
         if p.useCats:
             gt, dt = self._gts[image, category], self._dts[image, category]
@@ -210,7 +210,7 @@ class COCOeval:
     def computeIoU(self, imgId: Any, catId: Any) -> Any:  # noqa: N802, N803
         """(detections, ground truths) overlaps of an image and category; ``[]`` if there are none."""
         p = self.params
-        gt, dt = self._of(imgId, catId)
+        gt, dt = self._select_records(imgId, catId)
         if not gt and not dt:
             return []
         dt = dt[: p.maxDets[-1]]
@@ -222,27 +222,27 @@ class COCOeval:
     def computeOks(self, imgId: Any, catId: Any) -> Any:  # noqa: N802, N803
         """(detections, ground truths) similarity of keypoints; ``[]`` if there are none of one side."""
         p = self.params
-        gts, dts = self._of(imgId, catId)
+        gts, dts = self._select_records(imgId, catId)
         dts = dts[: p.maxDets[-1]]
         if not gts or not dts:
             return []
         oks = np.zeros((len(dts), len(gts)))
         variances = (np.asarray(p.kpt_oks_sigmas) * 2) ** 2
-        points = [np.array(dt["keypoints"]) for dt in dts]
+        points_of_detections = [np.array(dt["keypoints"]) for dt in dts]
         for j, gt in enumerate(gts):
-            x, y, seen = np.array(gt["keypoints"]).reshape(-1, 3).T
-            labelled = int(np.count_nonzero(seen > 0))
+            x, y, visibility = np.array(gt["keypoints"]).reshape(-1, 3).T
+            n_labelled = int(np.count_nonzero(visibility > 0))
             left, top, width, height = gt["bbox"]
-            for i, other in enumerate(points):
-                xd, yd = other[0::3], other[1::3]
-                if labelled:
+            for i, det_points in enumerate(points_of_detections):  # x, y, visibility, x, y, ...
+                xd, yd = det_points[0::3], det_points[1::3]
+                if n_labelled:
                     dx, dy = xd - x, yd - y
-                else:  # how far the points are from twice the box
+                else:  # distances of the points from a box three times as wide and high
                     dx = np.maximum(0, left - width - xd) + np.maximum(0, xd - (left + width * 2))
                     dy = np.maximum(0, top - height - yd) + np.maximum(0, yd - (top + height * 2))
-                e = (dx**2 + dy**2) / variances / (gt["area"] + np.spacing(1)) / 2
-                e = e[seen > 0] if labelled else e
-                oks[i, j] = np.sum(np.exp(-e)) / e.shape[0]
+                errors = (dx**2 + dy**2) / variances / (gt["area"] + np.spacing(1)) / 2
+                errors = errors[visibility > 0] if n_labelled else errors
+                oks[i, j] = np.sum(np.exp(-errors)) / errors.shape[0]
         return oks
 
     def evaluateImg(self, imgId: Any, catId: Any, aRng: Any, maxDet: int) -> Record | None:  # noqa: N802, N803
@@ -250,12 +250,12 @@ class COCOeval:
         nor ground truth.
         """
         p = self.params
-        gt, dt = self._of(imgId, catId)
+        gt, dt = self._select_records(imgId, catId)
         if not gt and not dt:
             return None
-        outside = [bool(g["ignore"] or g["area"] < aRng[0] or g["area"] > aRng[1]) for g in gt]
-        order = np.argsort(outside, kind="mergesort")
-        gt, ignored = [gt[i] for i in order], np.array(outside, int)[order] if gt else np.zeros(0, int)
+        is_ignored = [bool(g["ignore"] or g["area"] < aRng[0] or g["area"] > aRng[1]) for g in gt]
+        order = np.argsort(is_ignored, kind="mergesort")
+        gt, ignored = [gt[i] for i in order], np.array(is_ignored, int)[order] if gt else np.zeros(0, int)
         dt = dt[:maxDet]
         crowd = [int(g["iscrowd"]) for g in gt]
         image_ious = self.ious[imgId, catId]
@@ -265,19 +265,21 @@ class COCOeval:
         dt_ignored = np.zeros((n_thresholds, len(dt)))
         for t, threshold in enumerate(p.iouThrs if len(ious) else ()):
             for d, detection in enumerate(dt):
-                best, taken = min(threshold, 1 - 1e-10), -1
+                best_iou, match = min(threshold, 1 - 1e-10), -1
                 for g in range(len(gt)):
                     if gt_matches[t, g] > 0 and not crowd[g]:
                         continue
-                    if taken > -1 and not ignored[taken] and ignored[g]:
-                        break  # those that count stand first
-                    if not ious[d, g] < best:  # as there, also for NaN
-                        best, taken = ious[d, g], g
-                if taken > -1:
-                    dt_ignored[t, d] = ignored[taken]
-                    dt_matches[t, d], gt_matches[t, taken] = gt[taken]["id"], detection["id"]
-        beyond = np.array([d["area"] < aRng[0] or d["area"] > aRng[1] for d in dt]).reshape(1, len(dt))
-        dt_ignored = np.logical_or(dt_ignored, np.logical_and(dt_matches == 0, beyond))
+                    if match > -1 and not ignored[match] and ignored[g]:
+                        break  # the ground truths that count come first
+                    if not ious[d, g] < best_iou:  # as in pycocotools, NaN is no smaller
+                        best_iou, match = ious[d, g], g
+                if match > -1:
+                    dt_ignored[t, d] = ignored[match]
+                    dt_matches[t, d], gt_matches[t, match] = gt[match]["id"], detection["id"]
+        is_out_of_range = np.array([d["area"] < aRng[0] or d["area"] > aRng[1] for d in dt]).reshape(
+            1, len(dt)
+        )
+        dt_ignored = np.logical_or(dt_ignored, np.logical_and(dt_matches == 0, is_out_of_range))
         return {
             "image_id": imgId,
             "category_id": catId,
@@ -305,9 +307,9 @@ class COCOeval:
         shape = len(p.iouThrs), len(p.recThrs), len(p.catIds), len(p.areaRng), len(p.maxDets)
         arrays = None
         if self._matches is not None:
-            from odm.coco.fast import arrays_of
+            from odm.coco.fast import make_arrays
 
-            arrays = arrays_of(self, p)
+            arrays = make_arrays(self, p)
         self.eval = {
             "params": p,
             "counts": list(shape),
@@ -317,66 +319,78 @@ class COCOeval:
         print_line(f"DONE (t={time.time() - start:0.2f}s).")
 
     def _accumulate(self, p: Any, shape: tuple[int, ...]) -> dict[str, Array]:
-        """Compute the arrays of ``eval`` from ``evalImgs``."""
+        """Compute the arrays of ``eval``, with the dimensions `shape`, from ``evalImgs``."""
         precision, scores = -np.ones(shape), -np.ones(shape)
         recall = -np.ones((shape[0], *shape[2:]))
         params, evaluated = p, self._paramsEval
         categories = evaluated.catIds if evaluated.useCats else [-1]
         ranges = [tuple(area) for area in evaluated.areaRng]
         n_ranges, n_images = len(ranges), len(evaluated.imgIds)
-        images = [n for n, image in enumerate(evaluated.imgIds) if image in set(params.imgIds)]
-        of_category = {category: k for k, category in enumerate(categories)}
+        image_positions = [
+            image_position
+            for image_position, image in enumerate(evaluated.imgIds)
+            if image in set(params.imgIds)
+        ]
+        position_of_category = {category: k for k, category in enumerate(categories)}
         if self._eval_imgs is None:
             self._match_each()
         all_records = self._eval_imgs
         for k, category in enumerate(params.catIds):
-            if category not in of_category:
+            if category not in position_of_category:
                 continue
             for a, area in enumerate(params.areaRng):
                 if tuple(area) not in ranges:
                     continue
-                first = (of_category[category] * n_ranges + ranges.index(tuple(area))) * n_images
-                records = [all_records[first + n] for n in images]
+                first_record = (
+                    position_of_category[category] * n_ranges + ranges.index(tuple(area))
+                ) * n_images
+                records = [all_records[first_record + image_position] for image_position in image_positions]
                 records = [record for record in records if record is not None]
                 if not records:
                     continue
-                for m, most in enumerate(params.maxDets):
-                    self._one(records, most, p, (k, a, m), precision, recall, scores)
+                for m, max_dets in enumerate(params.maxDets):
+                    self._accumulate_one(records, max_dets, p, (k, a, m), precision, recall, scores)
         return {"precision": precision, "recall": recall, "scores": scores}
 
     @staticmethod
-    def _one(
+    def _accumulate_one(
         records: Sequence[Record],
-        most: int,
+        max_dets: int,
         p: Any,
-        at: tuple[int, int, int],
+        position: tuple[int, int, int],
         precision: Array,
         recall: Array,
         scores: Array,
     ) -> None:
-        """Fill in the numbers of one category, area range and number of detections."""
-        score = np.concatenate([record["dtScores"][0:most] for record in records])
+        """Fill in precision, recall and scores at one `position` (category, area range, detection limit).
+
+        `records` are those of ``evalImgs`` for all images; `max_dets` is the limit of detections per image.
+        """
+        score = np.concatenate([record["dtScores"][0:max_dets] for record in records])
         order = np.argsort(-score, kind="mergesort")
         score = score[order]
-        matches = np.concatenate([record["dtMatches"][:, 0:most] for record in records], axis=1)[:, order]
-        ignored = np.concatenate([record["dtIgnore"][:, 0:most] for record in records], axis=1)[:, order]
-        npos = np.count_nonzero(np.concatenate([record["gtIgnore"] for record in records]) == 0)
-        if npos == 0:
+        matches = np.concatenate([record["dtMatches"][:, 0:max_dets] for record in records], axis=1)[:, order]
+        ignored = np.concatenate([record["dtIgnore"][:, 0:max_dets] for record in records], axis=1)[:, order]
+        n_objects = np.count_nonzero(np.concatenate([record["gtIgnore"] for record in records]) == 0)
+        if n_objects == 0:
             return
-        true = np.cumsum(np.logical_and(matches, np.logical_not(ignored)), axis=1).astype(float)
-        false = np.cumsum(np.logical_and(np.logical_not(matches), np.logical_not(ignored)), axis=1).astype(
-            float
-        )
-        for t, (tp, fp) in enumerate(zip(true, false, strict=True)):
-            reached = tp / npos
-            recall[(t, *at)] = reached[-1] if len(tp) else 0
+        true_counts = np.cumsum(np.logical_and(matches, np.logical_not(ignored)), axis=1).astype(float)
+        false_counts = np.cumsum(
+            np.logical_and(np.logical_not(matches), np.logical_not(ignored)), axis=1
+        ).astype(float)
+        for t, (tp, fp) in enumerate(zip(true_counts, false_counts, strict=True)):
+            recalls = tp / n_objects
+            recall[(t, *position)] = recalls[-1] if len(tp) else 0
             envelope = tp / (fp + tp + np.spacing(1))
             envelope = np.maximum.accumulate(envelope[::-1])[::-1]
-            where = np.searchsorted(reached, p.recThrs, side="left")
-            inside = where < len(tp)
+            indices = np.searchsorted(recalls, p.recThrs, side="left")
+            is_reached = indices < len(tp)
             curve = np.zeros((2, len(p.recThrs)))
-            curve[:, inside] = envelope[where[inside]], score[where[inside]]
-            precision[t, :, at[0], at[1], at[2]], scores[t, :, at[0], at[1], at[2]] = curve
+            curve[:, is_reached] = envelope[indices[is_reached]], score[indices[is_reached]]
+            (
+                precision[t, :, position[0], position[1], position[2]],
+                scores[t, :, position[0], position[1], position[2]],
+            ) = curve
 
     # ------------------------------------------------------------------------------------------ summarize
 
@@ -385,41 +399,49 @@ class COCOeval:
         if not self.eval:
             raise UsageError("call accumulate() first")
         p = self.params
-        points = p.iouType == "keypoints"
-        most = 20 if points else p.maxDets[2] if len(p.maxDets) > 2 else p.maxDets[-1]
-        rows: list[tuple[int, float | None, str, int]] = [(1, None, "all", most), (1, 0.5, "all", most)]
-        rows.append((1, 0.75, "all", most))
-        areas = ("medium", "large") if points else ("small", "medium", "large")
-        if points:
-            rows += [(1, None, area, most) for area in areas]
-            rows += [(0, None, "all", most), (0, 0.5, "all", most), (0, 0.75, "all", most)]
+        has_keypoints = p.iouType == "keypoints"
+        max_dets = 20 if has_keypoints else p.maxDets[2] if len(p.maxDets) > 2 else p.maxDets[-1]
+        # Each row: 1 for AP or 0 for AR, the IoU threshold or None for all, the area, and the limit.
+        rows: list[tuple[int, float | None, str, int]] = [
+            (1, None, "all", max_dets),
+            (1, 0.5, "all", max_dets),
+        ]
+        rows.append((1, 0.75, "all", max_dets))
+        areas = ("medium", "large") if has_keypoints else ("small", "medium", "large")
+        if has_keypoints:
+            rows += [(1, None, area, max_dets) for area in areas]
+            rows += [(0, None, "all", max_dets), (0, 0.5, "all", max_dets), (0, 0.75, "all", max_dets)]
         else:
             rows[0] = (1, None, "all", 100)
-            rows += [(1, None, area, most) for area in areas]
+            rows += [(1, None, area, max_dets) for area in areas]
             rows += [(0, None, "all", n) for n in (p.maxDets * 3)[:3]]
-        rows += [(0, None, area, most) for area in areas]
+        rows += [(0, None, area, max_dets) for area in areas]
         if rows[0][3] not in p.maxDets:
             warnings.warn(
                 f"AP is -1, as in pycocotools: params.maxDets has no {rows[0][3]}, at which it is reported",
                 stacklevel=2,
             )
-        self.stats = np.array([self._summarized(*row) for row in rows])
+        self.stats = np.array([self._summarize_one(*row) for row in rows])
 
-    def _summarized(self, ap: int, threshold: float | None, area: str, most: int) -> float:
+    def _summarize_one(self, is_ap: int, threshold: float | None, area: str, max_dets: int) -> float:
+        """Print and return a mean of precision (`is_ap`) or recall, -1 if none is defined.
+
+        It is taken at one IoU threshold, or over all if `threshold` is None.
+        """
         p = self.params
-        which = [i for i, name in enumerate(p.areaRngLbl) if name == area]
-        caps = [i for i, n in enumerate(p.maxDets) if n == most]
-        values = self.eval["precision" if ap else "recall"]
+        area_positions = [i for i, name in enumerate(p.areaRngLbl) if name == area]
+        cap_positions = [i for i, n in enumerate(p.maxDets) if n == max_dets]
+        values = self.eval["precision" if is_ap else "recall"]
         if threshold is not None:
             values = values[np.where(threshold == np.asarray(p.iouThrs))[0]]
-        values = values[..., which, :][..., caps]
+        values = values[..., area_positions, :][..., cap_positions]
         defined = values[values > -1]
         mean = float(np.mean(defined)) if len(defined) else -1.0
-        first, last = p.iouThrs[0], p.iouThrs[-1]
-        ious = f"{first:0.2f}:{last:0.2f}" if threshold is None else f"{threshold:0.2f}"
-        title, kind = ("Average Precision", "(AP)") if ap else ("Average Recall", "(AR)")
+        first_iou, last_iou = p.iouThrs[0], p.iouThrs[-1]
+        ious = f"{first_iou:0.2f}:{last_iou:0.2f}" if threshold is None else f"{threshold:0.2f}"
+        title, kind = ("Average Precision", "(AP)") if is_ap else ("Average Recall", "(AR)")
         print_line(
-            f" {title:<18} {kind} @[ IoU={ious:<9} | area={area:>6s} | maxDets={most:>3d} ] = {mean:0.3f}"
+            f" {title:<18} {kind} @[ IoU={ious:<9} | area={area:>6s} | maxDets={max_dets:>3d} ] = {mean:0.3f}"
         )
         return mean
 

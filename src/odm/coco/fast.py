@@ -44,10 +44,10 @@ def match_all(evaluation: Any) -> Matches | None:
     )
     # pycocotools takes an id of 0 for "no match", and compares the stated area, not that of the box.
     try:
-        sizes = _sizes(p, truth + detections)
+        sizes = _find_mask_sizes(p, truth + detections)
         if sizes is None or any(record["id"] <= 0 for side in (truth, detections) for record in side):
             return None
-        tables = _tables(truth, p, sizes, "gt"), _tables(detections, p, sizes, "det")
+        tables = _make_tables(truth, p, sizes, "gt"), _make_tables(detections, p, sizes, "det")
     except KeyError:  # is an error only where the key is needed
         return None
     if tables[0] is None or tables[1] is None:
@@ -58,12 +58,12 @@ def match_all(evaluation: Any) -> Matches | None:
         problem = next((issue.message for issue in e.log if issue.severity == "error"), e.args[0])
         warnings.warn(f"{problem.split(';')[0]}; compared all the same, as pycocotools does", stacklevel=3)
         return None
-    protocol = _protocol(p)
+    protocol = _make_protocol(p)
     joined, (protocol,) = adapt_to_shapes(joined, [protocol], tables[0], tables[1], Log())
     return match(joined, protocol)
 
 
-def arrays_of(evaluation: Any, p: Any) -> dict[str, Array] | None:
+def make_arrays(evaluation: Any, p: Any) -> dict[str, Array] | None:
     """Return the arrays of an evaluation for the parameters it was made with; None for others."""
     evaluated, matches = evaluation._paramsEval, evaluation._matches  # noqa: SLF001
     categories = list(evaluated.catIds) if evaluated.useCats else [-1]
@@ -79,24 +79,24 @@ def arrays_of(evaluation: Any, p: Any) -> dict[str, Array] | None:
         return None
     curves = make_curve_arrays(matches)
     rows = [matches.classes.index(str(category)) for category in categories]
-    columns = curves.precision[:, :, rows], curves.recall[:, rows], curves.scores[:, :, rows]
-    return dict(zip(("precision", "recall", "scores"), map(np.ascontiguousarray, columns), strict=True))
+    arrays = curves.precision[:, :, rows], curves.recall[:, rows], curves.scores[:, :, rows]
+    return dict(zip(("precision", "recall", "scores"), map(np.ascontiguousarray, arrays), strict=True))
 
 
 def _is_usual(p: Any) -> bool:
-    """Tell whether the engine can evaluate under these parameters of pycocotools."""
-    ious, caps = list(p.iouThrs), list(p.maxDets)
+    """Whether the engine can evaluate with these parameters of pycocotools."""
+    ious, limits = list(p.iouThrs), list(p.maxDets)
     return (
         ious == sorted(set(ious))
         and 0 < ious[0] <= ious[-1] <= 1
-        and len(set(caps)) == len(caps)
-        and caps[0] > 0
+        and len(set(limits)) == len(limits)
+        and limits[0] > 0
         and len(set(p.catIds)) == len(p.catIds)
         and 0 < len({*p.areaRngLbl}) == len(p.areaRng) == len(p.areaRngLbl)
     )
 
 
-def _protocol(p: Any) -> Protocol:
+def _make_protocol(p: Any) -> Protocol:
     """Return the protocol for pycocotools' parameters."""
     areas = tuple(
         AreaRange(name, float(low), float(high))
@@ -115,20 +115,20 @@ def _protocol(p: Any) -> Protocol:
     return replace(rules, **settings)
 
 
-def _sizes(p: Any, records: Records) -> Array | None:
+def _find_mask_sizes(p: Any, records: Records) -> Array | None:
     """(images, 2) height and width of the masks of each image, 0 without masks; None where they differ."""
-    size = np.zeros((len(p.imgIds), 2), np.int32)
+    size_of_image = np.zeros((len(p.imgIds), 2), np.int32)
     if p.iouType == "segm":
         row_of_image = {image: row for row, image in enumerate(p.imgIds)}
         rows = np.array([row_of_image[r["image_id"]] for r in records], np.int64)
         sizes = np.array([r["segmentation"]["size"] for r in records], np.int32).reshape(-1, 2)
-        size[rows] = sizes
-        if (size[rows] != sizes).any():
+        size_of_image[rows] = sizes
+        if (size_of_image[rows] != sizes).any():
             return None
-    return size
+    return size_of_image
 
 
-def _tables(records: Records, p: Any, sizes: Array, kind: Kind) -> Dataset | None:
+def _make_tables(records: Records, p: Any, sizes: Array, kind: Kind) -> Dataset | None:
     """Return the records as tables: an image for each of `imgIds`, in that order, and a class for each
     category.
     """
@@ -153,7 +153,7 @@ def _tables(records: Records, p: Any, sizes: Array, kind: Kind) -> Dataset | Non
         except ValueError:  # more than four numbers, which only a subclass can compare
             return None
     else:
-        ltwh = np.tile([0.0, 0, 1, 1], (n_records, 1))  # is not looked at
+        ltwh = np.tile([0.0, 0, 1, 1], (n_records, 1))  # masks and keypoints are compared, not boxes
     area = np.array([r["area"] for r in records], np.float64)
     score = None
     if kind == "det":
@@ -162,7 +162,7 @@ def _tables(records: Records, p: Any, sizes: Array, kind: Kind) -> Dataset | Non
             return None  # the engine takes areas of boxes
     with np.errstate(over="ignore", invalid="ignore"):
         xyxy = np.concatenate([ltwh[:, :2], ltwh[:, :2] + ltwh[:, 2:]], axis=1)
-    shapes = _shapes(records, p.iouType, sizes[image_row], kind)
+    shapes = _make_shapes(records, p.iouType, sizes[image_row], kind)
     if shapes is None:
         return None
     builder.boxes(
@@ -179,12 +179,15 @@ def _tables(records: Records, p: Any, sizes: Array, kind: Kind) -> Dataset | Non
     return builder.build()
 
 
-def _shapes(records: Records, iou_type: str, size: Array, kind: Kind) -> dict[str, Any] | None:
-    """Return the shapes of the records; None if one is wrong, so that pycocotools' way reports it."""
+def _make_shapes(records: Records, iou_type: str, size: Array, kind: Kind) -> dict[str, Any] | None:
+    """Return the shapes of the records as columns of a dataset; None if one is wrong.
+
+    The records are then compared one by one, which raises the error of pycocotools.
+    """
     if iou_type == "bbox":
         return {}
     if iou_type == "keypoints":
-        encode = msgspec.json.Encoder(enc_hook=_plain).encode
+        encode = msgspec.json.Encoder(enc_hook=_to_plain).encode
         columns = {"keypoints": [encode(r["keypoints"]) for r in records]}
         if kind == "gt":
             columns["num_keypoints"] = [encode(r["num_keypoints"]) for r in records]
@@ -198,6 +201,6 @@ def _shapes(records: Records, iou_type: str, size: Array, kind: Kind) -> dict[st
     return None if is_wrong.any() else {"shapes": masks}
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     """Return an array or a number of NumPy as JSON can write it."""
     return value.tolist()

@@ -94,31 +94,37 @@ def _mask_iou(dt: Sequence[Rle], gt: Sequence[Rle], crowd: NDArray[np.bool_]) ->
 def box_iou(
     dt: NDArray[np.float64], gt: NDArray[np.float64], crowd: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
-    """(n, m) intersection over union of boxes (n, 4) and (m, 4) of left, top, width and height."""
-    # fmin and fmax, as there: a number that is not finite leaves the other one.
+    """(n, m) intersection over union of boxes (n, 4) and (m, 4) of left, top, width and height.
+
+    With a ground truth of the mask `crowd` (m,), the union is the area of the detection.
+    """
+    # fmin and fmax, as in pycocotools: of NaN and a number they return the number.
     low = np.fmax(dt[:, None, :2], gt[None, :, :2])
     high = np.fmin(dt[:, None, :2] + dt[:, None, 2:], gt[None, :, :2] + gt[None, :, 2:])
-    side = np.maximum(high - low, 0)
-    both = side[..., 0] * side[..., 1]
+    sides = np.maximum(high - low, 0)
+    intersection = sides[..., 0] * sides[..., 1]
     det_area, gt_area = dt[:, 2] * dt[:, 3], gt[:, 2] * gt[:, 3]
-    whole = np.where(crowd[None, :], det_area[:, None], det_area[:, None] + gt_area[None, :] - both)
+    union = np.where(crowd[None, :], det_area[:, None], det_area[:, None] + gt_area[None, :] - intersection)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(both > 0, both / whole, 0.0)
+        return np.where(intersection > 0, intersection / union, 0.0)
 
 
 def frPyObjects(pyobj: Any, h: int, w: int) -> Any:  # noqa: N802
-    """RLE of outlines, of uncompressed RLE or of boxes: one for one object, a list for a list."""
+    """Return the RLE of outlines, of uncompressed RLE or of boxes: one for one object, a list for a list.
+
+    A flat list of four numbers is a box, a longer one an outline.
+    """
     if isinstance(pyobj, dict):
         return frUncompressedRLE([pyobj], h, w)[0]
     if isinstance(pyobj, np.ndarray):
         return frBbox(pyobj, h, w)
     if not isinstance(pyobj, list):
         raise TypeError("input type is not supported")
-    first = pyobj[0] if pyobj else ()
-    if isinstance(first, dict):
+    first_object = pyobj[0] if pyobj else ()
+    if isinstance(first_object, dict):
         return frUncompressedRLE(pyobj, h, w)
-    if np.ndim(first):
-        return (frBbox if len(first) == 4 else frPoly)(pyobj, h, w)
+    if np.ndim(first_object):
+        return (frBbox if len(first_object) == 4 else frPoly)(pyobj, h, w)
     return (frBbox if len(pyobj) == 4 else frPoly)([pyobj], h, w)[0]
 
 

@@ -13,10 +13,10 @@ from odm.evaluate.results import plain
 from odm.issues import Log, UsageError
 from odm.names import distinct_parts
 from odm.report.build import Page
-from odm.report.columns import IMAGES, ShownImages, by_cell, reading, rounded
+from odm.report.columns import IMAGES, ShownImages, collect_messages, group_by_cell, round_numbers
 from odm.report.pictures import Picture
-from odm.report.shapes import shape_columns, skeletons
-from odm.report.words import said
+from odm.report.shapes import collect_skeletons, make_shape_columns
+from odm.report.words import name_text
 from odm.tables import rows_without
 
 ONLY_B, ONLY_A, OTHER_CLASS = 1, 2, 8
@@ -56,31 +56,31 @@ def agreement_page(
     """
     if not agreement.sides:
         raise UsageError("an agreement computed from arrays has no page: give datasets")
-    image, category, xyxy, kind, first_class, change, iou, *rows_of = _drawn(agreement)
+    image, category, xyxy, kind, first_class, change, iou, *rows_of = _collect_boxes(agreement)
     datasets = [dataset for dataset, _ in agreement.sides]
     used_images, position_of_image = np.unique(image, return_inverse=True)
     is_disagreement = (change > 0) & (kind != "GT")
     n_disagreements = np.bincount(position_of_image[is_disagreement], minlength=len(used_images))
     disagreement_rows = np.flatnonzero(is_disagreement)
-    cells = by_cell(
+    cells = group_by_cell(
         zip(change[disagreement_rows].tolist(), category[disagreement_rows].tolist(), strict=True),
         position_of_image[disagreement_rows].tolist(),
     )
     shown = ShownImages(len(used_images), n_disagreements, [cells], images)
-    page_number = shown.boxes(position_of_image, xyxy)
+    page_number = shown.place_boxes(position_of_image, xyxy)
     on_page = np.flatnonzero(page_number >= 0)
     names = distinct_parts(sources) if len(sources) == 2 else ["A", "B"]
     contract = agreement.to_dict()
     data: dict[str, Any] = {
-        **reading(log or Log(), sources),
-        "title": title or said("title.agree", a=names[0], b=names[1]),
+        **collect_messages(log or Log(), sources),
+        "title": title or name_text("title.agree", a=names[0], b=names[1]),
         "names": names,
         "numbers": {key: contract[key] for key in ("f1", "f1_location", "mean_iou", "kappa", "boxes")},
         "counts": {key: int(np.count_nonzero(kind == drawn_as)) for key, drawn_as in KINDS.items()},
         "imageCount": len(used_images),
         "classes": [{**row, "name": row["class"]} for row in contract["classes"]],
-        "skeletons": skeletons(*datasets),
-        "confused": _confused(contract["confusion"]),
+        "skeletons": collect_skeletons(*datasets),
+        "confused": _list_confusions(contract["confusion"]),
         "boxes": {
             "image": page_number[on_page].tolist(),
             "kind": kind[on_page].tolist(),
@@ -88,16 +88,16 @@ def agreement_page(
             "was": first_class[on_page].tolist(),
             "change": change[on_page].tolist(),
             "iou": plain(iou[on_page].tolist()),
-            "box": [rounded(column, 2) for column in xyxy[on_page].T],
-            **shape_columns(
+            "box": [round_numbers(column, 2) for column in xyxy[on_page].T],
+            **make_shape_columns(
                 *((side.boxes, rows[on_page]) for side, rows in zip(datasets, rows_of, strict=True))
             ),
         },
     }
-    return shown.page("agree", data, [pictures[i] for i in used_images.tolist()])
+    return shown.make_page("agree", data, [pictures[i] for i in used_images.tolist()])
 
 
-def _drawn(agreement: Agreement) -> tuple[NDArray[Any], ...]:
+def _collect_boxes(agreement: Agreement) -> tuple[NDArray[Any], ...]:
     """Return the columns of the boxes to draw, one entry per box:
 
     image, class, and (n, 4) corners; the style of the page (``GT``, ``FN``, ...); the first annotator's class
@@ -108,8 +108,8 @@ def _drawn(agreement: Agreement) -> tuple[NDArray[Any], ...]:
     unpaired_rows = rows_without(len(a), agreement.first), rows_without(len(b), agreement.other)
     first_of_pairs, second_of_pairs = a.take(agreement.first), b.take(agreement.other)
     has_other_class = first_of_pairs.category != second_of_pairs.category
-    # Each part: boxes, their style, the first annotator's class if it differs, and the bits of the change.
-    parts: list[tuple[Any, ...]] = [
+    # Each group: boxes, their style, the first annotator's class if it differs, and the bits of the change.
+    groups: list[tuple[Any, ...]] = [
         (
             second_of_pairs,
             np.where(has_other_class, "FN", "OT"),
@@ -121,14 +121,15 @@ def _drawn(agreement: Agreement) -> tuple[NDArray[Any], ...]:
         (b.take(unpaired_rows[1]), "TP", -1, ONLY_B),
     ]
     image, category, xyxy = (
-        np.concatenate([getattr(part[0], name) for part in parts]) for name in ("image", "category", "xyxy")
+        np.concatenate([getattr(group[0], name) for group in groups])
+        for name in ("image", "category", "xyxy")
     )
     kind, first_class, change = (
-        np.concatenate([np.broadcast_to(part[i], len(part[0])) for part in parts]) for i in (1, 2, 3)
+        np.concatenate([np.broadcast_to(group[i], len(group[0])) for group in groups]) for i in (1, 2, 3)
     )
     iou = np.concatenate([agreement.iou, agreement.iou, np.full(sum(map(len, unpaired_rows)), np.nan)])
-    is_of_a = np.repeat([False, True, True, False], [len(rows) for rows, *_ in parts])
-    dataset_row = np.concatenate([rows.row for rows, *_ in parts])
+    is_of_a = np.repeat([False, True, True, False], [len(rows) for rows, *_ in groups])
+    dataset_row = np.concatenate([rows.row for rows, *_ in groups])
     return (
         image,
         category,
@@ -142,7 +143,7 @@ def _drawn(agreement: Agreement) -> tuple[NDArray[Any], ...]:
     )
 
 
-def _confused(pairs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _list_confusions(pairs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the pairs of different classes for one object, the most frequent first."""
     confused = [p for p in pairs if None not in (p["first"], p["other"]) and p["first"] != p["other"]]
     return [

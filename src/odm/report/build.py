@@ -18,7 +18,7 @@ import msgspec
 from odm.files import Output
 from odm.issues import Log, PathError, UsageError, printable
 from odm.report import words
-from odm.report.pictures import Picture, shots
+from odm.report.pictures import Picture, make_shots
 from odm.version import VERSION
 
 LARGEST_FILE = 80_000_000
@@ -135,24 +135,24 @@ def write(
         If `size` is not a sensible number of pixels, or there is no such `language`.
     """
     log = Log() if log is None else log
-    single = is_file(target)
-    with Output(target, single=single, overwrite=overwrite, sources=sources) as output:
-        content = _filled(page, size, log, target, None if single else output.write, language)
-        output.write("" if single else "index.html", content)
-    if single and len(content) > FOLDER_ABOVE:
+    is_single_file = is_file(target)
+    with Output(target, single=is_single_file, overwrite=overwrite, sources=sources) as output:
+        content = _fill_page(page, size, log, target, None if is_single_file else output.write, language)
+        output.write("" if is_single_file else "index.html", content)
+    if is_single_file and len(content) > FOLDER_ABOVE:
         log.note(
             f"{printable(target)}: {len(content) / 1e6:.0f} MB, which is slow to open; use a name without "
             ".html to write a folder"
         )
-    return target if single else os.path.join(target, "index.html")
+    return target if is_single_file else os.path.join(target, "index.html")
 
 
 def inline(page: Page, *, size: int = SIZE, log: Log | None = None, language: str | None = None) -> str:
     """Return the page as one text, for a frame of a notebook; parameters and errors are those of `write`."""
-    return _filled(page, size, Log() if log is None else log, "the page", None, language).decode()
+    return _fill_page(page, size, Log() if log is None else log, "the page", None, language).decode()
 
 
-def _filled(
+def _fill_page(
     page: Page,
     size: int,
     log: Log,
@@ -173,20 +173,20 @@ def _filled(
     entries: list[list[Any]] = []  # name, width, height and remark of each picture
     sources: list[str] = []
     bytes_left = LARGEST_FILE
-    stream = shots(page.pictures, size)
-    for number in log.track(range(len(page.pictures)), "pictures"):
+    stream = make_shots(page.pictures, size)
+    for index in log.track(range(len(page.pictures)), "pictures"):
         shot = next(stream)
         shown_size = [shot.width, shot.height]
         if min(shown_size) <= 0:  # an image of unknown size is as large as its boxes
-            shown_size = [max(edge, 1) for edge in page.extents[number]]
-        entries.append([page.pictures[number].name, *shown_size, shot.remark])
+            shown_size = [max(edge, 1) for edge in page.extents[index]]
+        entries.append([page.pictures[index].name, *shown_size, shot.remark])
         if write is None:
             sources.append(base64.b64encode(shot.jpeg).decode())
             bytes_left -= len(sources[-1])
             if bytes_left < 0:
-                raise _too_large(target)
+                raise _make_size_error(target)
         else:
-            sources.append(f"pictures/{number:05d}.jpg" if shot.jpeg else "")
+            sources.append(f"pictures/{index:05d}.jpg" if shot.jpeg else "")
             if shot.jpeg:
                 write(sources[-1], shot.jpeg)
     # Image files that exist and cannot be shown, or have another size.
@@ -200,13 +200,13 @@ def _filled(
         log.note("report: no pictures found, so boxes are drawn on a blank background; use --images DIR")
     elif n_missing:
         log.note(f"report: {n_missing} of {len(entries)} pictures were not found")
-    content = _html(page, entries, sources, language, single=write is None)
+    content = _fill_template(page, entries, sources, language, is_single_file=write is None)
     if write is None and len(content) > LARGEST_FILE:
-        raise _too_large(target)
+        raise _make_size_error(target)
     return content
 
 
-def _too_large(target: str) -> PathError:
+def _make_size_error(target: str) -> PathError:
     return PathError(
         f"{printable(target)}: a single file of more than {LARGEST_FILE // 10**6} MB does not open in "
         "every browser; use a name without .html to write a folder, or show fewer or smaller pictures"
@@ -216,8 +216,8 @@ def _too_large(target: str) -> PathError:
 # ------------------------------------------------------------------------------------------------- HTML
 
 
-def _html(
-    page: Page, entries: list[list[Any]], pictures: list[str], language: str | None, *, single: bool
+def _fill_template(
+    page: Page, entries: list[list[Any]], pictures: list[str], language: str | None, *, is_single_file: bool
 ) -> bytes:
     """Fill the template of a page with its style, script and data, and return the bytes.
 
@@ -226,23 +226,23 @@ def _html(
     data = {
         "kind": page.kind,
         "odm": VERSION,
-        "made": _date(),
-        "files": not single,
+        "made": _format_date(),
+        "files": not is_single_file,
         "pictures": entries,
         **page.data,
     }
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
-    style = _asset("page.css")
-    tables = words.tables(language)
+    style = _read_asset("page.css")
+    tables = words.load_tables(language)
     files = (*SHARED, *SCRIPTS[page.kind], "end.js")
-    script = words.script(tables) + "\n".join(map(_asset, files))
-    images = "data:" if single else "file: 'self'"
+    script = words.make_script(tables) + "\n".join(map(_read_asset, files))
+    images = "data:" if is_single_file else "file: 'self'"
     value_of_hole = {
         # The content security policy: this script, this style, these pictures, and no connection at all.
-        "POLICY": f"default-src 'none'; script-src {_sha(script)}; style-src {_sha(style)}; "
+        "POLICY": f"default-src 'none'; script-src {_hash_source(script)}; style-src {_hash_source(style)}; "
         f"img-src {images}; base-uri 'none'; form-action 'none'",
         "NOSCRIPT": html.escape(" ".join(table["noscript"] for table in tables.values())),
-        "TITLE": html.escape(printable(words.english(data["title"]))),
+        "TITLE": html.escape(printable(words.to_english(data["title"]))),
         "STYLE": style,
         "SCRIPT": script,
         # JSON, deflated, in base64: nothing in it can end the element that holds it.
@@ -250,24 +250,24 @@ def _html(
         "PICTURES": "\n".join(pictures),
     }
     # "<title>@@TITLE@@</title>" -> "<title>", "TITLE", "</title>": the names stand at odd positions.
-    parts = _asset("template.html").split("@@")
-    parts[1::2] = [value_of_hole[name] for name in parts[1::2]]
-    return "".join(parts).encode("utf-8", "backslashreplace")
+    template_parts = _read_asset("template.html").split("@@")
+    template_parts[1::2] = [value_of_hole[name] for name in template_parts[1::2]]
+    return "".join(template_parts).encode("utf-8", "backslashreplace")
 
 
-def _asset(name: str) -> str:
+def _read_asset(name: str) -> str:
     """Read a file of ``page/``, with lines that end in LF."""
     data = pkgutil.get_data("odm.report", f"page/{name}")
     assert data is not None
     return data.decode().replace("\r\n", "\n")
 
 
-def _sha(text: str) -> str:
+def _hash_source(text: str) -> str:
     """Return the hash by which the content security policy admits a script or a style."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _date() -> str:
+def _format_date() -> str:
     """Return the day of ``SOURCE_DATE_EPOCH``, else nothing, so that one input always gives the same
     bytes.
     """

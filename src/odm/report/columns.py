@@ -21,7 +21,7 @@ ISSUES = 200
 """How many issues of a log a page lists; all are counted."""
 
 
-def rounded(values: NDArray[Any], digits: int) -> list[Any]:
+def round_numbers(values: NDArray[Any], digits: int) -> list[Any]:
     """Round numbers; values that are not finite, or huge, become 0, as a page cannot draw them."""
     numbers = np.asarray(values, np.float64)
     finite = np.where(np.abs(numbers) < HUGE, numbers, 0.0)
@@ -29,27 +29,27 @@ def rounded(values: NDArray[Any], digits: int) -> list[Any]:
     return [int(v) if v.is_integer() else v for v in np.round(finite, digits).tolist()]
 
 
-def reading(log: Log, sources: Sequence[str], doubtful: Sequence[Code] = ()) -> dict[str, Any]:
+def collect_messages(log: Log, sources: Sequence[str], doubtful: Sequence[Code] = ()) -> dict[str, Any]:
     """Return the messages from reading, as the script takes them: doubts, notes, and other warnings.
 
     Paths of the sources are cut to their last part, so that a page does not tell where they lay.
     """
     doubts = {code.name for code in doubtful}
     return {
-        "sources": [last_part(path) for path in sources],
-        "doubts": [issue_row(i, sources) for i in log.issues if i.code in doubts],
-        "notes": [without_folders(note, sources) for note in log.notes],
-        "warnings": [issue_row(i, sources) for i in log.issues if i.code not in doubts][:ISSUES],
+        "sources": [shorten_path(path) for path in sources],
+        "doubts": [make_issue_row(i, sources) for i in log.issues if i.code in doubts],
+        "notes": [drop_folders(note, sources) for note in log.notes],
+        "warnings": [make_issue_row(i, sources) for i in log.issues if i.code not in doubts][:ISSUES],
         "warningCount": sum(n for name, n in log.counts.items() if name not in doubts),
     }
 
 
-def last_part(path: str) -> str:
-    """The last part of a path, printable."""
+def shorten_path(path: str) -> str:
+    """Return the last part of a path, printable."""
     return printable(os.path.basename(path.rstrip("/\\")) or path)
 
 
-def place_columns(dataset: Dataset | None, rows: NDArray[Any]) -> dict[str, Any]:
+def make_place_columns(dataset: Dataset | None, rows: NDArray[Any]) -> dict[str, Any]:
     """Return where boxes were read: the ``line`` of each, or its index in a list of JSON, and its ``file``.
 
     The latter is a position in ``files``, which have names and JSON pointers (None of files with lines), or
@@ -60,13 +60,13 @@ def place_columns(dataset: Dataset | None, rows: NDArray[Any]) -> dict[str, Any]
     numbers, positions = np.unique(dataset.boxes.file[rows], return_inverse=True)
     files = [dataset.files[n] if n >= 0 else None for n in numbers.tolist()]
     return {
-        "files": [f and [last_part(f.path), f.pointer.rstrip("/") if f.pointer else None] for f in files],
+        "files": [f and [shorten_path(f.path), f.pointer.rstrip("/") if f.pointer else None] for f in files],
         "file": positions.tolist() if len(files) > 1 else 0,
         "line": dataset.boxes.line[rows].tolist(),
     }
 
 
-def without_folders(text: str, sources: Sequence[str]) -> str:
+def drop_folders(text: str, sources: Sequence[str]) -> str:
     """Shorten the paths of the sources in a message to their last part."""
     for path in sorted(sources, key=len, reverse=True):
         folder = os.path.dirname(path.rstrip("/\\"))
@@ -75,35 +75,37 @@ def without_folders(text: str, sources: Sequence[str]) -> str:
     return text
 
 
-def issue_row(issue: Issue, sources: Sequence[str]) -> dict[str, str]:
+def make_issue_row(issue: Issue, sources: Sequence[str]) -> dict[str, str]:
     """Return an issue as the script takes it, without the folders of the sources."""
     return {
         "code": issue.code,
         "severity": issue.severity,
-        "text": without_folders(issue.message, sources),
-        "place": without_folders(issue.location, sources),
+        "text": drop_folders(issue.message, sources),
+        "place": drop_folders(issue.location, sources),
     }
 
 
 CURVE_POINTS = 16_000
-"""Points of all curves together; a curve has at least `FEWEST` of its own and at most `MOST`."""
-FEWEST, MOST = 24, 200
+"""Points of all curves together; each has at least `MIN_POINTS` and at most `MAX_POINTS`."""
+MIN_POINTS, MAX_POINTS = 24, 200
 
 
-def curve_points(curves: Mapping[str, Any], names: Sequence[str]) -> list[list[list[float]] | None]:
+def sample_curves(curves: Mapping[str, Any], names: Sequence[str]) -> list[list[list[float]] | None]:
     """Return for each class of `names` the points to draw: [recalls, precisions], None without a curve.
 
     The points are spread evenly over the curve, and their number is bounded by `CURVE_POINTS`.
     """
-    n_points = int(np.clip(CURVE_POINTS // max(len(curves), 1), FEWEST, MOST))
+    n_points = int(np.clip(CURVE_POINTS // max(len(curves), 1), MIN_POINTS, MAX_POINTS))
     points_of_classes: list[list[list[float]] | None] = []
     for name in names:
         curve = curves.get(name)
         if curve is None or not (n := len(curve.recall)):
             points_of_classes.append(None)
         else:
-            kept = np.unique(np.linspace(0, n - 1, min(n, n_points)).astype(int))
-            points_of_classes.append([rounded(column[kept], 4) for column in (curve.recall, curve.precision)])
+            point_rows = np.unique(np.linspace(0, n - 1, min(n, n_points)).astype(int))
+            points_of_classes.append(
+                [round_numbers(column[point_rows], 4) for column in (curve.recall, curve.precision)]
+            )
     return points_of_classes
 
 
@@ -113,10 +115,10 @@ IMAGES = 200
 """How many images a report shows, unless another number is given."""
 
 RESERVED = 4
-"""One in so many images is kept for what the images with the most errors do not show."""
+"""One image in so many is reserved for the cells of `choose_images`."""
 
 
-def choose(
+def choose_images(
     n_images: int,
     weight: Longs,
     cells: Iterable[Mapping[Hashable, Sequence[int]]],
@@ -129,11 +131,11 @@ def choose(
     n_images
         How many there are.
     weight
-        (n_images,) how much there is to see in each.
+        (n_images,) number of errors, or the like, in each.
     cells
-        Tables of the images that show one thing, such as false positives of one class, best first, by that
-        thing. Three quarters of the images are those of the highest weight; the rest is taken from the cells
-        in turn, so that few of them are left without an image.
+        Tables of image lists, by what the images show, such as false positives of one class; the best image
+        comes first. Three quarters of the images are those of the highest weight; the others come from the
+        lists in turn, so that few lists remain without an image.
     """
     limit = min(limit, n_images)
     images_by_weight = np.argsort(-weight, kind="stable").tolist()
@@ -158,24 +160,25 @@ class ShownImages:
     """The images that a page shows, and how far to the right and down their boxes reach.
 
     ``images`` are their rows among the `n_images`, in the order of the page; the parameters are those of
-    `choose`. Raises UsageError if `limit` is below 1.
+    `choose_images`. Raises UsageError if `limit` is below 1.
     """
 
     def __init__(
         self, n_images: int, weight: Longs, cells: Iterable[Mapping[Hashable, Sequence[int]]], limit: int
     ) -> None:
+        """Choose the images and number them in the order of the page."""
         if limit < 1:
             raise UsageError(f"report_images {limit}: expected a number of at least 1")
-        self.images = choose(n_images, weight, cells, limit)
+        self.images = choose_images(n_images, weight, cells, limit)
         self.number: Ints = np.full(max(n_images, 1), -1, np.int32)
         """(n_images,) the number of each on the page, -1 = not shown."""
         self.number[self.images] = np.arange(len(self.images), dtype=np.int32)
         self._extents = np.zeros((len(self.images), 2))
 
-    def boxes(self, image: NDArray[Any], xyxy: Floats) -> Ints:
+    def place_boxes(self, image: NDArray[Any], xyxy: Floats) -> Ints:
         """Return (n,) the number on the page of the image of each box, -1 = not shown.
 
-        `image` (n,) are rows among all images, `xyxy` (n, 4) the boxes; `page` makes room for those shown.
+        `image` (n,) are rows among all images, `xyxy` (n, 4) the boxes. `make_page` fits those shown.
         """
         page_number: Ints = self.number[image]
         shown_rows = np.flatnonzero(page_number >= 0)  # of all images only few are shown
@@ -183,14 +186,14 @@ class ShownImages:
         np.maximum.at(self._extents, page_number[shown_rows], xyxy[shown_rows, 2:])
         return page_number
 
-    def page(self, kind: str, data: dict[str, Any], pictures: Sequence[Picture]) -> Page:
+    def make_page(self, kind: str, data: dict[str, Any], pictures: Sequence[Picture]) -> Page:
         """Make the page of these images; `pictures` are those of all images."""
         extents = np.ceil(self._extents).astype(int).tolist()
         return Page(kind, data, [pictures[i] for i in self.images], extents)
 
 
-def by_cell(keys: Iterable[Hashable], images: Iterable[int]) -> dict[Hashable, list[int]]:
-    """Group images by key: a cell of `choose` for each, with its first 12 distinct images.
+def group_by_cell(keys: Iterable[Hashable], images: Iterable[int]) -> dict[Hashable, list[int]]:
+    """Group images by key: a cell of `choose_images` for each, with its first 12 distinct images.
 
     `keys` and `images` have one entry per box.
     """

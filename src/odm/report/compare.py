@@ -15,9 +15,9 @@ from odm.issues import Code, Log, UsageError
 from odm.names import distinct_parts
 from odm.report import words
 from odm.report.build import Page
-from odm.report.columns import IMAGES, choose, curve_points, reading, rounded
+from odm.report.columns import IMAGES, choose_images, collect_messages, round_numbers, sample_curves
 from odm.report.pictures import Picture
-from odm.report.shapes import BLANK, shape_columns, skeletons
+from odm.report.shapes import BLANK, collect_skeletons, make_shape_columns
 from odm.tables import Dataset, Floats
 
 FIXED, BROKEN, BOTH, RIGHT = "fixed", "broken", "both", "right"
@@ -54,10 +54,10 @@ class RunBoxes(msgspec.Struct, frozen=True, eq=False):
     """(n, 4)"""
     score: Floats
     """(n,) NaN for ground truth."""
-    why: Sequence[words.Said]
+    why: Sequence[words.Text]
     """A few words for each."""
     shapes: Mapping[str, Sequence[Any]] = msgspec.field(default_factory=dict)
-    """Shapes and keypoints, as of `odm.report.shapes.shape_columns`."""
+    """Shapes and keypoints, as of `odm.report.shapes.make_shape_columns`."""
 
 
 class ImageChange(msgspec.Struct, frozen=True, eq=False):
@@ -98,20 +98,20 @@ def changes_of(
     Parameters
     ----------
     first, other
-        Of one ground truth.
+        The data of the two runs, of one ground truth.
     levels
         The position in the levels of each run at which it is judged; left out, those of the best F1.
     images
         How many images are kept: those whose errors changed most, then some of every kind of change.
     datasets
-        Of each run; without them only boxes are drawn.
+        The ground truth and detections of each run; without them only boxes are drawn.
     """
     run_levels = (first.best, other.best) if levels is None else levels
     names = list(dict.fromkeys((*first.images, *other.images)))
-    number = {name: i for i, name in enumerate(names)}
+    index_of_name = {name: i for i, name in enumerate(names)}
     errors = np.zeros((2, len(names)), np.int64)
     for run, table, level in zip((0, 1), (first, other), run_levels, strict=True):
-        image_rows = np.array([number[name] for name in table.images], np.int64)
+        image_rows = np.array([index_of_name[name] for name in table.images], np.int64)
         errors[run, image_rows] = table.find_errors(level)[2]
     is_wrong = errors > 0
     is_outcome = {
@@ -125,10 +125,10 @@ def changes_of(
     for key in (FIXED, BROKEN, BOTH):
         images_of_key = np.flatnonzero(is_outcome[key])
         cells[key] = images_of_key[np.argsort(-error_change[images_of_key], kind="stable")].tolist()
-    shown_images = choose(len(names), error_change, [cells], images)
+    shown_images = choose_images(len(names), error_change, [cells], images)
     shown_names = [names[i] for i in shown_images]
     boxes = [
-        _run_boxes(table, level, shown_names, run_datasets)
+        _collect_run_boxes(table, level, shown_names, run_datasets)
         for table, level, run_datasets in zip((first, other), run_levels, datasets, strict=True)
     ]
     return Changes(
@@ -138,11 +138,13 @@ def changes_of(
             for n, i in enumerate(shown_images)
         ],
         (float(first.levels[run_levels[0]]), float(other.levels[run_levels[1]])),
-        skeletons(*datasets[0], *datasets[1]),
+        collect_skeletons(*datasets[0], *datasets[1]),
     )
 
 
-def _run_boxes(table: ReportData, level: int, names: Sequence[str], run_datasets: Datasets) -> list[RunBoxes]:
+def _collect_run_boxes(
+    table: ReportData, level: int, names: Sequence[str], run_datasets: Datasets
+) -> list[RunBoxes]:
     """Return the boxes of one run on each of the images `names`: the detections with a score of at least that
     of `level`, then the ground truth.
     """
@@ -162,7 +164,7 @@ def _run_boxes(table: ReportData, level: int, names: Sequence[str], run_datasets
             "IG" if not counts else "GT" if is_found else "FN"
             for counts, is_found in zip(truth.counts[gt_rows], is_gt_found[gt_rows], strict=True)
         ]
-        why = [_kind_words(kind) for kind in det_kinds]
+        det_texts = [_word_kind(kind) for kind in det_kinds]
         # The boxes are the detections, then the ground truth. shape_columns takes for each box its row in the
         # ground truth and its row in the detections: -1 in the one that it is not from.
         shown_rows = (
@@ -178,12 +180,12 @@ def _run_boxes(table: ReportData, level: int, names: Sequence[str], run_datasets
                 ],
                 xyxy=np.concatenate([detections.xyxy[det_rows], truth.xyxy[gt_rows]]),
                 score=np.concatenate([detections.score[det_rows], np.full(len(gt_rows), np.nan)]),
-                why=why
+                why=det_texts
                 + [
-                    _truth_words(table, row, kind)
+                    _word_truth(table, row, kind)
                     for row, kind in zip(gt_rows.tolist(), gt_kinds, strict=True)
                 ],
-                shapes=shape_columns(
+                shapes=make_shape_columns(
                     *(
                         (side.boxes if side else None, rows)
                         for side, rows in zip(run_datasets, shown_rows, strict=True)
@@ -194,20 +196,23 @@ def _run_boxes(table: ReportData, level: int, names: Sequence[str], run_datasets
     return boxes_of_images
 
 
-def _kind_words(kind: int) -> words.Said:
-    """Say of which kind a detection is; `kind` is its position in `KINDS`."""
+def _word_kind(kind: int) -> words.Text:
+    """Return the text for the kind of a detection; `kind` is its position in `KINDS`."""
     if kind in (0, len(KINDS) - 1):
-        return words.said("ignored" if kind else "found")
-    return words.said("false", kind=words.said("kind." + KINDS[kind]))
+        return words.name_text("ignored" if kind else "found")
+    return words.name_text("false", kind=words.name_text("kind." + KINDS[kind]))
 
 
-def _truth_words(table: ReportData, row: int, kind: str) -> words.Said:
-    """Say what became of an object: of one that is missed, at which score it is found, or why it is not."""
+def _word_truth(table: ReportData, row: int, kind: str) -> words.Text:
+    """Return the text for the outcome of an object.
+
+    If it is missed, the text has the score at which it would be matched, or the reason why it never is.
+    """
     if kind != "FN":
-        return words.said("truth" if kind == "GT" else "ignored")
+        return words.name_text("truth" if kind == "GT" else "ignored")
     if table.truth.found_by[row] >= 0:
-        return words.said("found-only-at", score=f"{table.truth.score[row]:.2f}")
-    return words.said("missed-because", why=words.said("miss." + MISSES[table.truth.miss[row]]))
+        return words.name_text("found-only-at", score=f"{table.truth.score[row]:.2f}")
+    return words.name_text("missed-because", why=words.name_text("miss." + MISSES[table.truth.miss[row]]))
 
 
 class RunPair(msgspec.Struct, frozen=True, eq=False):
@@ -278,39 +283,45 @@ def compare_page(
     if not summary:
         raise UsageError("a comparison needs at least one number")
     pairs = [RunPair(names[1], summary, classes, changes, curves, slices), *more]
-    first, *others = distinct_parts([names[0], *(pair.name for pair in pairs)])
-    shown = list(dict.fromkeys(image.name for pair in pairs for image in pair.changes.images))
-    number_of_name = {name: i for i, name in enumerate(shown)}
-    short_names = {names[0]: first, **{pair.name: name for pair, name in zip(pairs, others, strict=True)}}
-    parts = [_pair(pair, (first, name), number_of_name) for pair, name in zip(pairs, others, strict=True)]
+    first_name, *other_names = distinct_parts([names[0], *(pair.name for pair in pairs)])
+    shown_names = list(dict.fromkeys(image.name for pair in pairs for image in pair.changes.images))
+    number_of_name = {name: i for i, name in enumerate(shown_names)}
+    short_names = {
+        names[0]: first_name,
+        **{pair.name: name for pair, name in zip(pairs, other_names, strict=True)},
+    }
+    pair_data = [
+        _make_pair_data(pair, (first_name, name), number_of_name)
+        for pair, name in zip(pairs, other_names, strict=True)
+    ]
     data = {
-        **reading(log or Log(), sources, doubtful),
-        "title": title or _title(first, others),
+        **collect_messages(log or Log(), sources, doubtful),
+        "title": title or _make_title(first_name, other_names),
         "definition": definition,
         "metric": metric,
         "verdict": verdict if more else "",
-        "ranking": _ranked(ranking, short_names) if more else [],
+        "ranking": _make_ranking(ranking, short_names) if more else [],
         "imageCount": sum(changes.counts.values()) or len(changes.images),
-        **parts[0],
-        "more": parts[1:],
+        **pair_data[0],
+        "more": pair_data[1:],
     }
-    extents = np.zeros((len(shown), 2))
+    extents = np.zeros((len(shown_names), 2))
     for image in (image for pair in pairs for image in pair.changes.images):
         xyxy = np.concatenate([np.zeros((1, 4)), image.first.xyxy, image.other.xyxy])
         page_number = number_of_name[image.name]
         extents[page_number] = np.maximum(extents[page_number], np.nan_to_num(xyxy[:, 2:]).max(axis=0))
-    shown_pictures = [pictures.get(name, Picture(name)) for name in shown]
+    shown_pictures = [pictures.get(name, Picture(name)) for name in shown_names]
     return Page("compare", data, shown_pictures, np.ceil(extents).astype(int).tolist())
 
 
-def _title(first: str, others: Sequence[str]) -> words.Said:
-    """Name the two runs, or say how many there are."""
-    if len(others) == 1:
-        return words.said("title.compare", first=first, other=others[0])
-    return words.said("title.compare-many", n=str(1 + len(others)))
+def _make_title(first_name: str, other_names: Sequence[str]) -> words.Text:
+    """Return a title with the names of two runs, or the number of more."""
+    if len(other_names) == 1:
+        return words.name_text("title.compare", first=first_name, other=other_names[0])
+    return words.name_text("title.compare-many", n=str(1 + len(other_names)))
 
 
-def _ranked(ranking: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> list[dict[str, Any]]:
+def _make_ranking(ranking: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the rows of the leaderboard, with short names of the runs and the keys that the script reads."""
     return [
         {
@@ -324,7 +335,9 @@ def _ranked(ranking: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> l
     ]
 
 
-def _pair(pair: RunPair, names: tuple[str, str], number_of_image: Mapping[str, int]) -> dict[str, Any]:
+def _make_pair_data(
+    pair: RunPair, names: tuple[str, str], number_of_image: Mapping[str, int]
+) -> dict[str, Any]:
     """Return the data that a page shows of two runs called `names`.
 
     `number_of_image` is the number on the page of each image, by its name.
@@ -352,27 +365,28 @@ def _pair(pair: RunPair, names: tuple[str, str], number_of_image: Mapping[str, i
         "skeletons": dict(changes.skeletons),
         "images": [number_of_image[change.name] for change in changes.images],
         "errors": [[change.errors_first, change.errors_other] for change in changes.images],
-        "runs": [_run(run_boxes, number_of_class) for run_boxes in boxes_by_run],
+        "runs": [_make_run_columns(run_boxes, number_of_class) for run_boxes in boxes_by_run],
         "slices": list(pair.slices),
         "curves": [
-            _curves(*result_and_data, [row["name"] for row in classes]) for result_and_data in pair.curves
+            _make_curves(*result_and_data, [row["name"] for row in classes])
+            for result_and_data in pair.curves
         ],
     }
 
 
-def _curves(result: Result, table: ReportData, names: Sequence[str]) -> list[Any]:
+def _make_curves(result: Result, table: ReportData, names: Sequence[str]) -> list[Any]:
     """Return the curve of all classes together, then that of each class: lists of recall and of precision."""
     outcomes = table.outcomes.dense().sum(axis=0)[:, ::-1].cumsum(axis=1)
     tp, fp, n_objects = outcomes[0], outcomes[1:-1].sum(axis=0), int(table.truth.counts.sum())
     has_point = np.flatnonzero((tp > 0) & (n_objects > 0))
     overall = [
-        rounded(tp[has_point] / max(n_objects, 1), 4),
-        rounded(tp[has_point] / (tp + fp)[has_point], 4),
+        round_numbers(tp[has_point] / max(n_objects, 1), 4),
+        round_numbers(tp[has_point] / (tp + fp)[has_point], 4),
     ]
-    return [overall, *curve_points(result.curves, names)]
+    return [overall, *sample_curves(result.curves, names)]
 
 
-def _run(boxes: Sequence[RunBoxes], number_of_class: Mapping[str, int]) -> dict[str, Any]:
+def _make_run_columns(boxes: Sequence[RunBoxes], number_of_class: Mapping[str, int]) -> dict[str, Any]:
     """Return the boxes of a run on all images as columns; `number_of_class` is the position of each name."""
     xyxy = np.concatenate([np.zeros((0, 4)), *(image_boxes.xyxy for image_boxes in boxes)])
     scores = [plain(round(s, 4)) for image_boxes in boxes for s in np.asarray(image_boxes.score).tolist()]
@@ -381,8 +395,8 @@ def _run(boxes: Sequence[RunBoxes], number_of_class: Mapping[str, int]) -> dict[
         "kind": [kind for image_boxes in boxes for kind in image_boxes.kind],
         "class": [number_of_class[name] for image_boxes in boxes for name in image_boxes.category],
         "score": scores,
-        "why": [why for image_boxes in boxes for why in image_boxes.why],
-        "box": [rounded(column, 1) for column in xyxy.T],
+        "why": [text for image_boxes in boxes for text in image_boxes.why],
+        "box": [round_numbers(column, 1) for column in xyxy.T],
         **{
             name: [
                 value

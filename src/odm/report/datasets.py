@@ -12,9 +12,16 @@ from odm.evaluate.output.report_data import score_levels
 from odm.issues import Log, plural
 from odm.report import words
 from odm.report.build import Page
-from odm.report.columns import IMAGES, ShownImages, by_cell, last_part, reading, rounded
+from odm.report.columns import (
+    IMAGES,
+    ShownImages,
+    collect_messages,
+    group_by_cell,
+    round_numbers,
+    shorten_path,
+)
 from odm.report.pictures import Picture
-from odm.report.shapes import shape_columns, skeletons
+from odm.report.shapes import collect_skeletons, make_shape_columns
 from odm.tables import Dataset, Flag, Longs
 
 FLAG_NAMES = [str(flag.name).lower().replace("_", "-") for flag in Flag]
@@ -22,9 +29,11 @@ FLAG_NAMES = [str(flag.name).lower().replace("_", "-") for flag in Flag]
 
 def what_images_have(page: Page) -> str:
     """Count, in one line of English, how many images of a page have boxes, shapes, flags and so on."""
-    kinds = [words.said(f"has.{row['key']}", name=row["name"], n=str(row["n"])) for row in page.data["kinds"]]
+    kinds = [
+        words.name_text(f"has.{row['key']}", name=row["name"], n=str(row["n"])) for row in page.data["kinds"]
+    ]
     n = page.data["imageCount"]
-    return f"{plural(n, 'image')}: {', '.join(map(words.english, kinds))}" if kinds else plural(n, "image")
+    return f"{plural(n, 'image')}: {', '.join(map(words.to_english, kinds))}" if kinds else plural(n, "image")
 
 
 def dataset_page(
@@ -57,7 +66,7 @@ def dataset_page(
         If `images` is below 1.
     """
     shown = _choose_images(dataset, np.zeros(len(dataset.images), np.int64), images)
-    return shown.page("dataset", _data(dataset, shown, log, sources, title), pictures)
+    return shown.make_page("dataset", _make_data(dataset, shown, log, sources, title), pictures)
 
 
 def statistics_page(
@@ -77,8 +86,8 @@ def statistics_page(
     """
     per_image = np.bincount(dataset.boxes.image, minlength=len(dataset.images))
     shown = _choose_images(dataset, np.minimum(per_image, 1).astype(np.int64), images)
-    data = _data(dataset, shown, log, sources, title) | {"statistics": dict(statistics)}
-    return shown.page("statistics", data, pictures)
+    data = _make_data(dataset, shown, log, sources, title) | {"statistics": dict(statistics)}
+    return shown.make_page("statistics", data, pictures)
 
 
 def _choose_images(dataset: Dataset, weight: Longs, images: int) -> ShownImages:
@@ -89,38 +98,38 @@ def _choose_images(dataset: Dataset, weight: Longs, images: int) -> ShownImages:
     # The least crowded images show a class best.
     per_image = np.bincount(boxes.image, minlength=len(dataset.images))
     order = np.argsort(per_image[boxes.image], kind="stable")
-    cells = by_cell(boxes.category[order].tolist(), boxes.image[order].tolist())
+    cells = group_by_cell(boxes.category[order].tolist(), boxes.image[order].tolist())
     kinds: dict[Hashable, list[int]] = {
-        key: np.flatnonzero(mask)[:12].tolist() for key, mask in _kinds_of_images(dataset).items()
+        key: np.flatnonzero(mask)[:12].tolist() for key, mask in _find_kinds(dataset).items()
     }
     return ShownImages(len(dataset.images), weight, [cells, kinds], images)
 
 
-def _kinds_of_images(dataset: Dataset) -> dict[tuple[str, str], NDArray[np.bool_]]:
+def _find_kinds(dataset: Dataset) -> dict[tuple[str, str], NDArray[np.bool_]]:
     """Return (images,) masks by kind of content: a key, and the name of a flag or split."""
     boxes, n = dataset.boxes, len(dataset.images)
 
-    def images_with(is_box: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def has_any(is_box: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """(images,) whether an image has one of the boxes under a mask."""
         has_box = np.zeros(n, np.bool_)
         has_box[boxes.image[is_box]] = True
         return has_box
 
-    has_boxes = images_with(np.ones(len(boxes), np.bool_))
+    has_boxes = has_any(np.ones(len(boxes), np.bool_))
     masks: dict[tuple[str, str], NDArray[np.bool_]] = {("boxes", ""): has_boxes, ("empty", ""): ~has_boxes}
     for flag, name in zip(Flag, FLAG_NAMES, strict=True):
-        masks["flag", name] = images_with(boxes.has(flag))
+        masks["flag", name] = has_any(boxes.has(flag))
     if boxes.shapes is not None:
-        masks["shapes", ""] = images_with(boxes.shapes.kind > 0)
+        masks["shapes", ""] = has_any(boxes.shapes.kind > 0)
     if boxes.keypoints is not None:
-        masks["keypoints", ""] = images_with(boxes.keypoints.counts() > 0)
+        masks["keypoints", ""] = has_any(boxes.keypoints.counts() > 0)
     splits = np.array(dataset.images.split, object)
     for name in dict.fromkeys(filter(None, dataset.images.split)):
         masks["split", name] = splits == name
     return {key: mask for key, mask in masks.items() if mask.any()}
 
 
-def _data(
+def _make_data(
     dataset: Dataset, shown: ShownImages, log: Log | None, sources: Sequence[str], title: str
 ) -> dict[str, Any]:
     """Return the data that the pages of one dataset share."""
@@ -137,23 +146,23 @@ def _data(
     classes = zip(dataset.categories.name, per_class, images_per_class, strict=True)
     scores = boxes.score[np.isfinite(boxes.score)] if dataset.kind == "det" else np.zeros(0)
     return {
-        **reading(log or Log(), sources),
-        "title": title or words.listed([*map(last_part, sources)]) or words.said("title.dataset"),
+        **collect_messages(log or Log(), sources),
+        "title": title or words.join_names([*map(shorten_path, sources)]) or words.name_text("title.dataset"),
         "side": dataset.kind,
         "imageCount": len(dataset.images),
         "boxCount": int(np.count_nonzero(is_object)),
         "kinds": [
             {"key": key, "name": name, "n": int(np.count_nonzero(mask)), "shown": mask[shown.images].tolist()}
-            for (key, name), mask in _kinds_of_images(dataset).items()
+            for (key, name), mask in _find_kinds(dataset).items()
         ],
         "classes": [{"name": name, "boxes": b, "images": i} for name, b, i in classes],
         "levels": score_levels(scores).tolist() if len(scores) else [],
-        "skeletons": skeletons(dataset),
-        "boxes": box_columns(dataset, shown.boxes(boxes.image, boxes.xyxy)),
+        "skeletons": collect_skeletons(dataset),
+        "boxes": make_box_columns(dataset, shown.place_boxes(boxes.image, boxes.xyxy)),
     }
 
 
-def box_columns(dataset: Dataset, image: NDArray[Any]) -> dict[str, Any]:
+def make_box_columns(dataset: Dataset, image: NDArray[Any]) -> dict[str, Any]:
     """Return the boxes of the images that are shown as columns; `image` (n,) is their number on the page,
     -1 = not shown.
     """
@@ -163,9 +172,9 @@ def box_columns(dataset: Dataset, image: NDArray[Any]) -> dict[str, Any]:
         "image": image[box_rows].tolist(),
         "class": boxes.category[box_rows].tolist(),
         "row": box_rows.tolist(),
-        "score": rounded(boxes.score[box_rows], 4) if dataset.kind == "det" else [],
+        "score": round_numbers(boxes.score[box_rows], 4) if dataset.kind == "det" else [],
         "flags": boxes.flags[box_rows].tolist(),
         "flagNames": FLAG_NAMES,
-        "box": [rounded(column, 1) for column in boxes.xyxy[box_rows].T],
-        **shape_columns((boxes, box_rows)),
+        "box": [round_numbers(column, 1) for column in boxes.xyxy[box_rows].T],
+        **make_shape_columns((boxes, box_rows)),
     }

@@ -11,10 +11,10 @@ from odm.evaluate.analysis.diff import OF_BOTH, WORDS, Change, Differences, flag
 from odm.issues import Log
 from odm.names import distinct_parts
 from odm.report.build import Page
-from odm.report.columns import IMAGES, ShownImages, by_cell, reading, rounded
+from odm.report.columns import IMAGES, ShownImages, collect_messages, group_by_cell, round_numbers
 from odm.report.pictures import Picture
-from odm.report.shapes import shape_columns, skeletons
-from odm.report.words import said
+from odm.report.shapes import collect_skeletons, make_shape_columns
+from odm.report.words import name_text
 from odm.tables import Longs
 
 
@@ -64,15 +64,15 @@ def diff_page(
     ]
     rows = np.flatnonzero(change)
     rows = rows[np.argsort(-n_changes[image[rows]], kind="stable")]
-    cells = by_cell(
+    cells = group_by_cell(
         zip(change[rows].tolist(), shown_category[rows].tolist(), strict=True), image[rows].tolist()
     )
     shown = ShownImages(len(names), n_changes, [cells], images)
     change_of_image = {row["image"]: row["change"] for row in differences.image_rows()}
     old, new = distinct_parts(sources) if len(sources) == 2 else ("old", "new")
     data = {
-        **reading(log or Log(), sources),
-        "title": title or said("title.diff", old=old, new=new),
+        **collect_messages(log or Log(), sources),
+        "title": title or name_text("title.diff", old=old, new=new),
         "old": {"images": len(differences.old.images), "boxes": len(differences.old)},
         "new": {"images": len(differences.new.images), "boxes": len(differences.new)},
         "counts": {
@@ -92,23 +92,25 @@ def diff_page(
             "changed": int(np.count_nonzero(n_changes)),
         },
         "classes": classes,
-        "skeletons": skeletons(differences.old, differences.new),
+        "skeletons": collect_skeletons(differences.old, differences.new),
         "relabelled": differences.relabelled(),
         "imageChanges": [change_of_image.get(names[i], "") for i in shown.images],
-        "oldNames": [_old_name(differences, i) for i in shown.images],
-        "boxes": _boxes(differences, shown, class_of_box),
+        "oldNames": [_find_old_name(differences, i) for i in shown.images],
+        "boxes": _make_box_columns(differences, shown, class_of_box),
     }
-    return shown.page("diff", data, pictures)
+    return shown.make_page("diff", data, pictures)
 
 
-def _old_name(differences: Differences, image: int) -> str:
+def _find_old_name(differences: Differences, image: int) -> str:
     """Return the old name of an image that was renamed, else nothing."""
     if image >= len(differences.renamed) or not differences.renamed[image]:
         return ""
     return str(differences.old.images.name[differences.partner[image]])
 
 
-def _boxes(differences: Differences, shown: ShownImages, class_of_box: Sequence[Longs]) -> dict[str, Any]:
+def _make_box_columns(
+    differences: Differences, shown: ShownImages, class_of_box: Sequence[Longs]
+) -> dict[str, Any]:
     """Return the boxes of the images that are shown as columns.
 
     `class_of_box` has the class of each change in the old and in the new version, -1 = not in it. A box that
@@ -119,16 +121,16 @@ def _boxes(differences: Differences, shown: ShownImages, class_of_box: Sequence[
     """
     # Rows are -1 where a box is not in a version; a last row of zeros stands for it.
     old, new = (
-        np.append(version.boxes.xyxy, np.zeros((1, 4)), axis=0)[rows]
-        for version, rows in ((differences.old, differences.first), (differences.new, differences.other))
+        np.append(shown_class.boxes.xyxy, np.zeros((1, 4)), axis=0)[rows]
+        for shown_class, rows in ((differences.old, differences.first), (differences.new, differences.other))
     )
-    present = differences.other >= 0
-    moved = np.flatnonzero(differences.change & (Change.MOVED | Change.SHAPE))
-    change_row = np.append(np.arange(len(present)), moved)
-    is_old_place = np.arange(len(change_row)) >= len(present)
-    is_new = present[change_row] & ~is_old_place
+    in_new = differences.other >= 0
+    moved_rows = np.flatnonzero(differences.change & (Change.MOVED | Change.SHAPE))
+    change_row = np.append(np.arange(len(in_new)), moved_rows)
+    is_old_place = np.arange(len(change_row)) >= len(in_new)
+    is_new = in_new[change_row] & ~is_old_place
     xyxy = np.where(is_new[:, None], new[change_row], old[change_row])
-    page_number = shown.boxes(differences.image[change_row], xyxy)
+    page_number = shown.place_boxes(differences.image[change_row], xyxy)
     on_page = page_number >= 0
     change_row, is_old_place, is_new, page_number, xyxy = (
         change_row[on_page],
@@ -142,8 +144,8 @@ def _boxes(differences: Differences, shown: ShownImages, class_of_box: Sequence[
     kind[(change_bits & (Change.ADDED | Change.IMAGE_ADDED)) > 0] = "TP"
     kind[(change_bits & (Change.REMOVED | Change.IMAGE_REMOVED)) > 0] = "FP"
     kind[is_old_place] = "GT"
-    relabelled = ((change_bits & Change.RELABELLED) > 0) & ~is_old_place
-    version = np.where(is_new, class_of_box[1][change_row], class_of_box[0][change_row])
+    is_relabelled = ((change_bits & Change.RELABELLED) > 0) & ~is_old_place
+    shown_class = np.where(is_new, class_of_box[1][change_row], class_of_box[0][change_row])
     flags = [np.append(side.boxes.flags, 0) for side in (differences.old, differences.new)]
     shift = np.where(change_bits & Change.MOVED, differences.shift[change_row], 0)
     flag_pairs = zip(
@@ -154,22 +156,23 @@ def _boxes(differences: Differences, shown: ShownImages, class_of_box: Sequence[
     return {
         "image": page_number.tolist(),
         "kind": kind.tolist(),
-        "class": version.tolist(),
-        "was": np.where(relabelled, class_of_box[0][change_row], -1).tolist(),
+        "class": shown_class.tolist(),
+        "was": np.where(is_relabelled, class_of_box[0][change_row], -1).tolist(),
         "change": change_bits.tolist(),
         "shift": [f"{pixels:.3g}" if pixels else "" for pixels in shift.tolist()],
         "flags": [
-            _flags(*pair, changed=bit) for pair, bit in zip(flag_pairs, change_bits.tolist(), strict=True)
+            _word_flags(*pair, changed=bit)
+            for pair, bit in zip(flag_pairs, change_bits.tolist(), strict=True)
         ],
-        "box": [rounded(column, 2) for column in xyxy.T],
-        **shape_columns(
+        "box": [round_numbers(column, 2) for column in xyxy.T],
+        **make_shape_columns(
             (differences.old.boxes, np.where(is_new, -1, differences.first[change_row])),
             (differences.new.boxes, np.where(is_new, differences.other[change_row], -1)),
         ),
     }
 
 
-def _flags(old: int, new: int, *, changed: int) -> str:
+def _word_flags(old: int, new: int, *, changed: int) -> str:
     """Return the flags of a box in words, as "old → new" if they changed."""
     if changed & Change.FLAGS:
         return f"{flag_words(old) or '-'} → {flag_words(new) or '-'}"

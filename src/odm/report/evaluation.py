@@ -17,17 +17,17 @@ from odm.report import words
 from odm.report.build import Page
 from odm.report.columns import (
     IMAGES,
-    MOST,
+    MAX_POINTS,
     ShownImages,
-    by_cell,
-    curve_points,
-    last_part,
-    place_columns,
-    reading,
-    rounded,
+    collect_messages,
+    group_by_cell,
+    make_place_columns,
+    round_numbers,
+    sample_curves,
+    shorten_path,
 )
 from odm.report.pictures import Picture
-from odm.report.shapes import shape_columns, skeletons
+from odm.report.shapes import collect_skeletons, make_shape_columns
 
 
 def evaluation_page(
@@ -79,7 +79,7 @@ def evaluation_page(
         keys += [(category, len(KINDS)) for category in truth.category[missed_rows].tolist()]
         cell_images = [*detections.image[false_rows].tolist(), *truth.image[missed_rows].tolist()]
         n_errors += errors
-        cells.append(by_cell(keys, cell_images))
+        cells.append(group_by_cell(keys, cell_images))
     shown = ShownImages(len(names), n_errors, cells, images)
     unpaired_names = {
         "classes only in the ground truth": join.classes_gt_only,
@@ -87,14 +87,14 @@ def evaluation_page(
         "images only in the detections": join.images_det_only,
     }
     data = {
-        **reading(evaluation.log, sources, doubtful),
-        "title": title or _title(sources),
+        **collect_messages(evaluation.log, sources, doubtful),
+        "title": title or _make_title(sources),
         "imageCount": len(names),
         "kinds": list(KINDS),
         "misses": list(MISSES),
         "background": BACKGROUND,
         "sides": list(SIDES),
-        "skeletons": skeletons(evaluation.truth_dataset, evaluation.detections_dataset),
+        "skeletons": collect_skeletons(evaluation.truth_dataset, evaluation.detections_dataset),
         "tags": {
             tag: on_page.tolist()
             for tag, numbers in evaluation.tags.items()
@@ -102,22 +102,27 @@ def evaluation_page(
         },
         "join": {key: [n[:80] for n in value[:20]] for key, value in unpaired_names.items() if value},
         "results": [
-            {**_result(evaluation, result, table, shown), "review": _review(rows, shown, image_of_name)}
+            {
+                **_make_result(evaluation, result, table, shown),
+                "review": _make_review(rows, shown, image_of_name),
+            }
             for result, table, rows in zip(evaluation.results, tables, suspects, strict=True)
         ],
     }
-    return shown.page("evaluation", data, pictures)
+    return shown.make_page("evaluation", data, pictures)
 
 
-def _title(sources: Sequence[str]) -> words.Said:
-    """Name the ground truth and the detections, if both have a path."""
+def _make_title(sources: Sequence[str]) -> words.Text:
+    """Return a title with the names of the ground truth and the detections, if both have a path."""
     if len(sources) != 2:
-        return words.said("page.detections")
-    gt, det = map(last_part, sources)
-    return words.said("title.evaluation", gt=gt, det=det)
+        return words.name_text("page.detections")
+    gt, det = map(shorten_path, sources)
+    return words.name_text("title.evaluation", gt=gt, det=det)
 
 
-def _result(evaluation: Evaluation, result: Result, table: ReportData, shown: ShownImages) -> dict[str, Any]:
+def _make_result(
+    evaluation: Evaluation, result: Result, table: ReportData, shown: ShownImages
+) -> dict[str, Any]:
     """Return the data of one result, which fills a tab: numbers, counts by score, boxes and analyses."""
     contract = result.to_dict()
     rows = [
@@ -142,25 +147,25 @@ def _result(evaluation: Evaluation, result: Result, table: ReportData, shown: Sh
         "errors": contract.get("errors", {}),
         "dropped": result.dropped,
         "intervals": result.intervals,
-        "analysis": _analysis(result),
-        "scoresFrom": last_part(result.scores_from) if result.scores_from else "",
+        "analysis": _make_analyses(result),
+        "scoresFrom": shorten_path(result.scores_from) if result.scores_from else "",
         "reasons": list(KINDS[1:-1]),
         "rows": rows,
         "perImage": result.rules.metric in ("corloc", "top-k"),
         "levels": table.levels.tolist(),
         "best": table.best,
         "wrongImages": table.wrong_images,
-        "outcomes": _sparse(table.outcomes),
-        "objects": _sparse(table.objects),
-        "confusion": _sparse(table.confusion),
-        "curves": curve_points(result.curves, [row.name for row in result.classes]),
-        "misses": _misses(result),
-        **_boxes(evaluation, table, shown),
-        "ious": _ious(result, table, shown),
+        "outcomes": _pack_counts(table.outcomes),
+        "objects": _pack_counts(table.objects),
+        "confusion": _pack_counts(table.confusion),
+        "curves": sample_curves(result.curves, [row.name for row in result.classes]),
+        "misses": _make_miss_curves(result),
+        **_make_box_columns(evaluation, table, shown),
+        "ious": _make_slider_data(result, table, shown),
     }
 
 
-def _review(
+def _make_review(
     suspects: Sequence[dict[str, Any]], on_page: ShownImages, image_of_name: Mapping[str, int]
 ) -> dict[str, Any]:
     """Return the first `LISTED` labels to review, how many there are, and the images of all."""
@@ -174,7 +179,7 @@ def _review(
             "score": row["other_score" if row["kind"] in ("class", "spurious") else "same_score"],
             "iou": row["same_iou"],
             "isLabel": row["gt"] is not None,
-            "box": rounded(np.array([row[edge] for edge in ("left", "top", "right", "bottom")]), 1),
+            "box": round_numbers(np.array([row[edge] for edge in ("left", "top", "right", "bottom")]), 1),
         }
         for row in suspects[:LISTED]
     ]
@@ -182,33 +187,33 @@ def _review(
         "count": len(suspects),
         "least": SUSPICION,
         "names": list(dict.fromkeys(row["image"] for row in suspects)),
-        "rows": _brief(rows),
+        "rows": _round_data(rows),
     }
 
 
-def _misses(result: Result) -> list[dict[str, Any]]:
+def _make_miss_curves(result: Result) -> list[dict[str, Any]]:
     """Return the curves of miss rate over log10(false positives per image); empty if a protocol has none.
 
-    Each has at most `MOST` points.
+    Each has at most `MAX_POINTS` points.
     """
     rules = result.rules
     rows = []
     for curve in result.miss_curves:
         row, n_points = result.classes[curve.category], len(curve.miss_rate)
-        kept_points = np.unique(np.linspace(0, n_points - 1, min(n_points, MOST)).astype(int))
+        kept_points = np.unique(np.linspace(0, n_points - 1, min(n_points, MAX_POINTS)).astype(int))
         log_rate = np.log10(np.maximum(curve.false_per_image[kept_points], min(rules.rates) / 2))
         rows.append(
             {
                 "class": row.name,
                 "setUp": rules.areas[curve.area].name if len(rules.areas) > 1 else "",
                 "rate": plain(row.extra.get(f"MR@{rules.areas[curve.area].name}", row.extra.get("MR"))),
-                "points": [rounded(log_rate, 4), rounded(curve.miss_rate[kept_points], 4)],
+                "points": [round_numbers(log_rate, 4), round_numbers(curve.miss_rate[kept_points], 4)],
             }
         )
     return rows
 
 
-def _analysis(result: Result) -> dict[str, Any]:
+def _make_analyses(result: Result) -> dict[str, Any]:
     """Return the analyses as in the JSON contract, with rounded numbers and only the worst images."""
     analyses = {name: data for name, data in result.analysis.items() if name != "confusion"}
     if result.scores_from and "thresholds" not in analyses:
@@ -216,18 +221,18 @@ def _analysis(result: Result) -> dict[str, Any]:
             row.name: {"score": row.score, "precision": row.precision, "recall": row.recall}
             for row in result.classes
         }
-        analyses["thresholds"] = {"rule": last_part(result.scores_from), "classes": rows}
+        analyses["thresholds"] = {"rule": shorten_path(result.scores_from), "classes": rows}
     if "images" in analyses:
         analyses["images"] = [row for row in analyses["images"] if row["error"]][:WORST]
-    return {name: _brief(data) for name, data in analyses.items()}
+    return {name: _round_data(data) for name, data in analyses.items()}
 
 
-def _brief(data: Any) -> Any:
+def _round_data(data: Any) -> Any:
     """Round numbers in plain data to six decimals; those that are not finite become None."""
     if isinstance(data, dict):
-        return {key: _brief(value) for key, value in data.items()}
+        return {key: _round_data(value) for key, value in data.items()}
     if isinstance(data, (list, tuple)):
-        return [_brief(value) for value in data]
+        return [_round_data(value) for value in data]
     if isinstance(data, float):
         return round(data, 6) if math.isfinite(data) else None
     return data
@@ -246,7 +251,7 @@ ROW_KEYS = ("class", "gt", "ap", "AP50", "AP75", "corloc", "frequency")
 """The keys of a class row of the JSON contract that the page shows; the script counts the other numbers."""
 
 
-def _sparse(counts: Counts) -> dict[str, Any]:
+def _pack_counts(counts: Counts) -> dict[str, Any]:
     """Pack counts that are mostly 0: their shape, and of those above 0 the flat index and the count.
 
     The first index stands as it is, each further one as its distance from the one before: 3 7 8 -> 3 4 1.
@@ -258,7 +263,7 @@ def _sparse(counts: Counts) -> dict[str, Any]:
     }
 
 
-def _ious(result: Result, table: ReportData, on_page: ShownImages) -> dict[str, Any] | None:
+def _make_slider_data(result: Result, table: ReportData, on_page: ShownImages) -> dict[str, Any] | None:
     """Return the data of the IoU slider; None if the result cannot be matched again at other thresholds.
 
     Counts are stored as changes from the neighbouring threshold on the side of the protocol's, whose position
@@ -270,7 +275,7 @@ def _ious(result: Result, table: ReportData, on_page: ShownImages) -> dict[str, 
     if not results_at_ious:
         return None
     reference = [at_iou.iou for at_iou in results_at_ious].index(result.rules.ious[result.rules.reference])
-    number_of_det, number_of_gt = _places(table, on_page)
+    number_of_det, number_of_gt = _number_boxes(table, on_page)
     det_rows, gt_rows = np.flatnonzero(number_of_det[:-1] >= 0), np.flatnonzero(number_of_gt[:-1] >= 0)
     tables = [table if i == reference else table.with_iou(at_iou) for i, at_iou in enumerate(results_at_ious)]
     # The neighbour towards the protocol's threshold: with reference 2 of 5, of 0 1 2 3 4 it is 1 2 2 2 3.
@@ -283,8 +288,8 @@ def _ious(result: Result, table: ReportData, on_page: ShownImages) -> dict[str, 
         "averaged": result.rules.averaged,
         "ap": [[None if math.isnan(v) else v for v in at_iou.ap.tolist()] for at_iou in results_at_ious],
         "wrong": [at_iou.wrong_images for at_iou in tables],
-        "outcomes": [_change(a.outcomes, b.outcomes) for a, b in zip(tables, next_tables, strict=True)],
-        "objects": [_change(a.objects, b.objects) for a, b in zip(tables, next_tables, strict=True)],
+        "outcomes": [_pack_changes(a.outcomes, b.outcomes) for a, b in zip(tables, next_tables, strict=True)],
+        "objects": [_pack_changes(a.objects, b.objects) for a, b in zip(tables, next_tables, strict=True)],
         "kind": ["".join(map(str, at_iou.kind[det_rows].tolist())) for at_iou in tables],
         "by": [
             [rows.tolist(), finders[rows].tolist()]
@@ -293,19 +298,19 @@ def _ious(result: Result, table: ReportData, on_page: ShownImages) -> dict[str, 
     }
 
 
-def _floored(iou: NDArray[np.float64]) -> list[float]:
+def _floor_ious(iou: NDArray[np.float64]) -> list[float]:
     """Cut numbers to three decimals, so that an IoU stays on its side of each threshold of the slider."""
-    return rounded(np.floor(iou * 1000 + 1e-9) / 1000, 3)
+    return round_numbers(np.floor(iou * 1000 + 1e-9) / 1000, 3)
 
 
-def _change(counts: Counts, before: Counts) -> dict[str, Any]:
-    """Pack the changes from the counts `before`, as `_sparse` packs counts; ``n`` may be below 0."""
-    change = (counts.dense() - before.dense()).ravel()
+def _pack_changes(counts: Counts, neighbour: Counts) -> dict[str, Any]:
+    """Pack the differences from the counts `neighbour` as `_pack_counts` does; ``n`` may be below 0."""
+    change = (counts.dense() - neighbour.dense()).ravel()
     changed_keys = np.flatnonzero(change)
     return {"at": np.diff(changed_keys, prepend=0).tolist(), "n": change[changed_keys].tolist()}
 
 
-def _places(table: ReportData, on_page: ShownImages) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _number_boxes(table: ReportData, on_page: ShownImages) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return for the detections, and for the ground truth, (rows + 1,) the number of each box on the page.
 
     -1 is not shown. The last entry is also -1, so that the row -1 (no box) leads to -1.
@@ -313,22 +318,22 @@ def _places(table: ReportData, on_page: ShownImages) -> tuple[NDArray[np.int32],
     detections, truth = table.detections, table.truth
     numbers_of_sides = []
     for side in (detections, truth):
-        rows = np.flatnonzero(on_page.boxes(side.image, side.xyxy) >= 0)
+        rows = np.flatnonzero(on_page.place_boxes(side.image, side.xyxy) >= 0)
         number_on_page = np.full(len(side.image) + 1, -1, np.int32)
         number_on_page[rows] = np.arange(len(rows), dtype=np.int32)
         numbers_of_sides.append(number_on_page)
     return numbers_of_sides[0], numbers_of_sides[1]
 
 
-def _boxes(evaluation: Evaluation, table: ReportData, on_page: ShownImages) -> dict[str, Any]:
+def _make_box_columns(evaluation: Evaluation, table: ReportData, on_page: ShownImages) -> dict[str, Any]:
     """Return the boxes of the images that are shown as columns of detections and of ground truth.
 
     ``by`` and ``pairs`` refer to boxes by their position in these columns.
     """
     detections, truth, pairing = table.detections, table.truth, table.pairing
-    image_of_det, image_of_gt = (on_page.boxes(side.image, side.xyxy) for side in (detections, truth))
+    image_of_det, image_of_gt = (on_page.place_boxes(side.image, side.xyxy) for side in (detections, truth))
     det_rows, gt_rows = np.flatnonzero(image_of_det >= 0), np.flatnonzero(image_of_gt >= 0)
-    number_of_det, number_of_gt = _places(table, on_page)
+    number_of_det, number_of_gt = _number_boxes(table, on_page)
     is_pair_shown = number_of_det[pairing.det] >= 0
     detections_dataset, truth_dataset = evaluation.detections_dataset, evaluation.truth_dataset
     # Only detections of at least half the best score have their shapes: those of all would fill the page.
@@ -339,28 +344,28 @@ def _boxes(evaluation: Evaluation, table: ReportData, on_page: ShownImages) -> d
             "image": image_of_det[det_rows].tolist(),
             "class": detections.category[det_rows].tolist(),
             "row": detections.row[det_rows].tolist(),
-            **place_columns(detections_dataset, detections.row[det_rows]),
+            **make_place_columns(detections_dataset, detections.row[det_rows]),
             "level": table.level[det_rows].tolist(),
-            "score": rounded(detections.score[det_rows], 4),
+            "score": round_numbers(detections.score[det_rows], 4),
             "kind": table.kind[det_rows].tolist(),
-            "iou": rounded(detections.best_iou[det_rows], 3),
+            "iou": round_numbers(detections.best_iou[det_rows], 3),
             "spared": pairing.spared[det_rows].astype(int).tolist(),
-            "box": [rounded(column, 1) for column in detections.xyxy[det_rows].T],
-            **shape_columns((detections_dataset.boxes if detections_dataset else None, rows_with_shape)),
+            "box": [round_numbers(column, 1) for column in detections.xyxy[det_rows].T],
+            **make_shape_columns((detections_dataset.boxes if detections_dataset else None, rows_with_shape)),
         },
         "gt": {
             "image": image_of_gt[gt_rows].tolist(),
             "class": truth.category[gt_rows].tolist(),
             "row": truth.row[gt_rows].tolist(),
-            **place_columns(truth_dataset, truth.row[gt_rows]),
+            **make_place_columns(truth_dataset, truth.row[gt_rows]),
             "counts": truth.counts[gt_rows].astype(int).tolist(),
             "paired": pairing.eligible[gt_rows].astype(int).tolist(),
             "by": number_of_det[truth.found_by[gt_rows]].tolist(),
             "miss": truth.miss[gt_rows].tolist(),
-            "same": _floored(truth.same_iou[gt_rows]),
-            "other": _floored(truth.other_iou[gt_rows]),
-            "box": [rounded(column, 1) for column in truth.xyxy[gt_rows].T],
-            **shape_columns((truth_dataset.boxes if truth_dataset else None, truth.row[gt_rows])),
+            "same": _floor_ious(truth.same_iou[gt_rows]),
+            "other": _floor_ious(truth.other_iou[gt_rows]),
+            "box": [round_numbers(column, 1) for column in truth.xyxy[gt_rows].T],
+            **make_shape_columns((truth_dataset.boxes if truth_dataset else None, truth.row[gt_rows])),
         },
         "pairs": [
             number_of_det[pairing.det[is_pair_shown]].tolist(),

@@ -58,7 +58,7 @@ class Shot(msgspec.Struct, frozen=True):
     remark: str = ""
 
 
-def shots(pictures: Sequence[Picture], size: int) -> Iterator[Shot]:
+def make_shots(pictures: Sequence[Picture], size: int) -> Iterator[Shot]:
     """Yield each picture in order, with a longest side of at most `size` pixels.
 
     Only a few are held at a time. A picture that cannot be shown has no JPEG, and a remark with the reason.
@@ -68,7 +68,7 @@ def shots(pictures: Sequence[Picture], size: int) -> Iterator[Shot]:
     with warnings.catch_warnings(), _shared_blocks(), ThreadPoolExecutor(workers) as pool:
         warnings.simplefilter("ignore")  # of large pictures, and of odd metadata
         for picture in pictures:
-            pending.append(pool.submit(_shot, picture, size))
+            pending.append(pool.submit(_make_shot, picture, size))
             if len(pending) > 2 * workers:
                 yield pending.popleft().result()
         while pending:
@@ -93,7 +93,7 @@ def _shared_blocks() -> Iterator[None]:
         core.clear_cache()
 
 
-def _shot(picture: Picture, size: int) -> Shot:
+def _make_shot(picture: Picture, size: int) -> Shot:
     """Open, shrink and encode one picture, with a remark if that is not possible."""
     declared_size = picture.width, picture.height
     if not picture.path:
@@ -166,18 +166,18 @@ def _shrink(image: Image.Image, turns: int, declared_size: tuple[int, int], size
     shown_size = turned_size if is_turned else stored_size
     remark = ""
     if is_known and declared_size != shown_size:
-        if not _same_shape(declared_size, shown_size) and _same_shape(declared_size, stored_size):
+        if not _has_same_shape(declared_size, shown_size) and _has_same_shape(declared_size, stored_size):
             is_turned, shown_size = False, stored_size
         sizes = (
             f"{shown_size[0]} x {shown_size[1]}, but the dataset says {declared_size[0]} x {declared_size[1]}"
         )
-        if not _same_shape(declared_size, shown_size):
+        if not _has_same_shape(declared_size, shown_size):
             return Shot(b"", *declared_size, f"the picture is {sizes}")
         remark = f"scaled: the picture is {sizes}"
     image.info["stored"] = stored_size
     image.draft("RGB", (size, size))
     with _budget.hold(image):
-        shrunk = _small(image, size)
+        shrunk = _resize(image, size)
     if is_turned and turns != 1:
         shrunk.getexif()[ExifTags.Base.Orientation] = turns
         shrunk = ImageOps.exif_transpose(shrunk)
@@ -188,12 +188,12 @@ def _shrink(image: Image.Image, turns: int, declared_size: tuple[int, int], size
     return Shot(jpeg.getvalue(), width, height, remark)
 
 
-def _same_shape(first: tuple[int, int], second: tuple[int, int]) -> bool:
+def _has_same_shape(first: tuple[int, int], second: tuple[int, int]) -> bool:
     """Whether two sizes have about the same ratio of width to height."""
     return abs(first[0] * second[1] / (first[1] * second[0]) - 1) <= SAME_SHAPE
 
 
-def _small(image: Image.Image, size: int) -> Image.Image:
+def _resize(image: Image.Image, size: int) -> Image.Image:
     """Return the picture in RGB with a longest side of at most `size`.
 
     It is converted and averaged in strips, as each of these steps needs memory for all pixels it works on.
@@ -212,14 +212,14 @@ def _small(image: Image.Image, size: int) -> Image.Image:
         low, high = min(a for a, _ in extrema), max(b for _, b in extrema)
     reduced = Image.new("RGB", (-(-width // factor), -(-height // factor)))
     for box in strips:
-        reduced.paste(_rgb(image.crop(box), low, high).reduce(factor), (0, box[1] // factor))
+        reduced.paste(_convert_to_rgb(image.crop(box), low, high).reduce(factor), (0, box[1] // factor))
     scale = min(1.0, size / max(width, height))
     new_size = max(1, round(width * scale)), max(1, round(height * scale))
     kept_area = 0.0, 0.0, width / factor, height / factor
     return reduced.resize(new_size, Image.Resampling.BILINEAR, kept_area)
 
 
-def _rgb(image: Image.Image, low: float, high: float) -> Image.Image:
+def _convert_to_rgb(image: Image.Image, low: float, high: float) -> Image.Image:
     """Convert a strip to RGB: transparent pixels become white, more than 8 bits are scaled by
     `low`, `high`.
     """

@@ -14,7 +14,7 @@ BLANK: dict[str, Any] = {"shape": 0, "points": []}
 """What each column has for a box without shape or without keypoints."""
 
 
-def shape_columns(*sides: tuple[Boxes | None, NDArray[Any]]) -> dict[str, list[Any]]:
+def make_shape_columns(*sides: tuple[Boxes | None, NDArray[Any]]) -> dict[str, list[Any]]:
     """Return the shapes and keypoints of boxes as a page takes them; empty if there are none.
 
     Each side has boxes and (n,) rows of these, -1 = the box is of another side, or its shape is not drawn.
@@ -31,36 +31,38 @@ def shape_columns(*sides: tuple[Boxes | None, NDArray[Any]]) -> dict[str, list[A
         if shapes is not None:
             column = columns.setdefault("shape", [BLANK["shape"]] * len(rows))
             for i in shown_rows:
-                column[i] = _shape(shapes, int(rows[i]))
+                column[i] = _pack_shape(shapes, int(rows[i]))
         if points is not None:
             column = columns.setdefault("points", [BLANK["points"]] * len(rows))
             for i in shown_rows:
-                column[i] = _points(points, int(rows[i]))
+                column[i] = _pack_points(points, int(rows[i]))
     return columns
 
 
-def _points(points: Keypoints, row: int) -> list[int]:
+def _pack_points(points: Keypoints, row: int) -> list[int]:
     """Return the keypoints of a box: x, y, visibility, x, y, ...; x and y in tenths of a pixel."""
     xyv = points.points(row)
-    flat: list[int] = np.column_stack([_tenths(xyv[:, :2]), xyv[:, 2]]).astype(int).ravel().tolist()
+    flat: list[int] = np.column_stack([_round_to_tenths(xyv[:, :2]), xyv[:, 2]]).astype(int).ravel().tolist()
     return flat
 
 
-def _tenths(xy: NDArray[Any]) -> Longs:
+def _round_to_tenths(xy: NDArray[Any]) -> Longs:
     """Round coordinates to whole tenths of a pixel; NaN becomes 0."""
     tenths: Longs = np.round(np.clip(np.nan_to_num(xy), -HUGE, HUGE) * 10).astype(np.int64)
     return tenths
 
 
-def _shape(shapes: Shapes, row: int) -> Any:
-    """Return the shape of a box as in a column of `shape_columns`: text of a mask, outlines, or 0."""
+def _pack_shape(shapes: Shapes, row: int) -> Any:
+    """Return the shape of a box as in a column of `make_shape_columns`: text of a mask, outlines, or 0."""
     if text := shapes.counts(row):
         return text.decode("ascii", "replace")
-    rings = [np.diff(_tenths(ring), axis=0, prepend=0).ravel().tolist() for ring in shapes.polygons(row)]
+    rings = [
+        np.diff(_round_to_tenths(ring), axis=0, prepend=0).ravel().tolist() for ring in shapes.polygons(row)
+    ]
     return rings or 0
 
 
-def skeletons(*sides: Dataset | None) -> dict[str, Any]:
+def collect_skeletons(*sides: Dataset | None) -> dict[str, Any]:
     """Return, by class, the pairs of keypoints that are joined by a line."""
     lines: dict[str, Any] = {}
     for side in sides:

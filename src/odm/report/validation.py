@@ -12,10 +12,10 @@ from odm.issues import CODES, Issue, Log
 from odm.names import number_of
 from odm.report import words
 from odm.report.build import Page
-from odm.report.columns import IMAGES, ShownImages, issue_row, last_part, reading
-from odm.report.datasets import box_columns
+from odm.report.columns import IMAGES, ShownImages, collect_messages, make_issue_row, shorten_path
+from odm.report.datasets import make_box_columns
 from odm.report.pictures import Picture
-from odm.report.shapes import skeletons
+from odm.report.shapes import collect_skeletons
 from odm.tables import Dataset, Longs
 
 LISTED = 1000
@@ -60,57 +60,59 @@ def validation_page(
     sides = [
         _DatasetOnPage(d, np.array([number_of_name[n] for n in d.images.name], np.int64)) for d in datasets
     ]
-    places = [_find(issue, sides) for issue in issues[:LISTED]]
+    subjects = [_find(issue, sides) for issue in issues[:LISTED]]
     weight = np.zeros(len(names), np.int64)
-    for issue, (_, _, image) in zip(issues, places, strict=False):
+    for issue, (_, _, image) in zip(issues, subjects, strict=False):
         if image >= 0:
             weight[image] += 1 if issue.severity == "warning" else HEAVY
     shown = ShownImages(len(names), weight, [], images)
     boxes = [
-        box_columns(d, shown.boxes(side.number[d.boxes.image], d.boxes.xyxy))
+        make_box_columns(d, shown.place_boxes(side.number[d.boxes.image], d.boxes.xyxy))
         for d, side in zip(datasets, sides, strict=True)
     ]
-    listed = []
-    for issue, (side, box, image) in zip(issues, places, strict=False):
+    listed_issues = []
+    for issue, (side, box, image) in zip(issues, subjects, strict=False):
         page_number = int(shown.number[image]) if image >= 0 else -1
         box_on_page = int(np.searchsorted(boxes[side]["row"], box)) if page_number >= 0 and box >= 0 else -1
-        listed.append({**issue_row(issue, sources), "side": side, "box": box_on_page, "image": page_number})
+        listed_issues.append(
+            {**make_issue_row(issue, sources), "side": side, "box": box_on_page, "image": page_number}
+        )
     picture_of_name = {picture.name: picture for side_pictures in pictures for picture in side_pictures}
     # The codes that occur, errors and the most frequent ones first.
     codes = [(CODES[name], n) for name, n in log.counts.items() if n]
     codes.sort(key=lambda pair: (pair[0].severity != "error", -pair[1], pair[0].name))
     data = {
-        **reading(log, sources),
+        **collect_messages(log, sources),
         "warnings": [],
         "warningCount": 0,
-        "title": title or _title(sources),
+        "title": title or _make_title(sources),
         "codes": [{"code": c.name, "severity": c.severity, "n": n, "why": c.why} for c, n in codes],
         "errors": log.errors,
         "warningTotal": log.warnings,
         "imageCount": len(names),
         "boxCount": sum(len(d) for d in datasets),
-        "skeletons": skeletons(*datasets),
+        "skeletons": collect_skeletons(*datasets),
         "sides": [
             {"kind": d.kind, "classes": list(d.categories.name), "boxes": columns}
             for d, columns in zip(datasets, boxes, strict=True)
         ],
-        "issues": listed,
+        "issues": listed_issues,
     }
-    return shown.page("validation", data, [picture_of_name[name] for name in names])
+    return shown.make_page("validation", data, [picture_of_name[name] for name in names])
 
 
-def _title(sources: Sequence[str]) -> words.Said:
-    """Name the sources, if there are any."""
-    names = words.listed([*map(last_part, sources)])
-    return words.said("title.check-of", names=names) if names else words.said("title.check")
+def _make_title(sources: Sequence[str]) -> words.Text:
+    """Return a title with the names of the sources, if there are any."""
+    names = words.join_names([*map(shorten_path, sources)])
+    return words.name_text("title.check-of", names=names) if names else words.name_text("title.check")
 
 
 def _find(issue: Issue, sides: Sequence[_DatasetOnPage]) -> tuple[int, int, int]:
     """Return the side, box and image that an issue is about; -1 = none."""
-    for number, side in enumerate(sides):
+    for index, side in enumerate(sides):
         box, image = side.find(issue)
         if image >= 0:
-            return number, box, int(side.number[image])
+            return index, box, int(side.number[image])
     return 0, -1, -1
 
 
@@ -119,19 +121,19 @@ Index = tuple[Longs, Longs]
 
 
 class _DatasetOnPage:
-    """A dataset, and (images,) the numbers of its images among those of all datasets of the page.
+    """Finds the box or image of an issue by its file and line, or by its JSON pointer.
 
-    Finds the box or image of an issue by its file and line, or by its JSON pointer.
+    ``number`` (n_images,) has the index of each image among those of all datasets of the page.
     """
 
-    def __init__(self, dataset: Dataset, number: Longs) -> None:
-        self.dataset, self.number = dataset, number
+    def __init__(self, dataset: Dataset, page_index: Longs) -> None:
+        self.dataset, self.number = dataset, page_index
         self._files: dict[str, list[tuple[int, str]]] = {}
         for row, file in enumerate(dataset.files):
             self._files.setdefault(file.path, []).append((row, file.pointer.rstrip("/")))
         boxes, images = dataset.boxes, dataset.images
-        self._boxes = _index(boxes.file, boxes.line)
-        self._images = _index(images.file, images.line)
+        self._boxes = _sort_rows(boxes.file, boxes.line)
+        self._images = _sort_rows(images.file, images.line)
 
     def find(self, issue: Issue) -> tuple[int, int]:
         """Return the rows of the box and of the image that an issue is about; -1 = none.
@@ -162,7 +164,7 @@ class _DatasetOnPage:
         return -1, int(images[0]) if len(images) == 1 else -1
 
 
-def _index(file: NDArray[Any], line: NDArray[Any]) -> Index:
+def _sort_rows(file: NDArray[Any], line: NDArray[Any]) -> Index:
     """Sort rows for `_look_up`, by `file` (n,), the row of the file in the dataset, and `line` (n,).
 
     In a JSON file with a pointer the `line` is the number of an item of its list.

@@ -16,46 +16,48 @@ from typing import Any
 LANGUAGES = ("en", "zh")
 """The first is that of a reader whose browser asks for none of them."""
 
-Said = str | list[Any]
-"""A text for the script to put into words: ``[key, {place: text}]``; or plain text."""
+Text = str | list[Any]
+"""A text that the script looks up and fills in, ``[key, {place: text}]``, or plain text."""
 
 
 @functools.cache
-def table(language: str) -> dict[str, Any]:
-    """The texts of a language by key."""
+def load_words(language: str) -> dict[str, Any]:
+    """Return the texts of a language by key."""
     data = pkgutil.get_data("odm.report", f"words/{language}.json")
     assert data is not None
     texts: dict[str, Any] = json.loads(data)
     return texts
 
 
-def said(key: str, **values: Said) -> Said:
-    """Name a text by key, with the values for its places; it has no plural forms."""
+def name_text(key: str, **values: Text) -> Text:
+    """Return a reference to a text, by its key, with the values for its places; it has no plural forms."""
     return [key, values]
 
 
-def english(text: Said) -> str:
-    """Put a text into words in the first language, English."""
+def to_english(text: Text) -> str:
+    """Return a text in English, with its places filled in."""
     if isinstance(text, str):
         return text
     key, values = text
-    return str(table(LANGUAGES[0])[key]).format(**{name: english(value) for name, value in values.items()})
+    return str(load_words(LANGUAGES[0])[key]).format(
+        **{name: to_english(value) for name, value in values.items()}
+    )
 
 
-def listed(names: Sequence[str]) -> Said:
+def join_names(names: Sequence[str]) -> Text:
     """Join names with "and" between them; empty if there are none."""
-    text: Said = ""
+    text: Text = ""
     for name in names:
-        text = said("and", a=text, b=name) if text else name
+        text = name_text("and", a=text, b=name) if text else name
     return text
 
 
-def tables(language: str | None = None) -> dict[str, dict[str, Any]]:
-    """The texts of a language, or of all."""
-    return {name: table(name) for name in LANGUAGES if language in (None, name)}
+def load_tables(language: str | None = None) -> dict[str, dict[str, Any]]:
+    """Return the texts of one language, or of all, by language and key."""
+    return {name: load_words(name) for name in LANGUAGES if language in (None, name)}
 
 
-def script(tables: dict[str, dict[str, Any]]) -> str:
+def make_script(tables: dict[str, dict[str, Any]]) -> str:
     """Return the beginning of the script of a page: the constant with the texts of `tables`."""
     text = json.dumps(tables, ensure_ascii=False, separators=(",", ":"))
     return f'"use strict";\nconst LANGUAGES = {text};\n'

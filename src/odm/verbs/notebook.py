@@ -122,7 +122,7 @@ def _dataset_html(dataset: Dataset) -> str:
 
 def _draw_images(dataset: Dataset) -> list[Html]:
     """Draw the boxes of the first images that have an image file."""
-    from odm.report.pictures import Picture, shots
+    from odm.report.pictures import Picture, make_shots
 
     images, boxes = dataset.images, dataset.boxes
     rows = [i for i, path in enumerate(images.path) if path][:PICTURES]
@@ -130,7 +130,7 @@ def _draw_images(dataset: Dataset) -> list[Html]:
         Picture(images.name[i], images.path[i], int(images.width[i]), int(images.height[i])) for i in rows
     ]
     figures = []
-    for row, shot in zip(rows, shots(pictures, 160), strict=True):
+    for row, shot in zip(rows, make_shots(pictures, 160), strict=True):
         if not shot.jpeg:
             continue
         box_rows = np.flatnonzero(boxes.image == row)[:200]
