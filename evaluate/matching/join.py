@@ -248,7 +248,7 @@ def admit(
         _check_coordinates(truth, detections, log, summary)
     pairing = pair(truth, detections, log)
     if extra_images == "error" or (pairing.image < 0).all():
-        report_images(truth, detections, pairing, log, each=False, unit=unit[:-1])
+        report_images(truth, detections, pairing, log, one_by_one=False, unit=unit[:-1])
     if only_images is None:
         report_splits(truth, detections, pairing, log, summary.images)
         if log.errors == errors_before:
@@ -264,7 +264,7 @@ def admit(
             is_used, n_of_class = pairing.image[detections.boxes.image] >= 0, None
         requested = None if only_classes is None else set(only_classes)
         det_only, hints = report_classes(
-            truth, detections, pairing, log, used=is_used, requested=requested, counts=n_of_class
+            truth, detections, pairing, log, box_rows=is_used, requested=requested, counts=n_of_class
         )
     if log.errors > errors_before:
         raise DataError("the ground truth and the detections cannot be compared", log)

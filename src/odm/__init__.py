@@ -59,7 +59,7 @@ __all__ = [
     "write",
 ]
 
-_HOMES = {
+_NAMES_BY_MODULE = {
     "converters": ("Ledger", "repair"),
     "issues": ("DataError", "Issue", "PathError", "UsageError"),
     "tables": ("Boxes", "Categories", "Dataset", "Flag", "Images"),
@@ -77,12 +77,13 @@ _PACKAGES = ("converters", "evaluate", "formats", "issues", "masks", "tables")
 
 
 def __getattr__(name: str) -> Any:
+    """Import a public name, or a package of `_PACKAGES`, when it is first used."""
     # NumPy is imported when the first table is needed, so that `odm --help` answers at once.
     import importlib
 
-    for home, names in _HOMES.items():
+    for module, names in _NAMES_BY_MODULE.items():
         if name in names:
-            return getattr(importlib.import_module(f"odm.{home}"), name)
+            return getattr(importlib.import_module(f"odm.{module}"), name)
     if name in _PACKAGES:
         return importlib.import_module(f"odm.{name}")
     raise AttributeError(f"module 'odm' has no attribute {name!r}")

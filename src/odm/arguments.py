@@ -84,44 +84,49 @@ def check(name: str, value: Any, hint: Any, open_words: Sequence[Any] = ()) -> N
     if _fits(value, hint, open_words):
         return
     bad_value, expected = value, _words(hint)
-    for part in _parts(hint):
-        if typing.get_origin(part) in LISTS and _is_list(value):
-            (inner,) = typing.get_args(part)
-            bad_value = next(one for one in value if not _fits(one, inner, open_words))
-            expected = _words(inner, many=True)
+    for member in _parts(hint):
+        # Of a list, the message shows the first element of a wrong type instead of the list.
+        if typing.get_origin(member) in LISTS and _is_list(value):
+            (element_hint,) = typing.get_args(member)
+            bad_value = next(element for element in value if not _fits(element, element_hint, open_words))
+            expected = _words(element_hint, is_plural=True)
     raise UsageError(f"{name}: expected {expected}, found {shorten(repr(bad_value))}")
 
 
 def _fits(value: Any, hint: Any, open_words: Sequence[Any]) -> bool:
-    """Return whether a value fits an annotation."""
-    parts = _parts(hint)
-    if len(parts) > 1:
-        return any(_fits(value, part, open_words) for part in parts)
-    (hint,) = parts
-    origin, inner = typing.get_origin(hint) or hint, typing.get_args(hint)
-    fits = functools.partial(_fits, open_words=open_words)
+    """Return whether an annotation allows a value; a `Literal` in `open_words` allows any text."""
+    members = _parts(hint)
+    if len(members) > 1:
+        return any(_fits(value, member, open_words) for member in members)
+    (hint,) = members
+    origin, type_arguments = typing.get_origin(hint) or hint, typing.get_args(hint)
+    is_allowed = functools.partial(_fits, open_words=open_words)
     if origin is Literal:
-        return isinstance(value, str) and (hint in open_words or value in inner)
+        return isinstance(value, str) and (hint in open_words or value in type_arguments)
     if origin in LISTS:
-        return _is_list(value) and all(fits(one, inner[0]) for one in value)
+        return _is_list(value) and all(is_allowed(element, type_arguments[0]) for element in value)
     if origin in MAPPINGS:
         return isinstance(value, Mapping) and all(
-            fits(k, inner[0]) and fits(v, inner[1]) for k, v in value.items()
+            is_allowed(k, type_arguments[0]) and is_allowed(v, type_arguments[1]) for k, v in value.items()
         )
     if origin is tuple:
-        return _is_list(value) and len(value) == len(inner) and all(map(fits, value, inner))
+        return (
+            _is_list(value)
+            and len(value) == len(type_arguments)
+            and all(map(is_allowed, value, type_arguments))
+        )
     if origin is bool:
         return type(value).__name__ in ("bool", "bool_")  # those of NumPy, too
     if origin in (int, float):
-        number = numbers.Integral if origin is int else numbers.Real
-        return isinstance(value, number) and not isinstance(value, bool)
+        number_type = numbers.Integral if origin is int else numbers.Real
+        return isinstance(value, number_type) and not isinstance(value, bool)
     if origin is os.PathLike:
         return isinstance(value, os.PathLike) and isinstance(os.fspath(value), str)
     return hint is Any or not isinstance(origin, type) or isinstance(value, origin)
 
 
 def _parts(hint: Any) -> tuple[Any, ...]:
-    """The members of a union, or the only type."""
+    """Return the members of a union, or (hint,) for any other type."""
     return typing.get_args(hint) if typing.get_origin(hint) in (Union, types.UnionType) else (hint,)
 
 
@@ -138,41 +143,52 @@ def is_open(hint: Any) -> bool:
 
     Such arguments are not checked here but where they are read.
     """
-    parts = (hint, *typing.get_args(hint))
-    return any(getattr(one, "_is_protocol", False) for one in parts) or any(map(is_open, parts[1:]))
+    members = (hint, *typing.get_args(hint))
+    return any(getattr(member, "_is_protocol", False) for member in members) or any(map(is_open, members[1:]))
 
 
-def _words(hint: Any, *, many: bool = False) -> str:
-    """Say in words which values an annotation allows."""
-    parts = [part for part in _parts(hint) if part is not type(None)]
-    if len({str, os.PathLike} & {typing.get_origin(part) or part for part in parts}) == 2:
-        parts.remove(str)  # a path is either
-    kinds: list[str] = []
-    for part in parts:
-        origin, inner = typing.get_origin(part) or part, typing.get_args(part)
+def _words(hint: Any, *, is_plural: bool = False) -> str:
+    """Return the words of a message for the values that an annotation allows: ``a number or a path``.
+
+    With `is_plural` they name several values: ``numbers or paths``.
+    """
+    members = [member for member in _parts(hint) if member is not type(None)]
+    if len({str, os.PathLike} & {typing.get_origin(member) or member for member in members}) == 2:
+        members.remove(str)  # "a path" says both
+    phrases: list[str] = []
+    for member in members:
+        origin, type_arguments = typing.get_origin(member) or member, typing.get_args(member)
         if origin is Literal:
-            such = "names such as" if many else "a name such as"
-            kinds += map(repr, inner) if len(inner) <= MANY else [f"{such} {inner[0]!r}"]
+            such_as = "names such as" if is_plural else "a name such as"
+            phrases += (
+                map(repr, type_arguments)
+                if len(type_arguments) <= MANY
+                else [f"{such_as} {type_arguments[0]!r}"]
+            )
         elif origin in WORDS:
-            kinds.append(WORDS[origin][many])
+            phrases.append(WORDS[origin][is_plural])
         elif origin in LISTS:
-            kinds.append(f"a list of {_words(inner[0], many=True)}")
+            phrases.append(f"a list of {_words(type_arguments[0], is_plural=True)}")
         elif origin in MAPPINGS:
-            of = "" if inner[1] is Any else f" of {_words(inner[0])} to {_words(inner[1])}"
-            kinds.append(f"a mapping{of}")
+            key_and_value = (
+                ""
+                if type_arguments[1] is Any
+                else f" of {_words(type_arguments[0])} to {_words(type_arguments[1])}"
+            )
+            phrases.append(f"a mapping{key_and_value}")
         elif origin is tuple:
-            kinds.append(f"({', '.join(map(_words, inner))})")
+            phrases.append(f"({', '.join(map(_words, type_arguments))})")
         else:
             name = getattr(origin, "__name__", str(origin))
-            kinds.append(f"{'an' if name[0] in 'AEIOU' else 'a'} {name}")
-    return " or ".join([", ".join(kinds[:-1]), kinds[-1]] if len(kinds) > 1 else kinds)
+            phrases.append(f"{'an' if name[0] in 'AEIOU' else 'a'} {name}")
+    return " or ".join([", ".join(phrases[:-1]), phrases[-1]] if len(phrases) > 1 else phrases)
 
 
 def _has_null(value: Any) -> bool:
-    """Whether a name or a path, alone or in a list or a mapping, has a character that no system takes."""
+    """Whether a name or a path, alone or in a list or a mapping, has a null character."""
     if isinstance(value, (str, os.PathLike)):
         return "\0" in os.fsdecode(value)
     values = list(value.values()) if isinstance(value, Mapping) else value
     if isinstance(values, (list, tuple)) and values and isinstance(values[0], (str, os.PathLike)):
-        return any(_has_null(one) for one in values if isinstance(one, (str, os.PathLike)))
+        return any(_has_null(element) for element in values if isinstance(element, (str, os.PathLike)))
     return False

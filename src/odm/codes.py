@@ -208,20 +208,29 @@ KEYPOINT_COUNT = Code(
 )
 
 
-def report_unfillable(dataset: Placed, rows: Any, columns: Sequence[int], most: int, log: Log) -> None:
-    """Report the rows (n,) whose outlines pass `columns`, more than the `most` that are filled."""
-    passed = dict(zip(rows.tolist(), columns, strict=True))
-    log.report_rows(OUTLINE_TOO_LARGE, dataset, rows, lambda row: {"value": passed[row], "expected": most})
+def report_unfillable(dataset: Placed, rows: Any, columns: Sequence[int], limit: int, log: Log) -> None:
+    """Report boxes whose outlines are too large to fill: their `rows` (n,), the number of `columns` of pixels
+    that the sides of each pass, and the `limit`, as of `Shapes.find_unfillable`.
+    """
+    columns_of_row = dict(zip(rows.tolist(), columns, strict=True))
+    log.report_rows(
+        OUTLINE_TOO_LARGE, dataset, rows, lambda row: {"value": columns_of_row[row], "expected": limit}
+    )
 
 
 def report_unknown_split(
     log: Log, path: str, split: str | None, names: Iterable[str], none: str = "it has no splits"
 ) -> None:
-    """Report that a source has no such split; `names` are its splits, `none` is for an empty list."""
-    known = sorted({*names} - {""})
-    if known:
-        splits = f"the {'split is' if len(known) == 1 else 'splits are'} {first_few(known, 10)}"
-        way = f"set {spell('split')} to {'this' if len(known) == 1 else 'one of these'}, or leave it out"
+    """Report that a source has no split `split`.
+
+    `names` are its splits; the message has `none` in their place if it has no splits.
+    """
+    split_names = sorted({*names} - {""})
+    if split_names:
+        splits = f"the {'split is' if len(split_names) == 1 else 'splits are'} {first_few(split_names, 10)}"
+        advice = (
+            f"set {spell('split')} to {'this' if len(split_names) == 1 else 'one of these'}, or leave it out"
+        )
     else:
-        splits, way = none, f"leave out {spell('split')}"
-    log.report(UNKNOWN_SPLIT, path, value=split, splits=Trusted(splits), way=Trusted(way))
+        splits, advice = none, f"leave out {spell('split')}"
+    log.report(UNKNOWN_SPLIT, path, value=split, splits=Trusted(splits), way=Trusted(advice))

@@ -34,44 +34,51 @@ class QuoteFault(NamedTuple):
 def read_record(
     text: str, start: int, sep: str = ",", *, spaced: bool = False
 ) -> tuple[list[str] | QuoteFault, int]:
-    """Read the record that begins at `start`. Returns its cells, or the fault of its quotes, and its end:
-    the position of the LF after it, or of a fault's first line.
+    """Read the record that begins at position `start` of a text.
 
-    With `spaced`, blanks before a cell do not belong to it. A quoted cell may span lines.
+    Returns its cells and the position of the LF after it, or the fault of its quotes and the position of the
+    LF after its first line.
+
+    `sep` stands between cells. With `spaced`, blanks before a cell do not belong to it. A quoted cell may
+    span lines.
     """
     line_end = text.find("\n", start)
-    line_end = first_end = len(text) if line_end < 0 else line_end
+    line_end = first_line_end = len(text) if line_end < 0 else line_end
     cells: list[str] = []
-    at = start
+    cell_start = start
     while True:
-        while spaced and text[at : at + 1] == " ":
-            at += 1
+        while spaced and text[cell_start : cell_start + 1] == " ":
+            cell_start += 1
         is_open: bool | None = None
-        if text[at : at + 1] == '"':
-            match = QUOTED.match(text, at, min(len(text), line_end + QUOTE_SPAN))
+        if text[cell_start : cell_start + 1] == '"':
+            match = QUOTED.match(text, cell_start, min(len(text), line_end + QUOTE_SPAN))
             if match is None:
-                return QuoteFault(True, len(cells), text.count("\n", start, at), ""), first_end
-            stop = match.end()
-            if stop > line_end:
-                line_end = text.find("\n", stop)
+                return QuoteFault(True, len(cells), text.count("\n", start, cell_start), ""), first_line_end
+            cell_end = match.end()
+            if cell_end > line_end:
+                line_end = text.find("\n", cell_end)
                 line_end = len(text) if line_end < 0 else line_end
-            if stop < len(text) and text[stop] not in (sep, "\n"):
+            if cell_end < len(text) and text[cell_end] not in (sep, "\n"):
                 is_open = "\n" in match[0]
-                cell = f", and runs on to {text[stop - 9 : stop]!r}" if is_open else text[at : stop + 20]
+                cell = (
+                    f", and runs on to {text[cell_end - 9 : cell_end]!r}"
+                    if is_open
+                    else text[cell_start : cell_end + 20]
+                )
                 cell = cell if is_open else cell.split("\n", 1)[0]
             else:
                 cell = match[0][1:-1].replace('""', '"')
         else:
-            stop = text.find(sep, at, line_end)
-            stop = line_end if stop < 0 else stop
-            cell = text[at:stop]
+            cell_end = text.find(sep, cell_start, line_end)
+            cell_end = line_end if cell_end < 0 else cell_end
+            cell = text[cell_start:cell_end]
             is_open = False if '"' in cell else None
         if is_open is not None:
-            return QuoteFault(is_open, len(cells), text.count("\n", start, at), cell), first_end
+            return QuoteFault(is_open, len(cells), text.count("\n", start, cell_start), cell), first_line_end
         cells.append(cell)
-        if stop >= len(text) or text[stop] == "\n":
-            return cells, stop
-        at = stop + 1
+        if cell_end >= len(text) or text[cell_end] == "\n":
+            return cells, cell_end
+        cell_start = cell_end + 1
 
 
 def records(
@@ -83,21 +90,21 @@ def records(
     """
     start = 0
     while start < len(text):
-        end = text.find("\n", start)
-        end = len(text) if end < 0 else end
-        first, content = line, text[start:end]
+        line_end = text.find("\n", start)
+        line_end = len(text) if line_end < 0 else line_end
+        first_line, content = line, text[start:line_end]
         if '"' not in content:
-            start, line = end + 1, line + 1
+            start, line = line_end + 1, line + 1
             if content.strip(" \t"):
                 cells = content.split(sep)
-                yield first, first, [cell.lstrip(" ") for cell in cells] if spaced else cells
+                yield first_line, first_line, [cell.lstrip(" ") for cell in cells] if spaced else cells
             continue
-        record, stop = read_record(text, start, sep, spaced=spaced)
-        line += text.count("\n", start, stop) + 1
-        start = stop + 1
-        yield first, line - 1, record
+        record, record_end = read_record(text, start, sep, spaced=spaced)
+        line += text.count("\n", start, record_end) + 1
+        start = record_end + 1
+        yield first_line, line - 1, record
 
 
 def plain_lines(text: str) -> str:
-    """A text whose lines all end with LF, without a byte order mark."""
+    """Return the text with LF at the end of all lines, and without a byte order mark."""
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")

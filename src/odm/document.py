@@ -1,4 +1,4 @@
-"""Documents: the paragraphs, lists and tables that are shown of a result, drawn as text, Markdown or LaTeX.
+"""Documents: the paragraphs, lists and tables that show a result, drawn as text, Markdown or LaTeX.
 
 A function beside each kind of result makes its document, and `odm.verbs.html` draws it in a notebook. Parts
 that belong together, as a title and its table, are one section; a blank line stands between sections.
@@ -23,6 +23,7 @@ class Column(NamedTuple):
 
     title: str
     form: Callable[[Any], str] = str
+    """Formats a value of the column."""
     left: bool = False
     """Whether its cells are texts, which are aligned to the left; those of the first column always are."""
     above: str = ""
@@ -118,9 +119,9 @@ def as_latex(document: Document, width: int | None = None) -> str:
     return "\n\n".join([r"% \usepackage{booktabs}", *sections]) + "\n"
 
 
-def _joined(document: Document, between: str, draw: Callable[[Part], str]) -> str:
-    """Draw the parts with `between` after each, and a blank line between sections."""
-    return "\n\n".join(between.join(map(draw, section)) for section in document if section) + "\n"
+def _joined(document: Document, separator: str, draw: Callable[[Part], str]) -> str:
+    """Draw each part by `draw`, with `separator` between parts, and a blank line between sections."""
+    return "\n\n".join(separator.join(map(draw, section)) for section in document if section) + "\n"
 
 
 def _as_text(part: Part, width: int | None) -> str:
@@ -143,9 +144,12 @@ def _as_text(part: Part, width: int | None) -> str:
 
 
 def _as_markdown(part: Part) -> str:
+    """Draw a part in Markdown: a line as a paragraph or heading, a table with the titles of its groups."""
     if isinstance(part, Line):
         text = markdown(part.text)
-        return f"**{text}**" if part.role == "strong" else f"### {text}" if part.role == "heading" else text
+        if part.role == "heading":
+            return f"### {text}"
+        return f"**{text}**" if part.role == "strong" else text
     if isinstance(part, Verbatim):
         return "\n".join(["```", *part.lines, "```"])
     if isinstance(part, Items):
@@ -158,9 +162,9 @@ def _as_markdown(part: Part) -> str:
 def _latex_parts(section: Section, width: int | None) -> Iterator[str]:
     """Yield the parts of a section without hints on options; a line before a table becomes its caption."""
     for i, part in enumerate(section):
-        before = section[i - 1] if i else None
+        previous_part = section[i - 1] if i else None
         if isinstance(part, Table):
-            yield _latex_table(part, before.text if isinstance(before, Line) else "", width)
+            yield _latex_table(part, previous_part.text if isinstance(previous_part, Line) else "", width)
         elif isinstance(part, Verbatim):
             yield "\n".join([r"\begin{verbatim}", *part.lines, r"\end{verbatim}"])
         elif isinstance(part, Items):
@@ -172,7 +176,10 @@ def _latex_parts(section: Section, width: int | None) -> Iterator[str]:
 
 
 def _latex_table(table: Table, caption: str, width: int | None) -> str:
-    """Draw a table as a float; the signs of negative numbers are those of mathematics."""
+    """Draw a table as a float with a caption, without the columns that do not fit in `width` characters.
+
+    The minus signs of numbers are those of mathematics.
+    """
     shown = fitting(table.titles, table.cells, width=width, drop=table.drop)
     columns = [table.columns[i] for i in shown]
     cells = [[re.sub(r"(?<!\S)-(?=\d)", "$-$", latex(row[i])) for i in shown] for row in table.cells]
@@ -204,8 +211,8 @@ def format_csv(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
     import csv
     import io
 
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(rows)
-    return out.getvalue()
+    return buffer.getvalue()

@@ -31,25 +31,27 @@ def check_matplotlib() -> None:
 
 
 @contextlib.contextmanager
-def drawing(log: Log, shown: str) -> Iterator[dict[str, Any]]:
-    """Apply the settings of Matplotlib for the block, and restore the former ones.
+def drawing(log: Log, replacement: str) -> Iterator[dict[str, Any]]:
+    """Yield the settings of Matplotlib, to be changed, and restore the former ones after the block.
 
-    Characters that the font lacks are noted then, with how they are `shown`.
+    Characters that the font lacks are then noted in the log; `replacement` says how they are shown.
     """
     import matplotlib as mpl
 
-    with mpl.rc_context(), warnings.catch_warnings(record=True) as warned:
+    with mpl.rc_context(), warnings.catch_warnings(record=True) as caught_warnings:
         warnings.filterwarnings("always", message="Glyph")
         yield mpl.rcParams  # type: ignore[misc]  # its keys are a list of words
-    texts = [str(warning.message) for warning in warned]
+    texts = [str(warning.message) for warning in caught_warnings]
     missing = sorted({chr(int(text.split()[1])) for text in texts if text.startswith("Glyph")})
     if missing:
-        more = ", ..." if len(missing) > 5 else ""
-        log.note(f"plots: the font has no glyphs for {', '.join(missing[:5])}{more}, which are {shown}")
+        ellipsis = ", ..." if len(missing) > 5 else ""
+        log.note(
+            f"plots: the font has no glyphs for {', '.join(missing[:5])}{ellipsis}, which are {replacement}"
+        )
 
 
 def encode(figure: Figure, suffix: str, dpi: int) -> bytes:
-    """Return a figure in one of `FORMATS`, without date and program."""
-    out = io.BytesIO()
-    figure.savefig(out, format=suffix, dpi=dpi, metadata=dict.fromkeys(FORMATS[suffix]))
-    return out.getvalue()
+    """Return the bytes of a figure as a file of type `suffix`, of `FORMATS`, without date and program."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=suffix, dpi=dpi, metadata=dict.fromkeys(FORMATS[suffix]))
+    return buffer.getvalue()

@@ -68,7 +68,7 @@ def name(*paths: str | os.PathLike[str] | None, lookup: bool = False) -> None:
 
 
 def opened(path: str, status: os.stat_result) -> None:
-    """Record that a file was opened; `status` has its identity."""
+    """Record that the file `path` was opened; `status` has its identity."""
     run = _run.get()
     if run is not None:
         run.opened.setdefault(status.st_dev, set()).add(status.st_ino)
@@ -97,41 +97,41 @@ def refuse(target: str, sources: Iterable[str] = ()) -> None:
     target_folders = _above(target)
     location, identity = target_folders[0]
     paths, identities = {p for p, _ in target_folders}, {i for _, i in target_folders if i is not None}
-    shown = f"{printable(target)}: the target"
+    subject = f"{printable(target)}: the target"
     for source in dict.fromkeys([*sources, *run.named]):
         source_folders = _above(source)
         if location == source_folders[0][0] or (identity is not None and identity == source_folders[0][1]):
-            raise PathError(f"{shown} is the source {printable(source)}; choose another target")
-        inside = source_folders[0][0] in paths or source_folders[0][1] in identities
-        if inside and not (identity is None and source not in sources and run.named[source]):
-            raise PathError(f"{shown} is inside the source {printable(source)}; choose another target")
+            raise PathError(f"{subject} is the source {printable(source)}; choose another target")
+        is_inside = source_folders[0][0] in paths or source_folders[0][1] in identities
+        if is_inside and not (identity is None and source not in sources and run.named[source]):
+            raise PathError(f"{subject} is inside the source {printable(source)}; choose another target")
         if any(p == location or (i is not None and i == identity) for p, i in source_folders):
-            raise PathError(f"{shown} contains the source {printable(source)}; choose another target")
+            raise PathError(f"{subject} contains the source {printable(source)}; choose another target")
     if identity is None:  # what is not there yet is no file that was opened, and holds none
         return
     if identity[1] in run.opened.get(identity[0], ()):
-        raise PathError(f"{shown} is an input file; choose another target")
-    seen: set[str] = set()
+        raise PathError(f"{subject} is an input file; choose another target")
+    seen_paths: set[str] = set()
     for folder, file in run.folders.items():
-        for above, their_identity in _above(folder, seen):
-            if above == location or their_identity == identity:
-                raise PathError(f"{shown} contains the input {printable(file)}; choose another target")
+        for parent, their_identity in _above(folder, seen_paths):
+            if parent == location or their_identity == identity:
+                raise PathError(f"{subject} contains the input {printable(file)}; choose another target")
 
 
-def _above(path: str, seen: set[str] | None = None) -> list[tuple[str, Identity | None]]:
-    """Return a path and every folder above it, links resolved, with identities, without those in `seen`,
-    which grows.
+def _above(path: str, seen_paths: set[str] | None = None) -> list[tuple[str, Identity | None]]:
+    """Return a path and every folder above it, links resolved, with identities, without those in
+    `seen_paths`, to which they are added.
     """
     path = os.path.realpath(path)
     folders: list[tuple[str, Identity | None]] = []
-    while seen is None or path not in seen:
+    while seen_paths is None or path not in seen_paths:
         identity = None
         with contextlib.suppress(OSError):
             status = os.stat(path)
             identity = status.st_dev, status.st_ino
         folders.append((path, identity))
-        if seen is not None:
-            seen.add(path)
+        if seen_paths is not None:
+            seen_paths.add(path)
         parent = os.path.dirname(path)
         if parent == path:
             break

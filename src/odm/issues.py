@@ -123,7 +123,7 @@ class Issue(msgspec.Struct, frozen=True):
 
 
 class Placed(Protocol):
-    """Base of tables whose rows know where they were read."""
+    """Tables that tell where each of their rows was read."""
 
     def location(self, row: int) -> tuple[str, int, str]:
         """Path, line and JSON pointer of a row."""
@@ -178,9 +178,11 @@ class Log:
         field: str = "",
         reason: str = "",
     ) -> None:
-        """Report one fault of many boxes: all are counted, `values` is called only for those kept.
+        """Report the same fault of many boxes, the `rows` (n,) of `dataset`.
 
-        If there is one `reason` for all of them, the name of a code, one line says how many they are.
+        All are counted; `values` is called with the row of each issue that is kept, and returns the values of
+        the template. If all have one `reason`, the name of a code, only the first is kept, and says how many
+        more there are.
         """
         n_kept = max(0, self._keep - self.counts[code.name])
         if reason:
@@ -191,13 +193,13 @@ class Log:
                 pointer = f"{pointer}/{field}"
             self.report(code, path, line=line, pointer=pointer, field=field, **values(row))
         if reason and n_kept and len(rows) > 1:
-            first = self.issues[-1]
-            message = f"{first.message} ({len(rows) - 1} more like it: {reason})"
-            self.issues[-1] = replace(first, message=message)
+            first_issue = self.issues[-1]
+            message = f"{first_issue.message} ({len(rows) - 1} more like it: {reason})"
+            self.issues[-1] = replace(first_issue, message=message)
         self.counts[code.name] += max(0, len(rows) - n_kept)
 
     def fresh(self, *, keep: int | None = None) -> Log:
-        """An empty log that keeps as many issues, for a parse that may be taken over later by `extend`."""
+        """Return an empty log that keeps as many issues, for a parse that `extend` may take over later."""
         return Log(keep=self._keep if keep is None else keep, track=self._track)
 
     def keeps(self, code: Code) -> bool:
@@ -214,7 +216,7 @@ class Log:
             self.notes.append(text)
 
     def withdraw(self, *names: str) -> None:
-        """Remove all issues of the codes of these names, which a later finding makes void."""
+        """Remove all issues of the codes of these names, which a later finding disproves."""
         self.issues = [issue for issue in self.issues if issue.code not in names]
         for name in names:
             del self.counts[name]
@@ -229,9 +231,9 @@ class Log:
 
     def extend(self, other: Log, *, once: bool = False) -> None:
         """Take over everything that another log holds; with `once`, no issue that this one holds already."""
-        known = set(self.issues) if once else ()
+        seen_issues = set(self.issues) if once else ()
         for issue in other.issues:
-            if issue not in known:
+            if issue not in seen_issues:
                 self.take_over(issue)
         n_kept = Counter(issue.code for issue in other.issues)
         for name, n in other.counts.items():
@@ -282,8 +284,8 @@ class DataError(OdmError):
         self.log, self.truth = log, truth
 
     def __str__(self) -> str:
-        first = [str(issue) for issue in self.log.issues if issue.severity == "error"][:10]
-        return "\n".join([self.args[0], *first])
+        first_errors = [str(issue) for issue in self.log.issues if issue.severity == "error"][:10]
+        return "\n".join([self.args[0], *first_errors])
 
 
 class UsageError(OdmError, ValueError):
@@ -318,9 +320,7 @@ class Trusted(str):
 
 
 class Verbatim(Trusted):
-    """As `Trusted`, for a value that is no text, such as ``false``: ``!r`` in a template does not quote
-    it.
-    """
+    """`Trusted` for a value that is no text, such as ``false``; ``!r`` in a template does not quote it."""
 
     __slots__ = ()
 
@@ -329,7 +329,7 @@ class Verbatim(Trusted):
 
 
 class Usual(str):
-    """A note that seldom tells the user anything new; of many notes, those that are not so are printed."""
+    """A note that seldom tells the user anything new; of many notes, only the others are printed."""
 
     __slots__ = ()
 
@@ -345,6 +345,7 @@ class _Value(str):
 
 
 def _shown(value: Any) -> Any:
+    """Return a value as templates of messages take it: text is made printable and cut, numbers rounded."""
     if isinstance(value, Trusted):
         return value
     if hasattr(value, "item"):  # a NumPy number
@@ -356,16 +357,16 @@ def _shown(value: Any) -> Any:
     return value if isinstance(value, int) else _Value(shorten(value))
 
 
-def without_noise(value: float, *, whole: bool = False) -> float:
+def without_noise(value: float, *, to_whole: bool = False) -> float:
     """Round away noise of arithmetic: 697.87 for 697.8699999999999.
 
-    A value next to a whole number stays unless `whole` is set.
+    A value next to a whole number stays unless `to_whole` is set.
     """
-    short = float(f"{value:.6g}") if abs(value) < 1 else round(value, 6)
-    if whole and abs(value) < 1e-9:
-        short = 0.0
-    is_kept = short.is_integer() and not whole
-    return value if is_kept or abs(value) >= 1e9 else short  # also what is not finite
+    rounded = float(f"{value:.6g}") if abs(value) < 1 else round(value, 6)
+    if to_whole and abs(value) < 1e-9:
+        rounded = 0.0
+    is_kept = rounded.is_integer() and not to_whole
+    return value if is_kept or abs(value) >= 1e9 else rounded  # also what is not finite
 
 
 def printable(text: str) -> str:
@@ -384,28 +385,28 @@ def shorten(value: object, limit: int = 80) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def plural(n: int | str, one: str, many: str = "") -> str:
-    """Count things in words: ``1 error``, ``3 errors``; `many` where the plural of `one` is not regular."""
+def plural(n: int | str, noun: str, plural_noun: str = "") -> str:
+    """Count things in words: ``1 error``, ``3 errors``; `plural_noun` if it does not end in s or es."""
     if n == 1:
-        return f"1 {one}"
-    return f"{grouped(n)} {many or one + ('es' if one.endswith(('s', 'x')) else 's')}"
+        return f"1 {noun}"
+    return f"{grouped(n)} {plural_noun or noun + ('es' if noun.endswith(('s', 'x')) else 's')}"
 
 
 def grouped(n: int | str) -> str:
-    """A number as text; from five digits on with a space before every three: ``32 977``."""
+    """Format a number; from five digits on with a space before every three: ``32 977``."""
     return f"{n:,}".replace(",", " ") if isinstance(n, int) and abs(n) >= 10_000 else str(n)
 
 
-def listed(names: Sequence[object], most: int = 3) -> str:
-    """Quote the first few names: ``'a', 'b', 'c' and 112 more``."""
-    shown = ", ".join(repr(_Value(shorten(name))) for name in names[:most])
-    return f"{shown} and {grouped(len(names) - most)} more" if len(names) > most else shown
+def listed(names: Sequence[object], limit: int = 3) -> str:
+    """Format the first `limit` names in quotes: ``'a', 'b', 'c' and 112 more``."""
+    shown = ", ".join(repr(_Value(shorten(name))) for name in names[:limit])
+    return f"{shown} and {grouped(len(names) - limit)} more" if len(names) > limit else shown
 
 
-def first_few(values: Collection[Any], most: int, show: Callable[[Any], str] = shorten) -> str:
-    """Show the first few values: ``a, b, ...``."""
-    shown = ", ".join(map(show, itertools.islice(values, most)))
-    return f"{shown}, ..." if len(values) > most else shown
+def first_few(values: Collection[Any], limit: int, show: Callable[[Any], str] = shorten) -> str:
+    """Format the first `limit` values, each by `show`: ``a, b, ...``."""
+    shown = ", ".join(map(show, itertools.islice(values, limit)))
+    return f"{shown}, ..." if len(values) > limit else shown
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
@@ -414,17 +415,17 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 
     if len(name) > 255:  # the comparison is quadratic in the length too
         return None
-    name_of_folded: dict[str, str] = {}
-    for other in names:
-        if len(other) <= 255:
-            name_of_folded.setdefault(other.casefold(), other)
-        if len(name_of_folded) >= 2000:  # and slow enough
+    candidate_by_folded: dict[str, str] = {}
+    for candidate in names:
+        if len(candidate) <= 255:
+            candidate_by_folded.setdefault(candidate.casefold(), candidate)
+        if len(candidate_by_folded) >= 2000:  # and slow enough
             break
-    matches = difflib.get_close_matches(name.casefold(), name_of_folded, 1, 0.6)
-    return name_of_folded[matches[0]] if matches else None
+    matches = difflib.get_close_matches(name.casefold(), candidate_by_folded, 1, 0.6)
+    return candidate_by_folded[matches[0]] if matches else None
 
 
 def hint(name: str, names: Iterable[str]) -> str:
     """Return `` (did you mean 'x'?)`` with the most similar of `names`, or nothing."""
-    name_nearest = nearest(name, names)
-    return f" (did you mean {shorten(name_nearest)!r}?)" if name_nearest else ""
+    nearest_name = nearest(name, names)
+    return f" (did you mean {shorten(nearest_name)!r}?)" if nearest_name else ""

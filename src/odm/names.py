@@ -70,7 +70,10 @@ _NOT_WINDOWS = frozenset('<>:"|?*')
 
 
 def is_usual(name: str) -> bool:
-    """Whether a name is plain ASCII that every system takes, and no rule shortens it; else look closer."""
+    """Whether a name is plain ASCII that every system takes, and no rule shortens it.
+
+    It is then accepted at once; any other name needs the checks of `refuse_name`.
+    """
     return len(name) < 100 and _USUAL_NAME.fullmatch(name) is not None and _rule.get() is None
 
 
@@ -116,7 +119,7 @@ def refuse_name(name: str) -> str | None:
 
 
 def with_slashes(name: str) -> str:
-    r"""A name with ``/`` between folders, as all image names of a dataset have; Windows tools write ``\``."""
+    r"""Return a name with ``/`` between folders, as a dataset has them; tools on Windows write ``\``."""
     return name.replace("\\", "/")
 
 
@@ -132,20 +135,20 @@ class NameRule(msgspec.Struct, frozen=True):
     """What is removed from the beginning; None for everything but the last part."""
 
     def __call__(self, name: str) -> str:
-        """The shortened name; of a URL without its query."""
+        """Return the shortened name; of a URL without its query."""
         if "://" in name:
             name = re.split("[?#]", name, maxsplit=1)[0]
-        short = with_slashes(name)
+        path = with_slashes(name)
         if self.prefix is None:
-            return short.rstrip("/").rpartition("/")[2]
-        return short.removeprefix(self.prefix).lstrip("/") if short.startswith(self.prefix) else short
+            return path.rstrip("/").rpartition("/")[2]
+        return path.removeprefix(self.prefix).lstrip("/") if path.startswith(self.prefix) else path
 
     def __str__(self) -> str:
         return "basename" if self.prefix is None else f"strip={self.prefix}"
 
 
 def parse_name_rule(text: str) -> NameRule:
-    """``basename`` or ``strip=PREFIX``."""
+    """Parse ``basename`` or ``strip=PREFIX``. Raises ValueError for another text."""
     word, equals, prefix = text.partition("=")
     if text == "basename":
         return NameRule()
@@ -183,8 +186,8 @@ def accept_name(name: str, log: Log, path: str, *, warn: bool = True, **location
         log.report(BAD_NAME, path, value=name, reason=reason, **location)
         return False
     for part in with_slashes(name).split("/") if warn else ():
-        first = part.split(".")[0].rstrip(" ").upper()
-        if part[-1] in ". " or first in _RESERVED or not _NOT_WINDOWS.isdisjoint(part):
+        base_name = part.split(".")[0].rstrip(" ").upper()
+        if part[-1] in ". " or base_name in _RESERVED or not _NOT_WINDOWS.isdisjoint(part):
             log.report(DEVICE_NAME, path, value=name, **location)
             break
     return True
@@ -205,17 +208,20 @@ def distinct_parts(paths: Sequence[str]) -> list[str]:
     ``a`` and ``b`` for ``runs/a/best.json`` and ``runs/b/best.json``; where no single part does, as
     many of the last ones as do.
     """
-    parts = [[printable(p) for p in re.split(r"[/\\]", path) if p] or [printable(path)] for path in paths]
-    lengths = range(1, max(map(len, parts), default=0) + 1)
-    for cut in (*(slice(-n, 1 - n or None) for n in lengths), *(slice(-n, None) for n in lengths)):
-        names = ["/".join(path_parts[cut]) for path_parts in parts]
+    parts_of_paths = [
+        [printable(p) for p in re.split(r"[/\\]", path) if p] or [printable(path)] for path in paths
+    ]
+    lengths = range(1, max(map(len, parts_of_paths), default=0) + 1)
+    # First each single part, from the last on: parts[-1:], parts[-2:-1] ...; then parts[-1:], parts[-2:] ...
+    for part_slice in (*(slice(-n, 1 - n or None) for n in lengths), *(slice(-n, None) for n in lengths)):
+        names = ["/".join(path_parts[part_slice]) for path_parts in parts_of_paths]
         if all(names) and len(set(names)) == len(names):
             return names
     return list(paths)
 
 
 def number_of(name: str) -> int:
-    """The number from 0 that a name is, -1 for another name or one of more than 18 digits."""
+    """Return the number from 0 that a name is, -1 for another name or one of more than 18 digits."""
     return int(name) if name.isdecimal() and name.isascii() and len(name) < 19 else -1
 
 

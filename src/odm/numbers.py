@@ -21,9 +21,9 @@ def percent(value: float | None, form: str = ".2f") -> str:
     return "-" if value is None or math.isnan(value) else f"{100 * value:{form}} %"
 
 
-def share(part: int, total: int) -> str:
+def share(count: int, total: int) -> str:
     """Format a count as a share of another: ``24.57 %``, ``-`` of nothing."""
-    return percent(part / total if total else None)
+    return percent(count / total if total else None)
 
 
 def points(value: float | None) -> str:
@@ -31,14 +31,14 @@ def points(value: float | None) -> str:
     return number(None if value is None else 100 * value, "+.2f")
 
 
-def interval(ends: Ends) -> str:
+def interval(bounds: Ends) -> str:
     """Format the interval of a difference of shares: ``-0.50 to +1.25``."""
-    return "-" if points(ends[0]) == "-" else f"{points(ends[0])} to {points(ends[1])}"
+    return "-" if points(bounds[0]) == "-" else f"{points(bounds[0])} to {points(bounds[1])}"
 
 
-def percents(ends: Ends, form: str = ".2f") -> str:
+def percents(bounds: Ends, form: str = ".2f") -> str:
     """Format the interval of a share: ``53.78 to 94.59``, in per cent."""
-    low, high = (number(None if end is None else 100 * end, form) for end in ends)
+    low, high = (number(None if bound is None else 100 * bound, form) for bound in bounds)
     return "-" if "-" in (low, high) else f"{low} to {high}"
 
 

@@ -139,16 +139,16 @@ class Pairing(msgspec.Struct, frozen=True, eq=False):
 
 
 def pair(truth: Dataset, detections: Dataset, log: Log) -> Pairing:
-    """Pair images and classes; the log takes how numbers of classes were read."""
-    image, how = pair_images(truth.images, detections.images)
+    """Pair the images and classes of both sides; the log takes a note on how numbers of classes were read."""
+    image, n_by_method = pair_images(truth.images, detections.images)
     gt_names, det_names = class_names(truth, detections, log)
-    rows = {name: row for row, name in reversed(list(enumerate(gt_names)))}
-    category = np.array([rows.get(name, -1) for name in det_names], np.int64)
-    return Pairing(image, category, gt_names, det_names, how)
+    gt_row_by_name = {name: row for row, name in reversed(list(enumerate(gt_names)))}
+    category = np.array([gt_row_by_name.get(name, -1) for name in det_names], np.int64)
+    return Pairing(image, category, gt_names, det_names, n_by_method)
 
 
 def source_of(dataset: Dataset) -> str:
-    """The path of a side, for issues of all of it."""
+    """Return the path for issues that concern all of a side; empty if it has several files."""
     return dataset.path or (dataset.files[0].path if len(dataset.files) == 1 else "")
 
 
@@ -156,14 +156,13 @@ def source_of(dataset: Dataset) -> str:
 
 
 def last_part(name: str) -> str:
-    """The name without folders and extension."""
+    """Return the name of an image without folders and extension."""
     return stem(name).rpartition("/")[2]
 
 
 def pair_images(truth: Images, detections: Images) -> tuple[Longs, dict[str, int]]:
-    """Pair images: (n,) the ground truth's row for each image of the detections, -1 = none.
-
-    And how they were paired.
+    """Pair images. Returns (n,) the ground truth's row for each image of the detections, -1 = none, and how
+    many images were paired by which kind of key.
     """
     gt_names, det_names = truth.name, detections.name
     if gt_names == det_names:
@@ -171,49 +170,50 @@ def pair_images(truth: Images, detections: Images) -> tuple[Longs, dict[str, int
     ids = zip(det_names, detections.source_id.tolist(), strict=True)
     # Only images of which nothing but the id is known: an id beside a real name belongs to another file.
     bare_ids = [id_ if id_ != NO_ID and name == str(id_) else None for name, id_ in ids]
-    ways: tuple[tuple[str, Iterable[Any], Iterable[Any]], ...] = (
+    methods: tuple[tuple[str, Iterable[Any], Iterable[Any]], ...] = (
         ("name", gt_names, det_names),
         ("name without extension", map(stem, gt_names), map(stem, det_names)),
         ("last part", map(last_part, gt_names), map(last_part, det_names)),
         ("id", truth.source_id.tolist(), bare_ids),
     )
-    partner = [-1] * len(det_names)
-    taken_rows: set[int] = set()
-    counts_of_ways: dict[str, int] = {}
-    for word, our_keys, their_keys in ways:
-        if -1 not in partner:
+    gt_rows = [-1] * len(det_names)
+    paired_rows: set[int] = set()
+    n_by_method: dict[str, int] = {}
+    for method, gt_keys, det_keys in methods:
+        if -1 not in gt_rows:
             break
-        rows, keys = unique(our_keys), list(their_keys)
-        counts = Counter(keys)
-        for i, key in enumerate(keys):
-            row = rows.get(key, -1)
-            if partner[i] < 0 <= row and counts[key] == 1 and row not in taken_rows:
-                partner[i] = row
-                taken_rows.add(row)
-                counts_of_ways[word] = counts_of_ways.get(word, 0) + 1
-    return np.array(partner, np.int64), counts_of_ways
+        row_by_gt_key, keys_of_detections = unique(gt_keys), list(det_keys)
+        counts = Counter(keys_of_detections)
+        for i, key in enumerate(keys_of_detections):
+            row = row_by_gt_key.get(key, -1)
+            if gt_rows[i] < 0 <= row and counts[key] == 1 and row not in paired_rows:
+                gt_rows[i] = row
+                paired_rows.add(row)
+                n_by_method[method] = n_by_method.get(method, 0) + 1
+    return np.array(gt_rows, np.int64), n_by_method
 
 
 def unique(keys: Iterable[Any]) -> dict[Any, int]:
-    """The position of every key that occurs once."""
-    rows: dict[Any, int] = {}
+    """Return the position of every key that occurs only once."""
+    position_by_key: dict[Any, int] = {}
     for i, key in enumerate(keys):
-        rows[key] = -1 if key in rows else i
-    return {key: i for key, i in rows.items() if i >= 0}
+        position_by_key[key] = -1 if key in position_by_key else i
+    return {key: i for key, i in position_by_key.items() if i >= 0}
 
 
 def report_images(
-    truth: Dataset, detections: Dataset, pairing: Pairing, log: Log, *, each: bool, unit: str = "image"
+    truth: Dataset, detections: Dataset, pairing: Pairing, log: Log, *, one_by_one: bool, unit: str = "image"
 ) -> None:
-    """Report images that only the detections have, ``each`` or all as one issue; one if none is paired.
+    """Report images that only the detections have, or that no image is paired.
 
-    `unit` is what the images are: images, or videos where tracks are compared.
+    With `one_by_one` each image is an issue, else all are one. `unit` is the noun for an image: ``video``
+    where tracks are compared.
     """
     names = detections.images.name
-    unpaired = np.flatnonzero(pairing.image < 0).tolist()
-    if not unpaired or not len(truth.images):
+    unpaired_rows = np.flatnonzero(pairing.image < 0).tolist()
+    if not unpaired_rows or not len(truth.images):
         return
-    if len(unpaired) == len(names):
+    if len(unpaired_rows) == len(names):
         log.report(
             NO_IMAGE_IN_COMMON,
             source_of(detections),
@@ -223,73 +223,76 @@ def report_images(
             ours=some(truth.images.name),
         )
         return
-    n = 1 if each else len(unpaired)
-    for i, row in enumerate(unpaired if each else unpaired[:1]):
-        place = detections.image_place(row)
+    n = 1 if one_by_one else len(unpaired_rows)
+    for i, row in enumerate(unpaired_rows if one_by_one else unpaired_rows[:1]):
+        location = detections.image_place(row)
         # The search is slow.
         suggestion = nearest_name(names[row], truth.images.name) if i < 10 else None
         log.report(
             IMAGE_ONLY_IN_DETECTIONS,
-            place if place[0] else source_of(detections),
+            location if location[0] else source_of(detections),
             n=Trusted(plural(n, unit)),
-            names=Trusted(listed([names[row]] if each else [names[row] for row in unpaired])),
+            names=Trusted(listed([names[row]] if one_by_one else [names[row] for row in unpaired_rows])),
             hint=Trusted(did_you_mean(suggestion)),
             them=Trusted("them" if n > 1 else "it"),
         )
 
 
 def report_splits(
-    truth: Dataset, detections: Dataset, pairing: Pairing, log: Log, used: NDArray[Any] | None = None
+    truth: Dataset, detections: Dataset, pairing: Pairing, log: Log, image_rows: NDArray[Any] | None = None
 ) -> None:
     """Report splits of the ground truth that have boxes and no detection, where another split has some.
 
-    `used` are the rows of the images with detections, if they are known.
+    `image_rows` (n,) are the images of the detections that count, None = those of all detections.
     """
     splits = dict.fromkeys(name for name in truth.images.split if name)
-    used = detections.boxes.image if used is None else used
-    if len(splits) < 2 or not len(used):
+    image_rows = detections.boxes.image if image_rows is None else image_rows
+    if len(splits) < 2 or not len(image_rows):
         return
-    rows = {name: row for row, name in enumerate(splits)}
-    split_of_image = np.array([rows.get(name, len(rows)) for name in truth.images.split])
-    image = pairing.image[used]
-    n_detected = np.bincount(split_of_image[image[image >= 0]], minlength=len(rows) + 1)
-    boxes = np.bincount(split_of_image[truth.boxes.image], minlength=len(rows) + 1)
-    missed = [name for name, row in rows.items() if boxes[row] and not n_detected[row]]
-    others = [name for name, row in rows.items() if n_detected[row]]
-    if not missed or not others:
+    row_by_split = {name: row for row, name in enumerate(splits)}
+    split_of_image = np.array([row_by_split.get(name, len(row_by_split)) for name in truth.images.split])
+    image = pairing.image[image_rows]
+    n_detected = np.bincount(split_of_image[image[image >= 0]], minlength=len(row_by_split) + 1)
+    n_boxes = np.bincount(split_of_image[truth.boxes.image], minlength=len(row_by_split) + 1)
+    missed = [name for name, row in row_by_split.items() if n_boxes[row] and not n_detected[row]]
+    detected = [name for name, row in row_by_split.items() if n_detected[row]]
+    if not missed or not detected:
         return
-    missed_rows = [rows[name] for name in missed]
+    missed_rows = [row_by_split[name] for name in missed]
     log.report(
         SPLIT_WITHOUT_DETECTIONS,
         source_of(truth),
         images=Trusted(plural(int(np.isin(split_of_image, missed_rows).sum()), "image")),
         splits=Trusted(f"the split{'s' if len(missed) > 1 else ''} {some(missed)}"),
-        boxes=int(boxes[missed_rows].sum()),
+        boxes=int(n_boxes[missed_rows].sum()),
         total=len(truth),
-        option=Trusted(" or ".join(f"--gt-split {shorten(name, 30)}" for name in others[:3])),
+        option=Trusted(" or ".join(f"--gt-split {shorten(name, 30)}" for name in detected[:3])),
     )
 
 
 def report_empty_images(
-    truth: Dataset, pairing: Pairing, log: Log, used: NDArray[Any], *, unit: str = "images"
+    truth: Dataset, pairing: Pairing, log: Log, image_rows: NDArray[Any], *, unit: str = "images"
 ) -> None:
-    """Report that most images with ground truth have no detection; `used` are the rows of those that have."""
-    boxes = np.bincount(truth.boxes.image, minlength=len(truth.images))
-    has_detection = np.zeros(len(boxes), np.bool_)
-    partner = pairing.image[used]
-    has_detection[partner[partner >= 0]] = True
-    is_empty, total = (boxes > 0) & ~has_detection, int(np.count_nonzero(boxes))
-    n = int(np.count_nonzero(is_empty))
+    """Report that most images with ground truth have no detection, if it is so.
+
+    `image_rows` (n,) are the images of the detections that count, as rows of the detections' images.
+    """
+    n_boxes = np.bincount(truth.boxes.image, minlength=len(truth.images))
+    has_detection = np.zeros(len(n_boxes), np.bool_)
+    gt_rows = pairing.image[image_rows]
+    has_detection[gt_rows[gt_rows >= 0]] = True
+    is_empty, total = (n_boxes > 0) & ~has_detection, int(np.count_nonzero(n_boxes))
+    n_empty = int(np.count_nonzero(is_empty))
     is_reported = log.counts[SPLIT_WITHOUT_DETECTIONS.name] > 0
-    if n < FEW_EMPTY or n < MOST_EMPTY * total or not has_detection.any() or is_reported:
+    if n_empty < FEW_EMPTY or n_empty < MOST_EMPTY * total or not has_detection.any() or is_reported:
         return
     log.report(
         FEW_IMAGES_DETECTED,
         source_of(truth),
-        n=n,
+        n=n_empty,
         total=total,
         unit=Trusted(unit),
-        boxes=int(boxes[is_empty].sum()),
+        boxes=int(n_boxes[is_empty].sum()),
     )
 
 
@@ -297,7 +300,7 @@ def report_empty_images(
 
 
 def class_names(truth: Dataset, detections: Dataset, log: Log) -> tuple[list[str], list[str]]:
-    """The names of both sides; a side that has only numbers takes the names of the other."""
+    """Return the class names of both sides; a side that has only numbers takes the names of the other."""
     gt_classes, det_classes = truth.categories, detections.categories
     gt_names, det_names = list(gt_classes.name), list(det_classes.name)
     if not det_classes.named and gt_classes.named and len(gt_classes):
@@ -307,33 +310,37 @@ def class_names(truth: Dataset, detections: Dataset, log: Log) -> tuple[list[str
     return gt_names, det_names
 
 
-def _named_by(side: Dataset, other: Dataset, who: str, whose: str, log: Log) -> list[str]:
-    """Return names for the categories of a side that are only numbers.
+def _named_by(
+    numbered_side: Dataset, named_side: Dataset, numbered_noun: str, named_noun: str, log: Log
+) -> list[str]:
+    """Return the names of the categories of a side that has only numbers, taken from the other side.
 
     A number is the position in the other side's list, as YOLO counts. Only where a number lies beyond the
-    list while all numbers are ids of the other side (as those of COCO, 1 to 90), they are taken as ids.
+    list while all numbers are ids of the other side (as those of COCO, 1 to 90), they are taken as ids. The
+    nouns are those of the two sides in messages.
     """
-    numbered, named = side.categories, other.categories
+    numbered, named = numbered_side.categories, named_side.categories
     numbers = [number_of(name) for name in numbered.name]
-    by_id = {i: name for i, name in zip(named.source_id.tolist(), named.name, strict=True) if i != NO_ID}
-    beyond = any(n >= len(named) for n in numbers)
-    use_ids = beyond and all(n in by_id for n in numbers)
-    lookup = by_id if use_ids else dict(enumerate(named.name))
-    names = [lookup.get(n, name) for n, name in zip(numbers, numbered.name, strict=True)]
-    if not use_ids and not named.ordered and len(named) > 1:
+    name_by_id = {i: name for i, name in zip(named.source_id.tolist(), named.name, strict=True) if i != NO_ID}
+    is_beyond = any(n >= len(named) for n in numbers)
+    are_ids = is_beyond and all(n in name_by_id for n in numbers)
+    name_by_number = name_by_id if are_ids else dict(enumerate(named.name))
+    names = [name_by_number.get(n, name) for n, name in zip(numbers, numbered.name, strict=True)]
+    if not are_ids and not named.ordered and len(named) > 1:
         order = first_few(range(len(named)), 5, lambda i: f"{i} = {shorten(named.name[i], 30)!r}")
         log.report(
             CLASS_ORDER_GUESSED,
-            source_of(side),
-            who=Trusted(who),
-            whose=Trusted(whose),
+            source_of(numbered_side),
+            who=Trusted(numbered_noun),
+            whose=Trusted(named_noun),
             order=Trusted(order),
-            side=Trusted("gt" if who == "the ground truth" else "det"),
+            side=Trusted("gt" if numbered_noun == "the ground truth" else "det"),
         )
     shown = ", ".join(f"{old} = {new!r}" for old, new in list(zip(numbered.name, names, strict=True))[:3])
     log.note(
-        f"{who} have numbers as classes, which are read as {'ids' if use_ids else 'positions from 0'} in "
-        f"the list of classes of {whose} ({shown}{', ...' if len(names) > 3 else ''})"
+        f"{numbered_noun} have numbers as classes, which are read as "
+        f"{'ids' if are_ids else 'positions from 0'} in the list of classes of {named_noun} "
+        f"({shown}{', ...' if len(names) > 3 else ''})"
     )
     return names
 
@@ -344,7 +351,7 @@ def report_classes(
     pairing: Pairing,
     log: Log,
     *,
-    used: NDArray[Any] | None = None,
+    box_rows: NDArray[Any] | None = None,
     requested: set[str] | None = None,
     counts: NDArray[Any] | None = None,
 ) -> tuple[list[str], dict[str, str]]:
@@ -352,12 +359,12 @@ def report_classes(
 
     Parameters
     ----------
-    used
-        Rows of the detections that count; without it all of them.
+    box_rows
+        (n,) rows of the detections that count, None = all of them.
     requested
         Only these classes are warned of.
     counts
-        How many detections each class has, where `detections` do not hold all of them.
+        (classes,) how many detections each class has, where `detections` do not hold all of them.
 
     Returns
     -------
@@ -369,13 +376,13 @@ def report_classes(
     gt_classes = set(itertools.compress(gt_names, ~region_classes(truth)))
     n_boxes = counts
     if n_boxes is None:
-        n_boxes = np.bincount(category if used is None else category[used], minlength=len(det_names))
-    n_of, first_row = Counter[str](), dict[str, int]()
+        n_boxes = np.bincount(category if box_rows is None else category[box_rows], minlength=len(det_names))
+    n_by_name, first_row_by_name = Counter[str](), dict[str, int]()
     for row, (name, n) in enumerate(zip(det_names, n_boxes.tolist(), strict=True)):
-        n_of[name] += n
+        n_by_name[name] += n
         if n:
-            first_row.setdefault(name, row)
-    unpaired = [name for name in dict.fromkeys(det_names) if name not in gt_classes and n_of[name]]
+            first_row_by_name.setdefault(name, row)
+    unpaired = [name for name in dict.fromkeys(det_names) if name not in gt_classes and n_by_name[name]]
     hints: dict[str, str] = {}
     if len(detections) and len(truth) and gt_classes.isdisjoint(det_names):
         log.report(NO_CLASS_IN_COMMON, source_of(detections), theirs=some(det_names), ours=some(gt_names))
@@ -386,12 +393,12 @@ def report_classes(
         if suggestion is not None:
             hints[name] = suggestion
         if requested is None or name in requested:
-            place = detections.location(int(first_box[first_row[name]]))
+            location = detections.location(int(first_box[first_row_by_name[name]]))
             log.report(
                 CLASS_ONLY_IN_DETECTIONS,
-                place if place[0] else source_of(detections),
+                location if location[0] else source_of(detections),
                 value=name,
-                n=Trusted(plural(n_of[name], "detection")),
+                n=Trusted(plural(n_by_name[name], "detection")),
                 hint=Trusted(did_you_mean(suggestion)),
             )
     return unpaired, hints
@@ -438,24 +445,27 @@ def _images_shifted(
         numbers = np.arange(len(numbers)) if (numbers < 0).any() else numbers
     order = np.argsort(numbers, kind="stable")
     sorted_numbers = numbers[order]
-    for step in (-1, 1):
-        shifted = numbers[image] + step
-        positions = np.minimum(np.searchsorted(sorted_numbers, shifted), len(sorted_numbers) - 1)
-        other = np.where(sorted_numbers[positions] == shifted, order[positions], -1)
-        partnered = np.flatnonzero(other >= 0)
-        det, _ = _overlapping(truth, detections.boxes.xyxy[rows[partnered]], other[partnered])
-        fitting = distinct(det)
-        if len(fitting) < max(ENOUGH, MOST_AGREE * len(rows)) or len(distinct(other[partnered[fitting]])) < 2:
+    for offset in (-1, 1):
+        shifted_numbers = numbers[image] + offset
+        positions = np.minimum(np.searchsorted(sorted_numbers, shifted_numbers), len(sorted_numbers) - 1)
+        shifted_image = np.where(sorted_numbers[positions] == shifted_numbers, order[positions], -1)
+        candidates = np.flatnonzero(shifted_image >= 0)
+        det, _ = _overlapping(truth, detections.boxes.xyxy[rows[candidates]], shifted_image[candidates])
+        fitting_rows = distinct(det)
+        if (
+            len(fitting_rows) < max(ENOUGH, MOST_AGREE * len(rows))
+            or len(distinct(shifted_image[candidates[fitting_rows]])) < 2
+        ):
             continue
         log.report(
             IMAGE_NUMBERS_SHIFTED,
             source_of(detections),
             a=n_hit,
             n=len(rows),
-            b=len(fitting),
-            where=Trusted("before" if step < 0 else "after"),
-            verb=Trusted("subtract" if step < 0 else "add"),
-            preposition=Trusted("from" if step < 0 else "to"),
+            b=len(fitting_rows),
+            where=Trusted("before" if offset < 0 else "after"),
+            verb=Trusted("subtract" if offset < 0 else "add"),
+            preposition=Trusted("from" if offset < 0 else "to"),
         )
         return True
     return False
@@ -469,91 +479,103 @@ def _classes_misread(
     `pairs` are the rows of detections and of the objects that they overlap.
     """
     det, gt = pairs
-    n = len(distinct(det))
+    n_overlapping = len(distinct(det))
     det_class, gt_class = detections.boxes.category[det], truth.boxes.category[gt]
 
-    def agreeing(read: NDArray[Any]) -> tuple[int, int]:
-        same = read[det_class] == gt_class
-        return len(distinct(det[same])), len(distinct(gt_class[same]))
+    def count_agreeing(gt_class_by_det_class: NDArray[Any]) -> tuple[int, int]:
+        """Count the detections whose class is then that of an object that they overlap, and these classes."""
+        is_same = gt_class_by_det_class[det_class] == gt_class
+        return len(distinct(det[is_same])), len(distinct(gt_class[is_same]))
 
-    n_agreeing, _ = agreeing(pairing.category)
-    if n < ENOUGH or n_agreeing > FEW_AGREE * n:
+    n_agreeing, _ = count_agreeing(pairing.category)
+    if n_overlapping < ENOUGH or n_agreeing > FEW_AGREE * n_overlapping:
         return False
-    written = _written_numbers(truth.categories, detections.categories)
-    if written is None:
+    written_numbers = _written_numbers(truth.categories, detections.categories)
+    if written_numbers is None:
         return False
-    for name, row_of_number in _readings(truth.categories, detections.categories):
-        gt_class_of = np.array([row_of_number.get(number, -1) for number in written], np.int64)
-        fitting, n_classes = agreeing(gt_class_of)
-        if fitting < max(ENOUGH, MOST_AGREE * n) or n_classes < 2:
+    for reading, row_of_number in _readings(truth.categories, detections.categories):
+        gt_class_of = np.array([row_of_number.get(number, -1) for number in written_numbers], np.int64)
+        n_fitting, n_classes = count_agreeing(gt_class_of)
+        if n_fitting < max(ENOUGH, MOST_AGREE * n_overlapping) or n_classes < 2:
             continue
-        used = distinct(det_class[gt_class_of[det_class] >= 0]).tolist()[:2]
+        example_classes = distinct(det_class[gt_class_of[det_class] >= 0]).tolist()[:2]
         names = pairing.gt_names
 
-        def shown(rows: Mapping[int, str], used: list[int] = used) -> Trusted:
-            return Trusted(", ".join(f"{written[c]} = {shorten(rows[c], 30)!r}" for c in used))
+        def format_classes(name_by_class: Mapping[int, str], classes: list[int] = example_classes) -> Trusted:
+            """Format classes of the detections as read by one reading: ``1 = 'car', 2 = 'bus'``."""
+            return Trusted(
+                ", ".join(f"{written_numbers[c]} = {shorten(name_by_class[c], 30)!r}" for c in classes)
+            )
 
         log.report(
             CLASS_NUMBERS_MISREAD,
             source_of(detections),
             a=n_agreeing,
-            n=n,
-            b=fitting,
-            now=shown({c: pairing.det_names[c] for c in used}),
-            better=shown({c: names[gt_class_of[c]] for c in used}),
-            advice=_advice(name, truth, detections, [names[gt_class_of[c]] for c in used], used),
+            n=n_overlapping,
+            b=n_fitting,
+            now=format_classes({c: pairing.det_names[c] for c in example_classes}),
+            better=format_classes({c: names[gt_class_of[c]] for c in example_classes}),
+            advice=_advice(
+                reading, truth, detections, [names[gt_class_of[c]] for c in example_classes], example_classes
+            ),
         )
         return True
     return False
 
 
-def _written_numbers(ours: Categories, theirs: Categories) -> list[int] | None:
+def _written_numbers(gt_classes: Categories, det_classes: Categories) -> list[int] | None:
     """Return the number by which the file named each class of the detections; None if it used names."""
-    if not theirs.named:
-        return [number_of(name) for name in theirs.name]
-    if _share_list(ours, theirs) or not ours.named:
-        ids: list[int] = theirs.source_id.tolist()
+    if not det_classes.named:
+        return [number_of(name) for name in det_classes.name]
+    if _share_list(gt_classes, det_classes) or not gt_classes.named:
+        ids: list[int] = det_classes.source_id.tolist()
         if all(isinstance(i, int) and i != NO_ID for i in ids):
             return ids
-        return list(range(1, len(ids) + 1)) if _share_list(ours, theirs) else list(range(len(ids)))
+        return list(range(1, len(ids) + 1)) if _share_list(gt_classes, det_classes) else list(range(len(ids)))
     return None
 
 
-def _share_list(ours: Categories, theirs: Categories) -> bool:
+def _share_list(gt_classes: Categories, det_classes: Categories) -> bool:
     """Whether both sides list the same classes under the same ids, as a COCO results list does."""
-    return ours.name == theirs.name and ours.source_id.tolist() == theirs.source_id.tolist()
+    return (
+        gt_classes.name == det_classes.name
+        and gt_classes.source_id.tolist() == det_classes.source_id.tolist()
+    )
 
 
-def _readings(ours: Categories, theirs: Categories) -> list[tuple[str, dict[int, int]]]:
+def _readings(gt_classes: Categories, det_classes: Categories) -> list[tuple[str, dict[int, int]]]:
     """Return each possible reading of class numbers: its name, and the rows of the ground truth's classes by
     number.
     """
-    numbers = range(len(ours)) if ours.named else [number_of(name) for name in ours.name]
+    numbers = range(len(gt_classes)) if gt_classes.named else [number_of(name) for name in gt_classes.name]
     readings = [
-        ("positions", {number: row for row, number in enumerate(numbers)}),
-        ("positions-from-1", {number + 1: row for row, number in enumerate(numbers)}),
-        ("ids", {id_: row for row, id_ in enumerate(ours.source_id.tolist()) if id_ != NO_ID}),
+        ("positions", {class_number: row for row, class_number in enumerate(numbers)}),
+        ("positions-from-1", {class_number + 1: row for row, class_number in enumerate(numbers)}),
+        ("ids", {id_: row for row, id_ in enumerate(gt_classes.source_id.tolist()) if id_ != NO_ID}),
     ]
-    if not (ours.named and theirs.named):
-        readings.append(("", {number - 1: row for row, number in enumerate(numbers)}))
+    if not (gt_classes.named and det_classes.named):
+        readings.append(("", {class_number - 1: row for row, class_number in enumerate(numbers)}))
     return readings
 
 
-def _advice(name: str, truth: Dataset, detections: Dataset, better: list[str], used: list[int]) -> str:
+def _advice(
+    reading: str, truth: Dataset, detections: Dataset, better_names: list[str], example_classes: list[int]
+) -> str:
     """Return the advice how to read class numbers otherwise; empty if there is no way.
 
-    `name` is the reading of `_readings` that fits, `used` are rows of classes, and `better` the names that
-    these would have then.
+    `reading` is that of `_readings` that fits, `example_classes` are rows of classes of the detections, and
+    `better_names` the names that these would have then.
     """
-    theirs = detections.categories
-    if _share_list(truth.categories, theirs) and name.startswith("positions"):
+    det_classes = detections.categories
+    if _share_list(truth.categories, det_classes) and reading.startswith("positions"):
         return (
-            f"if these are COCO results, use -O ids={name}; otherwise number the classes of both sides alike"
+            f"if these are COCO results, use -O ids={reading}; otherwise number the classes of both sides "
+            "alike"
         )
-    if not theirs.named:
+    if not det_classes.named:
         renames = " ".join(
-            f"--rename {shorten(theirs.name[c], 30)}={shorten(new, 30)}"
-            for c, new in zip(used, better, strict=True)
+            f"--rename {shorten(det_classes.name[c], 30)}={shorten(new, 30)}"
+            for c, new in zip(example_classes, better_names, strict=True)
         )
         return f"rename all of them (eval {renames} ..., or --rename @FILE), or number both sides alike"
     return ""
@@ -578,23 +600,23 @@ def _overlapping(truth: Dataset, xyxy: Floats, image: Longs) -> tuple[NDArray[np
 
 
 def on_same_image(
-    image: NDArray[Any], sorted_image: NDArray[Any], most: int | None = None
+    image: NDArray[Any], sorted_image: NDArray[Any], limit: int | None = None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Find every pair of equal entries: positions in `image`, and in `sorted_image`, which is ascending.
 
-    With `most`, each entry of `image` is paired with at most that many of `sorted_image`, the first.
+    Each entry of `image` is paired with the first `limit` equal entries of `sorted_image`, None = with all.
     """
-    begin = np.searchsorted(sorted_image, image, "left")
+    starts = np.searchsorted(sorted_image, image, "left")
     count = np.minimum(
-        np.searchsorted(sorted_image, image, "right") - begin, len(sorted_image) if most is None else most
+        np.searchsorted(sorted_image, image, "right") - starts, len(sorted_image) if limit is None else limit
     )
-    # begin 4 7, count 2 3: positions 0 0 1 1 1, and 4 5 7 8 9 = arange(5) + repeat(begin - 0 2, count)
+    # starts 4 7, count 2 3: positions 0 0 1 1 1, and 4 5 7 8 9 = arange(5) + repeat(starts - 0 2, count)
     position = np.repeat(np.arange(len(image)), count)
-    return position, np.arange(len(position)) + np.repeat(begin - (np.cumsum(count) - count), count)
+    return position, np.arange(len(position)) + np.repeat(starts - (np.cumsum(count) - count), count)
 
 
 def iou(a: Floats, b: Floats) -> Floats:
-    """IoU of rows of two tables of boxes, (n, 4) left, top, right, bottom."""
+    """(n,) IoU of the boxes ``a[i]`` and ``b[i]``, (n, 4) left, top, right, bottom each."""
     (x1, y1, x2, y2), (left, top, right, bottom) = a.T, b.T
     width = np.maximum(np.minimum(x2, right) - np.maximum(x1, left), 0)
     height = np.maximum(np.minimum(y2, bottom) - np.maximum(y1, top), 0)
@@ -610,25 +632,31 @@ _DIGITS = re.compile("[0-9]+")
 
 
 def nearest_name(name: str, names: Iterable[str]) -> str | None:
-    """The name in `names` closest to `name`, except names that differ only in their numbers."""
-    shape, numbers = _DIGITS.sub("0", stem(name)), _numbers(name)
+    """Return the name in `names` closest to `name`; None if none is close. Names that differ from `name` only
+    in their numbers do not count.
+    """
+    name_shape, numbers = _DIGITS.sub("0", stem(name)), _numbers(name)
     return nearest(
         name,
-        (other for other in names if _DIGITS.sub("0", stem(other)) != shape or _numbers(other) == numbers),
+        (
+            candidate
+            for candidate in names
+            if _DIGITS.sub("0", stem(candidate)) != name_shape or _numbers(candidate) == numbers
+        ),
     )
 
 
 def _numbers(name: str) -> list[str]:
-    """The numbers in a name without their leading zeros, however long they are."""
+    """Return the numbers in a name, as texts without leading zeros."""
     return [digits.lstrip("0") for digits in _DIGITS.findall(stem(name))]
 
 
-def did_you_mean(near: str | None) -> str:
-    """`near` as a hint in brackets, or nothing."""
-    return f" (did you mean {shorten(near)!r}?)" if near is not None else ""
+def did_you_mean(suggestion: str | None) -> str:
+    """Format a suggestion as a hint in brackets; empty for None."""
+    return f" (did you mean {shorten(suggestion)!r}?)" if suggestion is not None else ""
 
 
 def some(names: Sequence[str]) -> str:
-    """The first three names, and how many there are if there are more."""
+    """Format the first three names, and how many there are if there are more."""
     shown = ", ".join(repr(shorten(name)) for name in names[:3])
     return f"{shown}, ... ({len(names)})" if len(names) > 3 else shown

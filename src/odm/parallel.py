@@ -32,7 +32,7 @@ SPARE = 2**30
 """Bytes that this process must be able to take for a copy to be made."""
 
 PATIENCE = 5.0, 4.0
-"""How long a copy is waited for: seconds, and so many times as long as it has run already."""
+"""How long a copy is waited for: so many seconds, plus so many times as long as it has run already."""
 
 _GLANCE = 0.1
 """Seconds between looks at a copy that is waited for."""
@@ -61,25 +61,27 @@ def _thread_count() -> int:
 
 
 def _spare() -> float:
-    """Return the bytes that this process may still take: the least of its limits, its control groups' and
-    the machine's.
+    """Return the bytes that this process may still take: the least that its limits, its control groups and
+    the machine leave.
     """
     import resource
 
-    spare = float("inf")
-    for limit, pages in ((resource.RLIMIT_AS, 0), (resource.RLIMIT_DATA, 5)):
+    n_free = float("inf")
+    for limit, column in ((resource.RLIMIT_AS, 0), (resource.RLIMIT_DATA, 5)):
         limit_bytes = resource.getrlimit(limit)[0]
         if limit_bytes != resource.RLIM_INFINITY:
-            used = _text("/proc/self/statm").split()
-            spare = min(spare, limit_bytes - int(used[pages]) * resource.getpagesize() if used else 0)
+            page_counts = _text("/proc/self/statm").split()
+            n_free = min(
+                n_free, limit_bytes - int(page_counts[column]) * resource.getpagesize() if page_counts else 0
+            )
     for line in _text("/proc/meminfo").splitlines():
         if line.startswith("MemAvailable:"):
-            spare = min(spare, int(line.split()[1]) * 1024)
+            n_free = min(n_free, int(line.split()[1]) * 1024)
     for line in _text("/proc/self/cgroup").splitlines():
         _, controllers, group = line.split(":", 2)
         if controllers in ("", "memory"):
-            spare = min(spare, _spare_of_groups(controllers, group))
-    return spare
+            n_free = min(n_free, _spare_of_groups(controllers, group))
+    return n_free
 
 
 def _spare_of_groups(controllers: str, group: str) -> float:
@@ -90,18 +92,18 @@ def _spare_of_groups(controllers: str, group: str) -> float:
     names = ["memory.max", "memory.current"]
     if controllers:  # version 1
         names = ["memory.limit_in_bytes", "memory.usage_in_bytes"]
-    base = os.path.join("/sys/fs/cgroup", controllers)
-    spare = float("inf")
-    parts = [part for part in group.split("/") if part]
+    folder = os.path.join("/sys/fs/cgroup", controllers)
+    n_free = float("inf")
+    parts = [name_part for name_part in group.split("/") if name_part]
     for n in range(len(parts) + 1):
-        limit, used = (_text(os.path.join(base, *parts[:n], name)).strip() for name in names)
-        if limit.isdecimal() and used.isdecimal():
+        limit_text, used_text = (_text(os.path.join(folder, *parts[:n], name)).strip() for name in names)
+        if limit_text.isdecimal() and used_text.isdecimal():
             # What the system holds of files is counted as used, and given up when memory is short.
-            lines = _text(os.path.join(base, *parts[:n], "memory.stat")).splitlines()
+            lines = _text(os.path.join(folder, *parts[:n], "memory.stat")).splitlines()
             stat = dict(line.split(" ", 1) for line in lines)
             cached = int(stat.get("total_inactive_file", stat.get("inactive_file", "0")))
-            spare = min(spare, int(limit) - int(used) + cached)
-    return spare
+            n_free = min(n_free, int(limit_text) - int(used_text) + cached)
+    return n_free
 
 
 def _text(path: str) -> str:
@@ -141,7 +143,7 @@ class Worker(Generic[T]):
         os.close(pipe_fd)
 
     def result(self) -> T | None:
-        """Return what the work returned, None if it could not be done."""
+        """Wait for the copy and return what the work returned, None if it could not be done."""
         import pickle
 
         if self._pid:
@@ -155,25 +157,27 @@ class Worker(Generic[T]):
 
     def _message(self) -> bytes | None:
         """Return all bytes that the copy writes, None if it hangs or takes too long."""
-        base, times = PATIENCE
+        min_seconds, factor = PATIENCE
         now = time.monotonic()
-        until = now + base + times * (now - self._begun)
-        parts: list[bytes] = []
-        while time.monotonic() < until:
+        deadline = now + min_seconds + factor * (now - self._begun)
+        chunks: list[bytes] = []
+        while time.monotonic() < deadline:
             if select.select([self._pipe], [], [], _GLANCE)[0]:
-                part = os.read(self._pipe, 2**16)
-                if not part:
-                    return b"".join(parts)
-                parts.append(part)
+                chunk = os.read(self._pipe, 2**16)
+                if not chunk:
+                    return b"".join(chunks)
+                chunks.append(chunk)
             elif os.waitid(os.P_PID, self._pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT):
                 return None
         return None
 
     def _kill(self) -> None:
+        """End the copy at once."""
         os.kill(self._pid, signal.SIGKILL)
         self._end()
 
     def _end(self) -> int:
+        """Wait until the copy has ended, and return its status, 0 for success."""
         pid, self._pid = self._pid, 0
         os.close(self._pipe)
         return os.waitpid(pid, 0)[1]
@@ -200,35 +204,39 @@ class Team(Generic[T, R]):
     """
 
     def __init__(self, work: Callable[[T], R], items: Sequence[T]) -> None:
-        self._work, self._items, self._first = work, items, os.getpid()
+        self._work, self._items, self._parent_pid = work, items, os.getpid()
         self._stack = contextlib.ExitStack()
         self._copies: list[Worker[dict[int, R]]] = []
-        n = min(worker_count(), len(items))
-        if n < 2 or len(items) > _QUEUE // _NUMBER:
+        n_processes = min(worker_count(), len(items))
+        if n_processes < 2 or len(items) > _QUEUE // _NUMBER:
             return
         # A pipe that all read from is a queue: a few bytes are read by one of them as a whole.
-        self._take, put = os.pipe()
-        os.write(put, b"".join(i.to_bytes(_NUMBER, "big") for i in range(len(items))))
-        os.close(put)
+        self._take, write_fd = os.pipe()
+        os.write(write_fd, b"".join(i.to_bytes(_NUMBER, "big") for i in range(len(items))))
+        os.close(write_fd)
         self._stack.callback(os.close, self._take)
-        self._copies += [self._stack.enter_context(Worker(self._run)) for _ in range(n - 1)]
+        self._copies += [self._stack.enter_context(Worker(self._run)) for _ in range(n_processes - 1)]
 
     def _run(self) -> dict[int, R]:
-        done = {}
-        while number := os.read(self._take, _NUMBER):
-            if self._first not in (os.getpid(), os.getppid()):
+        """Work on items until the queue is empty; returns the results by the index of the item."""
+        result_by_index = {}
+        while index_bytes := os.read(self._take, _NUMBER):
+            if self._parent_pid not in (os.getpid(), os.getppid()):
                 os._exit(1)  # nobody waits any more
-            i = int.from_bytes(number, "big")
-            done[i] = self._work(self._items[i])
-        return done
+            i = int.from_bytes(index_bytes, "big")
+            result_by_index[i] = self._work(self._items[i])
+        return result_by_index
 
     def results(self) -> list[R]:
         """Return the result for each item; the copies are gone then."""
         with self._stack:
-            done = self._run() if self._copies else {}
+            result_by_index = self._run() if self._copies else {}
             for copy in self._copies:
-                done.update(copy.result() or {})
-            return [done[i] if i in done else self._work(item) for i, item in enumerate(self._items)]
+                result_by_index.update(copy.result() or {})
+            return [
+                result_by_index[i] if i in result_by_index else self._work(item)
+                for i, item in enumerate(self._items)
+            ]
 
 
 def in_order(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
@@ -265,18 +273,19 @@ def by_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
 
 
 _NUMBER = 2
+"""Bytes of the index of an item in the queue."""
 _QUEUE = 2**14
 """Bytes that every pipe holds."""
 
 
 def _serve(work: Callable[[], object], pipe_fd: int) -> None:
     """Run the work in the copy and write its result to the pipe."""
-    code = 1
+    exit_code = 1
     try:
         import pickle
 
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_DFL)
+        for signal_number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(signal_number, signal.SIG_DFL)
         for stream in (0, 1, 2):  # whoever waits for our output to end does not wait for a copy
             with contextlib.suppress(OSError):
                 os.close(stream)
@@ -286,6 +295,6 @@ def _serve(work: Callable[[], object], pipe_fd: int) -> None:
             os.close(file)
         with os.fdopen(pipe_fd, "wb") as pipe:
             pickle.dump(work(), pipe)
-        code = 0
+        exit_code = 0
     finally:
-        os._exit(code)
+        os._exit(exit_code)

@@ -42,6 +42,7 @@ def open_picture(stream: IO[bytes]) -> Image.Image:
     from PIL import Image, UnidentifiedImageError
 
     def known() -> list[str]:
+        """List the formats of `_FORMATS` that Pillow has loaded so far."""
         return [name for name in _FORMATS if name in Image.OPEN]
 
     with _LIMIT, warnings.catch_warnings():
@@ -125,7 +126,9 @@ def _plain_jpeg_size(head: bytes) -> tuple[int, int] | None:
         if kind == 0xE0:
             is_usual = content.startswith(b"JFIF\0") and len(content) >= 14
         elif kind == 0xDB:  # tables of 65 bytes
-            is_usual = len(content) % 65 == 0 and all(first < 16 for first in content[::65])
+            is_usual = len(content) % 65 == 0 and all(
+                precision_and_number < 16 for precision_and_number in content[::65]
+            )
         elif kind in (0xC0, 0xC1, 0xC2):  # bits, height, width, channels, and three bytes for each of those
             is_usual = content[:1] == b"\x08" and len(content) in (9, 15, 18)
             is_usual = is_usual and len(content) == 6 + 3 * content[5]
@@ -139,7 +142,7 @@ def _plain_jpeg_size(head: bytes) -> tuple[int, int] | None:
 
 
 def _jpeg_size_at(head: bytes, start: int) -> tuple[int, int] | None:
-    """Return width and height, which stand in the header as height and width; None if one is 0."""
+    """Return width and height from the four bytes at `start`: height, then width. None if one is 0."""
     height, width = (
         int.from_bytes(head[start : start + 2], "big"),
         int.from_bytes(head[start + 2 : start + 4], "big"),
@@ -148,6 +151,7 @@ def _jpeg_size_at(head: bytes, start: int) -> tuple[int, int] | None:
 
 
 def _size_by_pillow(stream: IO[bytes]) -> tuple[int, int]:
+    """Return width and height of a picture as a viewer shows it; whatever Pillow raises is passed on."""
     with open_picture(stream) as image:
         width, height = image.size
         if image.format == "TIFF":  # Pillow has turned the size of these already, if it is new
@@ -156,8 +160,7 @@ def _size_by_pillow(stream: IO[bytes]) -> tuple[int, int]:
 
 
 def picture_size(path: str, log: Log) -> tuple[int, int] | None:
-    """Return width and height in pixels from the header, as a viewer shows the image (EXIF orientation
-    counts).
+    """Return width and height in pixels from the header of a picture, turned as its EXIF orientation says.
 
     None, and an issue, if the header cannot be read.
     """

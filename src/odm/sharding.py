@@ -1,6 +1,4 @@
-"""Evaluate detections that do not fit into memory: divide them into parts, and read these here or
-elsewhere.
-"""
+"""Evaluate detections that do not fit into memory, in parts that this process or others read."""
 
 from __future__ import annotations
 
@@ -63,9 +61,8 @@ def evaluate_shards(
         About how many detections a task holds. A class with more is ranked in ranges of its scores.
     memory
         Bytes that a process may take; `rows_per_task` follows from it.
-
     tell
-        Takes sentences about the run itself, which are no part of its result.
+        Called with each message about the run itself, which is no part of its result.
 
     Raises
     ------
@@ -91,24 +88,31 @@ def evaluate_shards(
         if isinstance(detections, str):
             detections = Request(path=detections, kind="det")
         pending = PendingSource(detections, log)
-        base = BASE + pending.find_format().parts_overhead
-        n_bytes = base + len(truth) * BYTES_PER_TRUTH + len(truth.images) * BYTES_PER_IMAGE
-        within = None if memory is None else _rows_within(memory, base, n_bytes, rows_per_task)
-        rows = rows_per_task or within or ROWS_PER_TASK
-        parts, unread = detection_parts(pending, log, rows, elsewhere=executor is not None)
-        most = max(parts, key=lambda part: part.rows, default=None)
-        if memory is not None and within is not None and most is not None and most.rows > 2 * within:
+        base_bytes = BASE + pending.find_format().parts_overhead
+        n_bytes = base_bytes + len(truth) * BYTES_PER_TRUTH + len(truth.images) * BYTES_PER_IMAGE
+        fitting_rows = None if memory is None else _rows_within(memory, base_bytes, n_bytes, rows_per_task)
+        rows = rows_per_task or fitting_rows or ROWS_PER_TASK
+        parts, unread = detection_parts(pending, log, rows, with_absolute_paths=executor is not None)
+        largest = max(parts, key=lambda part: part.rows, default=None)
+        if (
+            memory is not None
+            and fitting_rows is not None
+            and largest is not None
+            and largest.rows > 2 * fitting_rows
+        ):
             raise UsageError(
-                f"{printable(most.name)} is read as a whole and takes about {size(most.rows * BYTES_PER_ROW)}"
-                f", more than {spell('memory')} {size(memory)} leaves; odm convert {printable(most.name)} "
-                "parts.parquet writes it in row groups, which are read one by one"
+                f"{printable(largest.name)} is read as a whole and takes about "
+                f"{size(largest.rows * BYTES_PER_ROW)}, more than {spell('memory')} {size(memory)} leaves; "
+                f"odm convert {printable(largest.name)} parts.parquet writes it in row groups, which are "
+                "read one by one"
             )
         if tell is not None:
-            n_most = max(most.rows if most else 0, min(rows, sum(part.rows for part in parts)))
-            task = n_most * BYTES_PER_ROW
-            takes = f"this takes up to about {size(n_bytes + task)}"
+            rows_at_once = max(largest.rows if largest else 0, min(rows, sum(part.rows for part in parts)))
+            task_bytes = rows_at_once * BYTES_PER_ROW
+            takes = f"this takes up to about {size(n_bytes + task_bytes)}"
             if executor is not None:
-                takes = f"a worker takes up to about {size(base + task)}, this process {size(n_bytes)}"
+                worker_bytes = base_bytes + task_bytes
+                takes = f"a worker takes up to about {size(worker_bytes)}, this process {size(n_bytes)}"
             tell(f"the detections are read in {plural(len(parts), 'part')}; {takes}")
         return evaluate_parts(
             truth,
@@ -127,25 +131,25 @@ def evaluate_shards(
         store.remove()
 
 
-def _rows_within(memory: int, base: int, n_bytes: int, rows_per_task: int | None) -> int:
-    """Return how many detections fit beside `n_bytes` bytes, `base` of them for libraries.
+def _rows_within(memory: int, base_bytes: int, n_bytes: int, rows_per_task: int | None) -> int:
+    """Return how many detections fit into `memory` beside `n_bytes`, `base_bytes` of them for libraries.
 
-    Raises UsageError if too few.
+    Raises UsageError if these are too few, or fewer than `rows_per_task`.
     """
-    within = (memory - n_bytes) // BYTES_PER_ROW
-    if within < FEWEST_ROWS:
-        least = n_bytes + FEWEST_ROWS * BYTES_PER_ROW
+    n_rows = (memory - n_bytes) // BYTES_PER_ROW
+    if n_rows < FEWEST_ROWS:
+        least_bytes = n_bytes + FEWEST_ROWS * BYTES_PER_ROW
         raise UsageError(
-            f"{spell('memory')} {size(memory)} is too little: give at least {-(-least // 10**6)} MB; "
-            f"{size(base)} of that is for Python and its libraries, the rest for the ground truth and some "
-            "detections"
+            f"{spell('memory')} {size(memory)} is too little: give at least {-(-least_bytes // 10**6)} MB; "
+            f"{size(base_bytes)} of that is for Python and its libraries, the rest for the ground truth and "
+            "some detections"
         )
-    if rows_per_task is not None and rows_per_task > within:
+    if rows_per_task is not None and rows_per_task > n_rows:
         raise UsageError(
             f"{spell('rows_per_task')} {rows_per_task}: {spell('memory')} {size(memory)} has room for "
-            f"{within} at a time"
+            f"{n_rows} at a time"
         )
-    return within
+    return n_rows
 
 
 class DetectionPart(msgspec.Struct, frozen=True):
@@ -171,12 +175,12 @@ class DetectionPart(msgspec.Struct, frozen=True):
 
 
 def detection_parts(
-    pending: PendingSource, log: Log, rows: int, *, elsewhere: bool = False
+    pending: PendingSource, log: Log, rows: int, *, with_absolute_paths: bool = False
 ) -> tuple[list[DetectionPart], Log]:
     """Divide a source of detections into parts of about `rows` rows, in the order of its files.
 
-    With `elsewhere` paths are absolute, for processes that run in other folders. The log that is returned
-    says what is not read; its messages belong after those about the parts.
+    Use `with_absolute_paths` for processes that run in other folders. The log that is returned says what is
+    not read; its messages belong after those about the parts.
 
     Raises
     ------
@@ -196,7 +200,7 @@ def detection_parts(
     for part in format_.parts(source, options, rows, log):
         name = path = source.full(part.file)
         format_options = part.options
-        if elsewhere:  # each path as it is known in every folder
+        if with_absolute_paths:  # each path as it is known in every folder
             path = _absolute(name)
             path_options = {
                 s.name: getattr(format_options, s.name)
@@ -206,8 +210,8 @@ def detection_parts(
             format_options = dataclasses.replace(
                 format_options, **{key: _absolute(value) for key, value in path_options.items() if value}
             )
-        own_request = replace(request, path=path)
-        parts.append(DetectionPart(name, format_.name, part.rows, format_options, own_request))
+        part_request = replace(request, path=path)
+        parts.append(DetectionPart(name, format_.name, part.rows, format_options, part_request))
     unread = Log()
     report_unread(source, unread)
     return parts, unread
@@ -236,5 +240,5 @@ def parse_memory(text: str) -> int:
 
 
 def size(n: int) -> str:
-    """A number of bytes, as people write it."""
+    """Format a number of bytes: ``2.1 GB``, ``500 MB``."""
     return f"{n / 1e9:.1f} GB" if n >= 1e9 else f"{n / 1e6:.0f} MB"

@@ -67,7 +67,7 @@ class Screen(io.TextIOBase):
         self._keep = keep
 
     def write(self, text: str, /) -> int:
-        """Write text; its lines are no commands, whatever they begin with."""
+        """Write text so that no build log takes a line of it for a command. Returns the length of `text`."""
         n = len(text)
         if "::" in text:
             text = _COMMAND.sub(r"\1\\u003a:", text)
@@ -102,7 +102,7 @@ class Screen(io.TextIOBase):
             self.write(text)
 
     def flush(self) -> None:
-        """Hand over what was written."""
+        """Hand the text written so far to the stream."""
         try:
             if self.stream is not None:
                 self.stream.flush()
@@ -122,7 +122,7 @@ class Screen(io.TextIOBase):
         return self.stream is not None and self.stream.isatty()
 
     def fileno(self) -> int:
-        """The descriptor."""
+        """Return the file descriptor of the stream. Raises UnsupportedOperation if it was closed."""
         if self.stream is None:
             raise io.UnsupportedOperation("fileno")
         return self.stream.fileno()
@@ -146,7 +146,7 @@ def harmless(text: str, keep: str = "\n") -> str:
 
 
 def cell(value: object) -> str:
-    """A value from the data for a cell of a table that people read: on one line, printable, cut if long."""
+    """Format a value from the data for a cell of a table: on one line, printable, cut if long."""
     return shorten(value, CELL)
 
 
@@ -174,8 +174,8 @@ def text_table(
     rule
         Whether a line is drawn below the headers.
     """
-    kept = fitting(headers, rows, width=width, drop=drop)
-    columns = [[headers[i], *(row[i] for row in rows)] for i in kept]
+    shown = fitting(headers, rows, width=width, drop=drop)
+    columns = [[headers[i], *(row[i] for row in rows)] for i in shown]
     widths = [_width(column) for column in columns]
     if width is not None and (excess := sum(widths) + 2 * len(widths) - 2 - width) > 0:
         limit = max(min(LEAST_NAME, widths[0]), widths[0] - excess)
@@ -189,42 +189,42 @@ def text_table(
     lines = ["  ".join(row).rstrip() for row in zip(*aligned, strict=True)]
     if rule:
         lines.insert(1, "  ".join("-" * w for w in widths))
-    above = _above([headers[i] for i in kept], widths, spans or {})
-    return "\n".join([*([above] if above else []), *lines])
+    spans_line = _above([headers[i] for i in shown], widths, spans or {})
+    return "\n".join([*([spans_line] if spans_line else []), *lines])
 
 
 def fitting(
     headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None, drop: Sequence[Sequence[str]]
 ) -> list[int]:
-    """Choose the columns of a table that are shown in `width` characters; see `text_table`."""
-    kept = list(range(len(headers)))
+    """Choose the columns, by index, of a table that are shown in `width` characters; see `text_table`."""
+    shown = list(range(len(headers)))
     if width is None:
-        return kept
+        return shown
     widths = [_width(column) for column in zip(headers, *rows, strict=True)]
     widths[0] = min(widths[0], max(_columns_of(headers[0]), WANTED_NAME))
     for group in drop:
-        if sum(widths[i] + 2 for i in kept) - 2 <= width:
+        if sum(widths[i] + 2 for i in shown) - 2 <= width:
             break
-        kept = [i for i in kept if headers[i] not in group]
-    return kept
+        shown = [i for i in shown if headers[i] not in group]
+    return shown
 
 
 def _above(headers: Sequence[str], widths: Sequence[int], spans: Mapping[str, str]) -> str:
-    """Return the line above the headers, with group titles centred over their columns."""
+    """Return the line above the headers, with the titles of `spans` centred over their columns."""
     line, column_start, i = "", 0, 0
     while i < len(headers):
-        text, last = spans.get(headers[i], ""), i
-        while last + 1 < len(headers) and text and spans.get(headers[last + 1]) == text:
-            last += 1
-        room = sum(widths[i : last + 1]) + 2 * (last - i)
-        if text:
-            title = f" {text} ".center(room, "-") if len(text) + 4 <= room else text.center(room)
+        span, last_column = spans.get(headers[i], ""), i
+        while last_column + 1 < len(headers) and span and spans.get(headers[last_column + 1]) == span:
+            last_column += 1
+        room = sum(widths[i : last_column + 1]) + 2 * (last_column - i)
+        if span:
+            title = f" {span} ".center(room, "-") if len(span) + 4 <= room else span.center(room)
             # A long title begins above the columns before its own, but never touches the title before it.
             line = line.rstrip()
             start = max(min(column_start, column_start + room - len(title)), len(line) + 2 if line else 0)
             line = line.ljust(start) + title
         column_start += room + 2
-        i = last + 1
+        i = last_column + 1
     return line.rstrip()
 
 
@@ -247,12 +247,12 @@ def wrapped(text: str, width: int | None, indent: str = "") -> str:
     """
     if width is None or _columns_of(text) <= width:
         return text
-    first, *words = text.lstrip(" ").split(" ")
-    lines = [text[: len(text) - len(text.lstrip(" "))] + first]
+    first_word, *words = text.lstrip(" ").split(" ")
+    lines = [text[: len(text) - len(text.lstrip(" "))] + first_word]
     for word in words:
-        longer = f"{lines[-1]} {word}"
-        if _columns_of(longer) <= width:
-            lines[-1] = longer
+        longer_line = f"{lines[-1]} {word}"
+        if _columns_of(longer_line) <= width:
+            lines[-1] = longer_line
         else:
             lines.append(indent + word)
     return "\n".join(lines)

@@ -56,7 +56,7 @@ CONTRADICTORY = Code(
 
 
 def _in_videos(dataset: Dataset) -> NDArray[np.intp]:
-    """Return the rows of boxes with a track in a video; ids in still images may count anything."""
+    """Return the rows of boxes whose track is in a video, as ids in still images may count anything."""
     track = dataset.boxes.track
     assert track is not None
     return np.flatnonzero(np.append(dataset.tracks.video, -1)[track] >= 0)
@@ -77,8 +77,10 @@ def repeated(dataset: Dataset) -> NDArray[np.intp]:
 
 
 def class_changes(dataset: Dataset) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Find tracks with several classes. Returns, for each class of a track but its first, the row of the
-    track's first box of this class, and the row of the track's first box.
+    """Find tracks with several classes.
+
+    Returns two arrays (n,), an entry for each class of a track but its first: the row of the first box of
+    this class in the track, and the row of the first box of the track.
     """
     boxes = dataset.boxes
     if boxes.track is None or len(dataset.categories) < 2:
@@ -102,40 +104,43 @@ def same_frames(dataset: Dataset) -> list[tuple[int, int]]:
     key = images.video[rows] * np.int64(2**31) + images.frame[rows]
     order = np.argsort(key, kind="stable")
     key, rows = key[order], rows[order]
-    later = np.flatnonzero(key[1:] == key[:-1]) + 1
-    first = np.searchsorted(key, key[later])
-    return list(zip(rows[first].tolist(), rows[later].tolist(), strict=True))
+    later_positions = np.flatnonzero(key[1:] == key[:-1]) + 1
+    first_positions = np.searchsorted(key, key[later_positions])
+    return list(zip(rows[first_positions].tolist(), rows[later_positions].tolist(), strict=True))
 
 
 def track_name(dataset: Dataset, row: int) -> str:
-    """The track of a box as messages name it: its id, and its video where there are several."""
+    """Format the track of a box for messages: its id, and its video where there are several."""
     assert dataset.boxes.track is not None
     track = int(dataset.boxes.track[row])
     video = int(dataset.tracks.video[track])
-    where = f" of {dataset.videos.name[video]!r}" if video >= 0 and len(dataset.videos) > 1 else ""
-    return f"{dataset.tracks.source_id[track]!s}{where}"
+    video_suffix = f" of {dataset.videos.name[video]!r}" if video >= 0 and len(dataset.videos) > 1 else ""
+    return f"{dataset.tracks.source_id[track]!s}{video_suffix}"
 
 
-def change_values(dataset: Dataset, row: int, first: int) -> dict[str, Any]:
-    """The values of a message about a change of class at a box; `first` is the first box of its track."""
+def change_values(dataset: Dataset, row: int, first_row: int) -> dict[str, Any]:
+    """Make the values of a message about the class of a box that is not that of the first box of its track.
+
+    `row` and `first_row` are the two boxes.
+    """
     names, category = dataset.categories.name, dataset.boxes.category
     return {
         "value": track_name(dataset, row),
-        "first": names[category[first]],
+        "first": names[category[first_row]],
         "second": names[category[row]],
     }
 
 
-def frame_values(dataset: Dataset, first: int, second: int) -> dict[str, Any]:
-    """The values of a message about two images that are one frame."""
+def frame_values(dataset: Dataset, first_row: int, second_row: int) -> dict[str, Any]:
+    """Make the values of a message about two images that are one frame."""
     images = dataset.images
     assert images.video is not None
     assert images.frame is not None
     return {
-        "first": images.name[first],
-        "second": images.name[second],
-        "value": int(images.frame[second]),
-        "name": dataset.videos.name[images.video[second]],
+        "first": images.name[first_row],
+        "second": images.name[second_row],
+        "value": int(images.frame[second_row]),
+        "name": dataset.videos.name[images.video[second_row]],
     }
 
 
@@ -159,15 +164,19 @@ def report_tubes(dataset: Dataset, log: Log) -> None:
     """Report what keeps the tracks of a dataset from being measured."""
     refuse_contradictory(dataset, log)
     log.report_rows(TRACK_TWICE, dataset, repeated(dataset), lambda row: {"value": track_name(dataset, row)})
-    for first, second in same_frames(dataset):
-        log.report(FRAME_TWICE, dataset.image_place(second), **frame_values(dataset, first, second))
-    changed, begin = class_changes(dataset)
+    for first_image, second_image in same_frames(dataset):
+        log.report(
+            FRAME_TWICE, dataset.image_place(second_image), **frame_values(dataset, first_image, second_image)
+        )
+    changed, first_rows = class_changes(dataset)
     if not len(changed):
         return
     if dataset.kind == "gt":
-        at = dict(zip(changed.tolist(), begin.tolist(), strict=True))
-        log.report_rows(CLASS_CHANGES, dataset, changed, lambda row: change_values(dataset, row, at[row]))
+        first_row_of = dict(zip(changed.tolist(), first_rows.tolist(), strict=True))
+        log.report_rows(
+            CLASS_CHANGES, dataset, changed, lambda row: change_values(dataset, row, first_row_of[row])
+        )
     else:
-        row, n = int(changed[0]), len(np.unique(begin))
-        values = change_values(dataset, row, int(begin[0]))
+        row, n = int(changed[0]), len(np.unique(first_rows))
+        values = change_values(dataset, row, int(first_rows[0]))
         log.report(DETECTIONS_CHANGE_CLASS, dataset.location(row), n=n, **values)

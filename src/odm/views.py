@@ -1,7 +1,7 @@
 """Display of public values: columns for pandas and polars, HTML in a notebook, pages and plots.
 
-The code that makes them imports the modules of the values, so it is imported only when a value is asked:
-`import_late` is the one place where that is done.
+The code that makes them imports the modules of the values, so `import_late` imports it only when a value is
+to be displayed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Path = str | os.PathLike[str]
 HEIGHT = 760
-"""Of a page in a notebook, in pixels."""
+"""The height of a page in a notebook, in pixels."""
 
 
 def import_late(module: str) -> Any:
@@ -81,6 +81,7 @@ class WebPage(msgspec.Struct, frozen=True):
         return self.path
 
     def _repr_html_(self) -> str | None:
+        """Return the page in a frame, for notebooks; None if it was written to a file."""
         if not self.html:
             return None
         from html import escape

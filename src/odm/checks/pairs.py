@@ -33,7 +33,7 @@ def compare(truth: Dataset, detections: Dataset, log: Log) -> None:
     """
     paired = pairing.pair(truth, detections, log)
     n_errors = log.errors
-    pairing.report_images(truth, detections, paired, log, each=True)
+    pairing.report_images(truth, detections, paired, log, one_by_one=True)
     pairing.report_splits(truth, detections, paired, log)
     truth_rows = np.unique(paired.image[detections.boxes.image])
     n_unpaired = len(truth.images) - int(np.count_nonzero(truth_rows >= 0))
