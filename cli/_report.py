@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from odm.cli._records import MessageOptions
 from odm.cli._streams import say
 from odm.files import Output
-from odm.terminal import harmless, markdown
+from odm.terminal import escape_unsafe, markdown
 
 
 def say_written(path: str, options: MessageOptions) -> None:
@@ -26,4 +26,4 @@ def write_markdown(path: str, text: str, gates: Iterable[str], *, overwrite: boo
     """Write the results and the failed gates as Markdown, escaped as on a terminal."""
     failed = "".join(f"- **gate failed**: {markdown(line)}\n" for line in gates)
     with Output(path, single=True, overwrite=overwrite) as output:
-        output.write("", harmless(f"{text.rstrip()}\n\n{failed}" if failed else text).encode())
+        output.write("", escape_unsafe(f"{text.rstrip()}\n\n{failed}" if failed else text).encode())

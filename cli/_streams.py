@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from odm.issues import Issue, printable
-from odm.terminal import Screen, wrapped
+from odm.terminal import Screen, wrap_line
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -102,9 +102,9 @@ def lay_out(message: Issue | str, *, err: bool = False) -> str:
     screen = _get_err() if err else _get_out()
     width = _get_columns(screen) if screen.isatty() else None
     line = printable(str(message))
-    if not isinstance(message, Issue) or width is None or wrapped(line, width) == line:
-        return wrapped(line, width, "  ")
-    return f"{wrapped(message.head, width, '  ')}\n{wrapped(f'  {message.message}', width, '  ')}"
+    if not isinstance(message, Issue) or width is None or wrap_line(line, width) == line:
+        return wrap_line(line, width, "  ")
+    return f"{wrap_line(message.head, width, '  ')}\n{wrap_line(f'  {message.message}', width, '  ')}"
 
 
 HEADLINE = "1;36"

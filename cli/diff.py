@@ -13,7 +13,7 @@ from odm.cli._records import MessageOptions, WideOptions
 from odm.cli._report import say_written
 from odm.cli._streams import get_table_width, show
 from odm.evaluate.analysis.render_diff import OUTPUTS, render_differences
-from odm.terminal import wrapped
+from odm.terminal import wrap_line
 from odm.verbs.differences import DiffOptions, find_differences, write
 from odm.verbs.options import GATES, OUTPUT, Options, option
 
@@ -64,6 +64,6 @@ def command(options: DiffCommand) -> int:
         say_written(write(differences, options, log, notes), options)
     finally:  # the verdict is the last thing on the screen
         width = get_table_width(wide=options.wide)
-        verdict = wrapped(differences.verdict, width, "  ").split("\n")
+        verdict = wrap_line(differences.verdict, width, "  ").split("\n")
         show(render_differences(differences, options.output, width=width), headlines=verdict)
     return 1 if options.fail_on_change and not differences.equal else 0

@@ -10,7 +10,7 @@ import click
 from odm.cli._options import choice, complete_format, switch, wide_option
 from odm.cli._streams import get_table_width, show
 from odm.formats import FORMATS, USES, Format, get, option_specs
-from odm.terminal import text_table, wrapped
+from odm.terminal import text_table, wrap_line
 
 EXAMPLES = """
 \b
@@ -45,11 +45,11 @@ def page(format_: Format, width: int | None = None, *, brief: bool = False) -> s
         flag = f", also {spec.flag}" if spec.flag else ""
         choices = f" One of {', '.join(spec.choices)}." if spec.choices else ""
         side = {"read": " (reading)", "write": " (writing)", "both": ""}[spec.side]
-        lines.append(wrapped(f"  {spec.name}{flag}{side}: {spec.help}.{choices}", width, " " * 6))
+        lines.append(wrap_line(f"  {spec.name}{flag}{side}: {spec.help}.{choices}", width, " " * 6))
     preserved, verb = ", ".join(sorted(format_.keeps)) or "nothing", "Preserved" if format_.write else "Read"
     if format_.written_by:
-        lines += ["", wrapped(f"Written by: {format_.written_by}.", width)]
-    lines += ["", wrapped(f"{verb} besides boxes and class names: {preserved}.", width)]
+        lines += ["", wrap_line(f"Written by: {format_.written_by}.", width)]
+    lines += ["", wrap_line(f"{verb} besides boxes and class names: {preserved}.", width)]
     if format_.max_error_px and format_.write:
         lines.append(f"Coordinates are preserved within {format_.max_error_px:g} px.")
     return "\n".join(lines)

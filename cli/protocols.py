@@ -11,7 +11,7 @@ from odm.evaluate.scores.accumulate import class_keys, lower_keys, summary_keys
 from odm.evaluate.scores.protocol_words import suggest_protocol
 from odm.evaluate.scores.protocols import group_names_by_field
 from odm.issues import UsageError
-from odm.terminal import json_text, wrapped
+from odm.terminal import json_text, wrap_line
 
 EXAMPLES = """
 \b
@@ -61,7 +61,7 @@ def listing(width: int | None) -> str:
             rules = KNOWN[name]
             numbers = ", ".join(summary_keys(rules)[:3])
             source = f" (as in {rules.stands_for})" if rules.stands_for else ""
-            lines.append(wrapped(f"  {name:<21}{numbers}{source}", width, " " * 23))
+            lines.append(wrap_line(f"  {name:<21}{numbers}{source}", width, " " * 23))
     lines += ["", "`odm protocols NAME` describes one; docs/protocols.md has the formulas."]
     return "\n".join(lines[1:])
 
@@ -70,10 +70,10 @@ def page(rules: Protocol, width: int | None) -> str:
     """Format the rules of a protocol, a line each, and the keys of its numbers."""
     name, _, definition = rules.definition.partition(": ")
     lines = [f"{name} ({rules.field})", ""]
-    lines += [wrapped(f"- {rule}", width, "  ") for rule in definition.split("; ")]
-    lines += ["", wrapped(f"Numbers: {', '.join(summary_keys(rules))}.", width, "  ")]
+    lines += [wrap_line(f"- {rule}", width, "  ") for rule in definition.split("; ")]
+    lines += ["", wrap_line(f"Numbers: {', '.join(summary_keys(rules))}.", width, "  ")]
     if lower_is_better := lower_keys(rules):
-        lines.append(wrapped(f"Lower is better: {', '.join(lower_is_better)}.", width, "  "))
+        lines.append(wrap_line(f"Lower is better: {', '.join(lower_is_better)}.", width, "  "))
     if rules.plain:
         lines.append("--without-oddities leaves out what nobody wants outside the challenge.")
     return "\n".join(lines)

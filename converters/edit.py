@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from odm.coco80 import IDS, NAMES
 from odm.converters.ledger import Ledger
 from odm.issues import UsageError, first_few, hint, shorten, spell
-from odm.names import number_of, refuse_class
-from odm.tables import FREQUENCIES, NO_ID, Categories, Dataset, Ints, LabelState, first_index_of, frozen
+from odm.names import parse_number, refuse_class
+from odm.tables import FREQUENCIES, NO_ID, Categories, Dataset, Ints, LabelState, first_index_of, freeze
 from odm.tables.extra_fields import take_extra
 
 CategoryIds = Literal["0", "1", "coco80", "coco91"]
@@ -115,16 +115,16 @@ def _replace_classes(
         "frequency": tuple((*old.frequency, "")[row] for row in old_rows),
         **columns,
     }
-    table_columns["source_id"] = frozen(table_columns["source_id"])
+    table_columns["source_id"] = freeze(table_columns["source_id"])
     extra = take_extra(old.extra, old_rows)
     check_keypoint_counts([old], [new_rows], tuple(names))
     for name in ("keypoints", "skeleton"):
         column = getattr(old, name)
         table_columns[name] = column and tuple((*column, ())[row] for row in old_rows)
     categories = Categories(
-        name=tuple(names), parent=frozen(parent.astype(np.int32)), extra=extra, **table_columns
+        name=tuple(names), parent=freeze(parent.astype(np.int32)), extra=extra, **table_columns
     )
-    boxes = replace(dataset.boxes, category=frozen(new_rows[dataset.boxes.category]))
+    boxes = replace(dataset.boxes, category=freeze(new_rows[dataset.boxes.category]))
     # Image-level labels: a merged class is absent only where all classes merged into it are. Keys are
     # the distinct (image, new class, verdict), and each old class with a label of a key counts once for it.
     labels = dataset.labels
@@ -197,10 +197,10 @@ def _number_from(dataset: Dataset, start: int, ledger: Ledger) -> Dataset:
     """
     categories = dataset.categories
     positions = list(range(len(categories)))
-    name_numbers = [number_of(name) for name in categories.name]
+    name_numbers = [parse_number(name) for name in categories.name]
     if not categories.named and min(name_numbers, default=-1) >= 0:
         positions = name_numbers
-    ids = frozen(np.array(positions, np.int64) + start)
+    ids = freeze(np.array(positions, np.int64) + start)
     ledger.change(f"class ids counted from {start}", int(np.count_nonzero(categories.source_id != ids)))
     return replace(dataset, categories=replace(categories, source_id=ids))
 
@@ -214,7 +214,7 @@ def _number_as_coco(dataset: Dataset, id_scheme: str, ledger: Ledger) -> Dataset
     categories = dataset.categories
     names = list(categories.name)
     if not categories.named:
-        numbers = [number_of(name) for name in names]
+        numbers = [parse_number(name) for name in names]
         names = [NAMES[n] if 0 <= n < len(NAMES) else name for n, name in zip(numbers, names, strict=True)]
     position_of_name = {name: position for position, name in enumerate(NAMES)}
     unknown_names = [name for name in names if name not in position_of_name]
@@ -231,7 +231,7 @@ def _number_as_coco(dataset: Dataset, id_scheme: str, ledger: Ledger) -> Dataset
     ledger.change(
         "classes given COCO's names", sum(a != b for a, b in zip(names, categories.name, strict=True))
     )
-    renamed = replace(categories, name=tuple(names), source_id=frozen(ids), named=True)
+    renamed = replace(categories, name=tuple(names), source_id=freeze(ids), named=True)
     return replace(dataset, categories=renamed)
 
 

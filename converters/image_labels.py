@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from odm.csv_text import QuoteFault, plain_lines, records
+from odm.csv_text import QuoteFault, normalise_line_ends, read_records
 from odm.files import Source
 from odm.issues import Code, DataError, Log, PathError, hint, printable, shorten
 
@@ -36,7 +36,7 @@ def _read_text(path: str, code: Code, log: Log) -> str:
     if data is None:
         raise DataError(f"{printable(path)}: it cannot be read", log)
     try:
-        return plain_lines(data.decode())
+        return normalise_line_ends(data.decode())
     except UnicodeDecodeError as e:
         log.report(code, path, reason=f"byte {e.start} is not UTF-8")
         raise DataError(f"{printable(path)}: not UTF-8 text", log) from None
@@ -44,7 +44,7 @@ def _read_text(path: str, code: Code, log: Log) -> str:
 
 def read_descriptions(path: str, log: Log) -> dict[str, str]:
     """Class names by MID, from a CSV file of two columns."""
-    rows = (row for _, _, row in records(_read_text(path, BAD_LABEL_FILE, log)))
+    rows = (row for _, _, row in read_records(_read_text(path, BAD_LABEL_FILE, log)))
     return {
         row[0].strip(): row[1].strip() for row in rows if not isinstance(row, QuoteFault) and len(row) >= 2
     }
@@ -67,7 +67,7 @@ def read_image_labels(
     """
     names = names or {}
     numbered_rows: list[tuple[int, list[str]]] = []
-    for line, _, row in records(_read_text(path, BAD_LABEL_FILE, log)):
+    for line, _, row in read_records(_read_text(path, BAD_LABEL_FILE, log)):
         if isinstance(row, QuoteFault):
             log.report(BAD_LABEL_FILE, path, line=line + row.lines, reason=f"found {row}")
         elif any(cell.strip() for cell in row):

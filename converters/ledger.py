@@ -11,7 +11,7 @@ from msgspec.structs import asdict, replace
 from odm.formats import Format
 from odm.issues import first_few, plural, printable, spell
 from odm.names import stem
-from odm.tables import GROUPS, NO_ID, Dataset, Flag, LabelState, distinct, frozen
+from odm.tables import GROUPS, NO_ID, Dataset, Flag, LabelState, distinct, freeze
 from odm.tables.extra_fields import NOTHING, count_extra, join_members
 from odm.views import Shown
 
@@ -208,7 +208,7 @@ def _drop_groups(dataset: Dataset, target: Format, ledger: Ledger, *, keep_group
     is_region = dataset.boxes.has(Flag.REGION)
     if "region" not in keeps and "crowd" in keeps and is_region.any():
         flags = dataset.boxes.flags ^ (is_region * np.uint16(Flag.REGION | Flag.CROWD))
-        dataset = replace(dataset, boxes=replace(dataset.boxes, flags=frozen(flags)))
+        dataset = replace(dataset, boxes=replace(dataset.boxes, flags=freeze(flags)))
         ledger.change(
             "regions to ignore, written as crowd boxes of one class", int(np.count_nonzero(is_region))
         )

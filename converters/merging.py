@@ -35,7 +35,7 @@ from odm.tables import (
     Videos,
     distinct,
     first_index_of,
-    frozen,
+    freeze,
 )
 from odm.tables.extra_fields import ExtraFields, join_extra, take_extra
 from odm.tables.shapes import RAGGED, join_ragged
@@ -134,7 +134,7 @@ def merge(datasets: Sequence[Dataset], *, same_image: SameImage = "error", log: 
     for id_name, (column, n) in ids.items():
         if column is None:
             renumbered[id_name] = n
-        id_columns[id_name] = frozen(np.arange(1, n + 1) if column is None else column)
+        id_columns[id_name] = freeze(np.arange(1, n + 1) if column is None else column)
     extras: Counter[str] = Counter()
     for dataset in datasets:
         extras.update(dataset.extras)
@@ -208,8 +208,8 @@ def add_regions(truth: Dataset, regions: Dataset, truth_rows: Longs, log: Log) -
     class_ids = np.append(truth.categories.source_id, no_id)[: len(merged.categories)]
     return replace(
         truth,
-        boxes=replace(merged.boxes, source_id=frozen(box_ids)),
-        categories=replace(merged.categories, source_id=frozen(class_ids)),
+        boxes=replace(merged.boxes, source_id=freeze(box_ids)),
+        categories=replace(merged.categories, source_id=freeze(class_ids)),
         files=merged.files,
     )
 
@@ -490,15 +490,15 @@ def _merge_images(
         name=tuple(
             all_names[i] for i in np.where(with_suffix >= 0, with_suffix, rows.find_first_rows()).tolist()
         ),
-        width=frozen(width),
-        height=frozen(height),
+        width=freeze(width),
+        height=freeze(height),
         source_id=np.zeros(0, np.int64),
         path=tuple(rows.take_first_texts([images.path for images in tables])),
         split=tuple(split),
-        file=frozen(_pick(file, with_file, -1)),
-        line=frozen(_pick(np.concatenate([images.line for images in tables]), with_file, 0)),
-        video=frozen(_pick(video, with_video, -1)) if has_frames else None,
-        frame=frozen(_pick(np.concatenate(frames), with_video, -1)) if has_frames else None,
+        file=freeze(_pick(file, with_file, -1)),
+        line=freeze(_pick(np.concatenate([images.line for images in tables]), with_file, 0)),
+        video=freeze(_pick(video, with_video, -1)) if has_frames else None,
+        frame=freeze(_pick(np.concatenate(frames), with_video, -1)) if has_frames else None,
         extra=rows.take_first_extra([images.extra for images in tables]),
     )
 
@@ -528,7 +528,7 @@ def _merge_videos(datasets: Sequence[Dataset], prefixes: Sequence[str]) -> tuple
     ids = rows.find_common_ids([d.videos.source_id for d in datasets])
     if ids is None:
         ids = np.full(len(names), NO_ID, np.int64)
-    return rows, Videos(tuple(names), frozen(length), frozen(ids))
+    return rows, Videos(tuple(names), freeze(length), freeze(ids))
 
 
 def _merge_tracks(datasets: Sequence[Dataset], video_rows: _RowMap) -> tuple[_RowMap, Tracks]:
@@ -547,7 +547,7 @@ def _merge_tracks(datasets: Sequence[Dataset], video_rows: _RowMap) -> tuple[_Ro
     video = np.array([max(video_row, -1) for video_row, _ in track_keys], np.int32)
     scores = np.concatenate([d.tracks.score for d in datasets])
     score = _pick(scores, rows.find_first_rows(~np.isnan(scores)), math.nan)
-    return rows, Tracks(frozen(video), frozen(ids), frozen(score))
+    return rows, Tracks(freeze(video), freeze(ids), freeze(score))
 
 
 def _merge_categories(datasets: Sequence[Dataset], changed: dict[str, int]) -> tuple[_RowMap, Categories]:
@@ -572,7 +572,7 @@ def _merge_categories(datasets: Sequence[Dataset], changed: dict[str, int]) -> t
     categories = Categories(
         name=tuple(names),
         source_id=np.zeros(0, np.int64),
-        parent=frozen(np.concatenate(parents)[first_rows]),
+        parent=freeze(np.concatenate(parents)[first_rows]),
         frequency=tuple("" if row in disputed else value for row, value in enumerate(frequency)),
         named=all(c.named for c in nonempty),
         ordered=all(c.ordered for c in nonempty),
@@ -608,7 +608,7 @@ def _join_boxes(datasets: Sequence[Dataset], rows_of: dict[str, _RowMap]) -> Box
             # Group 3 of the second of two datasets becomes 3 * 2 + 1, so groups of one image stay apart.
             values = [np.full(n, -1) if p is None else p for p, n in zip(values, sizes, strict=True)]
             values = [np.where(p < 0, p, p.astype(np.int64) * len(values) + i) for i, p in enumerate(values)]
-        columns[name] = frozen(np.concatenate(values))
+        columns[name] = freeze(np.concatenate(values))
     return Boxes(**columns, extra=extra)
 
 
@@ -657,7 +657,7 @@ def _merge_labels(
         changed["absences of a class of which another source has a box"] = int(np.count_nonzero(is_dropped))
         table = table[~is_dropped]
     columns = table[:, 0].astype(np.int32), table[:, 1].astype(np.int32), table[:, 2].astype(np.uint8)
-    return ImageLabels(*map(frozen, columns))
+    return ImageLabels(*map(freeze, columns))
 
 
 def _get_box_ids(boxes: Boxes) -> NDArray[np.int64] | None:

@@ -16,7 +16,7 @@ from odm.converters.skipping import LeftOut, read_good_files
 from odm.files import MAX_SIZE, InMemory, Source, conceal, is_encoding, open_source, reveal
 from odm.formats import FORMATS, Format, detect, get, make_options, option_specs
 from odm.issues import DataError, Log, PathError, UsageError, Usual, plural, printable, spell
-from odm.names import BAD_NAME, SAME_SHORT_NAME, NameRule, refuse_name, shortened, with_slashes
+from odm.names import BAD_NAME, SAME_SHORT_NAME, NameRule, apply_name_rule, refuse_name, with_slashes
 from odm.tables import Builder, Dataset, Kind
 
 
@@ -341,7 +341,7 @@ class PendingSource:
             options = options_here
         rule: NameRule | None = getattr(options, "names", None)
         # What becomes infinite is checked afterwards.
-        with np.errstate(over="ignore", invalid="ignore"), shortened(rule):
+        with np.errstate(over="ignore", invalid="ignore"), apply_name_rule(rule):
             self.format.read(self.source, builder, log, options)
         dataset = builder.build()
         if rule is None and "\\" not in "".join(dataset.images.name):

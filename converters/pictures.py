@@ -15,7 +15,7 @@ from odm.files import MAX_SIZE, Source
 from odm.formats import option_specs
 from odm.issues import Code, Log, Trusted
 from odm.names import PICTURE_SUFFIXES, stem
-from odm.pictures import picture_size
+from odm.pictures import read_picture_size
 from odm.tables import Dataset
 
 NO_ANNOTATION = Code(
@@ -138,7 +138,7 @@ def check_pictures(loaded: Loaded, request: Request, folder: str, log: Log, *, p
     source.note_links(log)
     for row in log.track([row for row in file_of if has_size[row] and row not in behind_link], "pictures"):
         scratch = Log(keep=1)
-        size = picture_size(source.full(file_of[row]), scratch)
+        size = read_picture_size(source.full(file_of[row]), scratch)
         declared_size = int(images.width[row]), int(images.height[row])
         if size is None:
             reason = scratch.issues[0].message.partition(": ")[2].partition(";")[0]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from odm.converters.statistics import AREAS, Statistics, areas_of, aspects_of
-from odm.drawing import FORMATS, check_matplotlib, drawing, encode
+from odm.drawing import FORMATS, apply_settings, check_matplotlib, encode
 from odm.files import Output
 from odm.issues import Log, plural, printable
 from odm.tables import Dataset, Floats
@@ -54,7 +54,7 @@ def save_plots(
     output.plan(names, names, log, target)
     from matplotlib.figure import Figure
 
-    with drawing(log, "drawn as empty boxes") as settings, output:
+    with apply_settings(log, "drawn as empty boxes") as settings, output:
         settings.update({"svg.hashsalt": "odm", "svg.fonttype": "path", "pdf.fonttype": 42})
         for name in log.track(list(plots), "plots"):
             draw, height = plots[name]

@@ -20,7 +20,7 @@ from odm.converters.ledger import Ledger
 from odm.converters.shapes import clip_outlines
 from odm.issues import Log, UsageError, first_few, hint, printable
 from odm.names import accept_name, stem
-from odm.tables import NO_ID, Boxes, Dataset, frozen
+from odm.tables import NO_ID, Boxes, Dataset, freeze
 from odm.tables.extra_fields import SHAPES, count_extra
 
 
@@ -213,7 +213,7 @@ def _make_portable(name: str) -> str:
 
 def _replace_columns(dataset: Dataset, **columns: NDArray[Any] | None) -> Dataset:
     """Replace columns of the boxes of a dataset."""
-    read_only: Any = {key: None if array is None else frozen(array) for key, array in columns.items()}
+    read_only: Any = {key: None if array is None else freeze(array) for key, array in columns.items()}
     boxes: Boxes = replace(dataset.boxes, **read_only)
     return replace(dataset, boxes=boxes)
 

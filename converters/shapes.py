@@ -15,7 +15,7 @@ from odm.formats import Format
 from odm.issues import Log, UsageError, spell
 from odm.masks.runs import Runs, split_by_size, sum_groups
 from odm.masks.trace import trace_all
-from odm.tables import Boxes, Dataset, Floats, Ints, ShapeKind, ShapeRows, Shapes, frozen
+from odm.tables import Boxes, Dataset, Floats, Ints, ShapeKind, ShapeRows, Shapes, freeze
 from odm.tables.extra_fields import NOTHING, SHAPES
 from odm.tables.groups import find_objects
 from odm.tables.quadrilaterals import distances_from_rectangle, smallest_rectangle
@@ -192,7 +192,7 @@ def _drop_groups(dataset: Dataset, group: Ints, ledger: Ledger) -> Dataset:
     ledger.change("groups not written, as their boxes would be read as one object", len(later))
     group = group.copy()
     group[later] = -1
-    return _replace_columns(dataset, group=frozen(group))
+    return _replace_columns(dataset, group=freeze(group))
 
 
 def _replace_columns(dataset: Dataset, **columns: Any) -> Dataset:
@@ -204,7 +204,7 @@ def _set_kind(shapes: Shapes, rows: Rows, kind: ShapeKind) -> Shapes:
     """Return the shapes with those at `rows` as another kind; corners are unchanged."""
     kinds = shapes.kind.copy()
     kinds[rows] = kind
-    return replace(shapes, kind=frozen(kinds))
+    return replace(shapes, kind=freeze(kinds))
 
 
 class _Fitting:

@@ -13,7 +13,7 @@ from odm.files import Source
 from odm.formats import DESCRIBING
 from odm.issues import CODES, DataError, Log, plural, printable, spell
 from odm.names import stem
-from odm.tables import Dataset, frozen
+from odm.tables import Dataset, freeze
 
 EVERY = 10**6
 """Issues of one code that are kept while faulty files are looked for, so that every such file is named."""
@@ -163,6 +163,6 @@ def drop_images(dataset: Dataset, is_dropped: NDArray[np.bool_]) -> Dataset:
     return replace(
         dataset,
         images=dataset.images.take(kept_rows),
-        boxes=replace(boxes, image=frozen(new_row[boxes.image])),
-        labels=replace(labels, image=frozen(new_row[labels.image])),
+        boxes=replace(boxes, image=freeze(new_row[boxes.image])),
+        labels=replace(labels, image=freeze(new_row[labels.image])),
     )

@@ -36,7 +36,7 @@ from odm.issues import (
 )
 from odm.masks.runs import Runs, expand_ranges, write_texts
 from odm.names import stem
-from odm.tables import NO_ID, Boxes, Dataset, Flag, Floats, Images, Longs, Shapes, frozen
+from odm.tables import NO_ID, Boxes, Dataset, Flag, Floats, Images, Longs, Shapes, freeze
 from odm.tables.extra_fields import SHAPES, count_extra
 from odm.tables.quadrilaterals import shared_areas
 from odm.tables.shapes import ShapeKind
@@ -203,8 +203,8 @@ def _make_tile_images(images: Images, tiles: _Tiles, sizes: Longs) -> tuple[Imag
             cuts[paths[-1]] = path, (left, top, left + width, top + height)
     source_images = images.take(tiles.image)
     return replace(
-        source_images, name=tuple(names), path=tuple(paths), width=frozen(tiles.width.astype(np.int32)),
-        height=frozen(tiles.height.astype(np.int32)), source_id=frozen(np.full(len(rows), NO_ID)),
+        source_images, name=tuple(names), path=tuple(paths), width=freeze(tiles.width.astype(np.int32)),
+        height=freeze(tiles.height.astype(np.int32)), source_id=freeze(np.full(len(rows), NO_ID)),
         video=None, frame=None, extra={},
     ), Cuts(cuts)  # fmt: skip
 
@@ -229,7 +229,7 @@ def _cut_boxes(
     limit = np.stack([tiles.width, tiles.height], axis=1)[tile]
     boxes = _move_boxes(source_boxes, -origin, sizes[source_boxes.image], limit)
     source_areas, corners = _measure_areas(source_boxes), np.tile(limit, 2) * np.array([0, 0, 1, 1])
-    boxes = replace(boxes, image=frozen(tile.astype(np.int32)))
+    boxes = replace(boxes, image=freeze(tile.astype(np.int32)))
     uncut = boxes
     if boxes.shapes is not None or boxes.keypoints is not None:
         tiled = _replace_images(dataset, _resize_images(dataset.images, tiles), boxes)
@@ -240,10 +240,10 @@ def _cut_boxes(
     is_cut = (xyxy != boxes.xyxy).any(axis=1)
     wh = xyxy[:, 2:] - xyxy[:, :2]
     boxes = replace(
-        boxes, xyxy=frozen(xyxy), wh=frozen(np.where(is_cut[:, None], wh, boxes.wh)),
-        wh_given=None if boxes.wh_given is None else frozen(boxes.wh_given & ~is_cut[:, None]),
-        area=frozen(np.where(is_cut, np.nan, boxes.area)), track=None,
-        source_id=frozen(np.full(len(rows), NO_ID)),
+        boxes, xyxy=freeze(xyxy), wh=freeze(np.where(is_cut[:, None], wh, boxes.wh)),
+        wh_given=None if boxes.wh_given is None else freeze(boxes.wh_given & ~is_cut[:, None]),
+        area=freeze(np.where(is_cut, np.nan, boxes.area)), track=None,
+        source_id=freeze(np.full(len(rows), NO_ID)),
     )  # fmt: skip
     areas = _measure_areas(boxes)
     if uncut.shapes is not None and boxes.shapes is not None:
@@ -285,7 +285,7 @@ def _drop_json_shapes(boxes: Boxes, ledger: Ledger) -> Boxes:
 def _resize_images(images: Images, tiles: _Tiles) -> Images:
     """Return an image of the size of each tile, otherwise as the image it is cut from."""
     width, height = tiles.width.astype(np.int32), tiles.height.astype(np.int32)
-    return replace(images.take(tiles.image), width=frozen(width), height=frozen(height))
+    return replace(images.take(tiles.image), width=freeze(width), height=freeze(height))
 
 
 def _measure_areas(boxes: Boxes) -> Floats:
@@ -324,7 +324,7 @@ def _move_boxes(boxes: Boxes, offset: Floats, size: Longs, new_size: Longs) -> B
     shapes, points = boxes.shapes, boxes.keypoints
     if shapes is not None:
         n_corners = np.diff(shapes.point[shapes.ring])
-        shapes = replace(shapes, xy=frozen(shapes.xy + np.repeat(offset, n_corners, axis=0)))
+        shapes = replace(shapes, xy=freeze(shapes.xy + np.repeat(offset, n_corners, axis=0)))
         mask_rows = np.flatnonzero(shapes.kind == ShapeKind.MASK)
         if len(mask_rows):
             masks = shapes.take(mask_rows)
@@ -337,9 +337,9 @@ def _move_boxes(boxes: Boxes, offset: Floats, size: Longs, new_size: Longs) -> B
     if points is not None:
         point_offset = np.repeat(offset, points.counts(), axis=0) * (points.xyv[:, 2:] > 0)
         points = replace(
-            points, xyv=frozen(points.xyv + np.column_stack([point_offset, np.zeros(len(point_offset))]))
+            points, xyv=freeze(points.xyv + np.column_stack([point_offset, np.zeros(len(point_offset))]))
         )
-    return replace(boxes, xyxy=frozen(xyxy), shapes=shapes, keypoints=points)
+    return replace(boxes, xyxy=freeze(xyxy), shapes=shapes, keypoints=points)
 
 
 def move_runs(runs: Runs, offset: Longs, height: Longs, new_size: Longs) -> Runs:
@@ -377,7 +377,7 @@ def _unlabel_outside(boxes: Boxes, limit: Longs, ledger: Ledger) -> Boxes:
     is_outside = (v > 0) & ((x < 0) | (y < 0) | (x > width) | (y > height))
     ledger.change("keypoints outside the tile of their box, not labelled", int(np.count_nonzero(is_outside)))
     xyv = np.where(is_outside[:, None], 0, points.xyv)
-    return replace(boxes, keypoints=replace(points, xyv=frozen(xyv), stated=frozen(np.full(len(boxes), -1))))
+    return replace(boxes, keypoints=replace(points, xyv=freeze(xyv), stated=freeze(np.full(len(boxes), -1))))
 
 
 class Cuts:
@@ -460,13 +460,13 @@ def join(dataset: Dataset, min_shared: float, ledger: Ledger) -> Dataset:
     size = window[first_tile, 2:].astype(np.int32)
     joined = replace(
         images.take(first_tile), name=tuple(row_of_name), path=("",) * len(row_of_name),
-        width=frozen(size[:, 0].copy()), height=frozen(size[:, 1].copy()),
-        source_id=frozen(np.full(len(first_tile), NO_ID)), video=None, frame=None, extra={},
+        width=freeze(size[:, 0].copy()), height=freeze(size[:, 1].copy()),
+        source_id=freeze(np.full(len(first_tile), NO_ID)), video=None, frame=None, extra={},
     )  # fmt: skip
     tile, boxes = dataset.boxes.image.astype(np.int64), dataset.boxes
     boxes = _drop_json_shapes(boxes, ledger)
     moved = _move_boxes(boxes, window[tile, :2].astype(np.float64), dataset.limits()[tile], window[tile, 2:])
-    moved = replace(moved, image=frozen(image_of_tile[tile].astype(np.int32)), track=None)
+    moved = replace(moved, image=freeze(image_of_tile[tile].astype(np.int32)), track=None)
     is_dropped = _find_repeated(moved, tile, min_shared)
     ledger.change("boxes put back from tiles onto their images", len(boxes))
     reason = (

@@ -24,7 +24,7 @@ from odm.converters.pending import SHAPE_WORDS, Request
 from odm.converters.pictures import check_pictures
 from odm.formats import FORMATS
 from odm.issues import CODES, DataError, Issue, Log, UsageError, hint, printable, spell
-from odm.names import number_of
+from odm.names import parse_number
 from odm.tables import Dataset, Kind
 
 LITTER = ("._*", ".DS_Store", ".AppleDouble", ".Spotlight-V100", ".Trashes", "__MACOSX", ".directory")
@@ -267,7 +267,7 @@ def sort_issues(issues: Iterable[Issue]) -> list[Issue]:
     """Errors first, then by place; indices in JSON pointers count as numbers."""
 
     def key(issue: Issue) -> tuple[Any, ...]:
-        tokens = [(number_of(token) < 0, number_of(token), token) for token in issue.pointer.split("/")]
+        tokens = [(parse_number(token) < 0, parse_number(token), token) for token in issue.pointer.split("/")]
         return issue.severity != "error", issue.path, issue.line, issue.column, tokens
 
     return sorted(issues, key=key)

@@ -44,7 +44,7 @@ from odm.evaluate.scores.protocol_overrides import (
 from odm.evaluate.scores.protocols import DEFAULT, PROTOCOLS, IouType, Protocol
 from odm.evaluate.scores.set_ups import EVERY_AREA
 from odm.issues import DataError, Log, Trusted, UsageError, plural, spell
-from odm.pairing import some, source_of
+from odm.pairing import list_first_three, source_of
 from odm.tables import Dataset, Flag, ShapeKind
 
 MOST_CLASSES = 2**16
@@ -355,7 +355,8 @@ def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log
         if names_only_groups and any(p.metric in ("ap", "corloc") for p in counting_protocols):
             verb, ap_words = ("have", "their APs are") if len(names_only_groups) > 1 else ("has", "its AP is")
             only_groups_words = (
-                f"; {some(names_only_groups)} {verb} only such boxes, and {ap_words} included in the mean"
+                f"; {list_first_three(names_only_groups)} {verb} only such boxes, and {ap_words} included in "
+                "the mean"
             )
         words = f"{n} {word} boxes of the ground truth are ordinary objects"
         log.report(
@@ -364,7 +365,7 @@ def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log
             what=Trusted(words if n > 1 else f"1 {word} box of the ground truth is an ordinary object"),
             protocols=Trusted(", ".join(dict.fromkeys(p.name for p in counting_protocols))),
             es=Trusted("es" if len(class_names) > 1 else ""),
-            classes=Trusted(some(class_names)),
+            classes=Trusted(list_first_three(class_names)),
             alone=Trusted(only_groups_words),
             other=next(p.name for p in PROTOCOLS.values() if _exempts(p, flag)),
         )
@@ -475,7 +476,7 @@ def _report_uncounted(result: Result, joined: Joined, path: str, log: Log) -> No
         )
         values: dict[str, Any] = {
             "what": detection_words,
-            "classes": some(names),
+            "classes": list_first_three(names),
             "s": verb_ending,
             "es": plural_ending,
         }

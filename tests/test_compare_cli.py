@@ -12,7 +12,7 @@ import pytest
 
 import odm
 from odm.evaluate.analysis import render_comparison
-from odm.names import distinct_parts
+from odm.names import shorten_paths
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +224,7 @@ def test_no_sentence_of_a_pair_contradicts_the_ranking(data, many, first):
     ],
 )
 def test_short_names_of_paths(paths, names):
-    assert distinct_parts(paths) == names
+    assert shorten_paths(paths) == names
 
 
 def test_a_run_of_fewer_images_is_seen(data):

@@ -1025,7 +1025,7 @@ def test_good_files_take_the_fast_way(tmp_path, monkeypatch):
     def refuse(*_):
         raise AssertionError("read line by line")
 
-    monkeypatch.setattr(csv_records, "records", refuse)
+    monkeypatch.setattr(csv_records, "read_records", refuse)
     row = "a.jpg,640,480,cat,0.5,1,2.5,3,4,0,0,0,0,0\n"
     assert len(read_text(tmp_path, f"{HEAD}\n{row * 9}")[0]) == 9
     assert len(read_text(tmp_path, f"{HEAD}\n{row.replace('cat', chr(34) + 'cat' + chr(34)) * 9}")[0]) == 9

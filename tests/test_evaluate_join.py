@@ -559,9 +559,9 @@ def test_extra_images_can_be_left_out():
     ],
 )
 def test_names_that_differ_in_their_numbers_are_no_hint(name, others, near):
-    from odm.pairing import nearest_name
+    from odm.pairing import find_nearest_name
 
-    assert nearest_name(name, others) == near
+    assert find_nearest_name(name, others) == near
 
 
 @pytest.mark.parametrize(

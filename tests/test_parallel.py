@@ -92,7 +92,7 @@ def test_the_work_of_a_copy_that_is_stopped_is_done(monkeypatch):
         time.sleep(0.05)
         return item * item
 
-    assert parallel.in_order(work, range(10)) == [n * n for n in range(10)]
+    assert parallel.map_in_order(work, range(10)) == [n * n for n in range(10)]
     assert no_children()
 
 
@@ -108,11 +108,11 @@ def test_threads_keep_the_order_and_tell_of_errors(monkeypatch, n_workers):
         time.sleep(0.01)
         return 6 // item
 
-    assert parallel.by_threads(work, [1, 2, 3, 6, 1]) == [6, 3, 2, 1, 6]
+    assert parallel.map_by_threads(work, [1, 2, 3, 6, 1]) == [6, 3, 2, 1, 6]
     assert len(used) == n_workers
-    assert parallel.by_threads(work, []) == []
+    assert parallel.map_by_threads(work, []) == []
     with pytest.raises(ZeroDivisionError):
-        parallel.by_threads(work, [1, 2, 0, 3, 6])
+        parallel.map_by_threads(work, [1, 2, 0, 3, 6])
     assert threading.active_count() == n_threads
 
 
@@ -122,9 +122,9 @@ def spare_in(tmp_path, monkeypatch, files):
         path = tmp_path / name.lstrip("/")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="ascii")
-    read = parallel._text
-    monkeypatch.setattr(parallel, "_text", lambda path: read(str(tmp_path) + path))
-    return parallel._spare()
+    read = parallel._read_text
+    monkeypatch.setattr(parallel, "_read_text", lambda path: read(str(tmp_path) + path))
+    return parallel._count_free_bytes()
 
 
 def test_memory_that_is_left(tmp_path, monkeypatch):
@@ -156,12 +156,12 @@ def test_memory_that_is_left(tmp_path, monkeypatch):
 def test_no_copy_where_memory_is_short(monkeypatch):
     monkeypatch.setattr(parallel, "_allowed", True)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    monkeypatch.setattr(parallel, "_spare", lambda: 2.0**30)
+    monkeypatch.setattr(parallel, "_count_free_bytes", lambda: 2.0**30)
     assert parallel.worker_count() == 2
     monkeypatch.setattr(parallel, "_thread_count", lambda: 2)
     assert parallel.worker_count() == 1
     monkeypatch.setattr(parallel, "_thread_count", lambda: 1)
-    monkeypatch.setattr(parallel, "_spare", lambda: 2.0**30 - 1)
+    monkeypatch.setattr(parallel, "_count_free_bytes", lambda: 2.0**30 - 1)
     assert parallel.worker_count() == 1
 
 
@@ -170,12 +170,12 @@ def test_threads_of_libraries_count_too():
     code = """
 import _thread, threading, odm.parallel
 odm.parallel.allow()
-odm.parallel.in_order(abs, range(4))
+odm.parallel.map_in_order(abs, range(4))
 lock = _thread.allocate_lock()
 lock.acquire()
 _thread.start_new_thread(lock.acquire, ())
 print(threading.active_count(), odm.parallel.worker_count(), odm.parallel._thread_count())
-odm.parallel.in_order(abs, range(4))
+odm.parallel.map_in_order(abs, range(4))
 """
     words = [sys.executable, "-W", "error", "-c", code]
     run = subprocess.run(words, capture_output=True, text=True, check=False, env=ONE_THREAD)
@@ -216,17 +216,17 @@ def test_no_copy_can_be_made(monkeypatch):
     with parallel.Worker(lambda: 1) as copy:
         assert copy.result() is None
     monkeypatch.setattr(parallel, "worker_count", lambda: 3)
-    assert parallel.in_order(lambda n: n * n, range(10)) == [n * n for n in range(10)]
+    assert parallel.map_in_order(lambda n: n * n, range(10)) == [n * n for n in range(10)]
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 10])
 def test_in_order(n, monkeypatch):
     monkeypatch.setattr(parallel, "worker_count", lambda: 3)
-    assert parallel.in_order(lambda i: (i, os.getpid()) if i < 0 else i * i, range(n)) == [
+    assert parallel.map_in_order(lambda i: (i, os.getpid()) if i < 0 else i * i, range(n)) == [
         i * i for i in range(n)
     ]
     with pytest.raises(ZeroDivisionError):
-        parallel.in_order(lambda i: 1 // (9 - i), range(10))
+        parallel.map_in_order(lambda i: 1 // (9 - i), range(10))
     assert no_children()
 
 

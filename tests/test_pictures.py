@@ -19,7 +19,7 @@ from odm.cli import _app
 from odm.converters import validate
 from odm.files import Source
 from odm.issues import Log
-from odm.pictures import picture_size
+from odm.pictures import read_picture_size
 from odm.report import Picture, pictures
 from odm.report.pictures import make_shots
 
@@ -53,8 +53,8 @@ def test_a_large_picture_is_no_bomb_where_only_its_header_is_read(tmp_path):
     path = tmp_path / "map.png"
     path.write_bytes(png(28_000, 27_000))
     limit, log = Image.MAX_IMAGE_PIXELS, Log()
-    assert cost(lambda: picture_size(str(path), log), 50) < 50, "no pixel is decoded"
-    assert picture_size(str(path), log) == (28_000, 27_000)
+    assert cost(lambda: read_picture_size(str(path), log), 50) < 50, "no pixel is decoded"
+    assert read_picture_size(str(path), log) == (28_000, 27_000)
     assert not log.issues
     assert limit == Image.MAX_IMAGE_PIXELS
     with pytest.raises(Image.DecompressionBombError):
@@ -67,7 +67,7 @@ def test_a_picture_is_turned_by_exif_before_or_after_its_pixels(tmp_path, late):
     path.write_bytes(png(40, 30, exif=turned(), late=late))
     with Image.open(path) as image:
         assert image.getexif()[ORIENTATION] == 6
-    assert picture_size(str(path), Log()) == (30, 40)
+    assert read_picture_size(str(path), Log()) == (30, 40)
 
 
 @pytest.mark.parametrize("cut", [9, 20, 33, 40])
@@ -75,7 +75,7 @@ def test_a_header_that_is_cut_is_no_traceback(tmp_path, cut):
     path = tmp_path / "cut.png"
     path.write_bytes(png(40, 30)[:cut])
     log = Log()
-    assert (picture_size(str(path), log) is None) == bool(log.issues)
+    assert (read_picture_size(str(path), log) is None) == bool(log.issues)
 
 
 JPEGS = {
@@ -114,7 +114,7 @@ def test_a_jpeg_header_is_read_as_pillow_reads_it(tmp_path, monkeypatch, name):
             monkeypatch.setattr(odm.pictures, "open_binary", lambda _, data=data: io.BytesIO(data))
             monkeypatch.setattr(odm.pictures, "read_head", lambda _, n, data=data: data[:n])
             log = Log()
-            results.append((picture_size(str(path), log), [issue.message for issue in log.issues]))
+            results.append((read_picture_size(str(path), log), [issue.message for issue in log.issues]))
         return results
 
     ours = sizes()
@@ -122,7 +122,7 @@ def test_a_jpeg_header_is_read_as_pillow_reads_it(tmp_path, monkeypatch, name):
     opened = []
     monkeypatch.setattr(
         odm.pictures,
-        "_plain_jpeg_size",
+        "_parse_plain_jpeg_size",
         lambda head: opened.append(head),  # noqa: PLW0108 -- returns None
     )
     assert ours == sizes()
@@ -135,9 +135,9 @@ def test_pillow_is_not_asked_where_a_jpeg_header_is_plain(tmp_path, monkeypatch,
     path = tmp_path / "a.jpg"
     Image.new(mode, (40, 30)).save(path, **options)
     opened = []
-    by_pillow = odm.pictures._size_by_pillow
-    monkeypatch.setattr(odm.pictures, "_size_by_pillow", lambda s: opened.append(s) or by_pillow(s))
-    picture_size(str(path), Log())
+    by_pillow = odm.pictures._read_size_by_pillow
+    monkeypatch.setattr(odm.pictures, "_read_size_by_pillow", lambda s: opened.append(s) or by_pillow(s))
+    read_picture_size(str(path), Log())
     # Pillow writes Adobe's segment for four channels.
     assert bool(opened) == (name in {"turned", "profile", "four channels"})
 
@@ -152,7 +152,7 @@ def test_what_is_no_picture_inside_starts_no_program(tmp_path, monkeypatch):
     path = tmp_path / "a.jpg"
     path.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 40 30\n%%EndComments\nshowpage\n")
     log = Log()
-    assert picture_size(str(path), log) is None
+    assert read_picture_size(str(path), log) is None
     assert "of an unknown type" in str(log.issues[0])
     (shot,) = make_shots([Picture("a", str(path))], 20)
     assert "of an unknown type" in shot.remark

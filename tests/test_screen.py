@@ -23,11 +23,11 @@ from odm.terminal import (
     Screen,
     Unwritten,
     cell,
-    harmless,
+    escape_unsafe,
     json_text,
     markdown,
     text_table,
-    wrapped,
+    wrap_line,
 )
 
 # What readers accept as the name of a class, and what they have to refuse. Both carry the word "own".
@@ -367,7 +367,7 @@ def test_stats_as_markdown_is_a_table_whatever_the_class_is_called(tmp_path, pri
     ],
 )
 def test_what_is_harmful(text, shown):
-    assert harmless(text) == shown
+    assert escape_unsafe(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -473,8 +473,8 @@ def test_a_table_fits(width):
 
 
 def test_a_long_line_is_broken_between_words():
-    assert wrapped("one two three", None) == "one two three"
-    assert wrapped("one two three", 8, "  ") == "one two\n  three"
+    assert wrap_line("one two three", None) == "one two three"
+    assert wrap_line("one two three", 8, "  ") == "one two\n  three"
 
 
 def test_colour_is_for_terminals(monkeypatch):

@@ -24,7 +24,7 @@ from odm.evaluate.parts.cluster import Inline, run
 from odm.files import Scratch
 from odm.formats.coco import long_lists
 from odm.issues import DataError, Log, PathError, UsageError
-from odm.sharding import detection_parts, evaluate_shards, parse_memory
+from odm.sharding import divide_detections, evaluate_shards, parse_memory
 from odm.tables import Dataset, Flag
 
 pa = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
@@ -302,7 +302,7 @@ def test_results_of_coco_in_one_file(tmp_path, monkeypatch, layout):
     _, det = load_pair(Request(path=str(tmp_path / "gt.json"), kind="gt"), request, log := Log())
     one = evaluate(truth, det.dataset, ["coco", "voc2012"], log=log).to_dict()
     for rows in (60, 300):
-        parts, _ = detection_parts(PendingSource(request, Log()), Log(), rows)
+        parts, _ = divide_detections(PendingSource(request, Log()), Log(), rows)
         # What looks like the end of a record inside a text does not parse, so the file is not cut there.
         assert (len(parts) > 2) == (layout not in ("odd", "objects")), len(parts)
         shards = evaluate_shards(truth, request, ["coco", "voc2012"], rows_per_task=rows, log=Log())

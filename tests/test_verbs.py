@@ -571,13 +571,13 @@ def test_threads_and_workers_name_what_the_caller_names():
     from concurrent.futures import ThreadPoolExecutor
 
     from odm.evaluate.parts.cluster import run
-    from odm.parallel import by_threads
+    from odm.parallel import map_by_threads
 
     token = AS_FLAGS.set(True)
     try:
         with ThreadPoolExecutor(1) as executor:
             assert dict(run(executor, spell, [("at_score",)])) == {0: "--at-score"}
-        assert by_threads(spell, ["at_score"] * 9) == ["--at-score"] * 9
+        assert map_by_threads(spell, ["at_score"] * 9) == ["--at-score"] * 9
     finally:
         AS_FLAGS.reset(token)
     assert spell("at_score") == "at_score"

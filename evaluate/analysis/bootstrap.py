@@ -27,7 +27,7 @@ import numpy as np
 from odm.evaluate.analysis.replicates import Plan, Replicates, class_keys_of
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import UsageError, spell
-from odm.parallel import in_order, worker_count
+from odm.parallel import map_in_order, worker_count
 from odm.tables import Floats, Longs
 
 REPLICATES = 1000
@@ -154,7 +154,7 @@ def bootstrap(plans: Sequence[Plan], how: Resampling) -> list[Replicates]:
     rounds = [parts[i : i + n_parts_per_round] for i in range(0, len(parts), n_parts_per_round)]
     computed: list[list[Replicates]] = []
     for parts_of_round in rounds if how.track is None else how.track(rounds, "replicates"):
-        computed += in_order(work, parts_of_round)
+        computed += map_in_order(work, parts_of_round)
     return [
         Replicates(
             {

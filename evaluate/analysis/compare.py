@@ -34,7 +34,7 @@ from odm.evaluate.results import plain
 from odm.evaluate.scores.metric_names import PATTERN, MetricName, find_result, parse_metric
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import UsageError, first_few, hint, plural, shorten, spell
-from odm.names import distinct_parts
+from odm.names import shorten_paths
 from odm.numbers import interval, points
 from odm.tables import Longs
 from odm.views import ComparisonViews, Rows
@@ -143,7 +143,7 @@ class Comparison(ComparisonViews, msgspec.Struct, frozen=True, eq=False):
     def verdict(self) -> str:
         """A sentence: of two runs, whether the other is better; of more, which is the best."""
         runs = [run.name for run in self.runs]
-        names = dict(zip(runs, distinct_parts(runs), strict=True))
+        names = dict(zip(runs, shorten_paths(runs), strict=True))
         if len(self.runs) == 2:
             return headline(self, runs[1], names)
         return verdict(self.ranking, names, self.level)

@@ -27,7 +27,7 @@ from odm.evaluate.scores.accumulate import accumulate
 from odm.evaluate.scores.protocol_overrides import resolve
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import Log, Trusted, plural, shorten
-from odm.pairing import iou, on_same_image, source_of
+from odm.pairing import iou, pair_by_image, source_of
 from odm.tables import Dataset, Flag, Floats, Longs, distinct
 
 MOST_PAIRS = 4_000
@@ -218,7 +218,7 @@ class _Sample(msgspec.Struct, frozen=True, eq=False):
         # Of crowded images, which few make the sample, not all objects.
         objects = objects[:: 1 + int(n_det_of_image[truth.image[objects]].sum()) // (2 * MOST_PAIRS)]
         place = np.searchsorted(images, truth.image[objects])
-        pairs = on_same_image(detections.image[rows], truth.image[objects])
+        pairs = pair_by_image(detections.image[rows], truth.image[objects])
         pixels = sizes.astype(np.float64)
         size_of = {"gt": pixels[truth.image], "det": pixels[detections.image]}
         return cls(joined, images, sizes, size_of, rows, objects, place, pairs)
@@ -258,7 +258,7 @@ class _Sample(msgspec.Struct, frozen=True, eq=False):
             place %= len(self.images)
         image = self.images[np.clip(place, 0, len(self.images) - 1)]
         image = np.where((place >= 0) & (place < len(self.images)), image, -1)
-        return on_same_image(image, self.joined.truth.image[self.objects])
+        return pair_by_image(image, self.joined.truth.image[self.objects])
 
     def of_images(self, is_counted: Mask) -> Longs:
         """(images,) how many objects of each are covered."""
@@ -636,7 +636,7 @@ def _any_class(joined: Joined) -> tuple[str, str, Joined]:
         other_objects = other_objects[
             :: 1 + int(n_det_of_image[truth.image[other_objects]].sum()) // (20 * MOST_PAIRS)
         ]
-        det, gt = on_same_image(detections.image, truth.image[other_objects])
+        det, gt = pair_by_image(detections.image, truth.image[other_objects])
         covered = distinct(gt[iou(detections.xyxy[det], truth.xyxy[other_objects[gt]]) >= 0.5])
         if len(covered) >= MANY_COVERED * len(other_objects):
             joined = merge_classes(joined, joined.classes[classes[0]])
@@ -664,7 +664,7 @@ def _has_lower_scores(joined: Joined) -> bool:
     # In crowded images not all detections: objects have to be complete.
     stride = 1 + int(n_gt_of_image[joined.detections.image].sum()) // (20 * MOST_PAIRS)
     detections = joined.detections.take(slice(None, None, stride))
-    det, gt = on_same_image(detections.image, truth.image)
+    det, gt = pair_by_image(detections.image, truth.image)
     is_same_class = detections.category[det] == truth.category[gt]
     det, gt = det[is_same_class], gt[is_same_class]
     is_right = np.zeros(len(detections), bool)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from odm.evaluate.analysis.agree import Annotations, pair_boxes
 from odm.masks.runs import sum_groups
-from odm.pairing import pair_images, unique
+from odm.pairing import index_unique_keys, pair_images
 from odm.tables import Boxes, Dataset, Floats, Keypoints, Longs, Shapes, rows_without
 
 
@@ -48,8 +48,8 @@ def pair_versions(old: Dataset, new: Dataset) -> tuple[Longs, NDArray[np.bool_]]
     if len(removed_rows) and len(added_rows):
         number_of_class = _class_numbers(old, new)
         old_position, new_position = (
-            unique(_contents(old, removed_rows, number_of_class)),
-            unique(_contents(new, added_rows, number_of_class)),
+            index_unique_keys(_contents(old, removed_rows, number_of_class)),
+            index_unique_keys(_contents(new, added_rows, number_of_class)),
         )
         for boxes in (boxes for boxes in new_position if boxes and boxes in old_position):
             partner[added_rows[new_position[boxes]]] = removed_rows[old_position[boxes]]

@@ -15,7 +15,7 @@ from odm.evaluate.analysis.images import DELTAS
 from odm.evaluate.analysis.render_analyses import image_slices, titled
 from odm.evaluate.results import COVERAGE
 from odm.issues import plural, printable
-from odm.names import distinct_parts
+from odm.names import shorten_paths
 from odm.numbers import interval, number, percent, percents, points
 from odm.terminal import cell, json_text
 
@@ -166,7 +166,7 @@ class _Comparison:
     def _leaderboard(self) -> Section:
         """Return the table of runs, best first: by short names, for which a line has room, not by letters."""
         ranking, level = self.comparison.ranking, self.comparison.level
-        names = dict(zip(self.letter, distinct_parts(list(self.letter)), strict=True))
+        names = dict(zip(self.letter, shorten_paths(list(self.letter)), strict=True))
         rows = []
         for standing, place in zip(ranking, _places([standing.value for standing in ranking]), strict=True):
             bounds, between, differs = standing.interval, standing.delta_interval, standing.differs(level)

@@ -34,7 +34,7 @@ from odm.evaluate.matching.sides import (
     make_choice,
 )
 from odm.evaluate.scores.protocol_overrides import check_scores
-from odm.issues import INVERTED, PERCENT, Code, DataError, Log, Trusted, UsageError, spell, without_noise
+from odm.issues import INVERTED, PERCENT, Code, DataError, Log, Trusted, UsageError, round_noise, spell
 from odm.pairing import (
     Pairing,
     check_numbers,
@@ -477,7 +477,7 @@ def check_rows(side: Dataset, log: Log) -> None:
         def describe_edges(row: int) -> dict[str, Any]:
             """Return the fields of the message about a box whose edges are in the wrong order."""
             named_edges = zip(("left", "top", "right", "bottom"), xyxy[row].tolist(), strict=True)
-            text = ", ".join(f"{name} {without_noise(value):.15g}" for name, value in named_edges)
+            text = ", ".join(f"{name} {round_noise(value):.15g}" for name, value in named_edges)
             return {"value": Trusted(text), "option": Trusted("")}
 
         log.report_rows(INVERTED, side, rows, describe_edges)

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from odm.evaluate.matching.order import argsort_descending, argsort_int, best_of_each, first_of_runs
 from odm.evaluate.matching.sides import Joined, Mask
 from odm.evaluate.scores.protocols import Protocol
-from odm.parallel import by_threads
+from odm.parallel import map_by_threads
 from odm.tables import Floats, Ints, Longs
 
 Columns = tuple[Floats, ...]
@@ -324,7 +324,7 @@ class _Boxes:
             pairs = self.to_joined_positions(det_rows, truth_at[kept_rows], iou_kept, ioa_kept)
             return self.keep_best(pairs) if best_only else pairs
 
-        return by_threads(compare_part, list(map(slice, range_starts, range_starts[1:])))
+        return map_by_threads(compare_part, list(map(slice, range_starts, range_starts[1:])))
 
     def to_joined_positions(self, rows: Longs, truth_at: Longs, iou: Floats, ioa: Floats) -> Found:
         """Return pairs (n,) with ground truths as positions in the joined side, not in the sorted `truth`.

@@ -18,7 +18,7 @@ from odm.evaluate.scores.protocols import Protocol
 from odm.evaluate.scores.set_ups import AreaRange
 from odm.issues import Log, UsageError
 from odm.names import stem
-from odm.pairing import last_part, unique
+from odm.pairing import index_unique_keys, last_part
 from odm.tables import NO_ID, Dataset, Floats, Images, Ints, LabelState, Longs, distinct
 from odm.tables.extra_fields import numbers_of
 
@@ -373,8 +373,8 @@ def add_labels_and_ancestors(joined: Joined, labels: Iterable[Label] | None, log
 def _add_labels(joined: Joined, labels: Iterable[Label], log: Log) -> Joined:
     """Add image-level labels to the joined sides, as rows of image, class and state."""
     row_of_image = {name: i for i, name in enumerate(joined.images)}
-    stems = unique(stem(name) for name in joined.images)
-    last_parts = unique(last_part(name) for name in joined.images)
+    stems = index_unique_keys(stem(name) for name in joined.images)
+    last_parts = index_unique_keys(last_part(name) for name in joined.images)
     numbers = {name: i for i, name in enumerate(joined.classes)}
     ancestors_of = joined.hierarchy or {}
 

@@ -14,7 +14,7 @@ from odm.evaluate.matching.sides import Choice, Joined, Mask, SideTable, apply_c
 from odm.evaluate.scores.protocols import COCO_SIGMAS, IouType, Protocol
 from odm.issues import Code, DataError, Log, Trusted, UsageError, plural, spell
 from odm.masks.runs import MOST_PIXELS
-from odm.pairing import some
+from odm.pairing import list_first_three
 from odm.tables import Boxes, Dataset, ShapeKind, Shapes
 
 SHAPE_MISSING = Code(
@@ -122,7 +122,8 @@ def _drop_classes_without_points(joined: Joined, truth: Dataset, detections: Dat
     n_objects, n_detections = (kept_counts.counts[1, :2] - kept_counts.counts[1, 2:]).tolist()
     log.note(
         f"left out {plural(len(left_names), 'class')} without keypoints, with "
-        f"{plural(n_objects, 'object')} and {plural(n_detections, 'detection')}: {some(left_names)}"
+        f"{plural(n_objects, 'object')} and {plural(n_detections, 'detection')}: "
+        f"{list_first_three(left_names)}"
     )
     return joined
 

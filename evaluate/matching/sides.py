@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from odm.evaluate.matching.order import first_of_runs, rank_in_runs
 from odm.issues import Code, Log, Trusted, UsageError, hint, plural, spell
 from odm.names import stem
-from odm.pairing import some, unique
+from odm.pairing import index_unique_keys, list_first_three
 from odm.tables import Boxes, Floats, Ints, Longs, distinct
 
 Label = tuple[str, str, bool]
@@ -259,7 +259,7 @@ class Kept(msgspec.Struct, frozen=True, eq=False):
         if choice.drop_extra and extra:
             log.note(
                 f"{plural(len(extra), 'image')} only in the detections left out, with "
-                f"{plural(int(n_dropped_detections[0]), 'detection')}: {some(extra)}"
+                f"{plural(int(n_dropped_detections[0]), 'detection')}: {list_first_three(extra)}"
             )
         if choice.classes is not None:
             self._report_nothing_left(1, "--only-classes", path, log)
@@ -368,7 +368,7 @@ def make_choice(
     if only_images is not None:
         images = joined.images[: joined.n_truth_images] if extra_images == "ignore" else joined.images
         rows = {name: i for i, name in enumerate(images)}
-        stems = unique(stem(name) for name in images)
+        stems = index_unique_keys(stem(name) for name in images)
         image_rows = []
         for name in only_images:
             row = rows.get(name, stems.get(name))

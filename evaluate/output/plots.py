@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from odm.drawing import FORMATS, check_matplotlib, drawing, encode
+from odm.drawing import FORMATS, apply_settings, check_matplotlib, encode
 from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.scores.accumulate import miss_keys
 from odm.issues import Log, UsageError, listed, printable, shorten
@@ -83,7 +83,7 @@ def _use_style(log: Log, fallback_words: str) -> Iterator[None]:
     """Context manager that sets Matplotlib's defaults and the style of these plots."""
     import matplotlib as mpl
 
-    with drawing(log, fallback_words) as settings:
+    with apply_settings(log, fallback_words) as settings:
         mpl.rcdefaults()
         settings.update(_STYLE)
         yield

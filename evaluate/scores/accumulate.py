@@ -40,7 +40,7 @@ from odm.evaluate.scores.score_order import (
     rank_pooled,
     rank_rows,
 )
-from odm.parallel import by_threads
+from odm.parallel import map_by_threads
 from odm.tables import FREQUENCIES, Floats, Longs
 
 _SUMMED = ("gt", "gt_ignored", "det", "tp", "fp", "ignored")
@@ -99,7 +99,7 @@ def count_classes(
     order = rank_rows(matches) if order is None else order
     rows, counts = group_rows_by_class(matches, order)
     ranked = list(Ranked.iter_blocks(matches, rows, counts, BLOCK, weights))
-    blocks = by_threads(functools.partial(_count_classes, matches, at_score), ranked)
+    blocks = map_by_threads(functools.partial(_count_classes, matches, at_score), ranked)
     class_counts = ClassCounts.concatenate(blocks, matches.protocol)
     if matches.protocol.shared_score:
         class_counts = replace(

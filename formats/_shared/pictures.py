@@ -17,12 +17,12 @@ from typing import Any
 import msgspec
 
 from odm.codes import NO_SIZE, SIZE_OUT_OF_REACH
-from odm.csv_text import QuoteFault, plain_lines, records
+from odm.csv_text import QuoteFault, normalise_line_ends, read_records
 from odm.files import MAX_SIZE, Source, may_exist
 from odm.formats._contract import Options, option, parse_size
 from odm.issues import Code, Log, PathError, Trusted, shorten
 from odm.names import PICTURE_SUFFIXES, NameRule, parse_name_rule, stem, with_slashes
-from odm.pictures import picture_size
+from odm.pictures import read_picture_size
 from odm.tables import Builder
 
 LINKED_PICTURE = Code(
@@ -206,11 +206,11 @@ class Pictures:
         if data is None:
             return
         try:
-            text = plain_lines(data.decode())
+            text = normalise_line_ends(data.decode())
         except UnicodeDecodeError as e:
             self._log.report(BAD_SIZE_ROW, path, value=f"bytes that are not UTF-8 at {e.start}")
             return
-        for number, _, row in records(text):
+        for number, _, row in read_records(text):
             if isinstance(row, QuoteFault):
                 self._log.report(BAD_SIZE_ROW, path, line=number + row.lines, value=Trusted(str(row)))
                 continue
@@ -261,7 +261,7 @@ class Pictures:
         if explicit:
             return explicit
         if picture is not None and picture.path:
-            return picture_size(picture.path, self._log)
+            return read_picture_size(picture.path, self._log)
         if self._others is None:
             self._others = {}
             if (other := self._builder.counterpart()) is not None:

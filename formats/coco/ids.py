@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from odm.coco80 import IDS, NAMES
 from odm.codes import CATEGORY_POSITION_GUESSED
 from odm.issues import Code, Log, Trusted, first_few, hint, printable, shorten
-from odm.names import is_usual, number_of, stem
+from odm.names import is_usual, parse_number, stem
 from odm.tables import NO_ID, Categories, Dataset, Id
 
 NOT_IN_REFERENCE = Code(
@@ -67,7 +67,7 @@ def to_other_type(id_: Id) -> Id | None:
     """Return a number as text, and a text of a plain number as that number; None for other text."""
     if isinstance(id_, int):
         return str(id_)
-    value = number_of(id_)
+    value = parse_number(id_)
     return value if str(value) == id_ else None
 
 
@@ -98,8 +98,8 @@ def suggest_id(id_: Id, row_of_id: Mapping[Id, int], text_ids: Sequence[str]) ->
     """
     if isinstance(id_, int):
         return "" if any(isinstance(key, int) for key in row_of_id) else " (all ids are text)"
-    if number_of(id_) >= 0 and number_of(id_) in row_of_id:
-        return f" (there is one written as a number, {number_of(id_)})"
+    if parse_number(id_) >= 0 and parse_number(id_) in row_of_id:
+        return f" (there is one written as a number, {parse_number(id_)})"
     return hint(id_, text_ids)
 
 
@@ -194,7 +194,7 @@ def list_image_readings(names: Sequence[str]) -> list[tuple[str, dict[Id, int]]]
     """Return the meanings that an image_id may have besides an id: their names, and image rows by value."""
     last_parts = [stem(name.rsplit("/", 1)[-1]) for name in names]
     by_name = {**index_unique(last_parts), **index_unique(map(stem, names)), **index_unique(names)}
-    by_number = {n: row for n, row in index_unique(map(number_of, last_parts)).items() if n != -1}
+    by_number = {n: row for n, row in index_unique(map(parse_number, last_parts)).items() if n != -1}
     return [
         ("the names of the images", by_name),
         ("the numbers in the image names", by_number),
@@ -232,7 +232,7 @@ def list_counted_ids(categories: Categories, counted: str) -> NDArray[np.int64]:
     """
     if counted == "80":
         return list_trainer_ids(categories)
-    numbers = [number_of(name) for name in categories.name]
+    numbers = [parse_number(name) for name in categories.name]
     numbered = not categories.named and min(numbers, default=-1) >= 0
     positions = numbers if numbered else range(len(categories))
     return np.array(positions, np.int64) + (counted == "positions-from-1")

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from odm.csv_text import QuoteFault, plain_lines, read_record
+from odm.csv_text import QuoteFault, normalise_line_ends, read_record
 from odm.files import Source
 from odm.formats._contract import option
 from odm.formats._shared.class_lists import is_description, read_described
@@ -21,7 +21,7 @@ from odm.formats._shared.tables.column_roles import FORMS, Header, key_of, parse
 from odm.formats._shared.tables.csv_files import BAD_HEADER, NO_HEADER, OPEN_QUOTE, STRAY_QUOTE, byte_shown
 from odm.formats._shared.tables.rows import NUMBER, Columns
 from odm.issues import Code, Log, Trusted, shorten
-from odm.names import PICTURE_SUFFIXES, number_of, refuse_class
+from odm.names import PICTURE_SUFFIXES, parse_number, refuse_class
 
 CANONICAL = (
     "image width height class score left top right bottom difficult truncated occluded crowd group_of".split()
@@ -122,7 +122,7 @@ def _read_class_names(source: Source, file: str, log: Log) -> ClassNames | None:
             ClassNames(path, order, dict(zip(order, order, strict=True))) if log.errors == n_errors else None
         )
     try:
-        text = plain_lines(data.decode())
+        text = normalise_line_ends(data.decode())
     except UnicodeDecodeError as e:
         log.report(NOT_UTF8, path, line=data.count(b"\n", 0, e.start) + 1, value=byte_shown(data[e.start]))
         return None
@@ -156,8 +156,8 @@ def _read_class_names(source: Source, file: str, log: Log) -> ClassNames | None:
     names = ClassNames(path)
     if widths == {1}:
         names.order = [cells[0] for _, cells in rows]
-    elif all(len(cells) == 2 and number_of(cells[1]) >= 0 for _, cells in rows):
-        names.order = [cells[0] for _, cells in sorted(rows, key=lambda row: number_of(row[1][1]))]
+    elif all(len(cells) == 2 and parse_number(cells[1]) >= 0 for _, cells in rows):
+        names.order = [cells[0] for _, cells in sorted(rows, key=lambda row: parse_number(row[1][1]))]
     else:
         names.by_cell = {cells[0]: cells[1] for _, cells in rows}
     for name in names.order or list(names.by_cell.values()):

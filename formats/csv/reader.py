@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from odm.csv_text import QUOTE_SPAN, QuoteFault, read_record, records
+from odm.csv_text import QUOTE_SPAN, QuoteFault, read_record, read_records
 from odm.files import Source
 from odm.formats._shared.codes import COMMENTED, NOT_UTF8, WRONG_COUNT
 from odm.formats._shared.gather import own_folder
@@ -206,7 +206,7 @@ class Reader(TableReader):
             return columns, np.arange(line, line + len(columns[0]), dtype=np.int32)
         rows: list[list[str]] = []
         lines: list[int] = []
-        for first_line, last_line, cells in records(text, layout.sep, line=line, spaced=layout.spaced):
+        for first_line, last_line, cells in read_records(text, layout.sep, line=line, spaced=layout.spaced):
             if isinstance(cells, QuoteFault):
                 report_quote(cells, path, log, self.builder, line=first_line, field=layout.field(cells.cell))
                 continue
@@ -414,7 +414,7 @@ def cut_pieces(data: bytes, start: int, *, size: int = _CHUNK) -> list[tuple[int
 def _split_columns(text: str, layout: Layout) -> list[list[str]] | None:
     """Split a text into columns all at once; None if anything about it is unusual.
 
-    The standard library is five times as fast as `records`, and lets through quotes that it should not.
+    The standard library is five times as fast as `read_records`, and lets through quotes that it should not.
     """
     sep, n = layout.sep, len(layout.columns)
     if '"' not in text and not layout.spaced:

@@ -38,7 +38,7 @@ def check_call(
     open_words: Sequence[Any] = (),
 ) -> None:
     """Check the arguments of a call by the annotations of the function, as `check_values` does."""
-    hints = hints_of(function)
+    hints = read_hints(function)
     check_values(hints, {**dict(zip(hints, args, strict=False)), **keywords}, open_words)
 
 
@@ -69,7 +69,7 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
 
 
 @functools.cache
-def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+def read_hints(function: Callable[..., Any]) -> dict[str, Any]:
     """Return the types of a function's parameters, in order."""
     parameters = inspect.signature(function).parameters.values()
 
@@ -81,26 +81,28 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 def check(name: str, value: Any, hint: Any, open_words: Sequence[Any] = ()) -> None:
     """Raise UsageError if `value` is not what `hint`, a type as in an annotation, allows."""
-    if _fits(value, hint, open_words):
+    if _is_allowed(value, hint, open_words):
         return
-    bad_value, expected = value, _words(hint)
-    for member in _parts(hint):
+    bad_value, expected = value, _describe(hint)
+    for member in _split_union(hint):
         # Of a list, the message shows the first element of a wrong type instead of the list.
         if typing.get_origin(member) in LISTS and _is_list(value):
             (element_hint,) = typing.get_args(member)
-            bad_value = next(element for element in value if not _fits(element, element_hint, open_words))
-            expected = _words(element_hint, is_plural=True)
+            bad_value = next(
+                element for element in value if not _is_allowed(element, element_hint, open_words)
+            )
+            expected = _describe(element_hint, is_plural=True)
     raise UsageError(f"{name}: expected {expected}, found {shorten(repr(bad_value))}")
 
 
-def _fits(value: Any, hint: Any, open_words: Sequence[Any]) -> bool:
+def _is_allowed(value: Any, hint: Any, open_words: Sequence[Any]) -> bool:
     """Return whether an annotation allows a value; a `Literal` in `open_words` allows any text."""
-    members = _parts(hint)
+    members = _split_union(hint)
     if len(members) > 1:
-        return any(_fits(value, member, open_words) for member in members)
+        return any(_is_allowed(value, member, open_words) for member in members)
     (hint,) = members
     origin, type_arguments = typing.get_origin(hint) or hint, typing.get_args(hint)
-    is_allowed = functools.partial(_fits, open_words=open_words)
+    is_allowed = functools.partial(_is_allowed, open_words=open_words)
     if origin is Literal:
         return isinstance(value, str) and (hint in open_words or value in type_arguments)
     if origin in LISTS:
@@ -125,7 +127,7 @@ def _fits(value: Any, hint: Any, open_words: Sequence[Any]) -> bool:
     return hint is Any or not isinstance(origin, type) or isinstance(value, origin)
 
 
-def _parts(hint: Any) -> tuple[Any, ...]:
+def _split_union(hint: Any) -> tuple[Any, ...]:
     """Return the members of a union, or (hint,) for any other type."""
     return typing.get_args(hint) if typing.get_origin(hint) in (Union, types.UnionType) else (hint,)
 
@@ -147,12 +149,12 @@ def is_open(hint: Any) -> bool:
     return any(getattr(member, "_is_protocol", False) for member in members) or any(map(is_open, members[1:]))
 
 
-def _words(hint: Any, *, is_plural: bool = False) -> str:
+def _describe(hint: Any, *, is_plural: bool = False) -> str:
     """Return the words of a message for the values that an annotation allows: ``a number or a path``.
 
     With `is_plural` they name several values: ``numbers or paths``.
     """
-    members = [member for member in _parts(hint) if member is not type(None)]
+    members = [member for member in _split_union(hint) if member is not type(None)]
     if len({str, os.PathLike} & {typing.get_origin(member) or member for member in members}) == 2:
         members.remove(str)  # "a path" says both
     phrases: list[str] = []
@@ -168,16 +170,16 @@ def _words(hint: Any, *, is_plural: bool = False) -> str:
         elif origin in WORDS:
             phrases.append(WORDS[origin][is_plural])
         elif origin in LISTS:
-            phrases.append(f"a list of {_words(type_arguments[0], is_plural=True)}")
+            phrases.append(f"a list of {_describe(type_arguments[0], is_plural=True)}")
         elif origin in MAPPINGS:
             key_and_value = (
                 ""
                 if type_arguments[1] is Any
-                else f" of {_words(type_arguments[0])} to {_words(type_arguments[1])}"
+                else f" of {_describe(type_arguments[0])} to {_describe(type_arguments[1])}"
             )
             phrases.append(f"a mapping{key_and_value}")
         elif origin is tuple:
-            phrases.append(f"({', '.join(map(_words, type_arguments))})")
+            phrases.append(f"({', '.join(map(_describe, type_arguments))})")
         else:
             name = getattr(origin, "__name__", str(origin))
             phrases.append(f"{'an' if name[0] in 'AEIOU' else 'a'} {name}")

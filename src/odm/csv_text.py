@@ -81,7 +81,7 @@ def read_record(
         cell_start = cell_end + 1
 
 
-def records(
+def read_records(
     text: str, sep: str = ",", *, line: int = 1, spaced: bool = False
 ) -> Iterator[tuple[int, int, list[str] | QuoteFault]]:
     """Yield first line, last line and cells of every record of a text that is not blank.
@@ -105,6 +105,6 @@ def records(
         yield first_line, line - 1, record
 
 
-def plain_lines(text: str) -> str:
+def normalise_line_ends(text: str) -> str:
     """Return the text with LF at the end of all lines, and without a byte order mark."""
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")

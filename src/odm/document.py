@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from odm.terminal import fitting, latex, markdown, markdown_table, text_table, wrapped
+from odm.terminal import choose_columns, latex, markdown, markdown_table, text_table, wrap_line
 
 
 class Column(NamedTuple):
@@ -105,45 +105,45 @@ def draw(document: Document, output: str, width: int | None = None) -> str:
 
 def as_text(document: Document, width: int | None = None) -> str:
     """Draw a document for a terminal of `width` characters, None = any. It ends with a newline."""
-    return _joined(document, "\n", functools.partial(_as_text, width=width))
+    return _draw_sections(document, "\n", functools.partial(_draw_part_as_text, width=width))
 
 
 def as_markdown(document: Document) -> str:
     """Draw a document in Markdown. It ends with a newline."""
-    return _joined(document, "\n\n", _as_markdown)
+    return _draw_sections(document, "\n\n", _draw_part_as_markdown)
 
 
 def as_latex(document: Document, width: int | None = None) -> str:
     """Draw a document in LaTeX with the package booktabs; tables have the columns that fit on a terminal."""
-    sections = ("\n\n".join(_latex_parts(section, width)) for section in document if section)
+    sections = ("\n\n".join(_draw_latex_parts(section, width)) for section in document if section)
     return "\n\n".join([r"% \usepackage{booktabs}", *sections]) + "\n"
 
 
-def _joined(document: Document, separator: str, draw: Callable[[Part], str]) -> str:
+def _draw_sections(document: Document, separator: str, draw: Callable[[Part], str]) -> str:
     """Draw each part by `draw`, with `separator` between parts, and a blank line between sections."""
     return "\n\n".join(separator.join(map(draw, section)) for section in document if section) + "\n"
 
 
-def _as_text(part: Part, width: int | None) -> str:
+def _draw_part_as_text(part: Part, width: int | None) -> str:
     """Draw a part for a terminal; a table may lose columns, which a line below it then names."""
     if isinstance(part, Line):
-        return wrapped(part.text, width, "  ")
+        return wrap_line(part.text, width, "  ")
     if isinstance(part, Verbatim):
         return "\n".join(part.lines)
     if isinstance(part, Items):
         lines = [f"  {line}" for line in part.lines] if part.title else part.lines
-        return "\n".join(wrapped(line, width, "  ") for line in (*[part.title] * bool(part.title), *lines))
+        return "\n".join(wrap_line(line, width, "  ") for line in (*[part.title] * bool(part.title), *lines))
     spans = {column.title: column.above for column in part.columns if column.above}
     layout: dict[str, Any] = {"width": width, "drop": part.drop}
     text = text_table(part.titles, part.cells, left=part.left, spans=spans, rule=part.rule, **layout)
     if part.tells_dropped:
-        shown = fitting(part.titles, part.cells, **layout)
+        shown = choose_columns(part.titles, part.cells, **layout)
         if hidden := [title for i, title in enumerate(part.titles) if i not in shown]:
-            text += "\n" + wrapped(f"(not shown: {', '.join(hidden)}; --wide shows all)", width, "  ")
+            text += "\n" + wrap_line(f"(not shown: {', '.join(hidden)}; --wide shows all)", width, "  ")
     return text
 
 
-def _as_markdown(part: Part) -> str:
+def _draw_part_as_markdown(part: Part) -> str:
     """Draw a part in Markdown: a line as a paragraph or heading, a table with the titles of its groups."""
     if isinstance(part, Line):
         text = markdown(part.text)
@@ -159,12 +159,14 @@ def _as_markdown(part: Part) -> str:
     return markdown_table(titles, part.cells, left=part.left)
 
 
-def _latex_parts(section: Section, width: int | None) -> Iterator[str]:
+def _draw_latex_parts(section: Section, width: int | None) -> Iterator[str]:
     """Yield the parts of a section without hints on options; a line before a table becomes its caption."""
     for i, part in enumerate(section):
         previous_part = section[i - 1] if i else None
         if isinstance(part, Table):
-            yield _latex_table(part, previous_part.text if isinstance(previous_part, Line) else "", width)
+            yield _draw_latex_table(
+                part, previous_part.text if isinstance(previous_part, Line) else "", width
+            )
         elif isinstance(part, Verbatim):
             yield "\n".join([r"\begin{verbatim}", *part.lines, r"\end{verbatim}"])
         elif isinstance(part, Items):
@@ -175,12 +177,12 @@ def _latex_parts(section: Section, width: int | None) -> Iterator[str]:
             yield f"\\textbf{{{latex(part.text)}}}" if part.role else latex(part.text)
 
 
-def _latex_table(table: Table, caption: str, width: int | None) -> str:
+def _draw_latex_table(table: Table, caption: str, width: int | None) -> str:
     """Draw a table as a float with a caption, without the columns that do not fit in `width` characters.
 
     The minus signs of numbers are those of mathematics.
     """
-    shown = fitting(table.titles, table.cells, width=width, drop=table.drop)
+    shown = choose_columns(table.titles, table.cells, width=width, drop=table.drop)
     columns = [table.columns[i] for i in shown]
     cells = [[re.sub(r"(?<!\S)-(?=\d)", "$-$", latex(row[i])) for i in shown] for row in table.cells]
     spans, rules, start = [], [], 1

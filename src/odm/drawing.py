@@ -31,7 +31,7 @@ def check_matplotlib() -> None:
 
 
 @contextlib.contextmanager
-def drawing(log: Log, replacement: str) -> Iterator[dict[str, Any]]:
+def apply_settings(log: Log, replacement: str) -> Iterator[dict[str, Any]]:
     """Yield the settings of Matplotlib, to be changed, and restore the former ones after the block.
 
     Characters that the font lacks are then noted in the log; `replacement` says how they are shown.

@@ -45,7 +45,7 @@ def gather() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def not_gathered() -> Iterator[None]:
+def pause_gathering() -> Iterator[None]:
     """Do not record files that are opened in the block: they belong to the program, not to the data."""
     token = _run.set(None)
     try:
@@ -94,12 +94,12 @@ def refuse(target: str, sources: Iterable[str] = ()) -> None:
         Paths that are read besides the inputs of the run.
     """
     run, sources = _run.get() or _Inputs(), set(sources)
-    target_folders = _above(target)
+    target_folders = _list_with_parents(target)
     location, identity = target_folders[0]
     paths, identities = {p for p, _ in target_folders}, {i for _, i in target_folders if i is not None}
     subject = f"{printable(target)}: the target"
     for source in dict.fromkeys([*sources, *run.named]):
-        source_folders = _above(source)
+        source_folders = _list_with_parents(source)
         if location == source_folders[0][0] or (identity is not None and identity == source_folders[0][1]):
             raise PathError(f"{subject} is the source {printable(source)}; choose another target")
         is_inside = source_folders[0][0] in paths or source_folders[0][1] in identities
@@ -113,12 +113,12 @@ def refuse(target: str, sources: Iterable[str] = ()) -> None:
         raise PathError(f"{subject} is an input file; choose another target")
     seen_paths: set[str] = set()
     for folder, file in run.folders.items():
-        for parent, their_identity in _above(folder, seen_paths):
+        for parent, their_identity in _list_with_parents(folder, seen_paths):
             if parent == location or their_identity == identity:
                 raise PathError(f"{subject} contains the input {printable(file)}; choose another target")
 
 
-def _above(path: str, seen_paths: set[str] | None = None) -> list[tuple[str, Identity | None]]:
+def _list_with_parents(path: str, seen_paths: set[str] | None = None) -> list[tuple[str, Identity | None]]:
     """Return a path and every folder above it, links resolved, with identities, without those in
     `seen_paths`, to which they are added.
     """

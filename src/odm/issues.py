@@ -164,7 +164,7 @@ class Log:
             path, line, pointer = path
         self.counts[code.name] += 1
         if self.counts[code.name] <= self._keep:
-            shown = {k: _shown(v) for k, v in values.items()}
+            shown = {k: _make_printable(v) for k, v in values.items()}
             message = f"{code.template.format(**shown)}; {advice or code.advice.format(**shown)}"
             self.issues.append(Issue(path, line, column, field, code.name, code.severity, message, pointer))
 
@@ -344,7 +344,7 @@ class _Value(str):
         return f"{quote}{self}{quote}"
 
 
-def _shown(value: Any) -> Any:
+def _make_printable(value: Any) -> Any:
     """Return a value as templates of messages take it: text is made printable and cut, numbers rounded."""
     if isinstance(value, Trusted):
         return value
@@ -353,11 +353,11 @@ def _shown(value: Any) -> Any:
     if value is None or isinstance(value, bool):
         return Verbatim({None: "null", False: "false", True: "true"}[value])  # as JSON and YAML spell them
     if isinstance(value, float):
-        return without_noise(value)
+        return round_noise(value)
     return value if isinstance(value, int) else _Value(shorten(value))
 
 
-def without_noise(value: float, *, to_whole: bool = False) -> float:
+def round_noise(value: float, *, to_whole: bool = False) -> float:
     """Round away noise of arithmetic: 697.87 for 697.8699999999999.
 
     A value next to a whole number stays unless `to_whole` is set.

@@ -158,11 +158,11 @@ def parse_name_rule(text: str) -> NameRule:
 
 
 _rule: ContextVar[NameRule | None] = ContextVar("odm.names", default=None)
-"""The rule of `shortened` by which a reader will shorten the names."""
+"""The rule of `apply_name_rule` by which a reader will shorten the names."""
 
 
 @contextlib.contextmanager
-def shortened(rule: NameRule | None) -> Iterator[None]:
+def apply_name_rule(rule: NameRule | None) -> Iterator[None]:
     """Check names in this block as if `rule` had been applied; the reader applies the rule afterwards."""
     token = _rule.set(rule)
     try:
@@ -202,7 +202,7 @@ def stem(name: str) -> str:
     return name[:dot] if dot > 0 and name[dot:].lower() in PICTURE_SUFFIXES and name[dot - 1] != "/" else name
 
 
-def distinct_parts(paths: Sequence[str]) -> list[str]:
+def shorten_paths(paths: Sequence[str]) -> list[str]:
     """Return short printable names of paths: the shortest last parts that differ.
 
     ``a`` and ``b`` for ``runs/a/best.json`` and ``runs/b/best.json``; where no single part does, as
@@ -220,7 +220,7 @@ def distinct_parts(paths: Sequence[str]) -> list[str]:
     return list(paths)
 
 
-def number_of(name: str) -> int:
+def parse_number(name: str) -> int:
     """Return the number from 0 that a name is, -1 for another name or one of more than 18 digits."""
     return int(name) if name.isdecimal() and name.isascii() and len(name) < 19 else -1
 

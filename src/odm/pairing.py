@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.issues import Code, Log, Trusted, first_few, listed, nearest, plural, shorten
-from odm.names import number_of, stem
+from odm.names import parse_number, stem
 from odm.tables import (
     NO_ID,
     Categories,
@@ -141,7 +141,7 @@ class Pairing(msgspec.Struct, frozen=True, eq=False):
 def pair(truth: Dataset, detections: Dataset, log: Log) -> Pairing:
     """Pair the images and classes of both sides; the log takes a note on how numbers of classes were read."""
     image, n_by_method = pair_images(truth.images, detections.images)
-    gt_names, det_names = class_names(truth, detections, log)
+    gt_names, det_names = resolve_class_names(truth, detections, log)
     gt_row_by_name = {name: row for row, name in reversed(list(enumerate(gt_names)))}
     category = np.array([gt_row_by_name.get(name, -1) for name in det_names], np.int64)
     return Pairing(image, category, gt_names, det_names, n_by_method)
@@ -182,7 +182,7 @@ def pair_images(truth: Images, detections: Images) -> tuple[Longs, dict[str, int
     for method, gt_keys, det_keys in methods:
         if -1 not in gt_rows:
             break
-        row_by_gt_key, keys_of_detections = unique(gt_keys), list(det_keys)
+        row_by_gt_key, keys_of_detections = index_unique_keys(gt_keys), list(det_keys)
         counts = Counter(keys_of_detections)
         for i, key in enumerate(keys_of_detections):
             row = row_by_gt_key.get(key, -1)
@@ -193,7 +193,7 @@ def pair_images(truth: Images, detections: Images) -> tuple[Longs, dict[str, int
     return np.array(gt_rows, np.int64), n_by_method
 
 
-def unique(keys: Iterable[Any]) -> dict[Any, int]:
+def index_unique_keys(keys: Iterable[Any]) -> dict[Any, int]:
     """Return the position of every key that occurs only once."""
     position_by_key: dict[Any, int] = {}
     for i, key in enumerate(keys):
@@ -219,21 +219,21 @@ def report_images(
             source_of(detections),
             unit=Trusted(unit),
             differ=Trusted("differ only in folder and extension" if unit == "image" else "are the same"),
-            theirs=some(names),
-            ours=some(truth.images.name),
+            theirs=list_first_three(names),
+            ours=list_first_three(truth.images.name),
         )
         return
     n = 1 if one_by_one else len(unpaired_rows)
     for i, row in enumerate(unpaired_rows if one_by_one else unpaired_rows[:1]):
         location = detections.image_place(row)
         # The search is slow.
-        suggestion = nearest_name(names[row], truth.images.name) if i < 10 else None
+        suggestion = find_nearest_name(names[row], truth.images.name) if i < 10 else None
         log.report(
             IMAGE_ONLY_IN_DETECTIONS,
             location if location[0] else source_of(detections),
             n=Trusted(plural(n, unit)),
             names=Trusted(listed([names[row]] if one_by_one else [names[row] for row in unpaired_rows])),
-            hint=Trusted(did_you_mean(suggestion)),
+            hint=Trusted(format_suggestion(suggestion)),
             them=Trusted("them" if n > 1 else "it"),
         )
 
@@ -263,7 +263,7 @@ def report_splits(
         SPLIT_WITHOUT_DETECTIONS,
         source_of(truth),
         images=Trusted(plural(int(np.isin(split_of_image, missed_rows).sum()), "image")),
-        splits=Trusted(f"the split{'s' if len(missed) > 1 else ''} {some(missed)}"),
+        splits=Trusted(f"the split{'s' if len(missed) > 1 else ''} {list_first_three(missed)}"),
         boxes=int(n_boxes[missed_rows].sum()),
         total=len(truth),
         option=Trusted(" or ".join(f"--gt-split {shorten(name, 30)}" for name in detected[:3])),
@@ -299,18 +299,18 @@ def report_empty_images(
 # -------------------------------------------------------------------------------------------- classes
 
 
-def class_names(truth: Dataset, detections: Dataset, log: Log) -> tuple[list[str], list[str]]:
+def resolve_class_names(truth: Dataset, detections: Dataset, log: Log) -> tuple[list[str], list[str]]:
     """Return the class names of both sides; a side that has only numbers takes the names of the other."""
     gt_classes, det_classes = truth.categories, detections.categories
     gt_names, det_names = list(gt_classes.name), list(det_classes.name)
     if not det_classes.named and gt_classes.named and len(gt_classes):
-        det_names = _named_by(detections, truth, "the detections", "the ground truth", log)
+        det_names = _name_classes_by(detections, truth, "the detections", "the ground truth", log)
     elif not gt_classes.named and det_classes.named and len(det_classes):
-        gt_names = _named_by(truth, detections, "the ground truth", "the detections", log)
+        gt_names = _name_classes_by(truth, detections, "the ground truth", "the detections", log)
     return gt_names, det_names
 
 
-def _named_by(
+def _name_classes_by(
     numbered_side: Dataset, named_side: Dataset, numbered_noun: str, named_noun: str, log: Log
 ) -> list[str]:
     """Return the names of the categories of a side that has only numbers, taken from the other side.
@@ -320,7 +320,7 @@ def _named_by(
     nouns are those of the two sides in messages.
     """
     numbered, named = numbered_side.categories, named_side.categories
-    numbers = [number_of(name) for name in numbered.name]
+    numbers = [parse_number(name) for name in numbered.name]
     name_by_id = {i: name for i, name in zip(named.source_id.tolist(), named.name, strict=True) if i != NO_ID}
     is_beyond = any(n >= len(named) for n in numbers)
     are_ids = is_beyond and all(n in name_by_id for n in numbers)
@@ -385,11 +385,16 @@ def report_classes(
     unpaired = [name for name in dict.fromkeys(det_names) if name not in gt_classes and n_by_name[name]]
     hints: dict[str, str] = {}
     if len(detections) and len(truth) and gt_classes.isdisjoint(det_names):
-        log.report(NO_CLASS_IN_COMMON, source_of(detections), theirs=some(det_names), ours=some(gt_names))
+        log.report(
+            NO_CLASS_IN_COMMON,
+            source_of(detections),
+            theirs=list_first_three(det_names),
+            ours=list_first_three(gt_names),
+        )
         return unpaired, hints
     first_box = first_index_of(category if unpaired else category[:0], len(det_names))
     for n, name in enumerate(unpaired):
-        suggestion = nearest_name(name, gt_names) if n < 100 else None
+        suggestion = find_nearest_name(name, gt_names) if n < 100 else None
         if suggestion is not None:
             hints[name] = suggestion
         if requested is None or name in requested:
@@ -399,7 +404,7 @@ def report_classes(
                 location if location[0] else source_of(detections),
                 value=name,
                 n=Trusted(plural(n_by_name[name], "detection")),
-                hint=Trusted(did_you_mean(suggestion)),
+                hint=Trusted(format_suggestion(suggestion)),
             )
     return unpaired, hints
 
@@ -424,14 +429,14 @@ def check_numbers(truth: Dataset, detections: Dataset, pairing: Pairing, log: Lo
     if len(rows) < ENOUGH or not len(truth):
         return False
     image = pairing.image[boxes.image[rows]]
-    det, gt = _overlapping(truth, boxes.xyxy[rows], image)
+    det, gt = _find_overlapping_pairs(truth, boxes.xyxy[rows], image)
     n_hit = len(distinct(det))
-    if n_hit <= FEW_AGREE * len(rows) and _images_shifted(truth, detections, rows, image, n_hit, log):
+    if n_hit <= FEW_AGREE * len(rows) and _report_shifted_images(truth, detections, rows, image, n_hit, log):
         return True
-    return _classes_misread(truth, detections, pairing, (rows[det], gt), log)
+    return _report_misread_classes(truth, detections, pairing, (rows[det], gt), log)
 
 
-def _images_shifted(
+def _report_shifted_images(
     truth: Dataset, detections: Dataset, rows: NDArray[np.intp], image: Longs, n_hit: int, log: Log
 ) -> bool:
     """Report detections that fit the image before or after theirs, and return whether they do.
@@ -441,7 +446,7 @@ def _images_shifted(
     """
     numbers = truth.images.source_id
     if numbers.dtype == object or (numbers == NO_ID).any():
-        numbers = np.array([number_of(last_part(name)) for name in truth.images.name], np.int64)
+        numbers = np.array([parse_number(last_part(name)) for name in truth.images.name], np.int64)
         numbers = np.arange(len(numbers)) if (numbers < 0).any() else numbers
     order = np.argsort(numbers, kind="stable")
     sorted_numbers = numbers[order]
@@ -450,7 +455,9 @@ def _images_shifted(
         positions = np.minimum(np.searchsorted(sorted_numbers, shifted_numbers), len(sorted_numbers) - 1)
         shifted_image = np.where(sorted_numbers[positions] == shifted_numbers, order[positions], -1)
         candidates = np.flatnonzero(shifted_image >= 0)
-        det, _ = _overlapping(truth, detections.boxes.xyxy[rows[candidates]], shifted_image[candidates])
+        det, _ = _find_overlapping_pairs(
+            truth, detections.boxes.xyxy[rows[candidates]], shifted_image[candidates]
+        )
         fitting_rows = distinct(det)
         if (
             len(fitting_rows) < max(ENOUGH, MOST_AGREE * len(rows))
@@ -471,7 +478,7 @@ def _images_shifted(
     return False
 
 
-def _classes_misread(
+def _report_misread_classes(
     truth: Dataset, detections: Dataset, pairing: Pairing, pairs: tuple[Longs, NDArray[np.intp]], log: Log
 ) -> bool:
     """Report class numbers that agree in another reading, and return whether they do.
@@ -490,10 +497,10 @@ def _classes_misread(
     n_agreeing, _ = count_agreeing(pairing.category)
     if n_overlapping < ENOUGH or n_agreeing > FEW_AGREE * n_overlapping:
         return False
-    written_numbers = _written_numbers(truth.categories, detections.categories)
+    written_numbers = _find_written_numbers(truth.categories, detections.categories)
     if written_numbers is None:
         return False
-    for reading, row_of_number in _readings(truth.categories, detections.categories):
+    for reading, row_of_number in _list_readings(truth.categories, detections.categories):
         gt_class_of = np.array([row_of_number.get(number, -1) for number in written_numbers], np.int64)
         n_fitting, n_classes = count_agreeing(gt_class_of)
         if n_fitting < max(ENOUGH, MOST_AGREE * n_overlapping) or n_classes < 2:
@@ -515,7 +522,7 @@ def _classes_misread(
             b=n_fitting,
             now=format_classes({c: pairing.det_names[c] for c in example_classes}),
             better=format_classes({c: names[gt_class_of[c]] for c in example_classes}),
-            advice=_advice(
+            advice=_advise_reading(
                 reading, truth, detections, [names[gt_class_of[c]] for c in example_classes], example_classes
             ),
         )
@@ -523,10 +530,10 @@ def _classes_misread(
     return False
 
 
-def _written_numbers(gt_classes: Categories, det_classes: Categories) -> list[int] | None:
+def _find_written_numbers(gt_classes: Categories, det_classes: Categories) -> list[int] | None:
     """Return the number by which the file named each class of the detections; None if it used names."""
     if not det_classes.named:
-        return [number_of(name) for name in det_classes.name]
+        return [parse_number(name) for name in det_classes.name]
     if _share_list(gt_classes, det_classes) or not gt_classes.named:
         ids: list[int] = det_classes.source_id.tolist()
         if all(isinstance(i, int) and i != NO_ID for i in ids):
@@ -543,11 +550,11 @@ def _share_list(gt_classes: Categories, det_classes: Categories) -> bool:
     )
 
 
-def _readings(gt_classes: Categories, det_classes: Categories) -> list[tuple[str, dict[int, int]]]:
+def _list_readings(gt_classes: Categories, det_classes: Categories) -> list[tuple[str, dict[int, int]]]:
     """Return each possible reading of class numbers: its name, and the rows of the ground truth's classes by
     number.
     """
-    numbers = range(len(gt_classes)) if gt_classes.named else [number_of(name) for name in gt_classes.name]
+    numbers = range(len(gt_classes)) if gt_classes.named else [parse_number(name) for name in gt_classes.name]
     readings = [
         ("positions", {class_number: row for row, class_number in enumerate(numbers)}),
         ("positions-from-1", {class_number + 1: row for row, class_number in enumerate(numbers)}),
@@ -558,13 +565,13 @@ def _readings(gt_classes: Categories, det_classes: Categories) -> list[tuple[str
     return readings
 
 
-def _advice(
+def _advise_reading(
     reading: str, truth: Dataset, detections: Dataset, better_names: list[str], example_classes: list[int]
 ) -> str:
     """Return the advice how to read class numbers otherwise; empty if there is no way.
 
-    `reading` is that of `_readings` that fits, `example_classes` are rows of classes of the detections, and
-    `better_names` the names that these would have then.
+    `reading` is the fitting one of `_list_readings`, `example_classes` are rows of classes of the detections,
+    and `better_names` the names that these would have then.
     """
     det_classes = detections.categories
     if _share_list(truth.categories, det_classes) and reading.startswith("positions"):
@@ -581,7 +588,9 @@ def _advice(
     return ""
 
 
-def _overlapping(truth: Dataset, xyxy: Floats, image: Longs) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _find_overlapping_pairs(
+    truth: Dataset, xyxy: Floats, image: Longs
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return pairs with an IoU of at least 0.5, as positions in `xyxy` (n, 4) and rows of the ground truth.
 
     `image` (n,) are the rows of the images in the ground truth.
@@ -592,14 +601,14 @@ def _overlapping(truth: Dataset, xyxy: Floats, image: Longs) -> tuple[NDArray[np
         if (truth_image[1:] >= truth_image[:-1]).all()
         else np.argsort(truth_image, kind="stable")
     )
-    detection, object_row = on_same_image(image, truth_image[order], MOST_PER_IMAGE)
+    detection, object_row = pair_by_image(image, truth_image[order], MOST_PER_IMAGE)
     object_row = order[object_row]
     with np.errstate(all="ignore"):
         is_near = iou(xyxy[detection], truth.boxes.xyxy[object_row]) >= 0.5
     return detection[is_near], object_row[is_near]
 
 
-def on_same_image(
+def pair_by_image(
     image: NDArray[Any], sorted_image: NDArray[Any], limit: int | None = None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Find every pair of equal entries: positions in `image`, and in `sorted_image`, which is ascending.
@@ -631,32 +640,32 @@ def iou(a: Floats, b: Floats) -> Floats:
 _DIGITS = re.compile("[0-9]+")
 
 
-def nearest_name(name: str, names: Iterable[str]) -> str | None:
+def find_nearest_name(name: str, names: Iterable[str]) -> str | None:
     """Return the name in `names` closest to `name`; None if none is close. Names that differ from `name` only
     in their numbers do not count.
     """
-    name_shape, numbers = _DIGITS.sub("0", stem(name)), _numbers(name)
+    name_shape, numbers = _DIGITS.sub("0", stem(name)), _find_numbers(name)
     return nearest(
         name,
         (
             candidate
             for candidate in names
-            if _DIGITS.sub("0", stem(candidate)) != name_shape or _numbers(candidate) == numbers
+            if _DIGITS.sub("0", stem(candidate)) != name_shape or _find_numbers(candidate) == numbers
         ),
     )
 
 
-def _numbers(name: str) -> list[str]:
+def _find_numbers(name: str) -> list[str]:
     """Return the numbers in a name, as texts without leading zeros."""
     return [digits.lstrip("0") for digits in _DIGITS.findall(stem(name))]
 
 
-def did_you_mean(suggestion: str | None) -> str:
+def format_suggestion(suggestion: str | None) -> str:
     """Format a suggestion as a hint in brackets; empty for None."""
     return f" (did you mean {shorten(suggestion)!r}?)" if suggestion is not None else ""
 
 
-def some(names: Sequence[str]) -> str:
+def list_first_three(names: Sequence[str]) -> str:
     """Format the first three names, and how many there are if there are more."""
     shown = ", ".join(repr(shorten(name)) for name in names[:3])
     return f"{shown}, ... ({len(names)})" if len(names) > 3 else shown

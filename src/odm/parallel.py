@@ -50,17 +50,17 @@ def worker_count() -> int:
     if not _allowed or sys.platform != "linux" or _thread_count() > 1:
         return 1  # other threads may hold locks that nobody would open in the copy
     n = min(len(os.sched_getaffinity(0)), MOST)
-    return n if n > 1 and _spare() >= SPARE else 1
+    return n if n > 1 and _count_free_bytes() >= SPARE else 1
 
 
 def _thread_count() -> int:
     """Return the number of threads of this process, with those of libraries that Python does not know."""
     # The fields after the name, which is in parentheses, begin with the third; the twentieth is the number.
-    fields = _text("/proc/self/stat").rpartition(")")[2].split()
+    fields = _read_text("/proc/self/stat").rpartition(")")[2].split()
     return int(fields[17]) if len(fields) > 17 else threading.active_count()
 
 
-def _spare() -> float:
+def _count_free_bytes() -> float:
     """Return the bytes that this process may still take: the least that its limits, its control groups and
     the machine leave.
     """
@@ -70,21 +70,21 @@ def _spare() -> float:
     for limit, column in ((resource.RLIMIT_AS, 0), (resource.RLIMIT_DATA, 5)):
         limit_bytes = resource.getrlimit(limit)[0]
         if limit_bytes != resource.RLIM_INFINITY:
-            page_counts = _text("/proc/self/statm").split()
+            page_counts = _read_text("/proc/self/statm").split()
             n_free = min(
                 n_free, limit_bytes - int(page_counts[column]) * resource.getpagesize() if page_counts else 0
             )
-    for line in _text("/proc/meminfo").splitlines():
+    for line in _read_text("/proc/meminfo").splitlines():
         if line.startswith("MemAvailable:"):
             n_free = min(n_free, int(line.split()[1]) * 1024)
-    for line in _text("/proc/self/cgroup").splitlines():
+    for line in _read_text("/proc/self/cgroup").splitlines():
         _, controllers, group = line.split(":", 2)
         if controllers in ("", "memory"):
-            n_free = min(n_free, _spare_of_groups(controllers, group))
+            n_free = min(n_free, _count_free_bytes_of_groups(controllers, group))
     return n_free
 
 
-def _spare_of_groups(controllers: str, group: str) -> float:
+def _count_free_bytes_of_groups(controllers: str, group: str) -> float:
     """Return the bytes left to a control group and its parents.
 
     Inside a container the group itself is the root.
@@ -96,17 +96,17 @@ def _spare_of_groups(controllers: str, group: str) -> float:
     n_free = float("inf")
     parts = [name_part for name_part in group.split("/") if name_part]
     for n in range(len(parts) + 1):
-        limit_text, used_text = (_text(os.path.join(folder, *parts[:n], name)).strip() for name in names)
+        limit_text, used_text = (_read_text(os.path.join(folder, *parts[:n], name)).strip() for name in names)
         if limit_text.isdecimal() and used_text.isdecimal():
             # What the system holds of files is counted as used, and given up when memory is short.
-            lines = _text(os.path.join(folder, *parts[:n], "memory.stat")).splitlines()
+            lines = _read_text(os.path.join(folder, *parts[:n], "memory.stat")).splitlines()
             stat = dict(line.split(" ", 1) for line in lines)
             cached = int(stat.get("total_inactive_file", stat.get("inactive_file", "0")))
             n_free = min(n_free, int(limit_text) - int(used_text) + cached)
     return n_free
 
 
-def _text(path: str) -> str:
+def _read_text(path: str) -> str:
     """Return the text of one of the system's own files, empty where there is none."""
     try:
         with os.fdopen(os.open(path, os.O_RDONLY), errors="replace") as file:  # noqa: TID251 -- not a file of the user
@@ -239,12 +239,12 @@ class Team(Generic[T, R]):
             ]
 
 
-def in_order(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+def map_in_order(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """``[work(item) for item in items]``, by several processes where that is possible; see `Team`."""
     return Team(work, items).results()
 
 
-def by_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+def map_by_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """Return ``[work(item) for item in items]``, computed by threads.
 
     For work inside NumPy on large arrays.

@@ -61,7 +61,7 @@ def open_picture(stream: IO[bytes]) -> Image.Image:
             Image.MAX_IMAGE_PIXELS = limit
 
 
-def _late_exif(stream: IO[bytes]) -> bytes:
+def _read_late_exif(stream: IO[bytes]) -> bytes:
     """Return the EXIF data of a PNG file, which may be after the pixels; empty if there are none."""
     chunk_start = 8
     while True:
@@ -75,13 +75,13 @@ def _late_exif(stream: IO[bytes]) -> bytes:
         chunk_start += 12 + length
 
 
-def orientation(image: Image.Image, stream: IO[bytes]) -> int:
+def read_orientation(image: Image.Image, stream: IO[bytes]) -> int:
     """Return the EXIF orientation of a picture, 1 to 8, without decoding any pixel."""
     from PIL import ExifTags, Image
 
     if image.format == "PNG" and "exif" not in image.info:
         exif = Image.Image.getexif(image)  # its own method decodes the picture to look behind it
-        if late := _late_exif(stream):
+        if late := _read_late_exif(stream):
             exif.load(late)
     else:
         exif = image.getexif()
@@ -99,7 +99,7 @@ _latest_header: list[tuple[int, bytes]] = []
 """The latest plain header of a JPEG file, up to the pixels, and where the size begins in it."""
 
 
-def _plain_jpeg_size(head: bytes) -> tuple[int, int] | None:
+def _parse_plain_jpeg_size(head: bytes) -> tuple[int, int] | None:
     """Return width and height from the first bytes of a JPEG file; None unless its header is plain.
 
     What Pillow would look at further, such as EXIF data or a table of another length, is left to it.
@@ -107,7 +107,7 @@ def _plain_jpeg_size(head: bytes) -> tuple[int, int] | None:
     for size_start, header in _latest_header:  # those of one program differ only in the size
         size_end = size_start + 4
         if head.startswith(header[:size_start]) and head[size_end : len(header)] == header[size_end:]:
-            return _jpeg_size_at(head, size_start)
+            return _parse_jpeg_size(head, size_start)
     if not head.startswith(b"\xff\xd8\xff"):
         return None
     size_start, start = 0, 2
@@ -122,7 +122,7 @@ def _plain_jpeg_size(head: bytes) -> tuple[int, int] | None:
             if not size_start:
                 return None
             _latest_header[:] = [(size_start, head[:start])]
-            return _jpeg_size_at(head, size_start)
+            return _parse_jpeg_size(head, size_start)
         if kind == 0xE0:
             is_usual = content.startswith(b"JFIF\0") and len(content) >= 14
         elif kind == 0xDB:  # tables of 65 bytes
@@ -133,7 +133,7 @@ def _plain_jpeg_size(head: bytes) -> tuple[int, int] | None:
             is_usual = content[:1] == b"\x08" and len(content) in (9, 15, 18)
             is_usual = is_usual and len(content) == 6 + 3 * content[5]
             size_start = content_start + 1
-            is_usual = is_usual and _jpeg_size_at(head, size_start) is not None
+            is_usual = is_usual and _parse_jpeg_size(head, size_start) is not None
         else:
             is_usual = kind in _SKIPPED
         if not is_usual:
@@ -141,7 +141,7 @@ def _plain_jpeg_size(head: bytes) -> tuple[int, int] | None:
     return None
 
 
-def _jpeg_size_at(head: bytes, start: int) -> tuple[int, int] | None:
+def _parse_jpeg_size(head: bytes, start: int) -> tuple[int, int] | None:
     """Return width and height from the four bytes at `start`: height, then width. None if one is 0."""
     height, width = (
         int.from_bytes(head[start : start + 2], "big"),
@@ -150,26 +150,26 @@ def _jpeg_size_at(head: bytes, start: int) -> tuple[int, int] | None:
     return (width, height) if width and height else None
 
 
-def _size_by_pillow(stream: IO[bytes]) -> tuple[int, int]:
+def _read_size_by_pillow(stream: IO[bytes]) -> tuple[int, int]:
     """Return width and height of a picture as a viewer shows it; whatever Pillow raises is passed on."""
     with open_picture(stream) as image:
         width, height = image.size
         if image.format == "TIFF":  # Pillow has turned the size of these already, if it is new
             width, height = image.tag_v2[256], image.tag_v2[257]  # type: ignore[attr-defined]
-        return (height, width) if orientation(image, stream) in TURNED else (width, height)
+        return (height, width) if read_orientation(image, stream) in TURNED else (width, height)
 
 
-def picture_size(path: str, log: Log) -> tuple[int, int] | None:
+def read_picture_size(path: str, log: Log) -> tuple[int, int] | None:
     """Return width and height in pixels from the header of a picture, turned as its EXIF orientation says.
 
     None, and an issue, if the header cannot be read.
     """
     try:
         is_jpeg = path[-5:].lower().endswith((".jpg", ".jpeg"))
-        size = _plain_jpeg_size(read_head(path, _HEAD)) if is_jpeg else None
+        size = _parse_plain_jpeg_size(read_head(path, _HEAD)) if is_jpeg else None
         if size is None:
             with open_binary(path) as stream:
-                size = _size_by_pillow(stream)
+                size = _read_size_by_pillow(stream)
     except Unreadable as e:
         log.report(BAD_PICTURE, path, reason=str(e))
         return None

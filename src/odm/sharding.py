@@ -90,16 +90,11 @@ def evaluate_shards(
         pending = PendingSource(detections, log)
         base_bytes = BASE + pending.find_format().parts_overhead
         n_bytes = base_bytes + len(truth) * BYTES_PER_TRUTH + len(truth.images) * BYTES_PER_IMAGE
-        fitting_rows = None if memory is None else _rows_within(memory, base_bytes, n_bytes, rows_per_task)
-        rows = rows_per_task or fitting_rows or ROWS_PER_TASK
-        parts, unread = detection_parts(pending, log, rows, with_absolute_paths=executor is not None)
+        n_fit = None if memory is None else _count_rows_within(memory, base_bytes, n_bytes, rows_per_task)
+        rows = rows_per_task or n_fit or ROWS_PER_TASK
+        parts, unread = divide_detections(pending, log, rows, with_absolute_paths=executor is not None)
         largest = max(parts, key=lambda part: part.rows, default=None)
-        if (
-            memory is not None
-            and fitting_rows is not None
-            and largest is not None
-            and largest.rows > 2 * fitting_rows
-        ):
+        if memory is not None and n_fit is not None and largest is not None and largest.rows > 2 * n_fit:
             raise UsageError(
                 f"{printable(largest.name)} is read as a whole and takes about "
                 f"{size(largest.rows * BYTES_PER_ROW)}, more than {spell('memory')} {size(memory)} leaves; "
@@ -131,7 +126,7 @@ def evaluate_shards(
         store.remove()
 
 
-def _rows_within(memory: int, base_bytes: int, n_bytes: int, rows_per_task: int | None) -> int:
+def _count_rows_within(memory: int, base_bytes: int, n_bytes: int, rows_per_task: int | None) -> int:
     """Return how many detections fit into `memory` beside `n_bytes`, `base_bytes` of them for libraries.
 
     Raises UsageError if these are too few, or fewer than `rows_per_task`.
@@ -174,7 +169,7 @@ class DetectionPart(msgspec.Struct, frozen=True):
         return dataset, log
 
 
-def detection_parts(
+def divide_detections(
     pending: PendingSource, log: Log, rows: int, *, with_absolute_paths: bool = False
 ) -> tuple[list[DetectionPart], Log]:
     """Divide a source of detections into parts of about `rows` rows, in the order of its files.
@@ -201,14 +196,14 @@ def detection_parts(
         name = path = source.full(part.file)
         format_options = part.options
         if with_absolute_paths:  # each path as it is known in every folder
-            path = _absolute(name)
+            path = _make_absolute(name)
             path_options = {
                 s.name: getattr(format_options, s.name)
                 for s in option_specs(type(format_options))
                 if s.is_path
             }
             format_options = dataclasses.replace(
-                format_options, **{key: _absolute(value) for key, value in path_options.items() if value}
+                format_options, **{key: _make_absolute(value) for key, value in path_options.items() if value}
             )
         part_request = replace(request, path=path)
         parts.append(DetectionPart(name, format_.name, part.rows, format_options, part_request))
@@ -217,7 +212,7 @@ def detection_parts(
     return parts, unread
 
 
-def _absolute(path: str) -> str:
+def _make_absolute(path: str) -> str:
     """Return a path as it is known in every folder; an address stays."""
     return path if is_address(path) else os.path.abspath(path)
 

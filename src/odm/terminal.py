@@ -78,7 +78,7 @@ class Screen(io.TextIOBase):
         """Write text whose lines may begin with ``::``."""
         if "##" in text:
             text = _OLD_COMMAND.sub(r"\1\\u005b", text)
-        self._put(harmless(text, self._keep))
+        self._put(escape_unsafe(text, self._keep))
 
     def _put(self, text: str) -> None:
         try:
@@ -97,7 +97,7 @@ class Screen(io.TextIOBase):
     def write_styled(self, text: str, style: str) -> None:
         """Write text in a style, which is the numbers of an SGR sequence (``1;31``); empty = plain."""
         if style and self.colour:
-            self._put(f"\x1b[{style}m{harmless(text, self._keep)}\x1b[0m")
+            self._put(f"\x1b[{style}m{escape_unsafe(text, self._keep)}\x1b[0m")
         else:
             self.write(text)
 
@@ -128,7 +128,7 @@ class Screen(io.TextIOBase):
         return self.stream.fileno()
 
 
-def harmless(text: str, keep: str = "\n") -> str:
+def escape_unsafe(text: str, keep: str = "\n") -> str:
     """Escape everything in a text that a terminal obeys or that moves the text around it.
 
     These are control characters, separators of lines, marks of direction and other invisible signs. Text of
@@ -174,34 +174,34 @@ def text_table(
     rule
         Whether a line is drawn below the headers.
     """
-    shown = fitting(headers, rows, width=width, drop=drop)
+    shown = choose_columns(headers, rows, width=width, drop=drop)
     columns = [[headers[i], *(row[i] for row in rows)] for i in shown]
-    widths = [_width(column) for column in columns]
+    widths = [_find_width(column) for column in columns]
     if width is not None and (excess := sum(widths) + 2 * len(widths) - 2 - width) > 0:
         limit = max(min(LEAST_NAME, widths[0]), widths[0] - excess)
         columns[0] = [shorten(text, limit) for text in columns[0]]
-        widths[0] = _width(columns[0])
+        widths[0] = _find_width(columns[0])
     aligned = []
     for i, column in enumerate(columns):
-        spaces = [" " * (widths[i] - _columns_of(text)) for text in column]
+        spaces = [" " * (widths[i] - _count_columns(text)) for text in column]
         to_left = i == 0 or column[0] in left
         aligned.append([t + s if to_left else s + t for t, s in zip(column, spaces, strict=True)])
     lines = ["  ".join(row).rstrip() for row in zip(*aligned, strict=True)]
     if rule:
         lines.insert(1, "  ".join("-" * w for w in widths))
-    spans_line = _above([headers[i] for i in shown], widths, spans or {})
+    spans_line = _format_spans([headers[i] for i in shown], widths, spans or {})
     return "\n".join([*([spans_line] if spans_line else []), *lines])
 
 
-def fitting(
+def choose_columns(
     headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None, drop: Sequence[Sequence[str]]
 ) -> list[int]:
     """Choose the columns, by index, of a table that are shown in `width` characters; see `text_table`."""
     shown = list(range(len(headers)))
     if width is None:
         return shown
-    widths = [_width(column) for column in zip(headers, *rows, strict=True)]
-    widths[0] = min(widths[0], max(_columns_of(headers[0]), WANTED_NAME))
+    widths = [_find_width(column) for column in zip(headers, *rows, strict=True)]
+    widths[0] = min(widths[0], max(_count_columns(headers[0]), WANTED_NAME))
     for group in drop:
         if sum(widths[i] + 2 for i in shown) - 2 <= width:
             break
@@ -209,7 +209,7 @@ def fitting(
     return shown
 
 
-def _above(headers: Sequence[str], widths: Sequence[int], spans: Mapping[str, str]) -> str:
+def _format_spans(headers: Sequence[str], widths: Sequence[int], spans: Mapping[str, str]) -> str:
     """Return the line above the headers, with the titles of `spans` centred over their columns."""
     line, column_start, i = "", 0, 0
     while i < len(headers):
@@ -228,30 +228,30 @@ def _above(headers: Sequence[str], widths: Sequence[int], spans: Mapping[str, st
     return line.rstrip()
 
 
-def _width(column: Sequence[str]) -> int:
+def _find_width(column: Sequence[str]) -> int:
     """Return how many places of a terminal the widest text takes."""
-    return max(map(len if "".join(column).isascii() else _columns_of, column))
+    return max(map(len if "".join(column).isascii() else _count_columns, column))
 
 
-def _columns_of(text: str) -> int:
+def _count_columns(text: str) -> int:
     """Return how many places of a terminal a text takes."""
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 
-def wrapped(text: str, width: int | None, indent: str = "") -> str:
+def wrap_line(text: str, width: int | None, indent: str = "") -> str:
     """Break a line between words into lines of up to `width` places, those after the first indented.
 
     A word that is longer is not broken.
     """
-    if width is None or _columns_of(text) <= width:
+    if width is None or _count_columns(text) <= width:
         return text
     first_word, *words = text.lstrip(" ").split(" ")
     lines = [text[: len(text) - len(text.lstrip(" "))] + first_word]
     for word in words:
         longer_line = f"{lines[-1]} {word}"
-        if _columns_of(longer_line) <= width:
+        if _count_columns(longer_line) <= width:
             lines[-1] = longer_line
         else:
             lines.append(indent + word)

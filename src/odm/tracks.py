@@ -55,19 +55,19 @@ CONTRADICTORY = Code(
 )
 
 
-def _in_videos(dataset: Dataset) -> NDArray[np.intp]:
+def _find_boxes_in_videos(dataset: Dataset) -> NDArray[np.intp]:
     """Return the rows of boxes whose track is in a video, as ids in still images may count anything."""
     track = dataset.boxes.track
     assert track is not None
     return np.flatnonzero(np.append(dataset.tracks.video, -1)[track] >= 0)
 
 
-def repeated(dataset: Dataset) -> NDArray[np.intp]:
+def find_repeated_boxes(dataset: Dataset) -> NDArray[np.intp]:
     """Return the rows of boxes whose track has an earlier box of the same class on the same image."""
     boxes = dataset.boxes
     if boxes.track is None:
         return np.zeros(0, np.intp)
-    rows = _in_videos(dataset)
+    rows = _find_boxes_in_videos(dataset)
     tube = boxes.track[rows].astype(np.int64) * max(len(dataset.categories), 1) + boxes.category[rows]
     key = tube * max(len(dataset.images), 1) + boxes.image[rows]
     order = np.argsort(key, kind="stable")
@@ -76,7 +76,7 @@ def repeated(dataset: Dataset) -> NDArray[np.intp]:
     return rows[is_repeated]
 
 
-def class_changes(dataset: Dataset) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def find_class_changes(dataset: Dataset) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Find tracks with several classes.
 
     Returns two arrays (n,), an entry for each class of a track but its first: the row of the first box of
@@ -85,7 +85,7 @@ def class_changes(dataset: Dataset) -> tuple[NDArray[np.intp], NDArray[np.intp]]
     boxes = dataset.boxes
     if boxes.track is None or len(dataset.categories) < 2:
         return np.zeros(0, np.intp), np.zeros(0, np.intp)
-    rows = _in_videos(dataset)
+    rows = _find_boxes_in_videos(dataset)
     tracks, first_positions = np.unique(boxes.track[rows], return_index=True)
     first_box = np.full(len(dataset.tracks), -1, np.intp)
     first_box[tracks] = rows[first_positions]
@@ -95,7 +95,7 @@ def class_changes(dataset: Dataset) -> tuple[NDArray[np.intp], NDArray[np.intp]]
     return changed, first_box[boxes.track[changed]]
 
 
-def same_frames(dataset: Dataset) -> list[tuple[int, int]]:
+def find_same_frames(dataset: Dataset) -> list[tuple[int, int]]:
     """Return pairs of images that are the same frame of one video, the second later in the table."""
     images = dataset.images
     if images.video is None or images.frame is None:
@@ -109,7 +109,7 @@ def same_frames(dataset: Dataset) -> list[tuple[int, int]]:
     return list(zip(rows[first_positions].tolist(), rows[later_positions].tolist(), strict=True))
 
 
-def track_name(dataset: Dataset, row: int) -> str:
+def format_track(dataset: Dataset, row: int) -> str:
     """Format the track of a box for messages: its id, and its video where there are several."""
     assert dataset.boxes.track is not None
     track = int(dataset.boxes.track[row])
@@ -118,20 +118,20 @@ def track_name(dataset: Dataset, row: int) -> str:
     return f"{dataset.tracks.source_id[track]!s}{video_suffix}"
 
 
-def change_values(dataset: Dataset, row: int, first_row: int) -> dict[str, Any]:
+def make_change_values(dataset: Dataset, row: int, first_row: int) -> dict[str, Any]:
     """Make the values of a message about the class of a box that is not that of the first box of its track.
 
     `row` and `first_row` are the two boxes.
     """
     names, category = dataset.categories.name, dataset.boxes.category
     return {
-        "value": track_name(dataset, row),
+        "value": format_track(dataset, row),
         "first": names[category[first_row]],
         "second": names[category[row]],
     }
 
 
-def frame_values(dataset: Dataset, first_row: int, second_row: int) -> dict[str, Any]:
+def make_frame_values(dataset: Dataset, first_row: int, second_row: int) -> dict[str, Any]:
     """Make the values of a message about two images that are one frame."""
     images = dataset.images
     assert images.video is not None
@@ -150,9 +150,9 @@ def refuse_contradictory(dataset: Dataset, log: Log, codes: Collection[Code] | N
     `codes` are those that count: of `TRACK_TWICE`, `FRAME_TWICE` and `CLASS_CHANGES`, None = all.
     """
     counts = {
-        TRACK_TWICE: len(repeated(dataset)),
-        FRAME_TWICE: len(same_frames(dataset)),
-        CLASS_CHANGES: len(class_changes(dataset)[0]) if dataset.kind == "gt" else 0,
+        TRACK_TWICE: len(find_repeated_boxes(dataset)),
+        FRAME_TWICE: len(find_same_frames(dataset)),
+        CLASS_CHANGES: len(find_class_changes(dataset)[0]) if dataset.kind == "gt" else 0,
     }
     faults = [f"{code.name} {n}" for code, n in counts.items() if n and (codes is None or code in codes)]
     if faults:
@@ -163,20 +163,24 @@ def refuse_contradictory(dataset: Dataset, log: Log, codes: Collection[Code] | N
 def report_tubes(dataset: Dataset, log: Log) -> None:
     """Report what keeps the tracks of a dataset from being measured."""
     refuse_contradictory(dataset, log)
-    log.report_rows(TRACK_TWICE, dataset, repeated(dataset), lambda row: {"value": track_name(dataset, row)})
-    for first_image, second_image in same_frames(dataset):
+    log.report_rows(
+        TRACK_TWICE, dataset, find_repeated_boxes(dataset), lambda row: {"value": format_track(dataset, row)}
+    )
+    for first_image, second_image in find_same_frames(dataset):
         log.report(
-            FRAME_TWICE, dataset.image_place(second_image), **frame_values(dataset, first_image, second_image)
+            FRAME_TWICE,
+            dataset.image_place(second_image),
+            **make_frame_values(dataset, first_image, second_image),
         )
-    changed, first_rows = class_changes(dataset)
+    changed, first_rows = find_class_changes(dataset)
     if not len(changed):
         return
     if dataset.kind == "gt":
         first_row_of = dict(zip(changed.tolist(), first_rows.tolist(), strict=True))
         log.report_rows(
-            CLASS_CHANGES, dataset, changed, lambda row: change_values(dataset, row, first_row_of[row])
+            CLASS_CHANGES, dataset, changed, lambda row: make_change_values(dataset, row, first_row_of[row])
         )
     else:
         row, n = int(changed[0]), len(np.unique(first_rows))
-        values = change_values(dataset, row, int(first_rows[0]))
+        values = make_change_values(dataset, row, int(first_rows[0]))
         log.report(DETECTIONS_CHANGE_CLASS, dataset.location(row), n=n, **values)

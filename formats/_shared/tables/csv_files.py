@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.csv_text import QuoteFault, read_record, records
+from odm.csv_text import QuoteFault, read_record, read_records
 from odm.files import Source
 from odm.formats._shared.codes import NOT_UTF8
 from odm.formats._shared.pictures import ImageOptions
@@ -173,7 +173,7 @@ def table_rows(data: bytes, path: str, log: Log, builder: Builder) -> Rows | Non
         log.report(NOT_UTF8, path, line=line, value=byte_shown(decoded[0][e.start]))
         return None
     rows = []
-    for line, _, cells in records(text):
+    for line, _, cells in read_records(text):
         if isinstance(cells, QuoteFault):
             report_quote(cells, path, log, builder, line=line, field=f"column {cells.cell + 1}")
         elif any("\0" in cell for cell in cells):

@@ -46,13 +46,13 @@ def compare(truth: Dataset, detections: Dataset, log: Log) -> None:
             counts = np.bincount(category, minlength=len(names))
             det_names = set(paired.det_names)
             for n, row in enumerate(c for c in np.flatnonzero(counts).tolist() if names[c] not in det_names):
-                suggestion = pairing.nearest_name(names[row], paired.det_names) if n < 100 else None
+                suggestion = pairing.find_nearest_name(names[row], paired.det_names) if n < 100 else None
                 log.report(
                     CLASS_ONLY_IN_TRUTH,
                     truth.location(int((category == row).argmax())),
                     value=names[row],
                     n=Trusted(plural(int(counts[row]), "ground truth box")),
-                    hint=Trusted(pairing.did_you_mean(suggestion)),
+                    hint=Trusted(pairing.format_suggestion(suggestion)),
                 )
     truth_images, det_images = truth.images, detections.images
     rows = np.flatnonzero(paired.image >= 0)

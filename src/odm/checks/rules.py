@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.issues import Code, Severity, Trusted, printable, without_noise
+from odm.issues import Code, Severity, Trusted, printable, round_noise
 from odm.pairing import iou as iou_of
 from odm.tables import Dataset, Floats, first_index_of
 from odm.tables.extra_fields import SHAPES
@@ -181,7 +181,7 @@ class DerivedColumns:
         """The edges of a box as a message shows them."""
         names = ("left", "top", "right", "bottom")
         exact = self.boxes.xyxy[row].tolist()
-        shown_values = [without_noise(value, to_whole=True) for value in exact]
+        shown_values = [round_noise(value, to_whole=True) for value in exact]
         if any(shown_values[i] == shown_values[i + 2] and exact[i] != exact[i + 2] for i in (0, 1)):
             shown_values = exact  # opposite edges that differ are shown as such
         return Trusted(", ".join(f"{n} {format_number(v)}" for n, v in zip(names, shown_values, strict=True)))

@@ -12,14 +12,16 @@ from odm.issues import Log
 @box_rule(tracks.TRACK_TWICE, field="track_id", validate_only=True)
 def twice(columns: DerivedColumns) -> BoxFindings:
     dataset = columns.dataset
-    return tracks.repeated(dataset), lambda row: {"value": tracks.track_name(dataset, row)}
+    return tracks.find_repeated_boxes(dataset), lambda row: {"value": tracks.format_track(dataset, row)}
 
 
 @box_rule(tracks.CLASS_CHANGES, field="category_id", validate_only=True)
 def changes_class(columns: DerivedColumns) -> BoxFindings:
     dataset = columns.dataset
-    changed_rows, first_rows = tracks.class_changes(dataset) if dataset.kind == "gt" else (NO_ROWS, NO_ROWS)
-    return changed_rows, lambda row: tracks.change_values(
+    changed_rows, first_rows = (
+        tracks.find_class_changes(dataset) if dataset.kind == "gt" else (NO_ROWS, NO_ROWS)
+    )
+    return changed_rows, lambda row: tracks.make_change_values(
         dataset, row, int(first_rows[changed_rows == row][0])
     )
 
@@ -28,18 +30,18 @@ def changes_class(columns: DerivedColumns) -> BoxFindings:
 def detections_change_class(columns: DerivedColumns) -> SetFindings:
     dataset = columns.dataset
     if dataset.kind == "det":
-        changed_rows, first_rows = tracks.class_changes(dataset)
+        changed_rows, first_rows = tracks.find_class_changes(dataset)
         if len(changed_rows):
             row = int(changed_rows[0])
-            values = tracks.change_values(dataset, row, int(first_rows[0]))
+            values = tracks.make_change_values(dataset, row, int(first_rows[0]))
             yield dataset.location(row), {"n": len(np.unique(first_rows)), **values}
 
 
 @set_rule(tracks.FRAME_TWICE, validate_only=True)
 def frame_twice(columns: DerivedColumns) -> SetFindings:
     dataset = columns.dataset
-    for earlier, later in tracks.same_frames(dataset):
-        yield dataset.image_place(later), tracks.frame_values(dataset, earlier, later)
+    for earlier, later in tracks.find_same_frames(dataset):
+        yield dataset.image_place(later), tracks.make_frame_values(dataset, earlier, later)
 
 
 @set_rule(
@@ -106,7 +108,7 @@ def one_frame(columns: DerivedColumns) -> SetFindings:
         values = {
             "n": len(single_box_tracks),
             "total": int(np.count_nonzero(counts)),
-            "value": tracks.track_name(columns.dataset, row),
+            "value": tracks.format_track(columns.dataset, row),
         }
         yield columns.dataset.location(row), values
 

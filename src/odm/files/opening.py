@@ -662,7 +662,7 @@ def names_entry_point(group: str) -> bool:
         except OSError:
             continue
         for path in folders:
-            with contextlib.suppress(Unreadable), inputs.not_gathered():
+            with contextlib.suppress(Unreadable), inputs.pause_gathering():
                 if header in read_bytes(os.path.join(path, "entry_points.txt")):
                     return True
     return False

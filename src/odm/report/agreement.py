@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from odm.evaluate.analysis.agree import Agreement
 from odm.evaluate.results import plain
 from odm.issues import Log, UsageError
-from odm.names import distinct_parts
+from odm.names import shorten_paths
 from odm.report.build import Page
 from odm.report.columns import IMAGES, ShownImages, collect_messages, group_by_cell, round_numbers
 from odm.report.pictures import Picture
@@ -69,7 +69,7 @@ def agreement_page(
     shown = ShownImages(len(used_images), n_disagreements, [cells], images)
     page_number = shown.place_boxes(position_of_image, xyxy)
     on_page = np.flatnonzero(page_number >= 0)
-    names = distinct_parts(sources) if len(sources) == 2 else ["A", "B"]
+    names = shorten_paths(sources) if len(sources) == 2 else ["A", "B"]
     contract = agreement.to_dict()
     data: dict[str, Any] = {
         **collect_messages(log or Log(), sources),

@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 from odm.evaluate.output.report_data import KINDS, MISSES, ReportData
 from odm.evaluate.results import Result, plain
 from odm.issues import Code, Log, UsageError
-from odm.names import distinct_parts
+from odm.names import shorten_paths
 from odm.report import words
 from odm.report.build import Page
 from odm.report.columns import IMAGES, choose_images, collect_messages, round_numbers, sample_curves
@@ -283,7 +283,7 @@ def compare_page(
     if not summary:
         raise UsageError("a comparison needs at least one number")
     pairs = [RunPair(names[1], summary, classes, changes, curves, slices), *more]
-    first_name, *other_names = distinct_parts([names[0], *(pair.name for pair in pairs)])
+    first_name, *other_names = shorten_paths([names[0], *(pair.name for pair in pairs)])
     shown_names = list(dict.fromkeys(image.name for pair in pairs for image in pair.changes.images))
     number_of_name = {name: i for i, name in enumerate(shown_names)}
     short_names = {

@@ -9,7 +9,7 @@ import numpy as np
 
 from odm.evaluate.analysis.diff import OF_BOTH, WORDS, Change, Differences, flag_words
 from odm.issues import Log
-from odm.names import distinct_parts
+from odm.names import shorten_paths
 from odm.report.build import Page
 from odm.report.columns import IMAGES, ShownImages, collect_messages, group_by_cell, round_numbers
 from odm.report.pictures import Picture
@@ -69,7 +69,7 @@ def diff_page(
     )
     shown = ShownImages(len(names), n_changes, [cells], images)
     change_of_image = {row["image"]: row["change"] for row in differences.image_rows()}
-    old, new = distinct_parts(sources) if len(sources) == 2 else ("old", "new")
+    old, new = shorten_paths(sources) if len(sources) == 2 else ("old", "new")
     data = {
         **collect_messages(log or Log(), sources),
         "title": title or name_text("title.diff", old=old, new=new),

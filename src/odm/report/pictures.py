@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from odm.files import Unreadable, open_binary
-from odm.pictures import TURNED, open_picture, orientation
+from odm.pictures import TURNED, open_picture, read_orientation
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -103,7 +103,7 @@ def _make_shot(picture: Picture, size: int) -> Shot:
     try:
         with open_binary(picture.path) as stream, open_picture(stream) as image:
             # Pillow turns a TIFF picture itself when it is decoded.
-            turns = 1 if image.format == "TIFF" else orientation(image, stream)
+            turns = 1 if image.format == "TIFF" else read_orientation(image, stream)
             return _shrink(image, turns, declared_size, size)
     except Unreadable as e:
         reason = str(e)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.issues import CODES, Issue, Log
-from odm.names import number_of
+from odm.names import parse_number
 from odm.report import words
 from odm.report.build import Page
 from odm.report.columns import IMAGES, ShownImages, collect_messages, make_issue_row, shorten_path
@@ -145,7 +145,7 @@ class _DatasetOnPage:
             if issue.pointer:
                 is_inside = issue.pointer.startswith(pointer + "/")
                 item = issue.pointer[len(pointer) + 1 :].partition("/")[0] if is_inside else ""
-                line_or_item = number_of(item)
+                line_or_item = parse_number(item)
                 if line_or_item < 0:
                     continue  # it is about another part of the file, or the whole of it
             elif pointer or not line_or_item:  # rows of a list have the number of an item, not a line

@@ -29,7 +29,7 @@ from odm.tables.columns import (
     Videos,
     distinct,
     first_index_of,
-    frozen,
+    freeze,
     rows_without,
 )
 from odm.tables.dataset import Builder, Dataset
@@ -63,7 +63,7 @@ __all__ = [
     "Videos",
     "distinct",
     "first_index_of",
-    "frozen",
+    "freeze",
     "keypoints_of",
     "region_classes",
     "rows_without",

@@ -104,7 +104,7 @@ class _Rows(_Table, frozen=True):
         columns: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
         for name, column in columns.items():
             if isinstance(column, np.ndarray):
-                columns[name] = frozen(column[rows])
+                columns[name] = freeze(column[rows])
             elif isinstance(column, tuple):
                 columns[name] = tuple(column[i] for i in row_numbers)
             elif name == "extra":
@@ -323,7 +323,7 @@ def listed_names(names: Sequence[str]) -> str:
     return f"{len(names)} ({shown}{', ...' if len(names) > 3 else ''})" if names else "0"
 
 
-def frozen(array: NDArray[Any]) -> NDArray[Any]:
+def freeze(array: NDArray[Any]) -> NDArray[Any]:
     """Make an array read-only, as all columns of a dataset are, and return it."""
     array.flags.writeable = False
     return array

@@ -28,7 +28,7 @@ from odm.tables.columns import (
     SourceFile,
     Tracks,
     Videos,
-    frozen,
+    freeze,
     listed_names,
 )
 from odm.tables.extra_fields import join_extra, place_extra
@@ -422,7 +422,7 @@ class Builder:
             column = np.full(self.n_images, -1, np.int32)
             for first_row, values in self._frames:
                 column[first_row : first_row + len(values[key])] = values[key]
-            columns.append(frozen(column) if (column >= 0).any() else None)
+            columns.append(freeze(column) if (column >= 0).any() else None)
         return columns[0], columns[1]
 
     def image_size(self, row: int) -> tuple[int, int]:
@@ -563,7 +563,7 @@ class Builder:
                 columns[name] = join_ragged(table, per_chunk, sizes)
         for name in list(self._chunks[0]):
             per_chunk = [chunk.pop(name) for chunk in self._chunks]
-            columns[name] = frozen(per_chunk[0] if len(per_chunk) == 1 else np.concatenate(per_chunk))
+            columns[name] = freeze(per_chunk[0] if len(per_chunk) == 1 else np.concatenate(per_chunk))
             per_chunk.clear()
         return Boxes(**columns, extra=extra)
 
@@ -577,8 +577,8 @@ class Builder:
         """Return the finished, read-only tables. Raises ValueError if a row number is out of range."""
         boxes = self._join_boxes()
         verdicts = np.concatenate([np.zeros((0, 3), np.int32), *self._labels])
-        image, category, verdict = (frozen(np.ascontiguousarray(column)) for column in verdicts.T)
-        labels = ImageLabels(image, category, frozen(verdict.astype(np.uint8)))
+        image, category, verdict = (freeze(np.ascontiguousarray(column)) for column in verdicts.T)
+        labels = ImageLabels(image, category, freeze(verdict.astype(np.uint8)))
         n_images, n_categories = len(self._image_rows), len(self._category_rows)
         for table in (boxes, labels):
             for rows, limit in ((table.image, n_images), (table.category, n_categories)):
@@ -620,7 +620,7 @@ class Builder:
             skipped=self.skipped,
             labels=labels,
             videos=Videos(name=tuple(self._videos), **_make_columns(self._video_columns)),
-            tracks=Tracks(**_make_columns({"video": videos, "source_id": ids}), score=frozen(scores)),
+            tracks=Tracks(**_make_columns({"video": videos, "source_id": ids}), score=freeze(scores)),
         )
 
 
@@ -670,12 +670,12 @@ def _make_columns(columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
             if not any(issubclass(kind, str) for kind in set(map(type, values))):
                 with contextlib.suppress(OverflowError):  # whole numbers beyond 64 bits stay exact as objects
                     column = np.array(values, np.int64)
-        result[name] = frozen(column)
+        result[name] = freeze(column)
     return result
 
 
 def _empty(dtype: Any) -> NDArray[Any]:
-    return frozen(np.zeros(0, dtype))
+    return freeze(np.zeros(0, dtype))
 
 
 def _parse_boxes(xyxy: ArrayLike | None, ltwh: ArrayLike | None) -> tuple[Floats, Floats | None]:

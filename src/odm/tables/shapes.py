@@ -71,7 +71,7 @@ class _Ragged(msgspec.Struct, frozen=True, eq=False):
             columns[name], item_rows[below] = _take_items(starts, level_rows)
         for name in self.__struct_fields__:
             columns.setdefault(name, getattr(self, name)[item_rows[name]] if name in item_rows else None)
-        return type(self)(**{name: _frozen(column) for name, column in columns.items()})
+        return type(self)(**{name: _freeze(column) for name, column in columns.items()})
 
     def _slice_rows(self, start: int, stop: int) -> Self:
         """Return the columns with the rows `start` to ``stop - 1``, without copying values."""
@@ -84,7 +84,7 @@ class _Ragged(msgspec.Struct, frozen=True, eq=False):
             columns[name] = offsets - offsets[0]
         for name in self.__struct_fields__:
             columns.setdefault(name, getattr(self, name)[slice(*ranges[name])] if name in ranges else None)
-        return type(self)(**{name: _frozen(column) for name, column in columns.items()})
+        return type(self)(**{name: _freeze(column) for name, column in columns.items()})
 
     @classmethod
     def concatenate(cls, tables: Sequence[Self]) -> Self:
@@ -96,7 +96,7 @@ class _Ragged(msgspec.Struct, frozen=True, eq=False):
             else np.concatenate([getattr(table, name) for table in tables])
             for name in cls.__struct_fields__
         }
-        return cls(**{name: _frozen(column) for name, column in columns.items()})
+        return cls(**{name: _freeze(column) for name, column in columns.items()})
 
 
 class Shapes(_Ragged, frozen=True, dict=True):
@@ -190,7 +190,7 @@ class Shapes(_Ragged, frozen=True, dict=True):
     def scaled(self, factor: Floats) -> Shapes:
         """Multiply all corners by the factors of their box, (n, 2)."""
         n_corners = np.diff(self.point[self.ring])
-        return replace(self, xy=_frozen(self.xy * np.repeat(factor, n_corners, axis=0)))
+        return replace(self, xy=_freeze(self.xy * np.repeat(factor, n_corners, axis=0)))
 
     def without_short_parts(self) -> Shapes:
         """Drop outlines of fewer than three corners; a box whose outlines are all dropped has no shape."""
@@ -204,10 +204,10 @@ class Shapes(_Ragged, frozen=True, dict=True):
         is_emptied = (n_outlines == 0) & (np.diff(self.ring) > 0)
         return replace(
             self,
-            kind=_frozen(np.where(is_emptied, ShapeKind.NONE, self.kind).astype(np.uint8)),
-            ring=_frozen(np.append(0, np.cumsum(n_outlines))),
-            point=_frozen(np.append(0, np.cumsum(n_corners[is_kept]))),
-            xy=_frozen(self.xy[np.repeat(is_kept, n_corners)]),
+            kind=_freeze(np.where(is_emptied, ShapeKind.NONE, self.kind).astype(np.uint8)),
+            ring=_freeze(np.append(0, np.cumsum(n_outlines))),
+            point=_freeze(np.append(0, np.cumsum(n_corners[is_kept]))),
+            xy=_freeze(self.xy[np.repeat(is_kept, n_corners)]),
         )
 
     def replace_rows(self, rows: NDArray[Any], replacements: Shapes) -> Shapes:
@@ -339,7 +339,7 @@ class Keypoints(_Ragged, frozen=True):
 
     def __post_init__(self) -> None:
         if self.stated is None:
-            force_setattr(self, "stated", _frozen(np.full(len(self), -1)))
+            force_setattr(self, "stated", _freeze(np.full(len(self), -1)))
 
     def __repr__(self) -> str:
         return f"<Keypoints: {len(self.xyv)} of {np.count_nonzero(np.diff(self.first))} boxes>"
@@ -370,7 +370,7 @@ class Keypoints(_Ragged, frozen=True):
         """Multiply x and y by the factors of their box, (n, 2)."""
         xyv = self.xyv.copy()
         xyv[:, :2] *= np.repeat(factor, self.counts(), axis=0)
-        return Keypoints(self.first, _frozen(xyv), self.stated)
+        return Keypoints(self.first, _freeze(xyv), self.stated)
 
     def count_labelled(self) -> Longs:
         """(n,) how many keypoints of each box are labelled."""
@@ -622,7 +622,7 @@ def _join_offsets(columns: Sequence[Longs]) -> Longs:
     return np.concatenate([np.zeros(1, np.int64), *row_ends]).astype(np.int64)
 
 
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+def _freeze(array: NDArray[Any]) -> NDArray[Any]:
     """Make an array read-only and return it."""
     array.flags.writeable = False
     return array

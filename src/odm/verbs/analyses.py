@@ -259,17 +259,17 @@ def _parse_table(path: str, text: str) -> tuple[list[str], list[tuple[int, list[
     A list of images becomes a table with the columns ``image`` and the name of the list, and the value
     `LISTED` in each row. Raises UsageError for a table with a bad header or cell.
     """
-    from odm.csv_text import QuoteFault, plain_lines, records
+    from odm.csv_text import QuoteFault, normalise_line_ends, read_records
 
-    text = plain_lines(text)
-    first_record = next(records(text), None)
+    text = normalise_line_ends(text)
+    first_record = next(read_records(text), None)
     if (first_record is None or "image" not in first_record[2]) and not path.lower().endswith(".csv"):
         lines = enumerate(text.split("\n"), 1)
         return ["image", splitext(basename(path))[0]], [
             (line_number, [line, LISTED]) for line_number, line in lines if line.strip()
         ]
     rows: list[tuple[int, list[str]]] = []
-    for line, _, cells in records(text):
+    for line, _, cells in read_records(text):
         if isinstance(cells, QuoteFault):
             location = f"{printable(path)}:{line + cells.lines}"
             raise UsageError(f"{spell('tags')} {location}: expected cells of a CSV file, found {cells}")
