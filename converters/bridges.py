@@ -496,22 +496,16 @@ def _build_dataset(
     """Make a dataset of the boxes of some images. Raises ValueError, naming the image that does not fit."""
     columns: dict[str, list[NDArray[Any]]] = {k: [] for k in ("xyxy", "score", "crowd", "area")}
     labels: list[list[Any]] = []
-    for image_boxes in images:
-        xyxy = (
-            to_array(image_boxes.xyxy, f"image {image_boxes.name}: boxes").astype(np.float64).reshape(-1, 4)
-        )
-        image_labels = [] if image_boxes.labels is None else [_to_python(v) for v in image_boxes.labels]
+    for image in images:
+        xyxy = to_array(image.xyxy, f"image {image.name}: boxes").astype(np.float64).reshape(-1, 4)
+        image_labels = [] if image.labels is None else [_to_python(v) for v in image.labels]
         labels.append(image_labels)
         columns["xyxy"].append(xyxy)
-        for key, column_values in (
-            ("score", image_boxes.scores),
-            ("crowd", image_boxes.crowd),
-            ("area", image_boxes.area),
-        ):
+        for key, column_values in (("score", image.scores), ("crowd", image.crowd), ("area", image.area)):
             values = (
                 np.full(len(xyxy), np.nan)
                 if column_values is None
-                else to_array(column_values, f"image {image_boxes.name}: {key}")
+                else to_array(column_values, f"image {image.name}: {key}")
             )
             columns[key].append(values.astype(np.float64).reshape(-1))
         lengths = {
@@ -520,22 +514,22 @@ def _build_dataset(
             *(len(columns[key][-1]) for key in ("score", "crowd", "area")),
         }
         if len(lengths) > 1:
-            raise ValueError(f"image {image_boxes.name}: boxes, labels and scores differ in length")
+            raise ValueError(f"image {image.name}: boxes, labels and scores differ in length")
     score, crowd, area = (np.concatenate([np.zeros(0), *columns[key]]) for key in ("score", "crowd", "area"))
     has_no_score = np.isnan(score)
     n_labels = [len(image_labels) for image_labels in labels]
     if has_no_score.any() and not has_no_score.all():
-        image = images[int(np.searchsorted(np.cumsum(n_labels), int(has_no_score.argmax()), side="right"))]
-        raise ValueError(f"image {image.name}: a box has no score, but others have one")
+        unscored = images[int(np.searchsorted(np.cumsum(n_labels), int(has_no_score.argmax()), side="right"))]
+        raise ValueError(f"image {unscored.name}: a box has no score, but others have one")
     names = list(
         dict.fromkeys(str(v) for image_labels in labels for v in image_labels) if classes is None else classes
     )
     category_rows = [
-        _find_category_rows(image_labels, names, f"image {image_boxes.name}: label")
-        for image_boxes, image_labels in zip(images, labels, strict=True)
+        _find_category_rows(image_labels, names, f"image {image.name}: label")
+        for image, image_labels in zip(images, labels, strict=True)
     ]
     return Dataset.from_arrays(
-        images=[image_boxes.name for image_boxes in images],
+        images=[image.name for image in images],
         categories=names,
         image=np.repeat(np.arange(len(images)), n_labels),
         category=np.concatenate([np.zeros(0, np.int64), *category_rows]),
@@ -543,8 +537,8 @@ def _build_dataset(
         score=None if has_no_score.all() else score,
         flags=np.where(np.nan_to_num(crowd) != 0, int(Flag.CROWD), 0),
         area=area,
-        width=[image_boxes.size[0] for image_boxes in images],
-        height=[image_boxes.size[1] for image_boxes in images],
+        width=[image.size[0] for image in images],
+        height=[image.size[1] for image in images],
         kind=kind,
     )
 

@@ -89,12 +89,12 @@ def _put_in_order(dataset: Dataset, order: tuple[str, ...], ledger: Ledger) -> D
     ledger.change("classes reordered by --class-list", sum(new_row[name] != old_row[name] for name in names))
     ledger.change("classes without objects added by --class-list", len(order) - len(names))
     old_rows = [old_row.get(name, -1) for name in order]
-    return _replace_classes(
+    return _set_classes(
         dataset, order, old_rows, np.array([new_row[name] for name in names], np.int32), ledger
     )
 
 
-def _replace_classes(
+def _set_classes(
     dataset: Dataset,
     names: Iterable[str],
     old_rows: Sequence[int],
@@ -166,13 +166,11 @@ def drop_emptied(dataset: Dataset, had_only_regions: NDArray[np.bool_], ledger: 
     new_rows = np.where(is_dropped, -1, np.cumsum(~is_dropped) - 1).astype(np.int32)
     old_rows = np.flatnonzero(~is_dropped).tolist()
     columns = {"named": old.named, "ordered": old.ordered}
-    return _replace_classes(
-        dataset, [old.name[row] for row in old_rows], old_rows, new_rows, ledger, **columns
-    )
+    return _set_classes(dataset, [old.name[row] for row in old_rows], old_rows, new_rows, ledger, **columns)
 
 
 def check_keypoint_counts(
-    tables: Sequence[Categories], new_rows_of_table: Sequence[NDArray[Any]], names: Sequence[str]
+    tables: Sequence[Categories], new_rows_of: Sequence[NDArray[Any]], names: Sequence[str]
 ) -> None:
     """Raise UsageError if classes that become one have different numbers of keypoints.
 
@@ -180,7 +178,7 @@ def check_keypoint_counts(
     new rows.
     """
     n_points_of_class: dict[int, int] = {}
-    for table, new_rows in zip(tables, new_rows_of_table, strict=True):
+    for table, new_rows in zip(tables, new_rows_of, strict=True):
         for points, new_row in zip(table.keypoints or ((),) * len(table), new_rows.tolist(), strict=True):
             if new_row >= 0 and points and n_points_of_class.setdefault(new_row, len(points)) != len(points):
                 n = sorted((n_points_of_class[new_row], len(points)))
@@ -265,17 +263,15 @@ def _edit_names(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
     first_rows = np.flatnonzero(is_kept)[first_index_of(new_rows[is_kept], len(row_of_new_name))]
     old = dataset.categories
     # A class is at least as frequent as any that it was merged from; 0 is unknown, else 1 + the position.
-    highest_frequency = [0] * len(row_of_new_name)
+    highest = [0] * len(row_of_new_name)
     for row, new_row in enumerate(new_rows.tolist()):
         if new_row >= 0 and old.frequency[row]:
-            highest_frequency[new_row] = max(
-                highest_frequency[new_row], 1 + FREQUENCIES.index(old.frequency[row])
-            )
+            highest[new_row] = max(highest[new_row], 1 + FREQUENCIES.index(old.frequency[row]))
     columns: dict[str, Any] = {"named": old.named or bool(edits.rename), "ordered": old.ordered}
-    columns["frequency"] = tuple(FREQUENCIES[n - 1] if n else "" for n in highest_frequency)
+    columns["frequency"] = tuple(FREQUENCIES[n - 1] if n else "" for n in highest)
     if not old.named:
         columns["source_id"] = np.full_like(old.source_id[first_rows], NO_ID)
-    return _replace_classes(dataset, row_of_new_name, first_rows.tolist(), new_rows, ledger, **columns)
+    return _set_classes(dataset, row_of_new_name, first_rows.tolist(), new_rows, ledger, **columns)
 
 
 def check_classes(option: str, requested: Iterable[str], names: Sequence[str]) -> None:

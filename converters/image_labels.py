@@ -75,9 +75,7 @@ def read_image_labels(
     header = [cell.strip() for cell in numbered_rows[0][1]] if numbered_rows else []
     columns = {cell.lower(): i for i, cell in enumerate(header)}
     try:
-        image_column, label_column, confidence_column = (
-            columns[key] for key in ("imageid", "labelname", "confidence")
-        )
+        i_image, i_label, i_confidence = (columns[key] for key in ("imageid", "labelname", "confidence"))
     except KeyError as e:
         suggestion = hint(str(e.args[0]), columns)
         log.report(BAD_LABEL_FILE, path, line=1, reason=f"there is no column {e.args[0]!r}{suggestion}")
@@ -87,17 +85,13 @@ def read_image_labels(
         if len(row) != len(header):
             reason = f"{len(row)} columns, but the header has {len(header)}"
             log.report(BAD_LABEL_FILE, path, line=line, reason=reason)
-        elif row[confidence_column].strip() not in ("0", "1", "0.0", "1.0"):
-            reason = f"{shorten(row[confidence_column])!r} is not 0 or 1"
+        elif row[i_confidence].strip() not in ("0", "1", "0.0", "1.0"):
+            reason = f"{shorten(row[i_confidence])!r} is not 0 or 1"
             log.report(BAD_LABEL_FILE, path, line=line, field="Confidence", reason=reason)
         else:
-            is_present = row[confidence_column].strip().startswith("1")
+            is_present = row[i_confidence].strip().startswith("1")
             rows.append(
-                (
-                    row[image_column].strip(),
-                    names.get(row[label_column].strip(), row[label_column].strip()),
-                    is_present,
-                )
+                (row[i_image].strip(), names.get(row[i_label].strip(), row[i_label].strip()), is_present)
             )
     if log.counts[BAD_LABEL_FILE.name]:
         raise DataError(

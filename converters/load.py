@@ -137,10 +137,8 @@ def load(
     side = PendingSource(request, log, skip_bad_files=skip_bad_files)
     side.format = side.find_format()
     if spare:
-        option_names = reading_options(side.format)
-        options = {
-            k: v for k, v in request.options.items() if k not in spare or k.replace("-", "_") in option_names
-        }
+        names = reading_options(side.format)
+        options = {k: v for k, v in request.options.items() if k not in spare or k.replace("-", "_") in names}
         side.request = replace(request, options=options)
     dataset = side.read(counterpart)
     if not (len(dataset) or len(dataset.images) or log.errors or request.kind == "det"):

@@ -117,7 +117,7 @@ def merge(datasets: Sequence[Dataset], *, same_image: SameImage = "error", log: 
     images = _merge_images(datasets, names, image_rows, video_rows, changed, log)
     category_rows, categories = _merge_categories(datasets, changed)
     boxes = _join_boxes(datasets, {"image": image_rows, "category": category_rows, "track": track_rows})
-    is_repeated = _find_equal_boxes(boxes, datasets, image_rows, kind)
+    is_repeated = _find_equal(boxes, datasets, image_rows, kind)
     if is_repeated.any():
         boxes = boxes.take(~is_repeated)
     # Ids that the sources do not agree on are numbered from 1.
@@ -226,7 +226,7 @@ def _find_common_kind(datasets: Sequence[Dataset]) -> Kind:
     truth = [d for d in with_boxes if d.kind == "gt"]
     scored = [d for d in with_boxes if d.kind == "det"]
     if truth and scored:
-        name, other_name = _describe_source(truth[0], datasets), _describe_source(scored[0], datasets)
+        name, other_name = _name_source(truth[0], datasets), _name_source(scored[0], datasets)
         raise UsageError(
             f"{name} is ground truth and {other_name} has detections, and only sources of one kind can be "
             f"merged; leave one of them out, or set the kind of all of them with {spell('kind')}"
@@ -234,21 +234,21 @@ def _find_common_kind(datasets: Sequence[Dataset]) -> Kind:
     numbered = [d for d in datasets if len(d.categories) and not d.categories.named]
     named = [d for d in datasets if len(d.categories) and d.categories.named]
     if numbered and named:
-        name, other_name = _describe_source(numbered[0], datasets), _describe_source(named[0], datasets)
+        name, other_name = _name_source(numbered[0], datasets), _name_source(named[0], datasets)
         raise UsageError(
             f"the classes of {name} are only numbers and those of {other_name} have names, so it is unknown "
             f"which are the same; give the names with {spell('classes')} FILE"
         )
     relative = [d for d in with_boxes if d.relative]
     if relative and len(relative) < len(with_boxes):
-        name = _describe_source(relative[0], datasets)
+        name = _name_source(relative[0], datasets)
         raise UsageError(f"the images of {name} have no size, but those of others do; {GIVE_SIZES}")
     if with_boxes:
         return with_boxes[0].kind
     return "det" if all(d.kind == "det" for d in datasets) else "gt"
 
 
-def _describe_source(dataset: Dataset, datasets: Sequence[Dataset]) -> str:
+def _name_source(dataset: Dataset, datasets: Sequence[Dataset]) -> str:
     """Return the name of a dataset in messages: its path, or its position among `datasets`, from 1."""
     position = next(i for i, candidate in enumerate(datasets) if candidate is dataset)
     return printable(dataset.path) or f"dataset {position + 1}"
@@ -259,7 +259,7 @@ def _refuse_shared_images(
 ) -> None:
     """Raise DataError if an image is in more than one dataset, naming three of each pair of datasets."""
     # (m,) for each image of all datasets, the number of the dataset that has this image first.
-    first_source = rows.source[rows.find_first_rows()][rows.all]
+    first_source = rows.source[rows.find_first()][rows.all]
     names_by_sources: dict[tuple[int, int], list[str]] = {}
     all_names = list(itertools.chain(*names))
     for i in np.flatnonzero(first_source != rows.source).tolist():
@@ -269,8 +269,8 @@ def _refuse_shared_images(
     lines = []
     for (earlier, later), shared_names in names_by_sources.items():
         name, other_name = (
-            _describe_source(datasets[earlier], datasets),
-            _describe_source(datasets[later], datasets),
+            _name_source(datasets[earlier], datasets),
+            _name_source(datasets[later], datasets),
         )
         count = plural(len(shared_names), "image is", "images are")
         lines.append(f"{count} both in {name} and in {other_name}: {_format_examples(shared_names)}")
@@ -321,8 +321,8 @@ class _RowMap:
 
     def __init__(self, merged_rows: Sequence[Sequence[int]]) -> None:
         """Map each row of each source to one of `merged_rows`, which has a list for each source."""
-        self.rows_by_source = [np.array(rows, np.int32) for rows in merged_rows]
-        self.all: Ints = np.concatenate(self.rows_by_source)
+        self.rows_of = [np.array(rows, np.int32) for rows in merged_rows]
+        self.all: Ints = np.concatenate(self.rows_of)
         """(m,) the merged row of each row of all sources."""
         self.source = np.repeat(np.arange(len(merged_rows)), [len(rows) for rows in merged_rows])
         """(m,) the number of the source."""
@@ -343,7 +343,7 @@ class _RowMap:
         """(n,) True for merged rows that come from more than one source row."""
         return np.bincount(self.all, minlength=self.n) > 1
 
-    def find_first_rows(self, has: NDArray[np.bool_] | None = None) -> Longs:
+    def find_first(self, has: NDArray[np.bool_] | None = None) -> Longs:
         """Return (n,), for each merged row, the first source row that became it, -1 if none.
 
         With `has`, (m,), only source rows where it is True.
@@ -356,7 +356,7 @@ class _RowMap:
     def take_first_texts(self, columns: Iterable[Sequence[str]]) -> list[str]:
         """Return (n,) texts: for each merged row, the first text of its source rows that is not empty."""
         texts = list(itertools.chain(*columns))
-        first_rows = self.find_first_rows(np.array(list(map(bool, texts)), bool)).tolist()
+        first_rows = self.find_first(np.array(list(map(bool, texts)), bool)).tolist()
         return [texts[i] if i >= 0 else "" for i in first_rows]
 
     def take_first_extra(self, fields: Sequence[ExtraFields]) -> ExtraFields:
@@ -365,10 +365,10 @@ class _RowMap:
         for key in dict.fromkeys(itertools.chain(*fields)):
             parts = (
                 columns.get(key, (b"",) * len(rows))
-                for columns, rows in zip(fields, self.rows_by_source, strict=True)
+                for columns, rows in zip(fields, self.rows_of, strict=True)
             )
             values_of_key[key] = tuple(itertools.chain(*parts))
-        return take_extra(values_of_key, self.find_first_rows().tolist())
+        return take_extra(values_of_key, self.find_first().tolist())
 
     def take_first_points(self, tables: Sequence[Categories]) -> dict[str, Any]:
         """Return the columns ``keypoints`` and ``skeleton`` of the merged classes, each from the first
@@ -378,7 +378,7 @@ class _RowMap:
         for name in ("keypoints", "skeleton"):
             columns = [getattr(table, name) or ((),) * len(table) for table in tables]
             points = list(itertools.chain(*columns))
-            first_rows = self.find_first_rows(np.array(list(map(bool, points)), bool)).tolist()
+            first_rows = self.find_first(np.array(list(map(bool, points)), bool)).tolist()
             columns_of_points[name] = (
                 tuple(points[i] if i >= 0 else () for i in first_rows) if any(points) else None
             )
@@ -389,7 +389,7 @@ class _RowMap:
 
         -1 stays -1; without a column all are -1.
         """
-        merged_rows = self.rows_by_source[source]
+        merged_rows = self.rows_of[source]
         if column is None or not len(merged_rows):
             return np.full(n, -1, np.int32)
         mapped_rows: Ints = np.where(column >= 0, merged_rows[column], np.int32(-1))
@@ -401,7 +401,7 @@ class _RowMap:
         has_id = np.asarray(ids != NO_ID, bool)
         if not has_id.any():
             return np.full(self.n, NO_ID, np.int64)
-        first_rows = self.find_first_rows(has_id)
+        first_rows = self.find_first(has_id)
         merged_ids = ids[first_rows]
         if (first_rows < 0).any() or (has_id & (merged_ids[self.all] != ids)).any():
             return None
@@ -426,10 +426,8 @@ def _map_images(names: Sequence[Sequence[str]]) -> _RowMap:
         used_rows = set(dataset_rows)  # two images of one dataset are never the same
         for i, name in enumerate(dataset_names):
             if dataset_rows[i] < 0 and by_stem:
-                name_stem = stem(name)
-                candidates = [
-                    row for row in stem_rows.get(name_stem, ()) if name_stem == name or row in bare_rows
-                ]
+                key = stem(name)
+                candidates = [row for row in stem_rows.get(key, ()) if key == name or row in bare_rows]
                 if len(candidates) == 1 and candidates[0] not in used_rows:
                     dataset_rows[i] = candidates[0]
                     used_rows.add(candidates[0])
@@ -437,9 +435,9 @@ def _map_images(names: Sequence[Sequence[str]]) -> _RowMap:
                 dataset_rows[i], n_rows = n_rows, n_rows + 1
         for name, row in zip(dataset_names, dataset_rows, strict=True):
             row_of_name.setdefault(name, row)
-            if by_stem and row not in (rows_of_stem := stem_rows.setdefault(name_stem := stem(name), [])):
+            if by_stem and row not in (rows_of_stem := stem_rows.setdefault(key := stem(name), [])):
                 rows_of_stem.append(row)
-            if by_stem and name_stem == name:
+            if by_stem and key == name:
                 bare_rows.add(row)
         rows_of_datasets.append(dataset_rows)
     return _RowMap(rows_of_datasets)
@@ -460,7 +458,7 @@ def _merge_images(
     tables = [dataset.images for dataset in datasets]
     size = np.concatenate([np.stack([images.width, images.height], axis=1) for images in tables])
     has_size: NDArray[np.bool_] = np.asarray((size > 0).any(axis=1))
-    width, height = _pick(size, rows.find_first_rows(has_size), 0).T.copy()
+    width, height = _pick(size, rows.find_first(has_size), 0).T.copy()
     differing = np.flatnonzero(
         has_size & ((width[rows.all] != size[:, 0]) | (height[rows.all] != size[:, 1]))
     )
@@ -472,7 +470,7 @@ def _merge_images(
             f"same: {_format_examples([all_names[i] for i in differing.tolist()])}",
             log,
         )
-    with_suffix = rows.find_first_rows(np.array([stem(name) != name for name in all_names], bool))
+    with_suffix = rows.find_first(np.array([stem(name) != name for name in all_names], bool))
     split = rows.take_first_texts([images.split for images in tables])
     splits = itertools.chain(*(images.split for images in tables))
     changed["images in another split of a later source"] = sum(
@@ -480,16 +478,14 @@ def _merge_images(
         for source_split, row in zip(splits, rows.all.tolist(), strict=True)
     )
     file: Ints = np.concatenate(_renumber_files([images.file for images in tables], datasets))
-    with_file = rows.find_first_rows(file >= 0)
+    with_file = rows.find_first(file >= 0)
     videos = [video_rows.map_rows(source, images.video, len(images)) for source, images in enumerate(tables)]
     video: Ints = np.concatenate(videos)
-    with_video = rows.find_first_rows(video >= 0)
+    with_video = rows.find_first(video >= 0)
     frames = [np.full(len(i), -1, np.int32) if i.frame is None else i.frame for i in tables]
     has_frames = any(images.video is not None for images in tables)
     return Images(
-        name=tuple(
-            all_names[i] for i in np.where(with_suffix >= 0, with_suffix, rows.find_first_rows()).tolist()
-        ),
+        name=tuple(all_names[i] for i in np.where(with_suffix >= 0, with_suffix, rows.find_first()).tolist()),
         width=freeze(width),
         height=freeze(height),
         source_id=np.zeros(0, np.int64),
@@ -546,7 +542,7 @@ def _merge_tracks(datasets: Sequence[Dataset], video_rows: _RowMap) -> tuple[_Ro
         ids = ids.astype(np.int64)
     video = np.array([max(video_row, -1) for video_row, _ in track_keys], np.int32)
     scores = np.concatenate([d.tracks.score for d in datasets])
-    score = _pick(scores, rows.find_first_rows(~np.isnan(scores)), math.nan)
+    score = _pick(scores, rows.find_first(~np.isnan(scores)), math.nan)
     return rows, Tracks(freeze(video), freeze(ids), freeze(score))
 
 
@@ -559,7 +555,7 @@ def _merge_categories(datasets: Sequence[Dataset], changed: dict[str, int]) -> t
     """
     tables = [d.categories for d in datasets]
     rows, names = _RowMap.from_keys([categories.name for categories in tables])
-    first_rows = rows.find_first_rows()
+    first_rows = rows.find_first()
     frequencies = list(itertools.chain(*(categories.frequency for categories in tables)))
     frequency = [frequencies[i] for i in first_rows.tolist()]
     disputed = {
@@ -568,7 +564,7 @@ def _merge_categories(datasets: Sequence[Dataset], changed: dict[str, int]) -> t
     changed["classes whose frequency the sources do not agree on, and which have none now"] = len(disputed)
     parents = [rows.map_rows(source, c.parent, len(c)) for source, c in enumerate(tables)]
     nonempty = [categories for categories in tables if len(categories)]
-    check_keypoint_counts(tables, [rows.rows_by_source[source] for source in range(len(tables))], names)
+    check_keypoint_counts(tables, [rows.rows_of[source] for source in range(len(tables))], names)
     categories = Categories(
         name=tuple(names),
         source_id=np.zeros(0, np.int64),
@@ -612,9 +608,7 @@ def _join_boxes(datasets: Sequence[Dataset], rows_of: dict[str, _RowMap]) -> Box
     return Boxes(**columns, extra=extra)
 
 
-def _find_equal_boxes(
-    boxes: Boxes, datasets: Sequence[Dataset], images: _RowMap, kind: Kind
-) -> NDArray[np.bool_]:
+def _find_equal(boxes: Boxes, datasets: Sequence[Dataset], images: _RowMap, kind: Kind) -> NDArray[np.bool_]:
     """(n,) mask of the boxes that an earlier dataset has as well.
 
     Image, class, corners and flags are equal, and of detections the score.
@@ -639,11 +633,7 @@ def _merge_labels(
     """Merge the image-level labels; a class with a box in one source is not absent in another."""
     tables = [
         np.column_stack(
-            [
-                images.rows_by_source[i][d.labels.image],
-                categories.rows_by_source[i][d.labels.category],
-                d.labels.verdict,
-            ]
+            [images.rows_of[i][d.labels.image], categories.rows_of[i][d.labels.category], d.labels.verdict]
         )
         for i, d in enumerate(datasets)
     ]

@@ -126,7 +126,7 @@ class PendingSource:
         self._asked_back = False
         """Whether the other side asked for this one while this one was being read."""
         self._has_tried = False
-        self._early_dataset: Dataset | None = None
+        self._draft: Dataset | None = None
         """What was read for the other side, which may be incomplete."""
         self.has_asked = False
         """Whether the other side was asked for something."""
@@ -190,10 +190,8 @@ class PendingSource:
     def shares_split(self) -> bool:
         """Whether the format has the option ``split`` for reading, and it was given to both sides."""
         assert self.format is not None
-        option_names = reading_options(self.format)
-        return (
-            "split" in self.request.shared and "split" not in self.request.options and "split" in option_names
-        )
+        names = reading_options(self.format)
+        return "split" in self.request.shared and "split" not in self.request.options and "split" in names
 
     @property
     def is_empty(self) -> bool:
@@ -214,16 +212,12 @@ class PendingSource:
         other_side.has_asked = True
         if self._has_tried or self._dataset is not None or self._reading:
             dataset = self._dataset
-            return self._early_dataset if dataset is None or not len(dataset.images) else dataset
+            return self._draft if dataset is None or not len(dataset.images) else dataset
         self._has_tried, incomplete = True, False
         side_log, self.log, other_side._asked_back = self.log, self.log.fresh(), False
         try:
-            self._early_dataset = self.read(other_side.counterpart)
-            lacks = (
-                self.log.errors
-                or self.left_out.files
-                or (len(self._early_dataset) and self._early_dataset.relative)
-            )
+            self._draft = self.read(other_side.counterpart)
+            lacks = self.log.errors or self.left_out.files or (len(self._draft) and self._draft.relative)
             incomplete = other_side._asked_back and bool(lacks)
         except DataError:
             incomplete = other_side._asked_back
@@ -236,7 +230,7 @@ class PendingSource:
                 self.source = self._open()  # with the files that were left out
             else:
                 side_log.extend(trial_log)
-        return self._early_dataset
+        return self._draft
 
     def read(self, counterpart: Counterpart | None) -> Dataset:
         """Read and return the dataset. `counterpart` is called if the reader needs the other side."""
@@ -270,15 +264,9 @@ class PendingSource:
         for row_code, all_code in ((SCORE_UNEXPECTED, ALL_SCORED), (SCORE_MISSING, NO_SCORES)):
             n = log.counts[row_code.name]
             if n > 1 and not len(dataset):
-                first_issue = next((i for i in log.issues if i.code == row_code.name), None)
+                issue = next((i for i in log.issues if i.code == row_code.name), None)
                 log.withdraw(row_code.name)
-                log.report(
-                    all_code,
-                    (first_issue.path, first_issue.line, first_issue.pointer)
-                    if first_issue
-                    else dataset.path,
-                    n=n,
-                )
+                log.report(all_code, (issue.path, issue.line, issue.pointer) if issue else dataset.path, n=n)
         kind = self.request.kind
         if len(dataset) and kind is not None and dataset.kind != kind:  # what files of a format can only be
             log.report(ALL_SCORED if kind == "gt" else NO_SCORES, dataset.location(0), n=len(dataset))

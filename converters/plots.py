@@ -76,7 +76,7 @@ def _list_plots(
     The height is None if there is nothing to show.
     """
     n_shown = min(MAX_CLASSES, len(statistics.classes))
-    box_plot_height = 4.5 if statistics.boxes else None
+    height = 4.5 if statistics.boxes else None
     return [
         (
             "objects_per_class",
@@ -85,21 +85,17 @@ def _list_plots(
         ),
         (
             "boxes_per_image",
-            lambda axes: _draw_boxes_per_image(axes, statistics),
+            lambda axes: _draw_per_image(axes, statistics),
             4.5 if statistics.images else None,
         ),
-        ("areas", lambda axes: _draw_areas(axes, areas_of(dataset)), box_plot_height),
-        ("aspect_ratios", lambda axes: _draw_aspects(axes, aspects_of(dataset)), box_plot_height),
-        ("box_sizes", lambda axes: _draw_box_sizes(axes, dataset.boxes.wh), box_plot_height),
-        (
-            "image_sizes",
-            lambda axes: _draw_image_sizes(axes, statistics),
-            4.5 if statistics.image_sizes else None,
-        ),
+        ("areas", lambda axes: _draw_areas(axes, areas_of(dataset)), height),
+        ("aspect_ratios", lambda axes: _draw_aspects(axes, aspects_of(dataset)), height),
+        ("box_sizes", lambda axes: _draw_box_sizes(axes, dataset.boxes.wh), height),
+        ("image_sizes", lambda axes: _draw_sizes(axes, statistics), 4.5 if statistics.image_sizes else None),
         (
             "scores",
             lambda axes: _draw_scores(axes, dataset.boxes.score),
-            box_plot_height if statistics.scores else None,
+            height if statistics.scores else None,
         ),
     ]
 
@@ -131,7 +127,7 @@ def _draw_classes(axes: Axes, statistics: Statistics) -> None:
     )
 
 
-def _draw_boxes_per_image(axes: Axes, statistics: Statistics) -> None:
+def _draw_per_image(axes: Axes, statistics: Statistics) -> None:
     """Draw how many images have each number of boxes; over a wide range, in 60 bins."""
     box_counts, n_images = (np.array(column) for column in zip(*statistics.images_by_boxes, strict=True))
     low, high = int(box_counts.min()), int(box_counts.max())
@@ -192,17 +188,9 @@ def _draw_box_sizes(axes: Axes, wh: Floats) -> None:
     _set_titles(axes, "Box sizes", "width in pixels", "height in pixels")
 
 
-def _draw_image_sizes(axes: Axes, statistics: Statistics) -> None:
-    width, height, n_images = (np.array(column) for column in zip(*statistics.image_sizes, strict=True))
-    axes.scatter(
-        width,
-        height,
-        s=12 + 300 * n_images / n_images.max(),
-        color=BLUE,
-        alpha=0.5,
-        linewidths=0,
-        clip_on=False,
-    )
+def _draw_sizes(axes: Axes, statistics: Statistics) -> None:
+    width, height, n = (np.array(column) for column in zip(*statistics.image_sizes, strict=True))
+    axes.scatter(width, height, s=12 + 300 * n / n.max(), color=BLUE, alpha=0.5, linewidths=0, clip_on=False)
     axes.set_xlim(0, 1.08 * int(width.max()))
     axes.set_ylim(0, 1.08 * int(height.max()))
     _set_titles(axes, "Image sizes (larger dots: more images)", "width in pixels", "height in pixels")

@@ -170,18 +170,16 @@ def number_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     return _replace_columns(dataset, source_id=new_ids)
 
 
-def _find_free_name(name: str, taken_keys: set[str]) -> str:
+def _find_free_name(name: str, keys: set[str]) -> str:
     """Return `name`, or the first of ``name-2``, ``name-3``, ... whose stem is not taken, and take it."""
     name_stem = stem(name)
     suffix = name[len(name_stem) :]
-    candidate, suffix_number = name_stem, 1
+    candidate, number = name_stem, 1
     # File systems exist to which names are equal that differ only in letter case or Unicode form.
-    while (
-        key := unicodedata.normalize("NFC", unicodedata.normalize("NFC", candidate).casefold())
-    ) in taken_keys:
-        suffix_number += 1
-        candidate = f"{name_stem}-{suffix_number}"
-    taken_keys.add(key)
+    while (key := unicodedata.normalize("NFC", unicodedata.normalize("NFC", candidate).casefold())) in keys:
+        number += 1
+        candidate = f"{name_stem}-{number}"
+    keys.add(key)
     return candidate + suffix
 
 

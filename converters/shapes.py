@@ -247,9 +247,7 @@ class _Fitting:
         rows = np.flatnonzero((shapes.kind == ShapeKind.MASK) & self.has_size)
         if book:
             self.ledger.change("masks written as outlines along their pixel edges", len(rows))
-        return self._replace_in_parts(
-            shapes, rows, lambda part: self._trace_runs(self.runs(shapes, part), part)
-        )
+        return self._replace(shapes, rows, lambda part: self._trace(self.runs(shapes, part), part))
 
     def draw_outlines(self, shapes: Shapes) -> Shapes:
         """Convert outlines to masks."""
@@ -282,8 +280,8 @@ class _Fitting:
         self.ledger.change("parts that overlap, redrawn as one outline along their pixel edges", len(overlap))
         if len(overlap):
             piece_rows = rows[overlap]
-            redrawn = self._replace_in_parts(
-                shapes, piece_rows, lambda part: self._trace_runs(self.runs(shapes, part), part)
+            redrawn = self._replace(
+                shapes, piece_rows, lambda part: self._trace(self.runs(shapes, part), part)
             )
             joined_shapes = joined_shapes.replace_rows(overlap, redrawn.take(piece_rows))
         return shapes.replace_rows(rows, joined_shapes)
@@ -329,14 +327,14 @@ class _Fitting:
         assert table is not None
         return shapes.replace_rows(rows, table)
 
-    def _trace_runs(self, runs: Runs, rows: Rows) -> Shapes:
+    def _trace(self, runs: Runs, rows: Rows) -> Shapes:
         """Trace masks into shapes of outlines; `rows` are the boxes that they belong to."""
         outlines_of_rows = ShapeRows()
         for outlines in trace_all(runs, self.height[rows]):
             outlines_of_rows.polygons(outlines)
         return outlines_of_rows.table() or Shapes.none(len(rows))
 
-    def _replace_in_parts(self, shapes: Shapes, rows: Rows, make: Callable[[Rows], Shapes]) -> Shapes:
+    def _replace(self, shapes: Shapes, rows: Rows, make: Callable[[Rows], Shapes]) -> Shapes:
         """Replace the shapes at `rows` by those that `make` returns; it is called for some rows at a time."""
         if not len(rows):
             return shapes

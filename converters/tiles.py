@@ -112,7 +112,7 @@ def cut(dataset: Dataset, tiling: Tiling, ledger: Ledger, log: Log) -> tuple[Dat
     ledger.lose("tracks of boxes, as tiles are no video", 0 if dataset.images.video is None else len(dataset))
     ledger.lose("labels of whole images", len(dataset.labels.image))
     tiles = _make_grid(sizes, tiling)
-    rows, tile = _pair_boxes_with_tiles(dataset, tiles, tiling, sizes)
+    rows, tile = _pair_boxes(dataset, tiles, tiling, sizes)
     images, cuts = _make_tile_images(dataset.images, tiles, sizes)
     boxes, share = _cut_boxes(dataset, rows, tile, tiles, sizes, ledger)
     tiled = _replace_images(dataset, images, boxes)
@@ -147,9 +147,7 @@ def _make_grid(sizes: Longs, tiling: Tiling) -> _Tiles:
     return _Tiles(np.append(0, np.cumsum(counts)), image, left, top, width, height)
 
 
-def _pair_boxes_with_tiles(
-    dataset: Dataset, tiles: _Tiles, tiling: Tiling, sizes: Longs
-) -> tuple[Longs, Longs]:
+def _pair_boxes(dataset: Dataset, tiles: _Tiles, tiling: Tiling, sizes: Longs) -> tuple[Longs, Longs]:
     """Return two columns, the row of a box and the row of a tile that it touches, sorted by tile, then box.
 
     A box without area counts as one with a small area.
@@ -211,10 +209,8 @@ def _make_tile_images(images: Images, tiles: _Tiles, sizes: Longs) -> tuple[Imag
 
 def _replace_images(dataset: Dataset, images: Images, boxes: Boxes) -> Dataset:
     """Replace the images and boxes of a dataset, and drop its videos, tracks and labels of whole images."""
-    empty_dataset = Dataset.from_arrays(
-        images=(), categories=(), image=[], category=[], ltwh=np.zeros((0, 4))
-    )
-    nothing = {"labels": empty_dataset.labels, "videos": empty_dataset.videos, "tracks": empty_dataset.tracks}
+    blank = Dataset.from_arrays(images=(), categories=(), image=[], category=[], ltwh=np.zeros((0, 4)))
+    nothing = {"labels": blank.labels, "videos": blank.videos, "tracks": blank.tracks}
     return replace(dataset, images=images, boxes=boxes, **nothing)
 
 
@@ -335,10 +331,8 @@ def _move_boxes(boxes: Boxes, offset: Floats, size: Longs, new_size: Longs) -> B
             text, run_starts = write_texts(*moved_runs.counts(new_size[mask_rows].prod(axis=1)))
             shapes = shapes.replace_rows(mask_rows, Shapes.of_masks(text, run_starts))
     if points is not None:
-        point_offset = np.repeat(offset, points.counts(), axis=0) * (points.xyv[:, 2:] > 0)
-        points = replace(
-            points, xyv=freeze(points.xyv + np.column_stack([point_offset, np.zeros(len(point_offset))]))
-        )
+        shift = np.repeat(offset, points.counts(), axis=0) * (points.xyv[:, 2:] > 0)
+        points = replace(points, xyv=freeze(points.xyv + np.column_stack([shift, np.zeros(len(shift))])))
     return replace(boxes, xyxy=freeze(xyxy), shapes=shapes, keypoints=points)
 
 
@@ -348,17 +342,15 @@ def move_runs(runs: Runs, offset: Longs, height: Longs, new_size: Longs) -> Runs
     `offset` (n, 2) are columns and rows, `height` (n,) is that of the image of each mask, and `new_size`
     (n, 2) are width and height of the image that it is moved onto.
     """
-    # A run is [run_begin, run_end) in pixels counted down the columns: pixel = column * h + row. It is
+    # A run is [start, end) in pixels counted down the columns: pixel = column * h + row. It is
     # divided at the ends of columns; of each piece `low` is the first row, `high` the row after the last.
     mask_number = np.repeat(np.arange(len(runs)), np.diff(runs.starts) // 2)
-    run_begin, run_end = runs.edge[0::2], runs.edge[1::2]
+    start, end = runs.edge[0::2], runs.edge[1::2]
     h = height[mask_number]
-    column, run = expand_ranges(
-        run_begin // h, (run_end - 1) // h - run_begin // h + 1
-    )  # a run may pass several columns
+    column, run = expand_ranges(start // h, (end - 1) // h - start // h + 1)  # a run may pass several columns
     mask_number, h = mask_number[run], h[run]
-    low = np.maximum(run_begin[run] - column * h, 0) + offset[mask_number, 1]
-    high = np.minimum(run_end[run] - column * h, h) + offset[mask_number, 1]
+    low = np.maximum(start[run] - column * h, 0) + offset[mask_number, 1]
+    high = np.minimum(end[run] - column * h, h) + offset[mask_number, 1]
     width, new_height = new_size[mask_number].T
     low, high = np.clip(low, 0, new_height), np.clip(high, 0, new_height)
     column = column + offset[mask_number, 0]
@@ -434,14 +426,14 @@ def origin_of(name: str) -> str:
     return match[1] + (match[6] or "") if match else name
 
 
-def join(dataset: Dataset, min_shared: float, ledger: Ledger) -> Dataset:
+def join(dataset: Dataset, share: float, ledger: Ledger) -> Dataset:
     """Return the dataset with the boxes of tiles on whole images, without duplicates where tiles overlap.
 
     Of two boxes of one class from different tiles, the one of the lower score, or the smaller one of labels,
     is left out where they share at least `min_shared` of the area of the smaller one.
     """
-    if not 0 < min_shared <= 1:
-        raise UsageError(f"{spell('untile')} {min_shared}: expected a share above 0 and up to 1")
+    if not 0 < share <= 1:
+        raise UsageError(f"{spell('untile')} {share}: expected a share above 0 and up to 1")
     images, matches = dataset.images, [_NAME.fullmatch(name) for name in dataset.images.name]
     other_names = [name for name, match in zip(images.name, matches, strict=True) if match is None]
     if other_names:
@@ -467,11 +459,9 @@ def join(dataset: Dataset, min_shared: float, ledger: Ledger) -> Dataset:
     boxes = _drop_json_shapes(boxes, ledger)
     moved = _move_boxes(boxes, window[tile, :2].astype(np.float64), dataset.limits()[tile], window[tile, 2:])
     moved = replace(moved, image=freeze(image_of_tile[tile].astype(np.int32)), track=None)
-    is_dropped = _find_repeated(moved, tile, min_shared)
+    is_dropped = _find_repeated(moved, tile, share)
     ledger.change("boxes put back from tiles onto their images", len(boxes))
-    reason = (
-        f"boxes that another tile has too (they share {min_shared:g} of the smaller one, {spell('untile')})"
-    )
+    reason = f"boxes that another tile has too (they share {share:g} of the smaller one, {spell('untile')})"
     return ledger.leave_out(_replace_images(dataset, joined, moved), is_dropped, reason)
 
 

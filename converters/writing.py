@@ -234,7 +234,7 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
         checks.report_similar_classes(dataset, log)
     if target.clip:
         dataset = clip_boxes(dataset, ledger, log)
-    dataset, cuts = _apply_selection(dataset, target, ledger, log)
+    dataset, cuts = _select(dataset, target, ledger, log)
     if cuts is not None or target.untile is not None:
         reference = getattr(target.options, "reference", None)
         check_reference(dataset, reference, target.path, of_tiles=cuts is not None)
@@ -299,9 +299,7 @@ def _check_holds_no_source(target: str, dataset: Dataset) -> None:
             raise PathError(f"{printable(target)}: the target contains files of the source; write elsewhere")
 
 
-def _apply_selection(
-    dataset: Dataset, target: Target, ledger: Ledger, log: Log
-) -> tuple[Dataset, Cuts | None]:
+def _select(dataset: Dataset, target: Target, ledger: Ledger, log: Log) -> tuple[Dataset, Cuts | None]:
     """Return the images and boxes that are selected, put together from tiles or cut into some.
 
     The second value cuts the pictures of tiles; None if images are not cut.
@@ -443,9 +441,7 @@ def _write_pieces(
                 try:
                     write(piece, piece_output, piece_log, target.options)
                     if target.pictures and not piece_log.errors:
-                        _put_image_files(
-                            piece, piece_output, f"{format_.pictures}/", target.pictures, piece_log
-                        )
+                        _put_images(piece, piece_output, f"{format_.pictures}/", target.pictures, piece_log)
                     links = getattr(target.options, "link_images", False)  # an option of the format's own
                     if links or (target.pictures and "size" not in format_.keeps):
                         piece_output.write(SIZES_FILE, _format_sizes(piece))
@@ -497,7 +493,7 @@ def split_picture_options(
     return format_options, verb
 
 
-def _put_image_files(dataset: Dataset, output: Output, folder: str, action: str, log: Log) -> None:
+def _put_images(dataset: Dataset, output: Output, folder: str, action: str, log: Log) -> None:
     """Copy or link the image file of each image into a folder of the output, under the image's name."""
     images = dataset.images
     rows_without_path = [row for row in range(len(images)) if not images.path[row]]

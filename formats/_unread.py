@@ -87,8 +87,8 @@ def explain(source: Source, formats: Mapping[str, Format], signs: Mapping[str, S
     if source.is_dir:
         suffix_counts = Counter(_suffix_of(source, data_file) or "no suffix" for data_file in data_files)
         counts = ", ".join(f"{n_of_kind} with {kind}" for kind, n_of_kind in suffix_counts.most_common(3))
-        among = f" of {len(data_files)} files ({counts})" if len(data_files) > 1 else ""
-        description = f"{printable(file)}{among}, {description}"
+        among_text = f" of {len(data_files)} files ({counts})" if len(data_files) > 1 else ""
+        description = f"{printable(file)}{among_text}, {description}"
     comparisons = []  # sorts by the share of keywords, then usual before unusual suffixes, then by use
     for name, format_ in formats.items():
         keywords = format_.expects or tuple(word.strip('"') for word in format_.holds if word.isprintable())

@@ -162,8 +162,10 @@ def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> 
             elif path_of.setdefault(name, path) != path:
                 log.report(DUPLICATE_IMAGE, file, line=line, field="path", value=name, first=path_of[name])
             elif split and split != image_split:
-                shown, other = _WRITTEN[split], _WRITTEN[image_split]
-                log.report(SET_CONFLICT, file, line=line, field="set", value=name, found=shown, other=other)
+                shown, other_set = _WRITTEN[split], _WRITTEN[image_split]
+                log.report(
+                    SET_CONFLICT, file, line=line, field="set", value=name, found=shown, other=other_set
+                )
             else:
                 # 12 cells: set, path, label, 8 of corners and a score.
                 kept_rows.append((line, [image_split, name, *row[2:], *[""] * (12 - n_cells)]))

@@ -161,19 +161,19 @@ def _read_label(label: Row, size: Size) -> None:
     """Add an object with a polygon, or edges, relative to the `size` of its image in pixels."""
     category, score = label.category("label"), label.score("score")
     if "polygon" in label:
-        parts: list[list[tuple[float, float]]] = []
+        rings: list[list[tuple[float, float]]] = []
         for flat_points in label.array("polygon"):
             xy_pixels = in_pixels(flat_points, size) if _are_numbers(flat_points) else []
             if xy_pixels:
-                parts.append(list(zip(xy_pixels[0::2], xy_pixels[1::2], strict=False)))
-        if not any(parts):
+                rings.append(list(zip(xy_pixels[0::2], xy_pixels[1::2], strict=False)))
+        if not any(rings):
             label.report_wrong("polygon", "a list of lists of numbers")
             raise BadRecord
-        corners = bounds([point for part in parts for point in part])
-        label.draw("polygons", parts, "polygons")
+        corners = bounds([point for ring in rings for point in ring])
+        label.draw("polygons", rings, "polygons")
     else:
-        place = label.object("box") if "box" in label else label
-        left, top, right, bottom = in_pixels(place.numbers(*_EDGES), size)
+        edges = label.object("box") if "box" in label else label
+        left, top, right, bottom = in_pixels(edges.numbers(*_EDGES), size)
         corners = left, top, right, bottom
     flags = Flag.CROWD if label.flag("isCrowd") else Flag(0)
     label.add(category, corners, score=score, flags=int(flags))
@@ -187,8 +187,8 @@ def _are_numbers(values: object) -> bool:
 def _read_region(region: Row, size: Size) -> None:
     """Add a region or prediction of Custom Vision, relative to the `size` of its image in pixels."""
     category, score = region.category("tagName"), region.score("probability")
-    place = region.object("boundingBox") if "boundingBox" in region else region
-    left, top, width, height = in_pixels(place.numbers(*_PLACE), size)
+    edges = region.object("boundingBox") if "boundingBox" in region else region
+    left, top, width, height = in_pixels(edges.numbers(*_PLACE), size)
     region.add(category, (left, top, left + width, top + height), score=score)
 
 
@@ -203,15 +203,15 @@ def write(dataset: Dataset, target: Output, log: Log, options: AzureOptions) -> 
     for image in images_of(dataset):
         labels = []
         for box in image.boxes:
-            place: dict[str, Any] = dict(zip(_EDGES, ltrb_of_row(box.row), strict=True))
+            edges: dict[str, Any] = dict(zip(_EDGES, ltrb_of_row(box.row), strict=True))
             size = image.width, image.height
             parts = [[v for point in relative_points(ring, size) for v in point] for ring in box.outlines]
             polygon: dict[str, Any] = {"polygon": parts} if parts else {}
             if dataset.kind == "det":
-                labels.append({"box": place, "label": box.label, **polygon, **box.scored("score")})
+                labels.append({"box": edges, "label": box.label, **polygon, **box.scored("score")})
             else:
                 crowd = int(bool(box.flags & Flag.CROWD))
-                labels.append({"label": box.label, **(polygon or place), "isCrowd": crowd})
+                labels.append({"label": box.label, **(polygon or edges), "isCrowd": crowd})
         name_key, list_key = ("filename", "boxes") if dataset.kind == "det" else ("image_url", "label")
         details = {"image_details": image.size} if image.size else {}
         texts.append(dump({name_key: prefix + image.name, **details, list_key: labels}) + "\n")

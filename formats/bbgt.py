@@ -50,7 +50,7 @@ def sniff(source: Source) -> Sniff | None:
     return Sniff(SURE, "its files begin with '% bbGt version='")
 
 
-def _shape(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
+def _choose_columns(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
     """The columns of a row: a class of one or more words, 11 numbers, and a score if any.
 
     As the class may have several words, columns are counted from the right:
@@ -66,7 +66,7 @@ def _shape(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
 
 
 GRAMMAR = label_rows.Grammar(
-    _shape,
+    _choose_columns,
     _FIELDS,
     "a class and 11 numbers, or 12 with a score",
     flags=("occluded", "ignore"),

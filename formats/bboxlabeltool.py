@@ -50,7 +50,7 @@ def sniff(source: Source) -> Sniff | None:
     """Recognise text files that begin with the number of the lines below, which have four numbers or more."""
     if not label_rows.are_text(source):
         return None
-    files = label_rows.label_files(source, _grammar(class_first=False))[:50]
+    files = label_rows.label_files(source, _make_grammar(class_first=False))[:50]
     n_fitting = n_boxes = 0
     for file in files:
         head, *rows = list(label_rows.sampled(source, [file])) or [[]]
@@ -61,7 +61,7 @@ def sniff(source: Source) -> Sniff | None:
     return Sniff(SURE, "its files begin with the number of their boxes, as those of BBox-Label-Tool do")
 
 
-def _grammar(*, class_first: bool) -> label_rows.Grammar:
+def _make_grammar(*, class_first: bool) -> label_rows.Grammar:
     """The grammar of rows of four numbers, and a class and a score if any.
 
     With `class_first` the class is one value before the numbers, else one or more values after them.
@@ -89,12 +89,12 @@ def read(source: Source, builder: Builder, log: Log, options: SpacesOptions) -> 
 
     Classes come first in files named after pictures with their extension, as in WiderPerson.
     """
-    files = label_rows.label_files(source, _grammar(class_first=False))
+    files = label_rows.label_files(source, _make_grammar(class_first=False))
     label_rows.report_files(source, files, log)
     names = [source.relative(file).lower().removesuffix(".txt") for file in files]
     class_first = bool(names) and all(name.endswith(tuple(PICTURE_SUFFIXES)) for name in names)
     gather = label_rows.gather_labels(source, builder, log, options)
-    labels = label_rows.read_labels(gather, files, _grammar(class_first=class_first))
+    labels = label_rows.read_labels(gather, files, _make_grammar(class_first=class_first))
     # Rows of one value are the counts: their other numbers are NaN, the default of the grammar.
     is_count = np.isnan(labels.values[:, 1])
     # For each row, the number of boxes in its file: files [0, 0, 1] have [2, 1], the rows [2, 2, 1].

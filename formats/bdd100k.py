@@ -207,12 +207,12 @@ def _read_shape(label: Row, key: str) -> Corners | None:
             return None
         label.draw("mask", text, "masks")
         return left, top, left + width, top + height
-    parts = label.all_objects("poly2d", "a list of outlines")
-    if any(part.get("closed") is False or "C" in str(part.get("types", "")) for part in parts):
+    polygons = label.all_objects("poly2d", "a list of outlines")
+    if any(polygon.get("closed") is False or "C" in str(polygon.get("types", "")) for polygon in polygons):
         return None
     # Parts of fewer than 3 points are left out, with a warning, if there are other parts or a box.
-    least_points = 1 if len(parts) > 1 or label.get("box2d") else 3
-    outlines = [part.points("vertices", least_points) for part in parts]
+    least_points = 1 if len(polygons) > 1 or label.get("box2d") else 3
+    outlines = [polygon.points("vertices", least_points) for polygon in polygons]
     label.draw("polygons", outlines, "polygons")
     return bounds([point for outline in outlines for point in outline])
 

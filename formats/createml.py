@@ -95,8 +95,8 @@ def _are_relative(images: Iterable[Item]) -> bool:
     for image in images:
         boxes = image.get(image.first_key("annotations", "annotation"))
         for box in boxes if isinstance(boxes, list) else ():
-            place = box.get("coordinates") if isinstance(box, dict) else None
-            for value in place.values() if isinstance(place, dict) else ():
+            numbers = box.get("coordinates") if isinstance(box, dict) else None
+            for value in numbers.values() if isinstance(numbers, dict) else ():
                 if type(value) in (int, float):
                     if not 0 <= value <= 1:
                         return False
@@ -161,13 +161,13 @@ def write(dataset: Dataset, target: Output, log: Log, _: CreatemlOptions) -> Non
     if name is None:
         return
     wh = dataset.boxes.short_wh()
-    places = np.concatenate([_choose_centres(dataset.boxes.xyxy[:, :2], wh), wh], axis=1)
+    cxcywh = np.concatenate([_choose_centres(dataset.boxes.xyxy[:, :2], wh), wh], axis=1)
     texts = []
     for image in images_of(dataset):
         boxes = []
         for box in image.boxes:
-            place = dict(zip(_PLACE, map(number, places[box.row].tolist()), strict=True))
-            boxes.append({"label": box.label, "coordinates": place, **box.scored("confidence")})
+            coordinates = dict(zip(_PLACE, map(number, cxcywh[box.row].tolist()), strict=True))
+            boxes.append({"label": box.label, "coordinates": coordinates, **box.scored("confidence")})
         texts.append(dump({"image": image.name, "annotations": boxes}))
     target.write(name, f"{lines(iter(texts))}\n".encode())
 

@@ -103,14 +103,14 @@ def read(source: Source, builder: Builder, log: Log, options: CrowdhumanOptions)
         if all(records_of.values()):
             log.note(f"{printable(source.path)}: the gtboxes are read, not the dtboxes (--kind det)")
     else:
-        counts_and_places = [
+        counts_and_locations = [
             (
                 sum(len(record.array(key)) for record, _ in records),
                 records[0][0].location / key if records else None,
             )
             for key, records in records_of.items()
         ]
-        report_other_kind(builder, log, *counts_and_places)
+        report_other_kind(builder, log, *counts_and_locations)
     key = "dtboxes" if builder.kind == "det" else "gtboxes"
     for record, image in records_of[key]:
         record.rows(key).read(image, _read_detection if builder.kind == "det" else _read_truth, options.box)
@@ -184,15 +184,15 @@ def write(dataset: Dataset, target: Output, log: Log, _: CrowdhumanOptions) -> N
 
 def _format_box(box: Box, box_id: int) -> dict[str, Any]:
     """The JSON object of a box; `box_id` numbers the boxes of its image."""
-    place = [*box.xyxy[:2], *box.wh]
+    ltwh = [*box.xyxy[:2], *box.wh]
     if box.score is not None:
-        return {"box": place, "score": box.score, "tag": 1 if box.label == PERSON else box.label}
+        return {"box": ltwh, "score": box.score, "tag": 1 if box.label == PERSON else box.label}
     extra = {"box_id": box_id}
     if box.flags & Flag.OCCLUDED:
         extra["occ"] = 1
     if box.flags & (Flag.CROWD | Flag.REGION):
         extra["ignore"] = 1
-    return {"tag": "mask" if box.flags & Flag.REGION else box.label, "fbox": place, "extra": extra}
+    return {"tag": "mask" if box.flags & Flag.REGION else box.label, "fbox": ltwh, "extra": extra}
 
 
 FORMAT = json_format_of(

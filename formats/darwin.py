@@ -167,13 +167,13 @@ def _read_track(row: Row, tracks: list[Track], layers: dict[int, Layers], slot_n
             _add_layer(content.object("raster_layer"), layers.setdefault(frame, {}))
             continue
         object_of_frame[frame] = key, shared_fields | content.record
-        place = content.get("bounding_box")
-        if isinstance(place, dict) and NUMBER_TYPES.issuperset(map(type, map(place.get, _PLACE))):
-            place_of_frame[frame] = [place[key] for key in _PLACE]
+        xywh = content.get("bounding_box")
+        if isinstance(xywh, dict) and NUMBER_TYPES.issuperset(map(type, map(xywh.get, _PLACE))):
+            place_of_frame[frame] = [xywh[key] for key in _PLACE]
     if row.get("interpolated") is True and len(place_of_frame) == len(object_of_frame):
         for frame, values in fill_frames(place_of_frame, place_of_frame).items():
-            place = {"bounding_box": dict(zip(_PLACE, values, strict=True))}
-            object_of_frame.setdefault(frame, ("", shared_fields | place))
+            xywh = {"bounding_box": dict(zip(_PLACE, values, strict=True))}
+            object_of_frame.setdefault(frame, ("", shared_fields | xywh))
     id_ = row.get("id")
     if object_of_frame and not row.is_bad:
         tracks.append(
@@ -292,8 +292,8 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     for file, image in zip(log.track(files, "writing"), images_of(dataset), strict=True):
         annotations = []
         for box in image.boxes:
-            place = dict(zip(_PLACE, [*box.xyxy[:2], *box.wh], strict=True))
-            annotation: dict[str, Any] = {"name": box.label, "slot_names": ["0"], "bounding_box": place}
+            xywh = dict(zip(_PLACE, [*box.xyxy[:2], *box.wh], strict=True))
+            annotation: dict[str, Any] = {"name": box.label, "slot_names": ["0"], "bounding_box": xywh}
             if box.outlines:
                 paths = [[{"x": x, "y": y} for x, y in outline] for outline in box.outlines]
                 annotation["polygon"] = {"paths": paths}

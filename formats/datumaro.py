@@ -103,7 +103,7 @@ def read(source: Source, builder: Builder, log: Log, options: DatumaroOptions) -
             rows = [
                 reader.category(label.get("name"), label.location / "name", listed=True) for label in labels
             ]
-            classes = {str(number): -1 if row is None else row for number, row in enumerate(rows)}
+            classes = {str(label_id): -1 if row is None else row for label_id, row in enumerate(rows)}
             document.need("items")
             for item in document.items("items"):
                 with contextlib.suppress(BadRecord):
@@ -227,8 +227,8 @@ def _format_shape(box: Box) -> dict[str, Any]:
         return {"type": "polygon", "points": [value for point in box.outlines[0] for value in point]}
     if box.corners:
         (left, top, width, height), degrees = as_turned(box.corners)
-        place = [left + width / 2, top + height / 2, width, height, degrees]
-        return {"type": "rotated_bbox", "bbox": place}
+        cxcywh_angle = [left + width / 2, top + height / 2, width, height, degrees]
+        return {"type": "rotated_bbox", "bbox": cxcywh_angle}
     return {"type": "bbox", "bbox": [*box.xyxy[:2], *box.wh]}
 
 
@@ -240,7 +240,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: DatumaroOptions) -> Non
     is_writable &= target.plan(list(files.values()), [f"the split {split}" for split in files], log)
     if not is_writable:
         return
-    class_numbers = {label: number for number, label in enumerate(dataset.categories.name)}
+    class_numbers = {label: label_id for label_id, label in enumerate(dataset.categories.name)}
     flag_names = sorted({*FLAG_NAMES} - {"crowd"})
     for image in images_with_groups(dataset, 1):
         annotations = []

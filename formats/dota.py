@@ -91,12 +91,14 @@ def sniff(source: Source) -> Sniff | None:
 def _find_results(source: Source, kind: str | None = None) -> list[str]:
     """The result files of a source; none beside a ``labelTxt`` folder, unless detections are asked for."""
     files = source.with_suffix(".txt") if source.is_dir else [source.path.replace("\\", "/")]
-    if kind != "det" and any(GRAMMAR.folders.fullmatch(part) for f in files for part in f.split("/")[:-1]):
+    if kind != "det" and any(
+        GRAMMAR.folders.fullmatch(folder) for f in files for folder in f.split("/")[:-1]
+    ):
         return []
     return [f for f in files if _RESULT.fullmatch(f.rsplit("/", 1)[-1])]
 
 
-def _shape(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
+def _choose_columns(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
     """The columns of a row: 8 numbers, a category of one or more words, then difficulty and score if any.
 
     "x1 ... y4 large vehicle 0 0.9" has 12 cells: 8, 2 of the category, and 2 numbers at the end.
@@ -112,7 +114,7 @@ def _shape(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
 
 
 GRAMMAR = label_rows.Grammar(
-    _shape,
+    _choose_columns,
     (*FIELDS, "difficult"),
     "8 numbers, a category, and 0 or 1",
     named="category",
@@ -166,11 +168,13 @@ def _read_results(source: Source, files: list[str], builder: Builder, log: Log, 
             name = labels.texts[name_index]
             row = builder.image_row(name)
             if row is None:
-                at, picture = (
+                location, picture = (
                     Location(path, line=first_line_of_name.get(name_index, 0)),
                     gather.pictures.find(name),
                 )
-                row = gather.image(name, at, field="image", picture=picture, file=file_number, line=at.line)
+                row = gather.image(
+                    name, location, field="image", picture=picture, file=file_number, line=location.line
+                )
             image_rows[name_index] = -1 if row is None else row
         image_of_box = image_rows[labels.name]
         has_image = image_of_box >= 0

@@ -149,10 +149,10 @@ def _read_object(row: Row, size: Size) -> None:
     elif key == "skeleton":
         corners = row.set_only_keypoints(keypoints)
     else:
-        place = row.object(key)
-        left, top, width, height = in_pixels(place.numbers(*_PLACE), size)
+        rectangle = row.object(key)
+        left, top, width, height = in_pixels(rectangle.numbers(*_PLACE), size)
         corners = (left, top, left + width, top + height)
-        if theta := place.number("theta", 0.0):
+        if theta := rectangle.number("theta", 0.0):
             corners = row.draw_oriented(turned_box(left, top, width, height, math.radians(theta)))
     row.add(category, corners, score=score)
 
@@ -174,8 +174,8 @@ def _format_shape(box: Box, image: Image, xywh_of_row: Callable[[int], list[floa
     if box.corners:
         (left, top, width, height), theta = as_turned(box.corners)
         relative_xywh = [v for point in relative_points([(left, top), (width, height)], size) for v in point]
-        place = {**dict(zip(_PLACE, relative_xywh, strict=True)), "theta": theta}
-        return {"shape": "rotatable_bounding_box", "rotatableBoundingBox": place}
+        rectangle = {**dict(zip(_PLACE, relative_xywh, strict=True)), "theta": theta}
+        return {"shape": "rotatable_bounding_box", "rotatableBoundingBox": rectangle}
     return {"shape": "bounding_box", "boundingBox": dict(zip(_PLACE, xywh_of_row(box.row), strict=True))}
 
 

@@ -237,8 +237,8 @@ def _read_box(box: Row, size: Size, names: Sequence[str] | None) -> None:
     if names is None or (type(label) is str and label in names):
         category = box.category_named(label, box.location / "label")
     else:
-        where = Trusted("the list of classes")
-        box.report(UNKNOWN_CLASS, "label", value=Trusted(show(label)), n=len(names), where=where)
+        list_name = Trusted("the list of classes")
+        box.report(UNKNOWN_CLASS, "label", value=Trusted(show(label)), n=len(names), where=list_name)
         box.mark_bad()
     (x, y, _, _), (w, h) = box.ltwh("bounding_box")
     score, attributes = box.score("confidence"), box.object("attributes", optional=True)
@@ -273,12 +273,17 @@ def _read_outline(box: Row, size: Size, _: None) -> None:
         box.reader.count("polylines")
         return
     box.need("label", "points")
-    category, point_lists, at = box.category("label"), box.array("points"), box.location / "points"
-    parts = Item(
-        box.reader, {str(i): part for i, part in enumerate(point_lists)}, at, box.origin, box.line, box
+    category, point_lists, location = box.category("label"), box.array("points"), box.location / "points"
+    lists = Item(
+        box.reader,
+        {str(i): points for i, points in enumerate(point_lists)},
+        location,
+        box.origin,
+        box.line,
+        box,
     )
     least_points = 1 if len(point_lists) > 1 else 3  # short parts are left out, with a warning
-    outlines = [[in_pixels(point, size) for point in parts.points(key, least_points)] for key in parts.record]
+    outlines = [[in_pixels(point, size) for point in lists.points(key, least_points)] for key in lists.record]
     score, attributes = box.score("confidence"), box.object("attributes", optional=True)
     if not outlines and not box.is_bad:
         box.report_wrong("points", "lists of points [x, y]")
@@ -390,7 +395,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) 
             is_writable = False
     if name is None or not is_writable:
         return
-    images_and_objects = _detections(dataset, log, by_name=by_sample)
+    images_and_objects = _format_detections(dataset, log, by_name=by_sample)
     if by_sample:
         field = options.field or (_TRUTH if dataset.kind == "gt" else "predictions")
         samples = []
@@ -410,7 +415,9 @@ def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) 
     target.write(name, text.encode())
 
 
-def _detections(dataset: Dataset, log: Log, *, by_name: bool) -> Iterator[tuple[Image, list[dict[str, Any]]]]:
+def _format_detections(
+    dataset: Dataset, log: Log, *, by_name: bool
+) -> Iterator[tuple[Image, list[dict[str, Any]]]]:
     """The objects of each image as JSON; `by_name` in the form of samples.json, with names of classes."""
     xywh_of_row = relative_places(dataset)
     tracks = box_tracks(dataset, track_numbers(dataset, log, across_videos=True))
@@ -423,10 +430,10 @@ def _detections(dataset: Dataset, log: Log, *, by_name: bool) -> Iterator[tuple[
                 document = {"label": int(dataset.boxes.category[box.row])}
             document |= {"bounding_box": xywh_of_row(box.row), **box.scored("confidence")}
             if (left_top_pixels := box.pixels(image)) is not None:
-                place, document["mask"] = _encode_mask(box, image, *left_top_pixels)
-                n_larger_masks += place is not None
-                if place is not None:
-                    document["bounding_box"] = place
+                mask_rectangle, document["mask"] = _encode_mask(box, image, *left_top_pixels)
+                n_larger_masks += mask_rectangle is not None
+                if mask_rectangle is not None:
+                    document["bounding_box"] = mask_rectangle
             if flags := dict.fromkeys(box.flags_in(sorted(FLAG_NAMES)), True):
                 document |= flags if by_name else {"attributes": flags}
             if tracks is not None and tracks[box.row] >= 0:

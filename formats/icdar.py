@@ -205,7 +205,7 @@ def _are_corners(values: list[float]) -> bool:
     return bool((min(turns) >= 0 or max(turns) <= 0) and turns.any())
 
 
-def _grammar(layout: Layout, name: str = CLASS) -> label_rows.Grammar:
+def _make_grammar(layout: Layout, name: str = CLASS) -> label_rows.Grammar:
     """The grammar of rows with a layout; `name` is the class where rows have none."""
     width, n_before_text = layout.width, layout.needed
 
@@ -262,17 +262,17 @@ def _grammar(layout: Layout, name: str = CLASS) -> label_rows.Grammar:
     )
 
 
-GRAMMAR = _grammar(Layout())
+GRAMMAR = _make_grammar(Layout())
 
 
 def read(source: Source, builder: Builder, log: Log, options: IcdarOptions) -> None:
     """Read a folder of label files, or one."""
     files = label_rows.label_files(source, GRAMMAR)
     label_rows.report_files(source, files, log)
-    names, where = given_list(options.classes, source, "classes.txt", log)
+    names, path = given_list(options.classes, source, "classes.txt", log)
     layout = _guess_layout(source, files, builder.kind, names or ())
     gather = label_rows.gather_labels(source, builder, log, options)
-    labels = label_rows.read_labels(gather, files, _grammar(layout, names[0] if names else CLASS))
+    labels = label_rows.read_labels(gather, files, _make_grammar(layout, names[0] if names else CLASS))
     file_kind = _KINDS.get(label_rows.common_prefix(source, files, GRAMMAR))
     if builder.kind is None and file_kind == "det":
         builder.kind = "det"
@@ -292,7 +292,7 @@ def read(source: Source, builder: Builder, log: Log, options: IcdarOptions) -> N
     has_known_class = is_listed[labels.name]
     if names is not None:
         has_unknown_class = is_valid & ~has_known_class
-        labels.report(UNKNOWN_CLASS, has_unknown_class, layout.needed - 1, "class", n=len(names), where=where)
+        labels.report(UNKNOWN_CLASS, has_unknown_class, layout.needed - 1, "class", n=len(names), where=path)
     is_valid &= has_known_class & (names is not None)  # a list that is not usable has been reported
     difficulty, ignored, has_text, is_joined = labels.values[:, layout.width :].T
     labels.report(WRONG_COUNT, is_valid & (is_joined > 0), 0, "", str(layout), found="two rows on a line")

@@ -147,7 +147,7 @@ def _read_records(reader: Reader, file: str) -> Iterator[Item]:
         return
     header, origin = rows[0][1], Origin(reader.builder, path)
     for line, cells in rows[1:]:
-        at = Location(path, line=line)
+        location = Location(path, line=line)
         if len(cells) != len(header):
             expected = f"{len(header)} cells as in the header"
             log.report(WRONG_COUNT, path, line=line, expected=expected, found=str(len(cells)))
@@ -159,9 +159,9 @@ def _read_records(reader: Reader, file: str) -> Iterator[Item]:
             if key == "file_name" or not cell.strip():
                 record[key] = cell or None
             elif key in ("objects", "bbox", "width", "height", *_CLASSES):
-                record[key] = reader.decode_cell(cell, at / key)
+                record[key] = reader.decode_cell(cell, location / key)
         if not any(value is Nothing for value in record.values()):
-            yield Item(reader, record, at, origin, line)
+            yield Item(reader, record, location, origin, line)
 
 
 class _Classes:

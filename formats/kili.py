@@ -120,7 +120,7 @@ def _read_annotation(shape: Row, size: Size) -> None:
     points: list[Any] = []
     if kind == "pose":
         node_points = [node.object("point") for node in shape.items("points")]
-        points = [(*in_pixels(place.numbers("x", "y"), size), 2) for place in node_points]
+        points = [(*in_pixels(node_point.numbers("x", "y"), size), 2) for node_point in node_points]
     if kind not in _KINDS and not have_area(points):
         shape.reader.count(f"{kind} annotations")
         return
@@ -132,8 +132,8 @@ def _read_annotation(shape: Row, size: Size) -> None:
         shape.add(category, shape.set_only_keypoints(points), score=score)
         return
     rings: list[Any] = []
-    for part in shape.all_objects("boundingPoly", "a list of outlines"):
-        vertices = part.all_objects("normalizedVertices", "a list of points")
+    for polygon in shape.all_objects("boundingPoly", "a list of outlines"):
+        vertices = polygon.all_objects("normalizedVertices", "a list of points")
         rings.append([in_pixels(point.numbers("x", "y"), size) for point in vertices])
     if kind != "rectangle" and not shape.is_bad:
         shape.draw("polygons", even_odd(rings), _KINDS[kind])

@@ -104,7 +104,7 @@ _MARKS = {b"True": b"1", b"False": b"0"}
 """Words that some tools write for truncated and occluded, and their numbers."""
 
 
-def _grammar(n_before: int) -> label_rows.Grammar:
+def _make_grammar(n_before: int) -> label_rows.Grammar:
     """The grammar of rows of a type and 14 or 15 numbers, after `n_before` other numbers: 0 or `LEAD`."""
 
     def replace_marks(chunk: Chunk) -> None:
@@ -138,7 +138,7 @@ def _grammar(n_before: int) -> label_rows.Grammar:
     )
 
 
-GRAMMAR, TRACKING = _grammar(0), _grammar(LEAD)
+GRAMMAR, TRACKING = _make_grammar(0), _make_grammar(LEAD)
 
 
 def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> None:
@@ -221,11 +221,11 @@ def _add_frames(
     image_of_key = np.full(frame_keys.shape[1], -1, np.int32)
     for i, (file_index, frame_number) in enumerate(frame_keys.T.tolist()):
         name = f"{video_names[file_index]}/{frame_number:06d}"
-        at = Location(paths[file_index])
-        picture = gather.find_picture(name, at, name, *(f"{p}/{name}" for p in ("image_02", "image_2")))
+        location = Location(paths[file_index])
+        picture = gather.find_picture(name, location, name, *(f"{p}/{name}" for p in ("image_02", "image_2")))
         file_number, video = int(file_numbers[file_index]), int(videos[file_index])
         name = with_extension(name, picture)
-        row = gather.image(name, at, picture=picture, file=file_number, video=video, frame=frame_number)
+        row = gather.image(name, location, picture=picture, file=file_number, video=video, frame=frame_number)
         image_of_key[i] = -1 if row is None else row
     image_of_box[rows] = image_of_key[key_of_row.reshape(-1)]
     # Tracks below 0 are none.

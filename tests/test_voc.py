@@ -298,7 +298,7 @@ def test_the_quick_way_is_taken(tmp_path, monkeypatch, is_indented, lines):
     for path in (tmp_path / "out").iterdir():
         data = path.read_bytes()
         path.write_bytes(data if is_indented else re.sub(rb"\s*\n\s*", b"", data))
-    monkeypatch.setattr(voc_reader.Reader, "_object", lambda *_: pytest.fail("the slow way was taken"))
+    monkeypatch.setattr(voc_reader.Reader, "_read_object", lambda *_: pytest.fail("the slow way was taken"))
     parsed, root = [], voc_reader.SafeXmlParser.root
     monkeypatch.setattr(
         voc_reader.SafeXmlParser, "root", lambda *given: parsed.append(given[2]) or root(*given)

@@ -81,9 +81,9 @@ from odm.formats._shared.text.numbers import decimals, whole_edges
 from odm.formats._shared.text.safe_xml import XML_BEGINS, root_of
 from odm.formats._shared.text.tokens import Column, assemble
 from odm.formats.voc.dialects import HRSC
-from odm.formats.voc.results import RESULT_NAME, read_results, result_files, write_results
+from odm.formats.voc.results import RESULT_NAME, find_result_files, read_results, write_results
 from odm.formats.voc.terms import FLAGS, NO_SPLIT, VocOptions, refuse_names
-from odm.formats.voc.trees import find_splits, name_strays
+from odm.formats.voc.trees import find_splits, note_stray_files
 from odm.issues import Log, UsageError, plural
 from odm.names import stem
 from odm.tables import Builder, Dataset, Flag, Floats, ShapeKind
@@ -98,35 +98,35 @@ def sniff(source: Source) -> Sniff | None:
         name = source.relative()
         if RESULT_NAME.fullmatch(name):
             return Sniff(SURE, f"{name} is named like a result file of the VOC kit")
-        looks = _looks(source.head())
-        if looks is None or (looks[1] == "" and not name.lower().endswith(".xml")):
+        answer = _inspect_head(source.head())
+        if answer is None or (answer[1] == "" and not name.lower().endswith(".xml")):
             return None
-        if looks[1] == "":
+        if answer[1] == "":
             return Sniff(LIKELY, "the file is called .xml, and it has no other root element")
-        return Sniff(looks[0], f"the root is <{looks[1]}>")
-    files = _xml_files(source)
+        return Sniff(answer[0], f"the root is <{answer[1]}>")
+    files = _find_xml_files(source)
     if files:
-        what = plural(len(files), "XML file")
+        count_text = plural(len(files), "XML file")
         n_rootless = 0
         for file in files[:20]:
-            looks = _looks(source.head(file))
-            if looks is None:
+            answer = _inspect_head(source.head(file))
+            if answer is None:
                 continue
-            if looks[1]:
-                which = "the first" if file == files[0] else file
-                return Sniff(looks[0], f"{what}, {which} has the root <{looks[1]}>")
+            if answer[1]:
+                file_text = "the first" if file == files[0] else file
+                return Sniff(answer[0], f"{count_text}, {file_text} has the root <{answer[1]}>")
             n_rootless += 1
         if n_rootless == min(len(files), 20):
-            return Sniff(LIKELY, f"{what}, none of which has another root element")
+            return Sniff(LIKELY, f"{count_text}, none of which has another root element")
         return None
-    results = result_files(source)
+    results = find_result_files(source)
     if results:
-        what = plural(len(results), "file is", "files are")
-        return Sniff(SURE, f"{what} named like the result files of the VOC kit, the first {results[0]}")
+        count_text = plural(len(results), "file is", "files are")
+        return Sniff(SURE, f"{count_text} named like the result files of the VOC kit, the first {results[0]}")
     return None
 
 
-def _xml_files(source: Source) -> list[str]:
+def _find_xml_files(source: Source) -> list[str]:
     """Return the XML files of a folder; if there are none, the files without a suffix that are VOC XML."""
     xml_files = source.with_suffix(".xml")
     without_suffix = (
@@ -134,13 +134,13 @@ def _xml_files(source: Source) -> list[str]:
     )
 
     def is_xml(file: str) -> bool:
-        looks = _looks(source.head(file))
-        return looks is not None and bool(looks[1])
+        answer = _inspect_head(source.head(file))
+        return answer is not None and bool(answer[1])
 
     return list(filter(is_xml, without_suffix)) if any(map(is_xml, without_suffix[:20])) else xml_files
 
 
-def _looks(head: bytes) -> tuple[int, str] | None:
+def _inspect_head(head: bytes) -> tuple[int, str] | None:
     """Return confidence and root element, "" if not seen, of a file that may be VOC XML; None if not."""
     text, root = root_of(head)
     if not root:
@@ -153,19 +153,19 @@ def _looks(head: bytes) -> tuple[int, str] | None:
         sign in text for sign in ("<polygon", "<imagesize", "<sourceAnnotation", "<segm>")
     ):
         return None  # LabelMe has the same root
-    certain = root == "annotation" and any(
+    is_certain = root == "annotation" and any(
         f"<{tag}" in text for tag in ("filename", "size", "object", "folder")
     )
-    return (SURE if certain else LIKELY), root
+    return (SURE if is_certain else LIKELY), root
 
 
 def read(source: Source, builder: Builder, log: Log, options: VocOptions) -> None:
     """Read XML files, or result files if the option or their names ask for it."""
-    _check(options)
+    _check_options(options)
     files, is_result = [""], RESULT_NAME.fullmatch(source.relative()) is not None
     if source.is_dir:
-        files = _xml_files(source)
-        is_result = not files and bool(result_files(source))
+        files = _find_xml_files(source)
+        is_result = not files and bool(find_result_files(source))
     if options.results or is_result:
         read_results(source, builder, log, options)
         return
@@ -176,25 +176,27 @@ def read(source: Source, builder: Builder, log: Log, options: VocOptions) -> Non
     from odm.formats.voc.reader import Reader
 
     gather = Gather(source, builder, log, options, own_folder(source), size_field="size")
-    places = image_places(source, files, gather.pictures)
+    images = image_places(source, files, gather.pictures)
     if files[0] and not files[0].lower().endswith(".xml"):
-        short_places = [place._replace(key=place.key.rpartition("/")[2]) for place in places]
-        places = short_places if len({place.key for place in short_places}) == len(short_places) else places
-    file_places = list(zip(files, places, strict=True))
-    roots = sorted({place.root for _, place in file_places if place.root is not None})
-    file_places.sort(key=lambda location: location[1].key)
-    chosen, splits = find_splits(source, file_places, roots, options.split, log)
-    name_strays(source, set(files), roots, log)
-    masks = ObjectMasks(find_masks(source, chosen) if builder.wants else {}, builder, log)
-    reader = Reader(gather, splits, {place.key: place.picture for _, place in chosen}, options.origin, masks)
-    for file, place in log.track(chosen, "reading"):
+        short_images = [image._replace(key=image.key.rpartition("/")[2]) for image in images]
+        images = short_images if len({image.key for image in short_images}) == len(short_images) else images
+    file_images = list(zip(files, images, strict=True))
+    roots = sorted({image.root for _, image in file_images if image.root is not None})
+    file_images.sort(key=lambda file_and_place: file_and_place[1].key)
+    chosen_files, splits = find_splits(source, file_images, roots, options.split, log)
+    note_stray_files(source, set(files), roots, log)
+    masks = ObjectMasks(find_masks(source, chosen_files) if builder.wants else {}, builder, log)
+    reader = Reader(
+        gather, splits, {image.key: image.picture for _, image in chosen_files}, options.origin, masks
+    )
+    for file, image in log.track(chosen_files, "reading"):
         data = source.read(file, log)
         if data is not None:
-            reader.read(data, source.full(file), place.key)
+            reader.read(data, source.full(file), image.key)
     reader.finish()
 
 
-def _check(options: VocOptions) -> None:
+def _check_options(options: VocOptions) -> None:
     """Raise UsageError for a value of `origin` or `layout` that does not exist."""
     if options.origin not in (0, 1):
         raise UsageError(f"origin={options.origin}: choose one of 0, 1")
@@ -204,14 +206,14 @@ def _check(options: VocOptions) -> None:
 
 def write(dataset: Dataset, target: Output, log: Log, options: VocOptions) -> None:
     """Write one XML file per image, or one result file per class."""
-    _check(options)
+    _check_options(options)
     edges = dataset.boxes.xyxy
     if options.round:
-        whole = whole_edges(edges)
-        changed = int(np.count_nonzero(whole != edges))
-        if changed:
-            log.note(f"round=true: {changed} of {edges.size} coordinates are rounded to whole pixels")
-        edges = whole
+        rounded = whole_edges(edges)
+        n_changed = int(np.count_nonzero(rounded != edges))
+        if n_changed:
+            log.note(f"round=true: {n_changed} of {edges.size} coordinates are rounded to whole pixels")
+        edges = rounded
     if options.origin:
         edges = edges + np.array([1.0, 1.0, 0.0, 0.0])
     if options.results:
@@ -219,12 +221,12 @@ def write(dataset: Dataset, target: Output, log: Log, options: VocOptions) -> No
         return
     images, boxes = dataset.images, dataset.boxes
     keys = [stem(name) for name in images.name]
-    tree = options.layout == "tree" or (options.layout == "auto" and any(images.split))
+    is_tree = options.layout == "tree" or (options.layout == "auto" and any(images.split))
     note_folders(dataset, log)
-    folder = "Annotations/" if tree else ""
+    folder = "Annotations/" if is_tree else ""
     files = [f"{folder}{key}.xml" for key in keys]
     lists: dict[str, list[str]] = {}
-    if tree:
+    if is_tree:
         lists = {} if keys else {NO_SPLIT: []}
         for key, split in zip(keys, images.split, strict=True):
             lists.setdefault(split or NO_SPLIT, []).append(key)
@@ -243,20 +245,20 @@ def write(dataset: Dataset, target: Output, log: Log, options: VocOptions) -> No
         size % (w, h) if w > 0 and h > 0 else ""
         for w, h in zip(images.width.tolist(), images.height.tolist(), strict=True)
     ]
-    names = _escaped(images.name)
-    objects = assemble(len(images), boxes.image, _object(dataset, edges, options.origin))
-    frames = _frames(dataset)
+    names = _escape_all(images.name)
+    objects = assemble(len(images), boxes.image, _format_objects(dataset, edges, options.origin))
+    frames = _format_frames(dataset)
     for i, (file, name, size, text) in enumerate(
         zip(log.track(files, "writing"), names, sizes, objects, strict=True)
     ):
-        place = frames[i] if frames else ""
-        head = f"<annotation>\n\t<filename>{name}</filename>\n{size}{place}\t<segmented>0</segmented>\n"
+        frame_text = frames[i] if frames else ""
+        head = f"<annotation>\n\t<filename>{name}</filename>\n{size}{frame_text}\t<segmented>0</segmented>\n"
         target.write(file, b"".join((head.encode(), text, b"</annotation>\n")))
     for split, file in list_files.items():
         target.write(file, "".join(f"{key}\n" for key in sorted(lists[split])).encode())
 
 
-def _escaped(texts: Sequence[str]) -> Sequence[str]:
+def _escape_all(texts: Sequence[str]) -> Sequence[str]:
     """Escape texts for XML, if any needs it."""
     joined = "".join(texts)
     if not any(c in joined for c in "&<>"):
@@ -266,12 +268,12 @@ def _escaped(texts: Sequence[str]) -> Sequence[str]:
     return [html.escape(text, quote=False) for text in texts]
 
 
-def _frames(dataset: Dataset) -> list[str]:
+def _format_frames(dataset: Dataset) -> list[str]:
     """The XML elements of the video and frame of each image; an empty list if there are no videos."""
     images = dataset.images
     if images.video is None:
         return []
-    names = [f"\t<video>{name}</video>\n" for name in _escaped(dataset.videos.name)]
+    names = [f"\t<video>{name}</video>\n" for name in _escape_all(dataset.videos.name)]
     frame = np.full(len(images), -1) if images.frame is None else images.frame
     return [
         "" if v < 0 else names[v] + ("" if f < 0 else f"\t<frame>{f}</frame>\n")
@@ -279,25 +281,25 @@ def _frames(dataset: Dataset) -> list[str]:
     ]
 
 
-def _object(dataset: Dataset, edges: Floats, origin: int) -> list[bytes | Column]:
+def _format_objects(dataset: Dataset, edges: Floats, origin: int) -> list[bytes | Column]:
     """The pieces of XML of the objects: constant bytes, and columns with a text for each box."""
     boxes = dataset.boxes
     # All that stands before the coordinates depends on class and flags alone, so there are few of them.
     known_flags = int(Flag.TRUNCATED | Flag.DIFFICULT | Flag.OCCLUDED)
     kinds = boxes.category.astype(np.int64) * 65536 + (boxes.flags & known_flags)
     unique, kind_of_box = np.unique(kinds, return_inverse=True)
-    starts = []
-    names = _escaped(dataset.categories.name)
+    heads = []
+    names = _escape_all(dataset.categories.name)
     for kind in unique.tolist():
         category, flags = divmod(kind, 65536)
-        starts.append(
+        heads.append(
             f"\t<object>\n\t\t<name>{names[category]}</name>\n"
             f"\t\t<pose>Unspecified</pose>\n"
             f"\t\t<truncated>{int(flags & Flag.TRUNCATED > 0)}</truncated>\n"
             f"\t\t<difficult>{int(flags & Flag.DIFFICULT > 0)}</difficult>\n"
             f"\t\t<occluded>{int(flags & Flag.OCCLUDED > 0)}</occluded>\n".encode()
         )
-    pieces: list[bytes | Column] = [(np.array(starts or [b""], np.bytes_), kind_of_box)]
+    pieces: list[bytes | Column] = [(np.array(heads or [b""], np.bytes_), kind_of_box)]
     lacks_score = np.isnan(boxes.score)
     if not lacks_score.all():
         score = np.array(decimals(np.nan_to_num(boxes.score)), np.bytes_)
@@ -306,7 +308,7 @@ def _object(dataset: Dataset, edges: Floats, origin: int) -> list[bytes | Column
             piece[lacks_score] = b""
             pieces.append(piece)
     if boxes.track is not None:
-        ids = _escaped([str(i) for i in dataset.tracks.source_id.tolist()])
+        ids = _escape_all([str(i) for i in dataset.tracks.source_id.tolist()])
         cells = [f"\t\t<trackid>{id_}</trackid>\n".encode() for id_ in ids] + [b""]
         pieces.insert(1, (np.array(cells, np.bytes_), np.where(boxes.track < 0, len(ids), boxes.track)))
     texts = np.array(decimals(edges.reshape(-1)), np.bytes_)
@@ -314,10 +316,10 @@ def _object(dataset: Dataset, edges: Floats, origin: int) -> list[bytes | Column
     for i, name in enumerate((b"xmin", b"ymin", b"xmax", b"ymax")):
         pieces += [separator + b"\t\t\t<%b>" % name, texts[i::4]]
         separator = b"</%b>\n" % name
-    return [*pieces, separator + b"\t\t</bndbox>\n", *_turned(dataset, origin), b"\t</object>\n"]
+    return [*pieces, separator + b"\t\t</bndbox>\n", *_format_oriented(dataset, origin), b"\t</object>\n"]
 
 
-def _turned(dataset: Dataset, origin: int) -> list[bytes | Column]:
+def _format_oriented(dataset: Dataset, origin: int) -> list[bytes | Column]:
     """The column with the XML element of each oriented box, empty for other boxes."""
     shapes = dataset.boxes.shapes
     if shapes is None:

@@ -20,17 +20,17 @@ CORNERS = tuple(
 def unify(root: Any) -> None:
     """Give the elements of a file the names and places that they have in Pascal VOC."""
     if root.tag == HRSC:
-        _from_hrsc(root)
+        _unify_hrsc(root)
     elif root.find("objects/object/points") is not None:
         objects = root.find("objects")
         _move(root.find("source/filename"), root, "filename")
         for element in objects.findall("object"):
-            _from_fair1m(element)
+            _unify_fair1m(element)
             root.append(element)
         root.remove(objects)
 
 
-def _from_hrsc(root: Any) -> None:
+def _unify_hrsc(root: Any) -> None:
     """Rename and move the elements of a file of HRSC2016 to those of Pascal VOC, in place."""
     root.tag, size = "annotation", _add(root, "size")
     if (name := root.find("Img_FileName")) is not None:
@@ -45,14 +45,14 @@ def _from_hrsc(root: Any) -> None:
             kind, _, tag = child.tag.partition("_")
             if kind in ("box", "mbox"):
                 _move(child, box if kind == "box" else rotated_box, "angle" if tag == "ang" else tag)
-        for empty in (part for part in (box, rotated_box) if not len(part)):
-            element.remove(empty)
+        for empty_box in (candidate for candidate in (box, rotated_box) if not len(candidate)):
+            element.remove(empty_box)
         _move(element, root, "object")
     for container in root.findall("HRSC_Objects"):
         root.remove(container)
 
 
-def _from_fair1m(element: Any) -> None:
+def _unify_fair1m(element: Any) -> None:
     """Rename and move the elements of an object of FAIR1M to those of Pascal VOC, in place."""
     _move(element.find("possibleresult/name"), element, "name")
     _move(element.find("possibleresult/probability"), element, "confidence")
@@ -60,12 +60,12 @@ def _from_fair1m(element: Any) -> None:
     if len(points) not in (4, 5):  # the fifth is the first again
         return
     rotated_box = _add(element, "robndbox")
-    for number, point in enumerate(points[:4]):
+    for corner_index, point in enumerate(points[:4]):
         for i, text in enumerate((point.text or "").partition(",")[::2]):
-            corner = _add(rotated_box, CORNERS[2 * number + i])
+            corner = _add(rotated_box, CORNERS[2 * corner_index + i])
             corner.text, corner.sourceline = text, point.sourceline
-    for part in element.findall("points") + element.findall("possibleresult"):
-        element.remove(part)
+    for old_element in element.findall("points") + element.findall("possibleresult"):
+        element.remove(old_element)
 
 
 def _add(parent: Any, tag: str) -> Any:

@@ -18,15 +18,15 @@ from odm.tables import Builder, Ints, Shapes
 _BORDER = 255
 
 
-def find_masks(source: Source, places: Sequence[tuple[str, Place]]) -> dict[str, tuple[str, Any]]:
+def find_masks(source: Source, file_images: Sequence[tuple[str, Place]]) -> dict[str, tuple[str, Any]]:
     """Find the file of masks of each image in a tree: by its key the path and a function that reads it."""
     masks = {}
-    for file, place in places:
-        if place.root is not None and source.is_dir:
-            inner = file[len(place.root) :].partition("/")[2]
-            picture = f"{place.root}SegmentationObject/{inner.rpartition('.')[0]}.png"
-            if (read := png_below(source, picture, numbers_of_png)) is not None:
-                masks[place.key] = source.full(picture), read
+    for file, image in file_images:
+        if image.root is not None and source.is_dir:
+            inner = file[len(image.root) :].partition("/")[2]
+            mask_file = f"{image.root}SegmentationObject/{inner.rpartition('.')[0]}.png"
+            if (read := png_below(source, mask_file, numbers_of_png)) is not None:
+                masks[image.key] = source.full(mask_file), read
     return masks
 
 
@@ -48,32 +48,34 @@ class ObjectMasks:
         if key in self._by_key:
             self._of_image[row] = self._by_key[key]
 
-    def leave_out(self, row: int | None, number: int) -> None:
+    def leave_out(self, row: int | None, object_number: int) -> None:
         """Note that an object of the image, by its number from 1, has no box."""
         if row is not None:
-            self._left_out.setdefault(row, []).append(number)
+            self._left_out.setdefault(row, []).append(object_number)
 
     def shapes(self, images: Ints) -> Shapes:
         """Return the masks of n boxes; `images` (n,) are their image rows, ascending, with all their boxes.
 
         The k-th box of an image, not counting objects that were left out, has the pixels with its number.
         """
-        rows, parts = [np.zeros(0, np.int64)], [Shapes.none(0)]
+        rows, shapes_of_images = [np.zeros(0, np.int64)], [Shapes.none(0)]
         for image in np.unique(images).tolist():
             if image not in self._of_image:
                 continue
-            begin, end = np.searchsorted(images, [image, image + 1]).tolist()
+            box_begin, box_end = np.searchsorted(images, [image, image + 1]).tolist()
             left_out = self._left_out.get(image, ())
-            numbers = np.setdiff1d(np.arange(1, end - begin + len(left_out) + 1), left_out)
-            if (pixels := self._pixels(image)) is not None:
-                text, first = of_numbers(pixels, numbers)
+            numbers = np.setdiff1d(np.arange(1, box_end - box_begin + len(left_out) + 1), left_out)
+            if (pixels := self._read_pixels(image)) is not None:
+                text, run_starts = of_numbers(pixels, numbers)
                 is_drawn = np.isin(numbers, pixels) & (numbers < _BORDER)
-                parts.append(Shapes.of_masks(text, first).take(is_drawn))
-                rows.append(begin + np.flatnonzero(is_drawn))
-                self._count_others(pixels, {*numbers.tolist(), *left_out})
-        return Shapes.none(len(images)).replace_rows(np.concatenate(rows), Shapes.concatenate(parts))
+                shapes_of_images.append(Shapes.of_masks(text, run_starts).take(is_drawn))
+                rows.append(box_begin + np.flatnonzero(is_drawn))
+                self._count_unknown(pixels, {*numbers.tolist(), *left_out})
+        return Shapes.none(len(images)).replace_rows(
+            np.concatenate(rows), Shapes.concatenate(shapes_of_images)
+        )
 
-    def _pixels(self, image: int) -> NDArray[np.uint8] | None:
+    def _read_pixels(self, image: int) -> NDArray[np.uint8] | None:
         """The (h, w) numbers of objects in the pixels of an image; None after an issue if unreadable."""
         path, read = self._of_image[image]
         width, height = self._builder.image_size(image)
@@ -91,8 +93,8 @@ class ObjectMasks:
             return None
         return pixels
 
-    def _count_others(self, pixels: NDArray[np.uint8], numbers: Collection[int]) -> None:
+    def _count_unknown(self, pixels: NDArray[np.uint8], numbers: Collection[int]) -> None:
         """Count the numbers in the pixels that belong to no object, as unread."""
-        others = set(np.unique(pixels).tolist()) - {0, _BORDER, *numbers}
-        if others:
-            self._builder.extras["masks without an object"] += len(others)
+        unknown_numbers = set(np.unique(pixels).tolist()) - {0, _BORDER, *numbers}
+        if unknown_numbers:
+            self._builder.extras["masks without an object"] += len(unknown_numbers)

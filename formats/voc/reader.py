@@ -61,8 +61,9 @@ _KEYS = declare_keys(
 _HEADER = frozenset(("filename", "size"))
 _SIZE = frozenset(("width", "height"))
 _OBJECT = frozenset(("name", "bndbox", "trackid", *FLAGS, *SCORES))
+_TURNED_OBJECT = _OBJECT | {"robndbox", "type", "angle"}
 _TURNED = ("cx", "cy", "w", "h", "angle")
-_HOMES = {
+_PARENTS = {
     **dict.fromkeys(_OBJECT, "object"),
     **dict.fromkeys(("object", *_HEADER), "annotation"),
     **dict.fromkeys(_SIZE, "size"),
@@ -97,16 +98,19 @@ class _Layout(NamedTuple):
     """The text of an object without its values, blanks and line ends included."""
 
     pattern: re.Pattern[bytes]
-    places: dict[str, int]
-    """The position of the value of each element, by tag, in what `pattern` splits one object into."""
-    lines: int
+    value_indices: dict[str, int]
+    """The index of the value of each element, by tag, in the list into which `pattern` splits one object."""
+    n_lines: int
+    """The line breaks within an object."""
 
 
-def _layout_of(first: bytes) -> _Layout | None:
-    """Return the pattern of objects written like the first of a file; None if its elements are unusual."""
-    literals, tags = _LEAF.split(first)[0::3], [tag.decode() for tag in _LEAF.split(first)[1::3]]
+def _parse_layout(object_text: bytes) -> _Layout | None:
+    """Return the layout of an object, the first of its file, from its text; None if unusual."""
+    # "<object> <name>dog</name> ..." is split into "<object> ", "name", "dog", " ", ...: literals are every
+    # third piece from the first on, tags every third from the second on.
+    literals, tags = _LEAF.split(object_text)[0::3], [tag.decode() for tag in _LEAF.split(object_text)[1::3]]
     element_order = _OUTLINE.fullmatch(
-        _LEAF.sub(rb"\1,", re.sub(rb">[ \t\r\n]+", b">", first)).decode("latin-1")
+        _LEAF.sub(rb"\1,", re.sub(rb">[ \t\r\n]+", b">", object_text)).decode("latin-1")
     )
     if (
         element_order is None
@@ -120,11 +124,11 @@ def _layout_of(first: bytes) -> _Layout | None:
     pattern = re.escape(literals[0])
     for tag, literal in zip(tags, literals[1:], strict=True):
         pattern += b"<%b>(%b)</%b>" % (tag.encode(), _PLAIN[tag], tag.encode()) + re.escape(literal)
-    places = {("score" if tag in SCORES else tag): i for i, tag in enumerate(tags, 1)}
-    return _Layout(re.compile(pattern), places, first.count(b"\n"))
+    value_indices = {("score" if tag in SCORES else tag): i for i, tag in enumerate(tags, 1)}
+    return _Layout(re.compile(pattern), value_indices, object_text.count(b"\n"))
 
 
-class _Alike(NamedTuple):
+class _UniformObjects(NamedTuple):
     """The objects of a file with one layout, and the text before and after them."""
 
     layout: _Layout
@@ -132,14 +136,14 @@ class _Alike(NamedTuple):
     before: bytes
     after: bytes
     line: int
-    """Of the first object."""
-    lines: int
-    """From one object to the next."""
+    """The line of the first object."""
+    line_step: int
+    """How many lines below one object the next begins."""
 
     @property
     def names(self) -> list[bytes]:
         """The classes of the objects."""
-        return self.pieces[self.layout.places["name"] :: len(self.layout.places) + 1]
+        return self.pieces[self.layout.value_indices["name"] :: len(self.layout.value_indices) + 1]
 
 
 class _Head(NamedTuple):
@@ -162,6 +166,7 @@ class Reader:
         origin: int,
         masks: ObjectMasks,
     ) -> None:
+        """Read into `gather`; with an `origin` of 1, pixels count from 1 and edges are shifted."""
         self._gather, self._splits, self._pictures, self._origin = gather, splits, pictures, origin
         self._masks = masks
         self._builder, self._log = gather.builder, gather.log
@@ -170,29 +175,30 @@ class Reader:
             Trusted("Pascal VOC XML, with plain lower-case element names and no namespace"),
             [HRSC],
         )
-        self._names: dict[str | bytes, int] = {}
+        self._row_by_text: dict[str | bytes, int] = {}
         """The row of each class by the text that stands for it."""
         self._layouts: dict[tuple[bytes, ...], _Layout | None] = {}
         """The layouts of objects by what they hold besides values; None for those that are not usual."""
-        self._last: _Layout | None = None
+        self._last_layout: _Layout | None = None
         self._heads: dict[tuple[bytes, ...], tuple[list[int], _Head]] = {}
-        """By all that a file holds besides objects and plain values: the places of name, width and height
-        among the pieces of its text, and the head of the first such file."""
-        self._trial = gather.log.fresh()
+        """By the text of a file without objects and values: the indices of name, width and height among the
+        pieces of the text, and the head of the first such file."""
+        self._trial_log = gather.log.fresh()
         self._values: list[float] = []
-        """Image, class, edges, score, flags and line of each box, one after the other, until `_pack`."""
-        self._alike: list[_Alike] = []
-        """Objects of one layout that come after those, until `_pack`; beside each file its image."""
+        """Nine numbers for each box: image, class, four edges, score, flags and line. `_pack` empties it."""
+        self._alike: list[_UniformObjects] = []
+        """The objects of files with one layout, which follow the boxes in `_values`. `_pack` empties it."""
         self._alike_images: list[int] = []
+        """The row of the image of each file in `_alike`."""
         self._n_alike = 0
         self._chunks: list[dict[str, Any]] = []
-        self._tracks: dict[int, Id] = {}
-        """Tracks of boxes, by the place of the box among all."""
-        self._turned: dict[int, Floats] = {}
-        """The corners of oriented boxes, by the same."""
-        self._first_turned: tuple[str, int, str] | None = None
-        self._packed = 0
-        self._frames: dict[int, tuple[str, int]] = {}
+        self._track_of: dict[int, Id] = {}
+        """The id of the track of a box, by the number of the box among all."""
+        self._corners_by_box: dict[int, Floats] = {}
+        """(4, 2) corners of an oriented box, by the number of the box among all."""
+        self._first_oriented: tuple[str, int, str] | None = None
+        self._n_packed = 0
+        self._frame_by_image: dict[int, tuple[str, int]] = {}
         """The video and the frame number of images, -1 = not given."""
 
     def read(self, data: bytes, path: str, key: str) -> None:
@@ -200,18 +206,18 @@ class Reader:
         uniform, root = self._find_alike(data), None
         pieces = _LEAF.split(uniform.before) if uniform is not None else []
         form = (*pieces[0::3], *pieces[1::3], uniform.after if uniform is not None else b"")
-        if uniform is not None and (head := self._head_like(form, pieces)) is not None:
+        if uniform is not None and (head := self._find_known_head(form, pieces)) is not None:
             self._add_alike(uniform, path, self._add_image(path, key, head))
             return
         if uniform is not None:
             # The mark has as many line ends as the objects, for the lines of what follows.
             n_lines = data.count(b"\n", len(uniform.before), len(data) - len(uniform.after))
             shortened = uniform.before + f"<{_MARK}/>".encode() + b"\n" * n_lines + uniform.after
-            root = self._parser.root(shortened, path, self._trial)
+            root = self._parser.root(shortened, path, self._trial_log)
             # The mark is missing where the objects are, say, part of a comment.
             marks = [] if root is None else [e.tag for e in root if e.tag in ("object", _MARK)]
-            if self._trial.counts or marks != [_MARK]:
-                uniform, self._trial = None, self._log.fresh()
+            if self._trial_log.counts or marks != [_MARK]:
+                uniform, self._trial_log = None, self._log.fresh()
         if uniform is None:
             root = self._parser.root(data, path, self._log)
         if root is None:
@@ -219,28 +225,28 @@ class Reader:
         unify(root)
         n_extras = self._builder.extras.total()
         _KEYS.count_xml(root, self._builder.extras)
-        head = self._head(root, path)
+        head = self._read_head(root, path)
         image = None if head is None else self._add_image(path, key, head)
         if uniform is not None and head is not None and n_extras == self._builder.extras.total():
             self._keep_head(form, pieces, uniform.before, head)
         if image is not None and (video := (root.findtext("video") or "").strip(BLANKS)):
             frame = (root.findtext("frame") or "").strip(BLANKS)
-            self._frames[image] = video, frame_number(frame)
+            self._frame_by_image[image] = video, frame_number(frame)
         if uniform is not None:
             self._add_alike(uniform, path, image)
-        for number, element in enumerate(root.iterchildren("object"), 1):
+        for object_number, element in enumerate(root.iterchildren("object"), 1):
             if self._alike:
                 self._pack()
-            if not self._object(element, path, image):
+            if not self._read_object(element, path, image):
                 self._builder.skipped += 1
-                self._masks.leave_out(image, number)
+                self._masks.leave_out(image, object_number)
         if len(self._values) >= 9 * _PACKED:
             self._pack()
 
     # -- elements
 
-    def _members(
-        self, element: Any, known: Collection[str], path: str, field: str = ""
+    def _take_members(
+        self, element: Any, known_tags: Collection[str], path: str, field: str = ""
     ) -> tuple[dict[str, Any], bool]:
         """Return the children of an element whose tag is `known`, by tag, and whether there was no fault.
 
@@ -250,9 +256,9 @@ class Reader:
         is_sound = True
         for child in element:
             tag = child.tag
-            if tag not in known:
+            if tag not in known_tags:
                 if tag not in _PASSED or element.tag != "annotation":
-                    is_sound &= self._unread(child, path, element.tag)
+                    is_sound &= self._count_unread(child, path, element.tag)
             elif tag in members or (tag in SCORES and not members.keys().isdisjoint(SCORES)):
                 code = DUPLICATE_BOX_KEY if field.startswith("object") else DUPLICATE_KEY
                 self._log.report(code, path, line=child.sourceline, field=field + tag, value=tag)
@@ -261,7 +267,7 @@ class Reader:
                 members[tag] = child
         return members, is_sound
 
-    def _text(self, element: Any, path: str, field: str) -> str | None:
+    def _read_text(self, element: Any, path: str, field: str) -> str | None:
         """The text of an element. Returns None, and reports an issue, if it holds elements."""
         if not len(element):
             return element.text or ""
@@ -277,7 +283,7 @@ class Reader:
             )
         return None
 
-    def _unread(self, element: Any, path: str, parent: str) -> bool:
+    def _count_unread(self, element: Any, path: str, parent: str) -> bool:
         """Count an element that is not read; False, and an issue, if it looks like one that should be."""
         tag, expected = element.tag, ""
         local_name = tag.rsplit("}", 1)[-1].lower()
@@ -285,13 +291,15 @@ class Reader:
             if (element.text or "").strip(BLANKS).lower() not in _SAYS_NOTHING:
                 self._builder.extras["pose"] += 1
             return True
-        if local_name in _HOMES and (tag != local_name or _HOMES[local_name] != parent):
-            expected = f"<{local_name}> in <{_HOMES[local_name]}>" if tag == local_name else f"<{local_name}>"
+        if local_name in _PARENTS and (tag != local_name or _PARENTS[local_name] != parent):
+            expected = (
+                f"<{local_name}> in <{_PARENTS[local_name]}>" if tag == local_name else f"<{local_name}>"
+            )
         elif len(element) and parent != "object":
             inner = next((e for e in element.iter("object", "bndbox")), None)
             if inner is not None:
                 parent, tag = tag, inner.tag
-                expected = f"<{tag}> in <{_HOMES[tag]}>"
+                expected = f"<{tag}> in <{_PARENTS[tag]}>"
         if expected:
             about: dict[str, Any] = {"where": f"in <{parent}>", "expected": expected}
             self._log.report(STRANGE_ELEMENT, path, line=element.sourceline, field=tag, value=tag, **about)
@@ -301,22 +309,22 @@ class Reader:
 
     # -- images
 
-    def _head_like(self, form: tuple[bytes, ...], pieces: list[bytes]) -> _Head | None:
+    def _find_known_head(self, form: tuple[bytes, ...], pieces: list[bytes]) -> _Head | None:
         """Return the head of a file from an earlier one whose text differs only in plain values, else None.
 
         `form` is the text of the file without objects and values, and `pieces` are the split text.
         """
         if form not in self._heads:
             return None
-        places, first_head = self._heads[form]
-        name, width, height = (pieces[place].decode() for place in places)
+        value_indices, first_head = self._heads[form]
+        name, width, height = (pieces[index].decode() for index in value_indices)
         are_plain = width.isdigit() and height.isdigit() and max(len(width), len(height)) < 8
         if not (are_plain and is_usual(name)):
             return None
         return first_head._replace(name=name, size=(int(width), int(height)))
 
     def _keep_head(self, form: tuple[bytes, ...], pieces: list[bytes], text: bytes, head: _Head) -> None:
-        """Keep the head of a file for `_head_like`, if only plain values were read from its `text`."""
+        """Keep the head of a file for `_find_known_head`, if only plain values were read from its `text`."""
         tags, values = pieces[1::3], pieces[2::3]
         values_of_head = {b"filename": head.name, b"width": str(head.size[0]), b"height": str(head.size[1])}
         if (
@@ -327,23 +335,23 @@ class Reader:
         ):
             self._heads[form] = [3 * tags.index(tag) + 2 for tag in values_of_head], head
 
-    def _head(self, root: Any, path: str) -> _Head | None:
+    def _read_head(self, root: Any, path: str) -> _Head | None:
         """The name and size of the image in a file; None after an issue if they cannot be used."""
-        head, is_usable = self._members(root, _HEADER, path)
+        head, is_usable = self._take_members(root, _HEADER, path)
         filename, line = head.get("filename"), root.sourceline
         name: str | None = None
         if filename is not None:
             line = filename.sourceline
-            text = self._text(filename, path, "filename")
+            text = self._read_text(filename, path, "filename")
             is_usable &= text is not None
             name = (text or "").strip(BLANKS)
         size, size_line = [0, 0], root.sourceline
         if "size" in head:
             size_line = head["size"].sourceline
-            parts, is_sound = self._members(head["size"], _SIZE, path, "size/")
+            size_members, is_sound = self._take_members(head["size"], _SIZE, path, "size/")
             is_usable &= is_sound
             for i, tag in enumerate(("width", "height")):
-                text = self._text(parts[tag], path, f"size/{tag}") if tag in parts else ""
+                text = self._read_text(size_members[tag], path, f"size/{tag}") if tag in size_members else ""
                 is_usable &= text is not None
                 try:
                     size[i] = pixels_or_unknown((text or "").strip(BLANKS))
@@ -358,7 +366,7 @@ class Reader:
 
     def _add_image(self, path: str, key: str, head: _Head) -> int | None:
         """Add the image of a file, named after it; None, and an issue, if it cannot be."""
-        gather, at, log, filename = self._gather, Location(path), self._log, head.name
+        gather, location, log, filename = self._gather, Location(path), self._log, head.name
         about: dict[str, Any] = {"line": head.line, "field": "filename", "where": "<filename>"}
         name = key
         if filename:
@@ -371,14 +379,14 @@ class Reader:
         if gather.pictures:
             picture_key = self._pictures[key]
             folder, slash, _ = picture_key.rpartition("/")
-            picture = gather.find_picture(folder + slash + name.rpartition("/")[2], at, picture_key)
+            picture = gather.find_picture(folder + slash + name.rpartition("/")[2], location, picture_key)
             if stem(name) == name:
                 name = with_extension(name, picture)
         if not filename:
             log.report(FILE_NAME_MISSING, path, **about, name=name, source="the XML file")
         row = gather.image(
             name,
-            at,
+            location,
             size=head.size if min(head.size) > 0 else None,
             size_at=Location(path, line=head.size_line),
             picture=picture,
@@ -392,70 +400,72 @@ class Reader:
 
     # -- objects
 
-    def _find_alike(self, data: bytes) -> _Alike | None:
+    def _find_alike(self, data: bytes) -> _UniformObjects | None:
         """Split the objects of a file by the layout of the first; None if one has another layout."""
         start, end = data.find(b"<object>"), data.rfind(b"</object>") + len(b"</object>")
-        first = data[start : data.find(b"</object>", start, start + 4000) + len(b"</object>")]
-        if start < 0 or not first or (b"encoding" in data[:200] and b"utf-8" not in data[:200].lower()):
+        first_text = data[start : data.find(b"</object>", start, start + 4000) + len(b"</object>")]
+        if start < 0 or not first_text or (b"encoding" in data[:200] and b"utf-8" not in data[:200].lower()):
             return None
         if b"\r" in data and data.count(b"\r") > data.count(b"\r\n"):  # so lines are counted otherwise
             return None
-        layout = self._last
-        if layout is None or not layout.pattern.fullmatch(first):
-            parts = _LEAF.split(first)
-            key = (*parts[0::3], *parts[1::3])
+        layout = self._last_layout
+        if layout is None or not layout.pattern.fullmatch(first_text):
+            split_text = _LEAF.split(first_text)
+            key = (*split_text[0::3], *split_text[1::3])
             if key not in self._layouts and len(self._layouts) < _MOST_FORMS:
-                self._layouts[key] = _layout_of(first)
-            layout = self._last = self._layouts.get(key)
+                self._layouts[key] = _parse_layout(first_text)
+            layout = self._last_layout = self._layouts.get(key)
         if layout is None:
             return None
         pieces = layout.pattern.split(data[start:end])
-        gaps = {*pieces[:: len(layout.places) + 1][1:-1]}
+        gaps = {*pieces[:: len(layout.value_indices) + 1][1:-1]}
         if pieces[0] or pieces[-1] or len(gaps) > 1 or any(gap.strip(WHITE) for gap in gaps):
             return None
-        before, after = data[:start], data[end:]
-        lines = layout.lines + sum(gap.count(b"\n") for gap in gaps)
-        alike = _Alike(layout, pieces, before, after, 1 + before.count(b"\n"), lines)
-        return alike if max(map(len, alike.names)) <= MOST_OF_CLASS else None
+        text_before, text_after = data[:start], data[end:]
+        line_step = layout.n_lines + sum(gap.count(b"\n") for gap in gaps)
+        uniform = _UniformObjects(
+            layout, pieces, text_before, text_after, 1 + text_before.count(b"\n"), line_step
+        )
+        return uniform if max(map(len, uniform.names)) <= MOST_OF_CLASS else None
 
-    def _add_alike(self, alike: _Alike, path: str, image: int | None) -> None:
+    def _add_alike(self, uniform: _UniformObjects, path: str, image: int | None) -> None:
         """Keep the objects of a file with one layout until `_pack`, and add their classes."""
-        names = alike.names
+        names = uniform.names
         for name in dict.fromkeys(names):
-            if name not in self._names:
-                self._names[name] = self._category(name.decode(), path, alike.line)
+            if name not in self._row_by_text:
+                self._row_by_text[name] = self._find_category(name.decode(), path, uniform.line)
         if image is None:
             self._builder.skipped += len(names)
             return
-        if self._n_alike >= _PACKED or (self._alike and self._alike[0].layout is not alike.layout):
+        if self._n_alike >= _PACKED or (self._alike and self._alike[0].layout is not uniform.layout):
             self._pack()
-        self._alike.append(alike)
+        self._alike.append(uniform)
         self._alike_images.append(image)
         self._n_alike += len(names)
 
-    def _table_of_alike(self) -> Floats:
+    def _make_alike_table(self) -> Floats:
         """(n, 9) float64 values of the objects with one layout; the columns are those of `_values`."""
-        places, files = self._alike[0].layout.places, self._alike
+        value_indices, files = self._alike[0].layout.value_indices, self._alike
         pieces = [piece for file in files for piece in file.pieces[:-1]]
 
         def column(tag: str) -> list[bytes]:
-            return pieces[places[tag] :: len(places) + 1] if tag in places else []
+            return pieces[value_indices[tag] :: len(value_indices) + 1] if tag in value_indices else []
 
         names = column("name")
-        n_objects = [len(file.pieces) // (len(places) + 1) for file in files]
+        n_objects = [len(file.pieces) // (len(value_indices) + 1) for file in files]
         table = np.zeros((len(names), 9))
         table[:, 0] = np.repeat(self._alike_images, n_objects)
-        table[:, 1] = [self._names[name] for name in names]
+        table[:, 1] = [self._row_by_text[name] for name in names]
         for column_number, edge in enumerate(EDGES, 2):
             table[:, column_number] = list(map(float, column(edge)))
-        table[:, 6] = list(map(float, column("score"))) if "score" in places else np.nan
+        table[:, 6] = list(map(float, column("score"))) if "score" in value_indices else np.nan
         for tag, flag in FLAGS.items():
             if b"1" in (marks := column(tag)):
                 table[:, 7] += [(mark == b"1") * flag for mark in marks]
         # Files of 3 and 2 objects: arange 0 1 2 3 4, minus repeat([0, 3]) 0 0 0 3 3, is rank 0 1 2 0 1.
         rank = np.arange(len(names)) - np.repeat(np.cumsum(n_objects) - n_objects, n_objects)
         table[:, 8] = np.repeat([file.line for file in files], n_objects) + rank * np.repeat(
-            [file.lines for file in files], n_objects
+            [file.line_step for file in files], n_objects
         )
         for pose in column("pose"):
             if pose != b"Unspecified" and pose.strip().lower() not in (b"", b"unspecified"):
@@ -463,36 +473,36 @@ class Reader:
         self._alike, self._alike_images, self._n_alike = [], [], 0
         return table
 
-    def _object(self, element: Any, path: str, image: int | None) -> bool:
+    def _read_object(self, element: Any, path: str, image: int | None) -> bool:
         """Add the box of one <object>; return False, after reporting its faults, if it has no valid box."""
         line = element.sourceline or 0
-        known = _OBJECT | {"robndbox", "type", "angle"} if element.find("robndbox") is not None else _OBJECT
-        parts, is_sound = self._members(element, known, path, "object/")
+        known_tags = _OBJECT if element.find("robndbox") is None else _TURNED_OBJECT
+        members, is_sound = self._take_members(element, known_tags, path, "object/")
         texts: dict[str, str] = {}
         edges: dict[str, Any] = {}
-        for tag, part in parts.items():
+        for tag, member in members.items():
             if tag == "bndbox":
-                edges, whole = self._members(part, EDGES, path, "object/bndbox/")
-                is_sound &= whole
+                edges, is_complete = self._take_members(member, EDGES, path, "object/bndbox/")
+                is_sound &= is_complete
             elif tag not in ("robndbox", "angle"):
-                text = self._text(part, path, f"object/{tag}")
+                text = self._read_text(member, path, f"object/{tag}")
                 is_sound &= text is not None
                 texts[tag] = text or ""
         if not is_sound:
             return False
         for tag in ("name", "bndbox"):
-            if tag not in parts and not (tag == "bndbox" and "robndbox" in parts):
+            if tag not in members and not (tag == "bndbox" and "robndbox" in members):
                 field = f"object/{tag}"
                 self._log.report(MISSING_BOX_KEY, path, line=line, field=field, value=tag)
                 is_sound = False
-        category = self._category(texts["name"], path, line) if "name" in texts else -1
-        corners = [self._edge(edges.get(tag), tag, path, line) for tag in EDGES if "bndbox" in parts]
+        category = self._find_category(texts["name"], path, line) if "name" in texts else -1
+        corners = [self._read_edge(edges.get(tag), tag, path, line) for tag in EDGES if "bndbox" in members]
         turned = None
-        if "robndbox" in parts:
-            tags = CORNERS if any(part.tag in CORNERS for part in parts["robndbox"]) else _TURNED
-            places, whole = self._members(parts["robndbox"], tags, path, "object/robndbox/")
-            numbers = [self._edge(places.get(tag), tag, path, line, "robndbox") for tag in tags]
-            if not whole or None in numbers:
+        if "robndbox" in members:
+            tags = CORNERS if any(member.tag in CORNERS for member in members["robndbox"]) else _TURNED
+            inner, is_complete = self._take_members(members["robndbox"], tags, path, "object/robndbox/")
+            numbers = [self._read_edge(inner.get(tag), tag, path, line, "robndbox") for tag in tags]
+            if not is_complete or None in numbers:
                 return False
             values = np.array(numbers, np.float64)
             turned = values.reshape(4, 2) if tags is CORNERS else rectangle_corners(values[None])[0]
@@ -515,7 +525,7 @@ class Reader:
         if not is_sound or category < 0 or score is None or image is None or None in corners:
             return False
         field = "object/robndbox"
-        if turned is None and (turn := self._turn(element)):
+        if turned is None and (turn := self._find_turn(element)):
             left, top, right, bottom = map(float, corners)  # type: ignore[arg-type]
             o = self._origin
             turned = o + turned_box(left - o, top - o, right - left + o, bottom - top + o, turn)
@@ -523,13 +533,13 @@ class Reader:
             field = "object/attributes"
         self._values += (image, category, *corners, score, flags, line)  # type: ignore[arg-type]
         if (id_ := track_id(texts.get("trackid", "").strip(BLANKS))) is not None:
-            self._tracks[self._packed + len(self._values) // 9 - 1] = id_
+            self._track_of[self._n_packed + len(self._values) // 9 - 1] = id_
         if turned is not None:
-            self._turned[self._packed + len(self._values) // 9 - 1] = turned
-            self._first_turned = self._first_turned or (path, line, field)
+            self._corners_by_box[self._n_packed + len(self._values) // 9 - 1] = turned
+            self._first_oriented = self._first_oriented or (path, line, field)
         return True
 
-    def _turn(self, element: Any) -> float:
+    def _find_turn(self, element: Any) -> float:
         """The radians by which the attributes of an object, as CVAT writes them, turn its box; 0 for none."""
         attributes = {
             attribute.findtext("name"): attribute.findtext("value")
@@ -539,27 +549,27 @@ class Reader:
             attributes["occluded"] = ""
         return self._gather.parse_turn(attributes) if attributes else 0.0
 
-    def _edge(self, edge: Any, tag: str, path: str, line: int, parent: str = "bndbox") -> float | None:
+    def _read_edge(self, edge: Any, tag: str, path: str, line: int, parent: str = "bndbox") -> float | None:
         """Parse a coordinate, the element `edge`; None, after an issue, if it is missing or no number."""
         field = f"object/{parent}/{tag}"
         if edge is None:
             self._log.report(MISSING_BOX_KEY, path, line=line, field=field, value=tag)
             return None
-        text = self._text(edge, path, field)
+        text = self._read_text(edge, path, field)
         line = edge.sourceline
         return None if text is None else number_of(text.strip(BLANKS), self._log, path, line, field)
 
-    def _category(self, text: str, path: str, line: int) -> int:
+    def _find_category(self, text: str, path: str, line: int) -> int:
         """Return the row of a class, which is added if new; -1, after an issue, for a bad name."""
-        if text in self._names:
-            return self._names[text]
+        if text in self._row_by_text:
+            return self._row_by_text[text]
         # A line break around the name is a printer's, a blank may be its own.
         name = text.strip(BLANKS) if "\n" in text or "\t" in text else text
         reason = refuse_class(name)
         if reason is not None:
             self._log.report(BAD_CLASS_NAME, path, line=line, field="object/name", value=name, reason=reason)
             return -1
-        row = self._names[text] = self._builder.category(name)
+        row = self._row_by_text[text] = self._builder.category(name)
         return row
 
     # -- all files
@@ -569,7 +579,7 @@ class Reader:
         table = np.array(self._values, np.float64).reshape(-1, 9)
         self._values.clear()
         if self._alike:
-            table = np.concatenate([table, self._table_of_alike()])
+            table = np.concatenate([table, self._make_alike_table()])
         n = len(table)
         xyxy = np.ascontiguousarray(table[:, 2:6])
         if self._origin:
@@ -577,18 +587,21 @@ class Reader:
         chunk: dict[str, Any] = {"xyxy": xyxy, "score": table[:, 6], "flags": table[:, 7].astype(np.uint16)}
         for key, column_number in (("image", 0), ("category", 1), ("line", 8)):
             chunk[key] = table[:, column_number].astype(np.int32)
-        if self._tracks:
-            chunk["source_track"] = [self._tracks.get(i) for i in range(self._packed, self._packed + n)]
-        if (self._turned or self._masks) and self._builder.wants:
-            chunk["shapes"] = self._shapes(chunk["image"])
-        self._packed += n
+        if self._track_of:
+            chunk["source_track"] = [self._track_of.get(i) for i in range(self._n_packed, self._n_packed + n)]
+        if (self._corners_by_box or self._masks) and self._builder.wants:
+            chunk["shapes"] = self._make_shapes(chunk["image"])
+        self._n_packed += n
         self._chunks.append(chunk)
 
-    def _shapes(self, images: Ints) -> Shapes:
+    def _make_shapes(self, images: Ints) -> Shapes:
         """Return the masks and oriented boxes of the next n boxes; `images` (n,) are their image rows."""
         n = len(images)
-        rows = np.array([i - self._packed for i in self._turned if self._packed <= i < self._packed + n], int)
-        corners = np.array([self._turned[i + self._packed] for i in rows.tolist()]).reshape(-1, 2)
+        rows = np.array(
+            [i - self._n_packed for i in self._corners_by_box if self._n_packed <= i < self._n_packed + n],
+            int,
+        )
+        corners = np.array([self._corners_by_box[i + self._n_packed] for i in rows.tolist()]).reshape(-1, 2)
         turned = Shapes.of_outlines(corners - self._origin, np.full(len(rows), 4), ShapeKind.ORIENTED)
         return self._masks.shapes(images).replace_rows(rows, turned)
 
@@ -597,17 +610,17 @@ class Reader:
         builder = self._builder
         if self._values or self._alike:
             self._pack()
-        if self._tracks:
+        if self._track_of:
             # In ImageNet VID a folder with tracks is a video, and a name that is a number is its frame.
             tracked = {chunk["image"][i] for chunk in self._chunks
                        for i, id_ in enumerate(chunk.get("source_track", ())) if id_ is not None}  # fmt: skip
             names = builder.image_names
             folders = {names[row].rpartition("/")[0] for row in tracked} - {""}
             for row, name in enumerate(names):
-                folder, _, base = name.rpartition("/")
+                folder, _, file_name = name.rpartition("/")
                 if folder in folders:
-                    self._frames.setdefault(row, (folder, frame_number(stem(base))))
-        for row, (video, frame) in self._frames.items():
+                    self._frame_by_image.setdefault(row, (folder, frame_number(stem(file_name))))
+        for row, (video, frame) in self._frame_by_image.items():
             builder.set_frames(row, [builder.video(video)], [frame])
         if self._origin:
             self._exclude_last_pixels()
@@ -621,8 +634,8 @@ class Reader:
         if builder.kind is None and 0 < n_scored < total:
             kind_text = "detections" if decide_kind(builder, n_scored, total) else "ground truth"
             self._log.note(f"{n_scored} of {total} objects have a score, so they are taken as {kind_text}")
-        if self._first_turned is not None and not builder.wants:
-            (path, line, field), n = self._first_turned, len(self._turned)
+        if self._first_oriented is not None and not builder.wants:
+            (path, line, field), n = self._first_oriented, len(self._corners_by_box)
             builder.extras["rotation"] = n
             about: dict[str, Any] = {"n": n, "total": total, "what": Trusted("rotated boxes")}
             self._log.report(OUTLINES, path, line=line, field=field, **about)
@@ -631,12 +644,12 @@ class Reader:
     def _exclude_last_pixels(self) -> None:
         """Move right and bottom by a pixel if they are one beyond the last pixel, as supervision counts."""
         sizes = np.array(list(map(self._builder.image_size, range(self._builder.n_images))))
-        least_edges = [chunk["xyxy"][:, :2].min(initial=np.inf) for chunk in self._chunks]
-        most_beyond = [
+        min_edges = [chunk["xyxy"][:, :2].min(initial=np.inf) for chunk in self._chunks]
+        max_excess = [
             (chunk["xyxy"][:, 2:] - sizes[chunk["image"]])[sizes[chunk["image"]] > 0].max(initial=-np.inf)
             for chunk in self._chunks
         ]
-        if max(most_beyond, default=0) == 1 and min(least_edges, default=0) >= 0:
+        if max(max_excess, default=0) == 1 and min(min_edges, default=0) >= 0:
             for chunk in self._chunks:
                 chunk["xyxy"][:, 2:] -= 1
             self._log.note(

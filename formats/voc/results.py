@@ -41,7 +41,7 @@ RESULT_NAME = re.compile(r"comp[0-9]+(?:_[0-9A-Za-z-]+)?_det_([^_/]+)_([^/]+)\.t
 _RESULT_TAIL = re.compile(r"(?:[ \t]+[^ \t]+){5}$")
 
 
-def result_files(source: Source) -> list[str]:
+def find_result_files(source: Source) -> list[str]:
     """The files that are named like results of the VOC kit."""
     return [f for f in source.with_suffix(".txt") if RESULT_NAME.fullmatch(f.rsplit("/", 1)[-1])]
 
@@ -51,7 +51,7 @@ def read_results(source: Source, builder: Builder, log: Log, options: VocOptions
     builder.kind = "det"
     files = [""]
     if source.is_dir:
-        files = source.with_suffix(".txt") if options.results else result_files(source)
+        files = source.with_suffix(".txt") if options.results else find_result_files(source)
     if not files:
         log.report(NO_FILES, source.path, expected="XML files", n=len(source.files))
     loaded = []
@@ -82,14 +82,14 @@ def read_results(source: Source, builder: Builder, log: Log, options: VocOptions
     image_of_name: dict[bytes, int] = {}
     for raw_name in sorted(first_location):
         path, line = first_location[raw_name]
-        name, at = raw_name.decode(), Location(path, line=line)
+        name, location = raw_name.decode(), Location(path, line=line)
         if not accept_name(name, log, path, line=line):
             image_of_name[raw_name] = -1
             continue
-        picture = gather.find_picture(name, at)
+        picture = gather.find_picture(name, location)
         if stem(name) == name:
             name = with_extension(name, picture)
-        row = gather.image(name, at, picture=picture, accepted=True)
+        row = gather.image(name, location, picture=picture, accepted=True)
         image_of_name[raw_name] = -1 if row is None else row
     for category, file_number, _, names, values, lines in loaded:
         image = np.array([image_of_name[name] for name in names], np.int64)
@@ -115,7 +115,7 @@ def _split_slowly(data: bytes, path: str, builder: Builder, log: Log) -> tuple[l
     fields, n_rows = ("confidence", *EDGES), 0
     expected = "an image, a confidence and four edges"
     names, values, lines = [], [], []
-    for number, row in enumerate(data.split(b"\n"), 1):
+    for line_number, row in enumerate(data.split(b"\n"), 1):
         row = row.strip(WHITE)  # noqa: PLW2901
         if not row:
             continue
@@ -123,23 +123,23 @@ def _split_slowly(data: bytes, path: str, builder: Builder, log: Log) -> tuple[l
         try:
             text = row.decode()
         except UnicodeDecodeError as e:
-            log.report(NOT_UTF8, path, line=number, value=f"the byte 0x{row[e.start]:02x}")
+            log.report(NOT_UTF8, path, line=line_number, value=f"the byte 0x{row[e.start]:02x}")
             continue
         cells = re.split(r"[ \t]+", text)
         if len(cells) < 6:
-            log.report(WRONG_COUNT, path, line=number, expected=expected, found=f"{len(cells)} values")
+            log.report(WRONG_COUNT, path, line=line_number, expected=expected, found=f"{len(cells)} values")
             continue
         words = [cell.encode() for cell in cells[:-5]]
-        if at := second_row(words, 5):
-            shown = f"a second row in the same line, from {shorten(cells[at])!r} on (was a line break lost?)"
-            log.report(WRONG_COUNT, path, line=number, expected=expected, found=Trusted(shown))
+        if k := second_row(words, 5):
+            shown = f"a second row in the same line, from {shorten(cells[k])!r} on (was a line break lost?)"
+            log.report(WRONG_COUNT, path, line=line_number, expected=expected, found=Trusted(shown))
             continue
         if _has_columns(cells[:-5]):
-            log.report(WRONG_COUNT, path, line=number, expected=expected, found=f"{len(cells)} values")
+            log.report(WRONG_COUNT, path, line=line_number, expected=expected, found=f"{len(cells)} values")
             continue
         numbers = []
         for field, cell in zip(fields, cells[-5:], strict=True):
-            value = number_of(cell, log, path, number, field)
+            value = number_of(cell, log, path, line_number, field)
             if value is not None:
                 numbers.append(value)
         if len(numbers) < 5:
@@ -147,7 +147,7 @@ def _split_slowly(data: bytes, path: str, builder: Builder, log: Log) -> tuple[l
         # The name may hold blanks: it is all that stands before the five numbers.
         names.append(_RESULT_TAIL.sub("", text).encode())
         values.append(numbers)
-        lines.append(number)
+        lines.append(line_number)
     builder.skipped += n_rows - len(names)
     return names, np.array(values, np.float64).reshape(-1, 5), np.array(lines, np.int64)
 
@@ -202,9 +202,9 @@ def write_results(dataset: Dataset, target: Output, log: Log, edges: Floats) -> 
             log.report(UNWRITABLE, "", value=name, reason="blanks at its ends would be lost")
         elif _has_columns(name.split()):
             log.report(UNWRITABLE, "", value=name, reason="numbers in it would be read as columns")
-        other = image_of_stem.setdefault(name, full_name)
-        if other != full_name:
-            log.report(COLLISION, "", first=other, second=full_name, value=name)
+        first_name = image_of_stem.setdefault(name, full_name)
+        if first_name != full_name:
+            log.report(COLLISION, "", first=first_name, second=full_name, value=name)
     if log.errors > n_errors or not target.plan(files, classes, log):
         return
     n_empty = len(images) - len(np.unique(boxes.image))

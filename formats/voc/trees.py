@@ -33,7 +33,7 @@ IN_TWO_SPLITS = Code(
 )
 
 
-def name_strays(source: Source, read_files: Collection[str], roots: Sequence[str], log: Log) -> None:
+def note_stray_files(source: Source, read_files: Collection[str], roots: Sequence[str], log: Log) -> None:
     """Note how many files in folders of annotations are neither among `read_files` nor XML nor pictures."""
     if not source.is_dir:
         return
@@ -43,12 +43,12 @@ def name_strays(source: Source, read_files: Collection[str], roots: Sequence[str
             continue
         suffix = file[file.rfind(".") :].lower() if "." in file.rsplit("/", 1)[-1] else ""
         folders = (file[len(root) :].partition("/") for root in roots if file.startswith(root))
-        inside = not roots or any(slash and ANNOTATIONS.fullmatch(first) for first, slash, _ in folders)
+        inside = not roots or any(slash and ANNOTATIONS.fullmatch(top) for top, slash, _ in folders)
         if inside and suffix != ".xml" and suffix not in PICTURE_SUFFIXES:
             strays.append(file)
     if strays:
-        what = plural(len(strays), "file is", "files are")
-        log.note(f"{what} neither XML nor a picture and ignored, the first is {printable(strays[0])}")
+        count_text = plural(len(strays), "file is", "files are")
+        log.note(f"{count_text} neither XML nor a picture and ignored, the first is {printable(strays[0])}")
 
 
 def find_splits(
@@ -60,16 +60,16 @@ def find_splits(
     """
     lists: dict[str, dict[str, None]] = {}
     for root in roots:
-        below = {place.key for _, place in files if place.root == root}
-        for name, members in _read_lists(source, root, below, len(roots) > 1, log, requested):
+        keys_below = {image.key for _, image in files if image.root == root}
+        for name, members in _read_lists(source, root, keys_below, len(roots) > 1, log, requested):
             lists.setdefault(name, {}).update(members)
     if not lists:
         for _, (key, _, _) in files:
-            parts = [part for part in key.split("/")[:-1] if part.lower() in SPLITS]
-            if not parts:
+            split_folders = [folder for folder in key.split("/")[:-1] if folder.lower() in SPLITS]
+            if not split_folders:
                 lists = {}
                 break
-            lists.setdefault(parts[0], {})[key] = None
+            lists.setdefault(split_folders[0], {})[key] = None
     if requested is not None and requested not in lists:
         report_unknown_split(log, source.path, requested, lists, none="there are no lists in ImageSets/Main")
         return (), {}
@@ -79,13 +79,14 @@ def find_splits(
     is_within = {(a, b) for a in order for b in order if lists[a].keys() <= lists[b].keys()}
     for name in order:
         for key in lists[name]:
-            first = splits.setdefault(key, name)
-            if first != name and (first, name) not in is_within:
-                log.report(IN_TWO_SPLITS, source.path, value=key, first=name, name=first)
+            first_split = splits.setdefault(key, name)
+            if first_split != name and (first_split, name) not in is_within:
+                log.report(IN_TWO_SPLITS, source.path, value=key, first=name, name=first_split)
     if requested is None:
         return files, {key: name for key, name in splits.items() if name != NO_SPLIT}
     members, name = lists[requested], "" if requested == NO_SPLIT else requested
-    return [(file, place) for file, place in files if place.key in members], dict.fromkeys(members, name)
+    files_of_split = [(file, image) for file, image in files if image.key in members]
+    return files_of_split, dict.fromkeys(members, name)
 
 
 def _read_lists(
@@ -153,26 +154,26 @@ def _read_list(
     missing = []
     marks = set()
     n_rows = 0
-    for number, row in enumerate(text.split("\n"), 1):
+    for line_number, row in enumerate(text.split("\n"), 1):
         name = row.strip(BLANKS)
         if not name:
             continue
         n_rows += 1
         key = find_key(name)
         if key is None:
-            parts = name.rsplit(None, 1)
-            if len(parts) == 2 and re.fullmatch(r"-?[0-9]+", parts[1], re.ASCII):
-                marks.add(parts[1])
-                key = find_key(parts[0])
+            name_and_mark = name.rsplit(None, 1)
+            if len(name_and_mark) == 2 and re.fullmatch(r"-?[0-9]+", name_and_mark[1], re.ASCII):
+                marks.add(name_and_mark[1])
+                key = find_key(name_and_mark[0])
         else:
             marks.add("")
         if key is None:
-            missing.append((number, name))
+            missing.append((line_number, name))
         else:
             members[key] = None
     if marks and marks <= {"-1", "0", "1"} and (n_rows > 1 or "/main/" in f"/{file}".lower()):
         return None  # which images show one class, not which images there are
     if missing:
-        what, names = plural(len(missing), "image is", "images are"), [name for _, name in missing]
-        log.report(LISTED_MISSING, path, line=missing[0][0], what=what, names=Trusted(listed(names)))
+        count_text, names = plural(len(missing), "image is", "images are"), [name for _, name in missing]
+        log.report(LISTED_MISSING, path, line=missing[0][0], what=count_text, names=Trusted(listed(names)))
     return members

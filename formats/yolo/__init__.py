@@ -90,18 +90,18 @@ from odm.formats.yolo.layouts import (
     Plan,
     YoloOptions,
     add_images,
-    data_file_of,
     describes,
+    drop_own_files,
+    find_data_file,
     find_groups,
     find_images,
+    find_yaml_file,
     is_data_file,
-    listed_in,
+    keep_described,
     settle_names,
-    undescribed,
-    yaml_file_of,
 )
-from odm.formats.yolo.rows import ParsedRows, find_key_points, find_tracks, points_by_hand
-from odm.formats.yolo.shapes import columns_of, describe_points, find_task, refuse_others
+from odm.formats.yolo.rows import ParsedRows, find_key_points, find_tracks, guess_point_layout
+from odm.formats.yolo.shapes import describe_points, find_task, make_columns, refuse_other_outlines
 from odm.formats.yolo.writer import write
 from odm.issues import Log, printable
 from odm.tables import Builder, Dataset, ShapeKind
@@ -120,11 +120,11 @@ def sniff(source: Source) -> Sniff | None:
         if not lower_path.endswith(".txt"):
             return None
         return _sniff_lines(source, [""])
-    if (yaml_file := yaml_file_of(source)) is not None:
+    if (yaml_file := find_yaml_file(source)) is not None:
         if _holds_corners(source):
             return None
         return Sniff(SURE, f"{yaml_file} describes a YOLO dataset")
-    if (data_file := data_file_of(source)) is not None:
+    if (data_file := find_data_file(source)) is not None:
         return Sniff(SURE, f"{data_file} describes a darknet dataset")
     if any(f.lower().endswith(".xml") for f in source.files):
         return None
@@ -174,8 +174,8 @@ def _sniff_lines(source: Source, labels: list[str]) -> Sniff | None:
     ends_text = " to ".join(map(str, lengths[:1] + lengths[1:][-1:]))
     numbers_text = f"{ends_text} numbers in 0..1" if lengths else "numbers of about 0..1"
     if counts.tracked:
-        some = "" if counts.tracked == counts.relative else " (some of them)"
-        return Sniff(LIKELY, f"{subject} a whole number, {numbers_text} and the id of a track{some}")
+        track_suffix = "" if counts.tracked == counts.relative else " (some of them)"
+        return Sniff(LIKELY, f"{subject} a whole number, {numbers_text} and the id of a track{track_suffix}")
     return Sniff(LIKELY, f"{subject} a whole number and {numbers_text}")
 
 
@@ -183,13 +183,13 @@ def _find_points(plan: Plan, files: list[str], task: str | None, builder: Builde
     """Set in the plan how many numbers of keypoints follow a box, from the options or the first files."""
     shown = printable(plan.source.path)
     if task in ("segment", "obb"):
-        plan.key_points = 0
-    elif not plan.key_points and task == "pose":
-        plan.key_points, plan.dims = points_by_hand(plan.source, files, builder.kind)
-        n = plan.key_points // plan.dims
-        log.note(f"{shown}: rows are read as a box and {n} keypoints of {plan.dims} numbers")
-    elif not plan.key_points and (n_numbers := find_key_points(plan.source, files, builder.kind)):
-        plan.key_points = n_numbers
+        plan.n_point_numbers = 0
+    elif not plan.n_point_numbers and task == "pose":
+        plan.n_point_numbers, plan.numbers_per_point = guess_point_layout(plan.source, files, builder.kind)
+        n = plan.n_point_numbers // plan.numbers_per_point
+        log.note(f"{shown}: rows are read as a box and {n} keypoints of {plan.numbers_per_point} numbers")
+    elif not plan.n_point_numbers and (n_numbers := find_key_points(plan.source, files, builder.kind)):
+        plan.n_point_numbers = n_numbers
         note = "" if builder.wants else ", which are not read"
         log.note(
             f"{shown}: rows have a box and {n_numbers // 3} keypoints{note} (kpt_shape in data.yaml decides)"
@@ -198,7 +198,7 @@ def _find_points(plan: Plan, files: list[str], task: str | None, builder: Builde
 
 def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> None:
     """Read a dataset of label files, in any of its layouts."""
-    plan = _plan(source, options, log)
+    plan = _make_plan(source, options, log)
     source = plan.source
     builder.extras.update(plan.unread)
     images = find_images(plan, builder, log, options)
@@ -206,15 +206,15 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
     image_of_file = np.array([i for i, image in enumerate(images) if image.label is not None], np.int64)
     _find_points(plan, files, options.task, builder, log)
     if options.conf_column is None:
-        plan.tracks = find_tracks(source, files, plan.key_points, is_det=builder.kind == "det")
+        plan.tracks = find_tracks(source, files, plan.n_point_numbers, is_det=builder.kind == "det")
     if plan.tracks:
         row_end = "a confidence and the id of a track" if plan.tracks == {0} else "the id of a track"
         log.note(f"{printable(source.path)}: rows end in {row_end}, as yolo track writes them")
     parsed = ParsedRows(plan, files, builder, log)
     is_valid, box, score = parsed.choose_columns(options.conf_column)
-    file_numbers = np.array([builder.file(source.full(f)) for f in files], np.int32)
+    file_rows = np.array([builder.file(source.full(f)) for f in files], np.int32)
     file_of_image = np.full(len(images), -1)
-    file_of_image[image_of_file] = file_numbers
+    file_of_image[image_of_file] = file_rows
     first_pictures = images[0].pictures if images else Pictures(ImageOptions(), builder, log, source)
     gather = Gather(source, builder, log, options, pictures=first_pictures)
     rows, sizes = add_images(
@@ -224,22 +224,22 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
     is_valid &= (rows[image] >= 0) & (sizes[image, 0] > 0) if len(rows) else is_valid
     category, has_class = parsed.add_categories(is_valid)
     is_valid &= has_class
-    has_more_values = bool(parsed.n_after.any())  # than four numbers and a confidence
+    has_more_values = bool(parsed.n_shape_values.any())  # than four numbers and a confidence
     task = find_task(parsed, is_valid, options.task, log) if builder.wants and has_more_values else "detect"
     if task == "obb":
-        is_valid = refuse_others(parsed, is_valid)
-    if task == "detect" and parsed.outline[is_valid].any():
+        is_valid = refuse_other_outlines(parsed, is_valid)
+    if task == "detect" and parsed.is_outline[is_valid].any():
         parsed.report_outlines(is_valid)
     builder.skipped += int(len(is_valid) - is_valid.sum())
     size_of_box = sizes[image[is_valid]].astype(np.float64)
     corners, wh = parsed.corners(is_valid, box)
     shape_columns = {}
     if builder.wants and options.task != "detect":
-        shape_columns = columns_of(parsed, is_valid, size_of_box, task) if has_more_values else {}
+        shape_columns = make_columns(parsed, is_valid, size_of_box, task) if has_more_values else {}
         if plan.point_names or plan.flip_idx is not None:
             describe_points(plan, builder, parsed.classes)
-    elif plan.key_points and (
-        n_unread := int(np.count_nonzero(is_valid & ~parsed.outline & (parsed.count > 6)))
+    elif plan.n_point_numbers and (
+        n_unread := int(np.count_nonzero(is_valid & ~parsed.is_outline & (parsed.n_values > 6)))
     ):
         builder.extras["keypoints"] = n_unread
     gather.add(
@@ -248,7 +248,7 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
         xyxy=corners * np.tile(size_of_box, 2),
         wh=wh * size_of_box,
         score=score[is_valid],
-        file=file_numbers[parsed.file[is_valid]] if files else parsed.file,
+        file=file_rows[parsed.file[is_valid]] if files else parsed.file,
         line=parsed.line[is_valid],
         **shape_columns,
         **(
@@ -261,26 +261,26 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
     builder.margin = MARGIN
 
 
-def _plan(source: Source, options: YoloOptions, log: Log) -> Plan:
+def _make_plan(source: Source, options: YoloOptions, log: Log) -> Plan:
     """Plan what to read of a source, from its description or else from the layout of its folders."""
-    described = ""
+    description = ""
     if not source.is_dir and source.path.lower().endswith((".yaml", ".yml", ".data")):
         source = source.inner or NamedSource(source)
-        described = source.name
+        description = source.name
     plan = Plan(source, [])
-    if not described and source.is_dir:
-        described = yaml_file_of(source) or data_file_of(source) or ""
-    if described:
-        source.holds(described)  # so that the folder of a file that the user named is listed
-        read_description = read_data_file if described.lower().endswith(".data") else read_yaml
-        read_description(plan, described, options, log)
+    if not description and source.is_dir:
+        description = find_yaml_file(source) or find_data_file(source) or ""
+    if description:
+        source.holds(description)  # so that the folder of a file that the user named is listed
+        read_description = read_data_file if description.lower().endswith(".data") else read_yaml
+        read_description(plan, description, options, log)
     files = listing(source)
-    if not plan.groups and plan.sound:
+    if not plan.groups and plan.is_sound:
         find_groups(plan, files, options, log)
-    elif described:
-        files = listed_in(files, plan.places)
+    elif description:
+        files = keep_described(files, plan.named_folders)
     if source.is_dir:
-        report_others(source, undescribed(files, plan.lists), log)
+        report_others(source, drop_own_files(files, plan.lists), log)
     settle_names(plan, files, options, log)
     return plan
 

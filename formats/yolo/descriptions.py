@@ -63,24 +63,24 @@ def read_yaml(plan: Plan, file: str, options: YoloOptions, log: Log) -> None:
     data = source.read(file, log)
     root = load(data, path, log) if data is not None else None
     if root is None:
-        plan.sound = False
+        plan.is_sound = False
         return
     if not isinstance(root.value, dict):
         log.report(
             BAD_DATA_YAML, path, line=root.line, expected="keys such as names and train", value=shown(root)
         )
-        plan.sound = False
+        plan.is_sound = False
         return
     entries: dict[str, Node] = root.value
     if options.classes is None:
         n_errors = log.errors
         if names := described_names(entries, path, log):
             plan.name_lists.append((path, names))
-        plan.sound &= log.errors == n_errors
+        plan.is_sound &= log.errors == n_errors
     _read_points(plan, entries, path)
     node = entries.get("path")
     base_path = node.value if node is not None and isinstance(node.value, str) and not is_none(node) else ""
-    plan.bases = _bases(source, base_path)
+    plan.base_folders = _find_base_folders(source, base_path)
     items_of_split: dict[str, list[Node]] = {}
     """What each split is made of: the values of ``train``, ``val``, ... one by one."""
     for key, node in entries.items():
@@ -97,21 +97,21 @@ def read_yaml(plan: Plan, file: str, options: YoloOptions, log: Log) -> None:
         tried_text = ""
         if isinstance(source, NamedSource):
             folders = dict.fromkeys(
-                printable(source.full(folder)) for folder in _candidates(plan, item.value)
+                printable(source.full(folder)) for folder in _list_candidates(plan, item.value)
             )
             tried_text = f" in path: {printable(base_path)}" if base_path else ""
             tried_text += f" (tried {listed(list(folders))})" if folders else ""
         suggestion = ""
-        for text in _other_names(item.value):
-            if any(_folder_group(source, place, key) for place in _candidates(plan, text)):
+        for text in _list_alternatives(item.value):
+            if any(_group_folder(source, location, key) for location in _list_candidates(plan, text)):
                 suggestion = text
         tried_text += f" (did you mean {printable(suggestion)}?)" if suggestion else ""
         log.report(code, path, line=item.line, field=key, value=item.value, tried=Trusted(tried_text))
-        plan.sound &= code is ABSENT_SPLIT
-    note_elsewhere(plan, path, log)
+        plan.is_sound &= code is ABSENT_SPLIT
+    note_outside_folders(plan, path, log)
 
 
-def _other_names(text: str) -> list[str]:
+def _list_alternatives(text: str) -> list[str]:
     """A path with the other names of the split in it: ``val/images`` for ``valid/images``."""
     names = (_VAL.sub(rf"\1{name}", text, count=1) for name in ("val", *ALIASES))
     return [name for name in names if name != text]
@@ -119,24 +119,24 @@ def _other_names(text: str) -> list[str]:
 
 def _read_points(plan: Plan, entries: dict[str, Node], path: str) -> None:
     """Add the keypoints and the task of a description to the plan."""
-    shape = _whole_numbers(entries.get("kpt_shape"))
+    shape = _parse_whole_numbers(entries.get("kpt_shape"))
     if len(shape) == 2:
-        plan.key_points, plan.dims = shape[0] * shape[1], shape[1]
-    flip = _whole_numbers(entries.get("flip_idx"))
+        plan.n_point_numbers, plan.numbers_per_point = shape[0] * shape[1], shape[1]
+    flip = _parse_whole_numbers(entries.get("flip_idx"))
     if shape and sorted(flip) == list(range(shape[0])) != flip:
         plan.flip_idx = path, flip
     task = entries["task"].value if "task" in entries else None
     if task in {"segment", "obb"}:
         plan.task = str(task)
     names = entries["kpt_names"].value if "kpt_names" in entries else None
-    for number, node in names.items() if isinstance(names, dict) else ():
-        listed_ = [name.value for name in node.value] if isinstance(node.value, list) else []
-        texts = [text for text in listed_ if isinstance(text, str)]
-        if re.fullmatch(r"[0-9]{1,9}", number) and shape and len(texts) == shape[0]:
-            plan.point_names[int(number)] = texts
+    for class_number, node in names.items() if isinstance(names, dict) else ():
+        values = [name.value for name in node.value] if isinstance(node.value, list) else []
+        point_names = [text for text in values if isinstance(text, str)]
+        if re.fullmatch(r"[0-9]{1,9}", class_number) and shape and len(point_names) == shape[0]:
+            plan.point_names[int(class_number)] = point_names
 
 
-def _whole_numbers(node: Node | None) -> list[int]:
+def _parse_whole_numbers(node: Node | None) -> list[int]:
     """Return the whole numbers of a YAML list; an empty list if a value is anything else."""
     values = [item.value for item in node.value] if node and isinstance(node.value, list) else []
     if not all(isinstance(value, str) and re.fullmatch(r"[0-9]{1,4}", value) for value in values):
@@ -144,10 +144,10 @@ def _whole_numbers(node: Node | None) -> list[int]:
     return [int(str(value)) for value in values]
 
 
-def note_elsewhere(plan: Plan, path: str, log: Log) -> None:
+def note_outside_folders(plan: Plan, path: str, log: Log) -> None:
     """Say once what a file that the user named has read from outside its folder."""
-    if plan.elsewhere:
-        folders = first_few(list(dict.fromkeys(plan.elsewhere)), 3, printable)
+    if plan.outside_folders:
+        folders = first_few(list(dict.fromkeys(plan.outside_folders)), 3, printable)
         log.note(f"{printable(path)}: its paths lead outside its folder; read from {folders}")
 
 
@@ -158,15 +158,15 @@ def _add_splits(
     splits_of_location: dict[str, list[str]] = {}
     for split, items in items_of_split.items():
         for item in items:
-            splits_of_location.setdefault(_normal(plan.source, item), []).append(split)
+            splits_of_location.setdefault(_normalize_location(plan.source, item), []).append(split)
     absent_items: list[tuple[Node, str]] = []
-    pictures: dict[str, list[tuple[Node, str]]] = {}
+    listed_items: dict[str, list[tuple[Node, str]]] = {}
     """The image files that a description lists itself, by their split."""
     seen_locations = set()
     requested = options.wanted
     for split, items in items_of_split.items():
         for item in items if requested in {None, split} else ():
-            location = _normal(plan.source, item)
+            location = _normalize_location(plan.source, item)
             if location in seen_locations:
                 continue
             seen_locations.add(location)
@@ -175,7 +175,7 @@ def _add_splits(
                 log.report(
                     BAD_DATA_YAML, path, line=item.line, field=split, expected=expected, value=shown(item)
                 )
-                plan.sound = False
+                plan.is_sound = False
                 continue
             splits, split_of = splits_of_location[location], split
             if len(splits) > 1 and requested is None:
@@ -184,21 +184,21 @@ def _add_splits(
                 name = ALIASES.get(name, name)
                 split_of = name if name in splits else ""
             if item.value.lower().endswith(tuple(PICTURE_SUFFIXES)):
-                pictures.setdefault(split_of, []).append((item, split))
-            elif not _add_place(plan, item.value, split_of, path, item.line, options, log):
+                listed_items.setdefault(split_of, []).append((item, split))
+            elif not _add_location(plan, item.value, split_of, path, item.line, options, log):
                 absent_items.append((item, split))
-    for split_of, listed_here in pictures.items():
-        entries = [(item.line, str(item.value)) for item, _ in listed_here]
-        if not _add_pictures(plan, entries, path, "", split_of, options, log):
-            absent_items += listed_here
+    for split_of, items_here in listed_items.items():
+        entries = [(item.line, str(item.value)) for item, _ in items_here]
+        if not _add_listed_images(plan, entries, path, "", split_of, options, log):
+            absent_items += items_here
     return absent_items
 
 
-def _normal(source: Source, item: Node) -> str:
+def _normalize_location(source: Source, item: Node) -> str:
     """Return the location of an item in one spelling, so that two splits that share it are noticed."""
     if not isinstance(item.value, str):
         return f"#{item.line}"
-    inside = _inside(source, item.value)
+    inside = _relative_to_source(source, item.value)
     return item.value if inside is None else inside
 
 
@@ -208,30 +208,30 @@ def read_data_file(plan: Plan, file: str, options: YoloOptions, log: Log) -> Non
     path = source.full(file)
     data = source.read(file, log)
     if data is None:
-        plan.sound = False
+        plan.is_sound = False
         return
     entries: dict[str, tuple[str, int]] = {}
-    for number, line in enumerate(text_of(data, path, log).decode(errors="replace").split("\n"), 1):
+    for line_number, line in enumerate(text_of(data, path, log).decode(errors="replace").split("\n"), 1):
         key, equals, value = line.partition("=")
         if equals and key.strip() and not key.lstrip().startswith("#"):
-            entries[key.strip()] = value.strip(), number
+            entries[key.strip()] = value.strip(), line_number
     if "names" in entries and options.classes is None:
-        value, number = entries["names"]
+        value, line_number = entries["names"]
         name_file = _find_by_tail(source, value)
         if name_file is None:
-            log.report(MISSING_SPLIT, path, line=number, field="names", value=value, tried="")
-            plan.sound = False
+            log.report(MISSING_SPLIT, path, line=line_number, field="names", value=value, tried="")
+            plan.is_sound = False
         elif (names := read_list(source, name_file, log)) is not None:
             plan.name_lists.append((source.full(name_file), names))
             count, count_line = entries.get("classes", ("", 0))
             if count and count != str(len(names)):
                 log.report(CLASS_COUNT, path, line=count_line, field="classes", value=count, n=len(names))
-                plan.sound = False
+                plan.is_sound = False
         else:
-            plan.sound = False
+            plan.is_sound = False
     requested = options.wanted
     splits = []
-    for key, (value, number) in entries.items():
+    for key, (value, line_number) in entries.items():
         split = ALIASES.get(key, key)
         location = _find_by_tail(source, value) if value and key not in _DARKNET_KEYS else None
         if not value or (key not in _DARKNET_SPLITS and not (location and lists_pictures(source, location))):
@@ -242,10 +242,10 @@ def read_data_file(plan: Plan, file: str, options: YoloOptions, log: Log) -> Non
             continue
         if location is None or not _add_list(plan, location, split, options, log):
             code = MISSING_SPLIT if key == "train" or requested is not None else ABSENT_SPLIT
-            log.report(code, path, line=number, field=key, value=value, tried="")
-            plan.sound &= code is ABSENT_SPLIT
+            log.report(code, path, line=line_number, field=key, value=value, tried="")
+            plan.is_sound &= code is ABSENT_SPLIT
     check_split(plan, path, splits, options, log)
-    note_elsewhere(plan, path, log)
+    note_outside_folders(plan, path, log)
 
 
 _KEYS = frozenset("path names nc download channels task kpt_shape flip_idx kpt_names roboflow".split())
@@ -263,16 +263,16 @@ def _find_by_tail(source: Source, text: str) -> str | None:
     exact = []
     if isinstance(source, NamedSource):
         exact = [source.named(text), source.named(os.path.join(source.path, text))]
-    return next((file for file in (*exact, *_tails(text)) if source.holds(file)), None)
+    return next((file for file in (*exact, *_list_ends(text)) if source.holds(file)), None)
 
 
-def _tails(text: str) -> list[str]:
+def _list_ends(text: str) -> list[str]:
     """Return the ends of a path, longest first: ``a/b.txt`` and ``b.txt`` of ``../a/b.txt``."""
     parts = [p for p in text.replace("\\", "/").split("/") if p not in {"", ".", ".."}]
     return ["/".join(parts[i:]) for i in range(len(parts))]
 
 
-def _bases(source: Source, text: str) -> list[str]:
+def _find_base_folders(source: Source, text: str) -> list[str]:
     """Return the folders of the source that ``path`` may mean, best first.
 
     In a file that the user named it may be absolute, above, or relative to the working folder or a
@@ -281,31 +281,31 @@ def _bases(source: Source, text: str) -> list[str]:
     """
     folders = []
     if text and isinstance(source, NamedSource):
-        parents = [os.path.join(top, *more) for more in _DATASETS for top in (source.path, os.curdir)]
+        parents = [os.path.join(top, *names) for names in _DATASETS for top in (source.path, os.curdir)]
         paths = [os.path.join(parent, text.strip()) for parent in parents]
         folders = [source.named(path) for path in paths if os.path.isdir(path)]
-    inside = _inside(source, text)
+    inside = _relative_to_source(source, text)
     if inside is None:
-        inside = next((tail for tail in _tails(text) if source.holds(tail) or source.below(tail)), "")
+        inside = next((tail for tail in _list_ends(text) if source.holds(tail) or source.below(tail)), "")
     return list(dict.fromkeys((*folders, inside, "")))
 
 
 _DATASETS = ((), ("datasets",), (os.pardir, "datasets"))
 
 
-def _inside(source: Source, text: str) -> str | None:
+def _relative_to_source(source: Source, text: str) -> str | None:
     """Return a path of a description relative to the source; None if it leads out of the source."""
     text = text.strip().replace("\\", "/")
     if text.startswith("/") or re.match(r"[A-Za-z]:", text) or "://" in text:
-        real, root = os.path.realpath(text), os.path.realpath(source.path)
-        if real == root or real.startswith(root.rstrip(os.sep) + os.sep):
-            return "/".join(p for p in os.path.relpath(real, root).split(os.sep) if p != ".")
+        real_path, real_root = os.path.realpath(text), os.path.realpath(source.path)
+        if real_path == real_root or real_path.startswith(real_root.rstrip(os.sep) + os.sep):
+            return "/".join(p for p in os.path.relpath(real_path, real_root).split(os.sep) if p != ".")
         return None
-    relative_path = _without_dots(text)
+    relative_path = _drop_dots(text)
     return None if ".." in relative_path.split("/") else relative_path
 
 
-def _without_dots(text: str) -> str:
+def _drop_dots(text: str) -> str:
     """Return a relative path without ``.``, and without ``..`` at its beginning."""
     parts = [p for p in text.split("/") if p not in {"", "."}]
     while parts and parts[0] == "..":
@@ -313,56 +313,58 @@ def _without_dots(text: str) -> str:
     return "/".join(parts)
 
 
-def _candidates(plan: Plan, text: str) -> list[str]:
+def _list_candidates(plan: Plan, text: str) -> list[str]:
     """List the places in the source that a path may mean, best first; empty if the path leaves the source."""
     source, text = plan.source, text.strip().replace("\\", "/")
-    is_absolute, inside = text.startswith("/"), _inside(source, text)
+    is_absolute, inside = text.startswith("/"), _relative_to_source(source, text)
     paths = []
     if isinstance(source, NamedSource) and "://" not in text:
-        spellings = [text] if is_absolute else [text, _without_dots(text)]
+        spellings = [text] if is_absolute else [text, _drop_dots(text)]
         paths = [
-            source.named(os.path.join(source.full(base), spelling))
-            for base in plan.bases
+            source.named(os.path.join(source.full(folder), spelling))
+            for folder in plan.base_folders
             for spelling in spellings
         ]
     if inside is not None:
-        paths += [inside] if is_absolute else [_join(base, inside) for base in plan.bases]
+        paths += [inside] if is_absolute else [_join(folder, inside) for folder in plan.base_folders]
     return list(dict.fromkeys(paths))
 
 
 def _join(folder: str, location: str) -> str:
-    return "/".join(part for part in (folder, location) if part)
+    return "/".join(name for name in (folder, location) if name)
 
 
-def _add_place(
+def _add_location(
     plan: Plan, text: str, split: str, path: str, line: int, options: YoloOptions, log: Log
 ) -> bool:
     """Add the images of a folder or a list of image files to the plan; False if there are none."""
-    source, candidates = plan.source, _candidates(plan, text)
-    if _inside(source, text) is None and not os.path.exists(text.strip()):  # of the machine that wrote it
+    source, candidates = plan.source, _list_candidates(plan, text)
+    if _relative_to_source(source, text) is None and not os.path.exists(
+        text.strip()
+    ):  # of the machine that wrote it
         # Any folder may be called images, so that alone says nothing.
-        tails = [tail for tail in _tails(text) if "/" in tail or tail in SPLITS]
+        tails = [tail for tail in _list_ends(text) if "/" in tail or tail in SPLITS]
         if tail := next((t for t in tails if source.holds(t) or source.below(t)), None):
             log.note(f"{printable(path)}: {printable(text)} is not there, so {printable(tail)} here is read")
             candidates.append(tail)
     if not candidates:
         log.report(OUTSIDE, path, line=line, field=split, value=text)
-        plan.sound = False
+        plan.is_sound = False
         return True
     for location in candidates:
         if location.lower().endswith(".txt") and source.holds(location):
             return _add_list(plan, location, split, options, log)
-        group = _folder_group(source, location, split)
+        group = _group_folder(source, location, split)
         if group is not None:
             plan.groups.append(group)
-            plan.found_in(location)
-            plan.places.add(_labels_of(location))
+            plan.note_folder(location)
+            plan.named_folders.add(_find_label_folder(location))
             return True
     return False
 
 
 @functools.lru_cache(1024)
-def _labels_of(location: str) -> str:
+def _find_label_folder(location: str) -> str:
     """Return the folder of the labels of a folder of pictures: its last ``images`` becomes ``labels``."""
     parts = location.split("/")
     for kind in PICTURE_FOLDERS:
@@ -372,19 +374,25 @@ def _labels_of(location: str) -> str:
     return location
 
 
-def _folder_group(source: Source, location: str, split: str) -> Group | None:
+def _group_folder(source: Source, location: str, split: str) -> Group | None:
     """Group the labels and pictures of the folder of pictures, or of labels, at `location`; None for none."""
-    folder = _labels_of(location)
+    folder = _find_label_folder(location)
     inner_labels = _join(location, "labels")
-    inside, beside, below = ({*source.below(place)} for place in (location, folder, inner_labels))
+    files_here, files_of_labels, files_of_inner = (
+        {*source.below(candidate)} for candidate in (location, folder, inner_labels)
+    )
     files = listing(source)
-    labels = [f for f in files.labels if f in beside]
-    pictures = [f for f in files.pictures if f in inside]
-    if folder == location and not below.isdisjoint(labels):
+    labels = [f for f in files.labels if f in files_of_labels]
+    pictures = [f for f in files.pictures if f in files_here]
+    if folder == location and not files_of_inner.isdisjoint(labels):
         # ``train: train`` with train/images and train/labels
-        labels, folder, location = [f for f in labels if f in below], inner_labels, _join(location, "images")
+        labels, folder, location = (
+            [f for f in labels if f in files_of_inner],
+            inner_labels,
+            _join(location, "images"),
+        )
     elif not labels:
-        labels, folder = [f for f in files.labels if f in inside], location
+        labels, folder = [f for f in files.labels if f in files_here], location
     if not labels and not pictures:
         return None
     prefix_length = len(folder) + 1 if folder else 0
@@ -400,13 +408,13 @@ def _add_list(plan: Plan, file: str, split: str, options: YoloOptions, log: Log)
     n_errors = log.errors
     text = text_of(data or b"", path, log)
     if data is None or log.errors > n_errors:
-        plan.sound = False
+        plan.is_sound = False
         return True
     entries = list(enumerate(text.decode().split("\n"), 1))
-    return _add_pictures(plan, entries, path, file.rpartition("/")[0], split, options, log)
+    return _add_listed_images(plan, entries, path, file.rpartition("/")[0], split, options, log)
 
 
-def _add_pictures(
+def _add_listed_images(
     plan: Plan,
     entries: Iterable[tuple[int, str]],
     path: str,
@@ -415,88 +423,91 @@ def _add_pictures(
     options: YoloOptions,
     log: Log,
 ) -> bool:
-    """Add the images of a list, each with its line; False if none of them is there."""
+    """Add the images of a list to the plan, as a group of their own; False if none of them is there.
+
+    `entries` are (line number, path of an image file) of the list at `path`, which lies in `folder`.
+    """
     source = plan.source
     group = Group(split, {}, (), only_listed=True)
-    places: list[tuple[str, str | None]] = []
+    located_files: list[tuple[str, str | None]] = []
     absent: list[tuple[int, str]] = []
     n_present = 0
-    parents = [*map(source.full, (folder, *plan.bases)), os.curdir]
-    places_of: dict[str, list[str]] = {}  # the folder of an entry -> where it may be
-    found_in: dict[str, None] = {}
-    moved = ""
-    for number, raw in entries:
+    parents = [*map(source.full, (folder, *plan.base_folders)), os.curdir]
+    folders_of_parent: dict[str, list[str]] = {}  # the folder of an entry -> where it may be
+    folders_with_files: dict[str, None] = {}
+    path_end = ""
+    for line_number, raw in entries:
         entry = raw.strip(" \t").replace("\\", "/")
         if not entry:
             continue
-        inside = _inside(source, entry)
-        exact = []
+        path_inside = _relative_to_source(source, entry)
+        exact_paths = []
         if isinstance(source, NamedSource):
             parent, _, name = entry.rpartition("/")
-            if parent not in places_of:
-                candidates = (source.named(os.path.join(top, parent)) for top in parents)
-                places_of[parent] = list(dict.fromkeys(candidates))
-            exact = [_join(place, name) for place in places_of[parent]]
-        if inside is None and (exact or options.images is not None):
-            inside = entry.rsplit("/images/", 1)[-1] if "/images/" in entry else entry.rsplit("/", 1)[-1]
-        if inside is None:
-            inside = moved = _end_that_is_there(source, entry)
-        if not inside:
-            log.report(OUTSIDE, path, line=number, field=split, value=entry)
-            plan.sound = False
+            if parent not in folders_of_parent:
+                candidates = (source.named(os.path.join(parent_path, parent)) for parent_path in parents)
+                folders_of_parent[parent] = list(dict.fromkeys(candidates))
+            exact_paths = [_join(located_folder, name) for located_folder in folders_of_parent[parent]]
+        if path_inside is None and (exact_paths or options.images is not None):
+            path_inside = entry.rsplit("/images/", 1)[-1] if "/images/" in entry else entry.rsplit("/", 1)[-1]
+        if path_inside is None:
+            path_inside = path_end = _find_existing_end(source, entry)
+        if not path_inside:
+            log.report(OUTSIDE, path, line=line_number, field=split, value=entry)
+        if not path_inside or not accept_name(path_inside, log, path, line=line_number):
+            plan.is_sound = False
             continue
-        if not accept_name(inside, log, path, line=number):
-            plan.sound = False
-            continue
-        picture, label, is_there = _find_listed(source, exact)
+        image_file, label_file, is_there = _find_listed(source, exact_paths)
         if not is_there:
-            usual = [_join(base, inside) for base in (folder, *plan.bases)]
-            picture, label, is_there = _find_listed(source, (*usual, inside, *_tails(inside)))
+            usual_paths = [_join(base, path_inside) for base in (folder, *plan.base_folders)]
+            image_file, label_file, is_there = _find_listed(
+                source, (*usual_paths, path_inside, *_list_ends(path_inside))
+            )
         if is_there:
             n_present += 1
-            found_in[picture.rpartition("/")[0]] = None
+            folders_with_files[image_file.rpartition("/")[0]] = None
         if not is_there and options.images is None:
-            absent.append((number, entry))
+            absent.append((line_number, entry))
         else:
-            places.append((picture if is_there else usual[0], label))
-    if moved:
+            located_files.append((image_file if is_there else usual_paths[0], label_file))
+    if path_end:
         log.note(
-            f"{printable(path)}: paths of another machine are read by their ends, as in {printable(moved)}"
+            f"{printable(path)}: paths of another machine are read by their ends, as in {printable(path_end)}"
         )
-    for place in found_in:
-        plan.found_in(place)
-    _list_pictures(group, places)
+    for located_folder in folders_with_files:
+        plan.note_folder(located_folder)
+    _add_to_group(group, located_files)
     if absent and not n_present:
         return _refuse_entries(plan, absent, path, log)
-    for number, entry in absent:
-        log.report(NOT_THERE, path, line=number, value=entry, joined=_LOST * bool(_JOINED.search(entry)))
+    for line_number, entry in absent:
+        log.report(NOT_THERE, path, line=line_number, value=entry, joined=_LOST * bool(_JOINED.search(entry)))
     plan.groups.append(group)
     return True
 
 
-def _end_that_is_there(source: Source, entry: str) -> str:
+def _find_existing_end(source: Source, entry: str) -> str:
     """The longest end of a path from another machine that is an image file here; empty if none is."""
-    return next((tail for tail in _tails(entry) if _find_listed(source, [tail])[2]), "")
+    return next((tail for tail in _list_ends(entry) if _find_listed(source, [tail])[2]), "")
 
 
-def _list_pictures(group: Group, places: list[tuple[str, str | None]]) -> None:
+def _add_to_group(group: Group, files: list[tuple[str, str | None]]) -> None:
     """Add image files, each with its label file, to a group by their names without the folder of all."""
-    shared = os.path.commonpath([os.path.dirname(picture) for picture, _ in places]) if places else ""
-    for picture, label in places:
-        key = stem(picture[len(shared) + 1 if shared else 0 :])
+    parent = os.path.commonpath([os.path.dirname(image_file) for image_file, _ in files]) if files else ""
+    for image_file, label_file in files:
+        key = stem(image_file[len(parent) + 1 if parent else 0 :])
         if key not in group.listed:
-            group.listed[key] = picture
-            if label is not None:
-                group.labels[key] = label
+            group.listed[key] = image_file
+            if label_file is not None:
+                group.labels[key] = label_file
 
 
 def _refuse_entries(plan: Plan, absent: list[tuple[int, str]], path: str, log: Log) -> bool:
     """Report the lines of a list that are not names of image files; return whether there are any."""
     no_image_files = [line for line in absent if not line[1].lower().endswith(tuple(PICTURE_SUFFIXES))]
-    for number, entry in no_image_files:
+    for line_number, entry in no_image_files:
         shown_entry = repr(shorten(entry))
-        log.report(WRONG_COUNT, path, line=number, expected="the path of a picture", found=shown_entry)
-    plan.sound &= not no_image_files
+        log.report(WRONG_COUNT, path, line=line_number, expected="the path of a picture", found=shown_entry)
+    plan.is_sound &= not no_image_files
     return bool(no_image_files)
 
 
@@ -505,13 +516,13 @@ def _find_listed(source: Source, candidates: Iterable[str]) -> tuple[str, str | 
 
     Returns its path, its label file or None, and whether either exists.
     """
-    for picture in candidates:
-        folder, _, name = picture.rpartition("/")
+    for image_file in candidates:
+        folder, _, name = image_file.rpartition("/")
         name = f"{name.rpartition('.')[0] or name}.txt"
-        for place in dict.fromkeys((_labels_of(folder), folder)):
-            label = f"{place}/{name}" if place else name
-            if source.holds(label):
-                return picture, label, True
-        if source.holds(picture):
-            return picture, None, True
+        for label_folder in dict.fromkeys((_find_label_folder(folder), folder)):
+            label_file = f"{label_folder}/{name}" if label_folder else name
+            if source.holds(label_file):
+                return image_file, label_file, True
+        if source.holds(image_file):
+            return image_file, None, True
     return "", None, False

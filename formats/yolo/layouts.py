@@ -124,12 +124,12 @@ class Plan(msgspec.Struct, eq=False):
 
     source: Source
     groups: list[Group]
-    bases: list[str] = msgspec.field(default_factory=lambda: [""])
-    """Folders in which the places of a description are looked for, best first, as the source has them."""
-    places: set[str] = msgspec.field(default_factory=set)
+    base_folders: list[str] = msgspec.field(default_factory=lambda: [""])
+    """Folders below which the paths of a description are looked for, best first, as the source has them."""
+    named_folders: set[str] = msgspec.field(default_factory=set)
     """The folders that the description names."""
-    elsewhere: list[str] = msgspec.field(default_factory=list)
-    """Those of `places` that lie outside the folder of the description."""
+    outside_folders: list[str] = msgspec.field(default_factory=list)
+    """Those of `named_folders` that lie outside the folder of the description."""
     names: list[str] | None = None
     names_from: str = ""
     name_lists: list[tuple[str, list[str]]] = msgspec.field(default_factory=list)
@@ -138,9 +138,9 @@ class Plan(msgspec.Struct, eq=False):
     """The list of a ``data.yaml`` above the folder ``labels`` that was named, with its path."""
     task: str = ""
     """What the rows are, where the description says so."""
-    key_points: int = 0
+    n_point_numbers: int = 0
     """How many numbers of keypoints follow a box."""
-    dims: int = 3
+    numbers_per_point: int = 3
     """How many of these a point has: 3 with its visibility, else 2."""
     point_names: dict[int, list[str]] = msgspec.field(default_factory=dict)
     """The names of the keypoints of classes, by number."""
@@ -152,13 +152,13 @@ class Plan(msgspec.Struct, eq=False):
     """The lists of pictures that the description names."""
     unread: dict[str, int] = msgspec.field(default_factory=dict)
     """How often the description has each key that is not read."""
-    sound: bool = True
+    is_sound: bool = True
 
-    def found_in(self, folder: str) -> None:
+    def note_folder(self, folder: str) -> None:
         """Note a folder with files that the description names."""
-        if os.path.isabs(folder) and folder not in self.places:
-            self.elsewhere.append(folder)
-        self.places.add(folder)
+        if os.path.isabs(folder) and folder not in self.named_folders:
+            self.outside_folders.append(folder)
+        self.named_folders.add(folder)
 
 
 def describes(head: bytes) -> bool:
@@ -166,7 +166,7 @@ def describes(head: bytes) -> bool:
     return re.search(rb"(?m)^[\"'{ ]*(names|train|val|nc)[\"']?[ ]*:", head) is not None
 
 
-def yaml_file_of(source: Source) -> str | None:
+def find_yaml_file(source: Source) -> str | None:
     """The file at the root that describes the dataset, if there is one."""
     yaml_files = [f for f in source.files if "/" not in f and f.lower().endswith((".yaml", ".yml"))]
     usual = [f for f in yaml_files if f.lower().rsplit(".", 1)[0] in {"data", "dataset"}]
@@ -177,7 +177,7 @@ def yaml_file_of(source: Source) -> str | None:
     return None
 
 
-def data_file_of(source: Source) -> str | None:
+def find_data_file(source: Source) -> str | None:
     """Darknet's description at the root of a source, if there is one."""
     for file in source.files:
         if "/" not in file and file.lower().endswith(".data") and is_data_file(source.head(file)):
@@ -195,7 +195,7 @@ def find_groups(plan: Plan, source_files: Listing, options: YoloOptions, log: Lo
     source = plan.source
     if not source.is_dir:
         folder = os.path.dirname(source.path) or "."
-        sibling = _sibling(folder)
+        sibling = _find_sibling(folder)
         folders = (sibling,) if sibling else (folder,)
         plan.groups.append(Group("", {image_key(source, ""): ""}, folders, only_listed=True))
         return
@@ -203,9 +203,9 @@ def find_groups(plan: Plan, source_files: Listing, options: YoloOptions, log: Lo
     in_labels = any("labels" in f.split("/")[:-1] for f in source_files.labels) or any(
         "images" in f.split("/")[:-1] for f in source_files.pictures
     )
-    picture_folders = {part for f in source_files.pictures for part in f.split("/")[:-1]}
+    picture_folders = {folder_name for f in source_files.pictures for folder_name in f.split("/")[:-1]}
     picture_kinds = [kind for kind in PICTURE_FOLDERS if kind in picture_folders or kind == "images"]
-    sibling = _sibling(source.path)
+    sibling = _find_sibling(source.path)
     skipped = []
     for file in [*source_files.labels, *(source_files.pictures if in_labels else ())]:
         parts = file.split("/")
@@ -261,38 +261,38 @@ def check_split(plan: Plan, path: str, names: Collection[str], options: YoloOpti
     """Report the split in the options if it is not among `names`."""
     if options.wanted is not None and options.wanted not in names:
         report_unknown_split(log, path, options.split, names)
-        plan.sound = False
+        plan.is_sound = False
 
 
-def _sibling(folder: str) -> str:
+def _find_sibling(folder: str) -> str:
     """Return the folder of the pictures of labels in `folder`; "" unless it is ``labels`` or below it."""
     parts = os.path.abspath(folder).split(os.sep)
     if "labels" not in parts:
         return ""
     i = len(parts) - 1 - parts[::-1].index("labels")
-    places = [os.sep.join([*parts[:i], kind, *parts[i + 1 :]]) for kind in PICTURE_FOLDERS]
-    place = next(filter(os.path.isdir, places), places[0])
-    return place if os.path.isabs(folder) else os.path.relpath(place)
+    siblings = [os.sep.join([*parts[:i], kind, *parts[i + 1 :]]) for kind in PICTURE_FOLDERS]
+    sibling = next(filter(os.path.isdir, siblings), siblings[0])
+    return sibling if os.path.isabs(folder) else os.path.relpath(sibling)
 
 
-def undescribed(source_files: Listing, lists: set[str]) -> Listing:
+def drop_own_files(source_files: Listing, lists: set[str]) -> Listing:
     """Drop from a listing the files that belong to a YOLO dataset; `lists` are its lists of pictures."""
-    lists = lists.union(_class_lists(source_files, described=False))
-    known = [
+    lists = lists.union(_find_class_lists(source_files, described=False))
+    known_files = [
         f
         for f in source_files.known
         if f.rsplit("/", 1)[-1].lower() not in _BELONGS and not f.endswith(".cache") and f not in lists
     ]
-    others = [f for f in source_files.others if f.rsplit("/", 1)[-1].lower() not in _BELONGS]
-    return Listing(source_files.labels, source_files.pictures, others, known)
+    other_files = [f for f in source_files.others if f.rsplit("/", 1)[-1].lower() not in _BELONGS]
+    return Listing(source_files.labels, source_files.pictures, other_files, known_files)
 
 
-def listed_in(source_files: Listing, places: set[str]) -> Listing:
+def keep_described(source_files: Listing, folders: set[str]) -> Listing:
     """Keep of a listing the files in the folders that a description names, and class lists beside it."""
-    tops = tuple(f"{place}/" for place in places if place)
+    prefixes = tuple(f"{folder}/" for folder in folders if folder)
 
     def select(files: list[str], beside: Collection[str] = ()) -> list[str]:
-        return [f for f in files if "" in places or f.startswith(tops) or f.lower() in beside]
+        return [f for f in files if "" in folders or f.startswith(prefixes) or f.lower() in beside]
 
     return Listing(
         select(source_files.labels),
@@ -302,7 +302,7 @@ def listed_in(source_files: Listing, places: set[str]) -> Listing:
     )
 
 
-def _class_lists(source_files: Listing, *, described: bool) -> list[str]:
+def _find_class_lists(source_files: Listing, *, described: bool) -> list[str]:
     """The files that list the names of classes; `described` says that a description has named some."""
     for usual in (_FIRST_LISTS,) if described else (_FIRST_LISTS, _OTHER_LISTS):
         if files := [file for file in source_files.known if file.rsplit("/", 1)[-1].lower() in usual]:
@@ -320,29 +320,29 @@ def settle_names(plan: Plan, source_files: Listing, options: YoloOptions, log: L
         list_source = Source(options.classes, follow_links=True, encoding=plan.source.encoding)
         option_names = read_list(list_source, "", log)
         plan.names, plan.names_from = option_names, options.classes
-        plan.sound &= option_names is not None
+        plan.is_sound &= option_names is not None
         return
-    for file in _class_lists(source_files, described=bool(lists)):
+    for file in _find_class_lists(source_files, described=bool(lists)):
         path = plan.source.full(file)
-        if any(path == other for other, _ in lists):
+        if any(path == list_path for list_path, _ in lists):
             continue
         names = read_list(plan.source, file, log)
         if names is None:
-            plan.sound = False
+            plan.is_sound = False
         else:
             lists.append((path, names))
     if not lists:
-        plan.names_above = _names_above(plan.source, log)
+        plan.names_above = _find_names_above(plan.source, log)
         return
     plan.names_from, plan.names = lists[0]
     for path, names in lists[1:]:
         if names != plan.names:
             code = OTHER_CLASS_LIST if is_described else CLASS_LISTS_DISAGREE
             report_other_list(code, path, names, lists[0], log)
-            plan.sound &= is_described
+            plan.is_sound &= is_described
 
 
-def _names_above(source: Source, log: Log) -> tuple[str, list[str]] | None:
+def _find_names_above(source: Source, log: Log) -> tuple[str, list[str]] | None:
     """Find the ``data.yaml``, or class list, of the dataset whose ``labels`` the source is: path and names.
 
     It lies beside ``labels``, or where that is in the folder of a split, beside this.
@@ -381,7 +381,7 @@ class Image(msgspec.Struct, eq=False):
     picture: Picture | None
     split: str
     pictures: Pictures
-    lonely: bool = False
+    lacks_picture: bool = False
     """Whether others of its folder have a picture and it has none."""
 
     @property
@@ -397,7 +397,7 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
     first_pictures: Pictures | None = None
     split_of_file: dict[str, str] = {}
     shown = printable(source.path)
-    members: list[tuple[Group, list[Image]]] = []
+    images_of_groups: list[tuple[Group, list[Image]]] = []
     for group in plan.groups:
         pictures = Pictures(options, builder, log, source, group.folders, beside=first_pictures)
         first_pictures = first_pictures or pictures
@@ -413,7 +413,7 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
             if picture is None and options.images is not None:
                 picture = pictures.find(f"{group.split}/{key}")
             if picture is None and (listed := group.listed.get(key)) is not None:
-                picture = _listed_picture(source, key, listed)
+                picture = _open_listed(source, key, listed)
             if picture is None and stem(key) != key:
                 picture = pictures.find_exact(key)  # labels called img.jpg.txt
             if picture is not None:
@@ -426,11 +426,11 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
                 log.note(f"{shown}: labels shared by two splits are read once, as {split_of_file[label]!r}")
                 continue
             images.append(image)
-        apart = find_apart([image.key for image in without_picture], pictures)
+        match_by_key = find_apart([image.key for image in without_picture], pictures)
         for image in without_picture:
-            image.lonely = bool(n_matched or apart) and image.key not in apart
-            if image.key in apart:
-                image.key, image.picture = apart[image.key]
+            image.lacks_picture = bool(n_matched or match_by_key) and image.key not in match_by_key
+            if image.key in match_by_key:
+                image.key, image.picture = match_by_key[image.key]
                 used_pictures.add(image.picture.location)
         # Of detections, a picture without a label file says nothing. One folder of pictures by --images may
         # hold those of other splits.
@@ -441,26 +441,26 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
                     if split_of_file.setdefault(picture.location, group.split) != group.split:
                         continue
                     images.append(Image(key, None, picture, group.split, pictures))
-        members.append((group, images[first_image:]))
-    _report_bare(plan, members, builder, log)
+        images_of_groups.append((group, images[first_image:]))
+    _report_bare(plan, images_of_groups, builder, log)
     if len({image.split for image in images}) > 1:
-        _part_splits(images, plan, log)
+        _prefix_splits(images, plan, log)
     return sorted(images, key=lambda image: (image.name, image.split))
 
 
-def _report_bare(plan: Plan, members: list[tuple[Group, list[Image]]], builder: Builder, log: Log) -> None:
+def _report_bare(plan: Plan, groups: list[tuple[Group, list[Image]]], builder: Builder, log: Log) -> None:
     """Report pictures without a label file: a warning if only some lack one, else that labels are missing.
 
     `members` are the groups with their images. Text files near the pictures of a group, which are not read,
     may be its labels, so their folders are named.
     """
     source = plan.source
-    any_labelled = any(image.label is not None for _, images in members for image in images)
-    read_labels = {image.label for _, images in members for image in images}
+    any_labelled = any(image.label is not None for _, images in groups for image in images)
+    read_labels = {image.label for _, images in groups for image in images}
     unread_labels = [] if not source.is_dir else [f for f in listing(source).labels if f not in read_labels]
-    for group, images in members:
+    for group, images in groups:
         without_label = [image for image in images if image.label is None]
-        text_folders = sorted({f.rpartition("/")[0] for f in unread_labels if _is_of(source, group, f)})
+        text_folders = sorted({f.rpartition("/")[0] for f in unread_labels if _belongs(source, group, f)})
         all_lack_labels = len(without_label) == len(images)
         if all_lack_labels and not (images or text_folders):
             continue
@@ -488,7 +488,7 @@ def _report_bare(plan: Plan, members: list[tuple[Group, list[Image]]], builder: 
             log.report(BARE_PICTURES, source.path, value=value, **counts)
 
 
-def _is_of(source: Source, group: Group, file: str) -> bool:
+def _belongs(source: Source, group: Group, file: str) -> bool:
     """Whether a text file lies where the labels of a group might: near its pictures."""
     for folder in group.folders:
         parts = [p for p in os.path.relpath(folder, source.path).split(os.sep) if p != "."]
@@ -503,7 +503,7 @@ def _is_of(source: Source, group: Group, file: str) -> bool:
     return False
 
 
-def _listed_picture(source: Source, key: str, listed: str) -> Picture | None:
+def _open_listed(source: Source, key: str, listed: str) -> Picture | None:
     """Return the image file at the path `listed` of a list; None if it is not there or no image file."""
     suffix = listed[listed.rfind(".") :] if "." in listed.rsplit("/", 1)[-1] else ""
     if source.holds(listed) and suffix.lower() in PICTURE_SUFFIXES:
@@ -511,7 +511,7 @@ def _listed_picture(source: Source, key: str, listed: str) -> Picture | None:
     return None
 
 
-def _part_splits(images: list[Image], plan: Plan, log: Log) -> None:
+def _prefix_splits(images: list[Image], plan: Plan, log: Log) -> None:
     """Put the split before all image names, if two splits have an image of one name."""
     names = [image.name for image in images]
     if len(set(names)) == len(names):
@@ -526,11 +526,11 @@ def _part_splits(images: list[Image], plan: Plan, log: Log) -> None:
 
 
 def add_images(
-    images: list[Image], used: NDArray[Any], places: NDArray[Any], gather: Gather, *, tracked: bool
+    images: list[Image], boxed: NDArray[Any], file_rows: NDArray[Any], gather: Gather, *, tracked: bool
 ) -> tuple[Ints, Longs]:
     """Add n images; return (n,) their rows, -1 if refused, and (n, 2) sizes in pixels, 0 if unknown.
 
-    `used` are the positions of images with boxes, whose size is needed, and `places` (n,) the numbers of
+    `boxed` are the positions of images with boxes, whose size is needed, and `file_rows` (n,) the numbers of
     their label files. If `tracked`, images may be frames of videos.
     """
     frames: list[tuple[str, int]] = []
@@ -538,34 +538,34 @@ def add_images(
         matches = filter(None, map(_FRAME.fullmatch, (image.key for image in images)))
         frames = [(match[1], int(match[2])) for match in matches]
         frames = frames if len(set(frames)) == len(images) else []
-    unknown: list[Unsized] = []
-    needed = np.zeros(len(images), bool)
-    needed[used] = True
+    unsized: list[Unsized] = []
+    is_labelled = np.zeros(len(images), bool)
+    is_labelled[boxed] = True
     rows = np.full(len(images), -1, np.int32)
     sizes = np.zeros((len(images), 2), np.int64)
     source, log = gather.source, gather.log
     for i, image in enumerate(log.track(images, "reading image sizes")):
-        name, picture, errors = image.name, image.picture, log.errors
+        name, picture, n_errors = image.name, image.picture, log.errors
         path = picture.location if picture else source.path
-        at = Location(path if image.label is None else source.full(image.label))
+        location = Location(path if image.label is None else source.full(image.label))
         gather.pictures = image.pictures  # each split has its own
         video = gather.builder.video(frames[i][0]) if frames else -1
         row = gather.image(
             name,
-            at,
+            location,
             picture=picture,
             split=image.split,
-            file=int(places[i]),
+            file=int(file_rows[i]),
             video=video,
             frame=frames[i][1] if frames else -1,
         )
         if row is None:
             continue
         rows[i], sizes[i] = row, gather.builder.image_size(row)
-        if needed[i] and not sizes[i, 0] and log.errors == errors:
-            unknown.append(Unsized(name, picture, image.pictures, at))
-        elif image.lonely:
-            log.report(NO_PICTURE, at.path, value=name)
-    if unknown and stay_fractions(gather.builder, unknown, sized=bool(sizes.any())):
+        if is_labelled[i] and not sizes[i, 0] and log.errors == n_errors:
+            unsized.append(Unsized(name, picture, image.pictures, location))
+        elif image.lacks_picture:
+            log.report(NO_PICTURE, location.path, value=name)
+    if unsized and stay_fractions(gather.builder, unsized, sized=bool(sizes.any())):
         sizes[:] = 1
     return rows, sizes

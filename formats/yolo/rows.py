@@ -58,18 +58,19 @@ _NEAR = 0.05
 
 
 class ParsedRows:
-    """All valid rows of some label files, before it is decided which column is the confidence.
+    """The n valid rows of some label files, before it is decided which column is the confidence.
 
     Faulty rows are reported, and counted in the builder.
     """
 
     def __init__(self, plan: Plan, files: list[str], builder: Builder, log: Log) -> None:
+        """Read the rows of the label `files`, which are relative to the source of the plan."""
         self.plan, self.builder, self.log = plan, builder, log
         self.classes: list[int] = []
         """The rows of the classes by their numbers, if the classes have names."""
         no_ints = np.zeros(0, np.int32)
         no_longs, no_flags = no_ints.astype(np.int64), no_ints == 1
-        parts: list[tuple[NDArray[Any], ...]] = [
+        column_parts: list[tuple[NDArray[Any], ...]] = [
             (
                 no_longs,
                 np.zeros((0, 5)),
@@ -83,40 +84,43 @@ class ParsedRows:
                 no_ints,
             )
         ]
-        after: list[Floats] = [np.zeros(0)]
+        value_parts: list[Floats] = [np.zeros(0)]
         for chunk in chunks(plan.source, files, log):
-            part, values, faulty = _rows(chunk, plan.key_points, plan.tracks, bool(builder.wants))
-            parts.append(part)
-            after.append(values)
+            chunk_columns, values, faulty = _split_rows(
+                chunk, plan.n_point_numbers, plan.tracks, bool(builder.wants)
+            )
+            column_parts.append(chunk_columns)
+            value_parts.append(values)
             builder.skipped += len(faulty)
             if len(faulty):
                 explain_rows(chunk, faulty, plan.source, files, log, _explain)
-        columns: list[Any] = [*map(np.concatenate, zip(*parts, strict=True))]
+        columns: list[Any] = [*map(np.concatenate, zip(*column_parts, strict=True))]
         self.id: Longs = columns[0]
         self.columns: Floats = columns[1]
         """(n, 5) what follows the id, NaN where a row has four; of an outline its left, top, right, bottom
         and confidence."""
-        self.outline: NDArray[np.bool_] = columns[2]
-        self.far: NDArray[np.bool_] = columns[3]
-        """Of outlines, whether a coordinate is far beyond 1."""
-        self.count: Ints = columns[4]
+        self.is_outline: NDArray[np.bool_] = columns[2]
+        self.is_far: NDArray[np.bool_] = columns[3]
+        """(n,) whether the row is an outline with a coordinate far beyond 1."""
+        self.n_values: Ints = columns[4]
         """(n,) how many values the row has."""
-        self.joined: NDArray[np.bool_] = columns[5]
+        self.may_be_joined: NDArray[np.bool_] = columns[5]
         """(n, 2) whether the values may be several rows of five, or of six, whose line breaks were lost."""
         self.track: Longs = columns[6]
         """(n,) the id of the track, `NO_ID` where the row has none."""
-        self.n_after: Longs = columns[7]
-        """(n,) how many of the values `after` are of the row."""
-        self.after: Floats = np.concatenate(after)
-        """If shapes are wanted: the coordinates of outlines, and the keypoints after boxes."""
+        self.n_shape_values: Longs = columns[7]
+        """(n,) how many of `shape_values` are of the row."""
+        self.shape_values: Floats = np.concatenate(value_parts)
+        """The coordinates of outlines, and the keypoints after boxes, row by row; empty if the builder wants
+        no shapes."""
         self.file: Ints = columns[8]
         self.line: Ints = columns[9]
-        self._where = Rows(plan.source, files, self.file, self.line)
+        self._locations = Rows(plan.source, files, self.file, self.line)
 
-    def report(self, code: Code, is_wrong: NDArray[np.bool_], say: Say) -> None:
-        """Report the rows where `is_wrong`, (n,); `say` gets their values and returns what to report."""
+    def report(self, code: Code, is_wrong: NDArray[np.bool_], describe: Say) -> None:
+        """Report the rows where `is_wrong`, (n,); `describe` turns the cells of a row into message fields."""
         if is_wrong.any():
-            self._where.report(self.log, code, np.flatnonzero(is_wrong), say)
+            self._locations.report(self.log, code, np.flatnonzero(is_wrong), describe)
 
     def choose_columns(self, conf_column: str | None) -> tuple[NDArray[np.bool_], Floats, Floats]:
         """Decide whether rows are detections, and which column is the confidence.
@@ -128,11 +132,11 @@ class ParsedRows:
         box, score = self.columns[:, :4], np.array(self.columns[:, 4])
         size, score_position, is_second = 6 if is_det else 5, -1, False
         # Several rows of this size in one line would be outlines, where the others are boxes.
-        is_joined = self.outline & self.joined[:, size - 5]
-        if (self.outline & ~is_joined).any() or self.outline.all():
+        is_joined = self.is_outline & self.may_be_joined[:, size - 5]
+        if (self.is_outline & ~is_joined).any() or self.is_outline.all():
             is_joined[:] = False
         if is_det:
-            rows_of_six = np.flatnonzero(has_score & ~self.outline & (self.count == 6))
+            rows_of_six = np.flatnonzero(has_score & ~self.is_outline & (self.n_values == 6))
             if is_second := self._is_second(rows_of_six, conf_column):
                 score_position, box = 1, box.copy()
                 box[rows_of_six], score[rows_of_six] = (
@@ -168,11 +172,11 @@ class ParsedRows:
             self.report(SCORE_RANGE, is_outside, say_score)
             is_valid = has_score & ~is_joined & ~is_outside
         else:
-            is_outline = has_score & self.outline & ~is_joined
+            is_outline = has_score & self.is_outline & ~is_joined
             self.report(WRONG_COUNT, is_outline, say_odd)
             self.report(SCORE_UNEXPECTED, has_score & ~is_outline & ~is_joined, say_score)
             is_valid = ~has_score & ~is_joined
-        is_far = is_valid & np.where(self.outline, self.far, are_far(box))
+        is_far = is_valid & np.where(self.is_outline, self.is_far, are_far(box))
         self.report(RELATIVE_RANGE, is_far, say_far)
         return is_valid & ~is_far, box, score
 
@@ -181,8 +185,8 @@ class ParsedRows:
         if conf_column is not None or not len(rows_of_six):
             return conf_column == "second"
         values, n = self.columns[rows_of_six], len(rows_of_six)
-        n_last = int((_fits(values[:, :4]) & (values[:, 4] >= 0) & (values[:, 4] <= 1)).sum())
-        n_second = int((_fits(values[:, 1:]) & (values[:, 0] >= 0) & (values[:, 0] <= 1)).sum())
+        n_last = int((_lies_in_image(values[:, :4]) & (values[:, 4] >= 0) & (values[:, 4] <= 1)).sum())
+        n_second = int((_lies_in_image(values[:, 1:]) & (values[:, 0] >= 0) & (values[:, 0] <= 1)).sum())
         if n_last == n_second == n:
             row = [f"{v:.6g}" for v in values[0].tolist()]
             note = (
@@ -203,7 +207,7 @@ class ParsedRows:
 
     def corners(self, is_valid: NDArray[np.bool_], box: Floats) -> tuple[Floats, Floats]:
         """Relative edges (m, 4), and width and height (m, 2), of the m valid boxes."""
-        box, is_outline = box[is_valid], self.outline[is_valid]
+        box, is_outline = box[is_valid], self.is_outline[is_valid]
         wh = box[:, 2:].copy()
         corners = np.concatenate([box[:, :2] - wh / 2, box[:, :2] + wh / 2], axis=1)
         if is_outline.any():
@@ -230,9 +234,9 @@ class ParsedRows:
         if plan.names is None:
             ids = np.unique(used_ids)
             builder.named = False
-            for number in ids.tolist():
-                builder.category(str(number), source_id=number)
-            if len(ids) and plan.sound:
+            for class_id in ids.tolist():
+                builder.category(str(class_id), source_id=class_id)
+            if len(ids) and plan.is_sound:
                 shown = first_few(ids, 10)
                 log.report(NUMBERED_CLASSES, plan.source.path, value=shown, near=Trusted(hint))
             return np.searchsorted(ids, self.id).astype(np.int32), np.ones(len(self.id), bool)
@@ -251,54 +255,59 @@ class ParsedRows:
 
         def say(cells: list[Cell]) -> dict[str, Any]:
             column, value = cells[0] if cells else (0, b"")
-            place = {"column": column, "field": "class", "value": value}
-            return {**place, "n": len(category_rows), "where": plan.names_from}
+            location = {"column": column, "field": "class", "value": value}
+            return {**location, "n": len(category_rows), "where": plan.names_from}
 
         self.report(UNKNOWN_CLASS, is_valid & ~has_class, say)
         return category_rows[np.where(has_class, self.id, 0)], has_class
 
     def report_outlines(self, is_valid: NDArray[np.bool_]) -> None:
         """Report and count the rows that have a shape which is read as its box."""
-        outline_rows = np.flatnonzero(is_valid & self.outline)
-        n_rotated = int(((self.count[outline_rows] == 9) | (self.count[outline_rows] == 10)).sum())
+        outline_rows = np.flatnonzero(is_valid & self.is_outline)
+        n_rotated = int(((self.n_values[outline_rows] == 9) | (self.n_values[outline_rows] == 10)).sum())
         if n_rotated:
             self.builder.extras["rotation"] = n_rotated
         if n_rotated < len(outline_rows):
             self.builder.extras["segmentation"] = len(outline_rows) - n_rotated
-        what = "rotated boxes" if n_rotated == len(outline_rows) else "outlines" if n_rotated else "polygons"
-        if not n_rotated and may_be_points(self._where.source, list(self._where.files)):
-            what += " (if they are boxes with keypoints, set kpt_shape in data.yaml)"
-        values = {"n": len(outline_rows), "total": int(is_valid.sum()), "what": Trusted(what)}
-        self._where.report(self.log, OUTLINES, outline_rows[:1], lambda _: values)
+        noun = "rotated boxes" if n_rotated == len(outline_rows) else "outlines" if n_rotated else "polygons"
+        if not n_rotated and may_be_points(self._locations.source, list(self._locations.files)):
+            noun += " (if they are boxes with keypoints, set kpt_shape in data.yaml)"
+        values = {"n": len(outline_rows), "total": int(is_valid.sum()), "what": Trusted(noun)}
+        self._locations.report(self.log, OUTLINES, outline_rows[:1], lambda _: values)
 
 
-def _rows(
-    chunk: Chunk, key_points: int, tracks: frozenset[int], wants_points: bool
+def _split_rows(
+    chunk: Chunk, n_point_numbers: int, track_parities: frozenset[int], wants_points: bool
 ) -> tuple[tuple[NDArray[Any], ...], Floats, NDArray[Any]]:
-    """Split a chunk: the columns of valid rows, their coordinates if `wants_points`, and the faulty rows."""
+    """Split a chunk of label files into columns, and report nothing.
+
+    `n_point_numbers` keypoint numbers follow a box, and `track_parities` are those of `find_tracks`. Returns
+    the columns of `ParsedRows` for the valid rows, their shape values if `wants_points`, and the numbers of
+    the faulty rows.
+    """
     n = len(chunk.first)
-    track = _tracks(chunk, key_points, tracks) if tracks else np.full(n, NO_ID)
-    count = chunk.count - (track != NO_ID)
-    is_sound = count >= 5
+    track = _find_track_ids(chunk, n_point_numbers, track_parities) if track_parities else np.full(n, NO_ID)
+    n_values = chunk.count - (track != NO_ID)
+    is_sound = n_values >= 5
     ids = np.full(n, np.nan)
     columns = np.full((n, 5), np.nan)
     is_outline, is_far, is_box = np.zeros((3, n), bool)
-    joined = np.zeros((n, 2), bool)
-    after: list[tuple[NDArray[Any], NDArray[Any], Floats]] = []
-    for size in dict.fromkeys((5, 6, 5 + key_points, 6 + key_points)):
-        rows = np.flatnonzero(count == size)
+    may_be_joined = np.zeros((n, 2), bool)
+    value_parts: list[tuple[NDArray[Any], NDArray[Any], Floats]] = []
+    for size in dict.fromkeys((5, 6, 5 + n_point_numbers, 6 + n_point_numbers)):
+        rows = np.flatnonzero(n_values == size)
         if not len(rows):
             continue
         is_box[rows] = True
-        positions = np.arange(5) if size in {5, 5 + key_points} else np.array([0, 1, 2, 3, 4, size - 1])
+        positions = np.arange(5) if size in {5, 5 + n_point_numbers} else np.array([0, 1, 2, 3, 4, size - 1])
         if with_points := wants_points and size > 6:
             positions = np.arange(size)
         values, not_numbers = chunk.numbers((chunk.first[rows, None] + positions).ravel())
         table = values.reshape(len(rows), len(positions))
         if with_points:
-            points = table[:, 5 : 5 + key_points]
-            table = np.delete(table, np.arange(5, 5 + key_points), axis=1)
-            after.append((rows, np.full(len(rows), key_points), points.ravel()))
+            points = table[:, 5 : 5 + n_point_numbers]
+            table = np.delete(table, np.arange(5, 5 + n_point_numbers), axis=1)
+            value_parts.append((rows, np.full(len(rows), n_point_numbers), points.ravel()))
         ids[rows] = table[:, 0]
         columns[rows, : table.shape[1] - 1] = table[:, 1:]
         is_finite = every(np.isfinite(table[:, 1:5]))
@@ -308,59 +317,57 @@ def _rows(
             is_finite &= np.isfinite(points).all(axis=1)
         is_finite[not_numbers // len(positions)] = False
         is_sound[rows] = is_finite
-    others = np.flatnonzero(~is_box & is_sound)
-    ids[others], not_numbers = chunk.numbers(chunk.first[others])
-    is_sound[others[not_numbers]] = False
+    outline_rows = np.flatnonzero(~is_box & is_sound)
+    ids[outline_rows], not_numbers = chunk.numbers(chunk.first[outline_rows])
+    is_sound[outline_rows[not_numbers]] = False
     with np.errstate(invalid="ignore"):
         is_sound &= (ids >= 0) & (ids < 2.0**53) & (ids == np.rint(ids)) & ~np.signbit(ids)
-    others = np.flatnonzero(~is_box & is_sound)
-    if len(others):
-        is_outline[others] = True
-        outlines = _outlines(chunk, others, count[others])
-        (is_sound[others], is_far[others], columns[others], joined[others], n_coordinates, coordinates) = (
-            outlines
-        )
+    outline_rows = np.flatnonzero(~is_box & is_sound)
+    if len(outline_rows):
+        is_outline[outline_rows] = True
+        outlines = _parse_outlines(chunk, outline_rows, n_values[outline_rows])
+        (
+            is_sound[outline_rows],
+            is_far[outline_rows],
+            columns[outline_rows],
+            may_be_joined[outline_rows],
+            n_coordinates,
+            coordinates,
+        ) = outlines
         if wants_points:
-            after.append((others, n_coordinates, coordinates))
-    n_after, values = _in_order(after, is_sound)
+            value_parts.append((outline_rows, n_coordinates, coordinates))
+    n_shape_values, values = _join_values(value_parts, is_sound)
     sound_rows = np.flatnonzero(is_sound)
     columns_of_rows = (
-        columns,
-        is_outline,
-        is_far,
-        count.astype(np.int32),
-        joined,
-        track,
-        n_after,
-        chunk.file,
-        chunk.line,
-    )
-    part = ids[sound_rows].astype(np.int64), *(column[sound_rows] for column in columns_of_rows)
-    return part, values, np.flatnonzero(~is_sound)
+        columns, is_outline, is_far, n_values.astype(np.int32), may_be_joined, track, n_shape_values,
+        chunk.file, chunk.line,
+    )  # fmt: skip
+    row_columns = ids[sound_rows].astype(np.int64), *(column[sound_rows] for column in columns_of_rows)
+    return row_columns, values, np.flatnonzero(~is_sound)
 
 
-def _in_order(
-    after: list[tuple[NDArray[Any], NDArray[Any], Floats]], is_sound: NDArray[np.bool_]
+def _join_values(
+    value_parts: list[tuple[NDArray[Any], NDArray[Any], Floats]], is_sound: NDArray[np.bool_]
 ) -> tuple[Longs, Floats]:
     """Sort values by row: (n,) how many each row has, and all values of the rows where `is_sound`, (n,).
 
-    `after` are parts of them: the rows, how many values each of these rows has, and their values.
+    Each of `value_parts` is (rows, how many values each of these rows has, these values).
     """
-    n_after = np.zeros(len(is_sound), np.int64)
-    if not after:
-        return n_after, np.zeros(0)
-    for rows, n, _ in after:
-        n_after[rows] = n
-    row_of_value = np.concatenate([np.repeat(rows, n) for rows, n, _ in after])
-    values = np.concatenate([part for *_, part in after])[order := np.argsort(row_of_value, kind="stable")]
-    return n_after, values[is_sound[row_of_value[order]]]
+    n_shape_values = np.zeros(len(is_sound), np.int64)
+    if not value_parts:
+        return n_shape_values, np.zeros(0)
+    for rows, n, _ in value_parts:
+        n_shape_values[rows] = n
+    row_of_value = np.concatenate([np.repeat(rows, n) for rows, n, _ in value_parts])
+    values = np.concatenate([v for *_, v in value_parts])[order := np.argsort(row_of_value, kind="stable")]
+    return n_shape_values, values[is_sound[row_of_value[order]]]
 
 
-def _tracks(chunk: Chunk, key_points: int, tracks: frozenset[int]) -> Longs:
-    """Return (n,) the id of the track at the end of each row, `NO_ID` for none; see `find_tracks`."""
+def _find_track_ids(chunk: Chunk, n_point_numbers: int, track_parities: frozenset[int]) -> Longs:
+    """Return (n,) the track id at the end of each row, `NO_ID` for none; see `find_tracks` for parities."""
     track_ids = np.full(len(chunk.first), NO_ID)
-    n_extra = chunk.count - 5 - key_points
-    rows = np.flatnonzero((n_extra > 0) & np.isin(n_extra % 2, list(tracks)))
+    n_extra = chunk.count - 5 - n_point_numbers
+    rows = np.flatnonzero((n_extra > 0) & np.isin(n_extra % 2, list(track_parities)))
     last_values, not_numbers = chunk.numbers(chunk.first[rows] + chunk.count[rows] - 1)
     with np.errstate(invalid="ignore"):
         is_id = (last_values >= 1) & (last_values < 2.0**53) & (last_values == np.rint(last_values))
@@ -369,10 +376,10 @@ def _tracks(chunk: Chunk, key_points: int, tracks: frozenset[int]) -> Longs:
     return track_ids
 
 
-def _outlines(
+def _parse_outlines(
     chunk: Chunk, rows: NDArray[Any], n_values: NDArray[Any]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], Floats, NDArray[np.bool_], Longs, Floats]:
-    """Read m rows of outlines, with a `count` of 1 + 2n or 2 + 2n values (a class, points, a confidence).
+    """Parse m rows of outlines, of `n_values` 1 + 2n or 2 + 2n: a class, n points and perhaps a confidence.
 
     Returns (m,) whether a row is valid, (m,) whether a coordinate is far beyond 1, (m, 5) edges and
     confidence, (m,) whether it may be joined rows of boxes, (m,) how many coordinates it has, and these
@@ -414,7 +421,7 @@ def _outlines(
 
 
 def _explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
-    """Report what is wrong with a row that `_rows` refuses, by the same rules."""
+    """Report what is wrong with a row that `_split_rows` refuses, by the same rules."""
     column, value = cells[0]
     if len(cells) < 5:
         expected = "a class id and 4 numbers, optionally followed by a confidence"
@@ -430,7 +437,7 @@ def _explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
             return
 
 
-def _fits(box: Floats) -> NDArray[np.bool_]:
+def _lies_in_image(box: Floats) -> NDArray[np.bool_]:
     """Return (n,) True for relative boxes, (n, 4) centre and size, that are nearly within the image."""
     half_size = box[:, 2:] / 2
     is_inside = (
@@ -442,36 +449,38 @@ def _fits(box: Floats) -> NDArray[np.bool_]:
 # ------------------------------------------------------------------- what the first files show
 
 
-def find_tracks(source: Source, files: list[str], after_box: int, *, is_det: bool) -> frozenset[int]:
+def find_tracks(source: Source, files: list[str], n_point_numbers: int, *, is_det: bool) -> frozenset[int]:
     """Find from the first files which rows end in the id of a track, as `yolo track` writes them.
 
-    1 stands for rows with an odd number of values after the box and its `after_box` keypoints: an id, where
-    others have a confidence. 0 stands for those with an even number: a confidence and an id, where others
-    have the corners of an outline. An id is a whole number from 1, and no file has one twice. More than
-    half of all rows have one.
+    Returns the parities, 1 or 0, of the number of values after the box and its `n_point_numbers`. Rows with
+    an odd number, 1, end in an id where others have a confidence; those with an even number, 0, in a
+    confidence and an id where others have the corners of an outline. An id is a whole number from 1, and no
+    file has one twice. More than half of all rows have one.
     """
-    rows_by_kind: dict[int, list[tuple[str, list[float]]]] = {0: [], 1: []}
-    total = 0
-    for file, row in _sampled(source, files):
-        total += 1
-        n_extra = len(row) - 5 - after_box
+    rows_by_parity: dict[int, list[tuple[str, list[float]]]] = {0: [], 1: []}
+    n_rows = 0
+    for file, row in _sample_rows(source, files):
+        n_rows += 1
+        n_extra = len(row) - 5 - n_point_numbers
         if n_extra > 0:
-            rows_by_kind[n_extra % 2].append((file, row))
-    rows_by_kind = {
-        kind: rows for kind, rows in rows_by_kind.items() if rows and _are_tracks(rows, kind, is_det=is_det)
+            rows_by_parity[n_extra % 2].append((file, row))
+    rows_by_parity = {
+        parity: rows
+        for parity, rows in rows_by_parity.items()
+        if rows and _are_tracks(rows, parity, is_det=is_det)
     }
-    return frozenset(rows_by_kind if 2 * sum(map(len, rows_by_kind.values())) > total else ())
+    return frozenset(rows_by_parity if 2 * sum(map(len, rows_by_parity.values())) > n_rows else ())
 
 
-def _are_tracks(rows: list[tuple[str, list[float]]], kind: int, *, is_det: bool) -> bool:
-    """Whether the last values of rows, each with its file, are track ids; `kind` as in `find_tracks`."""
+def _are_tracks(rows: list[tuple[str, list[float]]], parity: int, *, is_det: bool) -> bool:
+    """Whether the last values of rows, each with its file, are track ids; `parity` as in `find_tracks`."""
     ids = {(file, row[-1]) for file, row in rows}
-    if len(ids) < len(rows) or not all(last >= 1 and last % 1 == 0 for _, last in ids):
+    if len(ids) < len(rows) or not all(id_ >= 1 and id_ % 1 == 0 for _, id_ in ids):
         return False
-    if any(last > 1 for _, last in ids):
-        return kind == 1 or all(0 <= row[-2] <= 1 for _, row in rows)
+    if any(id_ > 1 for _, id_ in ids):
+        return parity == 1 or all(0 <= row[-2] <= 1 for _, row in rows)
     # One object in every file, or a confidence of 1, or an outline that ends at the edge of the image.
-    if kind == 1:
+    if parity == 1:
         return not is_det and len(rows) > 1
     # A class, a box, a confidence and an id: the box lies in the image.
     return all(len(row) == 7 and 0 <= row[5] <= 1 for _, row in rows) and all(
@@ -479,25 +488,25 @@ def _are_tracks(rows: list[tuple[str, list[float]]], kind: int, *, is_det: bool)
     )
 
 
-def points_by_hand(source: Source, files: list[str], kind: str | None) -> tuple[int, int]:
-    """How many numbers of keypoints follow a box in rows that have some, and how many each point has.
+def guess_point_layout(source: Source, files: list[str], kind: str | None) -> tuple[int, int]:
+    """Return how many keypoint numbers follow a box, and how many each point has, for rows with keypoints.
 
-    For rows that are known to have keypoints. Of the possible readings, 2 or 3 numbers a point, with or
+    Of the possible readings, 2 or 3 numbers a point, with or
     without a confidence at the end, the one in which most boxes contain their points wins, then the first.
     """
-    table = _table(source, files)
+    table = _sample_table(source, files)
     best = 0.0, 0, 3
     if table is None:
         return best[1:]
-    for n_scores, dims in ((0, 3), (0, 2), (1, 3), (1, 2)):
+    for n_scores, numbers_per_point in ((0, 3), (0, 2), (1, 3), (1, 2)):
         n = table.shape[1] - 5 - n_scores
-        if n <= 0 or n % dims or n_scores == {"gt": 1, "det": 0}.get(kind or ""):
+        if n <= 0 or n % numbers_per_point or n_scores == {"gt": 1, "det": 0}.get(kind or ""):
             continue
-        points = table[:, 5 : 5 + n].reshape(len(table), -1, dims)
-        is_inside = _contains(table[:, 1:5], points)
-        if dims == 3:
+        points = table[:, 5 : 5 + n].reshape(len(table), -1, numbers_per_point)
+        is_inside = _find_inside(table[:, 1:5], points)
+        if numbers_per_point == 3:
             is_inside = (is_inside | (points[:, :, 2] <= 0)) & (points[:, :, 2] <= 2)
-        best = max(best, (float(is_inside.mean()), n, dims), key=lambda one: one[0])
+        best = max(best, (float(is_inside.mean()), n, numbers_per_point), key=lambda reading: reading[0])
     return best[1:]
 
 
@@ -508,12 +517,12 @@ def find_key_points(source: Source, files: list[str], kind: str | None = None) -
     points that are visible: a polygon has no such rows. In detections, of two points and more, every third
     number and the last one are confidences, and nearly all points that are likely must lie in their box.
     """
-    table = _table(source, files)
+    table = _sample_table(source, files)
     if table is None or table.shape[1] < 8 or (n_scores := (table.shape[1] - 5) % 3) > 1:
         return 0
     n = table.shape[1] - 5 - n_scores
     points = table[:, 5 : 5 + n].reshape(len(table), -1, 3)
-    is_inside, third_numbers = _contains(table[:, 1:5], points), points[:, :, 2]
+    is_inside, third_numbers = _find_inside(table[:, 1:5], points), points[:, :, 2]
     if not n_scores:
         is_visible = third_numbers > 0
         return (
@@ -534,25 +543,25 @@ def may_be_points(source: Source, files: list[str]) -> bool:
     Several rows must have the same length, and each box must hold all of its points. The four corners of a
     rotated box may look so too.
     """
-    table = _table(source, files)
+    table = _sample_table(source, files)
     if table is None or len(table) < _ROWS or table.shape[1] < 7 or table.shape[1] in (8, 9, 10):
         return False
     if (table.shape[1] - 5) % 2:
         return False
-    return bool(_contains(table[:, 1:5], table[:, 5:].reshape(len(table), -1, 2)).all())
+    return bool(_find_inside(table[:, 1:5], table[:, 5:].reshape(len(table), -1, 2)).all())
 
 
-def _contains(box: Floats, points: Floats) -> NDArray[np.bool_]:
+def _find_inside(box: Floats, points: Floats) -> NDArray[np.bool_]:
     """Return (n, k) True for points, (n, k, 2 or more), that lie in the boxes, (n, 4) centre and size."""
     half_size = (0.5 + _NEAR) * box[:, None, 2:]
     is_near = np.abs(points[:, :, :2] - box[:, None, :2]) <= half_size
     return is_near[:, :, 0] & is_near[:, :, 1]
 
 
-def _table(source: Source, files: list[str]) -> Floats | None:
+def _sample_table(source: Source, files: list[str]) -> Floats | None:
     """Return the rows of the first files as (n, k); None if they differ in length or are not all numbers."""
     rows: list[list[float]] = []
-    for _, row in _sampled(source, files[:_FILES]):
+    for _, row in _sample_rows(source, files[:_FILES]):
         if len(row) < 7 or (rows and len(row) != len(rows[0])) or not np.isfinite(row[-1]):
             return None
         rows.append(row)
@@ -560,7 +569,7 @@ def _table(source: Source, files: list[str]) -> Floats | None:
     return table if rows and np.isfinite(table).all() else None
 
 
-def _sampled(source: Source, files: list[str]) -> Iterator[tuple[str, list[float]]]:
+def _sample_rows(source: Source, files: list[str]) -> Iterator[tuple[str, list[float]]]:
     """Yield file and numbers of each row of about 50 files, spread evenly; NaN for other values."""
     for file in files[:: max(1, len(files) // _FILES)][:_FILES]:
         text = source.head(file)

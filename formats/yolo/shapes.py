@@ -29,38 +29,38 @@ def find_task(parsed: ParsedRows, is_valid: NDArray[np.bool_], task: str | None,
     The `task` of the options comes first, then that of the description; else outlines are oriented boxes if
     all have four corners. Keypoints may follow boxes in any task.
     """
-    outlines = is_valid & parsed.outline
+    outlines = is_valid & parsed.is_outline
     task = task or parsed.plan.task
     if not outlines.any() or task == "detect":
         return "detect"
     if task:
         return task
-    if (parsed.n_after[outlines] != 8).any():
+    if (parsed.n_shape_values[outlines] != 8).any():
         return "segment"
     shown = printable(parsed.plan.source.path)
     log.note(f"{shown}: all outlines have 4 corners: oriented boxes (-O task=segment reads them as outlines)")
     return "obb"
 
 
-def refuse_others(parsed: ParsedRows, is_valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def refuse_other_outlines(parsed: ParsedRows, is_valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Report valid rows whose outline has not four corners; return (n,) the valid rows without these."""
-    is_no_oriented_box: NDArray[np.bool_] = is_valid & parsed.outline & (parsed.n_after != 8)
+    is_no_oriented_box: NDArray[np.bool_] = is_valid & parsed.is_outline & (parsed.n_shape_values != 8)
     parsed.report(
         WRONG_COUNT,
         is_no_oriented_box,
         lambda cells: {"expected": Trusted("a class id and 4 corners"), "found": f"{len(cells)} values"},
     )
-    kept: NDArray[np.bool_] = is_valid & ~is_no_oriented_box
-    return kept
+    is_kept: NDArray[np.bool_] = is_valid & ~is_no_oriented_box
+    return is_kept
 
 
-def columns_of(parsed: ParsedRows, is_valid: NDArray[np.bool_], size: Floats, task: str) -> dict[str, Any]:
+def make_columns(parsed: ParsedRows, is_valid: NDArray[np.bool_], size: Floats, task: str) -> dict[str, Any]:
     """Return the columns ``shapes`` and ``keypoints`` of the m valid rows.
 
     `size` is (m, 2) the width and height of the image of each in pixels.
     """
-    values = parsed.after[np.repeat(is_valid, parsed.n_after)]
-    n_values, is_outline = parsed.n_after[is_valid], parsed.outline[is_valid]
+    values = parsed.shape_values[np.repeat(is_valid, parsed.n_shape_values)]
+    n_values, is_outline = parsed.n_shape_values[is_valid], parsed.is_outline[is_valid]
     is_of_outline = np.repeat(is_outline, n_values)
     columns: dict[str, Any] = {}
     rows = np.flatnonzero(is_outline)
@@ -71,33 +71,33 @@ def columns_of(parsed: ParsedRows, is_valid: NDArray[np.bool_], size: Floats, ta
         columns["shapes"] = Shapes.none(len(n_values)).replace_rows(
             rows, Shapes.of_outlines(xy, n_corners, kind)
         )
-        is_plain_box = is_valid & ~parsed.outline
+        is_plain_box = is_valid & ~parsed.is_outline
         about = {"n": int(np.count_nonzero(is_plain_box)), "total": len(n_values)}
         if is_plain_box.any():
             is_first_box = np.zeros(len(is_valid), bool)
             is_first_box[np.flatnonzero(is_plain_box)[0]] = True
             parsed.report(SEVERAL_TASKS, is_first_box, lambda _: about)
-    dims = parsed.plan.dims
-    if len(rows) == len(n_values) or not n_values[~is_outline].any() or dims not in (2, 3):
+    numbers_per_point = parsed.plan.numbers_per_point
+    if len(rows) == len(n_values) or not n_values[~is_outline].any() or numbers_per_point not in (2, 3):
         return columns
-    points = values[~is_of_outline].reshape(-1, dims)
-    n_points = np.where(is_outline, 0, n_values) // dims
+    points = values[~is_of_outline].reshape(-1, numbers_per_point)
+    n_points = np.where(is_outline, 0, n_values) // numbers_per_point
     xy = points[:, :2] * np.repeat(size, n_points, axis=0)
     is_hidden = (points < 0).any(axis=1) | (points == 0).all(axis=1)
-    visibility = points[:, 2] if dims == 3 else np.where(is_hidden, 0, 2)
+    visibility = points[:, 2] if numbers_per_point == 3 else np.where(is_hidden, 0, 2)
     first_point = np.concatenate([[0], np.cumsum(n_points)]).astype(np.int64)
     columns["keypoints"] = Keypoints(first_point, np.column_stack([xy, visibility]))
     return columns
 
 
-def describe_points(plan: Plan, builder: Builder, classes: Sequence[int]) -> None:
+def describe_points(plan: Plan, builder: Builder, category_rows: Sequence[int]) -> None:
     """Give the builder the keypoint names, and ``flip_idx``, of the description.
 
     `classes` are category rows by class number.
     """
-    for number, names in plan.point_names.items():
-        if number < len(classes) and classes[number] >= 0:
-            builder.describe_points(classes[number], names)
+    for class_number, names in plan.point_names.items():
+        if class_number < len(category_rows) and category_rows[class_number] >= 0:
+            builder.describe_points(category_rows[class_number], names)
     if plan.flip_idx is not None:
         path, flip = plan.flip_idx
         builder.describe(builder.file(path), {"flip_idx": str(flip).encode()})

@@ -29,12 +29,12 @@ POINT_COUNTS = Code(
 def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> None:
     """Write ``labels/``, ``data.yaml`` and, on request, ``images/``."""
     images, boxes = dataset.images, dataset.boxes
-    splits = _split_folders(dataset)
-    stems = _stems_in_folders(dataset)
+    splits = _list_split_folders(dataset)
+    stems = _list_stems(dataset)
     labels = [f"labels/{split}{inner}.txt" for split, inner in zip(splits, stems, strict=True)]
     wants_pictures = options.link_images or options.copy_images
     pictures = [
-        f"images/{split}{inner}{_picture_suffix(path)}"
+        f"images/{split}{inner}{_find_suffix(path)}"
         for split, inner, path in zip(splits, stems, images.path if wants_pictures else (), strict=False)
     ]
     file_uses = [*images.name, "data.yaml", *(images.name if wants_pictures else ())]
@@ -50,7 +50,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
         values = np.concatenate([(values[:, :2] + values[:, 2:]) / 2, wh], axis=1)
     margin = MARGIN if dataset.kind == "gt" else FAR - 1
     fractions = relative_to_images(dataset, values, log, margin=margin)
-    n_points = _points_of_all(dataset, log) if options.task == "pose" else 0
+    n_points = _count_points(dataset, log) if options.task == "pose" else 0
     can_write &= n_points >= 0
     lost = [row for row in range(len(images)) if not images.path[row]] if wants_pictures else []
     if lost:
@@ -63,23 +63,23 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
     if not can_write or fractions is None:
         return
     if outlines is not None:
-        texts = _outline_pages(dataset, outlines)
+        texts = _make_outline_pages(dataset, outlines)
     else:
         cells = relative(fractions, images.width[boxes.image], images.height[boxes.image])
         columns: list[Sequence[str] | Cells] = [decimals(boxes.category), *(cells[i::4] for i in range(4))]
-        columns += _point_columns(dataset, n_points) if n_points else []
+        columns += _make_point_columns(dataset, n_points) if n_points else []
         if dataset.kind == "det":
             columns.append(decimals(boxes.score))
         texts = pages(len(images), boxes.image, columns)
     for name, data in zip(log.track(labels, "writing"), texts, strict=True):
         target.write(name, data)
-    places = _places(splits)
-    target.write("data.yaml", _data_yaml(dataset, places, options.task, n_points))
+    folders = _find_image_folders(splits)
+    target.write("data.yaml", _make_yaml(dataset, folders, options.task, n_points))
     for row, name in enumerate(pictures):
         (target.copy if options.copy_images else target.link)(name, images.path[row])
     has_splits = any(dataset.images.split)
     for needed in ("train", "val"):
-        if has_splits and needed not in places:
+        if has_splits and needed not in folders:
             log.note(
                 f"there is no split {needed!r}, so data.yaml uses another in its place; trainers need both"
             )
@@ -89,7 +89,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
         log.note("pictures were not added to images/ (use --link-images or --copy-images)")
 
 
-def _outline_pages(dataset: Dataset, outlines: Shapes) -> Iterator[bytes]:
+def _make_outline_pages(dataset: Dataset, outlines: Shapes) -> Iterator[bytes]:
     """The label file of each image, with the only outline of each box."""
     images, boxes = dataset.images, dataset.boxes
     first_corners = outlines.point[outlines.ring]
@@ -98,13 +98,13 @@ def _outline_pages(dataset: Dataset, outlines: Shapes) -> Iterator[bytes]:
     width, height = images.width[image], images.height[image]
     cells = relative(outlines.xy / dataset.limits()[image], width, height)
     # A line is made of its corners: the class stands before the first, and the end after the last.
-    classes, ends = np.unique(boxes.category), [f" {score}\n" for score in decimals(boxes.score)]
+    classes, line_ends = np.unique(boxes.category), [f" {score}\n" for score in decimals(boxes.score)]
     start_of_corner, stop_of_corner = np.zeros((2, len(box_of_corner)), np.int64)
     start_of_corner[first_corners[:-1]] = np.searchsorted(classes, boxes.category) + 1
     stop_of_corner[first_corners[1:] - 1] = np.arange(len(boxes)) + 1 if dataset.kind == "det" else 1
     starts = np.array(["", *decimals(classes)], np.bytes_)
-    stops = np.array(["", *(ends if dataset.kind == "det" else ["\n"])], np.bytes_)
-    pieces: list[bytes | Column] = [
+    stops = np.array(["", *(line_ends if dataset.kind == "det" else ["\n"])], np.bytes_)
+    columns: list[bytes | Column] = [
         (starts, start_of_corner),
         b" ",
         cells[0::2],
@@ -112,10 +112,10 @@ def _outline_pages(dataset: Dataset, outlines: Shapes) -> Iterator[bytes]:
         cells[1::2],
         (stops, stop_of_corner),
     ]
-    return assemble(len(images), image, pieces)
+    return assemble(len(images), image, columns)
 
 
-def _points_of_all(dataset: Dataset, log: Log) -> int:
+def _count_points(dataset: Dataset, log: Log) -> int:
     """The number of keypoints that all boxes with keypoints have.
 
     Returns -1, and reports an issue, if it varies.
@@ -135,26 +135,26 @@ def _points_of_all(dataset: Dataset, log: Log) -> int:
     return -1
 
 
-def _point_columns(dataset: Dataset, n: int) -> list[Sequence[str] | Cells]:
+def _make_point_columns(dataset: Dataset, n: int) -> list[Sequence[str] | Cells]:
     """Return the columns x, y, visibility of n keypoints of each box; zeros for a box without keypoints."""
     images, boxes = dataset.images, dataset.boxes
     table = np.zeros((len(boxes), n, 3))
     if boxes.keypoints is not None:
         table[boxes.keypoints.counts() > 0] = boxes.keypoints.xyv.reshape(-1, n, 3)
-    places = (table[:, :, :2] / dataset.limits()[boxes.image][:, None]).reshape(-1, 2 * n)
-    cells = relative(places, images.width[boxes.image], images.height[boxes.image])
+    fractions = (table[:, :, :2] / dataset.limits()[boxes.image][:, None]).reshape(-1, 2 * n)
+    cells = relative(fractions, images.width[boxes.image], images.height[boxes.image])
     point_columns: list[Sequence[str] | Cells] = []
     for i in range(n):
         point_columns += [cells[2 * i :: 2 * n], cells[2 * i + 1 :: 2 * n], decimals(table[:, i, 2])]
     return point_columns
 
 
-def _split_folders(dataset: Dataset) -> list[str]:
+def _list_split_folders(dataset: Dataset) -> list[str]:
     """Return the folder of the split of each image, such as ``train/``; "" for an image without a split."""
     return [f"{split}/" if split else "" for split in dataset.images.split]
 
 
-def _stems_in_folders(dataset: Dataset) -> list[str]:
+def _list_stems(dataset: Dataset) -> list[str]:
     """The name of each image without its extension, in the folder of its split.
 
     The split before every name is left out if the reader puts it there again: where two splits have images of
@@ -170,29 +170,29 @@ def _stems_in_folders(dataset: Dataset) -> list[str]:
     return [stem(name) for name in images.name]
 
 
-def _picture_suffix(path: str) -> str:
+def _find_suffix(path: str) -> str:
     """Return the suffix of a path, such as ``.jpg`` or ``.JPG``; "" if it has none."""
     dot = path.rfind(".")
     return path[dot:] if dot > 0 and "/" not in path[dot:] else ""
 
 
-def _places(splits: list[str]) -> dict[str, str]:
+def _find_image_folders(splits: list[str]) -> dict[str, str]:
     """The folder of pictures of each split, by its key in ``data.yaml``; trainers know only ``val``."""
-    places = {split.rstrip("/"): f"images/{split}".rstrip("/") for split in dict.fromkeys(splits)}
+    folders = {split.rstrip("/"): f"images/{split}".rstrip("/") for split in dict.fromkeys(splits)}
     for alias, key in ALIASES.items():
-        if alias in places and key not in places:
-            places[key] = places.pop(alias)
-    return places
+        if alias in folders and key not in folders:
+            folders[key] = folders.pop(alias)
+    return folders
 
 
-def _data_yaml(dataset: Dataset, places: dict[str, str], task: str | None, n_points: int) -> bytes:
+def _make_yaml(dataset: Dataset, folders: dict[str, str], task: str | None, n_points: int) -> bytes:
     """The description of the dataset. Without ``path``, trainers look beside the file itself."""
-    first = places.get("train") or next(iter(places.values()), "")
+    default = folders.get("train") or next(iter(folders.values()), "")
     # Without an image there is no folder that could be named.
-    lines = [f"{key}: {quoted(places.get(key, first)) if first else '[]'}" for key in ("train", "val")]
+    lines = [f"{key}: {quoted(folders.get(key, default)) if default else '[]'}" for key in ("train", "val")]
     lines += [
         f"{split}: {quoted(location)}"
-        for split, location in sorted(places.items())
+        for split, location in sorted(folders.items())
         if split not in {"", "train", "val"}
     ]
     names = dataset.categories.name
@@ -204,11 +204,11 @@ def _data_yaml(dataset: Dataset, places: dict[str, str], task: str | None, n_poi
     if task in ("segment", "obb"):
         lines.append(f"task: {task}")
     if n_points:
-        lines += _point_lines(dataset, n_points)
+        lines += _format_point_lines(dataset, n_points)
     return ("\n".join(lines) + "\n").encode()
 
 
-def _point_lines(dataset: Dataset, n: int) -> list[str]:
+def _format_point_lines(dataset: Dataset, n: int) -> list[str]:
     """Return the lines of ``data.yaml`` about the n keypoints of each object."""
     flip = next((file.extra["flip_idx"] for file in dataset.files if "flip_idx" in file.extra), b"").decode()
     flip = flip if flip.count(",") == n - 1 else str(list(range(n)))
