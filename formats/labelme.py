@@ -114,7 +114,7 @@ def read(source: Source, builder: Builder, log: Log, options: GroupOptions) -> N
 
 
 def _read_image(record: Item, image_place: Place) -> None:
-    """Add the image of a file and its shapes; `place` is where its picture is by the JSON file's path."""
+    """Add the image of a file and its shapes; `image_place` follows from the path of the JSON file."""
     record.need("shapes")
     shapes, name = record.rows("shapes"), _find_name(record, image_place)
     if name is not None:

@@ -66,7 +66,7 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
 
 
 def _read_response(response: Item, image_place: Place) -> None:
-    """Add an image and its predictions; `place` is the name that the path of the file gives the image.
+    """Add an image and its predictions; `image_place` has its name by the path of the file.
 
     Responses of models that classify whole images are reported instead.
     """

@@ -130,24 +130,24 @@ class CocoOptions(RotationOptions):
     """The ground truth whose ids a results list is written with; the framework fills it in."""
 
 
-def _looks_like(look: JsonPreview) -> tuple[int, str] | None:
+def _looks_like(preview: JsonPreview) -> tuple[int, str] | None:
     """Return confidence and reason from the start of a file; None if it does not look like COCO."""
     from odm.formats.coco.values import has_instances
     from odm.formats.coco.videos import has_tubes
 
-    if look.top == "[]":
+    if preview.top == "[]":
         return LIKELY, "it is an empty list, like results without detections"
-    if has_tubes(look):
+    if has_tubes(preview):
         return SURE, "its records are tracks of videos, with a list of boxes each"
-    if has_instances(look):
+    if has_instances(preview):
         return SURE, "its records have an image_id and instances, as predictions of Detectron2"
-    if look.top == "[":
-        first_record = look.first.get("", {})
+    if preview.top == "[":
+        first_record = preview.first.get("", {})
         keys = [key for key in ("image_id", "category_id", "bbox", "score") if key in first_record]
         if "image_id" in keys and len(keys) >= 2:
             return (SURE if len(keys) >= 3 else LIKELY), f"it is a list of records with {_join(keys)}"
         return None
-    lists = [key for key in ("images", "annotations", "categories") if look.keys.get(key) == "["]
+    lists = [key for key in ("images", "annotations", "categories") if preview.keys.get(key) == "["]
     expected = {
         "images": ({"id"}, {"file_name", "width", "height"}),
         "annotations": ({"image_id"}, {"bbox", "category_id", "segmentation", "id"}),
@@ -155,7 +155,7 @@ def _looks_like(look: JsonPreview) -> tuple[int, str] | None:
     }
     coco_lists = []
     for key in lists:
-        record = look.first.get(key)
+        record = preview.first.get(key)
         if record is not None and not (expected[key][0] <= record.keys() or expected[key][1] & record.keys()):
             return None  # another format that uses the same word
         if record is not None and expected[key][0] <= record.keys() and expected[key][1] & record.keys():
@@ -166,8 +166,8 @@ def _looks_like(look: JsonPreview) -> tuple[int, str] | None:
         return LIKELY, "it has a list of images with ids, as in COCO"
     # What is seen so far is how COCO begins.
     usual_keys = {"info", "licenses", "type", "images", "annotations", "categories"}
-    if look.cut and look.keys and look.keys.keys() <= usual_keys:
-        return LIKELY, f"it begins with {_join(list(look.keys))}, as in COCO"
+    if preview.cut and preview.keys and preview.keys.keys() <= usual_keys:
+        return LIKELY, f"it begins with {_join(list(preview.keys))}, as in COCO"
     return None
 
 
@@ -209,8 +209,8 @@ _MAX_SNIFFED = 50
 def _choose_files(source: Source) -> tuple[list[tuple[str, str]], list[str]]:
     """Return the files of a folder that are read, each with its split, and the other ``.json`` files."""
     heads: dict[str, bytes] = {}
-    listed = source.with_suffix(".json")
-    for index, file in enumerate(listed):
+    json_files = source.with_suffix(".json")
+    for index, file in enumerate(json_files):
         if index >= _MAX_SNIFFED and not heads:
             break
         head = source.head(file)
@@ -219,7 +219,7 @@ def _choose_files(source: Source) -> tuple[list[tuple[str, str]], list[str]]:
     object_files = [file for file, top in heads.items() if top == b"{"]
     preferred = [file for file in object_files if file.rsplit("/", 1)[-1].lower().startswith("instances")]
     files = preferred or object_files or list(heads)
-    return [(file, _split_of(file)) for file in files], [file for file in listed if file not in files]
+    return [(file, _split_of(file)) for file in files], [file for file in json_files if file not in files]
 
 
 def _expect_coco(source: Source, files: Sequence[str], log: Log) -> dict[str, bool]:

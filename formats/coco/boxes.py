@@ -144,7 +144,7 @@ class Table(msgspec.Struct, eq=False):
             self._fill_boxes(row_start, unread_shapes)
 
     def _fill_boxes(self, row_start: int, unread_shapes: Mapping[str, Sequence[bytes]]) -> None:
-        """Compute the boxes of the rows from `begin` that have neither a box nor a stored shape."""
+        """Compute the boxes of the rows from `row_start` on that have neither a box nor a stored shape."""
         is_empty = np.isnan(self.columns["xyxy"][row_start : self.n]).all(axis=1)
         if self.shape_keys:
             is_empty &= (self.shapes[-1].shapes.kind == 0) & (self.shapes[-1].keypoints.counts() == 0)
@@ -425,7 +425,7 @@ class Table(msgspec.Struct, eq=False):
             unknown_rows = np.flatnonzero(rows == -1)
             shared_reason = _find_shared_reason(ids, unknown_rows, row_of_id) if code is UNKNOWN_IMAGE else ""
 
-            def values(row: int) -> dict[str, Any]:
+            def make_values(row: int) -> dict[str, Any]:
                 value = ids[row] if isinstance(ids, list) else int(ids[row])
                 hint = self.hint if code is UNKNOWN_CATEGORY else ""
                 return {
@@ -434,7 +434,7 @@ class Table(msgspec.Struct, eq=False):
                 }
 
             if key not in self.unlisted:
-                self._report(log, code, unknown_rows, key, values, n_max=1 if shared_reason else None)
+                self._report(log, code, unknown_rows, key, make_values, n_max=1 if shared_reason else None)
             is_valid[bad_rows] = False
         return rows
 
@@ -463,7 +463,7 @@ class Table(msgspec.Struct, eq=False):
         index = self.column("index")
         assert index is not None
 
-        def values(row: int) -> dict[str, Any]:
+        def make_values(row: int) -> dict[str, Any]:
             first_pointer = Trusted(f"#{self.pointer}/{index[first_row_of[row]]}")
             key = self.references.get(listed_ids[row], "")
             return {"value": Trusted(show(listed_ids[row])), "first": first_pointer, "key": key}
@@ -471,7 +471,7 @@ class Table(msgspec.Struct, eq=False):
         referred_rows = [row for row in first_row_of if listed_ids[row] in self.references]
         other_rows = [row for row in first_row_of if listed_ids[row] not in self.references]
         for code, rows in ((AMBIGUOUS_BOX_ID, referred_rows), (DUPLICATE_BOX_ID, other_rows)):
-            self._report(log, code, np.array(rows, np.int64), "id", values)
+            self._report(log, code, np.array(rows, np.int64), "id", make_values)
         is_valid[referred_rows] = False
 
 
@@ -484,18 +484,18 @@ def _find_shared_reason(
 ) -> str:
     """Find one reason for all boxes with unknown image ids, such as another split; empty if there is none."""
 
-    def some(ids: Collection[Id]) -> str:
+    def format_ids(ids: Collection[Id]) -> str:
         return first_few(ids, 3, show)
 
     if len(unknown_rows) == len(ids) > 1:
-        return f" (as for all {len(ids)} boxes here; the known ids are {some(row_of_id) or 'none'})"
+        return f" (as for all {len(ids)} boxes here; the known ids are {format_ids(row_of_id) or 'none'})"
     unknown_images = dict.fromkeys(
         ids[row] if isinstance(ids, list) else int(ids[row]) for row in unknown_rows.tolist()
     )
     if len(unknown_images) <= FEW_IMAGES:
         return ""
     n_unknown = f"{len(unknown_rows)} of {len(ids)} boxes"
-    return f" ({n_unknown} are on {len(unknown_images)} unknown images: {some(unknown_images)})"
+    return f" ({n_unknown} are on {len(unknown_images)} unknown images: {format_ids(unknown_images)})"
 
 
 _COLUMNS: dict[str, tuple[tuple[int, ...], Any, float]] = {

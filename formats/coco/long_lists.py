@@ -135,6 +135,7 @@ class LongList:
                 column[n : n + n_rows] = column[first_row : first_row + n_rows]
             n += n_rows
         for memory in self._shared:  # pages after the last record go back to the system
+            # the bytes of n rows, rounded up to whole pages: -(-a // b) rounds a / b up
             n_used_bytes = -(-len(memory) * n // len(self._columns["score"]) // mmap.PAGESIZE) * mmap.PAGESIZE
             if n_used_bytes < len(memory):
                 memory.madvise(mmap.MADV_REMOVE, n_used_bytes)

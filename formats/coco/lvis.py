@@ -124,13 +124,13 @@ LVIS = Dialect(
 )
 
 
-def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Look at the keys of the first image and the first category."""
-    if look.top != "{" or not look.keys.keys() & {"images", "annotations"}:
+    if preview.top != "{" or not preview.keys.keys() & {"images", "annotations"}:
         return None
-    if look.first.get("images", {}).keys() & _LISTS.keys():
+    if preview.first.get("images", {}).keys() & _LISTS.keys():
         return NARROWER, "its images have LVIS's lists of classes"
-    if {"frequency", "synset"} & look.first.get("categories", {}).keys() and b'"frequency"' in head:
+    if {"frequency", "synset"} & preview.first.get("categories", {}).keys() and b'"frequency"' in head:
         return NARROWER, "its categories have a frequency, as in LVIS"
     return None
 

@@ -127,6 +127,7 @@ class Reader:
         boxes: str = "given",
         span: Span | None = None,
     ) -> None:
+        """Start without files; `dialect` is COCO or LVIS, and `options` are those on pictures."""
         self._span = span
         self._dialect, self._units = dialect, units
         wants = builder.wants if boxes == "given" else {*builder.wants, "polygon", "mask"}
@@ -233,7 +234,7 @@ class Reader:
             tubes.add_to(builder, n_scored, total)
 
     def _are_relative(self) -> bool:
-        """Whether boxes are relative to the image size: by the option `units`, else if all are in 0..1."""
+        """Whether boxes are relative to the image size: by `_units` or, for ``auto``, if all are in 0..1."""
         if self._units != "auto":
             return self._units == "normalized"
         boxes = [xyxy for table in self._tables if (xyxy := table.column("xyxy")) is not None]

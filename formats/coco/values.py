@@ -418,10 +418,10 @@ def parse_points_of_class(names: bytes, skeleton: bytes) -> tuple[list[str], lis
     return [str(name) for name in point_names], valid_pairs
 
 
-def has_instances(look: JsonPreview) -> bool:
+def has_instances(preview: JsonPreview) -> bool:
     """Whether the file begins like results with a list of instances for each image, as in Detectron2."""
-    first_record = look.first.get("", {})
-    return look.top == "[" and "image_id" in first_record and first_record.get("instances") == "["
+    first_record = preview.first.get("", {})
+    return preview.top == "[" and "image_id" in first_record and first_record.get("instances") == "["
 
 
 def flatten_instances(data: bytes) -> bytes | None:

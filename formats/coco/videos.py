@@ -50,22 +50,22 @@ TUBE = (
 )
 
 
-def has_tubes(look: JsonPreview) -> bool:
+def has_tubes(preview: JsonPreview) -> bool:
     """Whether the records of a file are tracks with a list of boxes each."""
-    if look.top == "[":
-        return look.first.get("", {}).get("track") == "["
-    if look.top != "{" or "images" in look.keys or look.keys.get("videos") != "[":
+    if preview.top == "[":
+        return preview.first.get("", {}).get("track") == "["
+    if preview.top != "{" or "images" in preview.keys or preview.keys.get("videos") != "[":
         return False
-    return look.first.get("annotations", {}).get("track") == "["
+    return preview.first.get("annotations", {}).get("track") == "["
 
 
 def is_tubes(data: bytes) -> bool:
     """Whether a whole JSON text is in the layout of tubes."""
-    look = glance(data[: 2**16])
-    if has_tubes(look):
+    preview = glance(data[: 2**16])
+    if has_tubes(preview):
         return True
-    undecided = look.top == "{" and "images" not in look.keys and "annotations" not in look.first
-    return undecided and look.keys.get("videos") == "[" and b'"track"' in data
+    undecided = preview.top == "{" and "images" not in preview.keys and "annotations" not in preview.first
+    return undecided and preview.keys.get("videos") == "[" and b'"track"' in data
 
 
 # --------------------------------------------------------------------------------------- frames and tracks

@@ -451,7 +451,7 @@ def _bracket(lines: list[bytes]) -> list[bytes]:
 
 
 def choose_ids(source_ids: NDArray[Any], least_id: int) -> list[int]:
-    """Return the ids of the source if all are different whole numbers from `least` on; else 1, 2, ..."""
+    """Return the ids of the source if all are different whole numbers from `least_id` on; else 1, 2, ..."""
     ids = source_ids.tolist()
     are_writable = all(isinstance(i, int) and least_id <= i < 2**63 for i in ids) and len(set(ids)) == len(
         ids
