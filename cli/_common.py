@@ -15,7 +15,7 @@ from odm import inputs
 from odm.cli import _help
 from odm.cli._options import Option, TargetPath, option
 from odm.cli._streams import is_terminal, progress, show
-from odm.formats import FORMATS, OptionSpec, option_specs, with_flags
+from odm.formats import FORMATS, OptionSpec, list_with_flags, option_specs
 from odm.issues import KEPT_PER_CODE, Log, PathError, printable
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class FormatCommand(click.Command):
         elif words.isdisjoint({"-h", "--help"}):
             sides = getattr(self.callback, "sides", ())
             flags = {_drop_side(word, sides) for word in args if word.startswith("--")}
-            for names in ([name for name in FORMATS if name in words], with_flags(flags)):
+            for names in ([name for name in FORMATS if name in words], list_with_flags(flags)):
                 ctx.meta[_NAMED] = names
                 try:
                     return super().parse_args(ctx, list(args))

@@ -138,7 +138,7 @@ def detect(source: Source, log: Log, *, flag: str = "--format", among: tuple[str
     return _detect.detect(source, log, candidates, explain, flag)
 
 
-def with_flags(flags: Iterable[str]) -> list[str]:
+def list_with_flags(flags: Iterable[str]) -> list[str]:
     """The names of the formats to import to know all meanings of some long flags, such as ``--classes``.
 
     Formats of other packages are among them: their flags are known only after the import.

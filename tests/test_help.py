@@ -7,7 +7,7 @@ import pytest
 
 from odm.cli import _app, _help
 from odm.cli._common import _drop_side, _make_flags
-from odm.formats import FORMATS, option_specs, with_flags
+from odm.formats import FORMATS, list_with_flags, option_specs
 from odm.verbs.options import HEADINGS
 
 COMMANDS = [name for name in _app.COMMANDS if name not in ("formats", "protocols", "example", "completion")]
@@ -150,4 +150,4 @@ def test_a_flag_of_formats_is_the_same_whether_all_or_only_some_are_imported():
     everything = told(FORMATS)
     assert {"--box", "--images", "--det-split"} <= everything.keys()
     for name, option in everything.items():
-        assert told(with_flags([_drop_side(name, ("gt", "det"))]))[name] == option, name
+        assert told(list_with_flags([_drop_side(name, ("gt", "det"))]))[name] == option, name

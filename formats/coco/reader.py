@@ -310,7 +310,7 @@ class Reader:
             self._builder.labels(image=image, category=category, verdict=dialect.labels[key])
             if not is_listed.all():
                 values.count({f"{key} of unlisted classes": int(np.count_nonzero(~is_listed))})
-        table.track_scores = {(frames.row(video), id_): score for id_, video, score in scores}
+        table.track_scores = {(frames.find_row(video), id_): score for id_, video, score in scores}
         table.find_references(data)
         self._tables.append(table)
         self._note_root_class(data, table, path)

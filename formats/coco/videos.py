@@ -80,7 +80,7 @@ class Frames:
         self._frames_of_images: list[tuple[int, Any, int]] = []
         """Row of an image, the id of its video and its number there."""
 
-    def row(self, video: Id | None) -> int:
+    def find_row(self, video: Id | None) -> int:
         """Return the row of a video by its id, -1 for an unknown id or None."""
         return -1 if video is None else self._rows.get(video, -1)
 
@@ -421,7 +421,7 @@ class TubeReader:
         for tube_index, (i, video_id, category_id, id_, score) in enumerate(self._tubes):
             location = f"{self._pointer}/{i}"
             if reference is None:
-                video[tube_index] = self._frames.row(video_id)
+                video[tube_index] = self._frames.find_row(video_id)
                 if video[tube_index] < 0:
                     issue_args = {"pointer": f"{location}/video_id", "field": "video_id"}
                     log.report(UNKNOWN_VIDEO, path, **issue_args, value=Trusted(show(video_id)))

@@ -309,12 +309,12 @@ def _count_numbers(cells: Sequence[str]) -> int:
 _LISTS = re.compile(r"\[\s*[\[{(]")
 
 
-def _find_list(text: str, sep: str, n: int) -> tuple[int, tuple[str, ...]] | None:
+def _find_list(text: str, sep: str, n_cells: int) -> tuple[int, tuple[str, ...]] | None:
     """Find the column of the first cell with a list of boxes, and the keys of the boxes; None if none has."""
     if not (match := _LISTS.search(text)):
         return None
     cells, _ = read_record(text, text.rfind("\n", 0, match.start()) + 1, sep)
-    for i, cell in enumerate(() if isinstance(cells, QuoteFault) or len(cells) != n else cells):
+    for i, cell in enumerate(() if isinstance(cells, QuoteFault) or len(cells) != n_cells else cells):
         if _LISTS.match(cell.lstrip()) and (boxes := parse_boxes(cell)):
             return i, tuple(boxes[0]) if isinstance(boxes[0], dict) else ()
     return None

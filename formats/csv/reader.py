@@ -248,10 +248,10 @@ class Reader(TableReader):
             self._mask_names |= zip(lines.tolist(), names, strict=True)
             read_columns.add(layout.columns.index("MaskPath"))
         if self._only_known_boxes:
-            cells_of = (columns[roles["image"]], columns[roles["class"]])
+            names_and_labels = (columns[roles["image"]], columns[roles["class"]])
             rows = [
                 i
-                for i, (name, label) in enumerate(zip(*cells_of, strict=True))
+                for i, (name, label) in enumerate(zip(*names_and_labels, strict=True))
                 if name in self.images.rows and label in self.classes
             ]
             extras["masks"] += len(lines) - len(rows)
@@ -274,7 +274,7 @@ class Reader(TableReader):
         if strings is None:
             return columns, lines
         images: list[str] = []
-        numbers: list[int] = []
+        line_numbers: list[int] = []
         cells: list[str] = []
         for image, text, line in zip(columns[roles["image"]], columns[strings], lines.tolist(), strict=True):
             words = [word for word in text.replace("\t", " ").split(" ") if word]
@@ -287,8 +287,8 @@ class Reader(TableReader):
                 words, n_boxes = [], 0
             images += [image] * max(n_boxes, 1)
             cells += words or [""] * 6
-            numbers += [line] * max(n_boxes, 1)
-        return [images, *(cells[i::6] for i in range(6))], np.array(numbers, np.int32)
+            line_numbers += [line] * max(n_boxes, 1)
+        return [images, *(cells[i::6] for i in range(6))], np.array(line_numbers, np.int32)
 
     def _unpack_lists(
         self, columns: list[list[str]], lines: Ints, layout: Layout, path: str

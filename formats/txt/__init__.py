@@ -185,7 +185,7 @@ def _check_scores(labels: Labels) -> NDArray[np.bool_]:
 
 
 def _check_guess(
-    labels: Labels, is_valid: NDArray[np.bool_], size: NDArray[Any], meaning: Meaning
+    labels: Labels, is_valid: NDArray[np.bool_], size_of_box: NDArray[Any], meaning: Meaning
 ) -> tuple[str, tuple[str, ...]]:
     """Return the layout of the boxes and the reasons for it; warn if another layout fits as well.
 
@@ -193,11 +193,11 @@ def _check_guess(
     out of its image of known `size` (n, 2), and as corners none does. If only bottom and top are exchanged,
     in all, they may be corners too.
     """
-    values, has_size = labels.values, is_valid & (size[:, 0] > 0)
-    limit = size * 1.02 + 1
+    values, has_size = labels.values, is_valid & (size_of_box[:, 0] > 0)
+    limit = size_of_box * 1.02 + 1
     is_beyond = has_size & (values > np.tile(limit, 2)).any(axis=1)
     box, reasons = meaning.box, meaning.reasons
-    readings = [*find_alternatives(values[is_valid], meaning, size[is_valid])]
+    readings = [*find_alternatives(values[is_valid], meaning, size_of_box[is_valid])]
     if meaning.is_guessed:
         leaves_image = has_size & (values[:, :2] + values[:, 2:] > limit).any(axis=1)
         n_leaving, n_sized = int(leaves_image.sum()), int(has_size.sum())

@@ -238,13 +238,13 @@ def _make_grammar(sep: str) -> Grammar:
 # ------------------------------------------------------------------------------------ what the numbers mean
 
 
-def find_corners(box: Floats, layout: str) -> tuple[Floats, Floats | None]:
+def find_corners(numbers: Floats, layout: str) -> tuple[Floats, Floats | None]:
     """Return (n, 4) edges of (n, 4) numbers in a layout, and (n, 2) sizes, None for ``ltrb``."""
     if layout == "ltrb":
-        return box, None
-    wh = box[:, 2:]
-    left_top = box[:, :2] if layout == "ltwh" else box[:, :2] - wh / 2
-    right_bottom = box[:, :2] + (wh if layout == "ltwh" else wh / 2)
+        return numbers, None
+    wh = numbers[:, 2:]
+    left_top = numbers[:, :2] if layout == "ltwh" else numbers[:, :2] - wh / 2
+    right_bottom = numbers[:, :2] + (wh if layout == "ltwh" else wh / 2)
     return np.concatenate([left_top, right_bottom], axis=1), wh
 
 
