@@ -90,9 +90,8 @@ def _count_fitting(source: Source, file: str) -> tuple[int, int]:
     # Every text ends in "". In a .txt file of another format a number may stand there by chance.
     any_suffix = () if source.relative(file).lower().endswith(".txt") else ("",)
     suffixes = (*PICTURE_SUFFIXES, *any_suffix)
-    return sum(split is not None and split[0].lower().endswith(suffixes) for split in split_lines), len(
-        sample
-    )
+    n_fitting = sum(split is not None and split[0].lower().endswith(suffixes) for split in split_lines)
+    return n_fitting, len(sample)
 
 
 def sniff(source: Source) -> Sniff | None:

@@ -148,17 +148,20 @@ def _looks_like(preview: JsonPreview) -> tuple[int, str] | None:
             return (SURE if len(keys) >= 3 else LIKELY), f"it is a list of records with {_join(keys)}"
         return None
     lists = [key for key in ("images", "annotations", "categories") if preview.keys.get(key) == "["]
-    expected = {
+    required_and_usual_keys = {
         "images": ({"id"}, {"file_name", "width", "height"}),
         "annotations": ({"image_id"}, {"bbox", "category_id", "segmentation", "id"}),
         "categories": ({"id"}, {"name"}),
     }
     coco_lists = []
     for key in lists:
-        record = preview.first.get(key)
-        if record is not None and not (expected[key][0] <= record.keys() or expected[key][1] & record.keys()):
+        if (record := preview.first.get(key)) is None:
+            continue
+        required, usual = required_and_usual_keys[key]
+        has_required, has_usual = required <= record.keys(), bool(usual & record.keys())
+        if not (has_required or has_usual):
             return None  # another format that uses the same word
-        if record is not None and expected[key][0] <= record.keys() and expected[key][1] & record.keys():
+        if has_required and has_usual:
             coco_lists.append(key)
     if "annotations" in coco_lists or len(lists) >= 2:
         return SURE, f"it has the {'list' if len(lists) == 1 else 'lists'} {_join(lists)}, as in COCO"

@@ -198,6 +198,7 @@ def _read_outlines(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[S
         if odd_length is not None:
             faults.append((i, OUTLINE_NUMBERS, {"value": f"{odd_length} numbers"}))
             outlines_or_none[i] = None
+    # of an object with outlines of 4 and 3 points, and one without: n_outlines [2, 0], n_numbers [8, 6]
     outlines_of_object = [
         [outline for outline in outlines if outline] if outlines else [] for outlines in outlines_or_none
     ]

@@ -160,11 +160,10 @@ def merge_track_ids(columns: dict[str, Column]) -> dict[str, Column]:
     id_columns: list[Any] = [columns.pop(key) for key in TRACK_KEYS if key in columns]
     if attributes is not None and b'"track_id"' in b"".join(attributes):
         id_columns.append(_find_attribute_ids(attributes))
-    if len(id_columns) > 1:  # the first that a box has
-        lists = [as_list(column) for column in id_columns]
-        id_columns = [
-            pack_ids([next((v for v in row if v != NONE), NONE) for row in zip(*lists, strict=True)])
-        ]
+    if len(id_columns) > 1:
+        # the first id that a box has: columns [7, NONE] and [NONE, 8] become [7, 8]
+        rows = zip(*map(as_list, id_columns), strict=True)
+        id_columns = [pack_ids([next((id_ for id_ in row if id_ != NONE), NONE) for row in rows])]
     if id_columns:
         columns["track_id"] = id_columns[0]
     return columns

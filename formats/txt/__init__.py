@@ -189,9 +189,9 @@ def _check_guess(
 ) -> tuple[str, tuple[str, ...]]:
     """Return the layout of the boxes and the reasons for it; warn if another layout fits as well.
 
-    Boxes that were taken for ltwh are corners, some of which are exchanged, if as ltwh one in five reaches
-    out of its image of known `size` (n, 2), and as corners none does. If only bottom and top are exchanged,
-    in all, they may be corners too.
+    A guess of ltwh becomes ltrb if one in five boxes would reach out of its image as ltwh, and none does as
+    ltrb. If bottom is above top in all boxes, and right never left of left, the warning names that reading.
+    `size_of_box` (n, 2) is width and height of the images, 0 if unknown.
     """
     values, has_size = labels.values, is_valid & (size_of_box[:, 0] > 0)
     limit = size_of_box * 1.02 + 1
@@ -211,11 +211,11 @@ def _check_guess(
     option = "--box"
     if meaning.may_be_pixels:
         readings, option = [f"fractions ({box})", "pixels"], "--coords and --box"
-    n_leaving = int(is_valid.sum())
-    if n_leaving and len(readings) > 1:
+    n_valid = int(is_valid.sum())
+    if n_valid and len(readings) > 1:
         readings_text = f"{', '.join(readings[:-1])} or {readings[-1]}"
         values_of_issue: dict[str, Any] = {
-            "boxes": plural(n_leaving, "box"),
+            "boxes": plural(n_valid, "box"),
             "what": Trusted(readings_text),
             "box": Trusted(readings[0]),
         }
