@@ -122,7 +122,7 @@ def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) 
     """Read a file, or those of a folder, line by line."""
     reader = Reader(source, builder, log, options, keys=_KEYS)
     path = source.path.replace("\\", "/")
-    wanted_split = usual_split(options.split)
+    chosen_split = usual_split(options.split)
     default_score = None if builder.kind == "gt" else options.score
     has_labels = source.is_dir and any(_is_label_file(source, file) for file in source.with_suffix(*_LABELS))
     if not has_labels and sniff_json(source, _looks_like_result):
@@ -135,7 +135,7 @@ def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) 
         if not files:
             files = [f for f in candidates if _count_fitting(source, f)[0] or _USUAL.search(f)]
         report_unread(source, candidates, files, "a label file of PaddleOCR", log)
-    files = files_of_split(files, lambda file: split_in_name(file or path), wanted_split, source, log)
+    files = files_of_split(files, lambda file: split_in_name(file or path), chosen_split, source, log)
     for file in log.track(files, "reading"):
         origin, split = Origin(builder, source.full(file)), split_in_name(file or path)
         for location, name, value in read_lines(reader, file, keyed=True):

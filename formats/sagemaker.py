@@ -76,10 +76,10 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: SagemakerOptions) -> None:
     """Read the records one by one; their boxes after all of them, when the kind of the data is known."""
     reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
-    wanted_split = usual_split(options.split)
+    chosen_split = usual_split(options.split)
     files = choose_files(source, looks_like, "a manifest of SageMaker Ground Truth", log, _SUFFIXES)
     path = source.path.replace("\\", "/")
-    chosen_files = files_of_split(files, lambda file: split_in_name(file or path), wanted_split, source, log)
+    chosen_files = files_of_split(files, lambda file: split_in_name(file or path), chosen_split, source, log)
     collected = _Collected({}, Counter(), [])
     for file in log.track(chosen_files, "reading"):
         for record in line_items(reader, file):

@@ -75,7 +75,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
     """Read the records one by one."""
     reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
-    wanted_split, splits = usual_split(options.split), set[str]()
+    chosen_split, splits = usual_split(options.split), set[str]()
     for file in log.track(choose_files(source, looks_like, "Ultralytics NDJSON", log, _SUFFIXES), "reading"):
         classes: dict[str, int] = {}
         for record in line_items(reader, file):
@@ -83,17 +83,17 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
                 if record.get("type") == "dataset":
                     classes = record.classes("class_names")
                 else:
-                    _read_image(record, classes, wanted_split, splits)
+                    _read_image(record, classes, chosen_split, splits)
     if splits:
-        miss_split(wanted_split, splits, source, log)
+        miss_split(chosen_split, splits, source, log)
     reader.finish(field="confidence")
 
 
-def _read_image(record: Item, classes: dict[str, int], wanted_split: str | None, splits: set[str]) -> None:
+def _read_image(record: Item, classes: dict[str, int], chosen_split: str | None, splits: set[str]) -> None:
     """Add an image and its labels, if it is in the wanted split; its split is added to `splits`."""
     split = record.text("split") if record.get("split") else ""
     splits.add(split)
-    if wanted_split not in (None, split):
+    if chosen_split not in (None, split):
         return
     annotations = record.object("annotations", optional=True)
     labels = {

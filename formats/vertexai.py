@@ -83,14 +83,14 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: VertexaiOptions) -> None:
     """Read the records one by one."""
     reader = Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)
-    wanted_split, splits = _USES.get(options.split or "", options.split), set[str]()
+    chosen_split, splits = _USES.get(options.split or "", options.split), set[str]()
     files = choose_files(source, looks_like, "Vertex AI JSON lines", log, _SUFFIXES)
     for file in log.track(files, "reading"):
         for record in line_items(reader, file):
             with contextlib.suppress(BadRecord):
-                _read_record(record, wanted_split, splits)
+                _read_record(record, chosen_split, splits)
     if splits:
-        miss_split(wanted_split, splits, source, log)
+        miss_split(chosen_split, splits, source, log)
     reader.finish(field="confidences")
 
 
@@ -99,13 +99,13 @@ def _drop_bucket(path: str) -> str:
     return path.partition("://")[2].partition("/")[2] if path.startswith("gs://") else path
 
 
-def _read_record(record: Item, wanted_split: str | None, splits: set[str]) -> None:
+def _read_record(record: Item, chosen_split: str | None, splits: set[str]) -> None:
     """Add the image of a record and its boxes, if it is in the wanted split; note its split in `splits`."""
     labels = record.object("dataItemResourceLabels", optional=True)
     use = labels.get(_USE, "")
     split = _USES.get(use, use) if isinstance(use, str) else ""
     splits.add(split)
-    if wanted_split not in (None, split):
+    if chosen_split not in (None, split):
         return
     if "prediction" in record:
         instance, key = record.object("instance"), "content"

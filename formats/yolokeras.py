@@ -172,8 +172,8 @@ def read(source: Source, builder: Builder, log: Log, options: YolokerasOptions) 
         files = [file for file in candidates if file in usual_files or _count_fitting(source.head(file))[0]]
         report_unread(source, candidates, files, "YOLO-Keras text", log)
     class_list = _find_names(source, log, options)
-    wanted_split = None if options.split is None else _SPLITS.get(options.split, options.split)
-    files = files_of_split(files, lambda file: _split_of(file or path), wanted_split, source, log)
+    chosen_split = None if options.split is None else _SPLITS.get(options.split, options.split)
+    files = files_of_split(files, lambda file: _split_of(file or path), chosen_split, source, log)
     first_lines: dict[str, str] = {}
     lines_of_file = {}
     for file in log.track(files, "reading"):

@@ -552,8 +552,8 @@ class Reader:
         self._builder.skipped += chunk.n - len(rows)
         if not rows:
             return
-        index, images, categories, own_ids, tracks, *numbers, flags = zip(*rows, strict=True)
-        ids = {"image_id": pack_ids(images), "category_id": pack_ids(categories), "id": pack_ids(own_ids)}
+        index, images, categories, box_ids, tracks, *numbers, flags = zip(*rows, strict=True)
+        ids = {"image_id": pack_ids(images), "category_id": pack_ids(categories), "id": pack_ids(box_ids)}
         if set(tracks) != {NONE}:
             ids["track_id"] = pack_ids(tracks)
         *bbox, score, area, turn = np.array(numbers, np.float64)

@@ -139,7 +139,10 @@ def read_shapes(columns: Mapping[str, Any], n: int) -> RecordShapes:
             rows = np.array([i for i, value in enumerate(values) if value[:1] == first_char], np.int64)
             if len(rows):
                 read_values, value_faults = read_values_of([values[i] for i in rows.tolist()], size, rows)
-                faults += [(int(rows[i]), code, "segmentation", about) for i, code, about in value_faults]
+                faults += [
+                    (int(rows[i]), code, "segmentation", message_values)
+                    for i, code, message_values in value_faults
+                ]
                 shapes = shapes.replace_rows(rows, read_values)
         faults += [
             (i, OUTLINE_NUMBERS, "segmentation", {"value": _shorten_json(value)})
@@ -299,7 +302,7 @@ def _put_oriented(
     sizes = lists.sizes
     for i in np.flatnonzero((sizes != 0) & (sizes != n_numbers)).tolist():
         value_faults.append((i, OUTLINE_NUMBERS, {"value": f"{sizes[i]} numbers, not {n_numbers}"}))
-    faults += [(i, code, key, about) for i, code, about in value_faults]
+    faults += [(i, code, key, message_values) for i, code, message_values in value_faults]
     rows = np.flatnonzero(sizes == n_numbers)
     if not len(rows):
         return shapes
@@ -327,12 +330,13 @@ def _read_points(values: Sequence[bytes] | NumberLists, faults: list[Fault]) -> 
     numbers, sizes = lists.numbers, lists.sizes
     is_wrong = sizes % 3 > 0
     if is_wrong.any():
-        about = {"expected": "three for each keypoint"}
+        message_values = {"expected": "three for each keypoint"}
         for i in np.flatnonzero(is_wrong).tolist():
-            value_faults.append((i, KEYPOINT_COUNT, {"value": f"{sizes[i]} numbers", **about}))
+            value_faults.append((i, KEYPOINT_COUNT, {"value": f"{sizes[i]} numbers", **message_values}))
         numbers, sizes = numbers[np.repeat(~is_wrong, sizes)], np.where(is_wrong, 0, sizes)
     faults += [
-        (i, code, "keypoints", {"expected": "a list of numbers", **about}) for i, code, about in value_faults
+        (i, code, "keypoints", {"expected": "a list of numbers", **message_values})
+        for i, code, message_values in value_faults
     ]
     return Keypoints(offsets(sizes // 3), numbers.reshape(-1, 3))
 

@@ -202,6 +202,7 @@ def _encode_shapes(dataset: Dataset, rows: Longs, rle: str | None) -> dict[str, 
     if boxes.shapes is not None:
         shapes = boxes.shapes.take(rows)
         column = [b""] * len(rows)
+        # box i has the rings ring_starts[i] to ring_starts[i + 1], ring j the points point_starts[j] to ...
         ring_starts, point_starts = shapes.ring.tolist(), shapes.point.tolist()
         numbers = _to_shortest(shapes.xy.ravel())
         for i in np.flatnonzero(shapes.ring[1:] > shapes.ring[:-1]).tolist():

@@ -368,9 +368,9 @@ class Reader:
         half_width, half_height = (right - left) / 2, (bottom - top) / 2
         x, y = (left + right) / 2, (top + bottom) / 2
         oriented_box = Drawn("oriented", turned_box(left, top, right - left, bottom - top, turn))
-        return around_ellipse(
-            x, y, half_width * cos + half_height * sin, half_width * sin + half_height * cos
-        ), oriented_box
+        # half the width and height of the upright box around the turned one
+        half_x, half_y = half_width * cos + half_height * sin, half_width * sin + half_height * cos
+        return (x - half_x, y - half_y, x + half_x, y + half_y), oriented_box
 
     def read_ellipse(self, shape: Any) -> tuple[Corners, Drawn | None]:
         """Return the edges around an ellipse, and its outline."""
