@@ -16,7 +16,13 @@ import time
 import numpy as np
 
 from odm.evaluate import evaluate
-from odm.evaluate.analysis.bootstrap import Resampling, bootstrap, delta_interval, holm, run_interval
+from odm.evaluate.analysis.bootstrap import (
+    Resampling,
+    bootstrap,
+    correct_p_values,
+    delta_interval,
+    run_interval,
+)
 from odm.evaluate.analysis.replicates import Plan
 from odm.evaluate.analysis.table import table_of
 from odm.tables import Dataset
@@ -101,20 +107,23 @@ def main() -> None:
                 drawn = bootstrap(plans, Resampling(args.replicates, sample))
                 value = [p.table.result.summary[key] for p in plans]
                 own = run_interval(
-                    value[0], drawn[0].summary[key], plans[0].n_behind(), least_error=plans[0].least_error()
+                    value[0],
+                    drawn[0].summary[key],
+                    plans[0].count_images_behind(),
+                    least_error=plans[0].estimate_least_error(),
                 )
                 held.append(own.low <= true <= own.high)
                 both = drawn[0].summary[key], drawn[1].summary[key]
-                between = delta_interval(*both, value[1] - value[0], plans[0].n_behind())
+                between = delta_interval(*both, value[1] - value[0], plans[0].count_images_behind())
                 same.append(between.low <= 0 <= between.high)
-                ap = [p.of(np.ones((1, n), np.int64)).class_ap for p in plans]
+                ap = [p.compute(np.ones((1, n), np.int64)).class_ap for p in plans]
                 one = next(iter(ap[0]))
-                n_of_class = plans[0].n_of_class().tolist()
+                n_of_class = plans[0].count_images_by_class().tolist()
                 p = []
                 for c in range(n_classes):
                     both = drawn[0].class_ap[one][:, c], drawn[1].class_ap[one][:, c]
                     p.append(delta_interval(*both, ap[1][one][0, c] - ap[0][one][0, c], n_of_class[c]).p)
-                family.append(np.nanmin([*holm(p), 1]) < 0.05)
+                family.append(np.nanmin([*correct_p_values(p), 1]) < 0.05)
                 rows.append((value, [d.summary[key] for d in drawn]))
             if args.keep:
                 kept[f"{protocol}/{n_classes}/{n}"] = np.array(true)

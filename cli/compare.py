@@ -14,8 +14,8 @@ from odm.cli._records import GITHUB, MessageOptions
 from odm.cli._report import check_markdown, say_written, write_markdown
 from odm.cli._streams import get_table_width, show
 from odm.cli.eval import OutputOptions, print_messages
-from odm.evaluate.analysis.compare import check_regression_gates, parse_regression_gate, regressions
-from odm.evaluate.analysis.render_comparison import headlines, render_comparison
+from odm.evaluate.analysis.compare import check_regression_gates, find_regressions, parse_regression_gate
+from odm.evaluate.analysis.render_comparison import make_headlines, render_comparison
 from odm.terminal import wrap_line
 from odm.verbs.comparison import CompareOptions, compare_runs, evaluate_runs, name_runs, plan_runs, write
 from odm.verbs.options import GATES, option
@@ -87,10 +87,12 @@ def command(options: CompareCommand) -> int:
         paths = list_paths(options.gt, *by_name.values())
         say_written(write(comparison, evaluations, paths, options, log, notes), options)
     finally:  # the numbers are the last thing on the screen
-        bold = "\n".join(wrap_line(line, width, "  ") for line in headlines(comparison, wide=options.wide))
+        bold = "\n".join(
+            wrap_line(line, width, "  ") for line in make_headlines(comparison, wide=options.wide)
+        )
         lines = bold.split("\n") if options.rendering == "table" else ()
         show(render_comparison(comparison, options.rendering, width=width), headlines=lines)
-    failed = regressions(comparison, gates)
+    failed = find_regressions(comparison, gates)
     print_failed(failed, github=options.output == GITHUB)
     if options.markdown:
         text = render_comparison(comparison, "markdown", width=width)

@@ -205,9 +205,9 @@ class Result(ResultViews, msgspec.Struct, frozen=True, eq=False, dict=True):
     @functools.cached_property
     def detections(self) -> DetectionTable:
         """The outcome of every detection, and the reason of each false positive."""
-        from odm.evaluate.analysis.errors import detection_table
+        from odm.evaluate.analysis.errors import make_detection_table
 
-        return replace(detection_table(self.sides, self.matches, self.overlaps), result=self)
+        return replace(make_detection_table(self.sides, self.matches, self.overlaps), result=self)
 
     @functools.cached_property
     def overlaps(self) -> Overlaps:
@@ -270,7 +270,7 @@ class Result(ResultViews, msgspec.Struct, frozen=True, eq=False, dict=True):
 
     def report_suspects(self) -> list[dict[str, Any]]:
         """Return the labels to review, most suspicious first, as in ``suspects.csv``."""
-        rows: list[dict[str, Any]] = import_late("evaluate.analysis.review").suspects_of(self)
+        rows: list[dict[str, Any]] = import_late("evaluate.analysis.review").list_suspects(self)
         return rows
 
     @property

@@ -16,20 +16,20 @@ from odm.evaluate.analysis.bootstrap import (
     Interval,
     Resampling,
     bootstrap,
+    correct_p_values,
     delta_interval,
-    holm,
+    draw_weights,
     intervals,
     run_interval,
-    weights_of,
 )
-from odm.evaluate.analysis.compare import compare, parse_regression_gate, regressions
-from odm.evaluate.analysis.replicates import Plan, class_keys_of, running_maximum
+from odm.evaluate.analysis.compare import compare, find_regressions, parse_regression_gate
+from odm.evaluate.analysis.replicates import Plan, find_running_maximum, list_class_keys
 from odm.evaluate.analysis.slices import (
     ImageSlice,
     box_slices,
     image_slices,
-    slices_by_count,
-    slices_by_tags,
+    slice_by_count,
+    slice_by_tags,
     truth_slices,
 )
 from odm.evaluate.analysis.table import table_of, tabulate
@@ -70,7 +70,7 @@ def test_ap_of_the_small_data_set():
 )
 def test_ap_of_weighted_images(pair, weights, first, other):
     for plan, known in zip(pair, (first, other), strict=True):
-        assert plan.of(np.array([weights])).summary["AP50"][0] == pytest.approx(known, abs=CLOSE)
+        assert plan.compute(np.array([weights])).summary["AP50"][0] == pytest.approx(known, abs=CLOSE)
 
 
 def test_exact_bootstrap_of_all_draws(pair):
@@ -78,7 +78,7 @@ def test_exact_bootstrap_of_all_draws(pair):
     assert len(weights) == 462
     chance = np.array([math.factorial(6) / math.prod(map(math.factorial, w.tolist())) for w in weights])
     chance /= 6**6
-    first, other = (plan.of(weights).summary["AP50"] for plan in pair)
+    first, other = (plan.compute(weights).summary["AP50"] for plan in pair)
     delta = other - first
     undefined = np.isnan(delta)
     assert undefined.sum() == 1
@@ -140,20 +140,20 @@ def copied(dataset, weights, *, kind):
 def test_weights_are_copies_of_images(name, seed):
     flags = (Flag.DIFFICULT, Flag.GROUP_OF) if seed else ()
     gt, (det,) = cases.random_pair(seed, n_images=12, crowds=0.15, flags=flags)
-    weights = weights_of(12, range(seed, seed + 4), 7)
+    weights = draw_weights(12, range(seed, seed + 4), 7)
     plan = plan_of(evaluate(gt, det, name).result, areas=True)
-    ours = plan.of(weights)
+    ours = plan.compute(weights)
     for b, own in enumerate(weights.tolist()):
         result = evaluate(copied(gt, own, kind="gt"), copied(det, own, kind="det"), name).result
         for key in plan.keys:
             assert ours.summary[key][b] == pytest.approx(result.summary[key], abs=CLOSE, nan_ok=True), key
         if result.rules.metric == "ap":
             rows = {row.name: {"AP": row.ap, **row.extra} for row in result.classes}
-            assert set(class_keys_of(plan.rules)) == {
+            assert set(list_class_keys(plan.rules)) == {
                 "AP",
                 *({"AP50", "AP75"} if result.rules.averaged and not result.rules.apart else ()),
             }
-            for key in class_keys_of(plan.rules):
+            for key in list_class_keys(plan.rules):
                 theirs = [rows.get(name, {}).get(key, math.nan) for name in plan.table.classes]
                 assert ours.class_ap[key][b].tolist() == pytest.approx(theirs, abs=CLOSE, nan_ok=True), key
 
@@ -165,7 +165,7 @@ def test_weights_of_one_give_the_estimate(name, ties):
     result = evaluate(gt, det, name).result
     plan = plan_of(result, areas=True)
     assert set(plan.keys) == {key for key, value in result.summary.items() if key in plan.keys}
-    found = plan.of(np.ones((1, plan.n_images), np.int64)).summary
+    found = plan.compute(np.ones((1, plan.n_images), np.int64)).summary
     for key, value in result.summary.items():
         if result.rules.shared_score and key in ("P", "R", "score"):
             assert key not in found
@@ -177,10 +177,10 @@ def test_many_detections_fit_into_fewer_fields():
     """Sums that need more than 21 bits are counted two or one weighting at a time."""
     gt, (det,) = cases.random_pair(3, n_images=8)
     plan = plan_of(evaluate(gt, det, "coco").result)
-    weights = weights_of(8, range(7), 0)
-    small = plan.of(weights)
+    weights = draw_weights(8, range(7), 0)
+    small = plan.compute(weights)
     for factor in (10**5, 10**11):
-        large = plan.of(weights * factor)
+        large = plan.compute(weights * factor)
         assert large.summary["AP50"].tolist() == pytest.approx(small.summary["AP50"].tolist(), abs=CLOSE)
 
 
@@ -188,7 +188,7 @@ def test_many_detections_fit_into_fewer_fields():
 def test_running_maxima_by_blocks(n):
     values = np.random.default_rng(n).integers(0, 40, n).astype(np.float64)
     expected = np.maximum.accumulate(values).tolist()
-    assert running_maximum(values, np.empty(n)).tolist() == expected
+    assert find_running_maximum(values, np.empty(n)).tolist() == expected
 
 
 # --------------------------------------------------------------------------------------------- properties
@@ -196,14 +196,14 @@ def test_running_maxima_by_blocks(n):
 
 def test_shards_in_any_order_give_the_same():
     gt, (det,) = cases.random_pair(11, crowds=0.1)
-    weights = weights_of(40, range(5), 0)
+    weights = draw_weights(40, range(5), 0)
     for name in UNDER_TEST:
         result = evaluate(gt, det, name).result
         whole = result.joined
         number = np.arange(len(whole.images))
         shards = [whole.shard(number[number % 3 == s]) for s in (2, 0, 1)]
         table = tabulate(whole, concatenate([match(s, result.rules) for s in shards]))
-        one, many = plan_of(result).of(weights), Plan(table).of(weights)
+        one, many = plan_of(result).compute(weights), Plan(table).compute(weights)
         for key, value in one.summary.items():
             assert np.array_equal(value, many.summary[key], equal_nan=True), (name, key)
 
@@ -234,7 +234,7 @@ def test_results_do_not_depend_on_the_number_of_processes(pair, monkeypatch):
 
 
 def test_draws_are_those_that_are_documented():
-    drawn = weights_of(9, range(4, 6), 17)
+    drawn = draw_weights(9, range(4, 6), 17)
     for b, own in zip((4, 5), drawn, strict=True):
         again = np.bincount(np.random.default_rng([17, b]).integers(0, 9, 9), minlength=9)
         assert own.tolist() == again.tolist()
@@ -336,10 +336,10 @@ def test_no_interval_where_replicates_are_undefined():
 
 def test_holm_against_its_definition():
     p = [0.01, 0.04, math.nan, 0.03, 0.005]
-    assert holm(p)[:2] == pytest.approx([0.03, 0.06])
-    assert math.isnan(holm(p)[2])
-    assert holm(p)[3:] == pytest.approx([0.06, 0.02])
-    assert holm([0.9, 0.8]) == [1, 1]
+    assert correct_p_values(p)[:2] == pytest.approx([0.03, 0.06])
+    assert math.isnan(correct_p_values(p)[2])
+    assert correct_p_values(p)[3:] == pytest.approx([0.06, 0.02])
+    assert correct_p_values([0.9, 0.8]) == [1, 1]
 
 
 def test_area_ranges_only_on_request():
@@ -363,8 +363,10 @@ def test_only_some_images_are_drawn_from():
         (drawn,) = bootstrap([own], Resampling(20, images=chosen))
         assert drawn.summary["mAP"].tolist() == pytest.approx(
             [
-                own.of(np.bincount(chosen, weights=w, minlength=40).astype(np.int64)[None]).summary["mAP"][0]
-                for w in weights_of(20, range(20), 0)
+                own.compute(np.bincount(chosen, weights=w, minlength=40).astype(np.int64)[None]).summary[
+                    "mAP"
+                ][0]
+                for w in draw_weights(20, range(20), 0)
             ]
         )
 
@@ -431,7 +433,7 @@ def test_errors_of_imagenet_turn_round_what_is_better():
     assert found.lower_is_better
     assert (own.delta < 0) == (own.interval.p_better > 0.5)
     gate = parse_regression_gate("top1_loc=0", proven=False)
-    assert bool(regressions(found, [gate])) == (own.interval.high > 0)
+    assert bool(find_regressions(found, [gate])) == (own.interval.high > 0)
 
 
 def test_runs_of_other_protocols_or_ground_truth_are_refused():
@@ -496,7 +498,7 @@ def compared():
     ],
 )
 def test_gates(compared, text, proven, fails):
-    lines = regressions(compared, [parse_regression_gate(text, proven=proven)])
+    lines = find_regressions(compared, [parse_regression_gate(text, proven=proven)])
     assert bool(lines) == fails, lines
 
 
@@ -513,8 +515,8 @@ def test_a_proven_regression_fails():
     )
     tables = {"a": table_of(evaluate(gt, det).result), "b": table_of(evaluate(gt, worse).result)}
     found = compare(tables, replicates=200)
-    assert regressions(found, [parse_regression_gate("mAP", proven=True)])
-    assert not regressions(found, [parse_regression_gate("mAP=100%", proven=True)])
+    assert find_regressions(found, [parse_regression_gate("mAP", proven=True)])
+    assert not find_regressions(found, [parse_regression_gate("mAP=100%", proven=True)])
 
 
 @pytest.mark.parametrize(
@@ -546,7 +548,7 @@ def test_gates_that_are_none(text):
 def test_gates_of_keys_that_are_not_there():
     found = compare({"a": table_of(cases.fixture()), "b": table_of(cases.other())}, replicates=2)
     with pytest.raises(UsageError, match=r"there is no AP5 \(did you mean"):
-        regressions(found, [parse_regression_gate("AP5", proven=True)])
+        find_regressions(found, [parse_regression_gate("AP5", proven=True)])
 
 
 # ------------------------------------------------------------------------------------------------- slices
@@ -586,11 +588,11 @@ def test_slices_are_evaluations_of_their_images(name):
 
 def test_slices_by_tags_and_by_number_of_ground_truths():
     table = table_of(cases.fixture())
-    assert [(s.value, (s.images + 1).tolist()) for s in slices_by_count(table)] == [
+    assert [(s.value, (s.images + 1).tolist()) for s in slice_by_count(table)] == [
         ("0", [5]), ("1", [4, 6]), ("2-5", [1, 2, 3]), ("6-20", []), ("more", []),
     ]  # fmt: skip
     tags = {"light": {"1": ["day"], "2": ["night", "day"], "9": ["day"]}}
-    assert [(s.value, (s.images + 1).tolist()) for s in slices_by_tags(table.images, tags)] == [
+    assert [(s.value, (s.images + 1).tolist()) for s in slice_by_tags(table.images, tags)] == [
         ("day", [1, 2]), ("night", [2]), ("(none)", [3, 4, 5, 6]),
     ]  # fmt: skip
 
@@ -603,7 +605,7 @@ def test_images_lie_in_the_slice_whose_bounds_hold_their_number_of_ground_truths
              "ltwh": np.tile([0, 0, 9, 9], (len(image), 1))}  # fmt: skip
     gt, det = Dataset.from_arrays(**sides), Dataset.from_arrays(**sides, score=np.ones(len(image)))
     table = table_of(evaluate(gt, det, "coco").result)
-    assert [(s.value, s.images.tolist()) for s in slices_by_count(table)] == [
+    assert [(s.value, s.images.tolist()) for s in slice_by_count(table)] == [
         ("0", [0]), ("1", [1]), ("2-5", [2, 3]), ("6-20", [4, 5]), ("more", [6, 7]),
     ]  # fmt: skip
 
@@ -685,18 +687,22 @@ def test_a_mean_over_classes_rests_on_the_harmonic_mean_of_their_images():
         ) for score in (None, [0.5] * 6)
     )  # fmt: skip
     plan = plan_of(evaluate(truth, found, "coco").result)
-    assert plan.n_behind() == pytest.approx(1.6)
-    assert plan.n_behind(np.array([0, 1, 2])) == pytest.approx(4 / 3)
-    assert plan.n_behind(np.array([5])) == 0
+    assert plan.count_images_behind() == pytest.approx(1.6)
+    assert plan.count_images_behind(np.array([0, 1, 2])) == pytest.approx(4 / 3)
+    assert plan.count_images_behind(np.array([5])) == 0
     whole = plan_of(evaluate(truth, found, "imagenet-loc").result)
-    assert (whole.n_behind(), whole.n_behind(np.array([0, 5]))) == (6, 2)
+    assert (whole.count_images_behind(), whole.count_images_behind(np.array([0, 5]))) == (6, 2)
 
 
 def test_intervals_without_0_that_are_no_difference_are_explained():
     from odm.evaluate.analysis.render_comparison import _Comparison as texts
 
     judged = [(Interval(-0.2, -0.01), 0.2), (Interval(-0.2, 0.1), 0.9), (Interval(-0.3, -0.2), 0.001)]
-    (line,) = texts._corrected(SimpleNamespace(comparison=SimpleNamespace(level=0.95)), judged, "classes")
+    (line,) = texts._explain_corrected(
+        SimpleNamespace(comparison=SimpleNamespace(level=0.95)), judged, "classes"
+    )
     assert line.text.startswith("1 interval excludes 0 without a difference that counts")
     assert "below 0.05" in line.text
-    assert not texts._corrected(SimpleNamespace(comparison=SimpleNamespace(level=0.7)), judged, "classes")
+    assert not texts._explain_corrected(
+        SimpleNamespace(comparison=SimpleNamespace(level=0.7)), judged, "classes"
+    )

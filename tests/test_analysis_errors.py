@@ -12,16 +12,16 @@ from odm.evaluate import PROTOCOLS, concatenate, evaluate, match
 from odm.evaluate.analysis import agree as agree_module
 from odm.evaluate.analysis.agree import Annotations, agree
 from odm.evaluate.analysis.analyses import calibration
-from odm.evaluate.analysis.errors import KINDS, error_types
+from odm.evaluate.analysis.errors import KINDS, find_error_types
 from odm.evaluate.analysis.images import image_table
 from odm.evaluate.analysis.outcome_table import FP, IGNORED, TP
 from odm.evaluate.analysis.overlaps import overlaps_of
 from odm.evaluate.analysis.review import missed, suspects
 from odm.evaluate.analysis.table import table_of, tabulate
 from odm.evaluate.analysis.thresholds import (
-    best_candidate,
-    candidates,
     choose_thresholds,
+    find_best_candidate,
+    list_candidates,
     lrp,
     parse_rule,
     read_thresholds,
@@ -71,7 +71,7 @@ def test_tide_of_the_small_data_set(small):
     for name, (points, count) in KNOWN.items():
         assert 100 * found.fixes[name].dap == pytest.approx(points, abs=1e-11), name
         assert found.fixes[name].count == count
-    kind = [KINDS[k] if k >= 0 else "-" for k in error_types(*small)]
+    kind = [KINDS[k] if k >= 0 else "-" for k in find_error_types(*small)]
     assert kind == "- Dupe - Cls Loc Bkg - Both Dupe - Bkg Bkg Bkg - Loc".split()
     table = small[0]
     assert table.outcome[10] == IGNORED
@@ -147,7 +147,7 @@ def test_kinds_at_the_very_ends_of_their_ranges():
         score=[0.9, 0.8, 0.7, 0.6, 0.5],
     )
     result = evaluate(gt, det, "tf-voc").result
-    assert [KINDS[k] if k >= 0 else "" for k in error_types(*both(result))] == [
+    assert [KINDS[k] if k >= 0 else "" for k in find_error_types(*both(result))] == [
         "",
         "Loc",
         "Loc",
@@ -307,7 +307,11 @@ def test_suspects_of_the_small_data_set(small):
     ]  # fmt: skip
     assert (rows[0]["class"], rows[0]["other_class"], rows[0]["other_score"]) == ("cat", "dog", 0.86)
     assert (rows[2]["other_class"], rows[3]["class"]) == ("dog", "cat")
-    assert {row["det"] for row in suspects(*small, least=0) if row["kind"] == "missing"} == {5, 11, 12}
+    assert {row["det"] for row in suspects(*small, suspicion_min=0) if row["kind"] == "missing"} == {
+        5,
+        11,
+        12,
+    }
 
 
 def test_what_an_ignored_box_covers_is_measured_by_areas():
@@ -475,9 +479,9 @@ def test_no_calibration_of_scores_outside_0_and_1():
 def test_thresholds_of_the_small_data_set(small, rule, known):
     found = choose_thresholds(small[0], rule)
     assert found["rule"] == rule
-    all_of_classes = zip(found["classes"].values(), candidates(small[0]), known, strict=True)
+    all_of_classes = zip(found["classes"].values(), list_candidates(small[0]), known, strict=True)
     for own, of_class, expected in all_of_classes:
-        value = best_candidate(of_class, parse_rule(rule), 0.5)[1]
+        value = find_best_candidate(of_class, parse_rule(rule), 0.5)[1]
         if expected is None:
             assert own["score"] is None
         else:
@@ -570,7 +574,7 @@ d,3,0,150,20,20"""
 def annotations(rows):
     box = np.array([[float(v) for v in row[2:6]] for row in rows])
     box[:, 2:] += box[:, :2]
-    return Annotations.of([int(r[1]) - 1 for r in rows], ["cdb".index(r[0]) for r in rows], box)
+    return Annotations.from_arrays([int(r[1]) - 1 for r in rows], ["cdb".index(r[0]) for r in rows], box)
 
 
 def test_agreement_of_the_small_data_set():
@@ -590,13 +594,13 @@ def test_agreement_of_the_small_data_set():
 
 def test_an_annotator_agrees_with_herself():
     gt, _ = cases.random_pair(1)
-    own = Annotations.of(gt.boxes.image, gt.boxes.category, gt.boxes.xyxy)
+    own = Annotations.from_arrays(gt.boxes.image, gt.boxes.category, gt.boxes.xyxy)
     found = agree(own, own, gt.categories.name)
     assert (found.f1, found.f1_location, found.mean_iou) == (1, 1, pytest.approx(1))
     assert found.kappa == pytest.approx(1)
-    one = Annotations.of(gt.boxes.image, gt.boxes.category * 0, gt.boxes.xyxy)
+    one = Annotations.from_arrays(gt.boxes.image, gt.boxes.category * 0, gt.boxes.xyxy)
     assert math.isnan(agree(one, one, ["x"]).kappa)
-    nobody = Annotations.of([], [], np.zeros((0, 4)))
+    nobody = Annotations.from_arrays([], [], np.zeros((0, 4)))
     assert math.isnan(agree(nobody, nobody, ["x"]).f1)
     assert agree(own, nobody, gt.categories.name).f1 == 0
 
@@ -606,8 +610,8 @@ def test_an_annotator_agrees_with_herself():
 def test_pairs_are_taken_greedily(seed, at_a_time, monkeypatch):
     monkeypatch.setattr(agree_module, "AT_A_TIME", at_a_time)
     gt, (det,) = cases.random_pair(seed, n_images=10, step=10)
-    a = Annotations.of(gt.boxes.image, gt.boxes.category, gt.boxes.xyxy)
-    b = Annotations.of(det.boxes.image, det.boxes.category, det.boxes.xyxy)
+    a = Annotations.from_arrays(gt.boxes.image, gt.boxes.category, gt.boxes.xyxy)
+    b = Annotations.from_arrays(det.boxes.image, det.boxes.category, det.boxes.xyxy)
     pairs = set()
     for image in range(10):
         mine, theirs = np.flatnonzero(a.image == image), np.flatnonzero(b.image == image)
@@ -631,14 +635,16 @@ def test_pairs_take_work_by_what_overlaps(n, monkeypatch):
     """Not by all combinations of the boxes of an image."""
     compared = []
 
-    def counted(self, width, *columns, find=pairs_module._Boxes.overlap):
+    def counted(self, width, *columns, find=pairs_module._Boxes.measure_overlaps):
         compared.append(width.size)
         return find(self, width, *columns)
 
-    monkeypatch.setattr(pairs_module._Boxes, "overlap", counted)
+    monkeypatch.setattr(pairs_module._Boxes, "measure_overlaps", counted)
     corner = np.random.default_rng(n).random((n, 2)) * 40 * np.sqrt(n)  # each overlaps with a few
     boxes = np.concatenate([corner, corner + 40], axis=1)
-    first, other = (Annotations.of(np.zeros(n), np.zeros(n), xyxy) for xyxy in (boxes, boxes[::-1] + 1))
+    first, other = (
+        Annotations.from_arrays(np.zeros(n), np.zeros(n), xyxy) for xyxy in (boxes, boxes[::-1] + 1)
+    )
     assert agree(first, other, "x").pairs > 0.9 * n
     assert sum(compared) < max(2_000 * n, n * n / 10)
 
@@ -649,10 +655,10 @@ def test_boxes_that_overlap_too_often_are_refused_before_they_are_compared(limit
     monkeypatch.setattr(agree_module, "AT_A_TIME", 20)
     if limit == "overlapping":
         monkeypatch.setattr(agree_module, "find_pairs", None)
-    crowd = Annotations.of(np.zeros(50), np.zeros(50), np.tile([0, 0, 9, 9], (50, 1)))
+    crowd = Annotations.from_arrays(np.zeros(50), np.zeros(50), np.tile([0, 0, 9, 9], (50, 1)))
     with pytest.raises(UsageError, match="50 and 50 boxes that overlap"):
         agree(crowd, crowd, "x")
-    spread = Annotations.of(np.arange(50), np.zeros(50), crowd.xyxy)
+    spread = Annotations.from_arrays(np.arange(50), np.zeros(50), crowd.xyxy)
     monkeypatch.undo()
     assert agree(spread, spread, "x").pairs == 50
 

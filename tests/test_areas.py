@@ -213,7 +213,7 @@ def test_comparing_runs_by_area(name):
     keys = [key for key in tables["0"].result.summary if "@" in key]
     assert len(keys) == 2 * {"coco": 3, "ultralytics": 2, "yolov5": 2}.get(name, 1)
     plan = Plan(tables["0"], areas=True)
-    whole = plan.of(np.ones((1, plan.n_images), np.int64)).summary
+    whole = plan.compute(np.ones((1, plan.n_images), np.int64)).summary
     assert {key: whole[key][0] for key in keys} == pytest.approx(
         {key: tables["0"].result.summary[key] for key in keys}, abs=1e-12
     )
@@ -235,7 +235,7 @@ def test_weights_of_images_by_area_are_copies_of_images(name):
     weights = np.zeros((1, 8), np.int64)
     weights[0, some] = 1
     expected = evaluate(gt, run, name, only_images=names, **options).summary
-    found = plan.of(weights).summary
+    found = plan.compute(weights).summary
     assert any("@low" in key for key in found)
     assert {key: v[0] for key, v in found.items()} == pytest.approx(
         {key: expected[key] for key in found}, abs=1e-12, nan_ok=True

@@ -377,7 +377,7 @@ def test_intervals_of_visdrone_are_those_of_repeated_images(tmp_path):
     }
     result = visdrone_of(tmp_path / "whole", truth, found, (110, 90))
     weights = np.random.default_rng(0).multinomial(8, [1 / 8] * 8, size=3)
-    drawn = Plan(tabulate(result.joined, result.result.matches), areas=True).of(weights).summary
+    drawn = Plan(tabulate(result.joined, result.result.matches), areas=True).compute(weights).summary
     assert drawn.keys() == result.summary.keys()
     for i, n in enumerate(weights):
         names = [name for name, times in zip(truth, n, strict=True) for _ in range(times)]

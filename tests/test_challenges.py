@@ -144,7 +144,7 @@ def test_intervals_of_miss_rates_are_those_of_repeated_images():
     assert low < result.summary["MR@Reasonable"] < high
     weights = np.random.default_rng(0).multinomial(30, [1 / 30] * 30, size=3)
     table = tabulate(result.joined, result.result.matches)
-    drawn = Plan(table).of(weights).summary["MR@Reasonable"]
+    drawn = Plan(table).compute(weights).summary["MR@Reasonable"]
     for n, value in zip(weights, drawn, strict=True):
         images = [image for image, times in enumerate(n, 1) for _ in range(times)]
         again = {**truth, "images": [], "annotations": []}
@@ -619,7 +619,7 @@ def test_intervals_of_crowdhuman_are_those_of_repeated_images(tmp_path):
         d["score"] = next(scores) / 1000
     result = odm.eval(*write_crowd(tmp_path, truth, found), "crowdhuman")
     weights = np.random.default_rng(0).multinomial(15, [1 / 15] * 15, size=3)
-    drawn = Plan(tabulate(result.joined, result.result.matches)).of(weights)
+    drawn = Plan(tabulate(result.joined, result.result.matches)).compute(weights)
     for i, n in enumerate(weights):
         rows = [image for image, times in enumerate(n) for _ in range(times)]
         again = [

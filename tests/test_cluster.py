@@ -15,7 +15,7 @@ from selection import slow
 
 from odm import write
 from odm.evaluate import evaluate
-from odm.evaluate.parts.cluster import _watch, dask_executor, run
+from odm.evaluate.parts.cluster import _watch_workers, open_dask_executor, run_tasks
 from odm.issues import Log, PathError
 from odm.sharding import evaluate_shards
 from odm.tables import Dataset
@@ -106,7 +106,7 @@ class Killing(Executor):
         {"match_part": 0},
         {"match_cut": 1},
         {"count_bucket": 0},
-        {"counts_down_to": 1},
+        {"count_down_to_scores": 1},
         pytest.param({"condense_range": 0, "count_ranges": 1}, marks=slow),
         {"match_part": 0, "count_bucket": 1},
     ],
@@ -157,9 +157,9 @@ def test_a_task_that_ends_every_worker_is_given_up():
     with (
         new_cluster() as own,  # Dask does not always start a worker again that has ended so often
         pytest.raises(PathError, match=r"one task ended \d workers, most likely for lack of memory: give"),
-        dask_executor(own.scheduler_address, lambda _: None) as executor,
+        open_dask_executor(own.scheduler_address, lambda _: None) as executor,
     ):
-        list(run(executor, os._exit, [(1,)]))
+        list(run_tasks(executor, os._exit, [(1,)]))
 
 
 @slow
@@ -181,9 +181,9 @@ def test_a_scheduler_that_goes_away_is_named(tmp_path):
         threading.Timer(1, scheduler.kill).start()
         with (
             pytest.raises(PathError, match="the scheduler is gone"),
-            dask_executor(address, lambda _: None) as executor,
+            open_dask_executor(address, lambda _: None) as executor,
         ):
-            list(run(executor, time.sleep, [(300,)]))
+            list(run_tasks(executor, time.sleep, [(300,)]))
     finally:
         for process in (scheduler, worker):
             if process is not None:
@@ -203,7 +203,7 @@ def test_a_cluster_without_workers_is_told_once():
                 raise OSError("closed")
             return {"workers": workers}
 
-    _watch(Client(), "tcp://host:1", told.append, done, every=0.001)
+    _watch_workers(Client(), "tcp://host:1", told.append, done, interval=0.001)
     assert [text.split(";")[0] for text in told] == ["tcp://host:1: no workers are left"] * 2
 
 

@@ -119,7 +119,13 @@ def test_three_runs_are_ranked_before_each_pair(data, many):
 
 
 def test_equal_values_share_a_place():
-    assert render_comparison._places([0.5, 0.25, 0.25 + 1e-15, 0.1, math.nan]) == ["1", "2=", "2=", "4", "5"]
+    assert render_comparison._format_places([0.5, 0.25, 0.25 + 1e-15, 0.1, math.nan]) == [
+        "1",
+        "2=",
+        "2=",
+        "4",
+        "5",
+    ]
 
 
 def folder_of_runs(data, folder, layout):
@@ -203,7 +209,7 @@ def test_no_sentence_of_a_pair_contradicts_the_ranking(data, many, first):
         dict(zip([run.name for run in comparison.runs], "ABCDEF", strict=False)),
     )
     for run_, sentence in zip(
-        comparison.runs[1:], render_comparison.headlines(comparison, wide=True), strict=True
+        comparison.runs[1:], render_comparison.make_headlines(comparison, wide=True), strict=True
     ):
         pair = [standings[comparison.runs[0].name], standings[run_.name]]
         assert sentence.startswith(f"{letters[run_.name]} ")

@@ -15,7 +15,7 @@ from selection import FIXED_CLASSES
 import odm
 from odm.document import as_text
 from odm.evaluate import PROTOCOLS, evaluate, render
-from odm.evaluate.analysis.render_analyses import sections
+from odm.evaluate.analysis.render_analyses import make_sections
 from odm.evaluate.matching import confusion as confusion_module
 from odm.evaluate.output.render import (
     class_table,
@@ -203,7 +203,7 @@ def test_a_confusion_matrix_without_one_score_is_printed(pair, change):
     classes = tuple(replace(row, score=row.best_f1_score) for row in result.classes)
     result = replace(result, overall=replace(result.overall, score=math.nan), classes=classes, **change)
     result = replace(result, analysis={"confusion": result.confusion().to_dict()})
-    assert sections(result)[0][0].text.startswith("confusion matrix, scores as given, IoU >= 0.5")
+    assert make_sections(result)[0][0].text.startswith("confusion matrix, scores as given, IoU >= 0.5")
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_classes_above_the_confusion_matrix_are_whole_where_they_fit(pair, width
     table = {**result.confusion().to_dict(), "classes": ["traffic light", "person", "bicycle"]}
     table["counts"] = [row[:4] for row in table["counts"][:4]]
     result = replace(result, analysis={"confusion": table})
-    ((_, table),) = sections(result, width)
+    ((_, table),) = make_sections(result, width)
     assert table.titles == ["GT / det", above, "person", "bicycle", "(missed)"]
 
 

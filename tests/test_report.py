@@ -27,7 +27,7 @@ import odm
 from odm import masks
 from odm.cli import _app
 from odm.evaluate import PROTOCOLS, evaluate
-from odm.evaluate.analysis.render_comparison import headlines
+from odm.evaluate.analysis.render_comparison import make_headlines
 from odm.evaluate.matching.matches import OUTCOMES, REASONS
 from odm.evaluate.output import report_data as report_data_module
 from odm.evaluate.output.report_data import KINDS, MISSES, report_data, score_levels
@@ -618,7 +618,7 @@ def test_what_counts_as_chance_among_several_runs_is_none_on_the_page(tmp_path):
         for row, standing in zip(data["ranking"], comparison.ranking, strict=True):
             assert row["chance"] == (standing.differs(comparison.level) is False)
         summaries = [data["summary"], *(pair["summary"] for pair in data["more"])]
-        for summary, sentence in zip(summaries, headlines(comparison, wide=True), strict=True):
+        for summary, sentence in zip(summaries, make_headlines(comparison, wide=True), strict=True):
             assert summary[0]["chance"] == ("no more than chance" in sentence)
             assert not any(row["chance"] for row in summary[1:])
         chance += [row["chance"] for row in data["ranking"]]

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from selection import examples
 
 from odm.evaluate.matching.matches import Matches, word_blocks
-from odm.evaluate.parts.tasks import Cuts, condense, put_together
+from odm.evaluate.parts.tasks import Cuts, condense, join_ranges
 from odm.evaluate.scores.accumulate import count_classes
 from odm.evaluate.scores.protocol_overrides import resolve
 
@@ -70,9 +70,9 @@ def test_ranges_are_counted_as_the_whole(seed, protocol, share, digits, alike, e
     )
     sample = rng.integers(0, len(matches.score), 50)
     cuts = Cuts.from_scores(matches.score[sample], np.ones(50), int(rng.integers(2, 9)), 30)
-    own = cuts.range_of(matches.score, matches.image)
+    own = cuts.find_ranges(matches.score, matches.image)
     ranges = [condense(some_rows(matches, np.flatnonzero(own == r)), at_score) for r in range(len(cuts))]
-    together, weights = put_together(ranges, matches)
+    together, weights = join_ranges(ranges, matches)
     counted, expected = count_classes(together, at_score, weights), count_classes(matches, at_score)
     for name in ("ap", "recall", "det", "tp", "fp", "at_confidences"):
         np.testing.assert_array_equal(getattr(counted, name), getattr(expected, name), err_msg=name)
@@ -89,7 +89,7 @@ def test_ranges_are_about_equal_even_where_many_scores_are(digits):
     rng = np.random.default_rng(0)
     score, image = np.round(rng.random(20_000), digits), rng.integers(0, 500, 20_000)
     cuts = Cuts.from_scores(score[::7], np.full(len(score[::7]), 7.0), 25, 500)
-    own = cuts.range_of(score, image)
+    own = cuts.find_ranges(score, image)
     assert np.bincount(own).max() < 2 * len(score) / 25
     rank = np.lexsort((image, -score))
     assert (np.diff(own[rank]) >= 0).all(), "a range ranks above the next"

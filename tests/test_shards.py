@@ -20,7 +20,7 @@ from odm import write
 from odm.converters.load import Request, load, load_pair
 from odm.converters.pending import PendingSource
 from odm.evaluate import evaluate
-from odm.evaluate.parts.cluster import Inline, run
+from odm.evaluate.parts.cluster import Inline, run_tasks
 from odm.files import Scratch
 from odm.formats.coco import long_lists
 from odm.issues import DataError, Log, PathError, UsageError
@@ -560,7 +560,7 @@ def test_a_damaged_intermediate_file_is_no_number(tmp_path):
 def test_other_versions_are_refused(tmp_path, monkeypatch):
     truth, detections = sides(np.random.default_rng(15))
     folder = save_parquet(detections, tmp_path / "det", [250])
-    monkeypatch.setattr("odm.evaluate.parts.cluster.installed", lambda: ("0.0.1", "1.0", "3.11.0"))
+    monkeypatch.setattr("odm.evaluate.parts.cluster.get_versions", lambda: ("0.0.1", "1.0", "3.11.0"))
     with pytest.raises(UsageError, match=re.escape("this process odm 0.0.1, NumPy 1.0, Python 3.11.0")):
         evaluate_shards(truth, folder)
 
@@ -572,7 +572,7 @@ def test_what_a_task_raises_ends_the_job():
         return n
 
     with pytest.raises(PathError, match="three"):
-        list(run(concurrent.futures.ThreadPoolExecutor(2), work, [(n,) for n in range(1000)]))
+        list(run_tasks(concurrent.futures.ThreadPoolExecutor(2), work, [(n,) for n in range(1000)]))
 
 
 def test_memory_is_parsed():

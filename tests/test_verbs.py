@@ -570,13 +570,13 @@ def test_a_message_has_flags_on_the_command_line_and_keywords_in_python(
 def test_threads_and_workers_name_what_the_caller_names():
     from concurrent.futures import ThreadPoolExecutor
 
-    from odm.evaluate.parts.cluster import run
+    from odm.evaluate.parts.cluster import run_tasks
     from odm.parallel import map_by_threads
 
     token = AS_FLAGS.set(True)
     try:
         with ThreadPoolExecutor(1) as executor:
-            assert dict(run(executor, spell, [("at_score",)])) == {0: "--at-score"}
+            assert dict(run_tasks(executor, spell, [("at_score",)])) == {0: "--at-score"}
         assert map_by_threads(spell, ["at_score"] * 9) == ["--at-score"] * 9
     finally:
         AS_FLAGS.reset(token)

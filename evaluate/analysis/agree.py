@@ -34,10 +34,10 @@ class Annotations(msgspec.Struct, frozen=True, eq=False):
     """Their rows in the dataset."""
 
     @classmethod
-    def of(
+    def from_arrays(
         cls, image: ArrayLike, category: ArrayLike, xyxy: ArrayLike, row: ArrayLike | None = None
     ) -> Annotations:
-        """From (n,) images and classes, (n, 4) boxes in pixels, and their rows if these are not all."""
+        """Take (n,) images and classes, (n, 4) boxes in pixels, and their rows if these are not all."""
         images = np.asarray(image, np.int64)
         return cls(
             images,
@@ -236,9 +236,9 @@ SAMPLE = 256
 NOTHING_JOINED = JoinReport(0, (), (), (), (), (), {}, {})
 
 
-def pair_boxes(first: Annotations, other: Annotations, least: float) -> tuple[Ints, Ints, Floats]:
-    """Pair boxes one to one, as `agree` says: (n,) rows of the first, (n,) rows of the other, (n,) IoU."""
-    sides = [_Side.of(first), _Side.of(other)]
+def pair_boxes(first: Annotations, other: Annotations, iou_min: float) -> tuple[Ints, Ints, Floats]:
+    """Pair boxes one to one, as `agree` says; returns (n,) rows of the first, rows of the other, and IoU."""
+    sides = [_Side.from_annotations(first), _Side.from_annotations(other)]
     n_images = int(max(side.image.max(initial=-1) for side in sides)) + 1
     n_first, n_other = (np.bincount(side.image, minlength=n_images) for side in sides)
     pairs_before = np.cumsum(np.append(0, n_first * n_other))
@@ -248,9 +248,9 @@ def pair_boxes(first: Annotations, other: Annotations, least: float) -> tuple[In
         stop = max(
             start + 1, int(np.searchsorted(pairs_before, pairs_before[start] + AT_A_TIME, side="right")) - 1
         )
-        first_part, other_part = (side.images(start, stop) for side in sides)
-        first_positions, other_positions = _greedy(first_part, other_part, least)
-        row_pairs.append((first_part.row[first_positions], other_part.row[other_positions]))
+        first_chunk, other_chunk = (side.select_images(start, stop) for side in sides)
+        first_positions, other_positions = _pair_greedily(first_chunk, other_chunk, iou_min)
+        row_pairs.append((first_chunk.row[first_positions], other_chunk.row[other_positions]))
         start = stop
     first_rows, other_rows = (np.concatenate(rows) for rows in zip(*row_pairs, strict=True))
     overlap = iou_of(first.xyxy[first_rows], other.xyxy[other_rows])
@@ -262,22 +262,22 @@ class _Side(NamedTuple):
 
     xyxy: Floats
     image: Longs
-    place: Longs
+    rank: Longs
     row: Longs
 
     @classmethod
-    def of(cls, side: Annotations) -> _Side:
+    def from_annotations(cls, side: Annotations) -> _Side:
         """Sort the boxes of an annotator by image, and rank each within its image in input order."""
         row = np.argsort(side.image, kind="stable")
         image = side.image[row]
         return cls(side.xyxy[row], image, np.arange(len(row)) - np.searchsorted(image, image), row)
 
-    def images(self, start: int, stop: int) -> _Side:
+    def select_images(self, start: int, stop: int) -> _Side:
         """Return the boxes of the images from number `start` up to `stop`."""
         rows = slice(*np.searchsorted(self.image, [start, stop]).tolist())
-        return _Side(self.xyxy[rows], self.image[rows], self.place[rows], self.row[rows])
+        return _Side(self.xyxy[rows], self.image[rows], self.rank[rows], self.row[rows])
 
-    def table(self, rows: Longs) -> SideTable:
+    def to_side(self, rows: Longs) -> SideTable:
         """Return the boxes in these rows as a side of the matching, all of one class."""
         xyxy, zeros = self.xyxy[rows], np.zeros(len(rows))
         image, zero_numbers = self.image[rows].astype(np.int32), zeros.astype(np.int32)
@@ -285,8 +285,8 @@ class _Side(NamedTuple):
         return SideTable(image, zero_numbers, xyxy, wh, zeros, zeros.astype(np.uint16), zeros, zero_numbers)
 
 
-def _greedy(first: _Side, other: _Side, least: float) -> tuple[Longs, Longs]:
-    """Pair boxes by descending IoU: (n,) positions in both, ascending in the first.
+def _pair_greedily(first: _Side, other: _Side, iou_min: float) -> tuple[Longs, Longs]:
+    """Pair boxes by descending IoU; returns (n,) positions in both sides, ascending in the first.
 
     At most some multiples of `AT_A_TIME` candidate pairs are in memory at a time.
     """
@@ -295,56 +295,58 @@ def _greedy(first: _Side, other: _Side, least: float) -> tuple[Longs, Longs]:
     free_first, free_other = np.arange(len(first.image)), np.arange(len(other.image))
     if len(free_first) * len(free_other) > MOST_PAIRS:
         _refuse_crowds(first, other, _estimate_overlaps(first, other))
-    taken: list[tuple[Longs, Longs]] = []
+    taken_pairs: list[tuple[Longs, Longs]] = []
     is_complete, n_compared = False, 0
     while not is_complete:  # each round takes the best pairs that fit into memory
-        joined = Joined((), 0, ("",), other.table(free_other), first.table(free_first), NOTHING_JOINED)
-        candidates = find_pairs(joined, Protocol("agree"), least, np.arange(len(free_first)))
-        is_complete, lowest, rank_sum = True, least, len(first.place) + len(other.place)
+        joined = Joined((), 0, ("",), other.to_side(free_other), first.to_side(free_first), NOTHING_JOINED)
+        candidates = find_pairs(joined, Protocol("agree"), iou_min, np.arange(len(free_first)))
+        is_complete, lowest, rank_sum = True, iou_min, len(first.rank) + len(other.rank)
         best: tuple[Any, ...] = (free_first[:0], free_other[:0], np.zeros(0))
         for piece in candidates.pieces():
             n_compared += len(piece.det)
             _refuse_crowds(first, other, n_compared / 2)
-            a, b, iou = free_first[piece.det], free_other[piece.gt], piece.iou
-            is_kept = (iou > lowest) | ((iou == lowest) & (first.place[a] + other.place[b] <= rank_sum))
+            i_first, i_other, iou = free_first[piece.det], free_other[piece.gt], piece.iou
+            is_tied = (iou == lowest) & (first.rank[i_first] + other.rank[i_other] <= rank_sum)
+            is_kept = (iou > lowest) | is_tied
             best = tuple(
-                np.concatenate(c) for c in zip(best, (a[is_kept], b[is_kept], iou[is_kept]), strict=True)
+                np.concatenate(c)
+                for c in zip(best, (i_first[is_kept], i_other[is_kept], iou[is_kept]), strict=True)
             )
             if len(best[0]) > 2 * AT_A_TIME:  # the others wait until these are taken
-                best, is_complete = _in_order(first, other, best, AT_A_TIME), False
+                best, is_complete = _sort_pairs(first, other, best, AT_A_TIME), False
                 lowest, rank_sum = (
                     float(best[2][-1]),
-                    int(first.place[best[0][-1]] + other.place[best[1][-1]]),
+                    int(first.rank[best[0][-1]] + other.rank[best[1][-1]]),
                 )
-        best = _in_order(first, other, best)
-        chosen = match_one_to_one(best[0], best[1])
-        taken.append((best[0][chosen], best[1][chosen]))
+        best = _sort_pairs(first, other, best)
+        pair_rows = match_one_to_one(best[0], best[1])
+        taken_pairs.append((best[0][pair_rows], best[1][pair_rows]))
         free_first, free_other = (
-            np.setdiff1d(free_first, taken[-1][0]),
-            np.setdiff1d(free_other, taken[-1][1]),
+            np.setdiff1d(free_first, taken_pairs[-1][0]),
+            np.setdiff1d(free_other, taken_pairs[-1][1]),
         )
         is_complete |= not len(free_first) or not len(free_other)
-    a, b = (np.concatenate(rows) for rows in zip(*taken, strict=True))
-    order = np.argsort(a)
-    return a[order], b[order]
+    i_first, i_other = (np.concatenate(rows) for rows in zip(*taken_pairs, strict=True))
+    order = np.argsort(i_first)
+    return i_first[order], i_other[order]
 
 
 def _estimate_overlaps(first: _Side, other: _Side) -> float:
     """Estimate the number of pairs of boxes that overlap from a sample of up to `SAMPLE` boxes."""
-    sampled = np.random.default_rng(0).permutation(len(first.image))[:SAMPLE]
+    sampled_rows = np.random.default_rng(0).permutation(len(first.image))[:SAMPLE]
     left, top, right, bottom = other.xyxy.T
     n_overlaps = 0
     for image, (x0, y0, x1, y1) in zip(
-        first.image[sampled].tolist(), first.xyxy[sampled].tolist(), strict=True
+        first.image[sampled_rows].tolist(), first.xyxy[sampled_rows].tolist(), strict=True
     ):
-        overlaps = (left < x1) & (right > x0) & (top < y1) & (bottom > y0) & (other.image == image)
-        n_overlaps += int(np.count_nonzero(overlaps))
-    return n_overlaps / len(sampled) * len(first.image)
+        is_overlapping = (left < x1) & (right > x0) & (top < y1) & (bottom > y0) & (other.image == image)
+        n_overlaps += int(np.count_nonzero(is_overlapping))
+    return n_overlaps / len(sampled_rows) * len(first.image)
 
 
-def _refuse_crowds(first: _Side, other: _Side, n: float) -> None:
-    """Raise UsageError if `n`, the number of overlapping pairs of the two sides, is above `MOST_PAIRS`."""
-    if n > MOST_PAIRS:
+def _refuse_crowds(first: _Side, other: _Side, n_pairs: float) -> None:
+    """Raise UsageError if `n_pairs`, the number of overlapping pairs of the sides, is above `MOST_PAIRS`."""
+    if n_pairs > MOST_PAIRS:
         raise UsageError(
             f"an image has {len(first.image)} and {len(other.image)} boxes that overlap in more than "
             f"{MOST_PAIRS} pairs, too many to compare: leave out repeated boxes (odm validate --fix "
@@ -352,11 +354,14 @@ def _refuse_crowds(first: _Side, other: _Side, n: float) -> None:
         )
 
 
-def _in_order(first: _Side, other: _Side, pairs: tuple[Any, ...], n: int | None = None) -> tuple[Any, ...]:
-    """Return the first n pairs by descending IoU, then by their ranks within the image."""
-    a, b, iou = pairs
-    order = np.lexsort((first.place[a], first.place[a] + other.place[b], -iou))[:n]
-    return a[order], b[order], iou[order]
+def _sort_pairs(first: _Side, other: _Side, pairs: tuple[Any, ...], n: int | None = None) -> tuple[Any, ...]:
+    """Return the first n pairs by descending IoU, then by their ranks within the image.
+
+    `pairs` are columns, each (pairs,): positions in `first`, positions in `other`, IoU.
+    """
+    i_first, i_other, iou = pairs
+    order = np.lexsort((first.rank[i_first], first.rank[i_first] + other.rank[i_other], -iou))[:n]
+    return i_first[order], i_other[order], iou[order]
 
 
 def iou_of(a: Floats, b: Floats) -> Floats:
@@ -367,7 +372,7 @@ def iou_of(a: Floats, b: Floats) -> Floats:
     return iou
 
 
-def share(
+def select_shared_boxes(
     first: Dataset, other: Dataset
 ) -> tuple[Annotations, Annotations, tuple[str, ...], list[tuple[int, int]]]:
     """Return the boxes of two datasets on the images of both, and the names of all classes.
@@ -396,15 +401,17 @@ def share(
     if not set(first.categories.name) & set(other.categories.name):
         raise UsageError("the two sides have no class in common")
     number_of_name = {name: i for i, name in enumerate(names)}
-    sides, left_out = [], []
-    of_images = (np.where(other_of_first >= 0, np.arange(len(other_of_first)), -1), first_of_other)
-    for dataset, image in zip((first, other), of_images, strict=True):
+    sides, n_left_out = [], []
+    image_numbers = (np.where(other_of_first >= 0, np.arange(len(other_of_first)), -1), first_of_other)
+    for dataset, image in zip((first, other), image_numbers, strict=True):
         boxes = dataset.boxes
         category = np.array([number_of_name[name] for name in dataset.categories.name], np.int64)
         is_group = (boxes.flags & np.uint16(GROUPS)) != 0
-        left_out.append((int((image < 0).sum()), int(is_group.sum())))
-        keep = np.flatnonzero((image[boxes.image] >= 0) & ~is_group)
+        n_left_out.append((int((image < 0).sum()), int(is_group.sum())))
+        rows = np.flatnonzero((image[boxes.image] >= 0) & ~is_group)
         sides.append(
-            Annotations.of(image[boxes.image[keep]], category[boxes.category[keep]], boxes.xyxy[keep], keep)
+            Annotations.from_arrays(
+                image[boxes.image[rows]], category[boxes.category[rows]], boxes.xyxy[rows], rows
+            )
         )
-    return sides[0], sides[1], names, left_out
+    return sides[0], sides[1], names, n_left_out

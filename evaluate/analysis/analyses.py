@@ -15,9 +15,9 @@ from odm.evaluate.analysis.bootstrap import Resampling, bootstrap, intervals
 from odm.evaluate.analysis.images import image_table
 from odm.evaluate.analysis.outcome_table import FP, IGNORED, TP
 from odm.evaluate.analysis.replicates import Plan
-from odm.evaluate.analysis.slices import ImageSlice, box_slices, image_slices, slices_by_count, truth_slices
+from odm.evaluate.analysis.slices import ImageSlice, box_slices, image_slices, slice_by_count, truth_slices
 from odm.evaluate.analysis.table import Table, table_of
-from odm.evaluate.analysis.thresholds import kept, lrp
+from odm.evaluate.analysis.thresholds import find_kept, lrp
 from odm.evaluate.analysis.tide import tide
 from odm.evaluate.results import Evaluation, Result, Row, plain
 from odm.evaluate.scores.curves import make_point
@@ -65,7 +65,7 @@ def analyze(
         some images.
     """
     results = []
-    tags = {f"{part.name}={part.value}": part.images for part in slices}
+    tags = {f"{image_slice.name}={image_slice.value}": image_slice.images for image_slice in slices}
     for result in evaluation.results:
         table = table_of(result)
         data = {name: _ANALYSES[name](result, table, slices, resampling) for name in analyses}
@@ -82,33 +82,33 @@ def analyze(
     return replace(evaluation, results=results, tags=tags)
 
 
-def _tide(result: Result, table: Table, *_: Any) -> dict[str, Any]:
+def _analyze_tide(result: Result, table: Table, *_: Any) -> dict[str, Any]:
     """Return the gains of `tide` as plain data, or the reason why there are none."""
     if table.rules.metric != "ap" or result.joined is None:
         return {"reason": f"{table.rules.name} has no AP per class"}
     return tide(table, result.overlaps).to_dict(classes=True)
 
 
-def _slices(
+def _analyze_slices(
     result: Result, table: Table, slices: Sequence[ImageSlice], resampling: Resampling | None
 ) -> list[dict[str, Any]]:
     """Return the rows of the slices of images and, where the metric is AP, of boxes and ground truths."""
-    rows = image_slices(table, [*slices_by_count(table), *slices], resampling or Resampling(0))
+    rows = image_slices(table, [*slice_by_count(table), *slices], resampling or Resampling(0))
     if result.joined is not None and table.rules.metric in ("ap", "pooled"):
         rows += box_slices(result.joined, table.rules) + truth_slices(result.joined, table.rules)
     return rows
 
 
 _ANALYSES: dict[str, Any] = {
-    "tide": _tide,
+    "tide": _analyze_tide,
     "lrp": lambda _, table, *__: lrp(table),
     "calibration": lambda _, table, *__: calibration(table),
     "images": lambda result, table, *_: image_table(table, result.thresholds).rows(),
-    "slices": _slices,
+    "slices": _analyze_slices,
 }
 
 
-def digest_of(images: Sequence[str]) -> str:
+def make_digest(images: Sequence[str]) -> str:
     """Return a digest of the names of images, in any order, which tells lists of images apart."""
     return hashlib.sha256("\n".join(sorted(images)).encode()).hexdigest()[:16]
 
@@ -127,20 +127,21 @@ def at_scores(result: Result, scores: Mapping[str, float], default: float, sourc
     """
     table = table_of(result)
     thresholds = np.array([scores.get(name, default) for name in table.classes], np.float64)
-    keep = kept(table, thresholds)
+    is_kept = find_kept(table, thresholds)
     n_classes = len(table.classes)
     tp, fp = (
-        np.bincount(table.category[keep & (table.outcome == outcome)], minlength=n_classes).tolist()
+        np.bincount(table.category[is_kept & (table.outcome == outcome)], minlength=n_classes).tolist()
         for outcome in (TP, FP)
     )
     classes = tuple(
-        _at(row, float(thresholds[k]), tp[k], fp[k], int(table.n[k])) for k, row in enumerate(result.classes)
+        _replace_point(row, float(thresholds[k]), tp[k], fp[k], int(table.n[k]))
+        for k, row in enumerate(result.classes)
     )
-    overall = _at(result.overall, math.nan, sum(tp), sum(fp), int(table.n.sum()))
+    overall = _replace_point(result.overall, math.nan, sum(tp), sum(fp), int(table.n.sum()))
     return replace(result, classes=classes, overall=overall, scores_from=source)
 
 
-def _at(row: Row, score: float, tp: int, fp: int, n: int) -> Row:
+def _replace_point(row: Row, score: float, tp: int, fp: int, n: int) -> Row:
     """Return the row with the numbers of another operating point; `n` ground truths count."""
     return replace(row, **make_point(score, tp, fp, n))
 

@@ -61,8 +61,8 @@ class Analyses(dict[str, Any]):
         if name in self:
             return Analysis(name, self[name])
         if name in _TABLES:
-            how = {"confusion": 'confusion="counts"', "thresholds": 'thresholds="f1"'}
-            argument = how.get(name, f'analyze="{name}"')
+            arguments = {"confusion": 'confusion="counts"', "thresholds": 'thresholds="f1"'}
+            argument = arguments.get(name, f'analyze="{name}"')
             raise UsageError(f"analysis {name}: it was not requested: use odm.eval(..., {argument})")
         raise AttributeError(f"there is no analysis {name!r}; there are: {', '.join(_TABLES)}")
 
@@ -70,19 +70,19 @@ class Analyses(dict[str, Any]):
         return [*super().__dir__(), *self]
 
 
-def _tide(data: Mapping[str, Any]) -> Found:
+def _tabulate_tide(data: Mapping[str, Any]) -> Found:
     """Return a row for each type of error."""
     return [{"error": kind, "count": None, **fix} for kind, fix in data.items() if kind != "classes"]
 
 
-def _slices(data: Found) -> Found:
+def _tabulate_slices(data: Found) -> Found:
     """Return a row for each slice, with its summary as columns; differences are left out."""
     return [
         {k: v for k, v in row.items() if not isinstance(v, Mapping)} | row.get("summary", {}) for row in data
     ]
 
 
-def _confusion(data: Mapping[str, Any]) -> Found:
+def _tabulate_confusion(data: Mapping[str, Any]) -> Found:
     """Return a row for each pair of classes that occurs; None stands for the background."""
     names = [*data["classes"], None]
     return [
@@ -94,11 +94,11 @@ def _confusion(data: Mapping[str, Any]) -> Found:
 
 
 _TABLES: dict[str, Callable[[Any], Found]] = {
-    "tide": _tide,
+    "tide": _tabulate_tide,
     "lrp": lambda data: data["classes"],
     "calibration": lambda data: data["bins"],
     "images": list,
-    "slices": _slices,
-    "confusion": _confusion,
+    "slices": _tabulate_slices,
+    "confusion": _tabulate_confusion,
     "thresholds": lambda data: [{"class": name, **own} for name, own in data["classes"].items()],
 }

@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from odm.evaluate.analysis.replicates import Plan, Replicates, class_keys_of
+from odm.evaluate.analysis.replicates import Plan, Replicates, list_class_keys
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import UsageError, spell
 from odm.parallel import map_in_order, worker_count
@@ -79,7 +79,7 @@ class Interval(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-def weights_of(n: int, replicates: range, seed: int) -> Longs:
+def draw_weights(n: int, replicates: range, seed: int) -> Longs:
     """Return (replicates, n), how often each replicate draws each of n images."""
     return np.stack(
         [np.bincount(np.random.default_rng([seed, b]).integers(0, n, n), minlength=n) for b in replicates]
@@ -113,7 +113,7 @@ class Resampling(msgspec.Struct, frozen=True):
             )
 
 
-def bootstrap(plans: Sequence[Plan], how: Resampling) -> list[Replicates]:
+def bootstrap(plans: Sequence[Plan], draws: Resampling) -> list[Replicates]:
     """Compute the metrics of each plan under random draws of images, the same draws for all runs.
 
     Of a single image nothing can be drawn: its replicates are NaN.
@@ -126,26 +126,26 @@ def bootstrap(plans: Sequence[Plan], how: Resampling) -> list[Replicates]:
     n_images = plans[0].n_images
     if any(plan.table.images != plans[0].table.images for plan in plans):
         raise UsageError("the runs do not cover the same images")
-    replicates = how.replicates
-    chosen = plans[0].table.evaluated if how.images is None else np.asarray(how.images)
-    if not len(chosen):
+    replicates = draws.replicates
+    image_numbers = plans[0].table.evaluated if draws.images is None else np.asarray(draws.images)
+    if not len(image_numbers):
         raise UsageError("there are no images to sample from")
 
-    if len(chosen) == 1:  # it would be drawn every time, as if nothing were left to chance
-        nothing = np.full(replicates, np.nan)
+    if len(image_numbers) == 1:  # it would be drawn every time, as if nothing were left to chance
+        nan_values = np.full(replicates, np.nan)
         return [
             Replicates(
-                dict.fromkeys(plan.keys, nothing),
-                dict.fromkeys(class_keys_of(plan.rules), np.full((replicates, plan.n_classes), np.nan)),
+                dict.fromkeys(plan.keys, nan_values),
+                dict.fromkeys(list_class_keys(plan.rules), np.full((replicates, plan.n_classes), np.nan)),
             )
             for plan in plans
         ]
 
-    def work(part: range) -> list[Replicates]:
+    def work(replicate_range: range) -> list[Replicates]:
         """Compute the metrics of each plan in the replicates with these numbers."""
-        weights = np.zeros((len(part), n_images), np.int64)
-        weights[:, chosen] = weights_of(len(chosen), part, how.seed)
-        return [plan.of(weights) for plan in plans]
+        weights = np.zeros((len(replicate_range), n_images), np.int64)
+        weights[:, image_numbers] = draw_weights(len(image_numbers), replicate_range, draws.seed)
+        return [plan.compute(weights) for plan in plans]
 
     # `-(-a // b)` is a / b rounded up.
     n_per_part = min(AT_A_TIME, -(-replicates // worker_count()))
@@ -153,16 +153,16 @@ def bootstrap(plans: Sequence[Plan], how: Resampling) -> list[Replicates]:
     n_parts_per_round = max(1, len(parts) // (10 * worker_count())) * worker_count()
     rounds = [parts[i : i + n_parts_per_round] for i in range(0, len(parts), n_parts_per_round)]
     computed: list[list[Replicates]] = []
-    for parts_of_round in rounds if how.track is None else how.track(rounds, "replicates"):
+    for parts_of_round in rounds if draws.track is None else draws.track(rounds, "replicates"):
         computed += map_in_order(work, parts_of_round)
     return [
         Replicates(
             {
-                key: np.concatenate([part[i].summary[key] for part in computed])
+                key: np.concatenate([result[i].summary[key] for result in computed])
                 for key in computed[0][i].summary
             },
             {
-                key: np.concatenate([part[i].class_ap[key] for part in computed])
+                key: np.concatenate([result[i].class_ap[key] for result in computed])
                 for key in computed[0][i].class_ap
             },
         )
@@ -173,15 +173,15 @@ def bootstrap(plans: Sequence[Plan], how: Resampling) -> list[Replicates]:
 def run_interval(
     value: float, replicates: Floats, n: float, level: float = LEVEL, *, least_error: float = 0.0
 ) -> Interval:
-    """Compute the interval of a number in 0..1 that rests on `n` images (see `Plan.n_behind`).
+    """Compute the interval of a number in 0..1 that rests on `n` images (see `Plan.count_images_behind`).
 
-    Where few images hold a class, draws of them vary too little: the standard error is `least_error` at least
-    (see `Plan.least_error`).
+    Where few images hold a class, draws of them vary too little: the standard error is `least_error` at
+    (see `Plan.estimate_least_error`).
     """
-    defined, reason = _defined(value, replicates)
+    defined, reason = _select_defined(value, replicates)
     if reason:
         return Interval(reason=reason)
-    t = _t_quantile((1 + level) / 2, n)
+    t = _approximate_t((1 + level) / 2, n)
     lowest, highest = max(value - t * least_error, 0.0), min(value + t * least_error, 1.0)
     if np.ptp(defined) == 0:
         return Interval(min(lowest, value), max(highest, value))
@@ -189,7 +189,7 @@ def run_interval(
     log_odds = math.log(clipped_value / (1 - clipped_value))
     # The slope of the log odds, a mean over the replicates, turns an error of the number into one of those.
     slope = max(float(np.mean(defined * (1 - defined))), EDGE)
-    margin = t * _standard_error(defined, n) / slope
+    margin = t * _estimate_error(defined, n) / slope
     low, high = (1 / (1 + math.exp(min(-(log_odds + sign * margin), FARTHEST))) for sign in (-1, 1))
     return Interval(min(low, lowest, value), max(high, highest, value))
 
@@ -212,7 +212,7 @@ def delta_interval(
     delta
         The difference of the estimates.
     n
-        How many images the numbers rest on (see `Plan.n_behind`).
+        How many images the numbers rest on (see `Plan.count_images_behind`).
     level
         Nominal coverage.
     lower_is_better
@@ -220,54 +220,54 @@ def delta_interval(
     """
     differences = other - first
     differences[np.abs(differences) < ROUNDING] = 0
-    defined, reason = _defined(delta, differences)
+    defined, reason = _select_defined(delta, differences)
     if reason:
         return Interval(reason=reason)
-    error = _standard_error(defined, n)
-    margin = _t_quantile((1 + level) / 2, n) * error
-    above, below = int((defined > 0).sum()), int((defined < 0).sum())
-    better = below if lower_is_better else above
+    error = _estimate_error(defined, n)
+    margin = _approximate_t((1 + level) / 2, n) * error
+    n_above, n_below = int((defined > 0).sum()), int((defined < 0).sum())
+    n_better = n_below if lower_is_better else n_above
     smallest_p = 2 / (len(defined) + 1)  # so many draws cannot tell less chance
     p = smallest_p if delta else 1.0
-    if error:  # the probability of more than t in either direction, the inverse of `_t_quantile`
+    if error:  # the probability of more than t in either direction, the inverse of `_approximate_t`
         df, t = max(n, FEWEST) - 1, abs(delta) / error
         normal_quantile = (8 * df + 1) / (8 * df + 3) * math.sqrt(df * math.log1p(t**2 / df))
         p = max(math.erfc(normal_quantile / math.sqrt(2)), smallest_p)
     return Interval(
         max(delta - margin, -1.0),
         min(delta + margin, 1.0),
-        p_better=(better + (len(defined) - above - below) / 2) / len(defined),
+        p_better=(n_better + (len(defined) - n_above - n_below) / 2) / len(defined),
         p=p,
     )
 
 
-def _standard_error(replicates: Floats, n: float) -> float:
+def _estimate_error(replicates: Floats, n: float) -> float:
     """Return the standard error of a mean of n; resampled means vary too little, by (n - 1) / n."""
     n = max(n, FEWEST)
     return float(np.std(replicates)) * math.sqrt(n / (n - 1))
 
 
-def _t_quantile(p: float, n: float) -> float:
+def _approximate_t(p: float, n: float) -> float:
     """Approximate the quantile of Student's t with max(n - 1, 3) degrees of freedom (Wallace 1959)."""
     df = max(n, FEWEST) - 1
     normal = NormalDist().inv_cdf(min(p, 1 - 1e-15)) * (8 * df + 3) / (8 * df + 1)
     return math.sqrt(df * math.expm1(normal**2 / df))
 
 
-def _defined(value: float, replicates: Floats) -> tuple[Floats, str]:
+def _select_defined(value: float, replicates: Floats) -> tuple[Floats, str]:
     """Return the replicates that are defined, or the reason why there is no interval."""
     defined = replicates[~np.isnan(replicates)]
-    undefined = len(replicates) - len(defined)
+    n_undefined = len(replicates) - len(defined)
     if np.isnan(value):
         return defined, "undefined"
     if not len(defined):
         return defined, "too few images: undefined in every replicate"
-    if undefined > MOST_UNDEFINED * len(replicates):
-        return defined, f"undefined in {undefined} of {len(replicates)} replicates"
+    if n_undefined > MOST_UNDEFINED * len(replicates):
+        return defined, f"undefined in {n_undefined} of {len(replicates)} replicates"
     return defined, ""
 
 
-def holm(p: Sequence[float]) -> list[float]:
+def correct_p_values(p: Sequence[float]) -> list[float]:
     """Correct the p values of several tests by Holm's step-down method; NaN is left out and stays NaN."""
     corrected = [float("nan")] * len(p)
     tested = sorted((value, i) for i, value in enumerate(p) if value == value)  # noqa: PLR0124 -- not NaN
@@ -278,24 +278,24 @@ def holm(p: Sequence[float]) -> list[float]:
     return corrected
 
 
-def difference(first: float, other: float) -> float:
+def subtract(first: float, other: float) -> float:
     """Return other - first, 0 where only rounding differs."""
     delta = other - first
     return 0.0 if abs(delta) < ROUNDING else delta
 
 
-def intervals(plan: Plan, drawn: Replicates, how: Resampling) -> dict[str, Interval]:
+def intervals(plan: Plan, samples: Replicates, draws: Resampling) -> dict[str, Interval]:
     """Compute the interval of each number in the summary of a run, by key, from its replicates."""
-    n, least_error = plan.n_behind(how.images), plan.least_error(how.images)
+    n, least_error = plan.count_images_behind(draws.images), plan.estimate_least_error(draws.images)
     return {
-        key: run_interval(value, drawn.summary[key], n, how.level, least_error=least_error)
-        if key in drawn.summary
-        else Interval(reason=without(value, plan.rules))
+        key: run_interval(value, samples.summary[key], n, draws.level, least_error=least_error)
+        if key in samples.summary
+        else Interval(reason=explain_missing(value, plan.rules))
         for key, value in plan.table.result.summary.items()
     }
 
 
-def without(value: float, rules: Protocol) -> str:
+def explain_missing(value: float, rules: Protocol) -> str:
     """Return the reason why a number of the summary has no replicates."""
     if np.isnan(value):
         return "undefined"

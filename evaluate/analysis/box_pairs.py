@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from odm.evaluate.analysis.review import places_of
+from odm.evaluate.analysis.review import list_places
 from odm.tables import Dataset, Flag, Longs
 
 OF_BOX = ("class", "left", "top", "right", "bottom", "flags", "file", "line")
@@ -31,7 +31,7 @@ def box_columns(dataset: Dataset, rows: Longs, side: str) -> dict[str, list[Any]
         "flags": [words[flags] for flags in boxes.flags[box_rows].tolist()],
     }
     values_of_box["file"], values_of_box["line"] = (
-        [v or None for v in column] for column in places_of(dataset, box_rows)
+        [v or None for v in column] for column in list_places(dataset, box_rows)
     )
     columns = {}
     for name, values in values_of_box.items():

@@ -19,15 +19,15 @@ from odm.evaluate.analysis.bootstrap import (
     Resampling,
     Track,
     bootstrap,
+    correct_p_values,
     delta_interval,
-    difference,
-    holm,
+    explain_missing,
     intervals,
-    without,
+    subtract,
 )
-from odm.evaluate.analysis.images import ImageTable, image_deltas, image_table
+from odm.evaluate.analysis.images import ImageTable, compare_images, image_table
 from odm.evaluate.analysis.leaderboard import Standing, rank, verdict
-from odm.evaluate.analysis.replicates import Plan, Replicates, class_keys_of, keys_of
+from odm.evaluate.analysis.replicates import Plan, Replicates, list_class_keys, list_keys
 from odm.evaluate.analysis.slices import ImageSlice, compare_slices
 from odm.evaluate.analysis.table import Table
 from odm.evaluate.results import plain
@@ -84,7 +84,7 @@ class Delta(msgspec.Struct, frozen=True):
     @property
     def delta(self) -> float:
         """The difference, 0 where only rounding differs."""
-        return difference(self.first, self.other)
+        return subtract(self.first, self.other)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for the JSON output."""
@@ -106,7 +106,7 @@ class Comparison(ComparisonViews, msgspec.Struct, frozen=True, eq=False):
     Attributes
     ----------
     images
-        Rows as of `odm.evaluate.analysis.images.image_deltas`, with ``run``.
+        Rows as of `odm.evaluate.analysis.images.compare_images`, with ``run``.
     image_tables
         The counts of every image, by run.
     slices
@@ -145,7 +145,7 @@ class Comparison(ComparisonViews, msgspec.Struct, frozen=True, eq=False):
         runs = [run.name for run in self.runs]
         names = dict(zip(runs, shorten_paths(runs), strict=True))
         if len(self.runs) == 2:
-            return headline(self, runs[1], names)
+            return make_headline(self, runs[1], names)
         return verdict(self.ranking, names, self.level)
 
     def __repr__(self) -> str:
@@ -201,99 +201,100 @@ def compare(
         If there are fewer than two runs, they are not of one protocol or not over the same images, or a
         value is out of range.
     """
-    how = Resampling(replicates, seed, level, bootstrap_areas, images, track)
-    how.check()
+    draws = Resampling(replicates, seed, level, bootstrap_areas, images, track)
+    draws.check()
     names, tables = list(runs), list(runs.values())
     check_runs(runs)
     plans = [Plan(table, areas=bootstrap_areas) for table in tables]
-    samples = bootstrap(plans, how)
-    of_runs = [
-        Run(name, plan.table.result.summary, intervals(plan, sample, how), len(np.unique(plan.table.image)))
+    samples = bootstrap(plans, draws)
+    run_rows = [
+        Run(name, plan.table.result.summary, intervals(plan, sample, draws), len(np.unique(plan.table.image)))
         for name, plan, sample in zip(names, plans, samples, strict=True)
     ]
     deltas: list[Delta] = []
-    n = plans[0].n_behind(images)
+    n = plans[0].count_images_behind(images)
     for i in range(1, len(tables)):
-        for key, value in of_runs[i].summary.items():
+        for key, value in run_rows[i].summary.items():
             if key == "score":  # neither better nor worse
                 continue
-            first_value = of_runs[0].summary[key]
-            delta = difference(first_value, value)
+            first_value = run_rows[0].summary[key]
+            delta = subtract(first_value, value)
             if key in samples[i].summary:
                 values = samples[0].summary[key], samples[i].summary[key]
                 delta_bounds = delta_interval(
                     *values, delta, n, level=level, lower_is_better=key in plans[0].lower_keys
                 )
             else:
-                delta_bounds = Interval(reason=without(delta, plans[0].rules))
+                delta_bounds = Interval(reason=explain_missing(delta, plans[0].rules))
             deltas.append(Delta(names[i], key, None, first_value, value, delta_bounds))
-        deltas += _class_deltas(names[i], tables[0], tables[i], samples[0], samples[i], plans[0], how)
+        pair = [tables[0], tables[i]], [samples[0], samples[i]]
+        deltas += _compute_class_deltas(names[i], *pair, plans[0], draws)
     tables_of_images = {name: image_table(table, at_score) for name, table in runs.items()}
     drawn_images = tables[0].evaluated if images is None else images
     drawn_names = {tables[0].images[i] for i in drawn_images.tolist()}
     rows = [
         {"run": name, **row}
         for name, table in list(runs.items())[1:]
-        for row in image_deltas(tables[0], table, tables_of_images[names[0]], tables_of_images[name])
+        for row in compare_images(tables[0], table, tables_of_images[names[0]], tables_of_images[name])
         if row["image"] in drawn_names
     ]
     return Comparison(
         definition=tables[0].rules.definition,
-        runs=of_runs,
+        runs=run_rows,
         deltas=Rows(deltas),
         images=rows,
         image_tables=tables_of_images,
-        slices=compare_slices(names, plans, slices, how),
+        slices=compare_slices(names, plans, slices, draws),
         replicates=replicates,
         seed=seed,
         level=level,
         n_images=len(drawn_images),
-        lower_is_better=next(iter(of_runs[0].summary)) in plans[0].lower_keys,
+        lower_is_better=next(iter(run_rows[0].summary)) in plans[0].lower_keys,
         lower_keys=plans[0].lower_keys,
         images_reason=tables_of_images[names[0]].reason,
-        ranking=rank(runs, plans, samples, [run.intervals for run in of_runs], how),
+        ranking=rank(runs, plans, samples, [run.intervals for run in run_rows], draws),
     )
 
 
-def headline(comparison: Comparison, run: str, names: Mapping[str, str]) -> str:
+def make_headline(comparison: Comparison, run: str, names: Mapping[str, str]) -> str:
     """Say in a sentence whether a run is better than the first; `names` are those to show, by run."""
-    of_run = [d for d in comparison.deltas if d.run == run]
-    delta = next(d for d in of_run if d.category is None)
+    run_deltas = [d for d in comparison.deltas if d.run == run]
+    delta = next(d for d in run_deltas if d.category is None)
     low, high = delta.interval.low, delta.interval.high
-    first, other = names[comparison.runs[0].name], names[run]
-    p = corrected_p(comparison, run, delta.key)
+    first_name, other_name = names[comparison.runs[0].name], names[run]
+    p = find_corrected_p(comparison, run, delta.key)
     if math.isnan(low):
-        statement = f"{other} against {first}"
+        verdict_text = f"{other_name} against {first_name}"
     elif low <= 0 <= high or p >= 1 - comparison.level:
-        statement = f"{other} differs from {first} by no more than chance"
+        verdict_text = f"{other_name} differs from {first_name} by no more than chance"
     else:
         word = "better" if (high < 0) == (delta.key in comparison.lower_keys) else "worse"
-        statement = f"{other} is {word} than {first}"
-    parts = [f"{statement}: {delta.key} {points(delta.delta)} points"]
+        verdict_text = f"{other_name} is {word} than {first_name}"
+    parts = [f"{verdict_text}: {delta.key} {points(delta.delta)} points"]
     if not math.isnan(low):
         parts.append(f"{100 * comparison.level:g} % interval {interval((low, high))}")
         if len(comparison.runs) > 2:
             parts.append(f"p (Holm) {p:.3f}")
-    classes = [d for d in of_run if d.category is not None and d.key == "AP"]
-    n_worse = sum(d.delta < 0 and d.p_holm < 1 - comparison.level for d in classes)
-    verb = "is" if 1 in (n_worse, len(classes)) else "are"
-    of_classes = f"; {n_worse} of {plural(len(classes), 'class', 'classes')} {verb} worse"
-    return ", ".join(parts) + (of_classes if classes else "")
+    class_deltas = [d for d in run_deltas if d.category is not None and d.key == "AP"]
+    n_worse = sum(d.delta < 0 and d.p_holm < 1 - comparison.level for d in class_deltas)
+    verb = "is" if 1 in (n_worse, len(class_deltas)) else "are"
+    classes_text = f"; {n_worse} of {plural(len(class_deltas), 'class', 'classes')} {verb} worse"
+    return ", ".join(parts) + (classes_text if class_deltas else "")
 
 
-def corrected_p(comparison: Comparison, run: str, key: str) -> float:
+def find_corrected_p(comparison: Comparison, run: str, key: str) -> float:
     """Return the p value of a run against the first, corrected for the number of runs.
 
     Where one of both is the best, it is that of the ranking, so that no sentence contradicts another.
     """
-    of_pairs = {d.run: d.interval.p for d in comparison.deltas if d.category is None and d.key == key}
-    if len(of_pairs) < 2:
-        return of_pairs[run]
+    p_of_run = {d.run: d.interval.p for d in comparison.deltas if d.category is None and d.key == key}
+    if len(p_of_run) < 2:
+        return p_of_run[run]
     standings = {name: s for s in comparison.ranking for name in (s.run, *s.same)}
     pair = [standings[name] for name in (comparison.runs[0].name, run)]
     if comparison.ranking[0] in pair:
         return pair[pair[0] is comparison.ranking[0]].p_holm
-    return dict(zip(of_pairs, holm(list(of_pairs.values())), strict=True))[run]
+    return dict(zip(p_of_run, correct_p_values(list(p_of_run.values())), strict=True))[run]
 
 
 def check_runs(runs: Mapping[str, Table]) -> None:
@@ -301,36 +302,36 @@ def check_runs(runs: Mapping[str, Table]) -> None:
     tables = list(runs.values())
     if len(tables) < 2:
         raise UsageError("give at least two runs to compare")
-    first = tables[0]
+    first_table = tables[0]
     for name, table in list(runs.items())[1:]:
         # What was changed says how many images a run has beyond the ground truth's, which is no rule.
-        first_rules, run_rules = (replace(run.rules, switched=()) for run in (first, table))
+        first_rules, run_rules = (replace(run.rules, switched=()) for run in (first_table, table))
         if first_rules != run_rules:
             raise UsageError(
                 f"the run {shorten(name)} was evaluated under a different protocol than the first"
             )
-        if table.images != first.images or not np.array_equal(table.evaluated, first.evaluated):
-            image_names = [{run.images[i] for i in run.evaluated.tolist()} for run in (table, first)]
+        if table.images != first_table.images or not np.array_equal(table.evaluated, first_table.evaluated):
+            image_names = [{run.images[i] for i in run.evaluated.tolist()} for run in (table, first_table)]
             parts = []
-            for only, whose in (
+            for unique_names, owner in (
                 (image_names[0] - image_names[1], "it"),
                 (image_names[1] - image_names[0], "the first"),
             ):
-                if only:
-                    examples = first_few(sorted(only), 3, lambda image: repr(shorten(image)))
-                    parts.append(f"only {whose} has {examples}")
-            end = (
+                if unique_names:
+                    examples = first_few(sorted(unique_names), 3, lambda image: repr(shorten(image)))
+                    parts.append(f"only {owner} has {examples}")
+            reasons = (
                 f": {'; '.join(parts)}; {spell('extra_images')} ignore leaves out images without ground truth"
             )
             raise UsageError(
                 f"the run {shorten(name)} does not cover the same images as the first"
-                + (end if parts else " in the same order")
+                + (reasons if parts else " in the same order")
             )
-        if not all(map(np.array_equal, _object_columns(table), _object_columns(first))):
+        if not all(map(np.array_equal, _get_object_columns(table), _get_object_columns(first_table))):
             raise UsageError(f"the run {shorten(name)} was evaluated against different ground truth")
 
 
-def _object_columns(table: Table) -> list[NDArray[Any]]:
+def _get_object_columns(table: Table) -> list[NDArray[Any]]:
     """Return the columns of the ground truth that must be equal in all runs, whatever the order of shards.
 
     A run has copies of regions to ignore only where it has detections; ``xview`` counts objects only there.
@@ -342,33 +343,35 @@ def _object_columns(table: Table) -> list[NDArray[Any]]:
     return [truth.row[order], truth.image[order], truth.xyxy[order], counts]
 
 
-def _class_deltas(
-    run: str, first: Table, other: Table, before: Replicates, after: Replicates, plan: Plan, how: Resampling
+def _compute_class_deltas(
+    run: str, tables: Sequence[Table], samples: Sequence[Replicates], plan: Plan, draws: Resampling
 ) -> list[Delta]:
     """Return the change of AP of each class that the first run has ground truth for.
 
-    Each has its interval and its p value, which Holm's method corrects for the number of classes.
+    Each has its interval and its p value, which Holm's method corrects for the number of classes. `tables`
+    and `samples` are those of the first run and of `run`, `plan` is that of the first run.
     """
-    n_images_of_class = plan.n_of_class(how.images)
-    other_by_name = {row.name: (number, row) for number, row in enumerate(other.result.classes)}
+    (first_table, other_table), (first_samples, other_samples) = tables, samples
+    n_images_of_class = plan.count_images_by_class(draws.images)
+    other_by_name = {row.name: (k, row) for k, row in enumerate(other_table.result.classes)}
     class_pairs = [
-        (number, row, *other_by_name[row.name])
-        for number, row in enumerate(first.result.classes)
+        (k, row, *other_by_name[row.name])
+        for k, row in enumerate(first_table.result.classes)
         if row.gt and row.name in other_by_name
     ]
     result: list[Delta] = []
-    for key in before.class_ap:
+    for key in first_samples.class_ap:
         deltas = []
-        for number, row, other_number, other_row in class_pairs:
+        for k, row, other_k, other_row in class_pairs:
             first_ap, other_ap = (
                 class_row.ap if key == "AP" else class_row.extra[key] for class_row in (row, other_row)
             )
-            samples = before.class_ap[key][:, number], after.class_ap[key][:, other_number]
+            ap_samples = first_samples.class_ap[key][:, k], other_samples.class_ap[key][:, other_k]
             bounds = delta_interval(
-                *samples, difference(first_ap, other_ap), float(n_images_of_class[number]), level=how.level
+                *ap_samples, subtract(first_ap, other_ap), float(n_images_of_class[k]), level=draws.level
             )
             deltas.append(Delta(run, key, row.name, first_ap, other_ap, bounds))
-        corrected = holm([delta.interval.p for delta in deltas])
+        corrected = correct_p_values([delta.interval.p for delta in deltas])
         result += [replace(d, p_holm=p) for d, p in zip(deltas, corrected, strict=True)]
     return result
 
@@ -426,19 +429,19 @@ def check_regression_gates(
     """Refuse gates on a key that the protocol lacks or that has no interval. Raises UsageError."""
     areas = range(len(rules.areas)) if bootstrap_areas else (0,)
     for gate in gates:
-        of_classes = class_keys_of(rules)
-        if gate.category is not None and gate.name.find_key(of_classes) is None:
-            choices = f"there are: {', '.join(of_classes)}" if of_classes else f"{rules.name} has none"
+        class_keys = list_class_keys(rules)
+        if gate.category is not None and gate.name.find_key(class_keys) is None:
+            choices = f"there are: {', '.join(class_keys)}" if class_keys else f"{rules.name} has none"
             raise UsageError(f"{gate}: no class has {shorten(gate.name.key)!r}; {choices}")
         _, key = find_result(gate.name, [rules], str(gate))
-        of_area = gate.category is None and key not in keys_of(rules, areas)
-        if of_area and key in keys_of(rules, range(len(rules.areas))):
+        is_of_area = gate.category is None and key not in list_keys(rules, areas)
+        if is_of_area and key in list_keys(rules, range(len(rules.areas))):
             raise UsageError(
                 f"{gate}: area ranges have intervals only with {spell('bootstrap_areas')}: add it"
             )
 
 
-def regressions(comparison: Comparison, gates: Sequence[RegressionGate]) -> list[str]:
+def find_regressions(comparison: Comparison, gates: Sequence[RegressionGate]) -> list[str]:
     """Return a line for each gate that fails; a number without an interval fails.
 
     Raises
@@ -448,14 +451,14 @@ def regressions(comparison: Comparison, gates: Sequence[RegressionGate]) -> list
     """
     failed = []
     for gate in gates:
-        of_class = gate.category is not None
-        deltas = [d for d in comparison.deltas if (d.category is not None) == of_class]
+        is_of_class = gate.category is not None
+        deltas = [d for d in comparison.deltas if (d.category is not None) == is_of_class]
         key = gate.name.find_key({d.key for d in deltas})
         selected = [d for d in deltas if d.key == key and d.category == gate.category]
         if not selected:
-            known = dict.fromkeys(f"{d.key}[{d.category}]" if of_class else d.key for d in deltas)
+            names = dict.fromkeys(f"{d.key}[{d.category}]" if is_of_class else d.key for d in deltas)
             name = str(gate.name)
-            raise UsageError(f"{gate}: there is no {shorten(name)}{hint(name, known)}")
+            raise UsageError(f"{gate}: there is no {shorten(name)}{hint(name, names)}")
         for delta in selected:
             bounds = delta.interval
             low, high = (

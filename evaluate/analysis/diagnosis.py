@@ -59,6 +59,7 @@ CONSISTENT = 0.7
 """Share of the covered objects whose classes a reading of the classes has to explain."""
 
 
+_Edges = tuple[Floats, Floats, Floats]
 _NO_OPTIONS: Mapping[str, Collection[str]] = MappingProxyType({"gt": (), "det": ()})
 
 
@@ -82,12 +83,12 @@ def diagnose(joined: Joined, truth: Dataset, detections: Dataset, log: Log, *, v
     truth, detections
         The two sides as they were read, for the sizes of images and for advice.
     """
-    images = _sampled_images(joined)
+    images = _sample_images(joined)
     if not len(images):
         return
     size_of = dict(zip(truth.images.name, truth.limits().tolist(), strict=True))
     sizes = np.array([size_of.get(name, (0, 0)) for name in joined.images], np.int64).reshape(-1, 2)
-    where = "" if len(images) == len(joined.evaluated) else f" in a sample of {plural(len(images), 'image')}"
+    scope = "" if len(images) == len(joined.evaluated) else f" in a sample of {plural(len(images), 'image')}"
     options = {"gt": truth.reading_options, "det": detections.reading_options}
     cause = find_cause(joined.shard(images), images, sizes, options)
     if cause.what:
@@ -97,61 +98,61 @@ def diagnose(joined: Joined, truth: Dataset, detections: Dataset, log: Log, *, v
             what=Trusted(" and ".join(cause.what)),
             better=Trusted(f"{cause.better:.2f}"),
             value=Trusted(f"{cause.now:.2f}"),
-            where=Trusted(where),
+            where=Trusted(scope),
             remedy=Trusted("; ".join(dict.fromkeys(cause.remedy))),
         )
     elif verbose:
-        log.note(f"AP50 is {cause.now:.2f}{where}, and no other reading fits better; tried were {TRIED}")
+        log.note(f"AP50 is {cause.now:.2f}{scope}, and no other reading fits better; tried were {TRIED}")
 
 
 def find_cause(
-    part: Joined, images: Longs, sizes: Longs, options: Mapping[str, Collection[str]] = _NO_OPTIONS
+    sampled: Joined, images: Longs, sizes: Longs, options: Mapping[str, Collection[str]] = _NO_OPTIONS
 ) -> Finding:
-    """Find the readings that explain the result of `part`, the boxes of `images` (numbers, ascending).
+    """Find the readings that explain the result of `sampled`, the boxes of `images` (numbers, ascending).
 
     `options` has the names of those with which the format of each side can be read.
     """
-    now = _ap50(part)
-    sample = replace(_Sample.of(part, images, sizes), options=options)
-    best, statements, remedy = part, [], []
-    for step in (_geometry, _classes):
-        changed = step(sample)
-        if changed is not None:
-            sample, statement, advice = changed
+    ap50 = _ap50(sampled)
+    sample = replace(_Sample.from_sides(sampled, images, sizes), options=options)
+    best_sides, statements, remedy = sampled, [], []
+    for step in (_find_geometry, _find_classes):
+        finding = step(sample)
+        if finding is not None:
+            sample, statement, advice = finding
             statements.append(statement)
             remedy.append(advice)
     if statements:
-        best = sample.joined
-    best_ap50 = _ap50(best)
-    if statements and best_ap50 < 1.3 * now + LEAST_RISE:
-        best, best_ap50, statements, remedy = part, now, [], []
-    for reading in (_any_class, _upside_down, _once):
-        statement, advice, other_sides = reading(best)
-        other_ap50 = best_ap50 if other_sides is best else _ap50(other_sides)
+        best_sides = sample.joined
+    best_ap50 = _ap50(best_sides)
+    if statements and best_ap50 < 1.3 * ap50 + LEAST_RISE:
+        best_sides, best_ap50, statements, remedy = sampled, ap50, [], []
+    for reading in (_try_one_class, _try_reversed_scores, _try_unique):
+        statement, advice, other_sides = reading(best_sides)
+        other_ap50 = best_ap50 if other_sides is best_sides else _ap50(other_sides)
         if other_ap50 >= best_ap50 + 0.1 and (
             other_ap50 >= 1.5 * best_ap50 or 1 - other_ap50 <= (1 - best_ap50) / 2
         ):
-            best, best_ap50 = other_sides, other_ap50
+            best_sides, best_ap50 = other_sides, other_ap50
             statements.append(statement)
             remedy.append(advice)
-    return Finding(tuple(statements), tuple(remedy), now, best_ap50)
+    return Finding(tuple(statements), tuple(remedy), ap50, best_ap50)
 
 
 @functools.cache
-def _protocol() -> Protocol:
+def _get_protocol() -> Protocol:
     return resolve("coco", iou=0.5)[0]
 
 
 def _ap50(joined: Joined) -> float:
     """Return the AP at IoU 0.5 of both sides, 0 where it is undefined."""
-    value = accumulate(match(joined, _protocol())).summary["AP50"]
+    value = accumulate(match(joined, _get_protocol())).summary["AP50"]
     return 0.0 if math.isnan(value) else value
 
 
 # -------------------------------------------------------------------------------------------- the sample
 
 
-def _sampled_images(joined: Joined) -> Longs:
+def _sample_images(joined: Joined) -> Longs:
     """Choose images with objects, in whole stretches, so that shifted image numbers show."""
     n_images = joined.n_truth_images
     n_gt = np.bincount(joined.truth.image, minlength=n_images)[:n_images]
@@ -169,8 +170,8 @@ def _sampled_images(joined: Joined) -> Longs:
     stretches, n_pairs, n_boxes = [], 0, 0
     for start in starts[order].tolist():
         stretch_images = candidates[start : start + stretch]
-        fits = np.cumsum(n_pairs_on[stretch_images]) <= MOST_PAIRS
-        stretch_images = stretch_images[: max(int(fits.sum()), 8)]
+        is_within_limit = np.cumsum(n_pairs_on[stretch_images]) <= MOST_PAIRS
+        stretch_images = stretch_images[: max(int(is_within_limit.sum()), 8)]
         stretches.append(stretch_images)
         n_pairs += int(n_pairs_on[stretch_images].sum())
         n_boxes += int(n_det[stretch_images].sum())
@@ -192,20 +193,17 @@ class _Sample(msgspec.Struct, frozen=True, eq=False):
     """The detections that are compared: the surest of each image."""
     objects: Longs
     """The ground truths that are compared: no crowds."""
-    place: Longs
+    image_index: Longs
     """Which of `images` each of `objects` is on."""
     pairs: tuple[Longs, Longs]
     """Positions in `rows` and `objects` of one image."""
     options: Mapping[str, Collection[str]] = _NO_OPTIONS
     """The names of the options with which the format of each side can be read."""
-    latest: dict[str, tuple[Floats, Longs, tuple[Floats, Floats, Floats]]] = msgspec.field(
-        default_factory=dict
-    )
-    """By side, its boxes, which of them pairs have, and what `_of_pairs` returned: one side is read in many
-    ways while the other stays."""
+    latest: dict[str, tuple[Floats, Longs, _Edges]] = msgspec.field(default_factory=dict)
+    """By side the last boxes and index of `_get_edges`, and its result, as one side is read in many ways."""
 
     @classmethod
-    def of(cls, joined: Joined, images: Longs, sizes: Longs) -> _Sample:
+    def from_sides(cls, joined: Joined, images: Longs, sizes: Longs) -> _Sample:
         """Choose the boxes of `images` that are compared; `sizes` are of all images, (all images, 2)."""
         truth, detections = joined.truth, joined.detections
         objects = np.flatnonzero((truth.flags & np.uint16(Flag.CROWD)) == 0)
@@ -217,64 +215,64 @@ class _Sample(msgspec.Struct, frozen=True, eq=False):
         n_det_of_image = np.bincount(detections.image[rows], minlength=len(n_gt_of_image))
         # Of crowded images, which few make the sample, not all objects.
         objects = objects[:: 1 + int(n_det_of_image[truth.image[objects]].sum()) // (2 * MOST_PAIRS)]
-        place = np.searchsorted(images, truth.image[objects])
+        image_index = np.searchsorted(images, truth.image[objects])
         pairs = pair_by_image(detections.image[rows], truth.image[objects])
         pixels = sizes.astype(np.float64)
         size_of = {"gt": pixels[truth.image], "det": pixels[detections.image]}
-        return cls(joined, images, sizes, size_of, rows, objects, place, pairs)
+        return cls(joined, images, sizes, size_of, rows, objects, image_index, pairs)
 
-    def covered(
+    def find_covered(
         self,
         truth: Floats,
         detections: Floats,
         pairs: tuple[Longs, Longs] | None = None,
         *,
-        least: float = 0.5,
+        iou_min: float = 0.5,
     ) -> Mask:
-        """(objects,) whether a detection covers each by that IoU, if these are the corners of all boxes."""
+        """(objects,) whether a detection covers each by `iou_min`, if all boxes had these corners, (n, 4)."""
         det, gt = pairs or self.pairs
         is_covered = np.zeros(len(self.objects), bool)
-        gt_xyxy, gt_left, gt_right = self._of_pairs("gt", truth, self.objects, gt)
-        det_xyxy, det_left, det_right = self._of_pairs("det", detections, self.rows, det)
+        gt_xyxy, gt_left, gt_right = self._get_edges("gt", truth, self.objects, gt)
+        det_xyxy, det_left, det_right = self._get_edges("det", detections, self.rows, det)
         with np.errstate(all="ignore"):
             # Few pairs have anything in common.
             overlapping = np.flatnonzero(np.minimum(gt_right, det_right) > np.maximum(gt_left, det_left))
             det, gt = det[overlapping], gt[overlapping]
-            is_near = iou(det_xyxy.take(det, axis=0), gt_xyxy.take(gt, axis=0)) >= least
+            is_near = iou(det_xyxy.take(det, axis=0), gt_xyxy.take(gt, axis=0)) >= iou_min
         is_covered[gt[is_near]] = True
         return is_covered
 
-    def _of_pairs(self, side: str, boxes: Floats, rows: Longs, at: Longs) -> tuple[Floats, Floats, Floats]:
-        """The boxes at `rows`, and the left and the right edges of those that pairs have."""
-        if side not in self.latest or self.latest[side][0] is not boxes or self.latest[side][1] is not at:
-            chosen = boxes.take(rows, axis=0)
-            self.latest[side] = boxes, at, (chosen, chosen[:, 0].take(at), chosen[:, 2].take(at))
+    def _get_edges(self, side: str, boxes: Floats, rows: Longs, index: Longs) -> _Edges:
+        """Return the boxes of a side at `rows`, (m, 4), and of these the left and right edges at `index`."""
+        if side not in self.latest or self.latest[side][0] is not boxes or self.latest[side][1] is not index:
+            xyxy = boxes.take(rows, axis=0)
+            self.latest[side] = (boxes, index, (xyxy, xyxy[:, 0].take(index), xyxy[:, 2].take(index)))
         return self.latest[side][2]
 
-    def moved(self, step: int, *, around: bool = False) -> tuple[Longs, Longs]:
-        """The pairs if every detection were on the image `step` further in the list; `around` its end."""
-        place = np.searchsorted(self.images, self.joined.detections.image[self.rows]) + step
-        if around:
-            place %= len(self.images)
-        image = self.images[np.clip(place, 0, len(self.images) - 1)]
-        image = np.where((place >= 0) & (place < len(self.images)), image, -1)
+    def pair_shifted(self, step: int, *, is_cyclic: bool = False) -> tuple[Longs, Longs]:
+        """Return the pairs if detections were `step` images further, with `is_cyclic` around the end."""
+        image_index = np.searchsorted(self.images, self.joined.detections.image[self.rows]) + step
+        if is_cyclic:
+            image_index %= len(self.images)
+        image = self.images[np.clip(image_index, 0, len(self.images) - 1)]
+        image = np.where((image_index >= 0) & (image_index < len(self.images)), image, -1)
         return pair_by_image(image, self.joined.truth.image[self.objects])
 
-    def of_images(self, is_counted: Mask) -> Longs:
-        """(images,) how many objects of each are covered."""
-        return np.bincount(self.place[is_counted], minlength=len(self.images))
+    def count_by_image(self, is_counted: Mask) -> Longs:
+        """(images,) how many of the objects in the mask `is_counted` are on each image."""
+        return np.bincount(self.image_index[is_counted], minlength=len(self.images))
 
-    def with_boxes(self, truth: Floats, detections: Floats) -> _Sample:
+    def replace_boxes(self, truth: Floats, detections: Floats) -> _Sample:
         """Return the sample with other corners of both sides."""
         joined = replace(
             self.joined,
-            truth=_with_boxes(self.joined.truth, truth),
-            detections=_with_boxes(self.joined.detections, detections),
+            truth=_replace_boxes(self.joined.truth, truth),
+            detections=_replace_boxes(self.joined.detections, detections),
         )
         return replace(self, joined=joined)
 
 
-def _with_boxes(side: SideTable, xyxy: Floats) -> SideTable:
+def _replace_boxes(side: SideTable, xyxy: Floats) -> SideTable:
     """Replace the corners of boxes by `xyxy`, (n, 4) pixels; inverted boxes become empty."""
     xyxy = np.nan_to_num(xyxy, posinf=0, neginf=0)
     xyxy[:, 2:] = np.maximum(xyxy[:, 2:], xyxy[:, :2])
@@ -288,7 +286,7 @@ LEAST_VOTES = 6
 """Pairs of one class whose boxes have to lie alike for a constant offset or scale to be tried."""
 
 
-def _constant_readings(sample: _Sample) -> Iterator[Reading]:
+def _find_constant_readings(sample: _Sample) -> Iterator[Reading]:
     """Find the offset of boxes, and the factor of their sizes, that most pairs of one class suggest."""
     truth, detections = sample.joined.truth, sample.joined.detections
     det, gt = sample.rows[sample.pairs[0]], sample.objects[sample.pairs[1]]
@@ -301,7 +299,7 @@ def _constant_readings(sample: _Sample) -> Iterator[Reading]:
         log_size_ratios = np.log((det_xyxy[:, 2:] - det_xyxy[:, :2]) / (gt_xyxy[:, 2:] - gt_xyxy[:, :2]))
     gt_wh = gt_xyxy[:, 2:] - gt_xyxy[:, :2]
     has_like_size = (np.abs(log_size_ratios) < 0.3).all(axis=1)
-    centre_offset = _densest(
+    centre_offset = _find_densest(
         centre_offsets[has_like_size], 0.2 * float(np.sort(gt_wh, axis=None)[gt_wh.size // 2])
     )
     fix = "correct the export of {whose}"
@@ -313,32 +311,33 @@ def _constant_readings(sample: _Sample) -> Iterator[Reading]:
     has_near_centre = (
         np.abs(centre_offsets) < 0.15 * np.maximum(gt_wh, det_xyxy[:, 2:] - det_xyxy[:, :2])
     ).all(axis=1)
-    log_factor = _densest(log_size_ratios[has_near_centre & np.isfinite(log_size_ratios).all(axis=1)], 0.15)
+    has_near_centre &= np.isfinite(log_size_ratios).all(axis=1)
+    log_factor = _find_densest(log_size_ratios[has_near_centre], 0.15)
     if log_factor is not None:
         factor = math.exp(float(log_factor.mean()))
 
         def change(xyxy: Floats, _: Floats) -> Floats:
-            middle, half = (xyxy[:, :2] + xyxy[:, 2:]) / 2, (xyxy[:, 2:] - xyxy[:, :2]) / 2 / factor
-            return np.hstack([middle - half, middle + half])
+            centre, half_size = (xyxy[:, :2] + xyxy[:, 2:]) / 2, (xyxy[:, 2:] - xyxy[:, :2]) / 2 / factor
+            return np.hstack([centre - half_size, centre + half_size])
 
         yield Reading(f"boxes {factor:.2f} times as large as the objects", fix, change)
 
 
-def _middle(points: Floats) -> Floats:
+def _find_median(points: Floats) -> Floats:
     """Return (2,) the median of (n, 2) points by column, without `numpy.ma`, which `numpy.median` imports."""
     middle: Floats = np.sort(points, axis=0)[len(points) // 2]
     return middle
 
 
-def _densest(points: Floats, width: float) -> Floats | None:
+def _find_densest(points: Floats, width: float) -> Floats | None:
     """Return (2,) the median of the (n, 2) points in the fullest square of a width; None if too few."""
     if len(points) < LEAST_VOTES or width <= 0:
         return None
     cell = np.floor(points / width).astype(np.int64)
     _, cell_of_point, n_points_of_cell = np.unique(cell, axis=0, return_inverse=True, return_counts=True)
-    centre = _middle(points[cell_of_point.reshape(-1) == n_points_of_cell.argmax()])
+    centre = _find_median(points[cell_of_point.reshape(-1) == n_points_of_cell.argmax()])
     is_near = (np.abs(points - centre) <= width).all(axis=1)
-    return _middle(points[is_near]) if is_near.sum() >= LEAST_VOTES else None
+    return _find_median(points[is_near]) if is_near.sum() >= LEAST_VOTES else None
 
 
 _WHOSE = {"det": "the detections", "gt": "the ground truth"}
@@ -357,9 +356,9 @@ class _Candidate(msgspec.Struct, frozen=True, eq=False):
     gain: int
     """How many more objects are covered there."""
 
-    def boxes(self, sample: _Sample) -> tuple[Floats, Floats]:
+    def read_boxes(self, sample: _Sample) -> tuple[Floats, Floats]:
         """Return the corners of ground truths and detections, with the readings applied."""
-        return _read(sample, self.side, self.readings)
+        return _apply_readings(sample, self.side, self.readings)
 
     @property
     def changes(self) -> int:
@@ -367,12 +366,12 @@ class _Candidate(msgspec.Struct, frozen=True, eq=False):
         return len(self.readings) + abs(self.step)
 
     @property
-    def said(self) -> str:
+    def statement(self) -> str:
         """What the boxes look like, in words."""
         parts = [f"{_LOOKS[self.side]} {', in '.join(reading.what for reading in self.readings)}"]
         if self.step:
-            where = "after" if self.step > 0 else "before"
-            parts.append(f"the detections look like those of the image {where} theirs")
+            direction = "after" if self.step > 0 else "before"
+            parts.append(f"the detections look like those of the image {direction} theirs")
         return " and ".join(parts if self.readings else parts[1:])
 
     def advice(self, options: Collection[str]) -> str:
@@ -388,7 +387,7 @@ class _Candidate(msgspec.Struct, frozen=True, eq=False):
         return "; ".join(parts)
 
 
-def _read(sample: _Sample, side: str, readings: Sequence[Reading]) -> tuple[Floats, Floats]:
+def _apply_readings(sample: _Sample, side: str, readings: Sequence[Reading]) -> tuple[Floats, Floats]:
     """Return the corners of ground truths and of detections, with `readings` applied to one side."""
     boxes = {"gt": sample.joined.truth.xyxy, "det": sample.joined.detections.xyxy}
     with np.errstate(all="ignore"):
@@ -397,80 +396,82 @@ def _read(sample: _Sample, side: str, readings: Sequence[Reading]) -> tuple[Floa
     return boxes["gt"], boxes["det"]
 
 
-def _geometry(sample: _Sample) -> tuple[_Sample, str, str] | None:
+def _find_geometry(sample: _Sample) -> tuple[_Sample, str, str] | None:
     """Find coordinates, or image numbers, that fit far better: the sample, the statement and the advice."""
     if not len(sample.pairs[0]):
         return None
-    now = sample.covered(sample.joined.truth.xyxy, sample.joined.detections.xyxy)
-    tried = list(_candidates(sample, now))
-    most = max(candidate.gain for candidate in tried)
-    best = min((c for c in tried if c.gain >= 0.97 * most), key=lambda c: (c.changes, c.side))
-    best, also = _right_side(sample, best, tried)
-    if not _significant(sample, best, int((~now).sum()), len(tried)):
+    is_covered = sample.find_covered(sample.joined.truth.xyxy, sample.joined.detections.xyxy)
+    candidates = list(_list_candidates(sample, is_covered))
+    gain_max = max(candidate.gain for candidate in candidates)
+    best = min((c for c in candidates if c.gain >= 0.97 * gain_max), key=lambda c: (c.changes, c.side))
+    best, alternative = _choose_side(sample, best, candidates)
+    if not _is_significant(sample, best, int((~is_covered).sum()), len(candidates)):
         return None
-    pairs = sample.moved(best.step) if best.step else None
-    well = sample.covered(*best.boxes(sample), pairs, least=WELL)
-    if int((well & ~now).sum()) < LEAST_WELL * best.gain:
+    pairs = sample.pair_shifted(best.step) if best.step else None
+    is_well_covered = sample.find_covered(*best.read_boxes(sample), pairs, iou_min=WELL)
+    if int((is_well_covered & ~is_covered).sum()) < LEAST_WELL * best.gain:
         return None
     if best.step and int(best.better.sum()) < LEAST_SHIFTED:
         return None
-    statement = best.said + also
-    some, fitting = int(best.better.sum()), int((best.better | (sample.of_images(now) > 0)).sum())
-    everywhere = some >= MOST_IN_ALL * fitting
-    if not everywhere:
-        statement = f"in {some} of {plural(fitting, 'image')} {statement}"
-    return _applied(sample, best), statement, best.advice(sample.options[best.side] if everywhere else ())
+    statement = best.statement + alternative
+    is_fitting = best.better | (sample.count_by_image(is_covered) > 0)
+    n_better, n_fitting = int(best.better.sum()), int(is_fitting.sum())
+    options = sample.options[best.side]
+    if n_better < MOST_IN_ALL * n_fitting:  # no option of a format holds for some images only
+        statement, options = f"in {n_better} of {plural(n_fitting, 'image')} {statement}", ()
+    return _apply_candidate(sample, best), statement, best.advice(options)
 
 
-def _right_side(sample: _Sample, best: _Candidate, tried: Sequence[_Candidate]) -> tuple[_Candidate, str]:
+def _choose_side(sample: _Sample, best: _Candidate, choices: Sequence[_Candidate]) -> tuple[_Candidate, str]:
     """Choose the side to read otherwise, and name the other one if that would do as well.
 
     Reading the other side in the opposite way explains as much, or more if it makes all boxes larger. What
     leaves fewer boxes outside their images is right.
     """
-    others = (c for c in tried if c.side != best.side and c.changes == best.changes and not c.step)
-    twin = max(others, key=lambda c: c.gain, default=None)
+    other_side = (c for c in choices if c.side != best.side and c.changes == best.changes and not c.step)
+    twin = max(other_side, key=lambda c: c.gain, default=None)
     if twin is None or twin.gain < 0.5 * best.gain or not best.readings:
         return best, ""
     n_boxes_per_step = 0.05 * (len(sample.joined.truth) + len(sample.joined.detections))
-    best_outside, twin_outside = (_outside(sample, c) // n_boxes_per_step for c in (best, twin))
+    best_outside, twin_outside = (_count_outside(sample, c) // n_boxes_per_step for c in (best, twin))
     if best_outside == twin_outside:
         best, twin = sorted((best, twin), key=lambda c: c.side)
-        return best, f" (or {twin.said})"
+        return best, f" (or {twin.statement})"
     return (best if best_outside < twin_outside else twin), ""
 
 
-def _candidates(sample: _Sample, now: Mask) -> Iterator[_Candidate]:
+def _list_candidates(sample: _Sample, is_covered: Mask) -> Iterator[_Candidate]:
     """List readings of either side and shifted images; if none explains much, also a scale or a shift."""
-    per_image = sample.of_images(now)
-    pairs_of_step = {step: sample.moved(step) for step in (-1, 1) if len(sample.images) > 1}
+    n_covered = sample.count_by_image(is_covered)
+    pairs_of_step = {step: sample.pair_shifted(step) for step in (-1, 1) if len(sample.images) > 1}
 
     def candidate(side: str, readings: tuple[Reading, ...], step: int = 0) -> _Candidate:
         """Return the candidate, with how many more objects are covered if `side` is read so."""
-        covered = sample.covered(*_read(sample, side, readings), pairs_of_step.get(step))
-        more = sample.of_images(covered) - per_image
-        return _Candidate(side, readings, step, more > 0, int(more[more > 0].sum()))
+        is_hit = sample.find_covered(*_apply_readings(sample, side, readings), pairs_of_step.get(step))
+        n_gained = sample.count_by_image(is_hit) - n_covered
+        return _Candidate(side, readings, step, n_gained > 0, int(n_gained[n_gained > 0].sum()))
 
-    of_box, of_scale, of_turn = list_readings()
+    by_box, by_scale, by_turn = list_readings()
     if not (sample.sizes[sample.images] > 0).any():
-        of_scale, of_turn = of_scale[:SCALES_WITHOUT_SIZE], of_turn[-2:]
-    single_readings = (*of_box, *of_scale)
+        by_scale, by_turn = by_scale[:SCALES_WITHOUT_SIZE], by_turn[-2:]
+    single_readings = (*by_box, *by_scale)
     candidates = [candidate(side, (reading,)) for side in _WHOSE for reading in single_readings]
-    candidates += [candidate("det", (reading,)) for reading in (*of_turn, *_constant_readings(sample))]
+    candidates += [candidate("det", (reading,)) for reading in (*by_turn, *_find_constant_readings(sample))]
     candidates += [candidate("det", (), step) for step in pairs_of_step]
     yield from candidates
-    if now.mean() < WELL_COVERED and max(c.gain for c in candidates) < 0.5 * np.count_nonzero(~now):
-        yield from (candidate(side, pair) for side in _WHOSE for pair in itertools.product(of_box, of_scale))
+    is_gain_small = max(c.gain for c in candidates) < 0.5 * np.count_nonzero(~is_covered)
+    if is_covered.mean() < WELL_COVERED and is_gain_small:
+        yield from (candidate(side, pair) for side in _WHOSE for pair in itertools.product(by_box, by_scale))
         yield from (
             candidate(side, (r,), step) for step in pairs_of_step for side in _WHOSE for r in single_readings
         )
 
 
-def _outside(sample: _Sample, candidate: _Candidate) -> int:
+def _count_outside(sample: _Sample, candidate: _Candidate) -> int:
     """Count the boxes that lie far beyond their image on the images where the candidate is better."""
     n_outside = 0
     joined = sample.joined
-    for side, xyxy in zip((joined.truth, joined.detections), candidate.boxes(sample), strict=True):
+    for side, xyxy in zip((joined.truth, joined.detections), candidate.read_boxes(sample), strict=True):
         size = sample.sizes[side.image]
         is_outside = (xyxy[:, :2] < -0.1 * size).any(axis=1) | (xyxy[:, 2:] > 1.1 * size).any(axis=1)
         is_better = candidate.better[np.searchsorted(sample.images, side.image)]
@@ -478,22 +479,23 @@ def _outside(sample: _Sample, candidate: _Candidate) -> int:
     return n_outside
 
 
-def _significant(sample: _Sample, best: _Candidate, uncovered: int, tried: int) -> bool:
-    """Return whether chance, in any of the `tried` readings, hardly ever covers so many `uncovered` objects.
+def _is_significant(sample: _Sample, best: _Candidate, n_uncovered: int, n_tried: int) -> bool:
+    """Return whether chance would hardly ever give the `best` of `n_tried` readings its gain.
 
-    The chance for an object is seen where every image has the detections of another.
+    The gain is of `n_uncovered` objects. The chance for an object is measured with the detections of each
+    image on another image.
     """
     chance, n_images = LEAST_CHANCE, len(sample.images)
     # Images far away, for neighbours may be frames of one video; of few images, all.
     steps = {n_images // 2, n_images // 3} if n_images >= 6 else set(range(1, n_images))
-    boxes = best.boxes(sample)
+    boxes = best.read_boxes(sample)
     for step in steps - {best.step % n_images}:
-        mixed = sample.covered(*boxes, sample.moved(step, around=True))
-        chance = max(chance, (int(mixed.sum()) + 1) / (len(mixed) + 2))
-    return _tail(uncovered, best.gain, chance) * tried < CHANCE
+        is_covered = sample.find_covered(*boxes, sample.pair_shifted(step, is_cyclic=True))
+        chance = max(chance, (int(is_covered.sum()) + 1) / (len(is_covered) + 2))
+    return _bound_tail(n_uncovered, best.gain, chance) * n_tried < CHANCE
 
 
-def _tail(n: int, k: int, p: float) -> float:
+def _bound_tail(n: int, k: int, p: float) -> float:
     """Bound the probability of at least `k` of `n` events of probability `p` each (Chernoff)."""
     share = k / n if n else 0.0
     if share <= p:
@@ -502,17 +504,17 @@ def _tail(n: int, k: int, p: float) -> float:
     return math.exp(-n * (share * math.log(share / p) + complement_term))
 
 
-def _applied(sample: _Sample, best: _Candidate) -> _Sample:
+def _apply_candidate(sample: _Sample, best: _Candidate) -> _Sample:
     """Return the sample with the candidate applied to the images where it is better."""
     is_better, joined = best.better, sample.joined
-    truth, read_xyxy = best.boxes(sample)
+    truth, read_xyxy = best.read_boxes(sample)
     is_changed = is_better[np.searchsorted(sample.images, joined.truth.image)]
     truth = np.where(is_changed[:, None], truth, joined.truth.xyxy)
     image_position = np.searchsorted(sample.images, joined.detections.image)
     target_position = image_position + best.step
     is_moved = (target_position >= 0) & (target_position < len(is_better))
     is_moved[is_moved] = is_better[target_position[is_moved]]  # the image that a detection belongs to decides
-    sample = sample.with_boxes(truth, np.where(is_moved[:, None], read_xyxy, joined.detections.xyxy))
+    sample = sample.replace_boxes(truth, np.where(is_moved[:, None], read_xyxy, joined.detections.xyxy))
     if not best.step:
         return sample
     is_kept = is_moved | ~is_better[image_position]
@@ -522,13 +524,13 @@ def _applied(sample: _Sample, best: _Candidate) -> _Sample:
     detections = replace(sample.joined.detections, image=image.astype(np.int32)).take(is_kept)
     order = np.argsort(detections.image, kind="stable")
     joined = replace(sample.joined, detections=detections.take(order))
-    return _Sample.of(joined, sample.images, sample.sizes)
+    return _Sample.from_sides(joined, sample.images, sample.sizes)
 
 
 # ----------------------------------------------------------------------------------------------- classes
 
 
-def _classes(sample: _Sample) -> tuple[_Sample, str, str] | None:
+def _find_classes(sample: _Sample) -> tuple[_Sample, str, str] | None:
     """Find other classes of detections from the boxes that cover each other: sample, statement, advice."""
     det, gt = sample.pairs
     truth, detections = sample.joined.truth, sample.joined.detections
@@ -538,67 +540,68 @@ def _classes(sample: _Sample) -> tuple[_Sample, str, str] | None:
     best_pairs = order[np.concatenate([[True], gt[order][1:] != gt[order][:-1]])] if len(order) else order
     det_category = detections.category[sample.rows[det[best_pairs]]]  # of the best detection on each object
     gt_category = truth.category[sample.objects[gt[best_pairs]]]
-    image = sample.place[gt[best_pairs]]
-    any_class = np.bincount(image, minlength=len(sample.images))
-    same_class = np.bincount(image[det_category == gt_category], minlength=len(sample.images))
-    affected = same_class < 0.5 * any_class
-    votes = affected[image]
-    if votes.sum() < 6:
+    image = sample.image_index[gt[best_pairs]]
+    n_any = np.bincount(image, minlength=len(sample.images))
+    n_same = np.bincount(image[det_category == gt_category], minlength=len(sample.images))
+    is_affected = n_same < 0.5 * n_any
+    is_vote = is_affected[image]
+    if is_vote.sum() < 6:
         return None
-    n = len(sample.joined.classes)
-    det_classes, row = np.unique(det_category[votes], return_inverse=True)
-    gt_classes, column = np.unique(gt_category[votes], return_inverse=True)
+    n_classes = len(sample.joined.classes)
+    det_classes, row = np.unique(det_category[is_vote], return_inverse=True)
+    gt_classes, column = np.unique(gt_category[is_vote], return_inverse=True)
     n_gt = len(gt_classes)  # a table of all classes would be huge
     table = np.bincount(row * n_gt + column, minlength=len(det_classes) * n_gt).reshape(-1, n_gt)
-    meant, n_top = np.arange(n), table.max(axis=1)
-    meant[det_classes] = gt_classes[table.argmax(axis=1)]
+    new_class, n_top = np.arange(n_classes), table.max(axis=1)
+    new_class[det_classes] = gt_classes[table.argmax(axis=1)]
     misnamed, n_votes = (
-        det_classes[meant[det_classes] != det_classes],
-        n_top[meant[det_classes] != det_classes],
+        det_classes[new_class[det_classes] != det_classes],
+        n_top[new_class[det_classes] != det_classes],
     )
     # A mistake of names or numbers moves classes that only the detections have, or several classes, each
     # more than once; else a detector confuses classes.
-    named = {sample.joined.classes[i] for i in misnamed.tolist()}
-    several = len(misnamed) >= 2 and int(n_votes.min()) >= 2
-    plausible = bool(named) and (several or named <= {*sample.joined.report.classes_det_only})
+    names = {sample.joined.classes[i] for i in misnamed.tolist()}
+    is_repeated = len(misnamed) >= 2 and int(n_votes.min()) >= 2
+    is_plausible = bool(names) and (is_repeated or names <= {*sample.joined.report.classes_det_only})
     # All by the same number: this shows although each of many classes is seen only once.
-    steps = (det_category[votes].astype(np.int64) - gt_category[votes]) % n
-    step, needed = int(np.bincount(steps).argmax()), CONSISTENT * votes.sum()
-    shifted_classes = gt_category[votes][steps == step]
+    steps = (det_category[is_vote].astype(np.int64) - gt_category[is_vote]) % n_classes
+    step, n_needed = int(np.bincount(steps).argmax()), CONSISTENT * is_vote.sum()
+    shifted_classes = gt_category[is_vote][steps == step]
     if (
         step
-        and len(shifted_classes) >= needed
+        and len(shifted_classes) >= n_needed
         and len(np.unique(shifted_classes)) > 2
         and np.median(det_classes) <= gt_classes[-1]
     ):
-        meant = (np.arange(n) - step) % n
-        off = f"{step} too high" if step <= n // 2 else f"{n - step} too low"
-        statement = f"the class numbers of the detections look {off}"
+        new_class = (np.arange(n_classes) - step) % n_classes
+        shift_text = f"{step} too high" if step <= n_classes // 2 else f"{n_classes - step} too low"
+        statement = f"the class numbers of the detections look {shift_text}"
         advice = "number the classes of both sides alike"
-    elif n_top.sum() >= needed and plausible and len(np.unique(meant[misnamed])) == len(misnamed):
-        statement, advice = _class_words(sample.joined.classes, meant, misnamed)
+    elif n_top.sum() >= n_needed and is_plausible and len(np.unique(new_class[misnamed])) == len(misnamed):
+        statement, advice = _describe_classes(sample.joined.classes, new_class, misnamed)
     else:
         return None
-    n_affected, n_fitting = int(affected[any_class > 0].sum()), int((any_class > 0).sum())
+    n_affected, n_fitting = int(is_affected[n_any > 0].sum()), int((n_any > 0).sum())
     if n_affected < MOST_IN_ALL * n_fitting:
         # A detector that confuses classes does so in every image: then few have all right, or all wrong.
-        has_several, p_wrong = any_class >= 2, 1 - same_class.sum() / any_class.sum()
-        is_uniform = (same_class == 0) | (same_class == any_class)
-        n_on_image = any_class[has_several]
+        has_several, p_wrong = n_any >= 2, 1 - n_same.sum() / n_any.sum()
+        is_uniform = (n_same == 0) | (n_same == n_any)
+        n_on_image = n_any[has_several]
         expected = (p_wrong**n_on_image + (1 - p_wrong) ** n_on_image).mean() if has_several.any() else 1.0
-        if _tail(int(has_several.sum()), int(is_uniform[has_several].sum()), float(expected)) >= CHANCE:
+        if _bound_tail(int(has_several.sum()), int(is_uniform[has_several].sum()), float(expected)) >= CHANCE:
             return None
         statement = f"in {n_affected} of {plural(n_fitting, 'image')} {statement}"
         advice = "give all files of both sides the same class list"
-    is_changed = affected[np.searchsorted(sample.images, detections.image)]
-    category = np.where(is_changed, meant[detections.category], detections.category).astype(np.int32)
+    is_changed = is_affected[np.searchsorted(sample.images, detections.image)]
+    category = np.where(is_changed, new_class[detections.category], detections.category).astype(np.int32)
     joined = replace(sample.joined, detections=replace(detections, category=category))
     return replace(sample, joined=joined), statement, advice
 
 
-def _class_words(classes: Sequence[str], meant: Longs, misnamed: Longs) -> tuple[str, str]:
+def _describe_classes(classes: Sequence[str], new_class: Longs, misnamed: Longs) -> tuple[str, str]:
     """Return a statement on the classes, and the advice."""
-    name_pairs = [(shorten(classes[c], 30), shorten(classes[meant[c]], 30)) for c in misnamed[:3].tolist()]
+    class_pairs = [(classes[c], classes[new_class[c]]) for c in misnamed[:3].tolist()]
+    name_pairs = [(shorten(old, 30), shorten(new, 30)) for old, new in class_pairs]
     more_words = f", and {len(misnamed) - 3} more" if len(misnamed) > 3 else ""
     shown = ", ".join(f"{old!r} is {new!r}" for old, new in name_pairs) + more_words
     renames = " ".join(f"--rename {shlex.quote(f'{old}={new}')}" for old, new in name_pairs) + (
@@ -613,7 +616,7 @@ def _class_words(classes: Sequence[str], meant: Longs, misnamed: Longs) -> tuple
 # ------------------------------------------------------------------------- scores and duplicates
 
 
-def _upside_down(joined: Joined) -> tuple[str, str, Joined]:
+def _try_reversed_scores(joined: Joined) -> tuple[str, str, Joined]:
     """Return statement, advice and both sides, with scores reversed if right detections have lower ones."""
     if _has_lower_scores(joined):
         turned = replace(joined.detections, score=-joined.detections.score)
@@ -625,7 +628,7 @@ def _upside_down(joined: Joined) -> tuple[str, str, Joined]:
     )
 
 
-def _any_class(joined: Joined) -> tuple[str, str, Joined]:
+def _try_one_class(joined: Joined) -> tuple[str, str, Joined]:
     """Return statement, advice and both sides, in one class if detections of one class cover others."""
     truth, detections = joined.truth, joined.detections
     classes = distinct(detections.category)
@@ -637,8 +640,8 @@ def _any_class(joined: Joined) -> tuple[str, str, Joined]:
             :: 1 + int(n_det_of_image[truth.image[other_objects]].sum()) // (20 * MOST_PAIRS)
         ]
         det, gt = pair_by_image(detections.image, truth.image[other_objects])
-        covered = distinct(gt[iou(detections.xyxy[det], truth.xyxy[other_objects[gt]]) >= 0.5])
-        if len(covered) >= MANY_COVERED * len(other_objects):
+        covered_objects = distinct(gt[iou(detections.xyxy[det], truth.xyxy[other_objects[gt]]) >= 0.5])
+        if len(covered_objects) >= MANY_COVERED * len(other_objects):
             joined = merge_classes(joined, joined.classes[classes[0]])
     return (
         f"all detections have the class {name!r}, and cover objects of all classes",
@@ -647,14 +650,14 @@ def _any_class(joined: Joined) -> tuple[str, str, Joined]:
     )
 
 
-def _once(joined: Joined) -> tuple[str, str, Joined]:
+def _try_unique(joined: Joined) -> tuple[str, str, Joined]:
     """Return statement, advice and both sides without detections that repeat a surer one."""
-    single = _without_duplicates(joined)
-    per_object = len(joined.detections) / max(len(single.detections), 1)
+    unique_sides = _drop_duplicates(joined)
+    n_per_object = len(joined.detections) / max(len(unique_sides.detections), 1)
     return (
-        f"every object looks detected {per_object:.1f} times",
+        f"every object looks detected {n_per_object:.1f} times",
         "export the detections after non-maximum suppression, and each file once",
-        single,
+        unique_sides,
     )
 
 
@@ -673,25 +676,24 @@ def _has_lower_scores(joined: Joined) -> bool:
     if not n_fewer:
         return False
     # The share of pairs of a right and a wrong detection in which the right one has the lower score.
-    wrong = np.sort(detections.score[~is_right])
-    lower_share = float(
-        (len(wrong) - np.searchsorted(wrong, detections.score[is_right], "right")).mean() / len(wrong)
-    )
-    return _tail(n_fewer, round(lower_share * n_fewer), 0.5) < CHANCE
+    wrong_scores = np.sort(detections.score[~is_right])
+    n_lower = len(wrong_scores) - np.searchsorted(wrong_scores, detections.score[is_right], "right")
+    lower_share = float(n_lower.mean() / len(wrong_scores))
+    return _bound_tail(n_fewer, round(lower_share * n_fewer), 0.5) < CHANCE
 
 
-def _without_duplicates(joined: Joined) -> Joined:
+def _drop_duplicates(joined: Joined) -> Joined:
     """Drop detections that nearly equal (IoU >= 0.7) a surer one of their image and class."""
     side = joined.detections
     order = np.lexsort((-side.score, side.category, side.image))
-    keys, keep = joined.keys_of(side), np.ones(len(side), bool)
+    keys, is_kept = joined.keys_of(side), np.ones(len(side), bool)
     rows = order[np.arange(len(order)) - np.searchsorted(keys[order], keys[order]) < 300]
     while len(rows):  # the surest of each image and class, beside all others that are left there
         key = keys[rows]
         is_surest = np.concatenate([[True], key[1:] != key[:-1]])
-        others = np.flatnonzero(~is_surest)
-        surest = rows[is_surest][np.cumsum(is_surest)[others] - 1]
-        near = iou(side.xyxy[surest], side.xyxy[rows[others]]) >= 0.7
-        keep[rows[others[near]]] = False
-        rows = rows[others[~near]]
-    return joined.only(detections=keep)
+        other_positions = np.flatnonzero(~is_surest)
+        surest_rows = rows[is_surest][np.cumsum(is_surest)[other_positions] - 1]
+        is_near = iou(side.xyxy[surest_rows], side.xyxy[rows[other_positions]]) >= 0.7
+        is_kept[rows[other_positions[is_near]]] = False
+        rows = rows[other_positions[~is_near]]
+    return joined.only(detections=is_kept)

@@ -16,7 +16,7 @@ from odm.evaluate.analysis.pair_versions import (
     OF_BOTH,
     WORDS,
     Change,
-    change_words,
+    describe_change,
     pair_boxes_of,
     pair_versions,
 )
@@ -98,7 +98,7 @@ class Differences(Shown, TableMixin, msgspec.Struct, frozen=True, eq=False):
         return np.where(self.other >= 0, np.append(self.new.boxes.image, -1)[self.other], of_old)
 
     def image_rows(self) -> list[dict[str, Any]]:
-        """A row of `IMAGE_COLUMNS` for each image that changed, those with most changes first."""
+        """Return a row of `IMAGE_COLUMNS` for each image that changed, those with most changes first."""
         names, image = self.names, self.image
         n_images = len(names)
         counts = {c: np.bincount(image[(self.change & c) > 0], minlength=n_images) for c in OF_BOTH}
@@ -140,9 +140,10 @@ class Differences(Shown, TableMixin, msgspec.Struct, frozen=True, eq=False):
     def shift(self) -> Floats:
         """(n,) by how many pixels the edge moved that moved most; NaN where a box is alone."""
         shift = np.full(len(self.first), math.nan)
-        paired = (self.first >= 0) & (self.other >= 0)
-        old_xyxy, new_xyxy = self.old.boxes.xyxy[self.first[paired]], self.new.boxes.xyxy[self.other[paired]]
-        shift[paired] = np.abs(new_xyxy - old_xyxy).max(axis=1, initial=0)
+        is_paired = (self.first >= 0) & (self.other >= 0)
+        old_rows, new_rows = self.first[is_paired], self.other[is_paired]
+        old_xyxy, new_xyxy = self.old.boxes.xyxy[old_rows], self.new.boxes.xyxy[new_rows]
+        shift[is_paired] = np.abs(new_xyxy - old_xyxy).max(axis=1, initial=0)
         return shift
 
     def count(self, change: Change) -> int:
@@ -150,16 +151,16 @@ class Differences(Shown, TableMixin, msgspec.Struct, frozen=True, eq=False):
         return int(np.count_nonzero(self.change & change))
 
     @property
-    def told(self) -> list[str]:
-        """How many boxes of images in both changed, in words: ``3 moved``."""
+    def change_counts(self) -> list[str]:
+        """How many boxes of the images of both versions changed, in words: ``3 moved``."""
         words = {**WORDS, Change.FLAGS: "with other flags", Change.SHAPE: "with another shape"}
         return [f"{n} {words[change]}" for change in OF_BOTH if (n := self.count(change))]
 
     @property
     def equal(self) -> bool:
         """Whether nothing changed."""
-        same = not (self.change.any() or self.renamed.any() or (self.partner < 0).any())
-        return same and not len(self.removed) and not len(self.resized)
+        has_equal_rows = not (self.change.any() or self.renamed.any() or (self.partner < 0).any())
+        return has_equal_rows and not len(self.removed) and not len(self.resized)
 
     @property
     def verdict(self) -> str:
@@ -170,13 +171,13 @@ class Differences(Shown, TableMixin, msgspec.Struct, frozen=True, eq=False):
         images["of another size"] = self.resized
         lists = [
             ("images", [f"{len(rows)} {word}" for word, rows in images.items() if len(rows)]),
-            ("boxes of images in both", self.told),
+            ("boxes of images in both", self.change_counts),
         ]
         parts = [f"{noun}: {', '.join(counts)}" for noun, counts in lists if counts]
         return f"different; {'; '.join(parts)}"
 
     def class_rows(self) -> list[dict[str, Any]]:
-        """A row for each class; a box that is relabelled counts under its old class."""
+        """Return a row of `CLASS_COLUMNS` for each class; a relabelled box counts under its old class."""
         old, new = self.old.categories.name, self.new.categories.name
         names = list(dict.fromkeys([*new, *old]))
         number_of_name = {name: i for i, name in enumerate(names)}
@@ -202,12 +203,11 @@ class Differences(Shown, TableMixin, msgspec.Struct, frozen=True, eq=False):
             for i, name in enumerate(names)
         ]
 
-    def relabelled(self) -> list[dict[str, Any]]:
+    def count_relabelled(self) -> list[dict[str, Any]]:
         """Return the old class, the new class and the count of relabelled boxes, the most frequent first."""
-        rows = (self.change & Change.RELABELLED) > 0
-        pairs = np.stack(
-            [self.old.boxes.category[self.first[rows]], self.new.boxes.category[self.other[rows]]], axis=1
-        )
+        is_relabelled = (self.change & Change.RELABELLED) > 0
+        old_rows, new_rows = self.first[is_relabelled], self.other[is_relabelled]
+        pairs = np.stack([self.old.boxes.category[old_rows], self.new.boxes.category[new_rows]], axis=1)
         category_pairs, counts = np.unique(pairs, axis=0, return_counts=True)
         return [
             {
@@ -219,16 +219,16 @@ class Differences(Shown, TableMixin, msgspec.Struct, frozen=True, eq=False):
         ]
 
     def columns(self) -> dict[str, list[Any]]:
-        """The boxes that changed as columns: ``image``, ``change``, ``shift``, ``iou``, and both boxes."""
+        """Return the boxes that changed as columns: ``image``, ``change``, ``shift``, ``iou``, both boxes."""
         rows = np.flatnonzero(self.change)
         rows = rows[np.argsort(self.image[rows], kind="stable")]
         old_rows, new_rows = self.first[rows], self.other[rows]
-        paired = (old_rows >= 0) & (new_rows >= 0)
-        old_xyxy, new_xyxy = self.old.boxes.xyxy[old_rows[paired]], self.new.boxes.xyxy[new_rows[paired]]
+        is_paired = (old_rows >= 0) & (new_rows >= 0)
+        paired_old, paired_new = old_rows[is_paired], new_rows[is_paired]
         iou = np.full(len(rows), math.nan)
-        iou[paired] = iou_of(old_xyxy, new_xyxy)
+        iou[is_paired] = iou_of(self.old.boxes.xyxy[paired_old], self.new.boxes.xyxy[paired_new])
         names = self.names
-        words = {bits: change_words(bits) for bits in np.unique(self.change[rows]).tolist()}
+        words = {bits: describe_change(bits) for bits in np.unique(self.change[rows]).tolist()}
         return {
             "image": [names[i] for i in self.image[rows].tolist()],
             "change": [words[bits] for bits in self.change[rows].tolist()],
@@ -285,7 +285,7 @@ class Differences(Shown, TableMixin, msgspec.Struct, frozen=True, eq=False):
                 **{WORDS[change]: self.count(change) for change in Change},
             },
             "classes": self.class_rows(),
-            "relabelled": self.relabelled(),
+            "relabelled": self.count_relabelled(),
             "changed_images": self.image_rows(),
             "changes": list(self.table()),
         }
@@ -329,10 +329,10 @@ def diff(old: Dataset, new: Dataset, *, iou: float = IOU, tolerance: float = TOL
     # Of the images in both: the row in the old version, and for each new image its row there.
     old_image = np.where(is_paired, np.arange(len(is_paired)), -1)
     old_rows, new_rows, change = pair_boxes_of(old, new, (old_image, partner), iou=iou, tolerance=tolerance)
-    removed, added = rows_without(len(old), old_rows), rows_without(len(new), new_rows)
+    removed_rows, added_rows = rows_without(len(old), old_rows), rows_without(len(new), new_rows)
     unpaired = (
-        np.where(is_paired[old.boxes.image[removed]], Change.REMOVED, Change.IMAGE_REMOVED),
-        np.where(partner[new.boxes.image[added]] >= 0, Change.ADDED, Change.IMAGE_ADDED),
+        np.where(is_paired[old.boxes.image[removed_rows]], Change.REMOVED, Change.IMAGE_REMOVED),
+        np.where(partner[new.boxes.image[added_rows]] >= 0, Change.ADDED, Change.IMAGE_ADDED),
     )
     return Differences(
         old=old,
@@ -341,7 +341,7 @@ def diff(old: Dataset, new: Dataset, *, iou: float = IOU, tolerance: float = TOL
         tolerance=tolerance,
         partner=partner,
         renamed=renamed,
-        first=np.concatenate([old_rows, removed, np.full(len(added), -1)]),
-        other=np.concatenate([new_rows, np.full(len(removed), -1), added]),
+        first=np.concatenate([old_rows, removed_rows, np.full(len(added_rows), -1)]),
+        other=np.concatenate([new_rows, np.full(len(removed_rows), -1), added_rows]),
         change=np.concatenate([change, *unpaired]).astype(np.uint8),
     )

@@ -81,61 +81,64 @@ class DetectionTable(TableMixin, msgspec.Struct, frozen=True, eq=False):
         return columns
 
 
-def kinds_at(threshold: float, has_truth: Mask, same: Floats, other: Floats, taken: Mask) -> NDArray[np.int8]:
+def find_kinds(
+    threshold: float, has_truth: Mask, same_iou: Floats, other_iou: Floats, is_taken: Mask
+) -> NDArray[np.int8]:
     """(n,) the kind that each detection would be as an error, a number in `KINDS`.
 
     Parameters
     ----------
     threshold
         IoU from which on a detection finds an object.
-    has_truth, same, other
-        As in `DetectionTable`: whether there is a ground truth, and the highest IoU with those of the class
-        and with the others.
-    taken
-        (n,) whether one of its class that another detection took reaches the threshold.
+    has_truth, same_iou, other_iou
+        (n,) whether there is a counting ground truth on the image, and the highest IoU with those of the
+        class and with the others; as in `DetectionTable`.
+    is_taken
+        (n,) whether a ground truth of its class that another detection took reaches the threshold.
     """
     return np.select(
         [
             ~has_truth,
-            (same >= BACKGROUND) & (same <= threshold),
-            other >= threshold,
-            taken,
-            np.maximum(same, other) <= BACKGROUND,
+            (same_iou >= BACKGROUND) & (same_iou <= threshold),
+            other_iou >= threshold,
+            is_taken,
+            np.maximum(same_iou, other_iou) <= BACKGROUND,
         ],
         [np.int8(BKG), np.int8(LOC), np.int8(CLS), np.int8(DUPE), np.int8(BKG)],
         np.int8(BOTH),
     )
 
 
-def reasons_of(kind: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Return (n,) the numbers in `REASONS` of kinds of errors, (n,) numbers in `KINDS`."""
+def find_reasons(kind: NDArray[np.int8]) -> NDArray[np.int8]:
+    """Return (n,) numbers in `REASONS` for (n,) numbers in `KINDS`."""
     return _NUMBERS[kind]
 
 
-def error_types(table: OutcomeTable, overlaps: Overlaps) -> NDArray[np.int8]:
+def find_error_types(table: OutcomeTable, overlaps: Overlaps) -> NDArray[np.int8]:
     """(n,) the kind of each error, an index in `KINDS`; -1 for detections that are no error.
 
     False positives are errors, and so are detections that an ignored object took.
     """
     # Whether an object of its class that a true positive took is reached: then it is a duplicate.
-    taken = overlaps.matched.iou >= table.threshold
-    kind = kinds_at(table.threshold, _has_truth(table), overlaps.same.iou, overlaps.other.iou, taken)
-    taken_by_ignored = (table.outcome == IGNORED) & (table.gt >= 0)
-    return np.where((table.outcome == FP) | taken_by_ignored, kind, np.int8(-1))
+    is_taken = overlaps.matched.iou >= table.threshold
+    kind = find_kinds(table.threshold, _has_truth(table), overlaps.same.iou, overlaps.other.iou, is_taken)
+    is_ignored_hit = (table.outcome == IGNORED) & (table.gt >= 0)
+    return np.where((table.outcome == FP) | is_ignored_hit, kind, np.int8(-1))
 
 
 def _has_truth(table: OutcomeTable) -> Mask:
+    """(n,) mask of the detections on images with a counting ground truth."""
     has_truth = np.zeros(len(table.images), np.bool_)
     has_truth[table.truth.image[table.counting]] = True
     of_detection: Mask = has_truth[table.image]
     return of_detection
 
 
-def detection_table(joined: Joined, matches: Matches, overlaps: Overlaps) -> DetectionTable:
+def make_detection_table(joined: Joined, matches: Matches, overlaps: Overlaps) -> DetectionTable:
     """Make the table of the outcome of each detection of `joined`, under the protocol of `matches`."""
     table = OutcomeTable.of(joined, matches)
-    kind = error_types(table, overlaps)
-    reason = np.where((table.outcome == OUTCOMES.index("FP")) & (kind >= 0), reasons_of(kind), np.int8(-1))
+    kind = find_error_types(table, overlaps)
+    reason = np.where((table.outcome == OUTCOMES.index("FP")) & (kind >= 0), find_reasons(kind), np.int8(-1))
     # The matches may be of shards in any order; the input's rows tell which detection is which.
     rows = np.argsort(matches.row)
     gt = np.where(table.gt >= 0, table.truth.row[table.gt], -1) if len(table.truth) else table.gt

@@ -16,7 +16,7 @@ import numpy as np
 
 from odm.evaluate.analysis.outcome_table import FP, IGNORED, TP
 from odm.evaluate.analysis.table import Table
-from odm.evaluate.analysis.thresholds import kept, single_threshold
+from odm.evaluate.analysis.thresholds import explain_no_error, find_kept
 from odm.evaluate.matching.sides import Mask
 from odm.evaluate.results import plain
 from odm.evaluate.scores.curves import share
@@ -28,7 +28,7 @@ COLUMNS = ("image", *COUNTS, *SHARES)
 """The columns of `ImageTable.rows`."""
 
 DELTAS = ("image", "delta_error", "error_first", "error_other", "new_fn", "new_fp", "lost_tp", "gained_tp")
-"""The columns of `image_deltas`."""
+"""The columns of `compare_images`."""
 
 
 class ImageTable(msgspec.Struct, frozen=True, eq=False):
@@ -63,7 +63,7 @@ class ImageTable(msgspec.Struct, frozen=True, eq=False):
         return self.gt - self.tp
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row per image, as in ``images.csv``: by descending error, then name. None = undefined."""
+        """Return a row per image, as in ``images.csv``: by descending error, then name. None = undefined."""
         tp, fp, fn = self.tp, self.fp, self.fn
         columns: dict[str, Any] = {
             **{key: getattr(self, key) for key in COUNTS},
@@ -80,11 +80,11 @@ class ImageTable(msgspec.Struct, frozen=True, eq=False):
         order = np.lexsort((np.array(self.images, object), -error.round(12)))
         if self.chosen is not None:
             order = order[np.isin(order, self.chosen)]
-        return _rows(self.images, columns, order)
+        return _make_rows(self.images, columns, order)
 
 
 def image_table(table: Table, at_score: float | Floats | None = None) -> ImageTable:
-    """The counts and the error of every image.
+    """Compute the counts and the error of every image.
 
     Parameters
     ----------
@@ -94,14 +94,15 @@ def image_table(table: Table, at_score: float | Floats | None = None) -> ImageTa
         The least score, of all classes or (classes,) of each; the operating point of the run if left out. NaN
         keeps nothing.
     """
-    reason = single_threshold(table)
+    reason = explain_no_error(table)
     if at_score is None:
         at_score = table.result.thresholds
     thresholds = np.array(np.broadcast_to(at_score, len(table.classes)), np.float64)
     n_images, truth = len(table.images), table.truth
-    is_kept = kept(table, thresholds)
+    is_kept = find_kept(table, thresholds)
 
     def count(mask: Mask) -> Longs:
+        """(images,) the number of detections in `mask`, (n,), on each image."""
         return np.bincount(table.image[mask], minlength=n_images)
 
     is_tp, is_fp = is_kept & (table.outcome == TP), is_kept & (table.outcome == FP)
@@ -136,36 +137,38 @@ def image_table(table: Table, at_score: float | Floats | None = None) -> ImageTa
     )
 
 
-def image_deltas(first: Table, other: Table, before: ImageTable, after: ImageTable) -> list[dict[str, Any]]:
+def compare_images(
+    first_table: Table, other_table: Table, first_counts: ImageTable, other_counts: ImageTable
+) -> list[dict[str, Any]]:
     """Compare the errors of each image in two runs; the worst change first, then by name.
 
     ``lost_tp`` and ``gained_tp`` are ground truths that only the first or only the other run found;
     ``new_fn`` and ``new_fp`` are how many more misses and false positives an image has, at least 0. The
     thresholds of the two runs differ, so an image may change although its detections do not.
     """
-    n_images, n_classes = len(first.images), max(len(first.classes), 1)
-    names = {name: i for i, name in enumerate(first.classes)}
-    number_of_other_class = np.array([names.get(name, -1) for name in other.classes], np.int64)
+    n_images, n_classes = len(first_table.images), max(len(first_table.classes), 1)
+    names = {name: i for i, name in enumerate(first_table.classes)}
+    number_of_other_class = np.array([names.get(name, -1) for name in other_table.classes], np.int64)
 
-    def keys(table: Table, is_found: Mask, of_class: Longs) -> Longs:
+    def make_keys(table: Table, is_found: Mask, of_class: Longs) -> Longs:
         """Return (m,) a number for each counting ground truth that was found: row * n_classes + class."""
         truth = table.truth
         rows = np.flatnonzero(is_found & table.counting)
         return truth.row[rows].astype(np.int64) * n_classes + of_class[truth.category[rows]]
 
-    first_keys = keys(first, before.found, np.arange(len(first.classes)))
-    other_keys = keys(other, after.found, number_of_other_class)
+    first_keys = make_keys(first_table, first_counts.found, np.arange(len(first_table.classes)))
+    other_keys = make_keys(other_table, other_counts.found, number_of_other_class)
     image_of_row = np.zeros(
-        int(max(first.truth.row.max(initial=0), other.truth.row.max(initial=0))) + 1, np.int64
+        int(max(first_table.truth.row.max(initial=0), other_table.truth.row.max(initial=0))) + 1, np.int64
     )
-    image_of_row[first.truth.row] = first.truth.image
-    delta = after.error - before.error
+    image_of_row[first_table.truth.row] = first_table.truth.image
+    delta = other_counts.error - first_counts.error
     columns = {
         "delta_error": delta,
-        "error_first": before.error,
-        "error_other": after.error,
-        "new_fn": np.maximum(after.fn - before.fn, 0),
-        "new_fp": np.maximum(after.fp - before.fp, 0),
+        "error_first": first_counts.error,
+        "error_other": other_counts.error,
+        "new_fn": np.maximum(other_counts.fn - first_counts.fn, 0),
+        "new_fp": np.maximum(other_counts.fp - first_counts.fp, 0),
         "lost_tp": np.bincount(
             image_of_row[np.setdiff1d(first_keys, other_keys) // n_classes], minlength=n_images
         ),
@@ -173,11 +176,11 @@ def image_deltas(first: Table, other: Table, before: ImageTable, after: ImageTab
             image_of_row[np.setdiff1d(other_keys, first_keys) // n_classes], minlength=n_images
         ),
     }
-    order = np.lexsort((np.array(first.images, object), -np.where(np.isnan(delta), 0, delta).round(12)))
-    return _rows(first.images, columns, order)
+    order = np.lexsort((np.array(first_table.images, object), -np.where(np.isnan(delta), 0, delta).round(12)))
+    return _make_rows(first_table.images, columns, order)
 
 
-def _rows(images: Sequence[str], columns: Mapping[str, Any], order: Longs) -> list[dict[str, Any]]:
+def _make_rows(images: Sequence[str], columns: Mapping[str, Any], order: Longs) -> list[dict[str, Any]]:
     """Return a row for each image number in `order`: the name, and its value of each column, (images,)."""
     lists = {key: column.tolist() for key, column in columns.items()}
     return [

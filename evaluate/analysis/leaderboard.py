@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from odm.evaluate.analysis.bootstrap import Interval, Resampling, delta_interval, difference, holm
+from odm.evaluate.analysis.bootstrap import Interval, Resampling, correct_p_values, delta_interval, subtract
 from odm.evaluate.analysis.replicates import Plan, Replicates
 from odm.evaluate.analysis.table import Table
 from odm.evaluate.results import plain
@@ -38,7 +38,7 @@ class Standing(msgspec.Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for the JSON output."""
-        bounds, of_delta = self.interval, self.delta_interval
+        bounds, delta_bounds = self.interval, self.delta_interval
         return {
             "run": self.run,
             "same": list(self.same),
@@ -47,8 +47,8 @@ class Standing(msgspec.Struct, frozen=True):
             "low": plain(bounds.low),
             "high": plain(bounds.high),
             "delta": plain(self.delta),
-            "delta_low": plain(of_delta.low),
-            "delta_high": plain(of_delta.high),
+            "delta_low": plain(delta_bounds.low),
+            "delta_high": plain(delta_bounds.high),
             "p_holm": plain(self.p_holm),
         }
 
@@ -58,7 +58,7 @@ def rank(
     plans: Sequence[Plan],
     samples: Sequence[Replicates],
     intervals: Sequence[Mapping[str, Interval]],
-    how: Resampling,
+    draws: Resampling,
 ) -> list[Standing]:
     """Rank runs by the first metric of their protocol; of equal ones in the order given.
 
@@ -67,14 +67,14 @@ def rank(
     names, tables = list(runs), list(runs.values())
     names_of_twin: dict[int, list[str]] = {}
     for i, table in enumerate(tables):
-        twin = next((j for j in names_of_twin if equal_detections(tables[j], table)), i)
+        twin = next((j for j in names_of_twin if has_equal_detections(tables[j], table)), i)
         names_of_twin.setdefault(twin, []).append(names[i])
     key = next(iter(tables[0].result.summary))
     values = [table.result.summary[key] for table in tables]
-    sign = 1 if key in plans[0].lower_keys else -1
-    order = sorted(names_of_twin, key=lambda i: (math.isnan(values[i]), sign * values[i]))
-    best, n_behind = order[0], plans[0].n_behind(how.images)
-    deltas = {i: difference(values[best], values[i]) for i in order}
+    order_sign = 1 if key in plans[0].lower_keys else -1
+    order = sorted(names_of_twin, key=lambda i: (math.isnan(values[i]), order_sign * values[i]))
+    best, n_behind = order[0], plans[0].count_images_behind(draws.images)
+    deltas = {i: subtract(values[best], values[i]) for i in order}
     interval_of_run = {i: Interval() for i in order}
     for i in order[1:]:
         if key in samples[i].summary:
@@ -83,10 +83,10 @@ def rank(
                 samples[i].summary[key],
                 deltas[i],
                 n_behind,
-                level=how.level,
+                level=draws.level,
                 lower_is_better=key in plans[0].lower_keys,
             )
-    corrected = [math.nan, *holm([interval_of_run[i].p for i in order[1:]])]
+    corrected = [math.nan, *correct_p_values([interval_of_run[i].p for i in order[1:]])]
     return [
         Standing(
             names[i],
@@ -102,13 +102,13 @@ def rank(
     ]
 
 
-def equal_detections(first: Table, other: Table) -> bool:
+def has_equal_detections(first_table: Table, other_table: Table) -> bool:
     """Whether two runs have the same detections, in any order."""
-    if len(first.score) != len(other.score) or first.classes != other.classes:
+    if len(first_table.score) != len(other_table.score) or first_table.classes != other_table.classes:
         return False
-    if not np.array_equal(np.sort(first.score), np.sort(other.score), equal_nan=True):  # faster
+    if not np.array_equal(np.sort(first_table.score), np.sort(other_table.score), equal_nan=True):  # faster
         return False
-    columns = [np.column_stack([t.image, t.category, t.score, t.xyxy]) for t in (first, other)]
+    columns = [np.column_stack([t.image, t.category, t.score, t.xyxy]) for t in (first_table, other_table)]
     rows = [column[np.lexsort(column.T)] for column in columns]
     return bool((rows[0] == rows[1]).all())
 

@@ -151,7 +151,7 @@ class OutcomeTable(msgspec.Struct, frozen=True, eq=False, dict=True):
         sides = Truth(joined, rules)
         truth, detections = joined.truth, joined.detections
         counts = np.zeros(len(truth), AreaBits)
-        for area, counts_in_area in enumerate(sides.counting):
+        for area, counts_in_area in enumerate(sides.is_counting):
             counts |= np.left_shift(counts_in_area, AreaBits(area), dtype=AreaBits)
         if not np.array_equal(matches.row, detections.row):
             by_row = np.argsort(detections.row)
@@ -170,7 +170,7 @@ class OutcomeTable(msgspec.Struct, frozen=True, eq=False, dict=True):
         iou[tp_rows], share = measure_overlaps(
             replace(joined, detections=detections), rules, tp_rows, gt[tp_rows]
         )
-        in_group = sides.group[gt[tp_rows]]  # matched by the share of the detection that lies inside
+        in_group = sides.is_group[gt[tp_rows]]  # matched by the share of the detection that lies inside
         iou[tp_rows[in_group]] = share[in_group]
         boxes = truth.row, truth.image, truth.category, truth.xyxy
         return cls(

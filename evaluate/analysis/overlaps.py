@@ -67,23 +67,23 @@ def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
     rules = table.rules
     joined, _ = prepare(joined, rules)
     n_det, n_gt = len(table.score), len(table.truth)
-    counting, is_found = table.counting, table.is_found
+    is_counting_truth, is_found = table.counting, table.is_found
     # The row of the table of each detection of the prepared sides.
     by_row = np.argsort(table.matches.row)
     table_rows = by_row[np.searchsorted(table.matches.row[by_row], joined.detections.row)]
-    details = [Best(np.full(n_det, -1, np.int32), np.zeros(n_det)) for _ in range(5)]
-    of_truth = [Best(np.full(n_gt, -1, np.int32), np.zeros(n_gt)) for _ in range(2)]
-    same_any_iou, any_iou, cover = np.zeros(n_det), np.zeros(n_det), np.zeros(n_det)
+    best_truths = [Best(np.full(n_det, -1, np.int32), np.zeros(n_det)) for _ in range(5)]
+    best_detections = [Best(np.full(n_gt, -1, np.int32), np.zeros(n_gt)) for _ in range(2)]
+    same_any_iou, any_iou, ignored_cover = np.zeros(n_det), np.zeros(n_det), np.zeros(n_det)
     rank = np.empty(n_det, np.int64)
     rank[table.order] = np.arange(n_det)
-    for gt_start, det_start, part in split_images(joined):
+    for gt_start, det_start, chunk in split_images(joined):
         plain_rules = rules.without_groups
         # All that overlap, whatever their classes: some at a time, and no detection comes twice.
-        for pairs in iterate_pairs(merge_classes(part), plain_rules, 0.0):
-            part_det, part_gt, iou = pairs.det, pairs.gt, pairs.iou
-            is_same_class = part.detections.category[part_det] == part.truth.category[part_gt]
-            det, gt = table_rows[part_det + det_start], part_gt + gt_start
-            is_counting = counting[gt]
+        for pairs in iterate_pairs(merge_classes(chunk), plain_rules, 0.0):
+            chunk_det, chunk_gt, iou = pairs.det, pairs.gt, pairs.iou
+            is_same_class = chunk.detections.category[chunk_det] == chunk.truth.category[chunk_gt]
+            det, gt = table_rows[chunk_det + det_start], chunk_gt + gt_start
+            is_counting = is_counting_truth[gt]
             is_missed = is_counting & ~is_found[gt]
             masks = (
                 is_same_class & is_counting,
@@ -92,28 +92,28 @@ def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
                 is_same_class & is_missed & (iou <= table.threshold),
                 ~is_same_class & is_missed,
             )
-            for best, mask in zip(details, masks, strict=True):
-                _best(best, det[mask], gt[mask], iou[mask])
-            _highest(any_iou, det, iou)
-            _highest(same_any_iou, det[is_same_class], iou[is_same_class])
+            for best, mask in zip(best_truths, masks, strict=True):
+                _update_best(best, det[mask], gt[mask], iou[mask])
+            _update_highest(any_iou, det, iou)
+            _update_highest(same_any_iou, det[is_same_class], iou[is_same_class])
             ignored_pairs = np.flatnonzero(~is_counting)
-            _highest(
-                cover,
+            _update_highest(
+                ignored_cover,
                 det[ignored_pairs],
-                measure_overlaps(part, rules, part_det[ignored_pairs], part_gt[ignored_pairs])[1],
+                measure_overlaps(chunk, rules, chunk_det[ignored_pairs], chunk_gt[ignored_pairs])[1],
             )
             pairs_by_truth = argsort_int(gt, n_gt)
             for best, mask in zip(
-                of_truth, (is_same_class[pairs_by_truth], ~is_same_class[pairs_by_truth]), strict=True
+                best_detections, (is_same_class[pairs_by_truth], ~is_same_class[pairs_by_truth]), strict=True
             ):
                 rows = pairs_by_truth[mask]
-                _best(best, gt[rows], det[rows], iou[rows], rank)
-    same, other, matched, same_missed, other_missed = details
-    ious = same_any_iou, any_iou, cover
-    return Overlaps(same, other, matched, same_missed, other_missed, *ious, *of_truth)
+                _update_best(best, gt[rows], det[rows], iou[rows], rank)
+    same, other, matched, same_missed, other_missed = best_truths
+    ious = same_any_iou, any_iou, ignored_cover
+    return Overlaps(same, other, matched, same_missed, other_missed, *ious, *best_detections)
 
 
-def _best(
+def _update_best(
     best: Best, box: Longs | Ints, partner: Longs | Ints, iou: Floats, rank: Longs | None = None
 ) -> None:
     """Write the partner of highest IoU of each box, the first of equals; equal `box` stand together.
@@ -139,7 +139,7 @@ def _best(
     best.iou[box[chosen]] = iou[chosen]
 
 
-def _highest(values: Floats, box: Longs | Ints, iou: Floats) -> None:
+def _update_highest(values: Floats, box: Longs | Ints, iou: Floats) -> None:
     """Write into `values` the highest IoU of each box; equal `box` stand together."""
     starts = first_of_runs(box)
     if len(starts):

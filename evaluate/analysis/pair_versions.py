@@ -34,22 +34,25 @@ OF_BOTH = (Change.ADDED, Change.REMOVED, Change.MOVED, Change.RELABELLED, Change
 """What happens to the boxes of images that both versions have."""
 
 
-def change_words(bits: int) -> str:
-    """What some bits of `Change` say: ``moved flags``."""
+def describe_change(bits: int) -> str:
+    """Return the bits of `Change` in words: ``moved, flags``."""
     return ", ".join(word for change, word in WORDS.items() if bits & change)
 
 
 def pair_versions(old: Dataset, new: Dataset) -> tuple[Longs, NDArray[np.bool_]]:
-    """The row of the old image for each new one, -1 = none; and whether it was renamed."""
+    """Pair images; returns (new images,) the row of the old image, -1 = none, and whether it was renamed.
+
+    Images are taken for renamed where an added and a removed one have equal boxes, and no other image has.
+    """
     partner, _ = pair_images(old.images, new.images)
     renamed = np.zeros(len(partner), np.bool_)
     removed_rows = rows_without(len(old.images), partner[partner >= 0])
     added_rows = np.flatnonzero(partner < 0)
     if len(removed_rows) and len(added_rows):
-        number_of_class = _class_numbers(old, new)
+        number_of_class = _number_classes(old, new)
         old_position, new_position = (
-            index_unique_keys(_contents(old, removed_rows, number_of_class)),
-            index_unique_keys(_contents(new, added_rows, number_of_class)),
+            index_unique_keys(_make_content_keys(old, removed_rows, number_of_class)),
+            index_unique_keys(_make_content_keys(new, added_rows, number_of_class)),
         )
         for boxes in (boxes for boxes in new_position if boxes and boxes in old_position):
             partner[added_rows[new_position[boxes]]] = removed_rows[old_position[boxes]]
@@ -57,77 +60,78 @@ def pair_versions(old: Dataset, new: Dataset) -> tuple[Longs, NDArray[np.bool_]]
     return partner, renamed
 
 
-def _class_numbers(old: Dataset, new: Dataset) -> dict[str, int]:
-    """The classes of either by name."""
+def _number_classes(old: Dataset, new: Dataset) -> dict[str, int]:
+    """Number the classes of both versions by name."""
     return {name: i for i, name in enumerate(dict.fromkeys([*old.categories.name, *new.categories.name]))}
 
 
-def _contents(dataset: Dataset, images: Longs, number_of_class: Mapping[str, int]) -> list[bytes]:
-    """A key for the boxes of each image, by class and corners; their order does not matter."""
+def _make_content_keys(dataset: Dataset, images: Longs, number_of_class: Mapping[str, int]) -> list[bytes]:
+    """Make a key of the boxes of each image, by class and corners, whatever their order."""
     boxes = dataset.boxes
     rows = np.flatnonzero(np.isin(boxes.image, images))
     category = np.array([number_of_class[name] for name in dataset.categories.name], np.int64)[
         boxes.category[rows]
     ]
-    table = np.column_stack([_cells(boxes.xyxy[rows]) + 0.0, category, boxes.image[rows]])
+    table = np.column_stack([_find_cells(boxes.xyxy[rows]) + 0.0, category, boxes.image[rows]])
     table = table[np.lexsort(table.T)]  # by image, then class and place
-    ends = np.searchsorted(table[:, -1], np.stack([images, images + 1]))
-    return [table[start:stop, :-1].tobytes() for start, stop in ends.T.tolist()]
+    row_bounds = np.searchsorted(table[:, -1], np.stack([images, images + 1]))
+    return [table[start:stop, :-1].tobytes() for start, stop in row_bounds.T.tolist()]
 
 
 def pair_boxes_of(
     old: Dataset, new: Dataset, images: tuple[Longs, Longs], *, iou: float, tolerance: float
 ) -> tuple[Longs, Longs, Longs]:
-    """Pair boxes: (n,) rows of the old, (n,) rows of the new version, (n,) bits of `Change`.
+    """Pair boxes; returns (n,) rows of the old version, rows of the new version, and bits of `Change`.
 
     `images` are the numbers of the images of both, those that only one has being -1. Boxes of one class and
     place are paired first, with equal flags before others, then the rest as annotators' boxes are.
     """
-    number_of_class = _class_numbers(old, new)
+    number_of_class = _number_classes(old, new)
     sides, rows = [], []
     for dataset, image in zip((old, new), images, strict=True):
         boxes = dataset.boxes
         box_rows = np.flatnonzero(image[boxes.image] >= 0)
         category = np.array([number_of_class[name] for name in dataset.categories.name], np.int64)
         sides.append(
-            Annotations.of(
+            Annotations.from_arrays(
                 image[boxes.image[box_rows]], category[boxes.category[box_rows]], boxes.xyxy[box_rows]
             )
         )
         rows.append(box_rows)
     flags = [old.boxes.flags[rows[0]].astype(np.int64), new.boxes.flags[rows[1]].astype(np.int64)]
-    free = [np.arange(len(side_rows)) for side_rows in rows]
+    free_rows = [np.arange(len(side_rows)) for side_rows in rows]
     pairs: list[tuple[Longs, Longs]] = []
     unmarked = [0 * side_flags for side_flags in flags]
     for flags_or_none, shift in ((flags, 0), (flags, 0.5), (unmarked, 0), (unmarked, 0.5), (None, 0)):
-        unpaired = [side.take(positions) for side, positions in zip(sides, free, strict=True)]
+        unpaired = [side.take(positions) for side, positions in zip(sides, free_rows, strict=True)]
         if flags_or_none is None:
             old_positions, new_positions = (
                 rows.astype(np.int64) for rows in pair_boxes(unpaired[0], unpaired[1], iou)[:2]
             )
         else:
             labels = [
-                side_labels[positions] for side_labels, positions in zip(flags_or_none, free, strict=True)
+                side_labels[positions]
+                for side_labels, positions in zip(flags_or_none, free_rows, strict=True)
             ]
-            old_positions, new_positions = _equal_boxes(unpaired, labels, tolerance, shift)
-        pairs.append((free[0][old_positions], free[1][new_positions]))
-        free = [
+            old_positions, new_positions = _pair_equal_boxes(unpaired, labels, tolerance, shift)
+        pairs.append((free_rows[0][old_positions], free_rows[1][new_positions]))
+        free_rows = [
             np.delete(positions, paired)
-            for positions, paired in zip(free, (old_positions, new_positions), strict=True)
+            for positions, paired in zip(free_rows, (old_positions, new_positions), strict=True)
         ]
     old_positions, new_positions = (np.concatenate(columns) for columns in zip(*pairs, strict=True))
     order = np.argsort(old_positions)
     old_positions, new_positions = old_positions[order], new_positions[order]
     change = np.zeros(len(old_positions), np.int64)
-    change[_apart(sides[0].xyxy[old_positions], sides[1].xyxy[new_positions], tolerance)] |= Change.MOVED
+    change[_are_apart(sides[0].xyxy[old_positions], sides[1].xyxy[new_positions], tolerance)] |= Change.MOVED
     change[sides[0].category[old_positions] != sides[1].category[new_positions]] |= Change.RELABELLED
     change[flags[0][old_positions] != flags[1][new_positions]] |= Change.FLAGS
     old_rows, new_rows = rows[0][old_positions], rows[1][new_positions]
-    change[_shapes_differ(old.boxes, new.boxes, old_rows, new_rows, tolerance)] |= Change.SHAPE
+    change[_compare_shapes(old.boxes, new.boxes, old_rows, new_rows, tolerance)] |= Change.SHAPE
     return old_rows, new_rows, change
 
 
-def _shapes_differ(
+def _compare_shapes(
     old: Boxes, new: Boxes, old_rows: Longs, new_rows: Longs, tolerance: float
 ) -> NDArray[np.bool_]:
     """Return (n,) whether the polygons, masks, oriented boxes or keypoints of paired boxes differ."""
@@ -135,47 +139,50 @@ def _shapes_differ(
     if old.shapes is not None or new.shapes is not None:
         old_shapes = (old.shapes or Shapes.none(len(old))).take(old_rows)
         new_shapes = (new.shapes or Shapes.none(len(new))).take(new_rows)
-        is_different = (old_shapes.kind != new_shapes.kind) | _lengths_differ(
+        is_different = (old_shapes.kind != new_shapes.kind) | _compare_lengths(
             old_shapes.ring, new_shapes.ring
         )
-        is_different |= _lengths_differ(old_shapes.mask, new_shapes.mask) | _lengths_differ(
+        is_different |= _compare_lengths(old_shapes.mask, new_shapes.mask) | _compare_lengths(
             old_shapes.point[old_shapes.ring], new_shapes.point[new_shapes.ring]
         )
         equal_so_far = np.flatnonzero(~is_different)
         old_shapes, new_shapes = old_shapes.take(equal_so_far), new_shapes.take(equal_so_far)
         for starts, part_differs in (
-            (old_shapes.ring, _lengths_differ(old_shapes.point, new_shapes.point)),
-            (old_shapes.point[old_shapes.ring], _apart(old_shapes.xy, new_shapes.xy, tolerance)),
+            (old_shapes.ring, _compare_lengths(old_shapes.point, new_shapes.point)),
+            (old_shapes.point[old_shapes.ring], _are_apart(old_shapes.xy, new_shapes.xy, tolerance)),
             (old_shapes.mask, old_shapes.text != new_shapes.text),
         ):
             is_different[equal_so_far[sum_groups(part_differs, starts) > 0]] = True
     if old.keypoints is not None or new.keypoints is not None:
         old_points = (old.keypoints or Keypoints.none(len(old))).take(old_rows)
         new_points = (new.keypoints or Keypoints.none(len(new))).take(new_rows)
-        has_other_count = _lengths_differ(old_points.first, new_points.first)
+        has_other_count = _compare_lengths(old_points.first, new_points.first)
         equal_so_far = np.flatnonzero(~has_other_count)
         old_points, new_points = old_points.take(equal_so_far), new_points.take(equal_so_far)
         is_different |= has_other_count
         is_different[
-            equal_so_far[sum_groups(_apart(old_points.xyv, new_points.xyv, tolerance), old_points.first) > 0]
+            equal_so_far[
+                sum_groups(_are_apart(old_points.xyv, new_points.xyv, tolerance), old_points.first) > 0
+            ]
         ] = True
     return is_different
 
 
-def _lengths_differ(old_starts: Longs, new_starts: Longs) -> NDArray[np.bool_]:
-    """Return (n,) whether lists differ in length, whose starts are (n + 1,) `first` and (n + 1,) `other`."""
-    differ: NDArray[np.bool_] = np.diff(old_starts) != np.diff(new_starts)
-    return differ
+def _compare_lengths(old_starts: Longs, new_starts: Longs) -> NDArray[np.bool_]:
+    """(n,) whether n pairs of lists differ in length; `old_starts` and `new_starts` are (n + 1,) offsets."""
+    is_different: NDArray[np.bool_] = np.diff(old_starts) != np.diff(new_starts)
+    return is_different
 
 
-def _equal_boxes(
+def _pair_equal_boxes(
     sides: Sequence[Annotations], labels_of_sides: Sequence[Longs], tolerance: float, shift: float
 ) -> tuple[Longs, Longs]:
     """Find pairs of boxes with equal image, class and edges, and equal labels, (boxes,) of each side.
 
     They are looked for in cells of a grid; edges near the border of one are found with another `shift`.
     """
-    keys = [_key(side, labels, tolerance, shift) for side, labels in zip(sides, labels_of_sides, strict=True)]
+    labelled = zip(sides, labels_of_sides, strict=True)
+    keys = [_make_keys(side, labels, tolerance, shift) for side, labels in labelled]
     order = [np.argsort(key, kind="stable") for key in keys]
     in_order = [key[positions] for key, positions in zip(keys, order, strict=True)]
     # The first box of a key is paired with the first of the same key, the second with the second, ...
@@ -183,22 +190,22 @@ def _equal_boxes(
     rank = np.arange(len(keys[0])) - np.searchsorted(in_order[0], in_order[0])
     partner_position = np.searchsorted(in_order[1], in_order[0]) + rank
     has_partner = partner_position < np.searchsorted(in_order[1], in_order[0], side="right")
-    a, b = order[0][has_partner], order[1][partner_position[has_partner]]
-    first, other = sides[0].take(a), sides[1].take(b)
+    first_rows, other_rows = order[0][has_partner], order[1][partner_position[has_partner]]
+    first_boxes, other_boxes = sides[0].take(first_rows), sides[1].take(other_rows)
     is_equal = (
-        (first.image == other.image)
-        & (first.category == other.category)
-        & (labels_of_sides[0][a] == labels_of_sides[1][b])
+        (first_boxes.image == other_boxes.image)
+        & (first_boxes.category == other_boxes.category)
+        & (labels_of_sides[0][first_rows] == labels_of_sides[1][other_rows])
     )
-    is_equal &= ~_apart(first.xyxy, other.xyxy, tolerance)
-    return a[is_equal], b[is_equal]
+    is_equal &= ~_are_apart(first_boxes.xyxy, other_boxes.xyxy, tolerance)
+    return first_rows[is_equal], other_rows[is_equal]
 
 
-def _key(side: Annotations, labels: Longs, tolerance: float, shift: float) -> NDArray[np.uint64]:
-    """(n,) a number for image, class, cell and label: equal for equal boxes, and seldom for others."""
+def _make_keys(side: Annotations, labels: Longs, tolerance: float, shift: float) -> NDArray[np.uint64]:
+    """(n,) a hash of the image, class, cells of the edges, and label of each box; `shift` is in cells."""
     key = np.zeros(len(side), np.uint64)
     with np.errstate(invalid="ignore", over="ignore"):
-        for column in (side.image, side.category, labels, *_cells(side.xyxy, tolerance, shift).T):
+        for column in (side.image, side.category, labels, *_find_cells(side.xyxy, tolerance, shift).T):
             key = (key ^ column.astype(np.int64).astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
             key ^= key >> np.uint64(29)
     return key
@@ -208,12 +215,12 @@ CELL = 0.0123
 """Pixels of a cell, much more than rounding moves an edge; coordinates seldom lie on a border of these."""
 
 
-def _cells(xyxy: Floats, tolerance: float = 0, shift: float = 0) -> Floats:
-    """Return (n, 4) the grid cells of the edges."""
+def _find_cells(xyxy: Floats, tolerance: float = 0, shift: float = 0) -> Floats:
+    """Return (n, 4) the grid cells, whole numbers, of the edges of boxes, moved by `shift` cells."""
     return np.rint(xyxy / max(CELL, 20 * tolerance) + shift)
 
 
-def _apart(a: Floats, b: Floats, tolerance: float) -> NDArray[np.bool_]:
-    """Return (n,) whether an edge of two boxes, or a coordinate of two points, differs by more."""
+def _are_apart(a: Floats, b: Floats, tolerance: float) -> NDArray[np.bool_]:
+    """(n,) mask of the rows of `a` and `b`, both (n, m), in which a coordinate differs by more."""
     is_apart: NDArray[np.bool_] = np.abs(a - b).max(axis=1, initial=0) > tolerance
     return is_apart

@@ -29,12 +29,12 @@ def render_agreement(agreement: Agreement, output: str, *, width: int | None = N
     if output == "json":
         return json_text(agreement.to_dict()) + "\n"
     if output == "csv":
-        return format_csv(CLASS_KEYS, _class_rows(agreement))
-    document = agreement_document(agreement)
+        return format_csv(CLASS_KEYS, _make_class_rows(agreement))
+    document = make_agreement_document(agreement)
     return draw(document, output, width)
 
 
-def agreement_document(agreement: Agreement) -> Document:
+def make_agreement_document(agreement: Agreement) -> Document:
     """Make the document: classes, those that are confused most, and the numbers over all."""
     boxes = f"{agreement.boxes[0]} and {plural(agreement.boxes[1], 'box')}"
     f1, f1_location = number(agreement.f1), number(agreement.f1_location)
@@ -45,7 +45,7 @@ def agreement_document(agreement: Agreement) -> Document:
         f"mean IoU of matched pairs {mean_iou}, kappa of their classes {kappa}",
     )
     columns = [Column("class", cell), Column("F1", number), Column("A"), Column("B"), Column("pairs")]
-    document: Document = [[Table(columns, _class_rows(agreement))], [Line(line) for line in lines]]
+    document: Document = [[Table(columns, _make_class_rows(agreement))], [Line(line) for line in lines]]
     counts, names = agreement.confusion.copy(), [*agreement.names, "(none)"]
     np.fill_diagonal(counts, 0)
     confused = sorted((-int(counts[i, j]), i, j) for i, j in zip(*counts.nonzero(), strict=True))
@@ -56,6 +56,6 @@ def agreement_document(agreement: Agreement) -> Document:
     return document
 
 
-def _class_rows(agreement: Agreement) -> list[list[object]]:
+def _make_class_rows(agreement: Agreement) -> list[list[object]]:
     """Return the values of `CLASS_KEYS` of each class."""
     return [[row[key] for key in CLASS_KEYS] for row in agreement.to_dict()["classes"]]

@@ -21,12 +21,14 @@ HEADER = 12
 """The most characters of a class above a column of the confusion matrix; twice that where there is room."""
 
 
-def titled(title: str, columns: Sequence[Column], rows: Sequence[Sequence[Any]], **layout: Any) -> Section:
+def make_section(
+    title: str, columns: Sequence[Column], rows: Sequence[Sequence[Any]], **layout: Any
+) -> Section:
     """Make a section of a title and a table, which is left out if it has no rows."""
     return [Line(title), *([Table(columns, rows, **layout)] if rows else [])]
 
 
-def sections(result: Result, width: int | None = None) -> list[Section]:
+def make_sections(result: Result, width: int | None = None) -> list[Section]:
     """Make the sections of all analyses of a result.
 
     What can be listed in more than one way is listed so that it fits into lines of `width` characters.
@@ -36,21 +38,21 @@ def sections(result: Result, width: int | None = None) -> list[Section]:
         if isinstance(data, Mapping) and "reason" in data:
             parts.append([Line(f"{analysis}: {data['reason']}")])
         elif analysis == "confusion":
-            parts.append(_confusion(data, width))
+            parts.append(_render_confusion(data, width))
         else:
             parts += _SECTIONS[analysis](data)
     return parts
 
 
-def class_columns(result: Result) -> dict[str, dict[str, Any]]:
-    """Return the numbers of the analyses by class, for the rows of classes of the CSV."""
+def make_class_columns(result: Result) -> dict[str, dict[str, Any]]:
+    """Return for each class its numbers of the analyses by column, for the rows of classes of the CSV."""
     columns: dict[str, dict[str, Any]] = {}
-    for row in _classes(result.analysis.get("lrp")):
+    for row in _get_class_rows(result.analysis.get("lrp")):
         numbers = columns.setdefault(row["class"], {})
         numbers |= {"olrp": row["olrp"], **{f"lrp_{key}": row[key] for key in ("loc", "fp", "fn", "score")}}
-    for row in _classes(result.analysis.get("calibration")):
+    for row in _get_class_rows(result.analysis.get("calibration")):
         columns.setdefault(row["class"], {})["dece"] = row["dece"]
-    for row in _classes(result.analysis.get("tide")):
+    for row in _get_class_rows(result.analysis.get("tide")):
         numbers = columns.setdefault(row["class"], {})
         numbers |= {f"tide_{kind}_dap": value for kind, value in row.items() if kind != "class"}
     for name, numbers in result.analysis.get("thresholds", {}).get("classes", {}).items():
@@ -58,7 +60,7 @@ def class_columns(result: Result) -> dict[str, dict[str, Any]]:
     return columns
 
 
-def summary_columns(result: Result) -> dict[str, Any]:
+def make_summary_columns(result: Result) -> dict[str, Any]:
     """Return the numbers of the analyses over all classes, for the last row of the CSV."""
     analysis = result.analysis
     columns: dict[str, Any] = {}
@@ -75,20 +77,20 @@ def summary_columns(result: Result) -> dict[str, Any]:
     return columns
 
 
-def _thresholds(data: Mapping[str, Any]) -> Iterator[Section]:
+def _render_thresholds(data: Mapping[str, Any]) -> Iterator[Section]:
     """Make the section of the score thresholds that were chosen, a row for each class."""
     keys = ["score", "precision", "recall"]
     rows = [[category, *(row[key] for key in keys)] for category, row in data["classes"].items()]
     columns = [Column("class", cell), *(Column(key, functools.partial(number, form=".4g")) for key in keys)]
-    yield titled(f"score thresholds by the rule {data['rule']}; -: no detection is kept", columns, rows)
+    yield make_section(f"score thresholds by the rule {data['rule']}; -: no detection is kept", columns, rows)
 
 
-def _confusion(data: Mapping[str, Any], width: int | None) -> Section:
+def _render_confusion(data: Mapping[str, Any], width: int | None) -> Section:
     """Make the section of the confusion matrix or, where it does not fit, of its most frequent pairs."""
     counts, of = data["counts"], data.get("shares_of")
-    what = {None: "counts", "gt": "shares of each ground truth class", "det": "shares of each detected class"}
-    least = "scores as given" if data["score"] is None else f"score >= {data['score']:g}"
-    title = f"confusion matrix, {least}, IoU >= {data['iou']:g}: {what[of]}"
+    text = {None: "counts", "gt": "shares of each ground truth class", "det": "shares of each detected class"}
+    score_text = "scores as given" if data["score"] is None else f"score >= {data['score']:g}"
+    title = f"confusion matrix, {score_text}, IoU >= {data['iou']:g}: {text[of]}"
     names = [cell(category) for category in data["classes"]]
     form = str if of is None else functools.partial(percent, form=".1f")
     values = data.get("shares", counts)
@@ -105,27 +107,27 @@ def _confusion(data: Mapping[str, Any], width: int | None) -> Section:
     pairs = sorted(
         (-n, gt, det) for gt, row in enumerate(counts) for det, n in enumerate(row) if n and gt != det
     )
-    few = f"the {PAIRS_SHOWN} most frequent of " if len(pairs) > PAIRS_SHOWN else ""
-    title += f"; {few}{plural(len(pairs), 'confusion')}"
+    count_text = f"the {PAIRS_SHOWN} most frequent of " if len(pairs) > PAIRS_SHOWN else ""
+    title += f"; {count_text}{plural(len(pairs), 'confusion')}"
     listed = [
         [rows[gt][0], [*names, "(missed)"][det], -n, *([values[gt][det]] if of else [])]
         for n, gt, det in pairs[:PAIRS_SHOWN]
     ]
     columns = [Column("GT", cell), Column("detected as", left=True), Column("count")]
-    return titled(title, [*columns, *([Column(f"of {of}", form)] if of else [])], listed)
+    return make_section(title, [*columns, *([Column(f"of {of}", form)] if of else [])], listed)
 
 
-def _classes(data: Any) -> Sequence[Mapping[str, Any]]:
+def _get_class_rows(data: Any) -> Sequence[Mapping[str, Any]]:
     """Return the rows of an analysis by class; none if it has none or was not made."""
     return data.get("classes", ()) if isinstance(data, Mapping) else ()
 
 
-def _tide(data: Mapping[str, Any]) -> Iterator[Section]:
+def _render_tide(data: Mapping[str, Any]) -> Iterator[Section]:
     """Make the sections of AP gained by fixing each type of error, over all classes and by class."""
     kinds = [kind for kind in data if kind != "classes"]
     rows = [[kind, data[kind]["dap"], data[kind].get("count", "")] for kind in kinds]
     columns = [Column("error"), Column("AP", percent), Column("count")]
-    yield titled("AP gained by fixing each type of error (TIDE)", columns, rows)
+    yield make_section("AP gained by fixing each type of error (TIDE)", columns, rows)
     if len(data["classes"]) > 1:
         kinds = [kind for kind in kinds if "count" in data[kind]]
         order = sorted(data["classes"], key=lambda row: -max((row[kind] or 0.0) for kind in kinds))
@@ -134,58 +136,61 @@ def _tide(data: Mapping[str, Any]) -> Iterator[Section]:
         if len(shown) < len(order):
             title += f"; the {len(shown)} of {len(order)} classes that gain most"
         columns = [Column("class", cell), *(Column(kind, percent) for kind in kinds)]
-        yield titled(title, columns, [[row["class"], *(row[kind] for kind in kinds)] for row in shown])
+        yield make_section(title, columns, [[row["class"], *(row[kind] for kind in kinds)] for row in shown])
 
 
-def _lrp(data: Mapping[str, Any]) -> Iterator[Section]:
+def _render_lrp(data: Mapping[str, Any]) -> Iterator[Section]:
     """Make the section of the optimal LRP error, a row for each class and one for their mean."""
     keys = ("olrp", "loc", "fp", "fn", "score")
     rows = [[row["class"], *(row[key] for key in keys)] for row in data["classes"]]
     rows.append(["(mean)", *(data[key] for key in keys[:-1]), ""])
     columns = [Column("class", cell), *(Column(key, number) for key in ("oLRP", "loc", "FP", "FN"))]
     title = "optimal LRP error and its components: 1 - IoU, FP / (TP + FP), FN / GT"
-    yield titled(title, [*columns, Column("score", number)], rows)
+    yield make_section(title, [*columns, Column("score", number)], rows)
 
 
-def _calibration(data: Mapping[str, Any]) -> Iterator[Section]:
+def _render_calibration(data: Mapping[str, Any]) -> Iterator[Section]:
     """Make the section of the calibration error, a row for each bin of scores."""
     rows = [
         [f"{row['low']:g} to {row['high']:g}", *(row[key] for key in ("n", "score", "precision"))]
         for row in data["bins"]
     ]
     columns = [Column("scores"), Column("det"), Column("mean score", number), Column("precision", number)]
-    yield titled(f"calibration: D-ECE {number(data['dece'])}, maximum {number(data['mce'])}", columns, rows)
+    title = f"calibration: D-ECE {number(data['dece'])}, maximum {number(data['mce'])}"
+    yield make_section(title, columns, rows)
 
 
-def _images(data: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
+def _render_images(data: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
+    """Make the section of the images with the largest error."""
     keys = ("image", "gt", "tp", "fp", "fn", "error", "error_share")
     rows = [[row[key] for key in keys] for row in data if row["error"]][:IMAGES_SHOWN]
     columns = [Column("image", cell), *map(Column, ("GT", "TP", "FP", "FN"))]
     columns += [Column("error", functools.partial(number, form=".2f")), Column("share", percent)]
-    yield titled(f"the {len(rows)} of {len(data)} images with the largest error", columns, rows)
+    yield make_section(f"the {len(rows)} of {len(data)} images with the largest error", columns, rows)
 
 
-def _slices(data: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
-    of_images = [row for row in data if "delta" in row]
-    if of_images:
+def _render_slices(data: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
+    """Make the sections of slices of images, of boxes, and of ground truths by attribute."""
+    image_rows = [row for row in data if "delta" in row]
+    if image_rows:
         title = "{key} of slices of the images, and difference from the other images"
-        yield image_slices(title, ("images", "n", "GT", "{key}", "vs. rest"), of_images)
-    boxes = [row for row in data if "summary" in row and "delta" not in row]
-    if boxes:
-        key = next(iter(boxes[0]["summary"]))
-        rows = [[f"{row['slice']} {row['value']}", row["gt"], row["summary"][key]] for row in boxes]
+        yield make_slices_section(title, ("images", "n", "GT", "{key}", "vs. rest"), image_rows)
+    box_rows = [row for row in data if "summary" in row and "delta" not in row]
+    if box_rows:
+        key = next(iter(box_rows[0]["summary"]))
+        rows = [[f"{row['slice']} {row['value']}", row["gt"], row["summary"][key]] for row in box_rows]
         columns = [Column("boxes", cell), Column("GT"), Column(key, percent)]
-        yield titled(f"{key} of boxes by area and shape", columns, rows)
-    marked = [row for row in data if "recall" in row]
-    if marked:
+        yield make_section(f"{key} of boxes by area and shape", columns, rows)
+    truth_rows = [row for row in data if "recall" in row]
+    if truth_rows:
         keys = ("value", "gt", "missed", "recall", "AR", "mean_iou")
         columns = [Column("ground truth", cell), Column("GT"), Column("missed")]
         columns += [Column("recall", percent), Column("AR", percent), Column("mean IoU", number)]
         title = "recall by attribute of the ground truth, mean over classes"
-        yield titled(title, columns, [[row[key] for key in keys] for row in marked])
+        yield make_section(title, columns, [[row[key] for key in keys] for row in truth_rows])
 
 
-def image_slices(
+def make_slices_section(
     title: str, titles: Sequence[str], slices: Sequence[Mapping[str, Any]], **layout: Any
 ) -> Section:
     """Make the section of slices of the images: a number of their summary, its difference and interval.
@@ -203,14 +208,14 @@ def image_slices(
         ]
         for row in slices
     ]
-    return titled(title.format(key=key), [*columns, Column("interval", interval)], rows, **layout)
+    return make_section(title.format(key=key), [*columns, Column("interval", interval)], rows, **layout)
 
 
 _SECTIONS: dict[str, Any] = {
-    "tide": _tide,
-    "lrp": _lrp,
-    "calibration": _calibration,
-    "thresholds": _thresholds,
-    "images": _images,
-    "slices": _slices,
+    "tide": _render_tide,
+    "lrp": _render_lrp,
+    "calibration": _render_calibration,
+    "thresholds": _render_thresholds,
+    "images": _render_images,
+    "slices": _render_slices,
 }

@@ -10,9 +10,9 @@ from typing import Any
 
 from odm.document import Column, Document, Items, Line, Section, Table, draw, format_csv
 from odm.evaluate.analysis.bootstrap import MOST_UNDEFINED, Interval
-from odm.evaluate.analysis.compare import DELTA_COLUMNS, Comparison, Delta, headline
+from odm.evaluate.analysis.compare import DELTA_COLUMNS, Comparison, Delta, make_headline
 from odm.evaluate.analysis.images import DELTAS
-from odm.evaluate.analysis.render_analyses import image_slices, titled
+from odm.evaluate.analysis.render_analyses import make_section, make_slices_section
 from odm.evaluate.results import COVERAGE
 from odm.issues import plural, printable
 from odm.names import shorten_paths
@@ -47,18 +47,18 @@ def render_comparison(comparison: Comparison, output: str = "table", *, width: i
         Of a table: how many characters a line may have; columns that do not fit are left out. None shows all.
     """
     if output == "json":
-        return comparison_json(comparison)
+        return format_comparison_json(comparison)
     if output == "csv":
-        return deltas_csv(comparison.deltas)
-    document = comparison_document(comparison, wide=width is None)
+        return format_deltas_csv(comparison.deltas)
+    document = make_comparison_document(comparison, wide=width is None)
     return draw(document, output, width)
 
 
 def save_comparison(comparison: Comparison, write: Callable[[str, bytes], object]) -> None:
     """Call `write` with the name and the content of each file."""
-    write("comparison.json", comparison_json(comparison).encode())
-    write("summary.csv", deltas_csv([d for d in comparison.deltas if d.category is None]).encode())
-    write("classes.csv", deltas_csv([d for d in comparison.deltas if d.category is not None]).encode())
+    write("comparison.json", format_comparison_json(comparison).encode())
+    write("summary.csv", format_deltas_csv([d for d in comparison.deltas if d.category is None]).encode())
+    write("classes.csv", format_deltas_csv([d for d in comparison.deltas if d.category is not None]).encode())
     columns = ["run", *DELTAS]
     write(
         "images.csv", format_csv(columns, ([r[key] for key in columns] for r in comparison.images)).encode()
@@ -74,24 +74,24 @@ def save_comparison(comparison: Comparison, write: Callable[[str, bytes], object
     write("slices.csv", format_csv(SLICE_COLUMNS, slices).encode())
 
 
-def comparison_json(comparison: Comparison) -> str:
+def format_comparison_json(comparison: Comparison) -> str:
     """Render the JSON contract."""
     return json_text(comparison.to_dict()) + "\n"
 
 
-def deltas_csv(deltas: Sequence[Delta]) -> str:
+def format_deltas_csv(deltas: Sequence[Delta]) -> str:
     """Format a row per difference as CSV."""
     rows = (delta.to_dict() for delta in deltas)
     return format_csv(DELTA_COLUMNS, ([row.get(key) for key in DELTA_COLUMNS] for row in rows))
 
 
-def headlines(comparison: Comparison, *, wide: bool = False) -> list[str]:
+def make_headlines(comparison: Comparison, *, wide: bool = False) -> list[str]:
     """Return the last lines: whether each run but the first is better, or the verdict of a ranking alone."""
     if is_leaderboard(comparison, wide=wide):
         return [comparison.verdict]
     names = [run.name for run in comparison.runs]
-    letters = dict(zip(names, _letters(len(names)), strict=True))
-    return [headline(comparison, name, letters) for name in names[1:]]
+    letters = dict(zip(names, _make_letters(len(names)), strict=True))
+    return [make_headline(comparison, name, letters) for name in names[1:]]
 
 
 def is_leaderboard(comparison: Comparison, *, wide: bool) -> bool:
@@ -99,24 +99,24 @@ def is_leaderboard(comparison: Comparison, *, wide: bool) -> bool:
     return len(comparison.runs) > MOST_PAIRS and not wide
 
 
-def comparison_document(comparison: Comparison, *, wide: bool) -> Document:
+def make_comparison_document(comparison: Comparison, *, wide: bool) -> Document:
     """Make the document: runs, differences, verdict; without `wide`, only one table of many runs."""
-    return _Comparison(comparison, wide=wide).document()
+    return _Comparison(comparison, wide=wide).make_document()
 
 
 P_VALUE = functools.partial(number, form=".3f")
 IMAGE_ERROR = functools.partial(number, form=".2f")
 
 
-def difference_columns(first: str, other: str) -> list[Column]:
-    """Make the columns of `difference_cells`, under the names of two runs."""
-    columns = [Column(first, percent), Column(other, percent), Column("change", points)]
+def make_difference_columns(first_name: str, other_name: str) -> list[Column]:
+    """Make the columns of `make_difference_cells`, under the names of two runs."""
+    columns = [Column(first_name, percent), Column(other_name, percent), Column("change", points)]
     chance = functools.partial(percent, form=".0f")
     return [*columns, Column("interval", interval), Column("better", chance), Column("p", P_VALUE)]
 
 
-def difference_cells(delta: Delta) -> list[Any]:
-    """Return the values of a difference, for `difference_columns`."""
+def make_difference_cells(delta: Delta) -> list[Any]:
+    """Return the values of a difference, for `make_difference_columns`."""
     bounds = delta.interval
     values = [delta.first, delta.other, delta.delta, (bounds.low, bounds.high)]
     return [*values, bounds.p_better, bounds.p]
@@ -128,34 +128,35 @@ class _Comparison:
     def __init__(self, comparison: Comparison, *, wide: bool) -> None:
         self.comparison, self.wide = comparison, wide
         names = [run.name for run in comparison.runs]
-        self.letter = dict(zip(names, _letters(len(names)), strict=True))
+        self.letter = dict(zip(names, _make_letters(len(names)), strict=True))
 
-    def document(self) -> Document:
+    def make_document(self) -> Document:
+        """Make the document of `make_comparison_document`."""
         comparison = self.comparison
-        document: Document = [[Items(list(self._head()))]]
-        narrow = is_leaderboard(comparison, wide=self.wide)
+        document: Document = [[Items(list(self._list_head_lines()))]]
+        is_short = is_leaderboard(comparison, wide=self.wide)
         if len(comparison.runs) > 2:
-            document.append(self._leaderboard())
-        if not narrow:
+            document.append(self._make_leaderboard())
+        if not is_short:
             document += [[Line(comparison.verdict)]] * (len(comparison.runs) > 2)
             for run in comparison.runs[1:]:
-                document += (self._summary(run.name), self._classes(run.name), self._slices(run.name))
-                document += self._images(run.name)
-        return [*document, [Line(line, "verdict") for line in headlines(comparison, wide=self.wide)]]
+                document += (self._make_summary(run.name), self._make_classes(run.name))
+                document += (self._make_slices(run.name), *self._make_images(run.name))
+        return [*document, [Line(line, "verdict") for line in make_headlines(comparison, wide=self.wide)]]
 
-    def _head(self) -> Iterator[str]:
-        """The protocol, what the letters stand for, and where the intervals come from."""
+    def _list_head_lines(self) -> Iterator[str]:
+        """Yield lines on the protocol, what the letters stand for, and where the intervals come from."""
         comparison = self.comparison
         yield comparison.definition
         detected = [run.detected_images for run in comparison.runs]
-        differ = max(detected) - min(detected) > UNLIKE * comparison.n_images
-        narrow = is_leaderboard(comparison, wide=self.wide)
+        is_unlike = max(detected) - min(detected) > UNLIKE * comparison.n_images
+        is_short = is_leaderboard(comparison, wide=self.wide)
         twins = {name: standing.run for standing in comparison.ranking for name in standing.same}
         for (name, letter), n in zip(self.letter.items(), detected, strict=True):
-            if narrow and not (differ and n < max(detected)):
+            if is_short and not (is_unlike and n < max(detected)):
                 continue
-            images = f" (detections on {n} of {plural(comparison.n_images, 'image')})" if differ else ""
-            if name in twins and not narrow:
+            images = f" (detections on {n} of {plural(comparison.n_images, 'image')})" if is_unlike else ""
+            if name in twins and not is_short:
                 images = f" (the same detections as {self.letter[twins[name]]})"
             yield f"{letter}: {printable(name)}{images}"
         yield (
@@ -163,18 +164,18 @@ class _Comparison:
             f"{plural(comparison.n_images, 'image')}, seed {comparison.seed}; {COVERAGE}"
         )
 
-    def _leaderboard(self) -> Section:
+    def _make_leaderboard(self) -> Section:
         """Return the table of runs, best first: by short names, for which a line has room, not by letters."""
         ranking, level = self.comparison.ranking, self.comparison.level
         names = dict(zip(self.letter, shorten_paths(list(self.letter)), strict=True))
         rows = []
-        for standing, place in zip(ranking, _places([standing.value for standing in ranking]), strict=True):
-            bounds, between, differs = standing.interval, standing.delta_interval, standing.differs(level)
+        for row, place in zip(ranking, _format_places([row.value for row in ranking]), strict=True):
+            bounds, delta_bounds, differs = (row.interval, row.delta_interval, row.differs(level))
             rows.append(
                 [
-                    *(place, names[standing.run], standing.value, (bounds.low, bounds.high)),
+                    *(place, names[row.run], row.value, (bounds.low, bounds.high)),
                     # The best has no difference from itself.
-                    *(standing.delta or None, (between.low, between.high), standing.p_holm),
+                    *(row.delta or None, (delta_bounds.low, delta_bounds.high), row.p_holm),
                     "-" if differs is None else "yes" if differs else "no",
                 ]
             )
@@ -185,18 +186,21 @@ class _Comparison:
             Column("its interval", interval),
         ]
         columns += [Column("p (Holm)", P_VALUE), Column("differs")]
-        same = [
+        twins = [
             f"{', '.join(names[name] for name in entry.same)}: the same detections as {names[entry.run]}"
             for entry in ranking
             if entry.same
         ]
-        judged = [(standing.delta_interval, standing.p_holm) for standing in ranking]
-        return [Table(columns, rows, DROPPED), *map(Line, same), *self._corrected(judged, "runs")]
+        tests = [(row.delta_interval, row.p_holm) for row in ranking]
+        return [Table(columns, rows, DROPPED), *map(Line, twins), *self._explain_corrected(tests, "runs")]
 
-    def _corrected(self, judged: Sequence[tuple[Interval, float]], subject: str) -> list[Line]:
-        """Explain why intervals without 0 are no differences, if there are any."""
+    def _explain_corrected(self, tests: Sequence[tuple[Interval, float]], subject: str) -> list[Line]:
+        """Explain why intervals without 0 are no differences, if there are any.
+
+        `tests` are the interval and the corrected p value of each difference.
+        """
         alpha = 1 - self.comparison.level
-        n = sum(not bounds.low <= 0 <= bounds.high and p >= alpha for bounds, p in judged)
+        n = sum(not bounds.low <= 0 <= bounds.high and p >= alpha for bounds, p in tests)
         if not n:
             return []
         excludes = f"{plural(n, 'interval')} {'excludes' if n == 1 else 'exclude'} 0"
@@ -204,24 +208,24 @@ class _Comparison:
         text = f"{excludes} without a difference that counts: intervals are of one comparison each, and {why}"
         return [Line(text)]
 
-    def _summary(self, run: str) -> Section:
+    def _make_summary(self, run: str) -> Section:
         """Make the table of differences over all classes, with the reasons why intervals are missing."""
         rows: list[list[Any]] = []
         reasons: dict[str, list[str]] = {}
-        for delta in self._deltas(run, of_classes=False):
+        for delta in self._select_deltas(run, of_classes=False):
             if math.isnan(delta.delta) and delta.interval.reason == "undefined":
                 continue
             if delta.interval.reason:
                 reasons.setdefault(delta.interval.reason, []).append(delta.key)
-            rows.append([delta.key, *difference_cells(delta)])
-        columns = [Column(""), *difference_columns(self._first, self.letter[run])]
-        without = [f"no interval: {', '.join(keys)} ({why})" for why, keys in reasons.items()]
-        return [Table(columns, rows, DROPPED), *map(Line, without)]
+            rows.append([delta.key, *make_difference_cells(delta)])
+        columns = [Column(""), *make_difference_columns(self._first, self.letter[run])]
+        lines = [f"no interval: {', '.join(keys)} ({reason})" for reason, keys in reasons.items()]
+        return [Table(columns, rows, DROPPED), *map(Line, lines)]
 
-    def _classes(self, run: str) -> Section:
+    def _make_classes(self, run: str) -> Section:
         """Make the table of differences in AP by class, the worst first; empty without classes."""
         deltas = sorted(
-            (d for d in self._deltas(run, of_classes=True) if d.key == "AP"), key=lambda d: d.delta
+            (d for d in self._select_deltas(run, of_classes=True) if d.key == "AP"), key=lambda d: d.delta
         )
         if not deltas:
             return []
@@ -229,17 +233,17 @@ class _Comparison:
         if len(deltas) > CLASSES_SHOWN:
             title += f" ({len(deltas) - 2 * ENDS_SHOWN} between them are left out)"
             deltas = deltas[:ENDS_SHOWN] + deltas[-ENDS_SHOWN:]
-        rows = [[delta.category, *difference_cells(delta), delta.p_holm] for delta in deltas]
-        between = difference_columns(self._first, self.letter[run])
-        columns = [Column("class", cell), *between, Column("p (Holm)", P_VALUE)]
+        rows = [[delta.category, *make_difference_cells(delta), delta.p_holm] for delta in deltas]
+        delta_columns = make_difference_columns(self._first, self.letter[run])
+        columns = [Column("class", cell), *delta_columns, Column("p (Holm)", P_VALUE)]
         notes = []
-        if without := sum(bool(d.interval.reason) for d in deltas):
-            why = f"undefined in more than {100 * MOST_UNDEFINED:g} % of the samples"
-            notes.append(Line(f"no interval: {plural(without, 'class', 'classes')} ({why})"))
-        notes += self._corrected([(d.interval, d.p_holm) for d in deltas], "classes")
-        return [*titled(title, columns, rows, drop=DROPPED), *notes]
+        if n_without := sum(bool(d.interval.reason) for d in deltas):
+            reason = f"undefined in more than {100 * MOST_UNDEFINED:g} % of the samples"
+            notes.append(Line(f"no interval: {plural(n_without, 'class', 'classes')} ({reason})"))
+        notes += self._explain_corrected([(d.interval, d.p_holm) for d in deltas], "classes")
+        return [*make_section(title, columns, rows, drop=DROPPED), *notes]
 
-    def _images(self, run: str) -> list[Section]:
+    def _make_images(self, run: str) -> list[Section]:
         """Make the table of the images whose errors changed most, and a line on the least scores."""
         comparison = self.comparison
         if comparison.images_reason:
@@ -271,15 +275,16 @@ class _Comparison:
             score = "-" if not thresholds else "none" if math.isnan(thresholds[0]) else f"{thresholds[0]:.4g}"
             scores.append(f"{self.letter[name]} {score}")
         counted = f"images are counted at these scores or above (best F1, or --at-score): {', '.join(scores)}"
-        return [titled(title, columns, rows, drop=DROPPED), [Line(counted)]]
+        return [make_section(title, columns, rows, drop=DROPPED), [Line(counted)]]
 
-    def _slices(self, run: str) -> Section:
+    def _make_slices(self, run: str) -> Section:
         """Make the table of the slices of images for a run; empty if there are none."""
         slices = [row for row in self.comparison.slices if row["run"] == run]
         titles = ("slice", "images", "GT", self.letter[run], "change")
-        return image_slices("{key} of slices of the images", titles, slices, drop=DROPPED) if slices else []
+        title = "{key} of slices of the images"
+        return make_slices_section(title, titles, slices, drop=DROPPED) if slices else []
 
-    def _deltas(self, run: str, *, of_classes: bool) -> list[Delta]:
+    def _select_deltas(self, run: str, *, of_classes: bool) -> list[Delta]:
         """Return the differences of a run, either those of single classes or those over all classes."""
         return [d for d in self.comparison.deltas if d.run == run and (d.category is not None) == of_classes]
 
@@ -289,12 +294,12 @@ class _Comparison:
         return next(iter(self.letter.values()))
 
 
-def _places(values: Sequence[float]) -> list[str]:
-    """Return the places of values, best first: equal ones share the first of theirs, and show it by ``=``."""
+def _format_places(values: Sequence[float]) -> list[str]:
+    """Return the places of `values`, best first, as text; equal values share the first of theirs: ``2=``."""
     rounded = [f"{value:.12g}" for value in values]
     return [f"{rounded.index(value) + 1}{'=' * (rounded.count(value) > 1)}" for value in rounded]
 
 
-def _letters(n: int) -> list[str]:
+def _make_letters(n: int) -> list[str]:
     """Return n names of runs: A, B, ..., Z, R27, R28, ..."""
     return [*string.ascii_uppercase[:n], *(f"R{i + 1}" for i in range(len(string.ascii_uppercase), n))]

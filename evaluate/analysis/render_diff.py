@@ -40,15 +40,15 @@ def render_differences(differences: Differences, output: str = "text", *, width:
     if output == "json":
         return json_text(differences.to_dict()) + "\n"
     if output == "csv":
-        return _changes_csv(differences)
-    document = differences_document(differences)
+        return _format_changes_csv(differences)
+    document = make_differences_document(differences)
     return draw(document, output, width)
 
 
 def save_differences(differences: Differences, write: Callable[[str, bytes], object]) -> None:
     """Call `write` with the name and the content of each file."""
     write("diff.json", render_differences(differences, "json").encode())
-    write("changes.csv", _changes_csv(differences).encode())
+    write("changes.csv", _format_changes_csv(differences).encode())
     for name, of in (
         ("classes.csv", differences.table("classes")),
         ("images.csv", differences.table("images")),
@@ -56,104 +56,104 @@ def save_differences(differences: Differences, write: Callable[[str, bytes], obj
         write(name, format_csv(of.names, ([row[key] for key in of.names] for row in of)).encode())
 
 
-def _changes_csv(differences: Differences) -> str:
+def _format_changes_csv(differences: Differences) -> str:
     """Format a row for each box that changed as CSV."""
     columns = differences.columns()
     return format_csv(columns, zip(*columns.values(), strict=True))
 
 
-def differences_document(differences: Differences) -> Document:
+def make_differences_document(differences: Differences) -> Document:
     """Make the document: counts, the classes, pairs of classes and images that changed, and the verdict."""
     counts = [key for key in COUNTS if key not in RARE or differences.count(Change[key.upper()])]
-    whole = {c: WORDS[c].replace("_", " ") for c in OF_WHOLE_IMAGES if differences.count(c)}
+    image_titles = {c: WORDS[c].replace("_", " ") for c in OF_WHOLE_IMAGES if differences.count(c)}
     classes = [
-        {**row, **{title: row[WORDS[c]] for c, title in whole.items()}}
+        {**row, **{title: row[WORDS[c]] for c, title in image_titles.items()}}
         for row in differences.class_rows()
         if row["old"] != row["new"] or any(row[word] for word in WORDS.values())
     ]
     pairs = [
-        {"old class": p["old"], "new class": p["new"], "times": p["count"]} for p in differences.relabelled()
+        {"old class": p["old"], "new class": p["new"], "times": p["count"]}
+        for p in differences.count_relabelled()
     ]
     images = [row for row in differences.image_rows() if any(row[key] for key in COUNTS)]
     document: Document = [
-        [Line(_opening(differences))],
-        [Items(_head(differences))],
-        _table(classes, "class", ("old", "new", *counts, *whole.values())),
-        _table(pairs[:PAIRS_SHOWN], "old class", ("new class", "times")),
+        [Line(_count_differences(differences))],
+        [Items(_make_head(differences))],
+        _make_table(classes, "class", ("old", "new", *counts, *image_titles.values())),
+        _make_table(pairs[:PAIRS_SHOWN], "old class", ("new class", "times")),
     ]
-    if (rest := len(pairs) - PAIRS_SHOWN) > 0:
-        document.append([Line(f"and {plural(rest, 'other pair')} of classes")])
-    document.append(_table(images[:IMAGES_SHOWN], "image", counts))
-    if (rest := len(images) - IMAGES_SHOWN) > 0:
-        more = f"and {plural(rest, 'other image')}"
-        all_of_them = f"{more} (--save DIR or --output csv list all)"
-        document.append([Line(all_of_them, python=f"{more} (.table('images') has all)")])
+    if (n_more := len(pairs) - PAIRS_SHOWN) > 0:
+        document.append([Line(f"and {plural(n_more, 'other pair')} of classes")])
+    document.append(_make_table(images[:IMAGES_SHOWN], "image", counts))
+    if (n_more := len(images) - IMAGES_SHOWN) > 0:
+        more_text = f"and {plural(n_more, 'other image')}"
+        command_text = f"{more_text} (--save DIR or --output csv list all)"
+        document.append([Line(command_text, python=f"{more_text} (.table('images') has all)")])
     return [*document, [Line(differences.verdict, "verdict")]]
 
 
-def _table(rows: Sequence[Mapping[str, Any]], name: str, keys: Sequence[str]) -> Section:
+def _make_table(rows: Sequence[Mapping[str, Any]], name: str, keys: Sequence[str]) -> Section:
     """Make a section of a table with a column for each key; empty if there are no rows."""
     columns = [Column(name, cell), *(Column(key, cell, left=key == "new class") for key in keys)]
     return [Table(columns, [[row[key] for key in (name, *keys)] for row in rows], DROPPED)] if rows else []
 
 
-def _opening(differences: Differences) -> str:
+def _count_differences(differences: Differences) -> str:
     """Count the boxes and the images that differ, in a sentence."""
-    changed, total = int(np.count_nonzero(differences.change)), len(differences.change)
-    whole_images = len(differences.added) + len(differences.removed) + int(differences.renamed.sum())
-    whole_images += len(differences.resized)
+    n_changed, n_boxes = int(np.count_nonzero(differences.change)), len(differences.change)
+    n_images = len(differences.added) + len(differences.removed) + int(differences.renamed.sum())
+    n_images += len(differences.resized)
     parts = (
-        [f"{changed:,} of {plural(total, 'box')} {'differs' if changed == 1 else 'differ'}"]
-        if changed
+        [f"{n_changed:,} of {plural(n_boxes, 'box')} {'differs' if n_changed == 1 else 'differ'}"]
+        if n_changed
         else []
     )
-    if whole_images:
-        parts.append(f"{plural(whole_images, 'image')} added, removed, renamed or resized")
+    if n_images:
+        parts.append(f"{plural(n_images, 'image')} added, removed, renamed or resized")
     return "; ".join(parts) or "nothing differs"
 
 
-def _head(differences: Differences) -> list[str]:
+def _make_head(differences: Differences) -> list[str]:
     """Count images and boxes, and name the images that differ as a whole."""
     old, new, partner = differences.old.images, differences.new.images, differences.partner
-    holds = [
+    size_texts = [
         f"{plural(len(dataset.images), 'image')}, {plural(len(dataset), 'box')}"
         for dataset in (differences.old, differences.new)
     ]
-    both = plural(int(np.count_nonzero(partner >= 0)), "image")
-    same = plural(int(np.count_nonzero(differences.change == 0)), "box")
+    common_text = plural(int(np.count_nonzero(partner >= 0)), "image")
+    unchanged_text = plural(int(np.count_nonzero(differences.change == 0)), "box")
     lines = [
-        f"old: {holds[0]}; new: {holds[1]}",
-        ", ".join([f"{both} in both: {same} unchanged", *differences.told]),
+        f"old: {size_texts[0]}; new: {size_texts[1]}",
+        ", ".join([f"{common_text} in both: {unchanged_text} unchanged", *differences.change_counts]),
     ]
 
     if differences.count(Change.MOVED):
-        moved = differences.shift[(differences.change & Change.MOVED) > 0]
+        shifts = differences.shift[(differences.change & Change.MOVED) > 0]
         lines.append(
-            f"moved (the edge that moved most): {np.median(moved):.3g} px in the median, "
-            f"{moved.max():.3g} px at most"
+            f"moved (the edge that moved most): {np.median(shifts):.3g} px in the median, "
+            f"{shifts.max():.3g} px at most"
         )
 
-    def size(images: Images, row: int) -> str:
+    def format_size(images: Images, row: int) -> str:
         return f"{images.width[row]} x {images.height[row]}"
 
-    def say(rows: Longs, what: str, name: Callable[[int], str]) -> None:
+    def add_line(rows: Longs, change_text: str, format_name: Callable[[int], str]) -> None:
         """Add a line that counts images and names the first of them, if there are any."""
         if len(rows):
-            lines.append(
-                f"{plural(len(rows), 'image')} {what}: {first_few(rows.tolist(), NAMES_SHOWN, name)}"
-            )
+            names = first_few(rows.tolist(), NAMES_SHOWN, format_name)
+            lines.append(f"{plural(len(rows), 'image')} {change_text}: {names}")
 
     n_added, n_removed = (differences.count(c) for c in (Change.IMAGE_ADDED, Change.IMAGE_REMOVED))
-    say(differences.added, f"added, with {plural(n_added, 'box')}", lambda i: cell(new.name[i]))
-    say(differences.removed, f"removed, with {plural(n_removed, 'box')}", lambda i: cell(old.name[i]))
-    say(
+    add_line(differences.added, f"added, with {plural(n_added, 'box')}", lambda i: cell(new.name[i]))
+    add_line(differences.removed, f"removed, with {plural(n_removed, 'box')}", lambda i: cell(old.name[i]))
+    add_line(
         np.flatnonzero(differences.renamed),
         "renamed (a guess: the boxes are the same)",
         lambda i: f"{cell(old.name[partner[i]])} -> {cell(new.name[i])}",
     )
-    say(
+    add_line(
         differences.resized,
         "with another size",
-        lambda i: f"{cell(new.name[i])} {size(old, partner[i])} -> {size(new, i)}",
+        lambda i: f"{cell(new.name[i])} {format_size(old, partner[i])} -> {format_size(new, i)}",
     )
     return lines

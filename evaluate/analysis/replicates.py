@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.analysis.table import Table, fp_if_unmatched, hits_under
+from odm.evaluate.analysis.table import Table, find_fp_if_unmatched, find_hits
 from odm.evaluate.matching.jaccard import jaccard_index
 from odm.evaluate.matching.order import first_of_runs
 from odm.evaluate.matching.sides import Mask
@@ -42,7 +42,7 @@ class Replicates(msgspec.Struct, frozen=True, eq=False):
     summary: dict[str, Floats]
     """(weightings,) by key; NaN where it is undefined."""
     class_ap: dict[str, Floats]
-    """(weightings, classes) the AP of each class, by key (see `class_keys_of`); NaN where it is undefined."""
+    """(weightings, classes) the AP of each class, by key of `list_class_keys`; NaN where it is undefined."""
 
 
 class Plan:
@@ -74,16 +74,16 @@ class Plan:
             self.curves = [
                 _Curves(self.ranking, table, area, t) for area in self.areas for t in range(len(rules.ious))
             ]
-        self.npos = [self._truths(area) for area in self.areas]
-        self.recalls = self._recalls()
-        self.presence = self._presence() if rules.by_images or rules.detected_only else None
+        self.npos = [self._sum_truths(area) for area in self.areas]
+        self.recalls = self._sum_recalls()
+        self.presence = self._sum_presence() if rules.by_images or rules.detected_only else None
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The keys of the summary."""
-        return keys_of(self.rules, self.areas)
+        return list_keys(self.rules, self.areas)
 
-    def n_of_class(self, images: Longs | None = None) -> Longs:
+    def count_images_by_class(self, images: Longs | None = None) -> Longs:
         """(classes,) how many images, of those with the numbers `images`, hold ground truth of each class."""
         truth = self.table.truth
         rows = np.flatnonzero(self.table.counting)
@@ -92,31 +92,31 @@ class Plan:
         key = np.unique(truth.category[rows].astype(np.int64) * self.n_images + truth.image[rows])
         return np.bincount(key // max(self.n_images, 1), minlength=self.n_classes)
 
-    def n_behind(self, images: Longs | None = None) -> float:
+    def count_images_behind(self, images: Longs | None = None) -> float:
         """Count the images that a number of the summary rests on; for a mean over classes, the harmonic mean
         per class.
         """
         if self.rules.metric == "ap":
-            n_images = self.n_of_class(images)
+            n_images = self.count_images_by_class(images)
             n_images = n_images[
                 n_images > 0
             ]  # the harmonic mean, as classes on few images are the most uncertain
             return len(n_images) / float((1 / n_images).sum()) if len(n_images) else 0.0
         return float(len(self.table.evaluated if images is None else images))
 
-    def least_error(self, images: Longs | None = None) -> float:
+    def estimate_least_error(self, images: Longs | None = None) -> float:
         """Return the least standard error of a number of the summary.
 
         A class that is perfect on its n images may fail on the next: the share of n + 1 of n + 2 images has a
         standard error of about 1 / (n + 2).
         """
-        n = np.array([self.n_behind(images)])
+        n = np.array([self.count_images_behind(images)])
         if self.rules.metric == "ap":
-            n = self.n_of_class(images).astype(np.float64)
+            n = self.count_images_by_class(images).astype(np.float64)
             n = n[n > 0]
         return float(np.sqrt((1 / (n + 2) ** 2).sum()) / max(len(n), 1))
 
-    def _truths(self, area: int) -> _Sums:
+    def _sum_truths(self, area: int) -> _Sums:
         """Return the ground truths of each class by image that count under an area range, by its number."""
         truth = self.table.truth
         rows = np.flatnonzero(truth.counts & AreaBits(1 << area))
@@ -126,13 +126,13 @@ class Plan:
             return _Sums(key % max(self.n_classes, 1), key // max(self.n_classes, 1), self.n_classes)
         return _Sums(truth.category[rows], truth.image[rows], self.n_classes)
 
-    def _presence(self) -> _Sums:
-        """The images on which each class has ground truth, whether that counts or not."""
+    def _sum_presence(self) -> _Sums:
+        """Return by class and image whether there is ground truth, whether that counts or not."""
         truth, n_classes = self.table.truth, max(self.n_classes, 1)
         key = np.unique(truth.image.astype(np.int64) * n_classes + truth.category)
         return _Sums(key % n_classes, key // n_classes, self.n_classes)
 
-    def _recalls(self) -> dict[tuple[int, int], _Sums]:
+    def _sum_recalls(self) -> dict[tuple[int, int], _Sums]:
         """Return the true positives of all thresholds, by (cap, area range): the position of the cap in the
         protocol's, or under `Protocol.apart` that of the IoU threshold, whose true positives these are alone.
         """
@@ -148,7 +148,7 @@ class Plan:
             settings = [(t, area) for t in thresholds for area in self.areas]
         for cap_or_threshold, area in settings:
             counted = [cap_or_threshold] if rules.apart else thresholds
-            hits = [hits_under(self.table, area, t)[0] for t in counted]
+            hits = [find_hits(self.table, area, t)[0] for t in counted]
             n_thresholds_hit = np.sum(hits, axis=0)
             if rules.caps and not rules.apart and (cap := rules.caps[cap_or_threshold]) != rules.max_dets:
                 n_thresholds_hit = np.where(matches.hit_rank < cap, n_thresholds_hit, 0)
@@ -158,31 +158,31 @@ class Plan:
             )
         return sums
 
-    def of(self, weights: Longs) -> Replicates:
+    def compute(self, weights: Longs) -> Replicates:
         """Compute the metrics under (weightings, images) `weights`, which are whole numbers."""
         metric = self.rules.metric
         if metric == "top-k":
-            return self._guesses(weights)
+            return self._compute_guesses(weights)
         if metric == "corloc":
-            class_shares = share(self.recalls[0, 0].of(weights), self.npos[0].of(weights))
+            class_shares = share(self.recalls[0, 0].compute(weights), self.npos[0].compute(weights))
             return Replicates({"CorLoc": mean_of_defined(class_shares)}, {})
-        npos = [sums.of(weights) for sums in self.npos]
+        npos = [sums.compute(weights) for sums in self.npos]
         n_thresholds = 1 if self.rules.apart else len(self.rules.ious)
         if self.pooled:
             # The detections of a class that is without ground truth in a weighting are not ranked there.
-            ap = self._ap(weights, [npos[0].sum(axis=1, keepdims=True)], ranked=npos[0] > 0)
+            ap = self._compute_ap(weights, [npos[0].sum(axis=1, keepdims=True)], ranked=npos[0] > 0)
             return Replicates({"AP": ap[0, 0, :, 0]}, {})
-        ap = self._ap(weights, npos)
+        ap = self._compute_ap(weights, npos)
         recall = {
-            (m, area): share(sums.of(weights), npos[self.areas.index(area)] * n_thresholds)
+            (m, area): share(sums.compute(weights), npos[self.areas.index(area)] * n_thresholds)
             for (m, area), sums in self.recalls.items()
         }
-        present = None if self.presence is None else self.presence.of(weights)
+        present = None if self.presence is None else self.presence.compute(weights)
         if present is not None and self.rules.detected_only:
             ap[0, 0][np.isnan(ap[0, 0]) & (present > 0)] = 0
         frequency = np.array(self.table.matches.frequency)
-        summary = self._misses(weights, npos, ap) if self.rules.rates else {}
-        for key, (quantity, a, b) in {} if summary else _selectors(self.rules, self.areas).items():
+        summary = self._compute_misses(weights, npos, ap) if self.rules.rates else {}
+        for key, (quantity, a, b) in {} if summary else _select_quantities(self.rules, self.areas).items():
             if quantity == "recall":
                 of_class = recall[a, b]
             elif quantity == "frequency":
@@ -194,11 +194,11 @@ class Plan:
                 is_fixed = np.isin(self.table.classes, fixed)
                 summary[key] = np.nan_to_num(of_class[:, is_fixed]).sum(axis=1) / len(fixed)
         of_classes = {
-            key: ap[0].mean(axis=0) if t < 0 else ap[0, t] for key, t in class_keys_of(self.rules).items()
+            key: ap[0].mean(axis=0) if t < 0 else ap[0, t] for key, t in list_class_keys(self.rules).items()
         }
         return Replicates(summary, of_classes)
 
-    def _ap(self, weights: Longs, npos: list[Longs], ranked: Mask | None = None) -> Floats:
+    def _compute_ap(self, weights: Longs, npos: list[Longs], ranked: Mask | None = None) -> Floats:
         """Return (areas, thresholds, weightings, classes) AP.
 
         Where not all are, ``ranked`` (weightings, classes) says which classes are ranked.
@@ -212,23 +212,24 @@ class Plan:
         largest_sum = min(total_weight, n_of_largest_class * int(weights.max(initial=0)))
         bits = max(largest_sum.bit_length(), 1)
         n_per_word = max(1, 64 // bits)
-        seen = np.zeros(len(self.ranking.image) + 1, np.int64)
+        n_ranked = np.zeros(len(self.ranking.image) + 1, np.int64)
         buffers = np.empty((BUFFERS, max((len(curves.read) for curves in self.curves), default=0)))
         for start in range(0, len(weights), n_per_word):
             word_weights = weights[start : start + n_per_word]
             packed = _Packed(
                 word_weights, bits, None if ranked is None else ranked[start : start + n_per_word]
             )
-            packed_weights = packed.of(self.ranking.image, self.ranking.category)
+            packed_weights = packed.pack_boxes(self.ranking.image, self.ranking.category)
             for i, curves in enumerate(self.curves):
                 area, t = divmod(i, len(self.rules.ious))
                 if t == 0:
                     np.cumsum(
-                        packed_weights if curves.live is None else packed_weights * curves.live, out=seen[1:]
+                        packed_weights if curves.live is None else packed_weights * curves.live,
+                        out=n_ranked[1:],
                     )
                 curves.average(
                     packed,
-                    seen,
+                    n_ranked,
                     npos[area][start : start + n_per_word],
                     ap[area, t, start : start + n_per_word],
                     buffers,
@@ -237,48 +238,50 @@ class Plan:
             ap[area][:, npos_of_area == 0] = np.nan
         return ap
 
-    def _misses(self, weights: Longs, npos: list[Longs], ap: Floats) -> dict[str, Floats]:
+    def _compute_misses(self, weights: Longs, npos: list[Longs], ap: Floats) -> dict[str, Floats]:
         """Return (weightings,) mean miss rate of classes, by key, with AP and Jaccard index if defined.
 
-        Writes the AP of the classes into `ap`, as of `_ap`, where it is read between detections.
+        Writes the AP of the classes into `ap`, as of `_compute_ap`, where it is read between detections.
         """
         matches, (rows, class_starts) = self.table.matches, self.table.ranked
         category_of_row, weights_of_rows = matches.category[rows], weights[:, matches.image[rows]]
         summary = {}
         for i, area in enumerate(self.areas):
-            is_fp_candidate = fp_if_unmatched(self.table, area)
+            is_fp_candidate = find_fp_if_unmatched(self.table, area)
             is_false = (
                 np.ones(len(matches.score), np.bool_) if is_fp_candidate is None else is_fp_candidate.copy()
             )
-            is_false[matches.hit[np.logical_or(*hits_under(self.table, area, self.rules.reference))]] = False
+            is_false[matches.hit[np.logical_or(*find_hits(self.table, area, self.rules.reference))]] = False
             is_true = np.zeros(len(is_false), np.bool_)
-            is_true[matches.hit[hits_under(self.table, area, self.rules.reference)[0]]] = True
+            is_true[matches.hit[find_hits(self.table, area, self.rules.reference)[0]]] = True
             hit_positions = np.flatnonzero(is_true[rows])
             rates = np.empty((len(weights), self.n_classes))
             for b, row_weights in enumerate(weights_of_rows):
-                before = np.concatenate([[0], np.cumsum(row_weights * is_false[rows])])
-                false = before[hit_positions] - before[class_starts[category_of_row[hit_positions]]]
+                false_before = np.concatenate([[0], np.cumsum(row_weights * is_false[rows])])
+                n_false = (
+                    false_before[hit_positions] - false_before[class_starts[category_of_row[hit_positions]]]
+                )
                 counted = (
                     category_of_row[hit_positions].astype(np.int64),
-                    false,
+                    n_false,
                     row_weights[hit_positions],
                     npos[i][b],
                 )
                 n_images = int(weights[b].sum())
                 rates[b] = compute_miss_rates(self.rules, *counted, n_images)
                 if self.rules.reading == "between":
-                    categories, before = (
+                    categories, false_before = (
                         np.repeat(column, row_weights[hit_positions]) for column in counted[:2]
                     )
-                    ap[i, 0, b] = compute_areas_between(categories, before, npos[i][b])
+                    ap[i, 0, b] = compute_areas_between(categories, false_before, npos[i][b])
             summary[miss_keys(self.rules)[area]] = mean_of_defined(rates)
         if matches.jaccard is not None:
             jaccard = jaccard_index(matches.jaccard, weights)
             summary = {"AP": mean_of_defined(ap[0, 0]), **summary, "JI": jaccard}
         return summary
 
-    def _guesses(self, weights: Longs) -> Replicates:
-        """Weighted shares of the images whose first guesses all miss."""
+    def _compute_guesses(self, weights: Longs) -> Replicates:
+        """Compute the weighted shares of the images whose first 1 and first 5 guesses all miss."""
         matches = self.table.matches
         n_guesses = self.rules.max_dets or 0
         image_weights = weights[:, self.table.guess_image]
@@ -293,7 +296,7 @@ class Plan:
         return Replicates(summary, {})
 
 
-def running_maximum(values: Floats, spare: Floats) -> Floats:
+def find_running_maximum(values: Floats, buffer: Floats) -> Floats:
     """Return (n,) the largest value up to each, in one of the two arrays; both are overwritten.
 
     Equal to ``np.maximum.accumulate``, which waits for each comparison before the next, in half its time.
@@ -301,9 +304,9 @@ def running_maximum(values: Floats, spare: Floats) -> Floats:
     # Maxima of windows of 2, 4, 8 and 16 values by whole arrays, then those of all blocks of 16 before.
     result, width = values, 1
     while width < BLOCK:
-        np.maximum(result[width:], result[:-width], out=spare[width:])
-        spare[:width] = result[:width]
-        result, spare = spare, result
+        np.maximum(result[width:], result[:-width], out=buffer[width:])
+        buffer[:width] = result[:width]
+        result, buffer = buffer, result
         width *= 2
     maximum_up_to_block = np.maximum.accumulate(result[BLOCK - 1 :: BLOCK])
     later_blocks = result[BLOCK:]
@@ -311,12 +314,12 @@ def running_maximum(values: Floats, spare: Floats) -> Floats:
     return result
 
 
-def keys_of(rules: Protocol, areas: Sequence[int] = (0,)) -> tuple[str, ...]:
-    """The summary keys that a plan gives with some of the area ranges."""
-    return tuple(_selectors(rules, areas)) if rules.metric == "ap" else summary_keys(rules)
+def list_keys(rules: Protocol, areas: Sequence[int] = (0,)) -> tuple[str, ...]:
+    """Return the summary keys that a plan gives with the area ranges of the numbers `areas`."""
+    return tuple(_select_quantities(rules, areas)) if rules.metric == "ap" else summary_keys(rules)
 
 
-def class_keys_of(rules: Protocol) -> dict[str, int]:
+def list_class_keys(rules: Protocol) -> dict[str, int]:
     """Return the metrics of each class, with the index of their IoU threshold, -1 for the mean over all.
 
     They are AP, and AP50 and AP75 where AP is a mean over thresholds.
@@ -324,10 +327,10 @@ def class_keys_of(rules: Protocol) -> dict[str, int]:
     if rules.metric != "ap":
         return {}
     several = rules.averaged and not rules.apart
-    return {"AP": -1, **({f"AP{percent}": t for percent, t in _single_thresholds(rules)} if several else {})}
+    return {"AP": -1, **({f"AP{percent}": t for percent, t in _list_thresholds(rules)} if several else {})}
 
 
-def _single_thresholds(rules: Protocol) -> list[tuple[int, int]]:
+def _list_thresholds(rules: Protocol) -> list[tuple[int, int]]:
     """Return (50, index) and (75, index), as far as the protocol has the IoU thresholds .50 and .75."""
     indices_of_percent = [
         (percent, np.flatnonzero(np.isclose(rules.ious, percent / 100, rtol=0, atol=1e-9)))
@@ -336,7 +339,7 @@ def _single_thresholds(rules: Protocol) -> list[tuple[int, int]]:
     return [(percent, int(indices[0])) for percent, indices in indices_of_percent if len(indices)]
 
 
-def _selectors(rules: Protocol, areas: Sequence[int]) -> dict[str, tuple[str, int, int]]:
+def _select_quantities(rules: Protocol, areas: Sequence[int]) -> dict[str, tuple[str, int, int]]:
     """Map each summary key to the numbers that it is the mean of: their kind, and two positions.
 
     ``ap``: IoU threshold, -1 = all, and position in `areas`. ``recall``: detection cap (of protocols that are
@@ -365,7 +368,7 @@ def _selectors(rules: Protocol, areas: Sequence[int]) -> dict[str, tuple[str, in
         }
     keys = {summary_keys(rules)[0]: ("ap", -1, 0)}
     prefix = "mAP" if rules.shared_score else "AP"
-    keys |= {f"{prefix}{percent}": ("ap", t, 0) for percent, t in _single_thresholds(rules)}
+    keys |= {f"{prefix}{percent}": ("ap", t, 0) for percent, t in _list_thresholds(rules)}
     index_of_name = {rules.areas[a].name: i for i, a in enumerate(areas) if a}
     letters = (("s", "small"), ("m", "medium"), ("l", "large"))
     keys |= {
@@ -411,7 +414,7 @@ class _Sums:
     """Counts of quantities (such as objects by class) by image, to be summed under weights of the images.
 
     Equal pairs of quantity and image are one entry with its number of ``times``, sorted by quantity:
-    quantities 0 0 1 3 of the entries have ``first`` 0 2 3, where each begins, and ``some`` 0 1 3.
+    quantities 0 0 1 3 of the entries have ``starts`` 0 2 3, where each begins, and ``quantities`` 0 1 3.
     """
 
     def __init__(
@@ -431,15 +434,17 @@ class _Sums:
         self.n_quantities, self.times = n_quantities, n_of_key.astype(np.int64)
         self.image = key % n_images
         quantity = key // n_images
-        self.first = first_of_runs(quantity)
-        self.some = quantity[self.first]
+        self.starts = first_of_runs(quantity)
+        self.quantities = quantity[self.starts]
 
-    def of(self, weights: Longs) -> Longs:
+    def compute(self, weights: Longs) -> Longs:
         """Return (weightings, quantities), the sums under (weightings, images) `weights`."""
         sums = np.zeros((len(weights), self.n_quantities), np.int64)
-        if len(self.first):
+        if len(self.starts):
             for row_sums, image_weights in zip(sums, weights, strict=True):
-                row_sums[self.some] = np.add.reduceat(image_weights[self.image] * self.times, self.first)
+                row_sums[self.quantities] = np.add.reduceat(
+                    image_weights[self.image] * self.times, self.starts
+                )
         return sums
 
 
@@ -447,7 +452,7 @@ class _Ranking:
     """Detections by class and rank, each class cut after its last hit: later ones change no number.
 
     But where precision falls on a ramp from the last detection, all are kept. ``hits`` are the positions in
-    ``matches.hit`` of the ranked hits and ``at`` (hits,) their ranks, ascending; ``starts`` and ``stops``
+    ``matches.hit`` of the ranked hits and ``rank`` (hits,) their ranks, ascending; ``starts`` and ``stops``
     (classes,) bound the ranks of each class. If `pooled`, the detections of all classes are one group.
     """
 
@@ -457,32 +462,32 @@ class _Ranking:
             rows = np.flatnonzero((table.n > 0)[table.category])
             rows = rows[np.lexsort((matches.row[rows], table.image[rows], table.category[rows]))]
             rows = rows[np.argsort(-table.score[rows], kind="stable")]
-            ends = np.array([0, len(rows)])
+            group_bounds = np.array([0, len(rows)])
         else:
-            rows, ends = table.ranked
-        n_groups = len(ends) - 1
-        group = np.repeat(np.arange(n_groups), np.diff(ends))
+            rows, group_bounds = table.ranked
+        n_groups = len(group_bounds) - 1
+        group = np.repeat(np.arange(n_groups), np.diff(group_bounds))
         rank_of_row = np.full(len(table.score), -1, np.int64)
         rank_of_row[rows] = np.arange(len(rows))
         hit_ranks = rank_of_row[matches.hit]
         hits_by_rank = np.argsort(hit_ranks, kind="stable")
         self.hits = hits_by_rank[hit_ranks[hits_by_rank] >= 0]
         hit_ranks = hit_ranks[self.hits]
-        last_hit_rank = ends[:-1] - 1
+        last_hit_rank = group_bounds[:-1] - 1
         np.maximum.at(last_hit_rank, group[hit_ranks], hit_ranks)
-        is_kept = np.arange(len(rows)) <= np.repeat(last_hit_rank, np.diff(ends))
+        is_kept = np.arange(len(rows)) <= np.repeat(last_hit_rank, np.diff(group_bounds))
         if table.rules.reading == "ramp":
             is_kept[:] = True
         rank_after_cut = np.cumsum(is_kept) - 1
         self.rows = rows[is_kept]
         self.n_groups = n_groups
-        self.at = rank_after_cut[hit_ranks]
+        self.rank = rank_after_cut[hit_ranks]
         self.hit_group = group[hit_ranks]
         self.image = table.image[self.rows].astype(np.intp)
         self.category = table.category[self.rows].astype(np.intp)
         self.starts = np.searchsorted(group[is_kept], np.arange(n_groups))
         self.stops = np.append(self.starts[1:], len(self.rows))
-        self.hit_image = self.image[self.at]
+        self.hit_image = self.image[self.rank]
 
 
 class _Packed:
@@ -506,7 +511,7 @@ class _Packed:
             for j, is_ranked in enumerate(ranked):
                 self.ranked |= np.where(is_ranked, self.mask << np.int64(bits * j), 0)
 
-    def of(self, image: Longs, category: Longs) -> Longs:
+    def pack_boxes(self, image: Longs, category: Longs) -> Longs:
         """Return (n,) the packed weights of boxes, from their images and classes, both (n,)."""
         words = self.words[image]
         return words if self.ranked is None else words & self.ranked[category]
@@ -525,66 +530,69 @@ class _Curves:
     are raised by 2 for each class before; that costs precision of about the spacing of floats at twice the
     number of classes.
 
-    ``some`` (c,) are the classes with true positives, ``first`` and ``top`` the positions of the first and
-    the last value of each, ``begin`` and ``end`` the bounds of their ranks. ``odd_*`` are of the hits that
-    the running count of detections has wrong: ignored ones that it counts, true ones that it leaves out.
+    ``classes`` (c,) are the classes with true positives, ``first_values`` and ``last_values`` the positions
+    of the first and the last value of each, ``rank_starts`` and ``rank_stops`` the bounds of their ranks.
+    ``wrong_*`` are of the hits that the running count of detections has wrong: ignored ones that it counts,
+    true ones that it leaves out.
     """
 
     def __init__(self, ranking: _Ranking, table: Table, area: int, threshold: int) -> None:
         rules = table.rules
-        positive, ignored = (mask[ranking.hits] for mask in hits_under(table, area, threshold))
-        is_fp_candidate = fp_if_unmatched(table, area)
+        positive, ignored = (mask[ranking.hits] for mask in find_hits(table, area, threshold))
+        is_fp_candidate = find_fp_if_unmatched(table, area)
         self.live: Mask | None = None if is_fp_candidate is None else is_fp_candidate[ranking.rows]
-        is_live = np.ones(len(positive), np.bool_) if self.live is None else self.live[ranking.at]
+        is_live = np.ones(len(positive), np.bool_) if self.live is None else self.live[ranking.rank]
         self.epsilon = rules.epsilon
         self.points = recall_points(rules.interpolation)
         self.lines = _Lines(self.points) if self.points is not None and rules.reading != "steps" else None
         self.ramp = rules.reading == "ramp"
         tp = np.flatnonzero(positive)[::-1]
         self.image = ranking.hit_image[tp]
-        group, rank = ranking.hit_group[tp], ranking.at[tp]
+        group, rank = ranking.hit_group[tp], ranking.rank[tp]
         # Precision rises along true positives of neighbouring ranks: the last of them is read for all.
         #   ranks 9 7 6 2 of one class, plus 0 1 2 3, are 9 8 8 5: 7 is read for 7 and 6
         self.read = first_of_runs(group, rank + np.arange(len(rank)))
         self.class_ends = np.append(first_of_runs(group)[1:], len(tp))
         group, tp = group[self.read], tp[self.read]
         self.after = rank[self.read] + 1
-        self.first = first_of_runs(group)
-        self.some = group[self.first]
-        self.n_tp = np.diff(np.append(self.first, len(tp)))
-        self.begin = ranking.starts[self.some]
-        self.end = ranking.stops[self.some]
-        self.top = self.first + self.n_tp - 1
-        self.raised = np.repeat(2.0 * np.arange(len(self.first)), self.n_tp)
-        # What was counted as seen and is neither true nor false, and what is true and was not seen.
+        self.first_values = first_of_runs(group)
+        self.classes = group[self.first_values]
+        self.n_tp = np.diff(np.append(self.first_values, len(tp)))
+        self.rank_starts = ranking.starts[self.classes]
+        self.rank_stops = ranking.stops[self.classes]
+        self.last_values = self.first_values + self.n_tp - 1
+        self.raised = np.repeat(2.0 * np.arange(len(self.first_values)), self.n_tp)
+        # What was counted as ranked and is neither true nor false, and what is true and was not counted.
         miscounted = np.flatnonzero((ignored & is_live) | (positive & ~is_live))
-        self.odd_image = ranking.hit_image[miscounted]
-        self.odd_class = ranking.category[ranking.at[miscounted]]
-        self.odd_sign = np.where(positive[miscounted], 1, -1)
-        odd_before = np.searchsorted(miscounted, tp, side="right")
-        run_starts = first_of_runs(odd_before)
-        self.odd_before, self.n_equal = odd_before[run_starts], np.diff(run_starts, append=len(tp))
-        self.odd_begin = np.searchsorted(ranking.hit_group[miscounted], self.some)
-        self.odd_end = np.searchsorted(ranking.hit_group[miscounted], self.some, side="right")
+        self.wrong_image = ranking.hit_image[miscounted]
+        self.wrong_class = ranking.category[ranking.rank[miscounted]]
+        self.wrong_sign = np.where(positive[miscounted], 1, -1)
+        n_wrong_before = np.searchsorted(miscounted, tp, side="right")
+        run_starts = first_of_runs(n_wrong_before)
+        self.n_wrong_before, self.n_equal = n_wrong_before[run_starts], np.diff(run_starts, append=len(tp))
+        self.wrong_starts = np.searchsorted(ranking.hit_group[miscounted], self.classes)
+        self.wrong_stops = np.searchsorted(ranking.hit_group[miscounted], self.classes, side="right")
 
-    def average(self, packed: _Packed, seen_all: Longs, npos: Longs, ap: Floats, buffers: Floats) -> None:
+    def average(self, packed: _Packed, ranked_all: Longs, npos: Longs, ap: Floats, buffers: Floats) -> None:
         """Write the APs, (weightings, classes), for the weighted ground truths `npos` of the same shape.
 
-        ``seen_all`` are the running counts of the detections that would be false without a match. The
+        ``ranked_all`` are the running counts of the detections that would be false without a match. The
         ``buffers``, (BUFFERS, ranks that are read or more), are overwritten.
         """
-        if not len(self.first):
+        if not len(self.first_values):
             return
-        seen_sums = seen_all[self.after]
-        seen_before, seen_last = seen_all[self.begin], seen_all[self.end]
-        if len(self.odd_image):
-            odd_all = np.zeros(len(self.odd_image) + 1, np.int64)
-            np.cumsum(packed.of(self.odd_image, self.odd_class) * self.odd_sign, out=odd_all[1:])
-            seen_sums += np.repeat(odd_all[self.odd_before], self.n_equal)
-            seen_before += odd_all[self.odd_begin]
-            seen_last += odd_all[self.odd_end]
-        seen_sums -= np.repeat(seen_before, self.n_tp)
-        seen_last -= seen_before
+        ranked_sums = ranked_all[self.after]
+        ranked_before, ranked_last = ranked_all[self.rank_starts], ranked_all[self.rank_stops]
+        if len(self.wrong_image):
+            wrong_all = np.zeros(len(self.wrong_image) + 1, np.int64)
+            np.cumsum(
+                packed.pack_boxes(self.wrong_image, self.wrong_class) * self.wrong_sign, out=wrong_all[1:]
+            )
+            ranked_sums += np.repeat(wrong_all[self.n_wrong_before], self.n_equal)
+            ranked_before += wrong_all[self.wrong_starts]
+            ranked_last += wrong_all[self.wrong_stops]
+        ranked_sums -= np.repeat(ranked_before, self.n_tp)
+        ranked_last -= ranked_before
         tp_weights = packed.words[self.image]
         tp_sums = np.zeros(len(tp_weights) + 1, np.int64)
         np.cumsum(tp_weights, out=tp_sums[1:])
@@ -592,12 +600,14 @@ class _Curves:
         true_sums -= tp_sums[self.read]
         buffers = buffers[:, : len(self.read)]
         for j in range(len(npos)):
-            for sums, column in zip((true_sums, seen_sums), buffers, strict=False):
+            for sums, column in zip((true_sums, ranked_sums), buffers, strict=False):
                 column[:] = packed.unpack(sums, j, buffers[2].view(np.int64))
-            ap[j, self.some] = self._average(buffers, npos[j, self.some])
+            ap[j, self.classes] = self._average(buffers, npos[j, self.classes])
             if self.lines is not None and self.ramp:
-                n_true = packed.unpack(true_sums, j)[self.first]
-                ap[j, self.some] += self.lines.ramp(n_true, packed.unpack(seen_last, j), npos[j, self.some])
+                n_true = packed.unpack(true_sums, j)[self.first_values]
+                ap[j, self.classes] += self.lines.ramp(
+                    n_true, packed.unpack(ranked_last, j), npos[j, self.classes]
+                )
 
     def _average(self, buffers: Floats, npos: Longs) -> Floats:
         """Return the AP of the classes with true positives.
@@ -605,40 +615,40 @@ class _Curves:
         The first two of the ``buffers`` count, in each class, the true positives and all detections up to the
         ranks that are read. All buffers are overwritten.
         """
-        true, precision, spare, drop = buffers
+        n_true, precision, buffer, drop = buffers
         precision += self.epsilon or TINY
-        np.divide(true, precision, out=precision)
+        np.divide(n_true, precision, out=precision)
         precision += self.raised
-        envelope = running_maximum(precision, spare)
-        spare = spare if envelope is precision else precision
+        envelope = find_running_maximum(precision, buffer)
+        buffer = buffer if envelope is precision else precision
         envelope -= self.raised
         npos = np.maximum(npos, 1)
         if self.points is None:
-            envelope *= self._drop(true, drop)
-            exact_average: Floats = np.add.reduceat(envelope, self.first) / npos
+            envelope *= self._measure_drop(n_true, drop)
+            exact_average: Floats = np.add.reduceat(envelope, self.first_values) / npos
             return exact_average
         # How many of the recall points are reached here, as the protocol's floats compare: the points of
         # `linspace` are multiples of the second one. The first point, recall 0, belongs to the first rank of
         # the class, whose envelope is its highest precision.
-        recall = np.divide(true, np.repeat(npos.astype(np.float64), self.n_tp), out=true)
+        recall = np.divide(n_true, np.repeat(npos.astype(np.float64), self.n_tp), out=n_true)
         if self.lines is not None:
-            envelope *= self.lines.weights(recall, self.top)
-            line_average: Floats = np.add.reduceat(envelope, self.first)
+            envelope *= self.lines.weights(recall, self.last_values)
+            line_average: Floats = np.add.reduceat(envelope, self.first_values)
             return line_average
-        reached = np.multiply(recall, len(self.points) - 1, out=spare)
+        reached = np.multiply(recall, len(self.points) - 1, out=buffer)
         reached += 1e-9
         np.floor(reached, out=reached)
         reached -= np.multiply(reached, self.points[1], out=drop) > recall
-        newly = self._drop(reached, drop)
-        newly[self.top] += 1
-        envelope *= newly
-        average: Floats = np.add.reduceat(envelope, self.first) / len(self.points)
+        n_points = self._measure_drop(reached, drop)
+        n_points[self.last_values] += 1
+        envelope *= n_points
+        average: Floats = np.add.reduceat(envelope, self.first_values) / len(self.points)
         return average
 
-    def _drop(self, values: Floats, drop: Floats) -> Floats:
+    def _measure_drop(self, values: Floats, drop: Floats) -> Floats:
         """Return in `drop` how far each value is above the next one of its class, the last one above 0."""
         np.subtract(values[:-1], values[1:], out=drop[:-1])
-        drop[self.top] = values[self.top]
+        drop[self.last_values] = values[self.last_values]
         return drop
 
 
@@ -660,21 +670,21 @@ class _Lines:
         """(points + 1,) what a line to 0 at recall 1 is worth from a point on, were it 1 at recall 0."""
 
     def weights(self, recall: Floats, top: Longs) -> Floats:
-        """Return (true positives,) their weights; the last of each class is at `top`, as in `_Curves`."""
-        before = self.before[self._passed(recall)]
-        weights = np.empty_like(before)
-        np.subtract(before[:-1], before[1:], out=weights[:-1])
-        weights[top] = before[top]
+        """Return (true positives,) their weights; `top` are the positions of the last of each class."""
+        points_before = self.before[self._count_passed(recall)]
+        weights = np.empty_like(points_before)
+        np.subtract(points_before[:-1], points_before[1:], out=weights[:-1])
+        weights[top] = points_before[top]
         return weights
 
-    def ramp(self, true: Longs, seen: Longs, npos: Longs) -> Floats:
+    def ramp(self, n_true: Longs, n_ranked: Longs, npos: Longs) -> Floats:
         """Return (classes,) the area below the line from the last detection to precision 0 at recall 1."""
-        recall = true / np.maximum(npos, 1)
-        worth = self.sloping[self._passed(recall)] * true / np.maximum(seen, 1)
-        return np.divide(worth, 1 - recall, out=np.zeros(len(recall)), where=recall < 1)
+        recall = n_true / np.maximum(npos, 1)
+        area = self.sloping[self._count_passed(recall)] * n_true / np.maximum(n_ranked, 1)
+        return np.divide(area, 1 - recall, out=np.zeros(len(recall)), where=recall < 1)
 
-    def _passed(self, recall: Floats) -> Longs:
-        """Return how many of the recall points are lower than each recall."""
+    def _count_passed(self, recall: Floats) -> Longs:
+        """(n,) how many of the recall points are lower than each recall, (n,)."""
         reached = (recall * (len(self.points) - 1) + 1e-9).astype(np.int64)
         reached += self.points[reached] < recall
         return reached

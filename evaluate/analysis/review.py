@@ -43,10 +43,10 @@ def missed(table: Table, overlaps: Overlaps) -> list[dict[str, Any]]:
         ``same_*`` are of the detection of its class that overlaps most with it, ``other_*`` of one of another
         class; None where there is none. ``area`` is in square pixels.
     """
-    return [_truth_row(table, overlaps, g) for g in np.flatnonzero(table.missed).tolist()]
+    return [_make_truth_row(table, overlaps, g) for g in np.flatnonzero(table.missed).tolist()]
 
 
-def suspects(table: Table, overlaps: Overlaps, *, least: float = SUSPICION) -> list[dict[str, Any]]:
+def suspects(table: Table, overlaps: Overlaps, *, suspicion_min: float = SUSPICION) -> list[dict[str, Any]]:
     """List annotations that may be wrong, as a confident detector disagrees with them.
 
     A confident detection scores as high as many true positives of its class: its suspicion is the share of
@@ -68,7 +68,7 @@ def suspects(table: Table, overlaps: Overlaps, *, least: float = SUSPICION) -> l
     ----------
     table, overlaps
         Of all images.
-    least
+    suspicion_min
         The least suspicion that is listed.
 
     Returns
@@ -90,9 +90,9 @@ def suspects(table: Table, overlaps: Overlaps, *, least: float = SUSPICION) -> l
     # Of each detection the first kind that applies, a number in `KINDS`; the others are added at the end.
     kind = np.select([is_other_class, is_near_missed, is_alone, is_touching], [0, 1, 2, 4], -1)
     kind = np.where(is_fp, kind, -1)
-    share = _confidence(table)
+    share = _measure_confidence(table)
     entries: list[tuple[float, float, int, dict[str, Any]]] = []
-    for row in np.flatnonzero((kind >= 0) & (share >= least)).tolist():
+    for row in np.flatnonzero((kind >= 0) & (share >= suspicion_min)).tolist():
         name = KINDS[kind[row]]
         disputed = (overlaps.other_missed, overlaps.same_missed, None, None, None)[kind[row]]
         iou = float(overlaps.any_iou[row]) if disputed is None else float(disputed.iou[row])
@@ -101,7 +101,7 @@ def suspects(table: Table, overlaps: Overlaps, *, least: float = SUSPICION) -> l
             fields = {
                 "image": table.images[table.image[row]],
                 "class": table.classes[table.category[row]],
-                **_box(table.xyxy[row]),
+                **_name_edges(table.xyxy[row]),
                 "area": plain((right - left) * (bottom - top)),
                 **dict.fromkeys(OVERLAPPING),
                 "same_score": float(table.score[row]),
@@ -112,7 +112,7 @@ def suspects(table: Table, overlaps: Overlaps, *, least: float = SUSPICION) -> l
                 fields["other_iou"] = float(overlaps.other.iou[row])
                 fields["other_class"] = table.classes[table.truth.category[touched_object]]
         else:
-            fields = _truth_row(table, overlaps, int(disputed.at[row]))
+            fields = _make_truth_row(table, overlaps, int(disputed.at[row]))
             prefix = "same" if name == "location" else "other"
             fields[f"{prefix}_iou"], fields[f"{prefix}_score"] = iou, float(table.score[row])
             if name == "class":
@@ -120,12 +120,12 @@ def suspects(table: Table, overlaps: Overlaps, *, least: float = SUSPICION) -> l
         fields["det"] = int(table.matches.row[row])
         suspicion = float(share[row])
         entries.append((-suspicion, -iou, fields["det"], {"kind": name, "suspicion": suspicion, **fields}))
-    entries += [entry for entry in _disputed_alone(table, overlaps, share) if -entry[0] >= least]
+    entries += [entry for entry in _list_undisputed(table, overlaps, share) if -entry[0] >= suspicion_min]
     entries.sort(key=lambda entry: (entry[3]["kind"] == "spurious", *entry[:3]))
     return [entry[3] for entry in entries]
 
 
-def _disputed_alone(
+def _list_undisputed(
     table: Table, overlaps: Overlaps, share: Floats
 ) -> Iterator[tuple[float, float, int, dict[str, Any]]]:
     """Yield the missed ground truths that no false positive disputes: ``duplicate`` and ``spurious`` ones."""
@@ -141,18 +141,18 @@ def _disputed_alone(
         else:
             kind, det = "spurious", None
             suspicion = float(n_tp[category] / (table.n[category] - 1)) if table.n[category] > 1 else 0.0
-        fields = {**_truth_row(table, overlaps, object_row), "det": det}
+        fields = {**_make_truth_row(table, overlaps, object_row), "det": det}
         tie_rank = len(table.score) + fields["gt"]
         row = {"kind": kind, "suspicion": suspicion, **fields}
         yield -suspicion, -float(best_iou[object_row]), tie_rank, row
 
 
-def _confidence(table: Table) -> Floats:
+def _measure_confidence(table: Table) -> Floats:
     """Return (n,), for each detection, the share of true positives of its class with no higher score."""
     is_tp = table.outcome == TP
     share = np.zeros(len(table.score))
-    rows, ends = table.ranked
-    for start, stop in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
+    rows, class_bounds = table.ranked
+    for start, stop in zip(class_bounds[:-1].tolist(), class_bounds[1:].tolist(), strict=True):
         class_rows = rows[start:stop]
         tp_scores = np.sort(table.score[class_rows[is_tp[class_rows]]])
         if len(tp_scores):
@@ -162,7 +162,7 @@ def _confidence(table: Table) -> Floats:
     return share
 
 
-def _truth_row(table: Table, overlaps: Overlaps, object_row: int) -> dict[str, Any]:
+def _make_truth_row(table: Table, overlaps: Overlaps, object_row: int) -> dict[str, Any]:
     """Return the row of `missed` of one ground truth, by its position in ``table.truth``."""
     truth = table.truth
     same_detection, other_detection = (
@@ -171,7 +171,7 @@ def _truth_row(table: Table, overlaps: Overlaps, object_row: int) -> dict[str, A
     return {
         "image": table.images[truth.image[object_row]],
         "class": table.classes[truth.category[object_row]],
-        **_box(truth.xyxy[object_row]),
+        **_name_edges(truth.xyxy[object_row]),
         "area": float(truth.area[object_row]),
         "same_iou": float(overlaps.truth_same.iou[object_row]) if same_detection >= 0 else None,
         "same_score": float(table.score[same_detection]) if same_detection >= 0 else None,
@@ -182,7 +182,7 @@ def _truth_row(table: Table, overlaps: Overlaps, object_row: int) -> dict[str, A
     }
 
 
-def _box(xyxy: Floats) -> dict[str, float]:
+def _name_edges(xyxy: Floats) -> dict[str, float]:
     """Return the edges of a box, (4,) pixels, by their names."""
     return dict(zip(EDGES, xyxy.tolist(), strict=True))
 
@@ -194,10 +194,10 @@ MISSED = ("image", *PLACES, *COLUMNS[1:])
 SUSPECTS = ("kind", "suspicion", *MISSED)
 
 
-def places_of(dataset: Dataset | None, rows: NDArray[Any]) -> tuple[list[str], list[Any]]:
+def list_places(dataset: Dataset | None, rows: NDArray[Any]) -> tuple[list[str], list[Any]]:
     """Return the files and the lines of boxes as two columns; in JSON the file has a pointer.
 
-    Empty where it is not known, as of -1, which is no box.
+    `rows` are (n,) rows of the dataset, -1 = no box. Texts are empty where the file is not known.
     """
     if dataset is None:
         return [""] * len(rows), [""] * len(rows)
@@ -211,16 +211,17 @@ def places_of(dataset: Dataset | None, rows: NDArray[Any]) -> tuple[list[str], l
     return places, np.where(has_pointer | (line <= 0), "", line_objects).tolist()
 
 
-def review_rows(
+def make_review_rows(
     result: Result, truth: Dataset | None, detections: Dataset | None
 ) -> tuple[list[list[Any]], list[list[Any]]]:
     """Return the rows of `MISSED` and of `SUSPECTS`; none for protocols that do not count every object."""
-    measured = _measure(result)
-    if measured is None:
+    tables = _get_tables(result)
+    if tables is None:
         return [], []
 
-    def rows(records: Sequence[dict[str, Any]], columns: Sequence[str]) -> list[list[Any]]:
-        out = []
+    def add_places(records: Sequence[dict[str, Any]], columns: Sequence[str]) -> list[list[Any]]:
+        """Return the values of the `columns` of each record, with the file and line of its box."""
+        values = []
         for row in records:
             gt = row["gt"]
             side, row_of_box = (truth, gt) if gt is not None else (detections, row["det"])
@@ -230,19 +231,19 @@ def review_rows(
                 else side.location(row_of_box)
             )
             fields = {**row, "file": f"{path}#{pointer}" if pointer else path, "line": line or ""}
-            out.append([fields[key] for key in columns])
-        return out
+            values.append([fields[key] for key in columns])
+        return values
 
-    return rows(missed(*measured), MISSED), rows(suspects(*measured), SUSPECTS)
+    return add_places(missed(*tables), MISSED), add_places(suspects(*tables), SUSPECTS)
 
 
-def suspects_of(result: Result) -> list[dict[str, Any]]:
+def list_suspects(result: Result) -> list[dict[str, Any]]:
     """Return `suspects` of a result; none for protocols that do not count every object."""
-    measured = _measure(result)
-    return [] if measured is None else suspects(*measured)
+    tables = _get_tables(result)
+    return [] if tables is None else suspects(*tables)
 
 
-def _measure(result: Result) -> tuple[Table, Overlaps] | None:
+def _get_tables(result: Result) -> tuple[Table, Overlaps] | None:
     """Return the table and the overlaps of a result; None without boxes or a count of every object."""
     if result.joined is None or result.rules.metric in ("corloc", "top-k"):
         return None

@@ -16,10 +16,10 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from odm.evaluate.analysis.bootstrap import Interval, Resampling, bootstrap, delta_interval, difference
+from odm.evaluate.analysis.bootstrap import Interval, Resampling, bootstrap, delta_interval, subtract
 from odm.evaluate.analysis.outcome_table import TP
 from odm.evaluate.analysis.replicates import Plan, Replicates, mean_of_defined
-from odm.evaluate.analysis.table import Table, hits_under, tabulate
+from odm.evaluate.analysis.table import Table, find_hits, tabulate
 from odm.evaluate.matching.match import match
 from odm.evaluate.matching.prepare import areas_of, compared_areas
 from odm.evaluate.matching.shapes import iterate_pairs
@@ -55,9 +55,7 @@ class ImageSlice(msgspec.Struct, frozen=True, eq=False):
     """Numbers of the images."""
 
 
-def slices_by_tags(
-    images: Sequence[str], tags: Mapping[str, Mapping[str, Sequence[str]]]
-) -> list[ImageSlice]:
+def slice_by_tags(images: Sequence[str], tags: Mapping[str, Mapping[str, Sequence[str]]]) -> list[ImageSlice]:
     """Make a slice for each value of each tag; images without a value are in ``(none)``.
 
     Parameters
@@ -80,7 +78,7 @@ def slices_by_tags(
     return slices
 
 
-def slices_by_count(table: Table) -> list[ImageSlice]:
+def slice_by_count(table: Table) -> list[ImageSlice]:
     """Make slices of the images by their number of counting ground truths."""
     n_gt = np.bincount(table.truth.image[table.counting], minlength=len(table.images))
     return [
@@ -90,7 +88,7 @@ def slices_by_count(table: Table) -> list[ImageSlice]:
 
 
 def image_slices(
-    table: Table, slices: Iterable[ImageSlice], how: Resampling | None = None
+    table: Table, slices: Iterable[ImageSlice], draws: Resampling | None = None
 ) -> list[dict[str, Any]]:
     """Compute the summary of each slice, and its difference from the other images.
 
@@ -100,8 +98,8 @@ def image_slices(
         Of all images.
     slices
         They may overlap, and may be empty.
-    how
-        The draws for intervals; left out, or without replicates, there are none.
+    draws
+        How images are drawn for intervals; left out, or without replicates, there are none.
 
     Returns
     -------
@@ -109,19 +107,19 @@ def image_slices(
         Per slice: ``slice``, ``value``, ``images``, ``gt``, ``summary`` and ``delta``, ``low``, ``high`` (the
         slice less the rest), each by key. None = undefined.
     """
-    plan, how = Plan(table), how or Resampling(0)
+    plan, draws = Plan(table), draws or Resampling(0)
     rows: list[dict[str, Any]] = []
     for image_slice in slices:
-        inside, outside = _parted(plan, image_slice, how)
-        n_behind = min(plan.n_behind(inside), plan.n_behind(outside))
-        rows += _differences(
-            image_slice, inside, [_Within(plan, outside), _Within(plan, inside)], n_behind, how
+        inside, outside = _split_images(plan, image_slice, draws)
+        n_behind = min(plan.count_images_behind(inside), plan.count_images_behind(outside))
+        rows += _compute_differences(
+            image_slice, inside, [_Within(plan, outside), _Within(plan, inside)], n_behind, draws
         )
     return rows
 
 
 def compare_slices(
-    names: Sequence[str], plans: Sequence[Plan], slices: Sequence[ImageSlice], how: Resampling
+    names: Sequence[str], plans: Sequence[Plan], slices: Sequence[ImageSlice], draws: Resampling
 ) -> list[dict[str, Any]]:
     """Compute each slice under each run but the first, with the difference from the first.
 
@@ -130,17 +128,16 @@ def compare_slices(
     """
     rows = []
     for image_slice in slices:
-        inside, _ = _parted(plans[0], image_slice, how)
-        differences = _differences(
-            image_slice, inside, [_Within(plan, inside) for plan in plans], plans[0].n_behind(inside), how
-        )
+        inside, _ = _split_images(plans[0], image_slice, draws)
+        n_behind, plans_within = plans[0].count_images_behind(inside), [_Within(p, inside) for p in plans]
+        differences = _compute_differences(image_slice, inside, plans_within, n_behind, draws)
         rows += [{"run": name, **row} for name, row in zip(names[1:], differences, strict=True)]
     return rows
 
 
-def _parted(plan: Plan, image_slice: ImageSlice, how: Resampling) -> tuple[Longs, Longs]:
+def _split_images(plan: Plan, image_slice: ImageSlice, draws: Resampling) -> tuple[Longs, Longs]:
     """Return the numbers of the images of a slice, and of the other images that are drawn from."""
-    images = plan.table.evaluated if how.images is None else np.asarray(how.images)
+    images = plan.table.evaluated if draws.images is None else np.asarray(draws.images)
     inside = np.intersect1d(image_slice.images, images)
     return inside, np.setdiff1d(images, inside)
 
@@ -153,25 +150,26 @@ class _Within(Plan):
         self.inside = np.zeros(plan.n_images, np.int64)
         self.inside[images] = 1
 
-    def of(self, weights: Longs) -> Replicates:
+    def compute(self, weights: Longs) -> Replicates:
         """Compute the metrics with the weights, (weightings, images), of all other images set to 0."""
-        return super().of(weights * self.inside)
+        return super().compute(weights * self.inside)
 
 
-def _differences(
-    image_slice: ImageSlice, inside: Longs, plans: Sequence[Plan], n: float, how: Resampling
+def _compute_differences(
+    image_slice: ImageSlice, inside: Longs, plans: Sequence[Plan], n: float, draws: Resampling
 ) -> Iterator[dict[str, Any]]:
     """Yield a row for each plan but the first: its summary, and how it differs from that of the first.
 
-    `inside` are the numbers of the images of the slice; the numbers rest on `n` images (`Plan.n_behind`).
+    `inside` are the numbers of the images of the slice; the numbers rest on `n` images (see
+    `Plan.count_images_behind`).
     """
     table, no_interval = plans[0].table, Interval()
-    samples = bootstrap(plans, how) if how.replicates else []
+    samples = bootstrap(plans, draws) if draws.replicates else []
     unit_weights = np.ones((1, plans[0].n_images), np.int64)  # of all images as they are
-    first_summary, *other_summaries = (plan.of(unit_weights).summary for plan in plans)
+    first_summary, *other_summaries = (plan.compute(unit_weights).summary for plan in plans)
     for i, summary in enumerate(other_summaries, 1):
         delta = {
-            key: difference(float(first_summary[key][0]), float(value[0])) for key, value in summary.items()
+            key: subtract(float(first_summary[key][0]), float(value[0])) for key, value in summary.items()
         }
         bounds = {
             key: delta_interval(
@@ -179,7 +177,7 @@ def _differences(
                 samples[i].summary[key],
                 delta[key],
                 n,
-                level=how.level,
+                level=draws.level,
                 lower_is_better=key in plans[0].lower_keys,
             )
             for key in (delta if samples else ())
@@ -233,7 +231,7 @@ def box_slices(joined: Joined, rules: Protocol) -> list[dict[str, Any]]:
         ("aspect", value, [((s > low) | (i == 0)) & (s <= high) for s in shapes])
         for i, (value, low, high) in enumerate(ASPECTS)
     ]
-    tables = (_rematched(joined, rules, *inside) for _, _, inside in slices)
+    tables = (_match_inside(joined, rules, *inside) for _, _, inside in slices)
     return [
         {
             "slice": name,
@@ -251,7 +249,9 @@ def _require_boxes(rules: Protocol) -> None:
         raise UsageError(f"{rules.name} does not count every object, so boxes cannot be sliced")
 
 
-def _rematched(joined: Joined, rules: Protocol, truth_inside: Mask, detections_inside: Mask | None) -> Table:
+def _match_inside(
+    joined: Joined, rules: Protocol, truth_inside: Mask, detections_inside: Mask | None
+) -> Table:
     """Make the table in which boxes outside the range are ignored: ground truths and unmatched detections."""
     flags = np.where(truth_inside, joined.truth.flags, joined.truth.flags | _OUTSIDE)
     joined = replace(joined, truth=replace(joined.truth, flags=flags.astype(np.uint16)))
@@ -298,19 +298,19 @@ def truth_slices(joined: Joined, rules: Protocol) -> list[dict[str, Any]]:
         slice_rules = rules
         if flag == Flag.DIFFICULT:
             slice_rules = replace(rules, ignored=rules.ignored & ~Flag.DIFFICULT)
-        rows.append(_truth_slice(joined, slice_rules, value, inside))
-    rows.append(_truth_slice(joined, rules, "overlapping", _overlapping(joined, rules)))
+        rows.append(_make_truth_slice(joined, slice_rules, value, inside))
+    rows.append(_make_truth_slice(joined, rules, "overlapping", _find_overlapping(joined, rules)))
     return rows
 
 
-def _truth_slice(joined: Joined, rules: Protocol, value: str, inside: Mask) -> dict[str, Any]:
+def _make_truth_slice(joined: Joined, rules: Protocol, value: str, inside: Mask) -> dict[str, Any]:
     """Return the row of `truth_slices` named `value` for the ground truths of the mask `inside`, (g,)."""
-    table = _rematched(joined, rules, inside, None)
+    table = _match_inside(joined, rules, inside, None)
     matches = table.matches
     category = matches.category[matches.hit]
     hits = np.stack(
         [
-            np.bincount(category[hits_under(table, 0, t)[0]], minlength=len(table.classes))
+            np.bincount(category[find_hits(table, 0, t)[0]], minlength=len(table.classes))
             for t in range(len(rules.ious))
         ]
     )
@@ -329,8 +329,8 @@ def _truth_slice(joined: Joined, rules: Protocol, value: str, inside: Mask) -> d
     }
 
 
-def _overlapping(joined: Joined, rules: Protocol) -> Mask:
-    """Return (g,) whether a ground truth overlaps another counting one of its image."""
+def _find_overlapping(joined: Joined, rules: Protocol) -> Mask:
+    """(g,) mask of the counting ground truths that overlap another counting one of their image."""
     truth = joined.truth
     is_ignored = (truth.flags & np.uint16(int(rules.ignored | rules.crowd_flags | rules.drop_flags))) != 0
     truth_with_itself = merge_classes(replace(joined, detections=truth))

@@ -44,7 +44,7 @@ def tabulate(joined: Joined, matches: Matches) -> Table:
     return Table.of(joined, matches)
 
 
-def hits_under(table: Table, area: int, threshold: int) -> tuple[Mask, Mask]:
+def find_hits(table: Table, area: int, threshold: int) -> tuple[Mask, Mask]:
     """Return (hits,) masks of true positives and ignored among ``matches.hit``, for a range and threshold."""
     word, bit = bits_of_area(table.rules, area)[threshold]
     positive: Mask = table.matches.positive[:, word] & bit != 0
@@ -52,7 +52,7 @@ def hits_under(table: Table, area: int, threshold: int) -> tuple[Mask, Mask]:
     return positive, ignored
 
 
-def fp_if_unmatched(table: Table, area: int) -> Mask | None:
+def find_fp_if_unmatched(table: Table, area: int) -> Mask | None:
     """Return (n,) whether a detection that matches nothing is a false positive; None if all are."""
     live = table.matches.fp_if_unmatched
     if live is None:

@@ -46,16 +46,18 @@ class Candidates(msgspec.Struct, frozen=True, eq=False):
     """Ground truths that count."""
 
 
-def candidates(table: Table) -> tuple[Candidates, ...]:
+def list_candidates(table: Table) -> tuple[Candidates, ...]:
     """The candidates of every class, in the order of the classes."""
-    rows, ends = table.ranked
+    rows, class_bounds = table.ranked
     return tuple(
-        _candidates(table, rows[start:stop], int(n))
-        for start, stop, n in zip(ends[:-1].tolist(), ends[1:].tolist(), table.n.tolist(), strict=True)
+        _make_candidates(table, rows[start:stop], int(n))
+        for start, stop, n in zip(
+            class_bounds[:-1].tolist(), class_bounds[1:].tolist(), table.n.tolist(), strict=True
+        )
     )
 
 
-def _candidates(table: Table, rows: Longs, n: int) -> Candidates:
+def _make_candidates(table: Table, rows: Longs, n: int) -> Candidates:
     """Return the candidates of the detections in `rows`, by descending score; `n` ground truths count."""
     outcome = table.outcome[rows]
     rows = rows[outcome != IGNORED]
@@ -68,14 +70,14 @@ def _candidates(table: Table, rows: Longs, n: int) -> Candidates:
     return Candidates(score[tie_ends], tp[tie_ends], tie_ends + 1 - tp[tie_ends], loss[tie_ends], n)
 
 
-def kept(table: Table, thresholds: Floats) -> Mask:
+def find_kept(table: Table, thresholds: Floats) -> Mask:
     """Return (n,) whether a detection reaches the threshold of its class, of (classes,) `thresholds`."""
     with np.errstate(invalid="ignore"):
-        keep: Mask = table.score >= thresholds[table.category]
-    return keep
+        is_kept: Mask = table.score >= thresholds[table.category]
+    return is_kept
 
 
-def single_threshold(table: Table) -> str:
+def explain_no_error(table: Table) -> str:
     """Return the reason why a table has no localisation error; empty where it has one."""
     rules = table.rules
     if rules.metric in ("corloc", "top-k"):
@@ -87,10 +89,10 @@ def single_threshold(table: Table) -> str:
     return ""
 
 
-def require_ap(table: Table, what: str) -> None:
+def require_ap(table: Table, purpose: str) -> None:
     """Refuse a protocol without AP per class. Raises UsageError."""
     if table.rules.metric != "ap":
-        raise UsageError(f"{what} needs AP per class, which {table.rules.name} does not have")
+        raise UsageError(f"{purpose} needs AP per class, which {table.rules.name} does not have")
 
 
 # ------------------------------------------------------------------------------------------------- rules
@@ -152,14 +154,14 @@ def choose_thresholds(table: Table, rule: Rule | str) -> dict[str, Any]:
     """
     rule = parse_rule(rule) if isinstance(rule, str) else rule
     require_ap(table, "choosing thresholds")
-    if rule.name == "lrp" and (reason := single_threshold(table)):
+    if rule.name == "lrp" and (reason := explain_no_error(table)):
         raise UsageError(f"{spell('thresholds')} lrp: {reason}")
-    all_classes = _candidates(table, table.order, int(table.n.sum()))
-    best_of_all, _ = best_candidate(all_classes, rule, table.threshold)
+    all_classes = _make_candidates(table, table.order, int(table.n.sum()))
+    best_of_all, _ = find_best_candidate(all_classes, rule, table.threshold)
     classes = {}
-    for name, of_class in zip(table.classes, candidates(table), strict=True):
+    for name, of_class in zip(table.classes, list_candidates(table), strict=True):
         if of_class.n:
-            k, _ = best_candidate(of_class, rule, table.threshold)
+            k, _ = find_best_candidate(of_class, rule, table.threshold)
             tp, n_kept = (int(of_class.tp[k]), int(of_class.tp[k] + of_class.fp[k])) if k >= 0 else (0, 0)
             classes[name] = {
                 "score": float(of_class.score[k]) if k >= 0 else None,
@@ -177,7 +179,7 @@ def choose_thresholds(table: Table, rule: Rule | str) -> dict[str, Any]:
     }
 
 
-def best_candidate(of_class: Candidates, rule: Rule, iou: float) -> tuple[int, float]:
+def find_best_candidate(of_class: Candidates, rule: Rule, iou: float) -> tuple[int, float]:
     """Return the position of the best candidate (first of equals, -1 = none) and its value under the rule.
 
     That is the F score, recall, precision, cost or LRP error; NaN where no candidate meets the rule.
@@ -220,13 +222,13 @@ def lrp(table: Table) -> dict[str, Any]:
         and ``reason`` says why.
     """
     keys = ("olrp", "loc", "fp", "fn")
-    if reason := single_threshold(table):
+    if reason := explain_no_error(table):
         return {**dict.fromkeys(keys), "reason": reason}
     rows: list[dict[str, Any]] = []
-    for name, of_class in zip(table.classes, candidates(table), strict=True):
+    for name, of_class in zip(table.classes, list_candidates(table), strict=True):
         if not of_class.n:
             continue
-        best, error = best_candidate(of_class, Rule("lrp"), table.threshold)
+        best, error = find_best_candidate(of_class, Rule("lrp"), table.threshold)
         rows.append({"class": name, "olrp": 1.0, "loc": None, "fp": None, "fn": 1.0, "score": None})
         if best >= 0:
             tp, fp = int(of_class.tp[best]), int(of_class.fp[best])
@@ -251,12 +253,12 @@ def read_thresholds(data: Any) -> tuple[dict[str, float], float]:
         If it is not what `choose_thresholds` gives.
     """
 
-    def score(value: Any, where: str) -> float:
+    def score(value: Any, location: str) -> float:
         """Return a score as a number, NaN for null. Raises UsageError for anything else."""
         if value is None:
             return math.nan
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise UsageError(f"thresholds: {where}: expected a finite number or null, found {value!r}")
+            raise UsageError(f"thresholds: {location}: expected a finite number or null, found {value!r}")
         return float(value)
 
     if not isinstance(data, Mapping) or data.get("version") != VERSION:

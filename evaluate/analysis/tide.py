@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from odm.evaluate.analysis.errors import CLS, KINDS, LOC, error_types
+from odm.evaluate.analysis.errors import CLS, KINDS, LOC, find_error_types
 from odm.evaluate.analysis.outcome_table import FP, TP
 from odm.evaluate.analysis.overlaps import Overlaps
 from odm.evaluate.analysis.table import Table
@@ -85,7 +85,7 @@ def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> T
     """
     require_ap(table, "TIDE")
     points = recall_points(table.rules.interpolation) if points is None else points
-    kind = error_types(table, overlaps)
+    kind = find_error_types(table, overlaps)
     n_gt, missed = table.n, table.missed
     # The ground truth that a localisation or class error is about, -1 for the others.
     target = np.select([kind == LOC, kind == CLS], [overlaps.same.at, overlaps.other.at], np.int32(-1))
@@ -101,41 +101,41 @@ def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> T
     has_truth = n_gt > 0
     aps = _Aps(table, points)
 
-    def gain(keep: Mask, tp: Mask, category: Longs | None, npos: Longs) -> tuple[float, Floats]:
+    def gain(is_ranked: Mask, is_tp: Mask, category: Longs | None, npos: Longs) -> tuple[float, Floats]:
         """Return by how much the mean AP, and (classes,) that of each class, rises for these outcomes."""
-        ap = aps.of(keep, tp, category, npos)
+        ap = aps.compute(is_ranked, is_tp, category, npos)
         ap[~has_truth] = np.nan
-        return mean_of_defined(ap) - base, ap - base_of_class
+        return mean_of_defined(ap) - mean_ap, ap - class_ap
 
-    base_of_class = aps.of(is_tp | is_fp, is_tp, None, n_gt)
-    base_of_class[~has_truth] = np.nan
-    base = mean_of_defined(base_of_class)
+    class_ap = aps.compute(is_tp | is_fp, is_tp, None, n_gt)
+    class_ap[~has_truth] = np.nan
+    mean_ap = mean_of_defined(class_ap)
     fixes: dict[str, Fix] = {}
 
     def add(name: str, count: int | None, gains: tuple[float, Floats]) -> None:
-        gained, of_class = gains
+        gain, class_gains = gains
         fixes[name] = Fix(
-            gained if count is None or gained != gained else max(0.0, gained),  # noqa: PLR0124 -- NaN
+            gain if count is None or gain != gain else max(0.0, gain),  # noqa: PLR0124 -- NaN
             count,
-            {table.classes[k]: plain(float(of_class[k])) for k in np.flatnonzero(has_truth).tolist()},
+            {table.classes[k]: plain(float(class_gains[k])) for k in np.flatnonzero(has_truth).tolist()},
         )
 
-    for number, name in enumerate(KINDS):
-        is_kind = kind == number
-        is_fixed = is_kind & is_claiming if number in (CLS, LOC) else np.zeros(len(is_kind), np.bool_)
+    for kind_index, name in enumerate(KINDS):
+        is_kind = kind == kind_index
+        is_fixed = is_kind & is_claiming if kind_index in (CLS, LOC) else np.zeros(len(is_kind), np.bool_)
         category = table.category.astype(np.int64)
-        if number == CLS:
+        if kind_index == CLS:
             category[is_fixed] = table.truth.category[target[is_fixed]]
         keep = ((is_tp | is_fp) & ~is_kind) | is_fixed
         add(name, int((is_kind & is_fp).sum()), gain(keep, is_tp | is_fixed, category, n_gt))
     is_ranked = is_tp | is_fp
-    add("Miss", int(is_lost.sum()), gain(is_ranked, is_tp, None, n_gt - _per_class(table, is_lost)))
+    add("Miss", int(is_lost.sum()), gain(is_ranked, is_tp, None, n_gt - _count_by_class(table, is_lost)))
     add("FalsePos", None, gain(is_tp, is_tp, None, n_gt))
-    add("FalseNeg", None, gain(is_ranked, is_tp, None, n_gt - _per_class(table, missed)))
-    return Tide(base, fixes)
+    add("FalseNeg", None, gain(is_ranked, is_tp, None, n_gt - _count_by_class(table, missed)))
+    return Tide(mean_ap, fixes)
 
 
-def _per_class(table: Table, among: Mask) -> Longs:
+def _count_by_class(table: Table, among: Mask) -> Longs:
     """Return (classes,) the number of ground truths in the mask `among`, (g,)."""
     return np.bincount(table.truth.category[among], minlength=len(table.classes))
 
@@ -147,7 +147,7 @@ class _Aps:
         self.table, self.points = table, points
         self.epsilon, self.reading = table.rules.epsilon, table.rules.reading
 
-    def of(self, keep: Mask, tp: Mask, category: Longs | None, npos: Longs) -> Floats:
+    def compute(self, keep: Mask, tp: Mask, category: Longs | None, npos: Longs) -> Floats:
         """Return (classes,) AP; NaN without ground truth and detections, 0 with detections only.
 
         Parameters
@@ -183,10 +183,10 @@ class _Aps:
             if npos[k] > 0:
                 envelope = np.maximum.accumulate(precision[start:stop][::-1])[::-1]
                 last_precision = np.array([n_true[stop - 1] / counts[k]])
-                ap[k] = self._read(envelope, n_true[start:stop] / npos[k], int(npos[k]), last_precision)
+                ap[k] = self._average(envelope, n_true[start:stop] / npos[k], int(npos[k]), last_precision)
         return ap
 
-    def _read(self, envelope: Floats, recall: Floats, npos: int, last: Floats) -> float:
+    def _average(self, envelope: Floats, recall: Floats, npos: int, last: Floats) -> float:
         """Return the AP of a class; `last` (1,) is the precision at its last detection."""
         if self.points is None:
             return float(envelope.sum() / npos)

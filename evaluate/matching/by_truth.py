@@ -61,7 +61,7 @@ class TruthMatches(msgspec.Struct, frozen=True, eq=False):
     """The outcomes with all detections, and the curves at the score limits."""
 
     hits: Hits
-    counting: Mask
+    is_counting: Mask
     """(areas, detections) which detections are false positives if they match no object."""
     curves: Floats
     """(2, areas, classes, limits) precision and orientation similarity, 0 beyond the last limit."""

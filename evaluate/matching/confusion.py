@@ -132,7 +132,7 @@ def count_keys(keys: Longs, n: int) -> tuple[Longs, Longs]:
 def counts_as_nothing(joined: Joined, rules: Protocol) -> Mask:
     """(n,) mask of the ground truths that do not count as objects: crowds, groups and ignored ones."""
     truth = Truth(joined, rules)
-    nothing: Mask = truth.outside[0] | truth.group
+    nothing: Mask = truth.is_outside[0] | truth.is_group
     return nothing
 
 

@@ -250,8 +250,8 @@ def _match_single(
     (None = all), and `TruthMatches.curves`, None unless the protocol matches by ground truth.
     """
     if protocol.match == "truth":
-        by_truth = match_by_truth(sides, protocol, pairs, truth.outside, truth.counting)
-        return by_truth.hits, _set_area_bits(~by_truth.counting, None), by_truth.curves
+        by_truth = match_by_truth(sides, protocol, pairs, truth.is_outside, truth.is_counting)
+        return by_truth.hits, _set_area_bits(~by_truth.is_counting, None), by_truth.curves
     return _match_boxes(sides, protocol, truth, pairs), _find_fp_areas(sides, protocol, is_beyond_cap), None
 
 
@@ -268,7 +268,7 @@ def _match_boxes(sides: Joined, protocol: Protocol, truth: Truth, pairs: Pairs) 
         hits = hits.take(np.lexsort((pairs.rank[det], detections.category[det], detections.image[det])))
     if protocol.group_weight:
         # A group-of box whose best detection scores 0 or less is not found, as in the TensorFlow program.
-        is_unsure = (hits.gt >= 0) & truth.group[hits.gt] & (detections.score[hits.det] <= 0)
+        is_unsure = (hits.gt >= 0) & truth.is_group[hits.gt] & (detections.score[hits.det] <= 0)
         hits.ignored[is_unsure] |= hits.positive[is_unsure]
         hits.positive[is_unsure] = 0
     return hits
@@ -289,36 +289,38 @@ class Truth:
         self.has_thresholds = protocol.size_threshold or bool(protocol.class_ious)
         self.blocks = word_blocks(protocol)
         self.group_key = joined.keys_of(side)
-        self.crowd = protocol.crowds(side.flags)
-        self.group = protocol.groups(side.flags)
-        is_nothing = self.crowd | ((side.flags & np.uint16(protocol.ignored | protocol.region_flags)) != 0)
+        self.is_crowd = protocol.crowds(side.flags)
+        self.is_group = protocol.groups(side.flags)
+        is_nothing = self.is_crowd | ((side.flags & np.uint16(protocol.ignored | protocol.region_flags)) != 0)
         if protocol.measure == "oks" and side.source is not None and side.source.keypoints is not None:
             is_nothing |= side.source.keypoints.count_labelled_or_stated()[side.row] == 0
         if protocol.detected_only:
             is_nothing |= ~np.isin(self.group_key, joined.keys_of(joined.detections))
         for field in protocol.ignored_fields:
             is_nothing |= np.nan_to_num(get_column(side, field)) != 0
-        self.outside = np.stack([is_nothing | find_outside(side, a) for a in protocol.areas])
-        """(areas, n) what counts as nothing."""
+        self.is_outside = np.stack([is_nothing | find_outside(side, a) for a in protocol.areas])
+        """(areas, n) which ground truths count as nothing."""
         self.weight = protocol.group_weight or 0
-        self.counting = ~(self.outside | (self.group & (self.weight == 0)))
-        """(areas, n) what counts."""
+        self.is_counting = ~(self.is_outside | (self.is_group & (self.weight == 0)))
+        """(areas, n) which ground truths count."""
         if protocol.counts_ignored:
-            self.counting |= (side.flags & np.uint16(protocol.crowd_flags)) != 0
-        self.nothing: list[Words] = [_set_bits(self.outside, block) for block in self.blocks]
+            self.is_counting |= (side.flags & np.uint16(protocol.crowd_flags)) != 0
+        self.nothing_bits: list[Words] = [_set_bits(self.is_outside, block) for block in self.blocks]
         """Per word (n,) the bits under which a ground truth counts as nothing."""
-        n_areas, n_truth = self.outside.shape
+        n_areas, n_truth = self.is_outside.shape
         all_bits = [threshold_bits(block, n_areas, *block) for block in self.blocks]
-        self.free: list[Words] = [np.full(n_truth, bits, np.uint64) for bits in all_bits]
+        self.free_bits: list[Words] = [np.full(n_truth, bits, np.uint64) for bits in all_bits]
         """Per word (n,) the bits under which a ground truth is still free: at first all of them."""
         is_kept = np.stack([~find_left_out(joined.detections, a) for a in protocol.areas])
-        self.kept: list[Words] = [] if is_kept.all() else [_set_bits(is_kept, block) for block in self.blocks]
+        self.kept_bits: list[Words] = (
+            [] if is_kept.all() else [_set_bits(is_kept, block) for block in self.blocks]
+        )
         """Per word (detections,) the bits of the set-ups that keep a detection; empty if all do."""
 
     def count(self, n_classes: int) -> Longs:
         """Return (classes, areas) how many ground truths count."""
         category = self.side.category
-        counts = [np.bincount(category[counting], minlength=n_classes) for counting in self.counting]
+        counts = [np.bincount(category[counting], minlength=n_classes) for counting in self.is_counting]
         return np.stack(counts, axis=1)
 
     @functools.cached_property
@@ -330,7 +332,7 @@ class Truth:
         w, h = right - left + self.protocol.pixel, bottom - top + self.protocol.pixel
         with np.errstate(invalid="ignore", divide="ignore"):
             thresholds: Floats = np.fmin(w * h / ((w + 10) * (h + 10)), self.protocol.ious[0])
-        return np.where(self.crowd, self.protocol.ious[0], thresholds)
+        return np.where(self.is_crowd, self.protocol.ious[0], thresholds)
 
 
 def _set_bits(mask: Mask, block: range) -> Words:
@@ -431,7 +433,7 @@ def _match_free(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     # IoU.
     iou = pairs.iou
     if pairs.ioa is not None:
-        iou = np.where(truth.crowd[pairs.gt], pairs.ioa, iou)
+        iou = np.where(truth.is_crowd[pairs.gt], pairs.ioa, iou)
     ioa = pairs.ioa if protocol.ignored_by_ioa else None
     reaching = np.flatnonzero((iou if ioa is None else np.maximum(iou, ioa)) >= find_iou_floor(protocol))
     det, gt, iou = pairs.det[reaching], pairs.gt[reaching], iou[reaching]
@@ -462,10 +464,10 @@ def _match_free(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     for word_index in range(len(truth.blocks)):
         taking = _Taking(pair_starts, n_pairs, gt, iou, truth, protocol, word_index, hits)
         if ioa is not None:
-            taking.covers = taking.find_bits(ioa)
-        if truth.kept:
-            taking.reaches &= truth.kept[word_index][det]
-            taking.covers &= truth.kept[word_index][det]
+            taking.covered_bits = taking.find_bits(ioa)
+        if truth.kept_bits:
+            taking.reached_bits &= truth.kept_bits[word_index][det]
+            taking.covered_bits &= truth.kept_bits[word_index][det]
         for rows in rounds:
             has_many = n_pairs[rows] > MANY_PAIRS
             for row in rows[has_many].tolist():
@@ -497,10 +499,10 @@ class _Taking:
         word_index: int,
         hits: Hits,
     ) -> None:
-        block, n_areas = truth.blocks[word_index], len(truth.outside)
+        block, n_areas = truth.blocks[word_index], len(truth.is_outside)
         self.pair_starts, self.n_pairs, self.gt, self.iou = pair_starts, n_pairs, gt, iou
-        self.crowd, self.last_of_equals = truth.crowd, protocol.last_of_equals
-        self.free = truth.free[word_index]
+        self.is_crowd, self.last_of_equals = truth.is_crowd, protocol.last_of_equals
+        self.free_bits = truth.free_bits[word_index]
         self.positive, self.ignored = hits.positive[:, word_index], hits.ignored[:, word_index]
         self.hit_gt = hits.gt
         # An overlap that reaches a threshold reaches all lower ones, so it is enough to count them: the bits
@@ -508,15 +510,15 @@ class _Taking:
         self.bits = np.array([threshold_bits(block, n_areas, *block[:n]) for n in range(len(block) + 1)])
         self.ious = np.minimum(protocol.least, CEILING if protocol.averaged else 1)[block.start : block.stop]
         n_reached_own = (iou >= truth.thresholds[gt]).astype(np.int64) if truth.has_thresholds else None
-        self.reaches: Words = self.find_bits(iou) if n_reached_own is None else self.bits[n_reached_own]
+        self.reached_bits: Words = self.find_bits(iou) if n_reached_own is None else self.bits[n_reached_own]
         """(pairs,) the bits of the thresholds that the overlap reaches."""
-        self.covers = self.reaches
+        self.covered_bits = self.reached_bits
         """(pairs,) the same for ground truths that count as nothing."""
         self.by_ioa = protocol.ignored_by_ioa
         self.all_bits = self.bits[-1]
-        self.nothing = truth.nothing[word_index]
+        self.nothing_bits = truth.nothing_bits[word_index]
         """(ground truths,) where they count as nothing."""
-        self.any_nothing = bool(self.nothing[gt].any())
+        self.any_nothing = bool(self.nothing_bits[gt].any())
         self.reference = np.uint64(0)
         """The bit of the threshold whose matched ground truths are remembered."""
         if protocol.reference in block:
@@ -543,15 +545,19 @@ class _Taking:
             has_pair = np.flatnonzero(n_pairs > preference) if preference else slice(None)
             pair_rows = starts[has_pair] + preference
             gt = self.gt[pair_rows]
-            new_bits = open_words[has_pair] & (self.reaches if counting else self.covers)[pair_rows]
+            new_bits = (
+                open_words[has_pair] & (self.reached_bits if counting else self.covered_bits)[pair_rows]
+            )
             if not counting:
-                new_bits &= self.nothing[gt] & np.where(
-                    self.crowd[gt] | self.by_ioa, self.all_bits, self.free[gt]
+                new_bits &= self.nothing_bits[gt] & np.where(
+                    self.is_crowd[gt] | self.by_ioa, self.all_bits, self.free_bits[gt]
                 )
             else:
-                new_bits &= self.free[gt] & ~self.nothing[gt] if self.any_nothing else self.free[gt]
+                new_bits &= (
+                    self.free_bits[gt] & ~self.nothing_bits[gt] if self.any_nothing else self.free_bits[gt]
+                )
             # No two detections of a round share a ground truth, so none is written twice.
-            self.free[gt] &= ~new_bits
+            self.free_bits[gt] &= ~new_bits
             taken_words[rows[has_pair]] |= new_bits
             open_words[has_pair] &= ~new_bits
             if self.reference:
@@ -566,23 +572,23 @@ class _Taking:
         gt, iou, reaches, covers = (
             self.gt[pair_slice],
             self.iou[pair_slice],
-            self.reaches[pair_slice],
-            self.covers[pair_slice],
+            self.reached_bits[pair_slice],
+            self.covered_bits[pair_slice],
         )
-        nothing = self.nothing[gt]
+        nothing = self.nothing_bits[gt]
         for counting, taken_words in ((True, self.positive), (False, self.ignored)):
             if counting:
-                able_bits = reaches & self.free[gt] & ~nothing
+                able_bits = reaches & self.free_bits[gt] & ~nothing
             else:
                 able_bits = covers & nothing & ~self.positive[row]
-                able_bits &= np.where(self.crowd[gt] | self.by_ioa, self.all_bits, self.free[gt])
+                able_bits &= np.where(self.is_crowd[gt] | self.by_ioa, self.all_bits, self.free_bits[gt])
             while len(able_pairs := np.flatnonzero(able_bits)):
                 if self.last_of_equals:
                     able_pairs = able_pairs[::-1]
                 best_pair = int(able_pairs[np.argmax(iou[able_pairs])])
                 new_bits = able_bits[best_pair]
                 taken_words[row] |= new_bits
-                self.free[gt[best_pair]] &= ~new_bits
+                self.free_bits[gt[best_pair]] &= ~new_bits
                 able_bits &= ~new_bits
                 if new_bits & self.reference:
                     self.hit_gt[row] = gt[best_pair]
@@ -597,7 +603,7 @@ def _match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
 
     If that is taken already, the detection is a false positive.
     """
-    is_plain = ~truth.group[pairs.gt] & (pairs.iou >= find_iou_floor(protocol))
+    is_plain = ~truth.is_group[pairs.gt] & (pairs.iou >= find_iou_floor(protocol))
     det, gt, iou = pairs.det[is_plain], pairs.gt[is_plain], pairs.iou[is_plain]
     best = best_of_each(det, iou, last=protocol.last_of_equals)
     det, gt, iou = det[best], gt[best], iou[best]
@@ -605,12 +611,12 @@ def _match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     positive, ignored = hits.positive, hits.ignored
     is_marked = np.zeros(len(det), np.bool_)
     for word_index, block in enumerate(truth.blocks):
-        nothing_bits = truth.nothing[word_index][gt]
+        nothing_bits = truth.nothing_bits[word_index][gt]
         for threshold in block:
             iou_min = truth.thresholds[gt] if protocol.class_ious else protocol.least[threshold]
             reaching = np.flatnonzero(iou >= iou_min)
             bit = threshold_bits(block, len(protocol.areas), threshold)
-            is_first_of_truth = reaching[_is_first_of_each(gt[reaching], len(truth.group))]
+            is_first_of_truth = reaching[_is_first_of_each(gt[reaching], len(truth.is_group))]
             positive[is_first_of_truth, word_index] |= bit & ~nothing_bits[is_first_of_truth]
             ignored[reaching, word_index] |= bit & nothing_bits[reaching]
             if threshold == protocol.reference:
@@ -629,12 +635,14 @@ def _match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     left_bits = np.full(len(pairs.rank), all_bits)
     left_bits[hits.det] &= ~(hits.positive | hits.ignored)[:, 0]
     iou_min = truth.thresholds[pairs.gt] if protocol.class_ious else protocol.ious[0]
-    is_group_pair = truth.group[pairs.gt] & (pairs.ioa >= iou_min) & (left_bits[pairs.det] != 0)
+    is_group_pair = truth.is_group[pairs.gt] & (pairs.ioa >= iou_min) & (left_bits[pairs.det] != 0)
     det, gt, ioa = pairs.det[is_group_pair], pairs.gt[is_group_pair], pairs.ioa[is_group_pair]
     best = best_of_each(det, ioa)
     det, gt = det[best], gt[best]
     # A group that counts is one true positive, with the best of its detections.
-    is_true_positive = _is_first_of_each(gt, len(truth.group)) & (truth.weight > 0) & ~truth.outside[0][gt]
+    is_true_positive = (
+        _is_first_of_each(gt, len(truth.is_group)) & (truth.weight > 0) & ~truth.is_outside[0][gt]
+    )
     covered, is_new = left_bits[det] & ~is_true_positive.astype(np.uint64), row_of[det] < 0
     hits.ignored[row_of[det[~is_new]], 0] |= covered[~is_new]
     words = is_true_positive.astype(np.uint64)[:, None], covered[:, None]
@@ -669,7 +677,7 @@ def _match_greatest(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     det, gt, iou = det[by_det], gt[by_det], iou[by_det]
     hits = Hits.unmatched(det, len(truth.blocks))
     for word_index, block in enumerate(truth.blocks):
-        nothing_bits = truth.nothing[word_index][gt]
+        nothing_bits = truth.nothing_bits[word_index][gt]
         for threshold in block:
             bit = threshold_bits(block, len(protocol.areas), threshold)
             reached_bits = np.where(iou >= protocol.ious[threshold], bit, np.uint64(0))

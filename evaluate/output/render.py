@@ -22,7 +22,12 @@ from odm.document import (
     draw,
     format_csv,
 )
-from odm.evaluate.analysis.render_analyses import class_columns, sections, summary_columns, titled
+from odm.evaluate.analysis.render_analyses import (
+    make_class_columns,
+    make_section,
+    make_sections,
+    make_summary_columns,
+)
 from odm.evaluate.results import COVERAGE, POINT, Evaluation, Result, Row
 from odm.evaluate.scores.accumulate import ALIASES, level_keys, miss_keys
 from odm.evaluate.scores.curves import compute_miss_curves
@@ -124,12 +129,12 @@ def _collect_class_rows(results: Iterable[Result]) -> tuple[list[str], list[dict
         # 0.9, not 0.8999999999999999: a threshold is shown as it was meant.
         ious = [float(f"{iou:.12g}") for iou in result.rules.ious]
         head = {"protocol": result.protocol, "iou": ious if result.rules.averaged else ious[0]}
-        analysis_values = class_columns(result)
+        analysis_values = make_class_columns(result)
         rows += [
             {**head, **r, **analysis_values.get(r["class"], {})}
             for r in (c.to_dict() for c in result.classes)
         ]
-        summary = {**result.to_dict()["summary"], **summary_columns(result)}
+        summary = {**result.to_dict()["summary"], **make_summary_columns(result)}
         summary = {_COLUMN_OF.get(key, key): value for key, value in summary.items()}
         rows.append({**head, **result.overall.to_dict(), **summary})
         shown_keys.update({"ap", "AP50", "AP75"} & summary.keys())
@@ -173,7 +178,7 @@ def _make_detection_columns(
     result: Result, truth: Dataset | None, row_range: slice
 ) -> Iterator[Iterable[Any]]:
     """Yield the columns `DETECTIONS` of a range of detections; an undefined value is an empty text."""
-    from odm.evaluate.analysis.review import places_of
+    from odm.evaluate.analysis.review import list_places
     from odm.evaluate.matching.matches import OUTCOMES, REASONS
 
     reasons = (*REASONS, "")  # -1 = none
@@ -188,7 +193,7 @@ def _make_detection_columns(
     yield np.where(gt < 0, "", gt.astype(object)).tolist()
     yield map(OUTCOMES.__getitem__, table.outcome[row_range].tolist())
     yield map(reasons.__getitem__, table.reason[row_range].tolist())
-    yield from places_of(truth, gt)
+    yield from list_places(truth, gt)
 
 
 def make_detection_frame(result: Result) -> dict[str, list[Any]]:
@@ -207,10 +212,10 @@ def make_class_frame(result: Result) -> dict[str, list[Any]]:
 
 def list_missed(result: Result) -> Rows[dict[str, Any]]:
     """List the rows of ``missed.csv`` of one result."""
-    from odm.evaluate.analysis.review import MISSED, review_rows
+    from odm.evaluate.analysis.review import MISSED, make_review_rows
 
     head = dict(zip(_HEAD, _get_head(result), strict=True))
-    rows = review_rows(result, result.truth_dataset, result.detections_dataset)[0]
+    rows = make_review_rows(result, result.truth_dataset, result.detections_dataset)[0]
     return Rows([{**head, **dict(zip(MISSED, row, strict=True))} for row in rows], (*_HEAD, *MISSED))
 
 
@@ -224,7 +229,7 @@ def format_accumulated_csv(evaluation: Evaluation) -> str:
     ``detection`` is its number in ``detections.csv``, ``rank`` its position on the curve. See
     `odm.evaluate.scores.curves.CurveTable`.
     """
-    from odm.evaluate.analysis.review import places_of
+    from odm.evaluate.analysis.review import list_places
 
     columns = ["class", "rank", "detection", "image", "file", "line", "score", "best_iou"]
     columns += ["tp", "fp", "accumulated_tp", "accumulated_fp", "precision", "recall"]
@@ -237,7 +242,7 @@ def format_accumulated_csv(evaluation: Evaluation) -> str:
         yield table.rank[row_range].tolist()
         yield detection_rows.tolist()
         yield map(detections.images.__getitem__, table.image[row_range].tolist())
-        yield from places_of(evaluation.detections_dataset, detection_rows)
+        yield from list_places(evaluation.detections_dataset, detection_rows)
         yield table.score[row_range].tolist()
         yield detections.best_iou[np.searchsorted(detections.row, detection_rows)].tolist()
         for is_outcome in (table.tp, table.fp):
@@ -309,10 +314,10 @@ def make_review_files(evaluation: Evaluation) -> tuple[dict[str, str], dict[str,
     ``missed.csv`` lists objects that were not found, ``suspects.csv`` annotations that look wrong, and
     ``review.txt`` the images of the suspects of the first result, a name per line.
     """
-    from odm.evaluate.analysis.review import KIND_WORDS, MISSED, SUSPECTS, review_rows
+    from odm.evaluate.analysis.review import KIND_WORDS, MISSED, SUSPECTS, make_review_rows
 
     sides = evaluation.truth_dataset, evaluation.detections_dataset
-    rows_of_result = {id(result): review_rows(result, *sides) for result in evaluation.results}
+    rows_of_result = {id(result): make_review_rows(result, *sides) for result in evaluation.results}
     suspects, image_column = rows_of_result[id(evaluation.results[0])][1], SUSPECTS.index("image")
     texts = {
         "missed.csv": _format_rows(evaluation, MISSED, lambda result: rows_of_result[id(result)][0]),
@@ -425,7 +430,7 @@ def result_document(result: Result, width: int | None = None) -> Document:
     """
     definition = Line(result.definition, "strong")
     document: Document = [[definition, *(_make_class_part(result) if result.classes else ())]]
-    document += sections(result, width)
+    document += make_sections(result, width)
     if level_keys(result.rules):
         document.append(_make_level_section(result))
     elif result.rules.named_areas and not result.rules.apart:
@@ -461,7 +466,7 @@ def _make_level_section(result: Result) -> Section:
         for name, n_objects, numbers in table_rows
         for i, level in levels
     ]
-    return titled("levels of difficulty", columns, rows)
+    return make_section("levels of difficulty", columns, rows)
 
 
 def _make_area_section(result: Result) -> Section:
@@ -476,13 +481,13 @@ def _make_area_section(result: Result) -> Section:
             [area.name, n, result.summary[key]]
             for area, n, key in zip(rules.areas, n_objects, miss_keys(rules), strict=True)
         ]
-        return titled("miss rate over false positives per image; lower is better", columns, rows)
+        return make_section("miss rate over false positives per image; lower is better", columns, rows)
     columns = [Column("range", cell), Column("area"), Column("GT"), *(Column(key, percent) for key in keys)]
     rows = [
         [area.name, area.bounds, n_objects[i], *(result.summary[f"{key}@{area.name}"] for key in keys)]
         for i, area in rules.named_areas.items()
     ]
-    return titled("boxes by area, in square pixels", columns, rows)
+    return make_section("boxes by area, in square pixels", columns, rows)
 
 
 def headline(result: Result) -> str:

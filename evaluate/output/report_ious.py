@@ -14,7 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from odm.evaluate.analysis.errors import DetectionTable, kinds_at, reasons_of
+from odm.evaluate.analysis.errors import DetectionTable, find_kinds, find_reasons
 from odm.evaluate.analysis.outcome_table import TP, OutcomeTable
 from odm.evaluate.matching.match import match_all
 from odm.evaluate.matching.matches import OUTCOMES, REASONS, Matches, bits_of_area
@@ -99,7 +99,7 @@ def _make_at_iou(
         is_repeat = (chunk.iou >= threshold) & outcomes.counting[chunk.gt] & (found_by[chunk.gt] >= 0)
         overlaps_found[table_rows[chunk.det[is_repeat]]] = True
     same_iou, other_iou = table.counting_ious
-    reason = reasons_of(kinds_at(threshold, table.has_truth, same_iou, other_iou, overlaps_found))
+    reason = find_reasons(find_kinds(threshold, table.has_truth, same_iou, other_iou, overlaps_found))
     return AtIou(threshold, outcome_kinds(outcome, reason), found_by, _compute_ap(matches, *ranking))
 
 

@@ -29,9 +29,9 @@ from odm.evaluate.parts.tasks import (
     Work,
     condense_range,
     count_bucket,
+    count_down_to_scores,
     count_ranges,
-    counts_down_to,
-    installed,
+    get_versions,
     match_cut,
     match_part,
     survey,
@@ -76,7 +76,7 @@ class _Task(msgspec.Struct, frozen=True):
             AS_FLAGS.reset(token)
 
 
-def run(
+def run_tasks(
     executor: Executor, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]
 ) -> Iterator[tuple[int, Any]]:
     """Yield the number and result of each task as it is done, in any order.
@@ -84,20 +84,18 @@ def run(
     What a task raises is raised here, once those that are running are done; no more are started.
     CancelledError if the executor gave one up.
     """
-    task = _Task(work, AS_FLAGS.get())
+    call = _Task(work, AS_FLAGS.get())
     max_pending = 1 if isinstance(executor, Inline) else MOST_PENDING
     pending: dict[Future[Any], int] = {}
-    not_submitted = iter(enumerate(tasks))
+    waiting = iter(enumerate(tasks))
     failure: BaseException | None = None
     while True:
-        while (
-            failure is None and len(pending) < max_pending and (item := next(not_submitted, None)) is not None
-        ):
-            pending[executor.submit(task, *item[1])] = item[0]
+        while failure is None and len(pending) < max_pending and (entry := next(waiting, None)) is not None:
+            pending[executor.submit(call, *entry[1])] = entry[0]
         if not pending:
             break
-        done, _ = wait(pending, return_when=FIRST_COMPLETED)
-        for future in done:
+        finished, _ = wait(pending, return_when=FIRST_COMPLETED)
+        for future in finished:
             task_number = pending.pop(future)
             if future.cancelled():
                 if failure is None:  # not by this function: the engine let go of it
@@ -109,14 +107,14 @@ def run(
                     yield task_number, future.result()
             elif failure is None:
                 failure = error
-                for other in pending:
-                    other.cancel()
+                for pending_future in pending:
+                    pending_future.cancel()
     if failure is not None:
         raise failure
 
 
 @contextlib.contextmanager
-def dask_executor(address: str, notify: Callable[[str], None]) -> Iterator[Executor]:
+def open_dask_executor(address: str, notify: Callable[[str], None]) -> Iterator[Executor]:
     """Open an executor of the Dask scheduler at an address; `notify` takes what its user should know.
 
     Raises
@@ -147,25 +145,25 @@ def dask_executor(address: str, notify: Callable[[str], None]) -> Iterator[Execu
             )
         raise PathError(f"{address}: {reason}") from None
     try:
-        n = len(client.scheduler_info(n_workers=-1)["workers"])
-        if not n:
+        n_workers = len(client.scheduler_info(n_workers=-1)["workers"])
+        if not n_workers:
             raise PathError(f"{address}: the scheduler has no workers")
-        notify(f"{plural(n, 'worker')} at {address}; the dashboard is at {client.dashboard_link}")
-        done = threading.Event()
-        threading.Thread(target=_watch, args=(client, address, notify, done), daemon=True).start()
+        notify(f"{plural(n_workers, 'worker')} at {address}; the dashboard is at {client.dashboard_link}")
+        closed = threading.Event()
+        threading.Thread(target=_watch_workers, args=(client, address, notify, closed), daemon=True).start()
         executor = client.get_executor(pure=False, retries=2)
         try:
             yield executor
         except distributed.KilledWorker as e:
-            n = e.allowed_failures + 1
+            n_workers = e.allowed_failures + 1
             raise PathError(
-                f"{address}: one task ended {n} workers, most likely for lack of memory: give them more, or "
-                f"a smaller {spell('rows_per_task')}, or smaller files or row groups"
+                f"{address}: one task ended {n_workers} workers, most likely for lack of memory: give them "
+                f"more, or a smaller {spell('rows_per_task')}, or smaller files or row groups"
             ) from None
         except (CancelledError, CommClosedError):
             raise PathError(f"{address}: the scheduler is gone, and what was done so far is lost") from None
         finally:
-            done.set()
+            closed.set()
             with contextlib.suppress(Exception):  # the scheduler may be gone
                 executor.shutdown(wait=False)  # all is done, or nobody wants it any more
     finally:
@@ -173,15 +171,15 @@ def dask_executor(address: str, notify: Callable[[str], None]) -> Iterator[Execu
             client.close()
 
 
-def _watch(
-    client: Any, address: str, notify: Callable[[str], None], done: threading.Event, every: float = 5
+def _watch_workers(
+    client: Any, address: str, notify: Callable[[str], None], closed: threading.Event, interval: float = 5
 ) -> None:
-    """Notify when all workers have gone, until `done` is set: tasks then wait for others, perhaps for ever.
+    """Notify when all workers have gone, until `closed` is set: tasks then wait for others, perhaps for ever.
 
-    The scheduler is asked `every` so many seconds.
+    The scheduler is asked every `interval` seconds.
     """
     had_workers = True
-    while not done.wait(every):
+    while not closed.wait(interval):
         try:
             has_workers = bool(client.scheduler_info(n_workers=-1)["workers"])
         except Exception:  # noqa: BLE001 -- the tasks tell what is wrong
@@ -199,27 +197,31 @@ class TaskRunner:
     def __init__(self, executor: Executor, store: Store, log: Log) -> None:
         self._executor, self._store, self._log = executor, store, log
 
-    def _answers(
-        self, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], what: str
+    def _iterate(
+        self, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], title: str
     ) -> Iterator[tuple[int, Any]]:
-        """Yield the number and answer of each task as it is done.
+        """Yield the number and answer of each task as it is done, with progress under `title`.
 
-        The last argument of a task is the store.
+        `tasks` are the arguments of `work` but the last one, which is the store.
         """
-        results = run(self._executor, work, [(*task, self._store) for task in tasks])
-        for _ in self._log.track(range(len(tasks)), what):
+        results = run_tasks(self._executor, work, [(*task, self._store) for task in tasks])
+        for _ in self._log.track(range(len(tasks)), title):
             yield next(results)
 
-    def _run(self, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], what: str) -> list[Any]:
+    def _collect(self, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], title: str) -> list[Any]:
         """Return the answers of all tasks, in their order."""
         answers: list[Any] = [None] * len(tasks)
-        for i, answer in self._answers(work, tasks, what):
+        for i, answer in self._iterate(work, tasks, title):
             answers[i] = answer
         return answers
 
     def survey(self, parts: Sequence[ReadablePart], unread: Log) -> list[Survey]:
-        """Look at all parts. DataError if any has errors, or `unread` has; all of them are in the log."""
-        surveys: list[Survey] = self._run(survey, [(part,) for part in parts], "looking at parts")
+        """Survey all parts.
+
+        Raises DataError if any has errors, or `unread` has, all of which are in the log, and UsageError if a
+        worker has other versions of the programs.
+        """
+        surveys: list[Survey] = self._collect(survey, [(part,) for part in parts], "looking at parts")
         for part_survey in surveys:  # what every part notes is noted once
             part_survey.log.notes = [text for text in part_survey.log.notes if text not in self._log.notes]
             self._log.extend(part_survey.log)
@@ -229,10 +231,10 @@ class TaskRunner:
             text = f"{n_unusable} of {plural(len(parts), 'part')} of the detections cannot be used"
             raise DataError(text, self._log)
         for part_survey in surveys:
-            if part_survey.versions != installed():
+            if part_survey.versions != get_versions():
                 worker_versions, local_versions = (
                     f"odm {version}, NumPy {numpy}, Python {python}"
-                    for version, numpy, python in (part_survey.versions, installed())
+                    for version, numpy, python in (part_survey.versions, get_versions())
                 )
                 raise UsageError(
                     f"a worker has {worker_versions}, and this process {local_versions}: install the same "
@@ -246,13 +248,13 @@ class TaskRunner:
         """Match all images; return each task's outcome, the sums for each protocol, and what was kept."""
         numbered = enumerate(zip(parts, mappings, strict=True))
         tasks = [(part, *mapping, i, work) for i, (part, mapping) in numbered]
-        outcomes: list[Outcome] = self._run(match_part, tasks, "matching")
+        outcomes: list[Outcome] = self._collect(match_part, tasks, "matching")
         if work.n_cut:
-            cut_ends = [(i, outcome.cut_ends) for i, outcome in enumerate(outcomes) if outcome.cut_ends]
+            cut_bounds = [(i, outcome.cut_bounds) for i, outcome in enumerate(outcomes) if outcome.cut_bounds]
             cut_tasks = [
-                (k, [(i, edges[k], edges[k + 1]) for i, edges in cut_ends], work) for k in range(work.n_cut)
+                (k, [(i, edges[k], edges[k + 1]) for i, edges in cut_bounds], work) for k in range(work.n_cut)
             ]
-            outcomes += self._run(match_cut, cut_tasks, "matching images of several parts")
+            outcomes += self._collect(match_cut, cut_tasks, "matching images of several parts")
         matches_by_protocol = zip(*(outcome.totals for outcome in outcomes), strict=True)
         totals = [concatenate(task_matches) for task_matches in matches_by_protocol]
         return outcomes, totals, Kept.merge([outcome.kept for outcome in outcomes])
@@ -265,71 +267,81 @@ class TaskRunner:
             np.array([work.bucket_of[name] for name in matches.classes], np.int64) for matches in totals
         ]
 
-        def task(b: int, first: int) -> tuple[Any, ...]:
-            """Return the pieces of a bucket, and the totals of its classes, which are in bucket `first`."""
-            pieces = [(i, outcome.ends[b], outcome.ends[b + 1]) for i, outcome in enumerate(outcomes)]
+        def make_task(bucket: int, first_bucket: int) -> tuple[Any, ...]:
+            """Return the pieces of a bucket, and by protocol the totals of the classes of `first_bucket`."""
+            pieces = [
+                (i, outcome.bounds[bucket], outcome.bounds[bucket + 1]) for i, outcome in enumerate(outcomes)
+            ]
             return pieces, [
-                _of_classes(matches, buckets == first)
+                _select_classes(matches, buckets == first_bucket)
                 for matches, buckets in zip(totals, buckets_by_result, strict=True)
             ]
 
         n_ranges_of_bucket = {work.bucket_of[name]: len(cuts) for name, cuts in work.cuts.items()}
         whole_buckets = range(min(n_ranges_of_bucket, default=work.n_buckets))
-        blocks = self._run(count_bucket, [(*task(b, b), at_scores) for b in whole_buckets], "counting")
+        blocks = self._collect(
+            count_bucket, [(*make_task(b, b), at_scores) for b in whole_buckets], "counting"
+        )
         if n_ranges_of_bucket:
             range_tasks = [
-                (b, *task(b, first), at_scores)
-                for first, n in n_ranges_of_bucket.items()
-                for b in range(first, first + n)
+                (b, *make_task(b, start), at_scores)
+                for start, n in n_ranges_of_bucket.items()
+                for b in range(start, start + n)
             ]
-            ranges_ends = self._run(condense_range, range_tasks, "ranking ranges of scores")
-            ends_of_bucket = {
+            ranges_ends = self._collect(condense_range, range_tasks, "ranking ranges of scores")
+            ends_by_bucket = {
                 b: range_ends for (b, *_), range_ends in zip(range_tasks, ranges_ends, strict=True)
             }
             tasks_of_large_classes = [
-                ([(b, ends_of_bucket[b]) for b in range(first, first + n)], task(first, first)[1], at_scores)
-                for first, n in n_ranges_of_bucket.items()
+                (
+                    [(b, ends_by_bucket[b]) for b in range(start, start + n)],
+                    make_task(start, start)[1],
+                    at_scores,
+                )
+                for start, n in n_ranges_of_bucket.items()
             ]
-            blocks += self._run(count_ranges, tasks_of_large_classes, "counting large classes")
+            blocks += self._collect(count_ranges, tasks_of_large_classes, "counting large classes")
         counts_by_protocol = []
-        for matches, buckets, of_blocks in zip(
+        for matches, buckets, block_counts in zip(
             totals, buckets_by_result, zip(*blocks, strict=True), strict=True
         ):
-            by_bucket = ClassCounts.concatenate(of_blocks, matches.protocol)
+            by_bucket = ClassCounts.concatenate(block_counts, matches.protocol)
             # Buckets [1, 0, 1] of classes a, b, c are counted as b, a, c: the places of a, b, c are 1, 0, 2.
-            place_in_buckets = np.argsort(np.argsort(buckets, kind="stable"), kind="stable")
-            counts_by_protocol.append(by_bucket.reorder(place_in_buckets, matches.classes))
+            counted_position = np.argsort(np.argsort(buckets, kind="stable"), kind="stable")
+            counts_by_protocol.append(by_bucket.reorder(counted_position, matches.classes))
         return counts_by_protocol
 
-    def overall_points(
+    def find_overall_points(
         self, outcomes: Sequence[Outcome], totals: Sequence[Matches], at_score: float | None
     ) -> list[tuple[OperatingPoint, tuple[float, float]]]:
-        """The operating point of all classes together, and their best F1 with its score, for each protocol.
+        """Find the operating point of all classes together, and their best F1 with its score, by protocol.
 
         The best F1 is at the score of a true positive: the positives of all tasks are counted down to each.
         """
-        also = np.array([-np.inf] if at_score is None else [-np.inf, at_score])
+        extra_scores = np.array([-np.inf] if at_score is None else [-np.inf, at_score])
         by_protocol = zip(*(outcome.true_scores for outcome in outcomes), strict=True)
-        scores = [np.unique(np.concatenate([*true_scores, also]))[::-1] for true_scores in by_protocol]
-        self._store.write("scores", [pack({str(i): down_to for i, down_to in enumerate(scores)})])
-        counts = [np.zeros((2, len(down_to)), np.int64) for down_to in scores]
-        tasks = [(i, *outcome.ends[-2:]) for i, outcome in enumerate(outcomes)]
-        for _, answer in self._answers(counts_down_to, tasks, "finding the best score"):
-            counts = [so_far + more for so_far, more in zip(counts, answer, strict=True)]
+        scores = [
+            np.unique(np.concatenate([*true_scores, extra_scores]))[::-1] for true_scores in by_protocol
+        ]
+        self._store.write("scores", [pack({str(i): limits for i, limits in enumerate(scores)})])
+        counts = [np.zeros((2, len(limits)), np.int64) for limits in scores]
+        tasks = [(i, *outcome.bounds[-2:]) for i, outcome in enumerate(outcomes)]
+        for _, answer in self._iterate(count_down_to_scores, tasks, "finding the best score"):
+            counts = [total + task_counts for total, task_counts in zip(counts, answer, strict=True)]
         points = []
-        for matches, down_to, (tp, fp) in zip(totals, scores, counts, strict=True):
+        for matches, limits, (tp, fp) in zip(totals, scores, counts, strict=True):
             npos = matches.npos[:, :1].sum(axis=0)
             (best_score,), (best_f1,) = find_best_points(
-                down_to, tp, fp, np.zeros(len(down_to), np.int64), npos
+                limits, tp, fp, np.zeros(len(limits), np.int64), npos
             )
             score = float(best_score) if at_score is None else at_score
-            at = len(down_to) - 1 if np.isnan(score) else int(np.searchsorted(-down_to, -score))
-            point = make_point(score, int(tp[at]), int(fp[at]), int(npos[0]))
+            index = len(limits) - 1 if np.isnan(score) else int(np.searchsorted(-limits, -score))
+            point = make_point(score, int(tp[index]), int(fp[index]), int(npos[0]))
             points.append((point, (float(best_f1), float(best_score))))
         return points
 
 
-def _of_classes(totals: Matches, some: Mask) -> Matches:
-    """Return the totals of some of the classes."""
-    classes = tuple(np.array(totals.classes, object)[some])
-    return replace(totals, classes=classes, npos=totals.npos[some], gt_ignored=totals.gt_ignored[some])
+def _select_classes(totals: Matches, mask: Mask) -> Matches:
+    """Return the totals of the classes in a mask (classes,)."""
+    classes = tuple(np.array(totals.classes, object)[mask])
+    return replace(totals, classes=classes, npos=totals.npos[mask], gt_ignored=totals.gt_ignored[mask])

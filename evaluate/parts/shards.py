@@ -52,8 +52,8 @@ ROWS_PER_TASK = 4_000_000
 # --------------------------------------------------------------------------------------------------- plan
 
 
-class Whole(msgspec.Struct, frozen=True, eq=False):
-    """All parts as one: their images and classes, and which of them each part's are."""
+class MergedParts(msgspec.Struct, frozen=True, eq=False):
+    """The images and classes of all parts, and their number for each image and class of a part."""
 
     dataset: Dataset
     summary: DetectionSummary
@@ -61,15 +61,15 @@ class Whole(msgspec.Struct, frozen=True, eq=False):
     classes: list[Longs]
 
     @classmethod
-    def of(cls, surveys: Sequence[Survey], path: str) -> Whole:
-        """The datasets of parts, in their order, with the samples as boxes."""
+    def from_surveys(cls, surveys: Sequence[Survey], path: str) -> MergedParts:
+        """Merge the datasets of surveys, in their order, with their samples as boxes, under a new `path`."""
         builder = Builder()
         builder.kind = "det"
         builder.protocol = surveys[0].dataset.protocol if surveys else ""
         all_images, all_classes = [], []
         for survey in surveys:
-            data, images = survey.dataset, survey.dataset.images
-            file_rows = np.array([*(builder.file(f.path, f.pointer) for f in data.files), -1])
+            part_dataset, images = survey.dataset, survey.dataset.images
+            file_rows = np.array([*(builder.file(f.path, f.pointer) for f in part_dataset.files), -1])
             new_rows = [i for i, name in enumerate(images.name) if builder.image_row(name) is None]
             builder.add_images(
                 [images.name[i] for i in new_rows],
@@ -81,11 +81,11 @@ class Whole(msgspec.Struct, frozen=True, eq=False):
                 line=images.line[new_rows].tolist(),
             )
             all_images.append(np.array([builder.image_row(name) for name in images.name], np.int64))
-            categories, boxes = data.categories, data.boxes
-            ids = (None if number == NO_ID else number for number in categories.source_id.tolist())
+            categories, boxes = part_dataset.categories, part_dataset.boxes
+            ids = (None if source_id == NO_ID else source_id for source_id in categories.source_id.tolist())
             class_rows = [
-                builder.category(name, source_id=number, frequency=frequency)
-                for name, number, frequency in zip(categories.name, ids, categories.frequency, strict=True)
+                builder.category(name, source_id=source_id, frequency=frequency)
+                for name, source_id, frequency in zip(categories.name, ids, categories.frequency, strict=True)
             ]
             all_classes.append(np.array(class_rows, np.int64))
             builder.boxes(
@@ -99,45 +99,45 @@ class Whole(msgspec.Struct, frozen=True, eq=False):
             )
             builder.named &= categories.named
         dataset = replace(builder.build(), path=path)
-        ordered = all(survey.dataset.categories.ordered for survey in surveys)
-        categories = replace(dataset.categories, ordered=ordered)
+        is_ordered = all(survey.dataset.categories.ordered for survey in surveys)
+        categories = replace(dataset.categories, ordered=is_ordered)
         summary = DetectionSummary.merge(
             [s.summary for s in surveys], all_classes, all_images, len(dataset.categories)
         )
         return cls(replace(dataset, categories=categories), summary, all_images, all_classes)
 
 
-def _owners(
-    surveys: Sequence[Survey], whole: Whole, number: Longs, n_images: int, rows_per_task: int
+def _assign_images(
+    surveys: Sequence[Survey], merged: MergedParts, image_number: Longs, n_images: int, rows_per_task: int
 ) -> tuple[Ints, int]:
     """Return (images,) which task matches each image, and how many tasks there are beside one for each part.
 
-    `number` gives the number, among `n_images`, of each image of `whole`.
+    `image_number` is the number, among `n_images`, of each image of `merged`.
     """
-    owner = np.full(n_images, -1, np.int32)
+    task_of_image = np.full(n_images, -1, np.int32)
     n_parts_of_image = np.zeros(n_images, np.int64)
-    for i, (survey, images) in enumerate(zip(surveys, whole.images, strict=True)):
-        used = number[images[survey.summary.images]]
-        n_parts_of_image[used] += 1
-        owner[used] = i
+    for i, (survey, images) in enumerate(zip(surveys, merged.images, strict=True)):
+        image_numbers = image_number[images[survey.summary.images]]
+        n_parts_of_image[image_numbers] += 1
+        task_of_image[image_numbers] = i
     is_cut = n_parts_of_image > 1
     cut_images = np.flatnonzero(is_cut)
-    surveyed = zip(surveys, whole.images, strict=True)
-    n_rows = sum(int(survey.per_image[is_cut[number[images]]].sum()) for survey, images in surveyed)
+    surveyed = zip(surveys, merged.images, strict=True)
+    n_rows = sum(int(survey.per_image[is_cut[image_number[images]]].sum()) for survey, images in surveyed)
     n_cut = -(-n_rows // rows_per_task)
     if n_cut:
-        owner[cut_images] = len(surveys) + np.arange(len(cut_images)) * n_cut // len(cut_images)
+        task_of_image[cut_images] = len(surveys) + np.arange(len(cut_images)) * n_cut // len(cut_images)
     images_without_detections = np.flatnonzero(n_parts_of_image == 0)  # only the ground truth has boxes there
     n_tasks = len(surveys) + n_cut
     if not n_tasks:
         n_cut = n_tasks = 1
-    owner[images_without_detections] = (
+    task_of_image[images_without_detections] = (
         np.arange(len(images_without_detections)) * n_tasks // max(len(images_without_detections), 1)
     )
-    return owner, n_cut
+    return task_of_image, n_cut
 
 
-def _buckets(
+def _assign_buckets(
     per_class: Mapping[str, int], cuts: Mapping[str, Cuts], rows_per_bucket: int
 ) -> tuple[dict[str, int], int]:
     """Assign classes to buckets of about `rows_per_bucket` detections that are counted together.
@@ -159,10 +159,10 @@ def _buckets(
     return bucket_of_class, n_buckets
 
 
-def _cuts(
+def _cut_classes(
     per_class: Mapping[str, int],
     names: Sequence[str],
-    whole: Whole,
+    merged: MergedParts,
     surveys: Sequence[Survey],
     rows_per_range: int,
     n_images: int,
@@ -170,52 +170,57 @@ def _cuts(
     """Cut the classes that have more than `rows_per_range` detections.
 
     Returns the cuts of those, by name. `per_class` has the number of detections of each class, `names` are
-    the classes of `whole`.
+    the classes of `merged`.
     """
     n_ranges_of_class = {
         name: -(-count // rows_per_range) for name, count in per_class.items() if count > rows_per_range
     }
     if not n_ranges_of_class:
         return {}
-    categories = [classes[survey.sample[0]] for survey, classes in zip(surveys, whole.classes, strict=True)]
+    categories = [classes[survey.sample[0]] for survey, classes in zip(surveys, merged.classes, strict=True)]
     category, score = np.concatenate(categories), np.concatenate([survey.sample[1] for survey in surveys])
     detections_per_sample = [survey.summary.n / max(len(survey.sample[1]), 1) for survey in surveys]
     weight = np.repeat(detections_per_sample, [len(survey.sample[1]) for survey in surveys])
     cuts = {}
     for name, n_ranges in n_ranges_of_class.items():
-        sampled = np.flatnonzero(np.array([other == name for other in names], np.bool_)[category])
-        if len(sampled):
-            cuts[name] = Cuts.from_scores(score[sampled], weight[sampled], n_ranges, n_images)
+        is_class = np.array([class_name == name for class_name in names], np.bool_)
+        sampled_rows = np.flatnonzero(is_class[category])
+        if len(sampled_rows):
+            cuts[name] = Cuts.from_scores(score[sampled_rows], weight[sampled_rows], n_ranges, n_images)
     return cuts
 
 
-def _plan(
+def _plan_work(
     admitted: Admitted,
     all_joined: Joined,
-    known: Joined,
+    chosen: Joined,
     choice: Choice,
-    whole: Whole,
+    merged: MergedParts,
     surveys: Sequence[Survey],
     rules: Sequence[Rules],
     rows_per_task: int,
 ) -> tuple[Work, Ints, list[tuple[Longs, Longs, Ints]]]:
-    """Return the data that every task needs, (images,) the task that matches each image, and the numbers
-    of each part.
+    """Plan the tasks.
+
+    Returns the data that every task needs, (images,) the task that matches each image, and for each part its
+    (images,) joint numbers, (classes,) joint numbers, and (images,) tasks. `chosen` are the sides without
+    boxes of detections that are evaluated, with the classes that the hierarchy adds.
     """
-    number, category = admitted.det_number, np.array(admitted.det_classes, np.int64)
-    owner, n_cut = _owners(surveys, whole, number, len(all_joined.images), rows_per_task)
+    image_number, class_number = admitted.det_number, np.array(admitted.det_classes, np.int64)
+    n_images = len(all_joined.images)
+    task_of_image, n_cut = _assign_images(surveys, merged, image_number, n_images, rows_per_task)
     names = admitted.pairing.det_names
-    per_class = dict.fromkeys([*known.classes, *known.added], 0)  # of the classes that are evaluated
-    for name, n in zip(names, whole.summary.per_class.tolist(), strict=True):
+    per_class = dict.fromkeys([*chosen.classes, *chosen.added], 0)  # of the classes that are evaluated
+    for name, n in zip(names, merged.summary.per_class.tolist(), strict=True):
         if name in per_class:
             per_class[name] += n
-    cuts = _cuts(per_class, names, whole, surveys, rows_per_task, len(all_joined.images))
-    bucket_of, n_buckets = _buckets(per_class, cuts, rows_per_task)
+    cuts = _cut_classes(per_class, names, merged, surveys, rows_per_task, n_images)
+    bucket_of, n_buckets = _assign_buckets(per_class, cuts, rows_per_task)
     no_rows = np.zeros(0, np.int64)
     joined_without_boxes = replace(
         all_joined.only(truth=no_rows),
         images=(),
-        added=known.added,
+        added=chosen.added,
         image_labels=None,
         report=JoinReport(0, (), (), (), (), (), {}, {}),
     )
@@ -230,10 +235,10 @@ def _plan(
         n_cut=n_cut,
     )
     mappings = [
-        (number[images], category[classes], owner[number[images]])
-        for images, classes in zip(whole.images, whole.classes, strict=True)
+        (image_number[images], class_number[classes], task_of_image[image_number[images]])
+        for images, classes in zip(merged.images, merged.classes, strict=True)
     ]
-    return work, owner, mappings
+    return work, task_of_image, mappings
 
 
 # ---------------------------------------------------------------------------------------------- all of it
@@ -276,7 +281,7 @@ def evaluate_parts(
         If the options do not fit together.
     """
     image_labels = None if image_labels is None else list(image_labels)
-    chosen: dict[str, Any] = {
+    selection: dict[str, Any] = {
         "extra_images": extra_images,
         "only_classes": only_classes,
         "only_images": only_images,
@@ -284,26 +289,27 @@ def evaluate_parts(
     runner = TaskRunner(executor, store, log)
     write_skeleton(truth, store)
     surveys = runner.survey(parts, unread)
-    whole = Whole.of(surveys, path)
-    admitted = admit(truth, whole.dataset, whole.summary, log, image_labels=image_labels, **chosen)
+    merged = MergedParts.from_surveys(surveys, path)
+    admitted = admit(truth, merged.dataset, merged.summary, log, image_labels=image_labels, **selection)
     if extra_images == "ignore" and (admitted.pairing.image < 0).any():
         raise UsageError(
             f"{spell('extra_images')} ignore needs all detections at once; leave those images out first"
         )
-    no_boxes = whole.dataset.boxes.take(np.zeros(0, np.int64))
+    no_boxes = merged.dataset.boxes.take(np.zeros(0, np.int64))
     all_joined = admitted.join_boxes(no_boxes, hierarchy)
-    choice = make_choice(all_joined, score_min=score_min, **chosen)
+    choice = make_choice(all_joined, score_min=score_min, **selection)
     labels_log = Log()
-    known = add_labels_and_ancestors(apply_choice(all_joined, choice)[0], image_labels, labels_log)
-    rules = add_switches(rules, all_joined, score_min=score_min, **chosen)
-    work, owner, mappings = _plan(admitted, all_joined, known, choice, whole, surveys, rules, rows_per_task)
-    _write_truth(all_joined, known, owner, len(parts) + work.n_cut, store)
+    chosen = add_labels_and_ancestors(apply_choice(all_joined, choice)[0], image_labels, labels_log)
+    rules = add_switches(rules, all_joined, score_min=score_min, **selection)
+    sides = admitted, all_joined, chosen
+    work, task_of_image, mappings = _plan_work(*sides, choice, merged, surveys, rules, rows_per_task)
+    _write_truth(all_joined, chosen, task_of_image, len(parts) + work.n_cut, store)
     del surveys
-    outcomes, totals, kept = runner.match(parts, mappings, work)
-    kept.report(choice, all_joined.report.images_det_only, source_of(whole.dataset), log)
+    outcomes, totals, kept_counts = runner.match(parts, mappings, work)
+    kept_counts.report(choice, all_joined.report.images_det_only, source_of(merged.dataset), log)
     log.extend(labels_log)
-    report_before(known, rules, source_of(truth), log)
-    points = runner.overall_points(outcomes, totals, at_score)
+    report_before(chosen, rules, source_of(truth), log)
+    points = runner.find_overall_points(outcomes, totals, at_score)
     scores = [
         at_score if p.shared_score else point_of_result["score"]
         for p, (point_of_result, _) in zip(rules, points, strict=True)
@@ -314,9 +320,9 @@ def evaluate_parts(
         for matches, point_of_result, point in zip(totals, counted, points, strict=True)
     ]
     if is_default:
-        report_default(truth, whole.dataset, log)
-    report_after(results, known, source_of(whole.dataset), log)
-    return Evaluation(replace(known, detections=all_joined.detections), results, log)
+        report_default(truth, merged.dataset, log)
+    report_after(results, chosen, source_of(merged.dataset), log)
+    return Evaluation(replace(chosen, detections=all_joined.detections), results, log)
 
 
 def rules_in_parts(
@@ -346,32 +352,32 @@ def check_rules(rules: Sequence[Rules]) -> None:
     """Raise UsageError for a protocol whose numbers need all detections at once."""
     for p in rules:
         if p.tubes:
-            why = "measures tracks, whose boxes may lie in several parts"
+            cause = "measures tracks, whose boxes may lie in several parts"
         elif p.measure != "bbox":
-            why = f"compares {p.iou_type}, but parts of files hold only boxes"
+            cause = f"compares {p.iou_type}, but parts of files hold only boxes"
         elif p.fields or p.rates or p.whole_corners or p.reading == "limits" or p.cap_of == "file":
-            why = "reads other fields of the ground truth than boxes, or ranks all false positives together"
+            cause = "reads other fields of the ground truth than boxes, or ranks all false positives together"
         elif p.metric != "ap":
-            why = "ranks or counts the detections of all images and classes together"
+            cause = "ranks or counts the detections of all images and classes together"
         else:
             continue
         raise UsageError(
-            f"{p.name} {why}; evaluate it in one process, without {spell('memory')} and {spell('cluster')}"
+            f"{p.name} {cause}; evaluate it in one process, without {spell('memory')} and {spell('cluster')}"
         )
 
 
-def _write_truth(all_joined: Joined, known: Joined, owner: Ints, n_tasks: int, store: Store) -> None:
+def _write_truth(all_joined: Joined, chosen: Joined, task_of_image: Ints, n_tasks: int, store: Store) -> None:
     """Write for every task the ground truth of its images, and their image labels if there are any."""
     tables: list[tuple[Columns, str]] = [(all_joined.truth.columns(), "image")]
-    if known.image_labels is not None:
-        tables.append((dict(zip(LABELS, known.image_labels, strict=True)), LABELS[0]))
+    if chosen.image_labels is not None:
+        tables.append((dict(zip(LABELS, chosen.image_labels, strict=True)), LABELS[0]))
     columns_by_task: list[Columns] = [{} for _ in range(n_tasks)]
     for columns, image_column in tables:
-        task = owner[columns[image_column]]
+        task = task_of_image[columns[image_column]]
         order = np.argsort(task, kind="stable")
-        ends = np.searchsorted(task[order], np.arange(n_tasks + 1))
+        task_bounds = np.searchsorted(task[order], np.arange(n_tasks + 1))
         for k in range(n_tasks):
-            rows = order[ends[k] : ends[k + 1]]
+            rows = order[task_bounds[k] : task_bounds[k + 1]]
             columns_by_task[k] |= {name: column[rows] for name, column in columns.items()}
     for k, task_columns in enumerate(columns_by_task):
         store.write(f"truth-{k}", [pack(task_columns)])

@@ -82,7 +82,7 @@ class Work(msgspec.Struct, frozen=True, eq=False):
     """Tasks for the images that were cut out of several parts."""
 
 
-def installed() -> tuple[str, str, str]:
+def get_versions() -> tuple[str, str, str]:
     """Return the versions on which the bits of the numbers depend: of odm, NumPy and Python."""
     return VERSION, np.__version__, platform.python_version()
 
@@ -124,7 +124,7 @@ def write_skeleton(truth: Dataset, store: Store) -> None:
     store.write("truth", [json.dumps(data).encode()])
 
 
-def _skeleton(store: Store) -> Dataset:
+def _read_skeleton(store: Store) -> Dataset:
     """Return the images and classes of the ground truth, read once by each process."""
     if store.path not in _skeletons:
         data = json.loads(store.read("truth"))
@@ -132,15 +132,15 @@ def _skeleton(store: Store) -> Dataset:
         builder = Builder()
         builder.kind, builder.named = "gt", data["named"]
         sizes = np.array(width, np.int64), np.array(height, np.int64)
-        for name, length, number in zip(*data["videos"], strict=True):
-            builder.video(name, length=length, source_id=None if number == NO_ID else number)
+        for name, length, recorded_id in zip(*data["videos"], strict=True):
+            builder.video(name, length=length, source_id=None if recorded_id == NO_ID else recorded_id)
         video, frame = data["frames"]
         builder.add_images(
             names, width=sizes[0], height=sizes[1], source_id=ids, split=split, video=video, frame=frame
         )
-        for name, number, frequency in zip(*data["categories"], strict=True):
-            known = None if number == NO_ID else number
-            builder.category(name, source_id=known, frequency=frequency)
+        for name, recorded_id, frequency in zip(*data["categories"], strict=True):
+            source_id = None if recorded_id == NO_ID else recorded_id
+            builder.category(name, source_id=source_id, frequency=frequency)
         _skeletons.clear()
         _skeletons[store.path] = builder.build()
     return _skeletons[store.path]
@@ -148,34 +148,39 @@ def _skeleton(store: Store) -> Dataset:
 
 def survey(part: ReadablePart, store: Store) -> Survey:
     """Survey a part. Its faults are returned, so that one run names those of all parts."""
-    dataset, log = part.read(lambda: _skeleton(store), check=True)
+    dataset, log = part.read(lambda: _read_skeleton(store), check=True)
     if not log.errors:
         check_rows(dataset, log)
     boxes = dataset.boxes
     n_boxes, n_sampled = len(boxes), 1024 + len(boxes) // 256
     # Always the same rows: all of a few, at least one in 256 of many.
-    sampled = (
+    sampled_rows = (
         np.arange(n_boxes)
         if n_boxes <= n_sampled
         else np.random.default_rng(0).integers(0, n_boxes, n_sampled)
     )
-    sampled = sampled[~np.isnan(boxes.score[sampled])]
+    sampled_rows = sampled_rows[~np.isnan(boxes.score[sampled_rows])]
     return Survey(
-        dataset.take(_sample(boxes, len(dataset.categories))),
+        dataset.take(_sample_rows(boxes, len(dataset.categories))),
         DetectionSummary.from_dataset(dataset),
         log,
-        (boxes.category[sampled].astype(np.int64), boxes.score[sampled]),
+        (boxes.category[sampled_rows].astype(np.int64), boxes.score[sampled_rows]),
         np.bincount(boxes.image, minlength=len(dataset.images)).astype(np.int32),
-        installed(),
+        get_versions(),
     )
 
 
-def _sample(boxes: Boxes, n_classes: int) -> Longs:
-    """Return the rows that `admit` needs: the first of each class, and those with the highest scores."""
-    first = first_index_of(boxes.category, n_classes)
-    highest = np.argpartition(-boxes.score, SAMPLE)[:SAMPLE] if len(boxes) > SAMPLE else np.arange(len(boxes))
-    above_one = np.flatnonzero(boxes.score > 1)[:1]
-    return np.unique(np.concatenate([first[first >= 0], highest, above_one]))
+def _sample_rows(boxes: Boxes, n_classes: int) -> Longs:
+    """Return the rows that `odm.evaluate.matching.join.admit` needs, ascending.
+
+    They are the first of each class, those of the highest scores, and the first of a score above one.
+    """
+    first_rows = first_index_of(boxes.category, n_classes)
+    best_rows = np.arange(len(boxes))
+    if len(boxes) > SAMPLE:
+        best_rows = np.argpartition(-boxes.score, SAMPLE)[:SAMPLE]
+    above_one_rows = np.flatnonzero(boxes.score > 1)[:1]
+    return np.unique(np.concatenate([first_rows[first_rows >= 0], best_rows, above_one_rows]))
 
 
 # -------------------------------------------------------------------------------------------------- match
@@ -184,44 +189,44 @@ def _sample(boxes: Boxes, n_classes: int) -> Longs:
 class Outcome(msgspec.Struct, frozen=True, eq=False):
     """The result of a matching task, and the positions of each bucket's piece in its file."""
 
-    ends: list[int]
-    """Where the piece of each bucket begins, then that of all scores, and the end."""
+    bounds: list[int]
+    """Positions in the file: where the piece of each bucket begins, then that of all scores, and the end."""
     kept: Kept
     totals: list[Matches]
     """Under each protocol, without the detections."""
     true_scores: list[Floats]
     """Under each protocol the scores that true positives have, each once."""
-    cut_ends: Sequence[int] = ()
+    cut_bounds: Sequence[int] = ()
 
 
 def match_part(
     part: ReadablePart,
-    number: Longs,
-    category: Longs,
-    owner: Ints,
+    image_number: Longs,
+    class_number: Longs,
+    task_of_image: Ints,
     task_number: int,
     work: Work,
     store: Store,
 ) -> Outcome:
     """Match the images that only this part has, and store the boxes of images that other parts share.
 
-    `number` and `category` map the images and classes of the part to those of the whole; `owner` (images,) is
-    the task that matches each image, and `task_number` is the number of this one.
+    `image_number` and `class_number` map the images and classes of the part to those of all parts,
+    `task_of_image` (images,) is the task that matches each image, and `task_number` is that of this task.
     """
-    dataset, _ = part.read(lambda: _skeleton(store), check=False)
-    side = make_side_table(dataset.boxes, number, category)
-    task = owner[dataset.boxes.image[side.row]]
-    cut_ends: list[int] = []
-    if (task != task_number).any():
-        cut_pieces = [pack(side.take(task == work.n_parts + k).columns()) for k in range(work.n_cut)]
-        cut_ends = store.write(f"cut-{task_number}", cut_pieces)
-        side = side.take(task == task_number)
-    return replace(_match(side, task_number, work, store), cut_ends=cut_ends)
+    dataset, _ = part.read(lambda: _read_skeleton(store), check=False)
+    side = make_side_table(dataset.boxes, image_number, class_number)
+    task_of_box = task_of_image[dataset.boxes.image[side.row]]
+    cut_bounds: list[int] = []
+    if (task_of_box != task_number).any():
+        cut_pieces = [pack(side.take(task_of_box == work.n_parts + k).columns()) for k in range(work.n_cut)]
+        cut_bounds = store.write(f"cut-{task_number}", cut_pieces)
+        side = side.take(task_of_box == task_number)
+    return replace(_match(side, task_number, work, store), cut_bounds=cut_bounds)
 
 
 def match_cut(cut_number: int, pieces: Sequence[Piece], work: Work, store: Store) -> Outcome:
     """Match images whose boxes come from several parts; `pieces` are cut out of the parts, in order."""
-    tables = [unpack(store.read(f"cut-{part}", start, stop)) for part, start, stop in pieces]
+    tables = [unpack(store.read(f"cut-{task_number}", start, stop)) for task_number, start, stop in pieces]
     no_rows = np.zeros(0, np.int64)
     tables.append(make_side_table(Builder().build().boxes, no_rows, no_rows).columns())
     columns: dict[str, Any] = {name: np.concatenate([t[name] for t in tables]) for name in tables[0]}
@@ -237,48 +242,48 @@ def _match(detections: SideTable, task_number: int, work: Work, store: Store) ->
     truth = SideTable(**columns)
     image_numbers = np.unique(np.concatenate([detections.image, truth.image, *labels[:1]]))
 
-    def renumbered(side: SideTable) -> SideTable:
+    def renumber(side: SideTable) -> SideTable:
         """Return a side whose images are numbered by their place in `image_numbers`."""
         return replace(side, image=np.searchsorted(image_numbers, side.image).astype(np.int32))
 
     regions = work.joined.regions
     if regions is not None:
-        regions = renumbered(regions.take(np.isin(regions.image, image_numbers)))
+        regions = renumber(regions.take(np.isin(regions.image, image_numbers)))
     joined = replace(
         work.joined,
         images=("",) * len(image_numbers),
         regions=regions,
         n_truth_images=int(np.searchsorted(image_numbers, work.joined.n_truth_images)),
-        truth=renumbered(truth),
-        detections=renumbered(detections),
+        truth=renumber(truth),
+        detections=renumber(detections),
     )
     choice = work.choice
     if choice.images is not None:
         chosen_images = np.flatnonzero(np.isin(image_numbers, np.asarray(choice.images)))
         choice = replace(choice, images=chosen_images.tolist())
-    joined, kept = apply_choice(joined, choice)
+    joined, kept_counts = apply_choice(joined, choice)
     if labels:
         image = np.searchsorted(image_numbers, labels[0]).astype(np.int64)
         joined = replace(joined, image_labels=(image, labels[1], labels[2]))
     pieces: list[list[Columns]] = [[] for _ in range(work.n_buckets + 1)]
     totals, true_scores = [], []
     for matches in match_all(joined, work.rules):
-        for bucket, piece in enumerate(_by_bucket(matches, image_numbers, work)):
+        for bucket, piece in enumerate(_split_by_bucket(matches, image_numbers, work)):
             pieces[bucket].append(piece)
         outcome, _ = find_outcomes(matches)
-        counts = outcome != OUTCOMES.index("ignored")
-        score, is_true = matches.score[counts], (outcome == OUTCOMES.index("TP"))[counts]
+        is_counted = outcome != OUTCOMES.index("ignored")
+        score, is_true = matches.score[is_counted], (outcome == OUTCOMES.index("TP"))[is_counted]
         pieces[-1].append({"score": score, "is_true": is_true.astype(np.uint8)})
         true_scores.append(np.unique(score[is_true]))
         totals.append(replace_rows(matches, [{}]))
     packed = [
-        pack({f"{i}.{k}": v for i, piece_columns in enumerate(b) for k, v in piece_columns.items()})
-        for b in pieces
+        pack({f"{i}.{k}": v for i, piece_columns in enumerate(tables) for k, v in piece_columns.items()})
+        for tables in pieces
     ]
-    return Outcome(store.write(f"matches-{task_number}", packed), kept, totals, true_scores)
+    return Outcome(store.write(f"matches-{task_number}", packed), kept_counts, totals, true_scores)
 
 
-def _by_bucket(matches: Matches, image_numbers: NDArray[Any], work: Work) -> Iterable[Columns]:
+def _split_by_bucket(matches: Matches, image_numbers: NDArray[Any], work: Work) -> Iterable[Columns]:
     """Yield the columns of `Matches` of the detections of each bucket of classes.
 
     `image_numbers` gives the number, among all images, of each image of the matches.
@@ -292,7 +297,7 @@ def _by_bucket(matches: Matches, image_numbers: NDArray[Any], work: Work) -> Ite
     for k, name in enumerate(matches.classes):
         if name in work.cuts:
             class_rows = np.flatnonzero(matches.category == k)
-            bucket_of_row[class_rows] += work.cuts[name].range_of(
+            bucket_of_row[class_rows] += work.cuts[name].find_ranges(
                 matches.score[class_rows], image[class_rows]
             )
     order = np.argsort(bucket_of_row, kind="stable")
@@ -307,7 +312,7 @@ def _by_bucket(matches: Matches, image_numbers: NDArray[Any], work: Work) -> Ite
         hits = hit_of_row[rows]
         hit_positions = np.flatnonzero(hits >= 0).astype(np.int32)
         hits = hits[hit_positions]
-        piece: Columns = {
+        columns: Columns = {
             "category": number_in_bucket[matches.category[rows]].astype(number_type),
             "score": score[rows],
             "image": image[rows],
@@ -317,8 +322,8 @@ def _by_bucket(matches: Matches, image_numbers: NDArray[Any], work: Work) -> Ite
             "hit_rank": matches.hit_rank[hits],
         }
         if matches.fp_if_unmatched is not None:
-            piece["fp_if_unmatched"] = matches.fp_if_unmatched[rows]
-        yield piece
+            columns["fp_if_unmatched"] = matches.fp_if_unmatched[rows]
+        yield columns
 
 
 # -------------------------------------------------------------------------------------------------- count
@@ -332,12 +337,12 @@ def count_bucket(
     `pieces` are what was written of these classes, `totals` those of the classes under each protocol.
     """
     return [
-        count_classes(_matches_of(pieces, i, matches, store), at_scores[i])
+        count_classes(_load_matches(pieces, i, matches, store), at_scores[i])
         for i, matches in enumerate(totals)
     ]
 
 
-def _matches_of(pieces: Sequence[Piece], i: int, totals: Matches, store: Store) -> Matches:
+def _load_matches(pieces: Sequence[Piece], i: int, totals: Matches, store: Store) -> Matches:
     """Load from `store` the matches of some classes under protocol `i`."""
     tables, prefix = [], f"{i}."
     for task, start, stop in pieces:
@@ -346,15 +351,16 @@ def _matches_of(pieces: Sequence[Piece], i: int, totals: Matches, store: Store) 
     return replace_rows(totals, tables)  # of one image all rows are in one table, in their order
 
 
-def counts_down_to(task: int, start: int, stop: int, store: Store) -> list[Longs]:
-    """(2, scores) for each protocol: true and false positives of a task down to each score in the file
-    "scores".
+def count_down_to_scores(task: int, start: int, stop: int, store: Store) -> list[Longs]:
+    """Count the true and false positives of a task down to each score in the file "scores".
+
+    Returns (2, scores) for each protocol.
     """
     table, counts = unpack(store.read(f"matches-{task}", start, stop)), []
-    for i, down_to in unpack(store.read("scores")).items():
+    for i, score_limits in unpack(store.read("scores")).items():
         is_true = table[f"{i}.is_true"] != 0
-        sides = [np.sort(table[f"{i}.score"][chosen]) for chosen in (is_true, ~is_true)]
-        counts.append(np.stack([len(side) - np.searchsorted(side, down_to) for side in sides]))
+        sorted_scores = [np.sort(table[f"{i}.score"][is_chosen]) for is_chosen in (is_true, ~is_true)]
+        counts.append(np.stack([len(side) - np.searchsorted(side, score_limits) for side in sorted_scores]))
     return counts
 
 
@@ -396,7 +402,7 @@ class Cuts(msgspec.Struct, frozen=True, eq=False):
         """The number of ranges."""
         return len(self.score) + 1
 
-    def range_of(self, score: Floats, image: NDArray[Any]) -> Longs:
+    def find_ranges(self, score: Floats, image: NDArray[Any]) -> Longs:
         """(n,) the range of each detection; range 0 has the highest scores."""
         # Cuts at the scores .8 .5 .5 .2: a score of .6 is in range 1, one of .5 in 1, 2 or 3, by its image.
         first_range = np.searchsorted(-self.score, -score, side="left")
@@ -411,9 +417,9 @@ class Cuts(msgspec.Struct, frozen=True, eq=False):
 
 
 def condense(matches: Matches, at_score: float | None) -> Columns:
-    """Condense the ranked detections of a range of one class: a run of detections without a match becomes one
-    row.
+    """Condense the ranked detections of a range of one class.
 
+    A run of detections without a match becomes one row.
     A run ends where a position is read: where the score of a hit ends, or that of the range's first row,
     which the range before may share, at the given score, and at those that all classes are read at.
     """
@@ -423,22 +429,22 @@ def condense(matches: Matches, at_score: float | None) -> Columns:
     hit_of_row[matches.hit] = np.arange(len(matches.hit))
     hits = hit_of_row[order]
     is_hit = hits >= 0
-    begins = is_hit.copy()
-    begins[:1] = True
-    begins[1:] |= is_hit[:-1]
+    is_start = is_hit.copy()
+    is_start[:1] = True
+    is_start[1:] |= is_hit[:-1]
     score_starts = first_of_runs(score)
     if n_rows:
         is_read = np.logical_or.reduceat(is_hit, score_starts)
         is_read[0] = True
-        begins[score_starts[1:][is_read[:-1]]] = True
+        is_start[score_starts[1:][is_read[:-1]]] = True
     if at_score is not None:
-        begins[np.searchsorted(-score, -at_score, side="right") :][:1] = True
+        is_start[np.searchsorted(-score, -at_score, side="right") :][:1] = True
     if rules.shared_score:
         counted = np.flatnonzero(find_outcomes(matches)[0][order] != OUTCOMES.index("ignored"))
         read_positions = counted[find_rows_beside_confidences(score[counted], at_score)]
-        begins[read_positions[read_positions < n_rows - 1] + 1] = True
+        is_start[read_positions[read_positions < n_rows - 1] + 1] = True
     # Rows x x H x x x of which H is a hit: begins at 0, 2 and 3, lengths 2, 1 and 3.
-    starts = np.flatnonzero(begins)
+    starts = np.flatnonzero(is_start)
     lengths = np.diff(np.append(starts, n_rows))
     hit_positions = np.flatnonzero(is_hit[starts])
     hits = hits[starts[hit_positions]]
@@ -452,8 +458,8 @@ def condense(matches: Matches, at_score: float | None) -> Columns:
     }
     if matches.fp_if_unmatched is not None:
         bits = matches.fp_if_unmatched[order]
-        false = [bits & AreaBits(1 << a) != 0 for a in range(len(rules.areas))]
-        columns["false"] = np.stack([np.add.reduceat(f, starts, dtype=np.int64) for f in false], axis=1)
+        is_false = [bits & AreaBits(1 << a) != 0 for a in range(len(rules.areas))]
+        columns["false"] = np.stack([np.add.reduceat(f, starts, dtype=np.int64) for f in is_false], axis=1)
     return columns
 
 
@@ -467,7 +473,7 @@ def condense_range(
     """
     packed = []
     for i, matches in enumerate(totals):
-        packed.append(pack(condense(_matches_of(pieces, i, matches, store), at_scores[i])))
+        packed.append(pack(condense(_load_matches(pieces, i, matches, store), at_scores[i])))
     return store.write(f"range-{bucket}", packed)
 
 
@@ -477,30 +483,30 @@ def count_ranges(
     """Return the counts of one class under each protocol, from its condensed ranges, the highest scores
     first.
 
-    `ranges` are bucket, and what `condense_range` answered.
+    `ranges` are (bucket, positions in its file): what `condense_range` returned for each range.
     """
     counted = []
     for i, class_totals in enumerate(totals):
-        tables = [unpack(store.read(f"range-{b}", ends[i], ends[i + 1])) for b, ends in ranges]
-        matches, weights = put_together(tables, class_totals)
+        tables = [unpack(store.read(f"range-{b}", bounds[i], bounds[i + 1])) for b, bounds in ranges]
+        matches, weights = join_ranges(tables, class_totals)
         del tables
         counted.append(count_classes(matches, at_scores[i], weights))
     return counted
 
 
-def put_together(ranges: Sequence[Columns], totals: Matches) -> tuple[Matches, Weights]:
+def join_ranges(ranges: Sequence[Columns], totals: Matches) -> tuple[Matches, Weights]:
     """Concatenate the condensed ranges of a class, the highest scores first.
 
     Returns matches and the weights of their rows.
     """
     n_of_row = np.concatenate([columns["n"] for columns in ranges]).astype(np.int64, copy=False)
-    false, n_areas = None, len(totals.protocol.areas)
+    n_false, n_areas = None, len(totals.protocol.areas)
     if any("false" in columns for columns in ranges):
         all_false_of_ranges = (columns["n"][:, None].repeat(n_areas, axis=1) for columns in ranges)
-        false = np.concatenate(
+        n_false = np.concatenate(
             [
                 columns.get("false", all_false)
                 for columns, all_false in zip(ranges, all_false_of_ranges, strict=True)
             ]
         )
-    return replace_rows(totals, ranges, order=np.arange(len(n_of_row))), Weights(n_of_row, false)
+    return replace_rows(totals, ranges, order=np.arange(len(n_of_row))), Weights(n_of_row, n_false)

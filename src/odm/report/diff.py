@@ -93,7 +93,7 @@ def diff_page(
         },
         "classes": classes,
         "skeletons": collect_skeletons(differences.old, differences.new),
-        "relabelled": differences.relabelled(),
+        "relabelled": differences.count_relabelled(),
         "imageChanges": [change_of_image.get(names[i], "") for i in shown.images],
         "oldNames": [_find_old_name(differences, i) for i in shown.images],
         "boxes": _make_box_columns(differences, shown, class_of_box),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from odm.converters.pending import SHAPE_WORDS
-from odm.evaluate.analysis.agree import IOU, Agreement, share
+from odm.evaluate.analysis.agree import IOU, Agreement, select_shared_boxes
 from odm.evaluate.analysis.agree import agree as agree_boxes
 from odm.evaluate.analysis.render_agreement import save_agreement
 from odm.issues import Log, UsageError, plural, printable, spell
@@ -90,7 +90,7 @@ def measure(options: AgreeOptions, log: Log) -> Agreement:
         wants=SHAPE_WORDS if options.report else frozenset(),  # the page draws shapes
         draws=bool(options.report),
     )
-    a, b, classes, left_out = share(*datasets)
+    a, b, classes, left_out = select_shared_boxes(*datasets)
     for dataset, (n_images, n_groups) in zip(datasets, left_out, strict=True):
         prefix = f"{printable(dataset.path)}: left out:"
         if n_images:

@@ -71,12 +71,12 @@ class Analyzer(msgspec.Struct, frozen=True):
         """Return the evaluation with its analyses; `truth` is its ground truth, `warn` takes warnings."""
         options = self.options
         if self.thresholds is not None:
-            from odm.evaluate.analysis.analyses import at_scores, digest_of
+            from odm.evaluate.analysis.analyses import at_scores, make_digest
             from odm.evaluate.analysis.thresholds import read_thresholds
 
             path = os.fspath(options.at_scores or "")
             scores, default_score = read_thresholds(self.thresholds)
-            if self.thresholds.get("images") == digest_of(evaluation.joined.evaluated):
+            if self.thresholds.get("images") == make_digest(evaluation.joined.evaluated):
                 log.note(
                     f"{spell('at_scores')} {printable(path)}: these thresholds were chosen on the same "
                     f"images, so the results are optimistic"
@@ -118,7 +118,7 @@ class Analyzer(msgspec.Struct, frozen=True):
         """Return the evaluation with the thresholds of its only result, if there is a rule for them."""
         if self.options.thresholds is None:
             return evaluation
-        from odm.evaluate.analysis.analyses import digest_of
+        from odm.evaluate.analysis.analyses import make_digest
         from odm.evaluate.analysis.table import table_of
         from odm.evaluate.analysis.thresholds import choose_thresholds
 
@@ -131,7 +131,7 @@ class Analyzer(msgspec.Struct, frozen=True):
                 f"warning: {chosen['rule']}: no score of these classes meets the rule, so none of their "
                 f"detections are kept ({len(unreachable)} of {len(chosen['classes'])}): {names}"
             )
-        data = {**chosen, "images": digest_of(evaluation.joined.evaluated)}
+        data = {**chosen, "images": make_digest(evaluation.joined.evaluated)}
         result = replace(result, analysis=Analyses({**result.analysis, "thresholds": data}))
         return replace(evaluation, results=[result])
 
@@ -182,7 +182,7 @@ def make_slices(
     PathError, UsageError
         As `read_tags`, or if two files have a tag of the same name.
     """
-    from odm.evaluate.analysis.slices import slices_by_tags
+    from odm.evaluate.analysis.slices import slice_by_tags
 
     tags = _tag_splits(images, truth)
     file_tags: Tags = {}
@@ -193,7 +193,7 @@ def make_slices(
                     f"{spell('tags')} {printable(path)}: {shorten(tag)!r} is already a tag of another file"
                 )
             file_tags[tag] = values
-    return slices_by_tags(images, tags | file_tags)
+    return slice_by_tags(images, tags | file_tags)
 
 
 def _tag_splits(images: Sequence[str], truth: Dataset | None) -> Tags:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from odm.converters import KeptTruth
 from odm.evaluate import PROTOCOLS, SHAPE_PROTOCOLS, Evaluation, Protocol
 from odm.evaluate.analysis.bootstrap import LEVEL, REPLICATES, Resampling
-from odm.evaluate.analysis.compare import Comparison, Delta, corrected_p
+from odm.evaluate.analysis.compare import Comparison, Delta, find_corrected_p
 from odm.evaluate.analysis.compare import compare as compare_tables
 from odm.evaluate.analysis.render_comparison import save_comparison
 from odm.evaluate.analysis.table import Table, table_of
@@ -315,7 +315,7 @@ def _make_page_row(comparison: Comparison, delta: Delta, n_objects: int | None) 
 
     name, interval, is_chance = delta.category, delta.interval, False
     if name is None and delta.key == comparison.ranking[0].key:
-        is_chance = corrected_p(comparison, delta.run, delta.key) >= 1 - comparison.level
+        is_chance = find_corrected_p(comparison, delta.run, delta.key) >= 1 - comparison.level
     return ClassDelta(
         name or delta.key,
         delta.first,

@@ -444,7 +444,7 @@ def evaluate_in_parts(options: EvalOptions, plan: Plan, log: Log, warn: Callable
 
     `warn` takes notes about the run. Raises UsageError for detections in memory or a bad ``memory``.
     """
-    from odm.evaluate.parts.cluster import dask_executor
+    from odm.evaluate.parts.cluster import open_dask_executor
     from odm.sharding import evaluate_shards, parse_memory
 
     gt, det, arguments = options.gt, options.det, plan.arguments(log)
@@ -463,7 +463,7 @@ def evaluate_in_parts(options: EvalOptions, plan: Plan, log: Log, warn: Callable
     with contextlib.ExitStack() as stack:
         executor = None
         if options.cluster is not None:
-            executor = stack.enter_context(dask_executor(options.cluster, note))
+            executor = stack.enter_context(open_dask_executor(options.cluster, note))
         return evaluate_shards(
             make_request(gt, options.gt_side, options)
             if is_path(gt) and not isinstance(gt, InMemory)

@@ -24,10 +24,10 @@ from odm.evaluate.analysis.agree import Agreement
 from odm.evaluate.analysis.analysis_tables import Analysis, AnalysisTable
 from odm.evaluate.analysis.compare import Comparison, Delta
 from odm.evaluate.analysis.diff import Differences
-from odm.evaluate.analysis.render_agreement import agreement_document
-from odm.evaluate.analysis.render_analyses import sections
-from odm.evaluate.analysis.render_comparison import difference_cells, difference_columns
-from odm.evaluate.analysis.render_diff import differences_document
+from odm.evaluate.analysis.render_agreement import make_agreement_document
+from odm.evaluate.analysis.render_analyses import make_sections
+from odm.evaluate.analysis.render_comparison import make_difference_cells, make_difference_columns
+from odm.evaluate.analysis.render_diff import make_differences_document
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.output.render import class_table, headline
 from odm.issues import CODES, Issue, Log, UsageError, hint, plural, shorten
@@ -212,7 +212,7 @@ def _draw_result(result: Result) -> Html:
         chart = draw_curves(lines, ("recall", "precision"))
         figures.append(element("figure", chart, element("figcaption", *names)))
     elements.append(element("div", *figures, class_="row"))
-    return join_html([*elements, *map(draw_folded, sections(result))])
+    return join_html([*elements, *map(draw_folded, make_sections(result))])
 
 
 @html_of.register
@@ -270,7 +270,7 @@ def _comparison_html(comparison: Comparison) -> str:
 
     has_several = len(comparison.runs) > 2
     first_name, other_name = (shorten(run.name, 24) for run in comparison.runs[:2])
-    columns = difference_columns(first_name, "this run" if has_several else other_name)[:4]
+    columns = make_difference_columns(first_name, "this run" if has_several else other_name)[:4]
 
     def make_rows(deltas: list[Delta]) -> list[list[object]]:
         """Return the rows of a table of differences, whose bars share one axis."""
@@ -278,7 +278,7 @@ def _comparison_html(comparison: Comparison) -> str:
             abs(v) for d in deltas for v in (d.interval.low, d.interval.high, d.delta) if not math.isnan(v)
         ]
         axis_limit = max(bounds, default=0.0) or 1.0
-        texts = Table(columns[:3], [difference_cells(delta)[:3] for delta in deltas]).cells
+        texts = Table(columns[:3], [make_difference_cells(delta)[:3] for delta in deltas]).cells
         return [
             [*([delta.run] * has_several), delta.category or delta.key, *cells, draw_bar(delta, axis_limit)]
             for delta, cells in zip(deltas, texts, strict=True)
@@ -349,12 +349,12 @@ def _ledger_html(ledger: Ledger) -> str:
 
 @html_of.register
 def _differences_html(changes: Differences) -> str:
-    return make_view(*draw_document(differences_document(changes)))
+    return make_view(*draw_document(make_differences_document(changes)))
 
 
 @html_of.register
 def _agreement_html(agreement: Agreement) -> str:
-    return make_view(*draw_document(agreement_document(agreement)))
+    return make_view(*draw_document(make_agreement_document(agreement)))
 
 
 @html_of.register
