@@ -16,14 +16,14 @@ from odm.tables import Floats
 def not_finite(columns: DerivedColumns) -> BoxFindings:
     """Find boxes with an edge, width, height or area that is NaN, infinite or too large."""
 
-    def values(row: int) -> dict[str, Any]:
+    def describe(row: int) -> dict[str, Any]:
         boxes = columns.boxes
         if np.isfinite(boxes.xyxy[row]).all():
             description = f"width {boxes.wh[row, 0]}, height {boxes.wh[row, 1]}, area {boxes.area[row]}"
             return {"value": Trusted(description)}
         return columns.values_of_edges(row)
 
-    return columns.not_finite, values
+    return columns.not_finite, describe
 
 
 @box_rule(INVERTED, needs=("suspects",))
@@ -59,7 +59,7 @@ def outside(columns: DerivedColumns) -> BoxFindings:
     """Find boxes beyond their image, except those that `label_out_of_range` reports."""
     unit = "times its size" if columns.dataset.relative else "px"
 
-    def values(row: int) -> dict[str, Any]:
+    def describe(row: int) -> dict[str, Any]:
         distance = columns.beyond[np.searchsorted(columns.upright_suspects, row)]
         images, image = columns.dataset.images, columns.boxes.image[row]
         has_size = images.width[image] > 0
@@ -67,7 +67,7 @@ def outside(columns: DerivedColumns) -> BoxFindings:
         beyond = Trusted(f"{distance:.6g} {unit}")
         return {"value": columns.format_edges(row), "beyond": beyond, "size": Trusted(size)}
 
-    return columns.outside[np.isnan(columns.refused_numbers[columns.outside])], values
+    return columns.outside[np.isnan(columns.refused_numbers[columns.outside])], describe
 
 
 @box_rule(
@@ -117,11 +117,14 @@ def near_duplicate(columns: DerivedColumns) -> BoxFindings:
     """Find boxes whose IoU with an earlier box of their image and class is above `NEAR`."""
     later_rows, earlier_rows, iou = columns.near_duplicates
 
-    def values(row: int) -> dict[str, Any]:
-        i = int(np.searchsorted(later_rows, row))
-        return {"first": columns.format_location(int(earlier_rows[i])), "iou": Trusted(f"{iou[i]:.3f}")}
+    def describe(row: int) -> dict[str, Any]:
+        position = int(np.searchsorted(later_rows, row))
+        return {
+            "first": columns.format_location(int(earlier_rows[position])),
+            "iou": Trusted(f"{iou[position]:.3f}"),
+        }
 
-    return later_rows, values
+    return later_rows, describe
 
 
 @box_rule(
@@ -162,7 +165,7 @@ def area_differs(columns: DerivedColumns) -> BoxFindings:
     """
     area, wh = columns.boxes.area, columns.boxes.wh
 
-    def values(row: int) -> dict[str, Any]:
+    def describe(row: int) -> dict[str, Any]:
         range_text = f"of at most {format_number(_max_area(wh[[row]])[0])}" if area[row] else "above 0"
         width, height = map(format_number, wh[row])
         expected = Trusted(f"{range_text} for a box of {width} x {height}")
@@ -170,9 +173,9 @@ def area_differs(columns: DerivedColumns) -> BoxFindings:
 
     rows = np.flatnonzero((area == 0) | (area > _max_area(wh)))
     if not len(rows) or columns.normalised or columns.dataset.relative:
-        return NO_ROWS, values
+        return NO_ROWS, describe
     is_wrong = (area[rows] > 0) | (wh[rows] > 0).all(axis=1)
-    return rows[is_wrong & columns.is_upright[rows]], values
+    return rows[is_wrong & columns.is_upright[rows]], describe
 
 
 @box_rule(

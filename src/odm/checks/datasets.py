@@ -70,7 +70,7 @@ def similar_images(columns: DerivedColumns) -> SetFindings:
     "class.",
 )
 def similar_classes(columns: DerivedColumns) -> SetFindings:
-    """Pairs of classes whose names differ only by letter case, blanks or Unicode form."""
+    """Find pairs of classes whose names differ only by letter case, spaces or Unicode form."""
     names = columns.dataset.categories.name
     for earlier, later, difference in _find_similar(names, ignore_spaces=True):
         values = {"first": names[earlier], "second": names[later], "how": Trusted(difference)}

@@ -20,7 +20,7 @@ Location = tuple[str, int, str]
 SetFindings = Iterator[tuple[Location, dict[str, Any]]]
 """The location of each fault and the values of its message."""
 BoxFindings = tuple[NDArray[np.intp], Callable[[int], dict[str, Any]]]
-"""The rows of the boxes that have a fault, and the values of its message for one of them."""
+"""The rows of the boxes that have a fault, and a function from a row to the values of its message."""
 
 RELATIVE = 640
 """Pixels of the side of an image for which a tolerance in pixels is meant where no size is known."""
@@ -378,9 +378,9 @@ def find_near_duplicates(
     rows = np.flatnonzero(is_usable & (boxes.xyxy[:, 2:] > boxes.xyxy[:, :2]).all(axis=1))
     if len(rows) < 2:
         return NO_ROWS, NO_ROWS, np.zeros(0)
-    group = boxes.image[rows].astype(np.int64) * len(dataset.categories) + boxes.category[rows]
-    order = np.lexsort((boxes.xyxy[rows, 0], group))
-    rows, group = rows[order], group[order]
+    class_of_image = boxes.image[rows].astype(np.int64) * len(dataset.categories) + boxes.category[rows]
+    order = np.lexsort((boxes.xyxy[rows, 0], class_of_image))
+    rows, class_of_image = rows[order], class_of_image[order]
     xyxy = np.ascontiguousarray(boxes.xyxy[rows].T)
     left, top, right, bottom = xyxy
     height_share = (1 - NEAR) / NEAR * (1 + 1e-9)
@@ -391,9 +391,9 @@ def find_near_duplicates(
     positions = np.arange(len(rows) - 1)
     for step in range(1, len(rows)):
         positions = positions[positions + step < len(rows)]
-        compared = positions + step
-        is_near = (group[positions] == group[compared]) & (
-            left[compared] - left[positions] <= max_dx[positions]
+        next_positions = positions + step
+        is_near = (class_of_image[positions] == class_of_image[next_positions]) & (
+            left[next_positions] - left[positions] <= max_dx[positions]
         )
         positions = positions[is_near]
         if not len(positions):

@@ -175,7 +175,7 @@ def _format_edges(edges: Floats) -> Trusted:
 def short_outline(columns: ShapeColumns) -> BoxFindings:
     """Find boxes with a part of an outline of fewer than three corners."""
 
-    def values(row: int) -> dict[str, Any]:
+    def describe(row: int) -> dict[str, Any]:
         corner_counts = [*map(len, columns.source_shapes.polygons(row))]
         texts = [
             f"{n} in part {outline_number} of {len(corner_counts)}"
@@ -184,7 +184,7 @@ def short_outline(columns: ShapeColumns) -> BoxFindings:
         ]
         return {"value": Trusted(first_few(texts, 5, str))}
 
-    return columns.short_rows, values
+    return columns.short_rows, describe
 
 
 @_shape_rule(
@@ -198,21 +198,21 @@ def short_outline(columns: ShapeColumns) -> BoxFindings:
 def wild_corner(columns: ShapeColumns) -> BoxFindings:
     """Find boxes with a corner or a keypoint that is not finite or too far away."""
 
-    def values(row: int) -> dict[str, Any]:
+    def describe(row: int) -> dict[str, Any]:
         point_arrays = [*columns.shapes.polygons(row), columns.points.points(row)]
         coordinates = np.concatenate([points.ravel() for points in point_arrays])
         return {"value": Trusted(format_number(coordinates[~(np.abs(coordinates) < TOO_LARGE)][0]))}
 
-    return columns.wild_rows, values
+    return columns.wild_rows, describe
 
 
 @_shape_rule(MASK_SYNTAX)
 def undecodable_mask(columns: ShapeColumns) -> BoxFindings:
-    def values(row: int) -> dict[str, Any]:
+    def describe(row: int) -> dict[str, Any]:
         text = columns.shapes.counts(row).decode("utf-8", "replace")
         return {"value": f"counts that cannot be decoded: {text[:40]!r}"}
 
-    return np.flatnonzero(columns.is_undecodable), values
+    return np.flatnonzero(columns.is_undecodable), describe
 
 
 @_shape_rule(
@@ -224,11 +224,11 @@ def undecodable_mask(columns: ShapeColumns) -> BoxFindings:
     "sum is damaged or was made for another size; pycocotools accepts it silently.",
 )
 def overlong_mask(columns: ShapeColumns) -> BoxFindings:
-    def values(row: int) -> dict[str, Any]:
+    def describe(row: int) -> dict[str, Any]:
         expected = int(columns.width[row] * columns.height[row])
         return {"expected": expected, "value": int(columns.masks.n_run_pixels[row])}
 
-    return np.flatnonzero(columns.is_overlong), values
+    return np.flatnonzero(columns.is_overlong), describe
 
 
 @_shape_rule(
@@ -277,16 +277,17 @@ def outline_crosses(columns: ShapeColumns) -> BoxFindings:
 
 
 def _crosses(outline: Floats) -> bool:
-    """Whether two sides of an outline that are no neighbours cross at a point within both."""
+    """Whether two sides of an outline (n, 2) that are no neighbours cross at a point within both."""
     n = len(outline)
     if n < 4 or n > 2000:  # a traced mask has bridges, and never crosses
         return False
-    a, b = outline, np.roll(outline, -1, axis=0)
-    sides = b - a
-    # side[i, j]: on which side of side i corner j lies.
-    side_of_corner = sides[:, None, 0] * (outline[None, :, 1] - a[:, None, 1]) - sides[:, None, 1] * (
-        outline[None, :, 0] - a[:, None, 0]
+    starts, ends = outline, np.roll(outline, -1, axis=0)
+    sides = ends - starts
+    # side_of_corner[i, j]: positive or negative by the half-plane of side i in which corner j lies.
+    side_of_corner = sides[:, None, 0] * (outline[None, :, 1] - starts[:, None, 1]) - sides[:, None, 1] * (
+        outline[None, :, 0] - starts[:, None, 0]
     )
+    # is_parted[i, j]: whether side j goes from one half-plane of side i to the other.
     is_parted = side_of_corner * np.roll(side_of_corner, -1, axis=1) < 0
     return bool((is_parted & is_parted.T).any())
 
@@ -397,10 +398,10 @@ def keypoint_visibility(columns: ShapeColumns) -> BoxFindings:
     is_odd = ~np.isin(visibility, (0, 1, 2))
     rows = np.unique(columns.point_rows[is_odd])
 
-    def values(row: int) -> dict[str, Any]:
+    def describe(row: int) -> dict[str, Any]:
         return {"value": Trusted(format_number(visibility[is_odd & (columns.point_rows == row)][0]))}
 
-    return rows, values
+    return rows, describe
 
 
 @_shape_rule(

@@ -326,11 +326,7 @@ class COCOeval:
         categories = evaluated.catIds if evaluated.useCats else [-1]
         ranges = [tuple(area) for area in evaluated.areaRng]
         n_ranges, n_images = len(ranges), len(evaluated.imgIds)
-        image_positions = [
-            image_position
-            for image_position, image in enumerate(evaluated.imgIds)
-            if image in set(params.imgIds)
-        ]
+        image_positions = [i for i, image in enumerate(evaluated.imgIds) if image in set(params.imgIds)]
         position_of_category = {category: k for k, category in enumerate(categories)}
         if self._eval_imgs is None:
             self._match_each()
@@ -341,10 +337,11 @@ class COCOeval:
             for a, area in enumerate(params.areaRng):
                 if tuple(area) not in ranges:
                     continue
+                # `evalImgs` is a flat list: by category, then by area range, then by image.
                 first_record = (
                     position_of_category[category] * n_ranges + ranges.index(tuple(area))
                 ) * n_images
-                records = [all_records[first_record + image_position] for image_position in image_positions]
+                records = [all_records[first_record + i] for i in image_positions]
                 records = [record for record in records if record is not None]
                 if not records:
                     continue

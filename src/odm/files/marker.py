@@ -76,7 +76,7 @@ def refuse_incomplete(path: str) -> None:
         If the path, or a folder above it, has a marker.
     """
     folder, parent = "", os.path.abspath(path)
-    while folder != parent:
+    while folder != parent:  # the parent of the root is the root
         folder, parent = parent, os.path.dirname(parent)
         if is_incomplete(folder):
             raise PathError(

@@ -515,7 +515,7 @@ ENCODINGS = (*_WIDE_ENCODINGS, *_LATIN, *_OTHER)
 
 
 def is_encoding(name: str) -> bool:
-    """Whether this names an encoding of text."""
+    """Whether `name` is the name of an encoding of text."""
     try:
         return isinstance("".encode(name), bytes)
     except (LookupError, UnicodeError, ValueError):

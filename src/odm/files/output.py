@@ -238,8 +238,8 @@ class Output:
             if self._exists and not self.single:
                 self._lock_descriptor = scratch.lock_folder(self._real_target)
                 if self._lock_descriptor is None:
-                    shown = printable(self.target)
-                    raise PathError(f"{shown}: another odm is writing into it; try again when that has ended")
+                    label = printable(self.target)
+                    raise PathError(f"{label}: another odm is writing into it; try again when that has ended")
             if not self.single and self._old_status is not None and self._must_stage_inside(parent):
                 self._new_stage(self._real_target, name)
             else:
@@ -421,8 +421,8 @@ class Output:
             try:
                 os.link(staged_path, self._real_target)
             except FileExistsError:
-                shown = printable(self.target)
-                raise PathError(f"{shown}: another program created it in the meantime") from None
+                label = printable(self.target)
+                raise PathError(f"{label}: another program created it in the meantime") from None
             except (OSError, AttributeError, NotImplementedError):  # not every file system has links
                 os.rename(staged_path, self._real_target)
         elif self._exists or os.path.dirname(self._stage) == self._real_target:
@@ -530,13 +530,13 @@ class Output:
         """Raise PathError with the reason of the system, and what has been changed."""
         if isinstance(e, PathError):
             raise e
-        shown = printable(self.target)
+        label = printable(self.target)
         if isinstance(e, FileExistsError):
-            raise PathError(f"{shown}: two of the files have the same name on this file system") from e
+            raise PathError(f"{label}: two of the files have the same name on this file system") from e
         outcome = "nothing was changed"
         if self._n_placed:
             outcome = f"{self._n_placed} of the new files and folders are in place, the others are unchanged"
-        raise PathError(f"{shown}: {describe_error(e)}; {outcome}") from e
+        raise PathError(f"{label}: {describe_error(e)}; {outcome}") from e
 
     def _clean(self) -> None:
         """Remove the staging folder."""

@@ -73,7 +73,7 @@ class Source:
     ) -> None:
         """Look at the path, but list nothing yet. Raises PathError if it is no file or folder."""
         path = os.fspath(path)
-        self._begin(path, follow_links=follow_links, max_size=max_size, encoding=encoding)
+        self._set_up(path, follow_links=follow_links, max_size=max_size, encoding=encoding)
         if path == "-":
             raise PathError(f"-: cannot read from standard input; {GIVE_A_PATH}")
         marker.refuse_incomplete(path)
@@ -107,7 +107,7 @@ class Source:
                 f"{printable(path)}: it is {name_file_kind(status.st_mode)}, not a file or a folder"
             )
 
-    def _begin(self, path: str, *, follow_links: bool, max_size: int, encoding: str) -> None:
+    def _set_up(self, path: str, *, follow_links: bool, max_size: int, encoding: str) -> None:
         """Set the attributes that every kind of source has."""
         self.path = path
         self._prefix = os.path.join(path, "")
@@ -289,10 +289,10 @@ class Source:
         return io.BytesIO(self.read(file, log) or b"")
 
     def size(self, file: str = "") -> int:
-        """The size of one of `files` in bytes, 0 if unknown."""
+        """Return the size of one of `files` in bytes, 0 if unknown."""
         if self._archive is not None:
-            archive, top = self._archive
-            info = list_entries(archive).get(f"{top}/{file}".strip("/"))
+            archive, folder = self._archive
+            info = list_entries(archive).get(f"{folder}/{file}".strip("/"))
             return info.file_size if info else 0
         try:
             return os.stat(self.full(file)).st_size
@@ -354,11 +354,12 @@ class Source:
             log.note(f"{printable(self.path)}: {links} outside it, not followed (--follow-links)")
 
     def _walk(self) -> Iterator[str]:
+        """Yield the relative paths of all files that are not hidden, in any order."""
         if self._archive is None:
             return self._walk_below("", deep=True)
-        archive, top = self._archive
-        entries = (e for e in list_entries(archive) if not top or e.startswith(f"{top}/"))
-        return self._not_hidden(entry[len(top) :].lstrip("/") for entry in entries)
+        archive, folder = self._archive
+        entries = (e for e in list_entries(archive) if not folder or e.startswith(f"{folder}/"))
+        return self._not_hidden(entry[len(folder) :].lstrip("/") for entry in entries)
 
     def _not_hidden(self, names: Iterable[str]) -> Iterator[str]:
         """Yield the names that are not hidden, and keep the others in `hidden`."""
@@ -545,12 +546,12 @@ class InMemory(str):  # noqa: SLOT000 -- a text has no slots for more
         ValueError
             If they contain themselves, or have keys that JSON cannot hold.
         """
-        file = cls(name)
+        json_file = cls(name)
         try:
-            file.content = json.dumps(values, default=_plain_value).encode()
+            json_file.content = json.dumps(values, default=_plain_value).encode()
         except (TypeError, RecursionError) as e:
             raise ValueError(f"{name} cannot be written as JSON: {e}") from None
-        return file
+        return json_file
 
 
 def _plain_value(value: Any) -> Any:
@@ -566,7 +567,7 @@ class MemorySource(Source):
     """A single file whose content is in memory."""
 
     def __init__(self, text: InMemory) -> None:
-        self._begin(text, follow_links=False, max_size=MAX_SIZE, encoding="")
+        self._set_up(text, follow_links=False, max_size=MAX_SIZE, encoding="")
         self._archive, self.is_dir, self._text = None, False, text.content
 
     def open(self, file: str = "") -> IO[bytes]:

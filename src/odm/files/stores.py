@@ -237,7 +237,7 @@ class RemoteSource(Source):
         """Connect to the store. Raises PathError if nothing is at the address."""
         path = conceal(path)
         location, self._query = split_query(path)
-        self._begin(location, follow_links=False, max_size=max_size, encoding=encoding)
+        self._set_up(location, follow_links=False, max_size=max_size, encoding=encoding)
         self._archive = None
         self._heads: dict[str, bytes | Unreadable] = {}
         self._fs, self._top = connect(self.path + self._query)
@@ -263,8 +263,8 @@ class RemoteSource(Source):
         Raises OSError if it cannot be opened.
         """
         refuse_larger(self.size(file), self.max_size)
-        address, inner = self.full(), f"{self._top}/{file}" if file else self._top
-        return io.BufferedReader(_RemoteFile(address, ask(address, self._fs.open_input_file, inner)), 2**20)
+        address, path = self.full(), f"{self._top}/{file}" if file else self._top
+        return io.BufferedReader(_RemoteFile(address, ask(address, self._fs.open_input_file, path)), 2**20)
 
     def _refused_name(self, file: str) -> str | None:
         return refuse_name(file)

@@ -108,7 +108,7 @@ def changes_of(
     """
     run_levels = (first.best, other.best) if levels is None else levels
     names = list(dict.fromkeys((*first.images, *other.images)))
-    index_of_name = {name: i for i, name in enumerate(names)}
+    index_of_name = {name: image for image, name in enumerate(names)}
     errors = np.zeros((2, len(names)), np.int64)
     for run, table, level in zip((0, 1), (first, other), run_levels, strict=True):
         image_rows = np.array([index_of_name[name] for name in table.images], np.int64)
@@ -126,7 +126,7 @@ def changes_of(
         images_of_key = np.flatnonzero(is_outcome[key])
         cells[key] = images_of_key[np.argsort(-error_change[images_of_key], kind="stable")].tolist()
     shown_images = choose_images(len(names), error_change, [cells], images)
-    shown_names = [names[i] for i in shown_images]
+    shown_names = [names[image] for image in shown_images]
     boxes = [
         _collect_run_boxes(table, level, shown_names, run_datasets)
         for table, level, run_datasets in zip((first, other), run_levels, datasets, strict=True)
@@ -134,8 +134,14 @@ def changes_of(
     return Changes(
         {key: int(np.count_nonzero(mask)) for key, mask in is_outcome.items()},
         [
-            ImageChange(names[i], boxes[0][n], boxes[1][n], int(errors[0, i]), int(errors[1, i]))
-            for n, i in enumerate(shown_images)
+            ImageChange(
+                names[image],
+                boxes[0][position],
+                boxes[1][position],
+                int(errors[0, image]),
+                int(errors[1, image]),
+            )
+            for position, image in enumerate(shown_images)
         ],
         (float(first.levels[run_levels[0]]), float(other.levels[run_levels[1]])),
         collect_skeletons(*datasets[0], *datasets[1]),

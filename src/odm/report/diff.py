@@ -121,8 +121,8 @@ def _make_box_columns(
     """
     # Rows are -1 where a box is not in a version; a last row of zeros stands for it.
     old, new = (
-        np.append(shown_class.boxes.xyxy, np.zeros((1, 4)), axis=0)[rows]
-        for shown_class, rows in ((differences.old, differences.first), (differences.new, differences.other))
+        np.append(version.boxes.xyxy, np.zeros((1, 4)), axis=0)[rows]
+        for version, rows in ((differences.old, differences.first), (differences.new, differences.other))
     )
     in_new = differences.other >= 0
     moved_rows = np.flatnonzero(differences.change & (Change.MOVED | Change.SHAPE))

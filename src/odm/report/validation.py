@@ -56,9 +56,9 @@ def validation_page(
         If `images` is below 1.
     """
     names = list(dict.fromkeys(name for d in datasets for name in d.images.name))
-    number_of_name = {name: i for i, name in enumerate(names)}
+    index_of_name = {name: i for i, name in enumerate(names)}
     sides = [
-        _DatasetOnPage(d, np.array([number_of_name[n] for n in d.images.name], np.int64)) for d in datasets
+        _DatasetOnPage(d, np.array([index_of_name[n] for n in d.images.name], np.int64)) for d in datasets
     ]
     subjects = [_find(issue, sides) for issue in issues[:LISTED]]
     weight = np.zeros(len(names), np.int64)

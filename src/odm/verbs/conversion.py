@@ -375,7 +375,7 @@ def convert(options: ConvertOptions) -> Ledger:
 
 def run(options: ConvertOptions, source_options: Sequence[Mapping[str, Any]] | None, log: Log) -> Ledger:
     """Convert one source or several; `source_options` has the format options of each source."""
-    shared = {**options.formats[""], **(options.options or {})}
+    shared_options = {**options.formats[""], **(options.options or {})}
     from_options = {**options.formats["from"], **(options.from_options or {})}
     to_options = {**options.formats["to"], **(options.to_options or {})}
     target, source = os.fspath(options.target), options.source
@@ -396,7 +396,7 @@ def run(options: ConvertOptions, source_options: Sequence[Mapping[str, Any]] | N
         return pipeline.convert(
             paths,
             target,
-            options=shared,
+            options=shared_options,
             from_options=from_options,
             source_options=source_options,
             to_options=to_options,
@@ -413,13 +413,15 @@ def run(options: ConvertOptions, source_options: Sequence[Mapping[str, Any]] | N
         )
     if from_options or source_options:
         raise UsageError("convert: options for reading do not apply to data in memory")
-    side = Side("--format", options.kind, options.from_, "", shared, {})  # type: ignore[arg-type]
+    side = Side("--format", options.kind, options.from_, "", shared_options, {})  # type: ignore[arg-type]
     values = [source]
     if isinstance(source, (list, tuple)) and any(isinstance(value, Dataset) for value in source):
         values = list(source)
     tables = [get_dataset(read_source(value, side, options, log)) for value in values]
     tables = [merge(tables, same_image=options.same_image, log=log).dataset] if len(tables) > 1 else tables
-    return pipeline.write_tables(tables[0], target, options.to, {**shared, **to_options}, log, **fields)
+    return pipeline.write_tables(
+        tables[0], target, options.to, {**shared_options, **to_options}, log, **fields
+    )
 
 
 def read_class_names(classes: Path | Sequence[str], encoding: str) -> tuple[str, ...]:

@@ -320,13 +320,13 @@ def _validation_html(result: Validation) -> str:
         by_code.setdefault(issue.code, []).append(issue)
     rows = []
     for name, issues in by_code.items():
-        shown = [
+        paragraphs = [
             element(
                 "p", element("span", f"{i.location} " if i.location != "-" else "", class_="dim"), i.message
             )
             for i in issues[:PLACES]
         ]
-        rows.append([CODES[name].severity, name, join_html(shown), log.counts[name]])
+        rows.append([CODES[name].severity, name, join_html(paragraphs), log.counts[name]])
     if rows:
         elements.append(
             draw_table(["", "code", f"the first {PLACES} of each", "times"], rows, n_text_columns=3)

@@ -190,7 +190,7 @@ class Options:
         for record in cls.__mro__:
             hints = {n: f.annotation for n, f in vars(record).get("_stated", {}).items() if n not in types}
 
-            def of_fields() -> None: ...
+            def of_fields() -> None: ...  # a function, as `get_type_hints` needs one to resolve the names
 
             of_fields.__annotations__ = hints
             types |= typing.get_type_hints(of_fields, vars(sys.modules[record.__module__])) if hints else {}

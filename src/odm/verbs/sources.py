@@ -56,24 +56,24 @@ def verb(record: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T]]
     Each call checks its arguments and records the files that it reads. COCO's dictionaries and lists of
     results, alone or as runs by their names, become files in memory first.
     """
-    options: Any = record
+    record_type: Any = record
 
     def decorate(function: Callable[[R], T]) -> Callable[P, T]:
         """Return a function of keywords that calls `function` with a record of them."""
 
         @functools.wraps(function)
         def call(*args: P.args, **keywords: P.kwargs) -> T:
-            values = {**dict(zip(positional_names, args, strict=False)), **keywords}
-            if len(args) > len(positional_names) or len(values) < len(args) + len(keywords):
+            all_keywords = {**dict(zip(positional_names, args, strict=False)), **keywords}
+            if len(args) > len(positional_names) or len(all_keywords) < len(args) + len(keywords):
                 signature.bind(*args, **keywords)  # raises what Python raises
             with inputs.gather():
-                return function(from_keywords(options, values))
+                return function(from_keywords(record_type, all_keywords))
 
-        returned = inspect.signature(function).return_annotation
-        call.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]
+        return_type = inspect.signature(function).return_annotation
+        call.__signature__ = signature.replace(return_annotation=return_type)  # type: ignore[attr-defined]
         return call
 
-    parameters = options.parameters()
+    parameters = record_type.parameters()
     signature = inspect.Signature(parameters)
     positional_names = [
         parameter.name for parameter in parameters if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
