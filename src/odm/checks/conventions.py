@@ -76,9 +76,10 @@ def looks_ltwh(columns: DerivedColumns) -> SetFindings:
 def _find_outside(
     columns: DerivedColumns, *, few_suffice: bool = False
 ) -> tuple[Location, dict[str, Any]] | None:
-    """Return the first box outside its image, and counts for the message; None if few boxes are outside.
+    """Return the location of the first box outside its image, and the values of a message.
 
-    "Few" is less than three, or less than a twentieth; with `few_suffice`, one box is enough.
+    None if less than three boxes, or a twentieth, are outside (with `few_suffice`, if none is), if an image
+    has no size, or if too many boxes are not finite or inverted.
     """
     rows = columns.outside
     total = len(columns.boxes)

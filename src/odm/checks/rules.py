@@ -141,10 +141,9 @@ class DerivedColumns:
 
     @functools.cached_property
     def refused_numbers(self) -> Floats:
-        """(n,) the worst relative number of each box that a trainer refuses, NaN if it refuses none.
+        """(n,) a relative number of each box below -margin or above 1 + margin, NaN if it has none.
 
-        The numbers are those of a label: centre, width, height and keypoints; refused are those beyond
-        -margin and 1 + margin.
+        It is the farthest one of centre, width and height, or else of the first keypoint with such a number.
         """
         boxes, farthest = self.boxes, np.full(len(self.boxes), np.nan)
         margin = self.dataset.margin

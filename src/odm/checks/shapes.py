@@ -150,6 +150,7 @@ def _shape_rule(
     """
 
     def derive(columns: DerivedColumns) -> ShapeColumns:
+        """Return the shape columns of a dataset, which are kept with its other columns."""
         cache: dict[str, Any] = columns.__dict__
         if "shape_columns" not in cache:
             cache["shape_columns"] = ShapeColumns(columns)

@@ -294,7 +294,7 @@ class Scratch:
         """
         temporary_name = f"{name}.{os.urandom(6).hex()}"
         try:
-            with self._folder() as (path, folder):
+            with self._open_folder() as (path, folder):
                 descriptor = os.open(
                     path(temporary_name), os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC, 0o600, dir_fd=folder
                 )
@@ -311,7 +311,7 @@ class Scratch:
                 finally:
                     os.close(descriptor)
         except OSError as e:
-            raise self._refusal(e) from None
+            raise self._make_error(e) from None
         return _find_offsets(pieces)
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> bytes:
@@ -320,7 +320,7 @@ class Scratch:
         Raises PathError if they cannot be read, or are damaged.
         """
         try:
-            with self._folder() as (path, folder):
+            with self._open_folder() as (path, folder):
                 descriptor = os.open(path(name), os.O_RDONLY | CLOEXEC, dir_fd=folder)
             try:
                 stop = os.fstat(descriptor).st_size if stop is None else stop
@@ -334,7 +334,7 @@ class Scratch:
                 os.close(descriptor)
             return self._check_chunk(name, data, stop - start)
         except OSError as e:
-            raise self._refusal(e) from None
+            raise self._make_error(e) from None
 
     def remove(self) -> None:
         """Remove the folder that this process made, with all that is in it, whatever has its name by now."""
@@ -345,7 +345,7 @@ class Scratch:
                 self._descriptor = -1
 
     @contextlib.contextmanager
-    def _folder(self) -> Iterator[tuple[Any, int | None]]:
+    def _open_folder(self) -> Iterator[tuple[Any, int | None]]:
         """Open the folder: yields a function that makes the path of a name in it, and the descriptor that the
         path is relative to; None where the system does not support that.
 
@@ -373,7 +373,7 @@ class Scratch:
             raise PathError(f"scratch {printable(self.path)}: {name} is truncated or damaged")
         return body
 
-    def _refusal(self, e: OSError) -> PathError:
+    def _make_error(self, e: OSError) -> PathError:
         """Return the PathError for an error of the system, with advice."""
         if isinstance(e, PathError):
             return e

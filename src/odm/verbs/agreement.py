@@ -84,7 +84,7 @@ def measure(options: AgreeOptions, log: Log) -> Agreement:
     datasets = load_sides(
         options.first,
         options.other,
-        (options.side("a", options.a_format, "gt"), options.side("b", options.b_format, "gt")),
+        (options.make_side("a", options.a_format, "gt"), options.make_side("b", options.b_format, "gt")),
         options,
         log,
         wants=SHAPE_WORDS if options.report else frozenset(),  # the page draws shapes

@@ -67,7 +67,7 @@ class Choice:
         self._image_names: dict[str, None] = {}
 
     def take(self, dataset: Dataset) -> Dataset:
-        """Return a dataset with only the chosen images, classes and detections."""
+        """Return a dataset with only the chosen images, classes and detections; `check` knows its names."""
         names = dataset.categories.name
         self._class_names.update(dict.fromkeys(names))
         self._image_names.update(dict.fromkeys(dataset.images.name))

@@ -200,7 +200,7 @@ def evaluate_runs(
         try:
             evaluation = plan.evaluate(run, log_of_run, truth_cache)
         finally:
-            _add_new(log, log_of_run)
+            _add_new_messages(log, log_of_run)
         tables[name] = table_of(evaluation.result)
         if options.report or keep or not evaluations:
             evaluations.append(evaluation)
@@ -330,15 +330,16 @@ def _make_page_row(comparison: Comparison, delta: Delta, n_objects: int | None) 
     )
 
 
-def _add_new(log: Log, run_log: Log) -> None:
+def _add_new_messages(log: Log, run_log: Log) -> None:
     """Add the messages of a run to the log, without those about the ground truth that it already has."""
+    # Codes of which every issue is in the log already count 0, even if more were counted than kept.
     logged_issues = set(log.issues)
-    new_codes = {issue.code for issue in run_log.issues} - {
+    repeated_codes = {issue.code for issue in run_log.issues} - {
         i.code for i in run_log.issues if i not in logged_issues
     }
     for issue in run_log.issues:
         run_log.counts[issue.code] -= issue in logged_issues
-    for code in new_codes:
+    for code in repeated_codes:
         run_log.counts[code] = 0
     run_log.issues = [issue for issue in run_log.issues if issue not in logged_issues]
     log.extend(run_log)

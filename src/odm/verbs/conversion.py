@@ -88,7 +88,7 @@ def read(options: ReadOptions) -> Dataset:
     PathError
         If the path is missing or not usable.
     """
-    side = options.side("", options.format, options.kind)
+    side = options.make_side("", options.format, options.kind)
     wants = frozenset({FIELD_WORD, *(SHAPE_WORDS if options.shapes else ())})
     log, same_image = Log() if options.log is None else options.log, options.same_image
     truth = make_truth_reader(options.gt, side, options, log, wants, same_image=same_image)
@@ -409,7 +409,7 @@ def run(options: ConvertOptions, source_options: Sequence[Mapping[str, Any]] | N
             same_image=options.same_image,
             log=log,
             **fields,
-            **options.opening(),
+            **options.opening_arguments(),
         )
     if from_options or source_options:
         raise UsageError("convert: options for reading do not apply to data in memory")

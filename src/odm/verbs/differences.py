@@ -94,7 +94,10 @@ def find_differences(options: DiffOptions, log: Log) -> Differences:
     datasets = load_sides(
         options.old,
         options.new,
-        (options.side("old", options.old_format, "gt"), options.side("new", options.new_format, "gt")),
+        (
+            options.make_side("old", options.old_format, "gt"),
+            options.make_side("new", options.new_format, "gt"),
+        ),
         options,
         log,
         wants=SHAPE_WORDS,

@@ -17,7 +17,7 @@ from odm.verbs.words import Analysis, FormatName, PairFormatOptions, Path, Proto
 
 
 def parse_numbers(text: str) -> list[int]:
-    """The whole numbers in ``1,10``. Raises UsageError if the text is anything else."""
+    """Return the whole numbers in a text such as ``1,10``. Raises UsageError for other texts."""
     try:
         return [int(number_text) for number_text in text.split(",")]
     except ValueError:
@@ -27,7 +27,7 @@ def parse_numbers(text: str) -> list[int]:
 
 
 def parse_score(text: str) -> float:
-    """The score in a text. Raises ValueError, which points a file of thresholds to its option."""
+    """Return the score in a text. Raises ValueError, which names the option for a file of thresholds."""
     try:
         return float(text)
     except ValueError:
@@ -138,14 +138,14 @@ class PairOptions(RuleOptions, ScopeOptions, ReportOptions, SkipFilesOptions, Si
     @property
     def gt_side(self) -> Side:
         """The ground truth."""
-        return self.side("gt", self.gt_format, "gt", self.gt_encoding)
+        return self.make_side("gt", self.gt_format, "gt", self.gt_encoding)
 
     @property
     def det_side(self) -> Side:
         """The detections; ids of images and classes that are left out anyway need not be known."""
         unlisted = ["image_id"] * (self.extra_images != "error")
         unlisted += ["category_id"] * (self.only_classes is not None)
-        return self.side("det", self.det_format, "det", self.det_encoding, *unlisted)
+        return self.make_side("det", self.det_format, "det", self.det_encoding, *unlisted)
 
 
 class AnalysisOptions(Options, heading=ANALYSIS):

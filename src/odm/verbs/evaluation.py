@@ -290,7 +290,7 @@ class Plan(msgspec.Struct, frozen=True):
             )
         return cls(options, rules, renames, diagnose, not names)
 
-    def arguments(self, log: Log) -> _Arguments:
+    def read_arguments(self, log: Log) -> _Arguments:
         """Return the arguments of `odm.evaluate.evaluate` beside the two sides, after reading their files."""
         options = self.options
         image_labels, hierarchy = _read_open_images(options, log)
@@ -310,7 +310,7 @@ class Plan(msgspec.Struct, frozen=True):
     def evaluate(self, det: Any, log: Log, truth_cache: KeptTruth | None = None) -> Evaluation:
         """Read both sides and evaluate them. With `truth_cache`, several runs read the ground truth once."""
         options, gt = self.options, self.options.gt
-        iou_type, arguments = self.rules[0].iou_type, self.arguments(log)
+        iou_type, arguments = self.rules[0].iou_type, self.read_arguments(log)
         only_classes = arguments["only_classes"]
         wants = SHAPES_OF[iou_type] | ({"oriented"} if any(p.whole_corners for p in self.rules) else set())
         wants |= {"fields"} if any(p.fields for p in self.rules) else set()
@@ -447,7 +447,7 @@ def evaluate_in_parts(options: EvalOptions, plan: Plan, log: Log, warn: Callable
     from odm.evaluate.parts.cluster import open_dask_executor
     from odm.sharding import evaluate_shards, parse_memory
 
-    gt, det, arguments = options.gt, options.det, plan.arguments(log)
+    gt, det, arguments = options.gt, options.det, plan.read_arguments(log)
     if not is_path(det) or isinstance(det, InMemory):
         raise UsageError(
             f"{spell('memory')} and {spell('cluster')} read the detections a part at a time: give a path"

@@ -55,7 +55,7 @@ from odm.verbs.html import (
     join_html,
     make_view,
 )
-from odm.verbs.reports import check_report, shown
+from odm.verbs.reports import check_report, show_page
 from odm.verbs.shared import PageOptions, ReportOptions
 from odm.verbs.sources import from_keywords
 from odm.verbs.validation import Validation
@@ -404,7 +404,7 @@ def dataset_page(
     check_report(out, record, (), is_shown=True)
     page = showing.make_page(value, [value], record, log, log.extend)
     page.data["columns"] = columns
-    return shown(page, out, record, [], log.extend)
+    return show_page(page, out, record, [], log.extend)
 
 
 @arguments.checked
@@ -420,7 +420,7 @@ def evaluation_report(
     record, log = _page_options("report", options, images), value.log
     check_report(out, record, (), is_shown=True)
     page, sources = evaluating.make_page(value, record, log.extend)
-    return shown(page, out, record, sources, log.extend)
+    return show_page(page, out, record, sources, log.extend)
 
 
 @arguments.checked
@@ -435,7 +435,7 @@ def comparison_report(value: Comparison, out: Path | None, images: Path | None, 
     record, log = _page_options("report", options, images), Log()
     check_report(out, record, (), is_shown=True)
     page = comparing.make_page(value, value.evaluations, [], record, log, log.extend)
-    return shown(page, out, record, [], log.extend)
+    return show_page(page, out, record, [], log.extend)
 
 
 @arguments.checked

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from odm.report import Page, Picture
 
 NO_REPORTS = (".pdf", ".md", ".json", ".csv", ".txt", ".zip", ".png", ".svg", ".jpg", ".xml", ".docx")
-"""Names that end so are hardly meant as folders."""
+"""Suffixes that are no suffixes of folders, and not of HTML."""
 
 PrintLog = Callable[[Log], None]
 """Takes the notes about a page: a command prints them, a function keeps them."""
@@ -28,13 +28,13 @@ Put = Callable[[str, bytes], object]
 
 
 def check_target(path: Path | None, *, overwrite: bool) -> None:
-    """Refuse a target that cannot be used, before any work."""
+    """Raise PathError for a target that cannot be used; nothing is written."""
     if path:
         Output(os.fspath(path), overwrite=overwrite, dry_run=True)
 
 
 def write_files(path: Path | None, save: Callable[[Put], object], *, overwrite: bool) -> None:
-    """Write the files of a folder, if there is to be one."""
+    """Write files into a folder, if `path` names one; `save` is called with a function that writes a file."""
     if path:
         with Output(os.fspath(path), overwrite=overwrite) as output:
             save(output.write)
@@ -43,7 +43,7 @@ def write_files(path: Path | None, save: Callable[[Put], object], *, overwrite: 
 def check_report(
     target: Path | None, options: PageOptions, sources: Sequence[str], *, is_shown: bool = False
 ) -> None:
-    """Refuse a target that cannot be used, and options of a page that is neither written nor shown."""
+    """Raise PathError for a target that cannot be used, and UsageError for options of a page without one."""
     if target:
         from odm.report import check_target
 
@@ -67,13 +67,13 @@ def check_report(
 def find_pictures(
     names: Sequence[str], datasets: Sequence[Dataset], options: ReadingOptions, print_log: PrintLog
 ) -> list[Picture]:
-    """Find the pictures of images, by the datasets or in the folders that the options ``images`` name."""
+    """Return the picture of each image in `names`; the datasets or the options ``images`` name its file."""
     from odm.converters.pictures import locate
     from odm.report import Picture
 
     folders = [str(side["images"]) for side in options.formats.values() if side.get("images") is not None]
     log = Log()
-    locations = locate(names, datasets, folders, log, **options.opening())
+    locations = locate(names, datasets, folders, log, **options.opening_arguments())
     print_log(log)
     return [Picture(name, *location) for name, location in zip(names, locations, strict=True)]
 
@@ -98,10 +98,10 @@ def write_report(
     return path
 
 
-def shown(
+def show_page(
     page: Page, target: Path | None, options: PageOptions, sources: Sequence[str], print_log: PrintLog
 ) -> WebPage:
-    """Write the page if there is a target, otherwise make it for a notebook."""
+    """Write the page if there is a target, otherwise return it as HTML for a notebook."""
     if target:
         return WebPage(path=write_report(page, target, options, sources, print_log))
     from odm.report import inline

@@ -19,7 +19,7 @@ _SIZES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def parse_size(text: str) -> int:
-    """The number of bytes that ``500M`` or ``2G`` means. Raises ValueError if the text is anything else."""
+    """Return the number of bytes in a text such as ``500M`` or ``2G``. Raises ValueError for other texts."""
     match = re.fullmatch(r"([0-9]{1,15})\s*([KMGT]?)i?B?", text, re.IGNORECASE | re.ASCII)
     if not match:
         raise ValueError(f"{text!r} is not a size such as 500M or 2G")
@@ -67,18 +67,18 @@ class ReadingOptions(Options, heading=READING):
         show_default=False,
     )
 
-    def opening(self, encoding: str = "") -> Opening:
-        """How files are opened; `encoding` is that of a side."""
+    def opening_arguments(self, encoding: str = "") -> Opening:
+        """Return the arguments that say how files are opened; `encoding` is that of a side, if it has one."""
         return {
             "follow_links": self.follow_links,
             "max_size": self.max_size,
             "encoding": encoding or self.encoding,
         }
 
-    def side(
+    def make_side(
         self, name: str, format_: str | None, kind: Kind | None = None, encoding: str = "", *unlisted: str
     ) -> Side:
-        """Describe how side `name` is read, or the only source of the command if `name` is empty."""
+        """Return how the side `name`, such as ``gt``, is read; with ``""``, the only source of a command."""
         of_side = self.formats.get(name, {}) if name else {}
         flag = f"--{name}-format" if name else "--format"
         return Side(flag, kind, format_, encoding, of_side, self.formats[""], frozenset(unlisted))

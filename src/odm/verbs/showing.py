@@ -17,7 +17,7 @@ from odm.issues import Log
 from odm.tables import Dataset, Kind
 from odm.verbs.choosing import ChoiceOptions, ScoreOptions, choose
 from odm.verbs.options import OUTPUT, READING, argument, option
-from odm.verbs.reports import PrintLog, check_report, find_pictures, shown, write_report
+from odm.verbs.reports import PrintLog, check_report, find_pictures, show_page, write_report
 from odm.verbs.shared import PAGE_HELP, PageOptions, ReadingOptions, ReportOptions, SkipFilesOptions
 from odm.verbs.sources import Source, get_dataset, list_paths, make_truth_reader, read_source, verb
 from odm.verbs.words import FormatName, Path, ReadFormatOptions
@@ -96,19 +96,19 @@ def load_measured(options: StatsOptions, log: Log) -> Loaded | Dataset:
     """
     if options.plots is not None:
         check_matplotlib()
-    loaded = _load(options.source, options, log, draws=bool(options.report))[0]
+    loaded = _load_source(options.source, options, log, draws=bool(options.report))[0]
     (dataset,) = choose([get_dataset(loaded)], options, options.encoding)
     return replace(loaded, dataset=dataset) if isinstance(loaded, Loaded) else dataset
 
 
-def _load(
+def _load_source(
     source: Source, options: SourceOptions, log: Log, *, draws: bool
 ) -> tuple[Loaded | Dataset, Callable[[], Dataset] | None]:
     """Read a source with its shapes, and return it and a function that reads its ground truth, if it has one.
 
     With `draws`, the option ``images`` is accepted even if the format does not have it.
     """
-    side = options.side("", options.format, options.kind)
+    side = options.make_side("", options.format, options.kind)
     truth = make_truth_reader(options.gt, side, options, log, SHAPE_WORDS, draws=draws)
     loaded = read_source(source, side, options, log, counterpart=truth, wants=SHAPE_WORDS, draws=draws)
     return loaded, truth
@@ -184,14 +184,14 @@ def show(options: ShowOptions) -> WebPage:
     log, sources = Log() if options.log is None else options.log, list_paths(options.source)
     check_report(options.out, options, sources, is_shown=True)
     dataset, sides = load_shown(options, log)
-    return shown(
+    return show_page(
         make_page(dataset, sides, options, log, log.extend), options.out, options, sources, log.extend
     )
 
 
 def load_shown(options: ShowOptions, log: Log) -> tuple[Dataset, list[Dataset]]:
     """Read the dataset to show. Returns it, and the datasets in which its image files are looked up."""
-    loaded, truth = _load(options.source, options, log, draws=True)
+    loaded, truth = _load_source(options.source, options, log, draws=True)
     (dataset,) = choose([get_dataset(loaded)], options, options.encoding)
     return dataset, [dataset] if truth is None else [dataset, truth()]
 

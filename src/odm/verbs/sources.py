@@ -155,7 +155,7 @@ def make_request(
         wants=wants,
         own_fields=own_fields,
         unlisted=side.unlisted,
-        **options.opening(side.encoding),
+        **options.opening_arguments(side.encoding),
     )
 
 

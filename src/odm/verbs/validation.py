@@ -173,12 +173,12 @@ class ValidateOptions(ReportOptions, ChoiceOptions, SkipFilesOptions, ValidateFo
     @property
     def gt_side(self) -> Side:
         """The ground truth that a results file refers to."""
-        return self.side("gt", self.gt_format, "gt")
+        return self.make_side("gt", self.gt_format, "gt")
 
     @property
     def against_side(self) -> Side:
         """The detections that the ground truth is compared with."""
-        return self.side("det", self.det_format, "det")
+        return self.make_side("det", self.det_format, "det")
 
 
 @verb(ValidateOptions)
@@ -398,7 +398,7 @@ def write_repaired(source: Any, options: ValidateOptions, log: Log) -> Ledger:
         tolerance=options.tolerance,
         overwrite=options.overwrite,
         dry_run=options.dry_run,
-        **options.opening(),
+        **options.opening_arguments(),
     )
 
 
