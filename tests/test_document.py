@@ -66,7 +66,7 @@ def test_every_output_has_all_that_is_in_the_document(documents, kind):
 
 
 def test_each_part_has_its_own_look():
-    columns = [Column("class"), Column("as", left=True), Column("AP", percent, above="at 0.5")]
+    columns = [Column("class"), Column("as", left=True), Column("AP", percent, group_title="at 0.5")]
     table = Table(columns, [["a|b", "x", 0.5], ["c", "", None]])
     document = [
         [Line("Title", "heading"), table, Line("use --save", python="use save=")],
@@ -111,7 +111,7 @@ SIGNS = r"\\(?:textbackslash|text\w+|ldots)\{\}|\\[{}$&#_%]|\{[\[\]*]\}|-\{\}(?=
 
 def test_latex_obeys_no_sign_of_a_name():
     hostile = "".join(map(chr, range(32, 127))) + "\\input{x}--- [1] *2* \u2026 \u202e\n"
-    columns = [Column(hostile), Column("change", left=False), Column(hostile, above=hostile)]
+    columns = [Column(hostile), Column("change", left=False), Column(hostile, group_title=hostile)]
     table = Table(columns, [["[10pt] -- %", "-0.50 to -0.25", hostile]])
     document = [[Line(hostile), table, Line("use --save", python="")], [Items([hostile], hostile)]]
     text = as_latex(document)

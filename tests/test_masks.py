@@ -246,7 +246,9 @@ def test_outlines_in_pieces_are_filled_and_measured_as_pycocotools_does(objects,
         runs, (area, box) = polygons.rasterise_all(*columns, *sizes), polygons.measure_all(*columns, *sizes)
         written, begin = polygons.write_outlines(*columns, *sizes)
         cuts = polygons.cut_columns(*columns, sizes[1], most)
-        strips = [polygons.rasterise_all(*columns, *sizes, between=cut) for cut in itertools.pairwise(cuts)]
+        strips = [
+            polygons.rasterise_all(*columns, *sizes, column_range=cut) for cut in itertools.pairwise(cuts)
+        ]
     expected = [
         official.merge(official.frPyObjects([r.ravel().tolist() for r in one], height, width))
         for one in objects

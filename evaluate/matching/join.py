@@ -186,7 +186,7 @@ class Admitted(msgspec.Struct, frozen=True, eq=False):
                 classes_both=tuple(name for name in object_names if name in in_detections),
                 classes_gt_only=tuple(name for name in object_names if name not in in_detections),
                 classes_det_only=tuple(self.det_only),
-                how=pairing.how,
+                how=pairing.n_by_method,
                 hints=self.hints,
                 unit=unit,
                 images_empty=len(partner_rows) - len(extra_names) - int((partner_rows[self.used] >= 0).sum()),

@@ -301,7 +301,7 @@ class _Masks(_Measure):
         areas = np.zeros(len(rows[0]), np.int64)
         for column_range in itertools.pairwise(sorted(cuts)):
             (det_runs, det_index), (gt_runs, gt_index) = (
-                (shapes.runs(*size, between=column_range), shape_index)
+                (shapes.runs(*size, column_range=column_range), shape_index)
                 for shapes, size, shape_index in side_shapes
             )
             areas += count_shared_pixels(det_runs, det_index, gt_runs, gt_index)

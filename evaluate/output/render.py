@@ -630,7 +630,7 @@ def class_table(result: Result) -> Table:
     note_by_column = dict.fromkeys(("det", "ignored"), "all scores") | dict.fromkeys(("GT", *_BEST), "")
     columns = [Column("class", cell)]
     columns += (
-        Column(title, _format_count_or_number, above=note_by_column.get(title, point_text))
+        Column(title, _format_count_or_number, group_title=note_by_column.get(title, point_text))
         for title in fields
     )
     columns += (Column(key, percent) for key in ap_keys)

@@ -265,7 +265,7 @@ def read(source: Source, builder: Builder, log: Log, options: CocoOptions) -> No
         source_split = _split_of(source.path)
         if options.split not in (None, source_split):
             report_unknown_split(
-                log, source.path, options.split, [source_split], none="this file has no splits"
+                log, source.path, options.split, [source_split], no_splits="this file has no splits"
             )
             return
     else:

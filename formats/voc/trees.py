@@ -71,7 +71,9 @@ def find_splits(
                 break
             lists.setdefault(split_folders[0], {})[key] = None
     if requested is not None and requested not in lists:
-        report_unknown_split(log, source.path, requested, lists, none="there are no lists in ImageSets/Main")
+        report_unknown_split(
+            log, source.path, requested, lists, no_splits="there are no lists in ImageSets/Main"
+        )
         return (), {}
     # The smallest list that names an image is its split, so that `trainval` does not hide `train`.
     splits: dict[str, str] = {}

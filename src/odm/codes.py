@@ -219,11 +219,11 @@ def report_unfillable(dataset: Placed, rows: Any, columns: Sequence[int], limit:
 
 
 def report_unknown_split(
-    log: Log, path: str, split: str | None, names: Iterable[str], none: str = "it has no splits"
+    log: Log, path: str, split: str | None, names: Iterable[str], no_splits: str = "it has no splits"
 ) -> None:
     """Report that a source has no split `split`.
 
-    `names` are its splits; the message has `none` in their place if it has no splits.
+    `names` are its splits; the message has `no_splits` in their place if it has none.
     """
     split_names = sorted({*names} - {""})
     if split_names:
@@ -232,5 +232,5 @@ def report_unknown_split(
             f"set {spell('split')} to {'this' if len(split_names) == 1 else 'one of these'}, or leave it out"
         )
     else:
-        splits, advice = none, f"leave out {spell('split')}"
+        splits, advice = no_splits, f"leave out {spell('split')}"
     log.report(UNKNOWN_SPLIT, path, value=split, splits=Trusted(splits), way=Trusted(advice))

@@ -49,7 +49,7 @@ def read_record(
     while True:
         while spaced and text[cell_start : cell_start + 1] == " ":
             cell_start += 1
-        is_open: bool | None = None
+        is_open: bool | None = None  # as in `QuoteFault`, None without a fault
         if text[cell_start : cell_start + 1] == '"':
             match = QUOTED.match(text, cell_start, min(len(text), line_end + QUOTE_SPAN))
             if match is None:

@@ -26,8 +26,8 @@ class Column(NamedTuple):
     """Formats a value of the column."""
     left: bool = False
     """Whether its cells are texts, which are aligned to the left; those of the first column always are."""
-    above: str = ""
-    """What stands above the titles of this and its neighbours."""
+    group_title: str = ""
+    """The title that stands above the titles of this and its neighbours with the same one."""
 
 
 class Table(msgspec.Struct, frozen=True, dict=True):
@@ -133,7 +133,7 @@ def _draw_part_as_text(part: Part, width: int | None) -> str:
     if isinstance(part, Items):
         lines = [f"  {line}" for line in part.lines] if part.title else part.lines
         return "\n".join(wrap_line(line, width, "  ") for line in (*[part.title] * bool(part.title), *lines))
-    spans = {column.title: column.above for column in part.columns if column.above}
+    spans = {column.title: column.group_title for column in part.columns if column.group_title}
     layout: dict[str, Any] = {"width": width, "drop": part.drop}
     text = text_table(part.titles, part.cells, left=part.left, spans=spans, rule=part.rule, **layout)
     if part.tells_dropped:
@@ -155,25 +155,30 @@ def _draw_part_as_markdown(part: Part) -> str:
     if isinstance(part, Items):
         title = [markdown(part.title)] if part.title else []
         return "\n".join([*title, *(f"- {markdown(line)}" for line in part.lines)])
-    titles = [f"{column.title} ({column.above})" if column.above else column.title for column in part.columns]
+    titles = [
+        f"{column.title} ({column.group_title})" if column.group_title else column.title
+        for column in part.columns
+    ]
     return markdown_table(titles, part.cells, left=part.left)
 
 
 def _draw_latex_parts(section: Section, width: int | None) -> Iterator[str]:
-    """Yield the parts of a section without hints on options; a line before a table becomes its caption."""
+    """Yield the parts of a section, as LaTeX; a line before a table becomes its caption.
+
+    Lines that have another text for Python are left out: they are hints on options of a command.
+    """
     for i, part in enumerate(section):
-        previous_part = section[i - 1] if i else None
+        previous = section[i - 1] if i else None
+        following = section[i + 1] if i + 1 < len(section) else None
         if isinstance(part, Table):
-            yield _draw_latex_table(
-                part, previous_part.text if isinstance(previous_part, Line) else "", width
-            )
+            yield _draw_latex_table(part, previous.text if isinstance(previous, Line) else "", width)
         elif isinstance(part, Verbatim):
             yield "\n".join([r"\begin{verbatim}", *part.lines, r"\end{verbatim}"])
         elif isinstance(part, Items):
             items = (f"  \\item {latex(line)}" for line in part.lines)
             title = [latex(part.title)] if part.title else []
             yield "\n".join([*title, r"\begin{itemize}", *items, r"\end{itemize}"])
-        elif part.python is None and not isinstance(section[i + 1] if i + 1 < len(section) else None, Table):
+        elif part.python is None and not isinstance(following, Table):
             yield f"\\textbf{{{latex(part.text)}}}" if part.role else latex(part.text)
 
 
@@ -186,10 +191,13 @@ def _draw_latex_table(table: Table, caption: str, width: int | None) -> str:
     columns = [table.columns[i] for i in shown]
     cells = [[re.sub(r"(?<!\S)-(?=\d)", "$-$", latex(row[i])) for i in shown] for row in table.cells]
     spans, rules, start = [], [], 1
-    for above, group in itertools.groupby(column.above for column in columns):
+    # Neighbours with the same group title share it, above a rule; the others have an empty cell there.
+    for group_title, group in itertools.groupby(column.group_title for column in columns):
         n = len(list(group))
-        spans.append(rf"\multicolumn{{{n}}}{{c}}{{{latex(above)}}}" if above else " & ".join([""] * n))
-        rules += [rf"\cmidrule(lr){{{start}-{start + n - 1}}}"] if above else []
+        spans.append(
+            rf"\multicolumn{{{n}}}{{c}}{{{latex(group_title)}}}" if group_title else " & ".join([""] * n)
+        )
+        rules += [rf"\cmidrule(lr){{{start}-{start + n - 1}}}"] if group_title else []
         start += n
     head = [" & ".join(spans) + r" \\", " ".join(rules)] if rules else []
     rows = [" & ".join(row) + r" \\" for row in ([latex(column.title) for column in columns], *cells)]

@@ -140,7 +140,7 @@ class Log:
         self.issues: list[Issue] = []
         self.notes: list[str] = []
         """Decisions that were taken for the user, each a sentence to be printed."""
-        self._keep = keep
+        self._limit_per_code = keep
         self._track = track
 
     def report(
@@ -163,7 +163,7 @@ class Log:
         if not isinstance(path, str):
             path, line, pointer = path
         self.counts[code.name] += 1
-        if self.counts[code.name] <= self._keep:
+        if self.counts[code.name] <= self._limit_per_code:
             shown = {k: _make_printable(v) for k, v in values.items()}
             message = f"{code.template.format(**shown)}; {advice or code.advice.format(**shown)}"
             self.issues.append(Issue(path, line, column, field, code.name, code.severity, message, pointer))
@@ -184,7 +184,7 @@ class Log:
         the template. If all have one `reason`, the name of a code, only the first is kept, and says how many
         more there are.
         """
-        n_kept = max(0, self._keep - self.counts[code.name])
+        n_kept = max(0, self._limit_per_code - self.counts[code.name])
         if reason:
             n_kept = min(n_kept, 1)
         for row in rows[:n_kept].tolist():
@@ -200,7 +200,7 @@ class Log:
 
     def fresh(self, *, keep: int | None = None) -> Log:
         """Return an empty log that keeps as many issues, for a parse that `extend` may take over later."""
-        return Log(keep=self._keep if keep is None else keep, track=self._track)
+        return Log(keep=self._limit_per_code if keep is None else keep, track=self._track)
 
     def keeps(self, code: Code) -> bool:
         """Whether the next issue of this code would be kept, not only counted."""
@@ -208,7 +208,7 @@ class Log:
 
     def room(self, code: Code) -> int:
         """Return how many more issues of this code will be kept; not above 0 if none will."""
-        return self._keep - self.counts[code.name]
+        return self._limit_per_code - self.counts[code.name]
 
     def note(self, text: str) -> None:
         """Keep a decision to be printed, once."""
@@ -257,7 +257,7 @@ class Log:
     def take_over(self, issue: Issue) -> None:
         """Count an issue of another log, and keep it if there is room."""
         self.counts[issue.code] += 1
-        if self.counts[issue.code] <= self._keep:
+        if self.counts[issue.code] <= self._limit_per_code:
             self.issues.append(issue)
 
     @property

@@ -134,7 +134,7 @@ class Pairing(msgspec.Struct, frozen=True, eq=False):
     gt_names: list[str]
     """The names of the ground truth's classes by row; numbers are replaced by names where there are any."""
     det_names: list[str]
-    how: Mapping[str, int]
+    n_by_method: Mapping[str, int]
     """How many images were paired by ``name``, ``name without extension``, ``last part``, ``id``."""
 
 
@@ -142,6 +142,7 @@ def pair(truth: Dataset, detections: Dataset, log: Log) -> Pairing:
     """Pair the images and classes of both sides; the log takes a note on how numbers of classes were read."""
     image, n_by_method = pair_images(truth.images, detections.images)
     gt_names, det_names = resolve_class_names(truth, detections, log)
+    # Reversed, so that of equal names the first row stays.
     gt_row_by_name = {name: row for row, name in reversed(list(enumerate(gt_names)))}
     category = np.array([gt_row_by_name.get(name, -1) for name in det_names], np.int64)
     return Pairing(image, category, gt_names, det_names, n_by_method)
@@ -176,6 +177,7 @@ def pair_images(truth: Images, detections: Images) -> tuple[Longs, dict[str, int
         ("last part", map(last_part, gt_names), map(last_part, det_names)),
         ("id", truth.source_id.tolist(), bare_ids),
     )
+    # Each method pairs images that are still unpaired, if their key occurs only once on either side.
     gt_rows = [-1] * len(det_names)
     paired_rows: set[int] = set()
     n_by_method: dict[str, int] = {}
@@ -249,24 +251,24 @@ def report_splits(
     image_rows = detections.boxes.image if image_rows is None else image_rows
     if len(splits) < 2 or not len(image_rows):
         return
-    row_by_split = {name: row for row, name in enumerate(splits)}
-    split_of_image = np.array([row_by_split.get(name, len(row_by_split)) for name in truth.images.split])
+    index_by_split = {name: row for row, name in enumerate(splits)}
+    split_of_image = np.array([index_by_split.get(name, len(index_by_split)) for name in truth.images.split])
     image = pairing.image[image_rows]
-    n_detected = np.bincount(split_of_image[image[image >= 0]], minlength=len(row_by_split) + 1)
-    n_boxes = np.bincount(split_of_image[truth.boxes.image], minlength=len(row_by_split) + 1)
-    missed = [name for name, row in row_by_split.items() if n_boxes[row] and not n_detected[row]]
-    detected = [name for name, row in row_by_split.items() if n_detected[row]]
-    if not missed or not detected:
+    n_detected = np.bincount(split_of_image[image[image >= 0]], minlength=len(index_by_split) + 1)
+    n_boxes = np.bincount(split_of_image[truth.boxes.image], minlength=len(index_by_split) + 1)
+    missed_splits = [name for name, row in index_by_split.items() if n_boxes[row] and not n_detected[row]]
+    detected_splits = [name for name, row in index_by_split.items() if n_detected[row]]
+    if not missed_splits or not detected_splits:
         return
-    missed_rows = [row_by_split[name] for name in missed]
+    missed_indices = [index_by_split[name] for name in missed_splits]
     log.report(
         SPLIT_WITHOUT_DETECTIONS,
         source_of(truth),
-        images=Trusted(plural(int(np.isin(split_of_image, missed_rows).sum()), "image")),
-        splits=Trusted(f"the split{'s' if len(missed) > 1 else ''} {list_first_three(missed)}"),
-        boxes=int(n_boxes[missed_rows].sum()),
+        images=Trusted(plural(int(np.isin(split_of_image, missed_indices).sum()), "image")),
+        splits=Trusted(f"the split{'s' if len(missed_splits) > 1 else ''} {list_first_three(missed_splits)}"),
+        boxes=int(n_boxes[missed_indices].sum()),
         total=len(truth),
-        option=Trusted(" or ".join(f"--gt-split {shorten(name, 30)}" for name in detected[:3])),
+        option=Trusted(" or ".join(f"--gt-split {shorten(name, 30)}" for name in detected_splits[:3])),
     )
 
 
@@ -429,11 +431,11 @@ def check_numbers(truth: Dataset, detections: Dataset, pairing: Pairing, log: Lo
     if len(rows) < ENOUGH or not len(truth):
         return False
     image = pairing.image[boxes.image[rows]]
-    det, gt = _find_overlapping_pairs(truth, boxes.xyxy[rows], image)
-    n_hit = len(distinct(det))
+    det_positions, gt_rows = _find_overlapping_pairs(truth, boxes.xyxy[rows], image)
+    n_hit = len(distinct(det_positions))
     if n_hit <= FEW_AGREE * len(rows) and _report_shifted_images(truth, detections, rows, image, n_hit, log):
         return True
-    return _report_misread_classes(truth, detections, pairing, (rows[det], gt), log)
+    return _report_misread_classes(truth, detections, pairing, (rows[det_positions], gt_rows), log)
 
 
 def _report_shifted_images(
@@ -451,6 +453,7 @@ def _report_shifted_images(
     order = np.argsort(numbers, kind="stable")
     sorted_numbers = numbers[order]
     for offset in (-1, 1):
+        # The image in the ground truth whose number is one lower or higher, -1 if there is none.
         shifted_numbers = numbers[image] + offset
         positions = np.minimum(np.searchsorted(sorted_numbers, shifted_numbers), len(sorted_numbers) - 1)
         shifted_image = np.where(sorted_numbers[positions] == shifted_numbers, order[positions], -1)
@@ -458,18 +461,16 @@ def _report_shifted_images(
         det, _ = _find_overlapping_pairs(
             truth, detections.boxes.xyxy[rows[candidates]], shifted_image[candidates]
         )
-        fitting_rows = distinct(det)
-        if (
-            len(fitting_rows) < max(ENOUGH, MOST_AGREE * len(rows))
-            or len(distinct(shifted_image[candidates[fitting_rows]])) < 2
-        ):
+        fitting = distinct(det)
+        n_images = len(distinct(shifted_image[candidates[fitting]]))
+        if len(fitting) < max(ENOUGH, MOST_AGREE * len(rows)) or n_images < 2:  # one may fit by chance
             continue
         log.report(
             IMAGE_NUMBERS_SHIFTED,
             source_of(detections),
             a=n_hit,
             n=len(rows),
-            b=len(fitting_rows),
+            b=len(fitting),
             where=Trusted("before" if offset < 0 else "after"),
             verb=Trusted("subtract" if offset < 0 else "add"),
             preposition=Trusted("from" if offset < 0 else "to"),
@@ -501,7 +502,9 @@ def _report_misread_classes(
     if written_numbers is None:
         return False
     for reading, row_of_number in _list_readings(truth.categories, detections.categories):
-        gt_class_of = np.array([row_of_number.get(number, -1) for number in written_numbers], np.int64)
+        gt_class_of = np.array(
+            [row_of_number.get(written_number, -1) for written_number in written_numbers], np.int64
+        )
         n_fitting, n_classes = count_agreeing(gt_class_of)
         if n_fitting < max(ENOUGH, MOST_AGREE * n_overlapping) or n_classes < 2:
             continue
@@ -604,8 +607,8 @@ def _find_overlapping_pairs(
     detection, object_row = pair_by_image(image, truth_image[order], MOST_PER_IMAGE)
     object_row = order[object_row]
     with np.errstate(all="ignore"):
-        is_near = iou(xyxy[detection], truth.boxes.xyxy[object_row]) >= 0.5
-    return detection[is_near], object_row[is_near]
+        is_overlapping = iou(xyxy[detection], truth.boxes.xyxy[object_row]) >= 0.5
+    return detection[is_overlapping], object_row[is_overlapping]
 
 
 def pair_by_image(

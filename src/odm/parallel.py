@@ -94,12 +94,14 @@ def _count_free_bytes_of_groups(controllers: str, group: str) -> float:
         names = ["memory.limit_in_bytes", "memory.usage_in_bytes"]
     folder = os.path.join("/sys/fs/cgroup", controllers)
     n_free = float("inf")
-    parts = [name_part for name_part in group.split("/") if name_part]
-    for n in range(len(parts) + 1):
-        limit_text, used_text = (_read_text(os.path.join(folder, *parts[:n], name)).strip() for name in names)
+    group_folders = [folder_name for folder_name in group.split("/") if folder_name]
+    for n in range(len(group_folders) + 1):
+        limit_text, used_text = (
+            _read_text(os.path.join(folder, *group_folders[:n], name)).strip() for name in names
+        )
         if limit_text.isdecimal() and used_text.isdecimal():
             # What the system holds of files is counted as used, and given up when memory is short.
-            lines = _read_text(os.path.join(folder, *parts[:n], "memory.stat")).splitlines()
+            lines = _read_text(os.path.join(folder, *group_folders[:n], "memory.stat")).splitlines()
             stat = dict(line.split(" ", 1) for line in lines)
             cached = int(stat.get("total_inactive_file", stat.get("inactive_file", "0")))
             n_free = min(n_free, int(limit_text) - int(used_text) + cached)
@@ -147,15 +149,15 @@ class Worker(Generic[T]):
         import pickle
 
         if self._pid:
-            message = self._message()
+            message = self._read_message()
             if message is None:
                 self._kill()
-            elif self._end() == 0:
+            elif self._wait_for_end() == 0:
                 with contextlib.suppress(MemoryError):  # the caller may find out
                     self._result = pickle.loads(message)  # noqa: S301 -- from our own copy
         return self._result
 
-    def _message(self) -> bytes | None:
+    def _read_message(self) -> bytes | None:
         """Return all bytes that the copy writes, None if it hangs or takes too long."""
         min_seconds, factor = PATIENCE
         now = time.monotonic()
@@ -174,9 +176,9 @@ class Worker(Generic[T]):
     def _kill(self) -> None:
         """End the copy at once."""
         os.kill(self._pid, signal.SIGKILL)
-        self._end()
+        self._wait_for_end()
 
-    def _end(self) -> int:
+    def _wait_for_end(self) -> int:
         """Wait until the copy has ended, and return its status, 0 for success."""
         pid, self._pid = self._pid, 0
         os.close(self._pipe)
@@ -211,16 +213,18 @@ class Team(Generic[T, R]):
         if n_processes < 2 or len(items) > _QUEUE // _NUMBER:
             return
         # A pipe that all read from is a queue: a few bytes are read by one of them as a whole.
-        self._take, write_fd = os.pipe()
+        self._queue_fd, write_fd = os.pipe()
         os.write(write_fd, b"".join(i.to_bytes(_NUMBER, "big") for i in range(len(items))))
         os.close(write_fd)
-        self._stack.callback(os.close, self._take)
-        self._copies += [self._stack.enter_context(Worker(self._run)) for _ in range(n_processes - 1)]
+        self._stack.callback(os.close, self._queue_fd)
+        self._copies += [
+            self._stack.enter_context(Worker(self._work_on_queue)) for _ in range(n_processes - 1)
+        ]
 
-    def _run(self) -> dict[int, R]:
+    def _work_on_queue(self) -> dict[int, R]:
         """Work on items until the queue is empty; returns the results by the index of the item."""
         result_by_index = {}
-        while index_bytes := os.read(self._take, _NUMBER):
+        while index_bytes := os.read(self._queue_fd, _NUMBER):
             if self._parent_pid not in (os.getpid(), os.getppid()):
                 os._exit(1)  # nobody waits any more
             i = int.from_bytes(index_bytes, "big")
@@ -230,7 +234,7 @@ class Team(Generic[T, R]):
     def results(self) -> list[R]:
         """Return the result for each item; the copies are gone then."""
         with self._stack:
-            result_by_index = self._run() if self._copies else {}
+            result_by_index = self._work_on_queue() if self._copies else {}
             for copy in self._copies:
                 result_by_index.update(copy.result() or {})
             return [
@@ -251,7 +255,7 @@ def map_by_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """
     results: dict[int, R] = {}
     failed: list[BaseException] = []
-    remaining = iter(range(len(items)))
+    remaining = iter(range(len(items)))  # shared by all threads, so that each item is taken by one of them
 
     def run() -> None:
         try:

@@ -111,7 +111,8 @@ def _parse_plain_jpeg_size(head: bytes) -> tuple[int, int] | None:
     if not head.startswith(b"\xff\xd8\xff"):
         return None
     size_start, start = 0, 2
-    # A segment: ff, its kind, two bytes with the length of what begins with them, the content.
+    # A segment: ff, its kind, two bytes with the length of what begins with them, the content. Kinds: e0
+    # JFIF, db quantisation tables, c0 to c2 the frame, which has the size, da the start of the pixels.
     while start + 4 <= len(head) and head[start] == 0xFF:
         kind, length = head[start + 1], int.from_bytes(head[start + 2 : start + 4], "big")
         content, content_start = head[start + 4 : start + 2 + length], start + 4
@@ -126,9 +127,8 @@ def _parse_plain_jpeg_size(head: bytes) -> tuple[int, int] | None:
         if kind == 0xE0:
             is_usual = content.startswith(b"JFIF\0") and len(content) >= 14
         elif kind == 0xDB:  # tables of 65 bytes
-            is_usual = len(content) % 65 == 0 and all(
-                precision_and_number < 16 for precision_and_number in content[::65]
-            )
+            # Their first byte is 16 * precision + number; precision 0 is one byte for each value.
+            is_usual = len(content) % 65 == 0 and all(first_byte < 16 for first_byte in content[::65])
         elif kind in (0xC0, 0xC1, 0xC2):  # bits, height, width, channels, and three bytes for each of those
             is_usual = content[:1] == b"\x08" and len(content) in (9, 15, 18)
             is_usual = is_usual and len(content) == 6 + 3 * content[5]

@@ -87,12 +87,13 @@ def find_class_changes(dataset: Dataset) -> tuple[NDArray[np.intp], NDArray[np.i
         return np.zeros(0, np.intp), np.zeros(0, np.intp)
     rows = _find_boxes_in_videos(dataset)
     tracks, first_positions = np.unique(boxes.track[rows], return_index=True)
-    first_box = np.full(len(dataset.tracks), -1, np.intp)
-    first_box[tracks] = rows[first_positions]
-    other_rows = rows[boxes.category[rows] != boxes.category[first_box[boxes.track[rows]]]]
+    first_row_of_track = np.full(len(dataset.tracks), -1, np.intp)
+    first_row_of_track[tracks] = rows[first_positions]
+    # Boxes of another class than the first box of their track; of each track and class the first one.
+    other_rows = rows[boxes.category[rows] != boxes.category[first_row_of_track[boxes.track[rows]]]]
     key = boxes.track[other_rows].astype(np.int64) * len(dataset.categories) + boxes.category[other_rows]
-    changed = np.sort(other_rows[np.unique(key, return_index=True)[1]])
-    return changed, first_box[boxes.track[changed]]
+    changed_rows = np.sort(other_rows[np.unique(key, return_index=True)[1]])
+    return changed_rows, first_row_of_track[boxes.track[changed_rows]]
 
 
 def find_same_frames(dataset: Dataset) -> list[tuple[int, int]]:
@@ -172,15 +173,18 @@ def report_tubes(dataset: Dataset, log: Log) -> None:
             dataset.image_place(second_image),
             **make_frame_values(dataset, first_image, second_image),
         )
-    changed, first_rows = find_class_changes(dataset)
-    if not len(changed):
+    changed_rows, first_rows = find_class_changes(dataset)
+    if not len(changed_rows):
         return
     if dataset.kind == "gt":
-        first_row_of = dict(zip(changed.tolist(), first_rows.tolist(), strict=True))
+        first_row_of = dict(zip(changed_rows.tolist(), first_rows.tolist(), strict=True))
         log.report_rows(
-            CLASS_CHANGES, dataset, changed, lambda row: make_change_values(dataset, row, first_row_of[row])
+            CLASS_CHANGES,
+            dataset,
+            changed_rows,
+            lambda row: make_change_values(dataset, row, first_row_of[row]),
         )
     else:
-        row, n = int(changed[0]), len(np.unique(first_rows))
+        row, n = int(changed_rows[0]), len(np.unique(first_rows))
         values = make_change_values(dataset, row, int(first_rows[0]))
         log.report(DETECTIONS_CHANGE_CLASS, dataset.location(row), n=n, **values)

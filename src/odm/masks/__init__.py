@@ -148,6 +148,7 @@ def iou(
     """
     detection_runs, height, width = read_runs(detections)
     truth_runs, *truth_size = read_runs(truths)
+    # The sizes (height, width) of all masks of both sides: more than one?
     if len({*zip(height.tolist(), width.tolist()), *zip(*(v.tolist() for v in truth_size))}) > 1:  # noqa: B905
         raise ValueError("masks of different sizes cannot be compared")
     n, m = len(detection_runs), len(truth_runs)

@@ -7,7 +7,7 @@ import numpy as np
 from odm.masks.runs import Longs, Mask, Runs, offsets
 
 WIDTH = 0.02
-"""Of a band, in diagonals of the image."""
+"""The width of a band, as a share of the diagonal of the image."""
 
 
 def find_bands(masks: Runs, height: Longs, width: Longs) -> Runs:
@@ -39,7 +39,7 @@ def find_bands(masks: Runs, height: Longs, width: Longs) -> Runs:
 
 
 def _erode_rows(mask: Mask, radius: int) -> Mask:
-    """Erode a mask (rows, columns) along rows: keep pixels with `reach` mask pixels on the left and right."""
+    """Erode a mask (rows, columns) along rows: keep pixels with `radius` mask pixels on both sides."""
     padded = np.pad(mask, ((0, 0), (radius + 1, radius)))
     sums = np.cumsum(padded, axis=1, dtype=np.int32)
     window = 2 * radius + 1

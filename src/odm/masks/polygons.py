@@ -49,7 +49,7 @@ def rasterise_all(
     height: Longs,
     width: Longs,
     *,
-    between: tuple[int, int] | None = None,
+    column_range: tuple[int, int] | None = None,
 ) -> Runs:
     """Masks of objects, each the union of its outlines, which are filled by the even-odd rule.
 
@@ -63,7 +63,7 @@ def rasterise_all(
         (n + 1,) the outlines of object i are ``ring[i]`` to ``ring[i + 1]``.
     height, width
         (n,) of each object's image.
-    between
+    column_range
         (start, stop) of the columns to which the masks are clipped.
 
     Raises
@@ -75,8 +75,8 @@ def rasterise_all(
     pixel, and a pixel's column is passed where the outline crosses the middle of it.
     """
     sides = _Sides.from_outlines(xy, point, ring, width)
-    if between is not None:
-        sides = sides.clip_columns(*between)
+    if column_range is not None:
+        sides = sides.clip_columns(*column_range)
     n_columns = sides.count_columns(len(height))
     if n_columns.max(initial=0) > MOST_HELD:
         raise TooLargeToFill(int(n_columns.max()), MOST_HELD)
@@ -88,7 +88,7 @@ def rasterise_all(
 def cut_columns(xy: Floats, point: Longs, ring: Longs, width: Longs, limit: int) -> list[int]:
     """Return the columns at which to cut the image into strips, from 0 to one beyond all.
 
-    All sides together pass about `most` columns in each strip.
+    All sides together pass about `limit` columns in each strip.
     """
     sides = _Sides.from_outlines(xy, point, ring, width)
     inner = sides.find_cuts(limit)[1:-1] if len(sides.owner) else []
@@ -192,6 +192,7 @@ class _Sides(msgspec.Struct, frozen=True, eq=False):
         owner = np.repeat(np.arange(len(width)), np.diff(ring))[outline]
         grid = np.clip(5 * xy + 0.5, -(2.0**31), 2.0**31 - 1).astype(np.int64)  # truncated, as C does
         x0, y0 = np.ascontiguousarray(grid.T)
+        # The corner after each; the last one of an outline is followed by its first.
         following = np.arange(1, len(xy) + 1)
         following[point[1:][n_corners > 0] - 1] = point[:-1][n_corners > 0]
         x1, y1 = x0[following], y0[following]
@@ -200,6 +201,7 @@ class _Sides(msgspec.Struct, frozen=True, eq=False):
         last = np.minimum((np.maximum(x0, x1) - 3) // 5, width[owner] - 1)
         passing = np.flatnonzero(last >= first)
         x0, y0, x1, y1 = (v[passing] for v in (x0, y0, x1, y1))
+        # Sides that go down along their longer direction are walked from their other end.
         dx, dy = x1 - x0, y1 - y0
         is_steep = np.abs(dx) < np.abs(dy)
         is_flipped = np.where(is_steep, dy, dx) < 0
@@ -218,7 +220,7 @@ class _Sides(msgspec.Struct, frozen=True, eq=False):
         return sum_groups(self.last - self.first + 1, np.searchsorted(self.owner, np.arange(n + 1)))
 
     def clip_columns(self, start: int, stop: int) -> _Sides:
-        """The sides as far as they pass columns `left` to ``right - 1``."""
+        """Clip the sides to the columns `start` to ``stop - 1``; those that pass none are left out."""
         sides = self.take(np.flatnonzero((self.first < stop) & (self.last >= start)))
         return replace(sides, first=np.maximum(sides.first, start), last=np.minimum(sides.last, stop - 1))
 
@@ -360,8 +362,8 @@ def _unite(outlines: Runs, n_outlines: Longs) -> Runs:
     is_shared = n_outlines[mask] > 1
     if not is_shared.any():
         return Runs(np.searchsorted(mask, np.arange(len(n_outlines) + 1)), outlines.edge)
-    # Union: an outline is entered (+1) and left (-1); the object is where one or more are entered. Sorted by
-    # pixel, entering first, so that outlines which touch are one run.
+    # Union: an outline is entered (+1) and left (-1); the object is where one or more are entered. The lowest
+    # bit of a shared key is 1 for leaving, which sorts entering first: outlines that touch are one run.
     step = 1 - 2 * (np.arange(len(key)) & 1)  # the edges of every outline are even in number
     shared_key = key[is_shared] * 2 + (step[is_shared] < 0)
     shared_key.sort(kind="stable")

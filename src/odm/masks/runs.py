@@ -69,7 +69,7 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
         return Runs(offsets(n), self.edge[edge_rows])
 
     def merge(self, n_masks_min: int) -> Runs:
-        """Return one mask: the pixels that at least `least` of these masks cover."""
+        """Merge all masks into one: the pixels that at least `n_masks_min` of them cover."""
         # At each edge the number of masks that begin there, less those that end; summed from the first edge
         # on, that is the number of masks that cover the pixels from this edge to the next.
         pixel, pixel_of_edge = np.unique(self.edge, return_inverse=True)
@@ -81,7 +81,7 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
         return Runs(np.array([0, len(edge)]), edge)
 
     def clip_pixels(self, start: Longs, stop: Longs) -> Runs:
-        """Clip each mask to the pixels from `begin` to ``end - 1``, (n,) both."""
+        """Clip mask i to the pixels ``start[i]`` to ``stop[i] - 1``."""
         owner = np.repeat(np.arange(len(self)), np.diff(self.starts))
         # Both edges of a run outside become one pixel; `of_keys` leaves out such pairs.
         return Runs.of_keys((owner << 32) | np.clip(self.edge, start[owner], stop[owner]), len(self))
@@ -145,7 +145,8 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
         n_lengths = np.diff(length_starts)
         run_ends = np.cumsum(counts)
         run_ends -= np.repeat(np.concatenate([[0], run_ends])[length_starts[:-1]], n_lengths)
-        # Every run ends with an edge, but for a last one outside the mask.
+        # Lengths 1 2 2 1 2 -> run ends 1 3 5 6 8 -> edges 1 3 5 6: every run ends with an edge, but for a
+        # last one outside the mask.
         is_edge = np.ones(len(run_ends), bool)
         is_edge[length_starts[1:][(n_lengths & 1) == 1] - 1] = False
         is_empty = counts == 0
@@ -170,9 +171,10 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
     def of_keys(cls, key: Longs, n: int) -> Runs:
         """Make n masks of ascending edges, each ``mask << 32 | pixel``. Two edges at one pixel cancel."""
         if len(key) and (key[1:] == key[:-1]).any():
-            pixel_starts = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
-            n_equal = np.diff(np.append(pixel_starts, len(key)))
-            key = key[pixel_starts[n_equal & 1 == 1]]
+            # Keys 3 5 5 8 9 9 9: the groups begin at 0 1 3 4, and those of 1, 1 and 3 equal keys leave 3 8 9.
+            group_starts = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
+            n_equal = np.diff(np.append(group_starts, len(key)))
+            key = key[group_starts[n_equal & 1 == 1]]
         return cls(np.searchsorted(key >> 32, np.arange(n + 1)), key & 0xFFFFFFFF)
 
     def union(self) -> Runs:
@@ -397,7 +399,7 @@ def _measure_long(text: NDArray[np.uint8], height: Longs) -> Measured:
     box, no_box = np.array([[2**32, 2**32, 0, 0]]), np.zeros((1, 4), np.int64)  # the edges around all
     while start < len(text):
         stop = min(start + _LONG_TEXT, len(text))
-        if stop < len(text):  # after an even number of lengths, where no run goes on
+        if stop < len(text):  # stop after an even number of lengths: the next one is of a run outside again
             number_ends = np.flatnonzero(text[start:stop] - np.uint8(48) < 32)
             stop = (
                 start + int(number_ends[len(number_ends) // 2 * 2 - 1]) + 1 if len(number_ends) > 1 else start
@@ -444,7 +446,7 @@ def count_shared_pixels(a: Runs, rows_a: Longs, b: Runs, rows_b: Longs) -> Longs
         edge_rows, pair_index = expand_ranges(a.starts[rows_a[rows]], n_edges[rows])
         pixel = a.edge[edge_rows]
         # Pixels of mask b before each edge of mask a: the difference at the two edges of a run is shared.
-        edges_before = np.searchsorted(edge_keys, (rows_b[rows] << 32)[pair_index] | pixel, side="right")
-        pixels_before = pixels_before_edge[edges_before] + (edges_before & 1) * pixel
+        n_edges_before = np.searchsorted(edge_keys, (rows_b[rows] << 32)[pair_index] | pixel, side="right")
+        pixels_before = pixels_before_edge[n_edges_before] + (n_edges_before & 1) * pixel
         n_shared[rows] = sum_groups(pixels_before[1::2] - pixels_before[0::2], offsets(n_edges[rows] // 2))
     return n_shared

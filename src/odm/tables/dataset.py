@@ -344,7 +344,7 @@ class Builder:
     def set_frames(
         self, first_row: int, video: Sequence[int] | NDArray[Any], frame: Sequence[int] | NDArray[Any]
     ) -> None:
-        """Give images from row `first` on the rows of their videos and their frame numbers, -1 = none."""
+        """Give images from `first_row` on the rows of their videos and their frame numbers, -1 = none."""
         self._frames.append((first_row, {"video": video, "frame": frame}))
 
     def video(self, name: str, *, length: int = 0, source_id: Id | None = None) -> int:

@@ -36,7 +36,7 @@ def make_convex(corners: Floats) -> Floats:
         return corners
     result = corners.copy()
     for row in np.flatnonzero(is_concave).tolist():
-        hull = convex_hull(corners[row])
+        hull = convex_hull(corners[row])  # of fewer than four corners the last one is repeated
         result[row] = hull[np.minimum(np.arange(4), len(hull) - 1)]
     return result
 

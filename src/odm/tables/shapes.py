@@ -166,13 +166,11 @@ class Shapes(_Ragged, frozen=True, dict=True):
         return is_four_cornered
 
     def corners(self, rows: NDArray[Any]) -> Floats:
-        """(n, 4, 2) corners of the boxes at `rows`, a mask or row numbers, which have four corners each."""
-        corner_starts = self.point[self.ring[:-1][rows]]
-        if (
-            len(corner_starts) and (np.diff(corner_starts) == 4).all()
-        ):  # one after the other: no value is copied
-            return self.xy[corner_starts[0] : corner_starts[-1] + 4].reshape(-1, 4, 2)
-        corners: Floats = np.take(self.xy, corner_starts[:, None] + np.arange(4), axis=0)
+        """(n, 4, 2) corners of the boxes at `rows`, a mask or row numbers; each must have four."""
+        starts = self.point[self.ring[:-1][rows]]
+        if len(starts) and (np.diff(starts) == 4).all():  # one after the other: no value is copied
+            return self.xy[starts[0] : starts[-1] + 4].reshape(-1, 4, 2)
+        corners: Floats = np.take(self.xy, starts[:, None] + np.arange(4), axis=0)
         return corners
 
     def counts(self, row: int) -> bytes:
@@ -211,29 +209,30 @@ class Shapes(_Ragged, frozen=True, dict=True):
         )
 
     def replace_rows(self, rows: NDArray[Any], replacements: Shapes) -> Shapes:
-        """Replace the shapes at these row numbers by the shapes of `other`, in order."""
+        """Replace the shapes at these row numbers by those of `replacements`, in order."""
         if len(rows) == len(self) and (np.diff(rows) > 0).all():
             return replacements
+        # Rows of both tables together: 0 to n - 1 are rows of this one, the replacements follow.
         source = np.arange(len(self))
         source[rows] = len(self) + np.arange(len(rows))
         return Shapes.concatenate([self, replacements]).take(source)
 
-    def runs(self, height: Longs, width: Longs, *, between: tuple[int, int] | None = None) -> Runs:
+    def runs(self, height: Longs, width: Longs, *, column_range: tuple[int, int] | None = None) -> Runs:
         """Return all shapes as masks, empty for boxes without a shape.
 
-        `height` and `width` of each image, (n,). With `between`, (start, stop), only the pixels of these
-        columns. Raises ValueError if an outline passes more columns than `MOST_HELD`.
+        `height` and `width` of each image, (n,). With `column_range`, (start, stop), only the pixels of
+        these columns. Raises ValueError if an outline passes more columns than `MOST_HELD`.
         """
         from odm.masks.polygons import rasterise_all
         from odm.masks.runs import Runs
 
         is_mask = self.kind == ShapeKind.MASK
         masks = Runs.of_texts(self.text, self.mask)
-        if between is not None:
-            masks = masks.clip_pixels(*(np.minimum(column, width) * height for column in between))
+        if column_range is not None:
+            masks = masks.clip_pixels(*(np.minimum(column, width) * height for column in column_range))
         if is_mask.all():
             return masks
-        outlines = rasterise_all(self.xy, self.point, self.ring, height, width, between=between)
+        outlines = rasterise_all(self.xy, self.point, self.ring, height, width, column_range=column_range)
         if not is_mask.any():
             return outlines
         # A box has a mask or corners, and is empty in the other set.
@@ -550,7 +549,7 @@ def join_by_bridges(outlines: Sequence[Floats]) -> Floats:
         if n_distances > _MOST_DISTANCES:
             remaining = (corners for ring in outlines[i_ring:] for corners in (ring, ring[:1], outline[-1:]))
             return np.concatenate([outline, *remaining])
-        i, j = _nearest(outline, ring)
+        i, j = _find_nearest(outline, ring)
         detour = np.concatenate([ring[j:], ring[: j + 1]])
         outline = np.concatenate([outline[: i + 1], detour, outline[i:]])
     return outline
@@ -560,7 +559,7 @@ _MOST_DISTANCES = 2**27
 """Distances between corners that are computed for one object, which takes a second."""
 
 
-def _nearest(a: Floats, b: Floats) -> tuple[int, int]:
+def _find_nearest(a: Floats, b: Floats) -> tuple[int, int]:
     """Return the indices of the nearest points of two sets (n, 2) and (m, 2).
 
     Distances are computed a bounded number at a time.
@@ -578,13 +577,9 @@ def _nearest(a: Floats, b: Floats) -> tuple[int, int]:
 
 def keypoints_of(rows: Sequence[ArrayLike]) -> Keypoints | None:
     """Make `Keypoints` of one array for each box, (k, 3) or flat, empty for none; None if no box has any."""
-    points_of_boxes = [np.asarray(row, np.float64).reshape(-1, 3) for row in rows]
-    point_starts = np.concatenate([[0], np.cumsum([*map(len, points_of_boxes)])]).astype(np.int64)
-    return (
-        Keypoints(point_starts, np.concatenate(points_of_boxes))
-        if points_of_boxes and point_starts[-1]
-        else None
-    )
+    points = [np.asarray(row, np.float64).reshape(-1, 3) for row in rows]
+    starts = np.concatenate([[0], np.cumsum([*map(len, points)])]).astype(np.int64)
+    return Keypoints(starts, np.concatenate(points)) if points and starts[-1] else None
 
 
 def _find_edges(xy: Floats, starts: Longs) -> Floats:
