@@ -27,7 +27,7 @@ MOST_NAMED = 5
 """The help of an option names the formats that have it if they are at most so many."""
 
 
-def _list_named_formats(ctx: click.Context) -> list[str]:
+def _find_named(ctx: click.Context) -> list[str]:
     """Return the formats named on the command line so far; all formats if none is."""
     words = [v for value in ctx.params.values() for v in _as_tuple(value)]
     return [name for name in FORMATS if name in words] or list(FORMATS)
@@ -36,9 +36,7 @@ def _list_named_formats(ctx: click.Context) -> list[str]:
 def _complete_option(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Complete ``-O`` with options of the formats named so far, else of all formats."""
     del param
-    names = {
-        f"{spec.name}=" for name in _list_named_formats(ctx) for spec in option_specs(FORMATS[name].options)
-    }
+    names = {f"{spec.name}=" for name in _find_named(ctx) for spec in option_specs(FORMATS[name].options)}
     return sorted(name for name in names if name.startswith(incomplete))
 
 
@@ -142,39 +140,33 @@ class FormatCommand(click.Command):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the name of an option; only the formats named so far contribute options."""
-        ctx.meta[_NAMED] = _list_named_formats(ctx)
+        ctx.meta[_NAMED] = _find_named(ctx)
         return super().shell_complete(ctx, incomplete)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options: the common ones for ``-h``, else all of them under headings."""
-        all_options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
-        visible_options = [param for param in all_options if not param.hidden]
+        all_options = [p for p in self.get_params(ctx) if isinstance(p, click.Option)]
+        visible = [p for p in all_options if not p.hidden]
         help_flags = {"-h", "--help"}
-        listed_options = [param for param in visible_options if help_flags.isdisjoint(param.opts)]
+        listed = [p for p in visible if help_flags.isdisjoint(p.opts)]
         record: type[Options] | None = getattr(self.callback, "record", None)
-        common_options = _help.common(record, all_options) if record else []
+        common = _help.common(record, all_options) if record else []
         if _BRIEF in ctx.meta and record and record.common:
-            rows = [row for param in common_options if (row := param.get_help_record(ctx))]
+            rows = [row for p in common if (row := p.get_help_record(ctx))]
             _write_section(formatter, "Common options", [*rows, ("--help", "Show all options.")])
             return
         sides = getattr(self.callback, "sides", ())
-        for heading, options in _help.group_by_heading(listed_options):
-            rows = [row for param in options if (row := param.get_help_record(ctx))]
+        for heading, options in _help.group_by_heading(listed):
+            rows = [row for p in options if (row := p.get_help_record(ctx))]
             side = next((s for s in sides if _help.SIDES[s] == heading), None)
             if side is not None:
-                side_options = [
-                    param for param in common_options if (param.name or "").startswith(f"fo__{side}__")
-                ]
-                rows += [row for param in side_options if (row := param.get_help_record(ctx))]
+                side_options = [p for p in common if (p.name or "").startswith(f"fo__{side}__")]
+                rows += [row for p in side_options if (row := p.get_help_record(ctx))]
                 rows.append((f"--{side}-OPTION", "Any format option below, for this side only."))
             _write_section(formatter, heading, rows)
-        rows = [
-            row
-            for param in visible_options
-            if param not in listed_options and (row := param.get_help_record(ctx))
-        ]
+        rows = [row for p in visible if p not in listed and (row := p.get_help_record(ctx))]
         _write_section(formatter, "Help", rows)
-        if any(param.metavar == "FORMAT" for param in listed_options):
+        if any(p.metavar == "FORMAT" for p in listed):
             with formatter.section("Formats (odm formats describes them)"):
                 formatter.write_text(", ".join(FORMATS))
 
@@ -203,18 +195,16 @@ def _get_flag(param: click.Parameter) -> str:
 
 def _refuse_same_path(params: Iterable[click.Parameter], ctx: click.Context) -> None:
     """Raise UsageError if two outputs of a run have one path; only folders may be shared."""
-    output_by_path: dict[str, tuple[str, bool]] = {}
+    outputs: dict[str, tuple[str, bool]] = {}
     for param in params:
         value = ctx.params.get(param.name or "")
         if not value or not isinstance(param.type, TargetPath) or "\0" in value:
             continue
         name = _get_flag(param)
         is_shareable = "DIR" in str(param.metavar) and not value.lower().endswith(".html")
-        first_name, is_first_shareable = output_by_path.setdefault(
-            os.path.realpath(value), (name, is_shareable)
-        )
-        if first_name != name and not (is_shareable and is_first_shareable):
-            raise click.UsageError(f"{first_name} and {name} both name {printable(value)}", ctx)
+        other_name, is_other_shareable = outputs.setdefault(os.path.realpath(value), (name, is_shareable))
+        if other_name != name and not (is_shareable and is_other_shareable):
+            raise click.UsageError(f"{other_name} and {name} both name {printable(value)}", ctx)
 
 
 def _check_folder(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:

@@ -64,20 +64,18 @@ def refill_text(text: str, width: int | None) -> str:
     """Break prose and lists into lines of up to `width` characters; tables and code stay as they are."""
     if width is None:
         return text
-    refilled_paragraphs: list[str] = []
+    refilled: list[str] = []
     is_literal = False
     for paragraph in text.split("\n\n"):
         lines = paragraph.split("\n")
         is_indented = lines[0].startswith(" ")
         if (is_literal and is_indented) or max(map(len, lines)) <= width:
-            refilled_paragraphs.append(paragraph)
+            refilled.append(paragraph)
         else:
             is_literal = False
-            refilled_paragraphs.append(
-                "\n".join(_refill_block(block, width) for block in _group_lines(lines))
-            )
+            refilled.append("\n".join(_refill_block(block, width) for block in _group_lines(lines)))
         is_literal = lines[-1].endswith("::") or (is_literal and is_indented)
-    return "\n\n".join(refilled_paragraphs)
+    return "\n\n".join(refilled)
 
 
 def _group_lines(lines: list[str]) -> list[list[str]]:
@@ -92,7 +90,7 @@ def _group_lines(lines: list[str]) -> list[list[str]]:
             blocks
             and not is_item
             and not is_underline
-            and len(line) - len(line.lstrip()) == _measure_indent(blocks[-1])
+            and len(line) - len(line.lstrip()) == _get_indent(blocks[-1])
         ):
             blocks[-1].append(line)
         else:
@@ -100,7 +98,7 @@ def _group_lines(lines: list[str]) -> list[list[str]]:
     return blocks
 
 
-def _measure_indent(block: list[str]) -> int:
+def _get_indent(block: list[str]) -> int:
     """Return how many characters the lines after the first are indented; those of a list item by 2 more."""
     first_line = block[0]
     return len(first_line) - len(first_line.lstrip()) + (2 if first_line.lstrip().startswith("- ") else 0)
@@ -116,7 +114,7 @@ def _refill_block(block: list[str], width: int) -> str:
         " ".join(line.strip() for line in block),
         width,
         initial_indent=indent,
-        subsequent_indent=" " * _measure_indent(block),
+        subsequent_indent=" " * _get_indent(block),
         break_long_words=False,
         break_on_hyphens=False,
     )
@@ -184,11 +182,9 @@ def _draw_table(headers: list[str], rows: list[list[str]], width: int | None) ->
     for row in rows:
         if row[1] not in use_at_row.values():
             use_at_row[len(table_rows)] = row[1]
-        first_title_line, *other_title_lines = textwrap.wrap(
-            row[2], max(title_width, 20), break_on_hyphens=False
-        )
-        table_rows.append([row[0], first_title_line, row[3], row[7]])
-        table_rows += [["", f"  {title_line}", "", ""] for title_line in other_title_lines]
+        first_line, *other_lines = textwrap.wrap(row[2], max(title_width, 20), break_on_hyphens=False)
+        table_rows.append([row[0], first_line, row[3], row[7]])
+        table_rows += [["", f"  {line}", "", ""] for line in other_lines]
     head, rule, *lines = text_table([headers[i] for i in columns], table_rows, left=headers).split("\n")
     for start, use in reversed(use_at_row.items()):
         lines[start:start] = ["", f"{use[:1].upper()}{use[1:]}"]

@@ -106,24 +106,24 @@ def statistics_document(statistics: Statistics) -> Document:
     ]
     if not s.relative:
         by_area = zip(areas, s.areas.values(), strict=True)
-        document.append(_make_share_section("Boxes by area", ["area", "boxes"], by_area, s.boxes))
+        document.append(_make_shares("Boxes by area", ["area", "boxes"], by_area, s.boxes))
         title, headers = "Boxes by width / height", ["aspect ratio", "boxes"]
-        document.append(_make_share_section(title, headers, _format_ranges(s.aspects), s.aspect.n))
+        document.append(_make_shares(title, headers, _format_ranges(s.aspects), s.aspect.n))
     document.append(
-        _make_share_section("Images by number of boxes", ["boxes", "images"], _group_by_boxes(s), s.images)
+        _make_shares("Images by number of boxes", ["boxes", "images"], _group_by_boxes(s), s.images)
     )
     if s.image_sizes:
         sizes = [(f"{w} x {h}", n) for w, h, n in s.image_sizes[:MOST_SIZES]]
         if other_sizes := s.image_sizes[MOST_SIZES:]:
             sizes.append((f"{len(other_sizes)} other sizes", sum(row[2] for row in other_sizes)))
-        document.append(_make_share_section("Images by size", ["width x height", "images"], sizes, s.images))
+        document.append(_make_shares("Images by size", ["width x height", "images"], sizes, s.images))
     if s.shapes and s.shapes.points:
         points: Rows = [[p.category, cell(p.name), p.visible, p.hidden, p.objects] for p in s.shapes.points]
         headers = ["class", "keypoint", "visible", "hidden", "objects"]
         document.append(_make_section("Keypoints", headers, points))
     if s.scores:
         document.append(
-            _make_share_section("Boxes by score", ["score", "boxes"], _format_ranges(s.scores), s.score.n)
+            _make_shares("Boxes by score", ["score", "boxes"], _format_ranges(s.scores), s.score.n)
         )
     classes = [
         [c.name, c.boxes, share(c.boxes, s.boxes), c.images, c.small, c.medium, c.large] for c in s.classes
@@ -143,7 +143,7 @@ def _make_section(title: str, headers: Sequence[str], rows: Rows) -> Section:
 _AREA_TEXTS = ("below 32 x 32", "32 x 32 to 96 x 96", "from 96 x 96")
 
 
-def _make_share_section(
+def _make_shares(
     title: str, headers: Sequence[str], groups: Iterable[tuple[str, int]], total: int
 ) -> Section:
     """Make a section of groups, each with its count and its share of the total."""

@@ -190,8 +190,8 @@ def evaluate(
     rules, detections = _adapt(rules, truth, detections, log)
     join_options: dict[str, Any] = {"extra_images": extra_images, "score_min": score_min}
     join_options |= {"only_classes": only_classes, "only_images": only_images}
-    measures_tracks = any(p.tubes for p in rules)
-    if measures_tracks:  # videos are the images, and tubes the boxes
+    has_tracks = any(p.tubes for p in rules)
+    if has_tracks:  # videos are the images, and tubes the boxes
         gt_tubes, det_tubes = tubes.make_tubes(truth, detections, log)
         joined = join(gt_tubes.dataset, det_tubes.dataset, log, unit="videos", **join_options)
     else:
@@ -199,10 +199,10 @@ def evaluate(
         joined, rules = adapt_to_shapes(joined, rules, truth, detections, log, drop=only_classes is None)
     rules = add_switches(rules, joined, class_agnostic=class_agnostic, **join_options)
     if class_agnostic:
-        joined = merge_classes(joined, ONE_CLASS, None if measures_tracks else rank_classes(joined, truth))
+        joined = merge_classes(joined, ONE_CLASS, None if has_tracks else rank_classes(joined, truth))
     report_before(joined, rules, source_of(truth), log)
     all_matches = (
-        tubes.match_tubes(joined, rules, gt_tubes, det_tubes) if measures_tracks else match_all(joined, rules)
+        tubes.match_tubes(joined, rules, gt_tubes, det_tubes) if has_tracks else match_all(joined, rules)
     )
     results = [replace(accumulate(matches, at_score=at_score), joined=joined) for matches in all_matches]
     is_default = is_default or protocol is None
@@ -248,14 +248,12 @@ def _report(
 
     With `diagnose` any result is diagnosed; with `is_default` the choice of the protocol is reported.
     """
-    measures_tracks = any(r.rules.tubes for r in results)
-    path, compares_boxes = source_of(detections), not measures_tracks and results[0].rules.iou_type == "bbox"
+    has_tracks = any(r.rules.tubes for r in results)
+    path, compares_boxes = source_of(detections), not has_tracks and results[0].rules.iou_type == "bbox"
     if compares_boxes and _is_mostly_oriented(truth) and _is_mostly_oriented(detections):
         log.withdraw("outlines-as-boxes")  # which readers said, for the same reason
         log.report(ORIENTED_AS_BOXES, source_of(truth))
-    if not measures_tracks and (
-        diagnose or not max(r.overall.f1 for r in results) >= POOR
-    ):  # or it is undefined
+    if not has_tracks and (diagnose or not max(r.overall.f1 for r in results) >= POOR):  # or it is undefined
         from odm.evaluate.analysis import diagnosis  # rarely needed
 
         diagnosis.diagnose(joined, truth, detections, log, verbose=diagnose)
@@ -320,15 +318,13 @@ def _note_rules(joined: Joined, rules: Sequence[Protocol], log: Log) -> None:
         region_words = plural(len(joined.regions), "region to ignore", "regions to ignore")
         for has_rule in (True, False):
             names = [p.name for p in rules if p.has_regions == has_rule]
-            consequence = (
+            effect = (
                 "what lies in them is no false positive"
                 if has_rule
                 else "left out, as there is no rule for them"
             )
             if names:
-                log.note(
-                    f"{', '.join(dict.fromkeys(names))}: {region_words} in the ground truth: {consequence}"
-                )
+                log.note(f"{', '.join(dict.fromkeys(names))}: {region_words} in the ground truth: {effect}")
 
 
 def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log) -> None:
@@ -350,14 +346,11 @@ def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log
         class_names = [joined.classes[i] for i in np.flatnonzero(n_counted).tolist()]
         n_all = np.bincount(truth.category, minlength=n_classes)
         only_groups = np.flatnonzero((n_counted > 0) & (n_counted == n_all))
-        names_only_groups = [joined.classes[i] for i in only_groups.tolist()]
-        only_groups_words = ""
-        if names_only_groups and any(p.metric in ("ap", "corloc") for p in counting_protocols):
-            verb, ap_words = ("have", "their APs are") if len(names_only_groups) > 1 else ("has", "its AP is")
-            only_groups_words = (
-                f"; {list_first_three(names_only_groups)} {verb} only such boxes, and {ap_words} included in "
-                "the mean"
-            )
+        group_names = [joined.classes[i] for i in only_groups.tolist()]
+        group_words = ""
+        if group_names and any(p.metric in ("ap", "corloc") for p in counting_protocols):
+            verb, ap_words = ("have", "their APs are") if len(group_names) > 1 else ("has", "its AP is")
+            group_words = f"; {list_first_three(group_names)} {verb} only such boxes, and {ap_words} included in the mean"
         words = f"{n} {word} boxes of the ground truth are ordinary objects"
         log.report(
             GROUPS_AS_OBJECTS,
@@ -366,7 +359,7 @@ def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log
             protocols=Trusted(", ".join(dict.fromkeys(p.name for p in counting_protocols))),
             es=Trusted("es" if len(class_names) > 1 else ""),
             classes=Trusted(list_first_three(class_names)),
-            alone=Trusted(only_groups_words),
+            alone=Trusted(group_words),
             other=next(p.name for p in PROTOCOLS.values() if _exempts(p, flag)),
         )
     _note_rules(joined, rules, log)
@@ -398,14 +391,10 @@ PROGRAMS = {"ultralytics": "yolo val", "coco": "pycocotools", "lvis": "lvis-api"
 
 def report_default(truth: Dataset, detections: Dataset, log: Log) -> None:
     """Report that the default protocol is used although both sides are files of another one, as LVIS."""
-    usual_protocol = truth.protocol if truth.protocol == detections.protocol else ""
-    if usual_protocol:
+    usual = truth.protocol if truth.protocol == detections.protocol else ""
+    if usual:
         log.report(
-            DEFAULT_PROTOCOL,
-            source_of(truth),
-            default=DEFAULT,
-            usual=usual_protocol,
-            program=Trusted(PROGRAMS[usual_protocol]),
+            DEFAULT_PROTOCOL, source_of(truth), default=DEFAULT, usual=usual, program=Trusted(PROGRAMS[usual])
         )
 
 
@@ -423,41 +412,30 @@ def report_after(results: Sequence[Result], joined: Joined, path: str, log: Log)
     """
     for result in results:
         rules = result.rules
-        unchanged_rules = PROTOCOLS.get(rules.name, rules)
+        defaults = PROTOCOLS.get(rules.name, rules)
         for reason, n in () if rules.tubes else result.dropped.items():
             side = "" if reason.startswith(TRUTHS) else "detections "
-            if (
-                reason.startswith(OVER)
-                and rules.metric == "ap"
-                and rules.max_dets == unchanged_rules.max_dets
-            ):
-                verb_ending = Trusted("es" if n == 1 else "")
+            if reason.startswith(OVER) and rules.metric == "ap" and rules.max_dets == defaults.max_dets:
+                ending = Trusted("es" if n == 1 else "")
                 dropped_words = Trusted(f"{plural(n, 'detection')} {reason}")
-                log.report(BEYOND_LIMIT, path, protocol=rules.name, what=dropped_words, es=verb_ending)
+                log.report(BEYOND_LIMIT, path, protocol=rules.name, what=dropped_words, es=ending)
             else:
                 log.note(f"{result.protocol}: {n} {side}dropped: {reason}")
         row = result.overall
         if not row.gt and row.gt_ignored:
             log.report(ALL_IGNORED, path, protocol=rules.name, n=row.gt_ignored)
     _report_uncounted(results[0], joined, path, log)
-    is_explained = log.counts[LIKELY_CAUSE.name] or not results
-    if not is_explained and all(
-        r.overall.tp == 0 and min(r.overall.gt, r.overall.det) >= FEW for r in results
-    ):
+    has_cause = log.counts[LIKELY_CAUSE.name] or not results
+    if not has_cause and all(r.overall.tp == 0 and min(r.overall.gt, r.overall.det) >= FEW for r in results):
         row, report = results[0].overall, joined.report
         n_classes = len(report.classes_both)
-        overlap_words = (
+        both_words = (
             f"{plural(report.images_both, report.unit[:-1])} and {plural(n_classes, 'class', 'classes')} are"
         )
         sides = ("ground truth", report.images_gt_only), ("detections", report.images_det_only)
-        one_sided_words = "".join(f", {len(names)} only in the {side}" for side, names in sides if names)
+        only_words = "".join(f", {len(names)} only in the {side}" for side, names in sides if names)
         log.report(
-            NO_MATCH,
-            path,
-            n=row.det,
-            total=row.gt,
-            both=Trusted(overlap_words),
-            only=Trusted(one_sided_words),
+            NO_MATCH, path, n=row.det, total=row.gt, both=Trusted(both_words), only=Trusted(only_words)
         )
 
 

@@ -246,8 +246,7 @@ class Kept(msgspec.Struct, frozen=True, eq=False):
     def merge(cls, summaries: Sequence[Kept]) -> Kept:
         """Add up the counts of several parts of the images."""
         return cls(
-            sum((p.counts for p in summaries), np.zeros((4, 4), np.int64)),
-            max(p.highest for p in summaries),
+            sum((p.counts for p in summaries), np.zeros((4, 4), np.int64)), max(p.highest for p in summaries)
         )
 
     def report(self, choice: Choice, extra: Sequence[str], path: str, log: Log) -> None:

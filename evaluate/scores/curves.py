@@ -364,10 +364,7 @@ def find_best_f1s(matches: Matches, ranked: Ranked, counted: Counted, npos: Long
     is_last = np.ones(len(score), np.bool_)
     is_last[:-1] = score[1:] != score[:-1]
     is_last[(ranked.starts + ranked.counts - 1)[ranked.counts > 0]] = True
-    last_positions, hit_positions = (
-        np.flatnonzero(is_last),
-        ranked.hit_positions[counted.positive_hits],
-    )
+    last_positions, hit_positions = (np.flatnonzero(is_last), ranked.hit_positions[counted.positive_hits])
     row_ends = last_positions[np.searchsorted(last_positions, hit_positions)] + 1
     tp, fp = _counts_down_to(ranked, counted, row_ends, counted.category)
     return find_best_points(score[hit_positions], tp, fp, counted.category, npos)
