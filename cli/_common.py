@@ -286,9 +286,8 @@ def _make_flag(flag: str, side: str, named_specs: Sequence[tuple[str, OptionSpec
     if side:
         keywords["help"] = f"{spec.help[0].upper()}{spec.help[1:]} ({side.upper()} only)."
     else:
-        is_listed = (
-            len(named_specs) <= MOST_NAMED and spec.side != "write"
-        )  # pictures are put beside every format
+        # Options of writing are not: those for pictures apply to every format.
+        is_listed = len(named_specs) <= MOST_NAMED and spec.side != "write"
         names = f" ({', '.join(name for name, _ in named_specs)})" if is_listed else ""
         keywords["help"] = f"{spec.help[0].upper()}{spec.help[1:]}{names}."
     choices = tuple(dict.fromkeys(c for _, s in named_specs for c in s.choices or ()))

@@ -121,6 +121,7 @@ def _join_frames(truth: Dataset, detections: Dataset, log: Log) -> tuple[_Frames
     """Return the frames of both sides, joined by their numbers where both have them, else by the names of
     the images.
     """
+    # Frames without a number get negative ones, distinct on both sides: -2, -3, ... and on from there.
     gt_video, gt_frame = _get_frame_numbers(truth)
     gt_frames = _assign_videos(
         truth, gt_video, np.where(gt_frame >= 0, gt_frame, -2 - np.arange(len(gt_frame)))
@@ -186,10 +187,8 @@ def _report_shift(gt_frames: _Frames, det_frames: _Frames, path: str, log: Log) 
     if is_later or is_earlier:
         i = int(last_shift.argmax() if is_later else first_shift.argmin())
         gt_row, det_row = gt_rows[i], det_rows[i]
-        truth_span, detection_span = (
-            f"{gt_first[gt_row]}..{gt_last[gt_row]}",
-            f"{det_first[det_row]}..{det_last[det_row]}",
-        )
+        truth_span = f"{gt_first[gt_row]}..{gt_last[gt_row]}"
+        detection_span = f"{det_first[det_row]}..{det_last[det_row]}"
         log.report(
             FRAMES_SHIFTED, path, value=names[i], ours=Trusted(truth_span), theirs=Trusted(detection_span)
         )
@@ -372,6 +371,8 @@ def _shared_volumes(joined: Joined, truth: Tubes, detections: Tubes) -> tuple[Lo
         batch = slice(start, stop)
         n_pairs = n_gt_boxes[batch]
         det_row = np.repeat(det_order[batch], n_pairs)
+        # gt_start 3 7, n_pairs 2 1:  gt_start - pairs before, repeated  3 3 5
+        #                             + arange 0 1 2: position of the gt  3 4 7
         gt_row = gt_order[
             np.repeat(gt_start[batch] - (pair_ends[batch] - n_pairs), n_pairs)
             + np.arange(n_pairs_done, int(pair_ends[stop - 1]))

@@ -327,11 +327,12 @@ def _compute_confusions(
     missed = np.bincount(truth.category[pairing.eligible], minlength=n)
     missed = missed - _count_by_level(gt_class, low, high, n, n_levels)
     # Steps up and down of the cells of pairs, one after the other along the levels, add up to the counts.
+    #   pairs of one cell at levels 0..2 and 1..2:  steps +1 at 0, +1 at 1, -2 at 3;  running count 1 2 0
+    #   so the count of the cell is 1 at level 0 (to the next step), 2 at levels 1 and 2, and 0 from 3 on
     n_cells = (n + 1) ** 2
     step_cell = gt_class * (n + 1) + det_class
-    steps = [
-        count_keys(step_cell * (n_levels + 1) + level, n_cells * (n_levels + 1)) for level in (low, high)
-    ]
+    n_keys = n_cells * (n_levels + 1)
+    steps = [count_keys(step_cell * (n_levels + 1) + bound, n_keys) for bound in (low, high)]
     step_key = np.concatenate([key for key, _ in steps])
     order = np.argsort(step_key, kind="stable")
     running_count = np.cumsum(np.concatenate([steps[0][1], -steps[1][1]])[order])
@@ -365,8 +366,9 @@ def _choose_pairs(pairing: Pairing, level: Longs) -> Iterator[tuple[Longs, Longs
     """
     det, gt = pairing.det.astype(np.int64), pairing.gt.astype(np.int64)
     top_level = level[det]
-    # What is chosen of pairs that share boxes changes only at levels of their detections: from pairs since
-    # the levels 20 and 7, the same is chosen at 8..20, of the first, and at 0..7, of both.
+    # The choice among pairs that share boxes changes only at levels of their detections. If the detections of
+    # two pairs reach the levels 20 and 7, one choice is of the levels 8..20 (the first pair is alone), one of
+    # the levels 0..7 (both are there). `low` and `top` are the levels of each choice.
     group = _find_connected(det, gt)
     by_group = np.argsort(group, kind="stable")
     det, gt, top_level, group = det[by_group], gt[by_group], top_level[by_group], group[by_group]
@@ -385,6 +387,7 @@ def _choose_pairs(pairing: Pairing, level: Longs) -> Iterator[tuple[Longs, Longs
         is_present = top_level[rows] >= top[choice_range][choice]
         rows, choice = rows[is_present], choice[is_present]
         ids = []
+        # Boxes are numbered through all choices, so that a pair takes a box in its own choice only.
         for box_number, n_boxes in boxes:
             n_boxes_before = np.cumsum(n_boxes[groups]) - n_boxes[groups]
             ids.append(box_number[rows] + n_boxes_before[choice])

@@ -364,7 +364,8 @@ def find_best_f1s(matches: Matches, ranked: Ranked, counted: Counted, npos: Long
     is_last = np.ones(len(score), np.bool_)
     is_last[:-1] = score[1:] != score[:-1]
     is_last[(ranked.starts + ranked.counts - 1)[ranked.counts > 0]] = True
-    last_positions, hit_positions = (np.flatnonzero(is_last), ranked.hit_positions[counted.positive_hits])
+    last_positions = np.flatnonzero(is_last)
+    hit_positions = ranked.hit_positions[counted.positive_hits]
     row_ends = last_positions[np.searchsorted(last_positions, hit_positions)] + 1
     tp, fp = _counts_down_to(ranked, counted, row_ends, counted.category)
     return find_best_points(score[hit_positions], tp, fp, counted.category, npos)
@@ -394,10 +395,9 @@ def find_best_points(
     best_score, best_f1 = np.full(len(npos), np.nan), np.where(npos > 0, 0.0, np.nan)
     f1 = 2 * tp[candidates] / (tp[candidates] + fp[candidates] + npos[category[candidates]])
     best_rows = best_of_each(category[candidates], f1)
-    best_score[category[candidates[best_rows]]], best_f1[category[candidates[best_rows]]] = (
-        score[candidates[best_rows]],
-        f1[best_rows],
-    )
+    best_points = candidates[best_rows]
+    best_score[category[best_points]] = score[best_points]
+    best_f1[category[best_points]] = f1[best_rows]
     return best_score, best_f1
 
 

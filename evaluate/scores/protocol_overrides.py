@@ -309,8 +309,9 @@ def adapt_to_fields(protocols: Sequence[Protocol], field_names: Collection[str],
         if missing == sorted(bound_fields) and p.approximate:
             words = "levels by height, which is approximate"
             log.note(f"{p.name}: there are no lists of {', '.join(missing)}: {words} (valid objects count)")
-            changed = p.ignored | Flag.CROWD, (*p.switched, words)
-            adapted.append(replace(p, areas=p.approximate, ignored=changed[0], switched=changed[1]))
+            switched = (*p.switched, words)
+            ignored = p.ignored | Flag.CROWD
+            adapted.append(replace(p, areas=p.approximate, ignored=ignored, switched=switched))
             continue
         if missing:
             log.note(

@@ -65,12 +65,8 @@ class Ranked:
         `first_class` is the number of its first class in the matches.
         """
         self.first_class = first_class
-        self.rows, self.counts, self.hit_positions, self.hit_numbers = (
-            rows,
-            counts,
-            hit_positions,
-            hit_numbers,
-        )
+        self.rows, self.counts = rows, counts
+        self.hit_positions, self.hit_numbers = hit_positions, hit_numbers
         self.weights = weights
         self.n_classes = len(counts)
         self.n_detections = counts if weights is None else weights.n.sum(keepdims=True)
@@ -192,9 +188,8 @@ class Counted:
         """Return (n,) true and false positives from the top of a class to just above ranked `rows`."""
         hits_before = np.searchsorted(ranked.hit_positions, rows)
         n_true = np.searchsorted(self.positive_hits, hits_before) - self.starts[category]
-        return n_true, self.unmatched.n_before_row[rows] - self.n_exempt[hits_before] - self.fp_before_class[
-            category
-        ]
+        n_false = self.unmatched.n_before_row[rows] - self.n_exempt[hits_before]
+        return n_true, n_false - self.fp_before_class[category]
 
 
 def rank_rows(matches: Matches) -> Longs:
