@@ -87,7 +87,7 @@ class _Commands(click.Group):
             AS_FLAGS.reset(token)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the commands and options that begin so; the base class would import every command."""
+        """Complete the name of a command or option; the base class would import every command."""
         from click.shell_completion import CompletionItem
 
         commands = [CompletionItem(n, help=h) for n, h in COMMANDS.items() if n.startswith(incomplete)]

@@ -67,9 +67,9 @@ def take_formats(
         side, name, value = _split_option(text, sides, numbered=numbered)
         if side not in writing:
             _check_reading(name, text)
-        earlier = options_by_side.setdefault(side, {}).setdefault(name, value)
-        if earlier != value and (earlier, value) != (True, "true"):
-            both_values = printable(f"{earlier} and {value}")
+        earlier_value = options_by_side.setdefault(side, {}).setdefault(name, value)
+        if earlier_value != value and (earlier_value, value) != (True, "true"):
+            both_values = printable(f"{earlier_value} and {value}")
             raise click.UsageError(f"-O {text}: {name} is given twice, as {both_values}")
     return options_by_side
 
@@ -150,7 +150,7 @@ class FormatCommand(click.Command):
         help_flags = {"-h", "--help"}
         listed = [p for p in visible if help_flags.isdisjoint(p.opts)]
         record: type[Options] | None = getattr(self.callback, "record", None)
-        common = _help.common(record, all_options) if record else []
+        common = _help.select_common(record, all_options) if record else []
         if _BRIEF in ctx.meta and record and record.common:
             rows = [row for p in common if (row := p.get_help_record(ctx))]
             _write_section(formatter, "Common options", [*rows, ("--help", "Show all options.")])

@@ -33,7 +33,7 @@ def explain(codes: Sequence[Code], output: str) -> str:
 
 
 @functools.cache
-def examples() -> dict[str, tuple[str, str]]:
+def load_examples() -> dict[str, tuple[str, str]]:
     """Return, by code, the input, command or Python that shows it, and the line that is printed then.
 
     They are made from the bad fixtures by ``python tests/write_examples.py``.
@@ -43,12 +43,12 @@ def examples() -> dict[str, tuple[str, str]]:
     return {code: (shown, printed) for code, (shown, printed) in json.loads(data).items()}
 
 
-def message(code: Code) -> str:
+def format_message(code: Code) -> str:
     """Return the message of a code, with an ellipsis for every value."""
     return _hide_values(code.template)
 
 
-def advice(code: Code) -> str:
+def format_advice(code: Code) -> str:
     """Return the advice of a code, with an ellipsis for every value; empty if it is nothing but values."""
     text = _hide_values(code.advice)
     return text if any(c.isalpha() for c in text) else ""
@@ -72,25 +72,25 @@ def _describe_kind(code: Code) -> str:
 
 def _make_entry(code: Code) -> dict[str, Any]:
     """Return a code as data, for JSON; the example is None where there is none."""
-    line, printed = examples().get(code.name, ("", ""))
+    line, printed = load_examples().get(code.name, ("", ""))
     return {
         "code": code.name,
         "severity": code.severity,
         "row": code.row,
         "file": code.file,
-        "message": message(code),
+        "message": format_message(code),
         "why": code.why,
-        "advice": advice(code),
+        "advice": format_advice(code),
         "example": {"input": line, "printed": printed} if printed else None,
     }
 
 
 def _format_text(code: Code) -> str:
     """Format the entry of a code as text: its message, why it matters, how to fix it, and an example."""
-    line, printed = examples().get(code.name, ("", ""))
-    lines = [f"{code.name} ({_describe_kind(code)})", "", _wrap(message(code)), "", _wrap(code.why)]
-    if advice(code):
-        lines += ["", _wrap(f"To fix it: {advice(code)}.")]
+    line, printed = load_examples().get(code.name, ("", ""))
+    lines = [f"{code.name} ({_describe_kind(code)})", "", _wrap(format_message(code)), "", _wrap(code.why)]
+    if format_advice(code):
+        lines += ["", _wrap(f"To fix it: {format_advice(code)}.")]
     if printed:
         lines += ["", "  Example:"]
         lines += [f"    {row}" for row in [*line.splitlines(), printed]]
@@ -109,21 +109,21 @@ def _format_page(codes: Sequence[Code]) -> str:
     if len(codes) > 1:
         lines += ["| code | severity | message |", "|---|---|---|"]
         lines += [
-            f"| [`{code.name}`](#{code.name}) | {code.severity} | {markdown(message(code))} |"
+            f"| [`{code.name}`](#{code.name}) | {code.severity} | {markdown(format_message(code))} |"
             for code in codes
         ]
         lines.append("")
     for code in codes:
-        line, printed = examples().get(code.name, ("", ""))
+        line, printed = load_examples().get(code.name, ("", ""))
         lines += [
             f"## {code.name}",
             "",
-            f"*{_describe_kind(code)}* · {markdown(message(code))}",
+            f"*{_describe_kind(code)}* · {markdown(format_message(code))}",
             "",
             markdown(code.why),
         ]
-        if advice(code):
-            lines += ["", f"**To fix it:** {markdown(advice(code))}."]
+        if format_advice(code):
+            lines += ["", f"**To fix it:** {markdown(format_advice(code))}."]
         if printed:
             lines += ["", "```text", *([line, ""] if line else []), printed, "```"]
         lines.append("")

@@ -19,7 +19,7 @@ METAVARS = {"image_size": "WxH", "split": "NAME", "sep": "CHAR", "names": "RULE"
 """What stands for the value of an option of formats in the help, by its name, where it is no plain text."""
 
 
-def common(record: type[Options], flags: Sequence[click.Option]) -> list[click.Option]:
+def select_common(record: type[Options], flags: Sequence[click.Option]) -> list[click.Option]:
     """Return the options that ``-h`` shows, in order, also those of formats for one side, as ``gt_split``."""
     names = ((flag.name or "").removeprefix("fo__").replace("__", "_").lstrip("_") for flag in flags)
     by_name = dict(zip(names, flags, strict=True))

@@ -196,13 +196,13 @@ def _format_sarif(report: Report) -> str:
 
 def _make_rule(code: Code) -> dict[str, Any]:
     """Return a code as a rule of SARIF."""
-    from odm.cli._explain import advice, message
+    from odm.cli._explain import format_advice, format_message
 
     return {
         "id": code.name,
-        "shortDescription": {"text": message(code)},
+        "shortDescription": {"text": format_message(code)},
         "fullDescription": {"text": code.why},
-        "help": {"text": f"{code.why} To fix it: {advice(code) or 'see the message'}."},
+        "help": {"text": f"{code.why} To fix it: {format_advice(code) or 'see the message'}."},
         "defaultConfiguration": {"level": code.severity},
     }
 

@@ -50,21 +50,21 @@ def command(options: ConvertCommand) -> int:
     sources: Any = options.source
     if not options.target or not sources:  # a single path is taken for DST
         raise click.UsageError("Missing argument 'DST'." if options.target else "Missing argument 'SRC...'.")
-    n, formats = len(sources), options.formats
-    if beyond := next((side for side in formats if side.isdigit() and int(side) > n), None):
-        sources_there = "is only 1 source" if n == 1 else f"are only {n} sources"
-        raise UsageError(f"-O {beyond}.{next(iter(formats[beyond]))}: there {sources_there}")
+    n_sources, formats = len(sources), options.formats
+    if excess_side := next((side for side in formats if side.isdigit() and int(side) > n_sources), None):
+        sources_there = "is only 1 source" if n_sources == 1 else f"are only {n_sources} sources"
+        raise UsageError(f"-O {excess_side}.{next(iter(formats[excess_side]))}: there {sources_there}")
     log = make_terminal_log()
-    lost: Ledger | None = None
+    loss_ledger: Ledger | None = None
     try:
-        ledger = run(options, [formats.get(str(i), {}) for i in range(1, n + 1)], log)
+        ledger = run(options, [formats.get(str(i), {}) for i in range(1, n_sources + 1)], log)
     except StrictLoss as e:
-        lost = e.ledger
+        loss_ledger = e.ledger
         raise
     finally:
         print_log(log, options)
-        if lost is not None:
-            show(lost)
+        if loss_ledger is not None:
+            show(loss_ledger)
     if options.dry_run or not options.quiet:
         show(ledger)
     return 0

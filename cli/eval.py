@@ -15,7 +15,7 @@ from odm.cli._report import check_markdown, say_written, write_markdown
 from odm.cli._streams import get_table_width, say, show
 from odm.evaluate import OUTPUTS, Evaluation, render
 from odm.evaluate.doubts import DOUBTFUL
-from odm.evaluate.output.render import headline
+from odm.evaluate.output.render import format_headline
 from odm.evaluate.scores.metric_names import find_failures, find_result, parse_gate
 from odm.issues import Log, OdmError, UsageError
 from odm.verbs.eval_options import EvalOptions
@@ -119,7 +119,9 @@ def _say(options: MessageOptions, text: str) -> None:
 
 def _show(evaluation: Evaluation, options: OutputOptions) -> None:
     text = render(evaluation, options.rendering, width=get_table_width(wide=options.wide))
-    lines = {headline(result) for result in evaluation.results} if options.rendering == "table" else set()
+    lines = (
+        {format_headline(result) for result in evaluation.results} if options.rendering == "table" else set()
+    )
     show(text, headlines=lines)
 
 

@@ -38,15 +38,15 @@ def command(folder: str, overwrite: bool) -> None:
     with every kind of mistake.
     """
     with Output(folder, overwrite=overwrite) as output:
-        for name, file in _entries(files("odm").joinpath("example"), ""):
+        for name, file in _iter_files(files("odm").joinpath("example"), ""):
             output.write(name, file.read_bytes())
     show(NEXT.format(folder=printable(folder), shell=shlex.quote(folder.rstrip("/"))))
 
 
-def _entries(folder: Traversable, above: str) -> Iterator[tuple[str, Traversable]]:
-    """The files of the example by name, in the order of their names."""
+def _iter_files(folder: Traversable, prefix: str) -> Iterator[tuple[str, Traversable]]:
+    """Yield the files of the example, sorted by path: the path after `prefix`, and the file."""
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir():
-            yield from _entries(entry, f"{above}{entry.name}/")
+            yield from _iter_files(entry, f"{prefix}{entry.name}/")
         else:
-            yield above + entry.name, entry
+            yield prefix + entry.name, entry

@@ -32,10 +32,10 @@ def command(name: str | None, output: str, *, brief: bool, wide: bool) -> None:
     if brief and not name:
         raise click.UsageError("--brief needs the NAME of a format")
     width = get_table_width(wide=wide)
-    show(page(get(name), width, brief=brief) if name else listing(output, width))
+    show(format_page(get(name), width, brief=brief) if name else format_listing(output, width))
 
 
-def page(format_: Format, width: int | None = None, *, brief: bool = False) -> str:
+def format_page(format_: Format, width: int | None = None, *, brief: bool = False) -> str:
     """Format the page of a format: the specification in its module, its options, what it preserves."""
     doc = format_.doc.strip().replace("``", "`")
     text = refill_text(doc.split("\n\n")[0] if brief else doc, width)
@@ -120,7 +120,7 @@ def _refill_block(block: list[str], width: int) -> str:
     )
 
 
-def listing(output: str, width: int | None = None) -> str:
+def format_listing(output: str, width: int | None = None) -> str:
     """Format the table of all formats as text, Markdown or JSON."""
     if output == "json":
         import json

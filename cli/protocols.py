@@ -38,7 +38,7 @@ def command(name: str | None, output: str, *, wide: bool) -> None:
         chosen = KNOWN if name is None else {name.lower(): KNOWN[name.lower()]}
         show(json_text({key: describe_as_data(rules) for key, rules in chosen.items()}))
     else:
-        show(listing(width) if name is None else page(KNOWN[name.lower()], width))
+        show(format_listing(width) if name is None else format_page(KNOWN[name.lower()], width))
 
 
 def describe_as_data(rules: Protocol) -> dict[str, object]:
@@ -52,7 +52,7 @@ def describe_as_data(rules: Protocol) -> dict[str, object]:
     }
 
 
-def listing(width: int | None) -> str:
+def format_listing(width: int | None) -> str:
     """List the protocols by field, with their main numbers and the programs that they agree with."""
     lines: list[str] = []
     for field, names in group_names_by_field().items():
@@ -66,7 +66,7 @@ def listing(width: int | None) -> str:
     return "\n".join(lines[1:])
 
 
-def page(rules: Protocol, width: int | None) -> str:
+def format_page(rules: Protocol, width: int | None) -> str:
     """Format the rules of a protocol, a line each, and the keys of its numbers."""
     name, _, definition = rules.definition.partition(": ")
     lines = [f"{name} ({rules.field})", ""]

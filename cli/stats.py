@@ -90,11 +90,11 @@ Rows = list[list[Any]]
 
 def render(statistics: Statistics, output: str, *, width: int | None = None) -> str:
     """Render the tables as text or Markdown, ending with a new line."""
-    document = statistics_document(statistics)
+    document = make_statistics_document(statistics)
     return draw(document, output, width)
 
 
-def statistics_document(statistics: Statistics) -> Document:
+def make_statistics_document(statistics: Statistics) -> Document:
     """Make the document: a table of counts, one of sizes, and those of images, boxes and classes."""
     s = statistics
     areas = [f"{name} ({bounds})" for name, bounds in zip(s.areas, _AREA_TEXTS, strict=True)]

@@ -177,10 +177,10 @@ def doubts() -> str:
 
 def pages() -> str:
     """The page of every format, as ``odm formats NAME`` prints it."""
-    from odm.cli.formats import page
+    from odm.cli.formats import format_page
     from odm.formats import FORMATS
 
-    return "\n\n".join(f"## {name}\n\n{block(page(format_))}" for name, format_ in FORMATS.items())
+    return "\n\n".join(f"## {name}\n\n{block(format_page(format_))}" for name, format_ in FORMATS.items())
 
 
 OUTPUT = re.compile(r"(```sh\n([^`]*)```\n\n<!-- output(?: (\d+))? -->\n).*?(<!-- /output -->)", re.DOTALL)

@@ -350,7 +350,8 @@ def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log
         group_words = ""
         if group_names and any(p.metric in ("ap", "corloc") for p in counting_protocols):
             verb, ap_words = ("have", "their APs are") if len(group_names) > 1 else ("has", "its AP is")
-            group_words = f"; {list_first_three(group_names)} {verb} only such boxes, and {ap_words} included in the mean"
+            names = list_first_three(group_names)
+            group_words = f"; {names} {verb} only such boxes, and {ap_words} included in the mean"
         words = f"{n} {word} boxes of the ground truth are ordinary objects"
         log.report(
             GROUPS_AS_OBJECTS,

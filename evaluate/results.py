@@ -106,8 +106,8 @@ class Row(msgspec.Struct, frozen=True):
         return {
             "class": self.name,
             **{k: getattr(self, k) for k in ("gt", "gt_ignored", "det", "tp", "fp", "fn", "ignored")},
-            **{k: plain(getattr(self, k)) for k in ("ap", *POINT, "best_f1", "best_f1_score")},
-            **{k: plain(v) for k, v in self.extra.items()},
+            **{k: to_plain(getattr(self, k)) for k in ("ap", *POINT, "best_f1", "best_f1_score")},
+            **{k: to_plain(v) for k, v in self.extra.items()},
         }
 
 
@@ -289,12 +289,12 @@ class Result(ResultViews, msgspec.Struct, frozen=True, eq=False, dict=True):
             "iou": self.iou,
             "iou_type": self.rules.iou_type,
             "definition": self.definition,
-            "summary": {k: plain(v) for k, v in self.summary.items()},
+            "summary": {k: to_plain(v) for k, v in self.summary.items()},
             "overall": {k: v for k, v in self.overall.to_dict().items() if k not in ("class", "ap")},
             "classes": [row.to_dict() for row in self.classes],
         }
         if self.errors:
-            data["errors"] = {k: plain(v) for k, v in self.errors.items()}
+            data["errors"] = {k: to_plain(v) for k, v in self.errors.items()}
         if self.dropped:
             data["dropped"] = self.dropped
         if self.intervals:
@@ -393,10 +393,10 @@ class Evaluation(ResultViews, msgspec.Struct, frozen=True, eq=False):
         }
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """A number, or list of numbers, of Python's own; None for NaN."""
     if isinstance(value, (list, tuple)):
-        return [plain(v) for v in value]
+        return [to_plain(v) for v in value]
     if isinstance(value, float):
         return None if math.isnan(value) else float(value)
     return value

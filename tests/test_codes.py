@@ -7,7 +7,7 @@ import fixture_cases as written
 from selection import SLOW, of_each
 
 from odm import checks
-from odm.cli._explain import advice, examples, message
+from odm.cli._explain import format_advice, format_message, load_examples
 from odm.issues import Code
 from odm.verbs.validation import all_codes
 
@@ -31,7 +31,7 @@ def test_every_code_has_fixtures_that_give_no_other(code):
 
 @of_each(CODES)
 def test_every_code_has_an_example(code):
-    shown, printed = examples()[code]
+    shown, printed = load_examples()[code]
     assert f" {code} " in printed
     assert not printed.startswith("-") or "Dataset" in shown, "the place is not said"
 
@@ -58,9 +58,9 @@ ONE_VALUE = Code("test-codes-value", "error", "found {a}", "{d}", "A test.")
 
 
 def test_values_are_left_out_where_a_code_is_explained():
-    assert message(ALL_VALUES) == "expected … in image, found …"
-    assert advice(ALL_VALUES) == "…; correct it"
-    assert advice(ONE_VALUE) == ""
+    assert format_message(ALL_VALUES) == "expected … in image, found …"
+    assert format_advice(ALL_VALUES) == "…; correct it"
+    assert format_advice(ONE_VALUE) == ""
 
 
 def of_family(name):

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 import odm
-from odm.cli.stats import statistics_document
+from odm.cli.stats import make_statistics_document
 from odm.document import Column, Items, Line, Table, Verbatim, as_latex, as_markdown, as_text
 from odm.evaluate.analysis.render_agreement import make_agreement_document
 from odm.evaluate.analysis.render_comparison import make_comparison_document
 from odm.evaluate.analysis.render_diff import make_differences_document
-from odm.evaluate.output.render import evaluation_document
+from odm.evaluate.output.render import make_evaluation_document
 from odm.numbers import interval, number, percent, percents, points, share, size
 from odm.terminal import latex, markdown
 from odm.verbs.html import ROWS, draw_document, make_view
@@ -30,11 +30,11 @@ def documents():
     )
     compared = odm.compare(truth, runs, "coco", replicates=20)
     return {
-        "eval": evaluation_document(evaluation),
+        "eval": make_evaluation_document(evaluation),
         "compare": make_comparison_document(compared, wide=True),
         "agree": make_agreement_document(odm.agree(truth, fewer)),
         "diff": make_differences_document(odm.diff(truth, fewer)),
-        "stats": statistics_document(odm.stats(truth)),
+        "stats": make_statistics_document(odm.stats(truth)),
     }
 
 

@@ -18,13 +18,13 @@ from odm.evaluate import PROTOCOLS, evaluate, render
 from odm.evaluate.analysis.render_analyses import make_sections
 from odm.evaluate.matching import confusion as confusion_module
 from odm.evaluate.output.render import (
-    class_table,
     format_accumulated_csv,
     format_confusion_csv,
     format_detections_csv,
+    format_headline,
     format_per_class_csv,
-    headline,
-    result_document,
+    make_class_table,
+    make_result_document,
 )
 from odm.evaluate.scores.accumulate import mean_of_classes, mean_of_defined
 from odm.issues import UsageError
@@ -45,14 +45,14 @@ def test_results_fit(pair, name, width):
     text = render(result, width=width)
     lines = text.splitlines()
     assert max(map(len, lines)) <= max(width, 78)  # COCO's lines are 78 wide, and stay comparable
-    assert lines[-1] == headline(result.result)
+    assert lines[-1] == format_headline(result.result)
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_nothing_is_dropped_where_no_width_is_given(pair, name):
     result = evaluate(*pair, name).result
     if result.classes:
-        titles = class_table(result).titles
+        titles = make_class_table(result).titles
         averaged = ["AP", "AP50", "AP75"] if result.rules.averaged and name != "tinyperson" else ["AP"]
         values = ["CorLoc"] if result.rules.metric == "corloc" else averaged
         counts = ["GT", "det", "ignored", "TP", "FP", "FN"]
@@ -62,7 +62,7 @@ def test_nothing_is_dropped_where_no_width_is_given(pair, name):
 
 def test_what_does_not_fit_is_named(pair):
     result = evaluate(*pair, "coco").result
-    text = as_text([result_document(result)[0][1:]], 80)
+    text = as_text([make_result_document(result)[0][1:]], 80)
     header = text.splitlines()[1].split()
     assert header[-3:] == ["AP", "AP50", "AP75"]
     assert "ignored" not in header
@@ -74,7 +74,7 @@ def test_what_does_not_fit_is_named(pair):
 
 def test_the_headline_has_the_names_of_trainers_too(pair):
     summary = (evaluation := evaluate(*pair, "coco")).summary
-    assert headline(evaluation.result) == (
+    assert format_headline(evaluation.result) == (
         f"AP (mAP50-95) {summary['AP']:.3f}, AP50 (mAP50) {summary['AP50']:.3f}, "
         f"AP75 (mAP75) {summary['AP75']:.3f}"
     )

@@ -59,7 +59,7 @@ def test_a_format_that_is_only_read_is_offered_nowhere_as_a_target(tmp_path, cap
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_page_fits_and_loses_no_word(name):
-    whole, narrow = formats.page(FORMATS[name]), formats.page(FORMATS[name], 80)
+    whole, narrow = formats.format_page(FORMATS[name]), formats.format_page(FORMATS[name], 80)
     assert narrow.split() == whole.split()
     assert "``" not in narrow
     assert not [line for line in narrow.splitlines() if line.endswith("::")]  # marks of reStructuredText
@@ -81,4 +81,4 @@ def test_the_brief_page_has_the_options(capsys, name):
     first, *others = brief[brief.index("\n\n") + 2 : brief.index("\n\nOptions (")].split("\n\n")
     assert (" ".join(first.split()).removesuffix(":"), others) == (paragraphs[0].rstrip(":"), [])
     assert "Options (-O name=value):" in brief
-    assert formats.page(FORMATS[name], 80).endswith(brief[brief.index("Options (") :].rstrip("\n"))
+    assert formats.format_page(FORMATS[name], 80).endswith(brief[brief.index("Options (") :].rstrip("\n"))

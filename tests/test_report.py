@@ -30,7 +30,7 @@ from odm.evaluate import PROTOCOLS, evaluate
 from odm.evaluate.analysis.render_comparison import make_headlines
 from odm.evaluate.matching.matches import OUTCOMES, REASONS
 from odm.evaluate.output import report_data as report_data_module
-from odm.evaluate.output.report_data import KINDS, MISSES, report_data, score_levels
+from odm.evaluate.output.report_data import KINDS, MISSES, choose_score_levels, report_data
 from odm.evaluate.results import COVERAGE
 from odm.issues import Log, PathError, UsageError
 from odm.report import ClassDelta, Picture, build, changes_of, compare_page, evaluation_page, words, write
@@ -293,7 +293,7 @@ def test_why_an_object_is_missed():
     ],
 )
 def test_positions_of_the_slider(scores, first, last, n):
-    levels = score_levels(np.array(scores, float))
+    levels = choose_score_levels(np.array(scores, float))
     assert (levels[0], levels[-1], len(levels)) == (first, last, n)
     assert all(float(repr(v)) == v and len(f"{v:.12g}") <= 8 for v in levels.tolist())
     if scores:

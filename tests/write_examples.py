@@ -70,7 +70,7 @@ def main():
     codes = all_codes()
     found = examples()
     (ROOT / "cli" / "examples.json").write_text(text_of(found), encoding="utf-8", newline="\n")
-    _explain.examples.cache_clear()
+    _explain.load_examples.cache_clear()
     page = _explain.explain(list(codes.values()), "markdown")
     (ROOT / "docs" / "codes.md").write_text(page, encoding="utf-8", newline="\n")
     sys.stdout.write(f"{len(found)} of {len(codes)} codes have an example\n")

@@ -14,7 +14,7 @@ from odm.evaluate.analysis.box_pairs import box_columns
 from odm.evaluate.matching.order import match_one_to_one
 from odm.evaluate.matching.pairs import find_pairs, intersection
 from odm.evaluate.matching.sides import Joined, JoinReport, SideTable
-from odm.evaluate.results import plain
+from odm.evaluate.results import to_plain
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import UsageError, spell
 from odm.pairing import pair_images
@@ -126,7 +126,7 @@ class Agreement(TableMixin, msgspec.Struct, frozen=True, eq=False):
         order = np.argsort(image, kind="stable")
         return {
             "image": [first_dataset.images.name[i] for i in image[order].tolist()],
-            "iou": plain(iou[order].tolist()),
+            "iou": to_plain(iou[order].tolist()),
             **box_columns(first_dataset, first_rows[order], "first"),
             **box_columns(other_dataset, other_rows[order], "other"),
         }
@@ -140,9 +140,9 @@ class Agreement(TableMixin, msgspec.Struct, frozen=True, eq=False):
             "iou": self.iou_least,
             "boxes": list(self.boxes),
             "pairs": self.pairs,
-            **{key: plain(getattr(self, key)) for key in ("f1_location", "f1", "mean_iou", "kappa")},
+            **{key: to_plain(getattr(self, key)) for key in ("f1_location", "f1", "mean_iou", "kappa")},
             "classes": [
-                {"class": name, **{key: plain(value) for key, value in counts.items()}}
+                {"class": name, **{key: to_plain(value) for key, value in counts.items()}}
                 for name, counts in self.classes.items()
             ],
             "confusion": [

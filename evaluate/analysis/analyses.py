@@ -19,7 +19,7 @@ from odm.evaluate.analysis.slices import ImageSlice, box_slices, image_slices, s
 from odm.evaluate.analysis.table import Table, table_of
 from odm.evaluate.analysis.thresholds import find_kept, lrp
 from odm.evaluate.analysis.tide import tide
-from odm.evaluate.results import Evaluation, Result, Row, plain
+from odm.evaluate.results import Evaluation, Result, Row, to_plain
 from odm.evaluate.scores.curves import make_point
 from odm.issues import UsageError, hint, shorten, spell
 
@@ -76,7 +76,8 @@ def analyze(
             (replicates,) = bootstrap([plan], resampling)
             interval_of_key = intervals(plan, replicates, resampling)
             bounds = {
-                key: [plain(interval.low), plain(interval.high)] for key, interval in interval_of_key.items()
+                key: [to_plain(interval.low), to_plain(interval.high)]
+                for key, interval in interval_of_key.items()
             }
         results.append(replace(result, analysis=Analyses(data), intervals=bounds))
     return replace(evaluation, results=results, tags=tags)
@@ -204,7 +205,7 @@ def calibration(table: Table) -> dict[str, Any]:
             for i in range(n_bins)
         ],
         "classes": [
-            {"class": name, "dece": plain(value)}
+            {"class": name, "dece": to_plain(value)}
             for name, value in zip(table.classes, per_class.tolist(), strict=False)
         ],
     }

@@ -30,7 +30,7 @@ from odm.evaluate.analysis.leaderboard import Standing, rank, verdict
 from odm.evaluate.analysis.replicates import Plan, Replicates, list_class_keys, list_keys
 from odm.evaluate.analysis.slices import ImageSlice, compare_slices
 from odm.evaluate.analysis.table import Table
-from odm.evaluate.results import plain
+from odm.evaluate.results import to_plain
 from odm.evaluate.scores.metric_names import PATTERN, MetricName, find_result, parse_metric
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import UsageError, first_few, hint, plural, shorten, spell
@@ -61,9 +61,9 @@ class Run(msgspec.Struct, frozen=True):
         """Plain data for the JSON output."""
         return {
             "name": self.name,
-            "summary": {key: plain(value) for key, value in self.summary.items()},
+            "summary": {key: to_plain(value) for key, value in self.summary.items()},
             "intervals": {
-                key: [plain(bounds.low), plain(bounds.high)] for key, bounds in self.intervals.items()
+                key: [to_plain(bounds.low), to_plain(bounds.high)] for key, bounds in self.intervals.items()
             },
             "detected_images": self.detected_images,
         }
@@ -93,9 +93,9 @@ class Delta(msgspec.Struct, frozen=True):
             "run": self.run,
             "key": self.key,
             "class": self.category,
-            **{key: plain(getattr(self, key)) for key in ("first", "other", "delta")},
-            **{key: plain(getattr(bounds, key)) for key in ("low", "high", "p_better", "p")},
-            "p_holm": plain(self.p_holm),
+            **{key: to_plain(getattr(self, key)) for key in ("first", "other", "delta")},
+            **{key: to_plain(getattr(bounds, key)) for key in ("low", "high", "p_better", "p")},
+            "p_holm": to_plain(self.p_holm),
             **({"reason": bounds.reason} if bounds.reason else {}),
         }
 

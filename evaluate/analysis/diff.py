@@ -20,7 +20,7 @@ from odm.evaluate.analysis.pair_versions import (
     pair_boxes_of,
     pair_versions,
 )
-from odm.evaluate.results import plain
+from odm.evaluate.results import to_plain
 from odm.issues import UsageError, spell
 from odm.tables import Dataset, Floats, Longs, rows_without
 from odm.views import Shown, TableMixin
@@ -232,8 +232,8 @@ class Differences(Shown, TableMixin, msgspec.Struct, frozen=True, eq=False):
         return {
             "image": [names[i] for i in self.image[rows].tolist()],
             "change": [words[bits] for bits in self.change[rows].tolist()],
-            "shift": plain(self.shift[rows].tolist()),
-            "iou": plain(iou.tolist()),
+            "shift": to_plain(self.shift[rows].tolist()),
+            "iou": to_plain(iou.tolist()),
             **box_columns(self.old, old_rows, "old"),
             **box_columns(self.new, new_rows, "new"),
         }

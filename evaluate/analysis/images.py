@@ -18,7 +18,7 @@ from odm.evaluate.analysis.outcome_table import FP, IGNORED, TP
 from odm.evaluate.analysis.table import Table
 from odm.evaluate.analysis.thresholds import explain_no_error, find_kept
 from odm.evaluate.matching.sides import Mask
-from odm.evaluate.results import plain
+from odm.evaluate.results import to_plain
 from odm.evaluate.scores.curves import share
 from odm.tables import Floats, Longs
 
@@ -184,6 +184,6 @@ def _make_rows(images: Sequence[str], columns: Mapping[str, Any], order: Longs) 
     """Return a row for each image number in `order`: the name, and its value of each column, (images,)."""
     lists = {key: column.tolist() for key, column in columns.items()}
     return [
-        {"image": images[i], **{key: plain(column[i]) for key, column in lists.items()}}
+        {"image": images[i], **{key: to_plain(column[i]) for key, column in lists.items()}}
         for i in order.tolist()
     ]

@@ -12,7 +12,7 @@ import numpy as np
 from odm.evaluate.analysis.bootstrap import Interval, Resampling, correct_p_values, delta_interval, subtract
 from odm.evaluate.analysis.replicates import Plan, Replicates
 from odm.evaluate.analysis.table import Table
-from odm.evaluate.results import plain
+from odm.evaluate.results import to_plain
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -43,13 +43,13 @@ class Standing(msgspec.Struct, frozen=True):
             "run": self.run,
             "same": list(self.same),
             "key": self.key,
-            "value": plain(self.value),
-            "low": plain(bounds.low),
-            "high": plain(bounds.high),
-            "delta": plain(self.delta),
-            "delta_low": plain(delta_bounds.low),
-            "delta_high": plain(delta_bounds.high),
-            "p_holm": plain(self.p_holm),
+            "value": to_plain(self.value),
+            "low": to_plain(bounds.low),
+            "high": to_plain(bounds.high),
+            "delta": to_plain(self.delta),
+            "delta_low": to_plain(delta_bounds.low),
+            "delta_high": to_plain(delta_bounds.high),
+            "p_holm": to_plain(self.p_holm),
         }
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from odm.evaluate.analysis.outcome_table import FP, TP
 from odm.evaluate.analysis.overlaps import BACKGROUND, SUSPICION, Overlaps
 from odm.evaluate.analysis.table import Table, table_of
-from odm.evaluate.results import Result, plain
+from odm.evaluate.results import Result, to_plain
 from odm.tables import Dataset, Floats
 
 EDGES = ("left", "top", "right", "bottom")
@@ -102,7 +102,7 @@ def suspects(table: Table, overlaps: Overlaps, *, suspicion_min: float = SUSPICI
                 "image": table.images[table.image[row]],
                 "class": table.classes[table.category[row]],
                 **_name_edges(table.xyxy[row]),
-                "area": plain((right - left) * (bottom - top)),
+                "area": to_plain((right - left) * (bottom - top)),
                 **dict.fromkeys(OVERLAPPING),
                 "same_score": float(table.score[row]),
                 "gt": None,

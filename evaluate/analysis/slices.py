@@ -24,7 +24,7 @@ from odm.evaluate.matching.match import match
 from odm.evaluate.matching.prepare import areas_of, compared_areas
 from odm.evaluate.matching.shapes import iterate_pairs
 from odm.evaluate.matching.sides import Joined, Mask, merge_classes
-from odm.evaluate.results import plain
+from odm.evaluate.results import to_plain
 from odm.evaluate.scores.protocols import Protocol
 from odm.evaluate.scores.set_ups import AreaBits
 from odm.issues import UsageError
@@ -187,10 +187,10 @@ def _compute_differences(
             "value": image_slice.value,
             "images": len(inside),
             "gt": int(np.isin(table.truth.image[table.counting], inside).sum()),
-            "summary": {key: plain(float(value[0])) for key, value in summary.items()},
-            "delta": {key: plain(value) for key, value in delta.items()},
-            "low": {key: plain(bounds.get(key, no_interval).low) for key in delta},
-            "high": {key: plain(bounds.get(key, no_interval).high) for key in delta},
+            "summary": {key: to_plain(float(value[0])) for key, value in summary.items()},
+            "delta": {key: to_plain(value) for key, value in delta.items()},
+            "low": {key: to_plain(bounds.get(key, no_interval).low) for key in delta},
+            "high": {key: to_plain(bounds.get(key, no_interval).high) for key in delta},
         }
 
 
@@ -237,7 +237,7 @@ def box_slices(joined: Joined, rules: Protocol) -> list[dict[str, Any]]:
             "slice": name,
             "value": value,
             "gt": int(table.n.sum()),
-            "summary": {key: plain(v) for key, v in table.result.summary.items() if key not in _RANGES},
+            "summary": {key: to_plain(v) for key, v in table.result.summary.items() if key not in _RANGES},
         }
         for (name, value, _), table in zip(slices, tables, strict=True)
     ]
@@ -321,9 +321,9 @@ def _make_truth_slice(joined: Joined, rules: Protocol, value: str, inside: Mask)
         "slice": "ground truth",
         "value": value,
         "gt": int(table.n.sum()),
-        "recall": plain(float(mean_of_defined(recall[[rules.reference]])[0])),
-        "AR": plain(float(mean_of_defined(recall.reshape(1, -1))[0])),
-        "mean_iou": plain(float(table.iou[is_tp].mean()) if is_tp.any() else math.nan),
+        "recall": to_plain(float(mean_of_defined(recall[[rules.reference]])[0])),
+        "AR": to_plain(float(mean_of_defined(recall.reshape(1, -1))[0])),
+        "mean_iou": to_plain(float(table.iou[is_tp].mean()) if is_tp.any() else math.nan),
         "missed": int(table.missed.sum()),
         "AP": None,
     }

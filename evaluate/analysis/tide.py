@@ -15,7 +15,7 @@ from odm.evaluate.analysis.table import Table
 from odm.evaluate.analysis.thresholds import require_ap
 from odm.evaluate.matching.order import argsort_int, first_of_runs
 from odm.evaluate.matching.sides import Mask
-from odm.evaluate.results import plain
+from odm.evaluate.results import to_plain
 from odm.evaluate.scores.accumulate import mean_of_defined
 from odm.evaluate.scores.curves import area_under_lines, ramp
 from odm.evaluate.scores.protocols import recall_points
@@ -55,7 +55,7 @@ class Tide(msgspec.Struct, frozen=True, eq=False):
         With `classes` also the gain of each class by kind, in the list ``classes``.
         """
         by_kind: dict[str, Any] = {
-            name: {"dap": plain(fix.dap), **({} if fix.count is None else {"count": fix.count})}
+            name: {"dap": to_plain(fix.dap), **({} if fix.count is None else {"count": fix.count})}
             for name, fix in self.fixes.items()
         }
         if not classes:
@@ -117,7 +117,7 @@ def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> T
         fixes[name] = Fix(
             gain if count is None or gain != gain else max(0.0, gain),  # noqa: PLR0124 -- NaN
             count,
-            {table.classes[k]: plain(float(class_gains[k])) for k in np.flatnonzero(has_truth).tolist()},
+            {table.classes[k]: to_plain(float(class_gains[k])) for k in np.flatnonzero(has_truth).tolist()},
         )
 
     for kind_index, name in enumerate(KINDS):

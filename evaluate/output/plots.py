@@ -293,6 +293,7 @@ def _draw_f1(result: Result) -> Figure:
     matches = result.matches
     outcome, _ = find_outcomes(matches)
     figure, axes = _make_axes("F1 against confidence", f"{result.protocol}, {_format_iou(result)}")
+    # The axis spans all scores, and at least 0..1.
     low, high = (float(f(matches.score, initial=i)) for f, i in ((np.min, 0.0), (np.max, 1.0)))
     grid = np.linspace(low, high, 501)
     names = [row.name for row in result.classes if row.name in result.curves]
@@ -330,7 +331,7 @@ def _choose_thresholds(grid: Floats, score: Floats, best: float) -> Floats:
 
 
 def _compute_f1(thresholds: Floats, score: Floats, outcome: Any, is_chosen: Any, npos: int) -> Floats:
-    """Return F1 of the chosen detections at or above each of `scores`."""
+    """Return F1 of the chosen detections at or above each of the thresholds; `score` are the detections'."""
     counts = []
     for outcome_number in (0, 1):
         outcome_scores = np.sort(score[is_chosen & (outcome == outcome_number)])

@@ -81,7 +81,7 @@ def render(evaluation: Evaluation, output: str = "table", *, width: int | None =
         return format_per_class_csv(evaluation)
     if output not in OUTPUTS:
         raise UsageError(f"output={output}: choose one of {', '.join(OUTPUTS)}")
-    return draw(evaluation_document(evaluation, None if output == "markdown" else width), output, width)
+    return draw(make_evaluation_document(evaluation, None if output == "markdown" else width), output, width)
 
 
 def save(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> dict[str, int]:
@@ -285,8 +285,10 @@ def _format_rows(
     evaluation: Evaluation, columns: Sequence[str], make_rows: Callable[[Result], Iterable[Sequence[Any]]]
 ) -> str:
     """Format the rows of each result as CSV, after its protocol and IoU."""
-    rows = ((*_get_head(result), *row) for result in evaluation.results for row in make_rows(result))
-    return format_csv([*_HEAD, *columns], rows)
+    rows_of_results = (
+        (*_get_head(result), *row) for result in evaluation.results for row in make_rows(result)
+    )
+    return format_csv([*_HEAD, *columns], rows_of_results)
 
 
 def format_images_csv(evaluation: Evaluation) -> str:
@@ -377,11 +379,11 @@ def _get_head(result: Result) -> tuple[str, float]:
 # --------------------------------------------------------------------------------------------- document
 
 
-def evaluation_document(evaluation: Evaluation, width: int | None = None) -> Document:
-    """Make the document: what was joined, and the sections of each result; see `result_document`."""
+def make_evaluation_document(evaluation: Evaluation, width: int | None = None) -> Document:
+    """Make the document: what was joined, and the sections of each result; see `make_result_document`."""
     return [
         [_describe_join(evaluation)],
-        *itertools.chain(*(result_document(r, width) for r in evaluation.results)),
+        *itertools.chain(*(make_result_document(r, width) for r in evaluation.results)),
     ]
 
 
@@ -423,7 +425,7 @@ def _count_sides(n_both: int, gt_only: Sequence[str], det_only: Sequence[str], n
     return f"{n_both} in both{empty_words}, {only_words}"
 
 
-def result_document(result: Result, width: int | None = None) -> Document:
+def make_result_document(result: Result, width: int | None = None) -> Document:
     """Make the sections of a result: definition, classes, analyses, and the numbers over all classes.
 
     What can be listed in more than one way is listed so that it fits into lines of `width` characters.
@@ -437,7 +439,7 @@ def result_document(result: Result, width: int | None = None) -> Document:
         document.append(_make_area_section(result))
     numbers = [*([_list_intervals(result)] if result.intervals else []), _make_summary(result, width)]
     if result.rules.averaged:
-        numbers.append(Line(headline(result), "strong"))
+        numbers.append(Line(format_headline(result), "strong"))
     return [*document, numbers]
 
 
@@ -490,7 +492,7 @@ def _make_area_section(result: Result) -> Section:
     return make_section("boxes by area, in square pixels", columns, rows)
 
 
-def headline(result: Result) -> str:
+def format_headline(result: Result) -> str:
     """Return the last line of a result: AP and its names in training logs, or the main number."""
     numbers = result.summary
     if result.rules.averaged:
@@ -528,7 +530,7 @@ def _make_summary(result: Result, width: int | None) -> Part:
     if result.errors:
         lines = _list_errors(result)
     elif level_keys(result.rules):
-        lines = [headline(result)]
+        lines = [format_headline(result)]
     else:
         numbers = list(result.summary.items())
         if result.rules.rates:  # set-ups have a table; the headline comes last
@@ -619,7 +621,7 @@ _OPTIONAL = (
 """Columns by how easily one does without them; a line below the table names those that did not fit."""
 
 
-def class_table(result: Result) -> Table:
+def make_class_table(result: Result) -> Table:
     """Make the table with a row per class and one for all."""
     ap_keys = ["AP", *(key for key in ("AP50", "AP75") if result.classes and key in result.classes[0].extra)]
     if result.rules.metric == "corloc":
@@ -646,10 +648,10 @@ def _make_class_part(result: Result) -> list[Part]:
     """Make the table of classes, and the note that says where its score comes from."""
     point = _name_point(result)
     if not point.startswith("at score ") or result.at_score is not None or result.rules.shared_score:
-        return [class_table(result)]
+        return [make_class_table(result)]
     best_text = f"{point.removeprefix('at ')} has the best F1 of all classes"
     note = Line(f"({best_text}; --at-score sets another)", python=f"({best_text}; at_score sets another)")
-    return [class_table(result), note]
+    return [make_class_table(result), note]
 
 
 def _name_point(result: Result) -> str:

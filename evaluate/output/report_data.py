@@ -25,7 +25,7 @@ from odm.evaluate.matching.matches import OUTCOMES, REASONS
 from odm.evaluate.matching.order import first_of_runs, match_one_to_one
 from odm.evaluate.matching.prepare import prepare
 from odm.evaluate.matching.sides import Joined, Mask, split_images
-from odm.evaluate.output.report_ious import AtIou, outcome_kinds
+from odm.evaluate.output.report_ious import AtIou, find_outcome_kinds
 from odm.evaluate.scores.protocols import Protocol
 from odm.evaluate.scores.set_ups import AreaBits
 from odm.masks.runs import expand_ranges, split_by_size
@@ -192,9 +192,9 @@ def report_data(joined: Joined, rules: Protocol, table: DetectionTable, best_sco
     `best_score` is that of the operating point of all classes together.
     """
     joined, _ = prepare(joined, rules)
-    levels = np.union1d(score_levels(table.score), [] if math.isnan(best_score) else [best_score])
+    levels = np.union1d(choose_score_levels(table.score), [] if math.isnan(best_score) else [best_score])
     level = np.maximum(np.searchsorted(levels, table.score, side="right") - 1, 0)
-    kind = outcome_kinds(table.outcome, table.reason)
+    kind = find_outcome_kinds(table.outcome, table.reason)
     truth = _make_truth_table(rules, table)
     n_classes, n_levels = len(table.classes), len(levels)
     pairing = _pair_boxes(joined, rules)
@@ -228,7 +228,7 @@ def _count_objects(truth: TruthTable, level: Longs, n_classes: int, n_levels: in
     return Counts.from_columns(shape, truth.category[is_counted], size[is_counted], n_levels_hit[is_counted])
 
 
-def score_levels(score: Floats) -> Floats:
+def choose_score_levels(score: Floats) -> Floats:
     """Choose (L,) the scores at which a slider stops.
 
     k / 100 if all lie in 0..1, else the multiples of 1, 2 or 5 times a power of ten that span them in at

@@ -31,7 +31,7 @@ IOUS = tuple(k / 100 for k in range(50, 100, 5))
 """The positions of the slider, beside the protocol's own threshold."""
 
 
-def outcome_kinds(outcome: NDArray[np.uint8], reason: NDArray[np.int8]) -> NDArray[np.int8]:
+def find_outcome_kinds(outcome: NDArray[np.uint8], reason: NDArray[np.int8]) -> NDArray[np.int8]:
     """Return (n,) the kind of each detection, a number in `odm.evaluate.output.report_data.KINDS`."""
     kind = np.where(outcome == OUTCOMES.index("FP"), 1 + reason, np.where(outcome == TP, 0, 1 + len(REASONS)))
     return kind.astype(np.int8)
@@ -100,7 +100,7 @@ def _make_at_iou(
         overlaps_found[table_rows[chunk.det[is_repeat]]] = True
     same_iou, other_iou = table.counting_ious
     reason = find_reasons(find_kinds(threshold, table.has_truth, same_iou, other_iou, overlaps_found))
-    return AtIou(threshold, outcome_kinds(outcome, reason), found_by, _compute_ap(matches, *ranking))
+    return AtIou(threshold, find_outcome_kinds(outcome, reason), found_by, _compute_ap(matches, *ranking))
 
 
 def _compute_ap(matches: Matches, rows: Longs, counts: Longs) -> Floats:

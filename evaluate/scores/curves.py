@@ -222,10 +222,12 @@ def compute_miss_rates(
     n_images = max(n_images, 1)
     # The miss rate is read at the last point at or below a rate. Its true positives are all those before
     # which there are at most that many false positives. `is_under_rates` is (rates, true positives).
-    is_at_rate = np.less if rules.rate_reading == "first" else np.less_equal
-    is_under_rates = is_at_rate(n_false[None] / n_images, np.array(rules.rates)[:, None])
-    n_hits = np.stack([np.bincount(category, weight * is_under, len(npos)) for is_under in is_under_rates])
-    if rules.rate_reading == "wrapped":
+    is_reached = np.less if rules.rate_reading == "first" else np.less_equal
+    counts_at_rates = is_reached(n_false[None] / n_images, np.array(rules.rates)[:, None])
+    n_hits = np.stack(
+        [np.bincount(category, weight * counts_at_rate, len(npos)) for counts_at_rate in counts_at_rates]
+    )
+    if rules.rate_reading == "wrapped":  # without a point at or below a rate, the very last point is read
         has_hit_first = np.bincount(category, weight * (n_false == 0), len(npos)) > 0
         has_no_point = ~has_hit_first & (1 / n_images > np.array(rules.rates)[:, None])
         n_hits = np.where(has_no_point, np.bincount(category, weight, len(npos)), n_hits)

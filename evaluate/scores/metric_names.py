@@ -181,7 +181,7 @@ def parse_gate(text: str) -> Gate:
 
 
 def find_failures(evaluation: Evaluation, gates: list[Gate]) -> tuple[list[str], list[str]]:
-    """Return the find_failures of the gates, a line each.
+    """Return the gates that fail, a line each.
 
     Returns
     -------
@@ -194,8 +194,8 @@ def find_failures(evaluation: Evaluation, gates: list[Gate]) -> tuple[list[str],
     protocols = [result.rules for result in evaluation.results]
     for gate in gates:
         name = gate.name
-        i, key = find_result(name, protocols, f"--fail-under {gate}")
-        result_data = evaluation.results[i].to_dict()
+        result_index, key = find_result(name, protocols, f"--fail-under {gate}")
+        result_data = evaluation.results[result_index].to_dict()
         row = result_data["summary"]
         if name.category is not None:
             rows = {row["class"]: row for row in result_data["classes"]}
@@ -209,7 +209,7 @@ def find_failures(evaluation: Evaluation, gates: list[Gate]) -> tuple[list[str],
                 continue
             row = rows[name.category]
         value = row[key]
-        is_lower_better = key in miss_keys(protocols[i])
+        is_lower_better = key in miss_keys(protocols[result_index])
         if value is None:
             lines.append(
                 f"{name} is undefined, not {gate.bound:.15g} or {'less' if is_lower_better else 'more'}"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.analysis.agree import Agreement
-from odm.evaluate.results import plain
+from odm.evaluate.results import to_plain
 from odm.issues import Log, UsageError
 from odm.names import shorten_paths
 from odm.report.build import Page
@@ -87,7 +87,7 @@ def agreement_page(
             "class": category[on_page].tolist(),
             "was": first_class[on_page].tolist(),
             "change": change[on_page].tolist(),
-            "iou": plain(iou[on_page].tolist()),
+            "iou": to_plain(iou[on_page].tolist()),
             "box": [round_numbers(column, 2) for column in xyxy[on_page].T],
             **make_shape_columns(
                 *((side.boxes, rows[on_page]) for side, rows in zip(datasets, rows_of, strict=True))

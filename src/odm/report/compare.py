@@ -10,7 +10,7 @@ import numpy as np
 from msgspec.structs import asdict
 
 from odm.evaluate.output.report_data import KINDS, MISSES, ReportData
-from odm.evaluate.results import Result, plain
+from odm.evaluate.results import Result, to_plain
 from odm.issues import Code, Log, UsageError
 from odm.names import shorten_paths
 from odm.report import words
@@ -358,7 +358,7 @@ def _make_pair_data(
     )
     number_of_class = {name: i for i, name in enumerate(categories)}
     summary, classes = (
-        [{k: plain(v) for k, v in asdict(row).items()} for row in rows]
+        [{k: to_plain(v) for k, v in asdict(row).items()} for row in rows]
         for rows in (pair.summary, pair.classes)
     )
     return {
@@ -395,7 +395,7 @@ def _make_curves(result: Result, table: ReportData, names: Sequence[str]) -> lis
 def _make_run_columns(boxes: Sequence[RunBoxes], number_of_class: Mapping[str, int]) -> dict[str, Any]:
     """Return the boxes of a run on all images as columns; `number_of_class` is the position of each name."""
     xyxy = np.concatenate([np.zeros((0, 4)), *(image_boxes.xyxy for image_boxes in boxes)])
-    scores = [plain(round(s, 4)) for image_boxes in boxes for s in np.asarray(image_boxes.score).tolist()]
+    scores = [to_plain(round(s, 4)) for image_boxes in boxes for s in np.asarray(image_boxes.score).tolist()]
     return {
         "image": [i for i, image_boxes in enumerate(boxes) for _ in image_boxes.kind],
         "kind": [kind for image_boxes in boxes for kind in image_boxes.kind],

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.output.report_data import score_levels
+from odm.evaluate.output.report_data import choose_score_levels
 from odm.issues import Log, plural
 from odm.report import words
 from odm.report.build import Page
@@ -156,7 +156,7 @@ def _make_data(
             for (key, name), mask in _find_kinds(dataset).items()
         ],
         "classes": [{"name": name, "boxes": b, "images": i} for name, b, i in classes],
-        "levels": score_levels(scores).tolist() if len(scores) else [],
+        "levels": choose_score_levels(scores).tolist() if len(scores) else [],
         "skeletons": collect_skeletons(dataset),
         "boxes": make_box_columns(dataset, shown.place_boxes(boxes.image, boxes.xyxy)),
     }

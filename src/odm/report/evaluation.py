@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from odm.evaluate import Evaluation, Result
 from odm.evaluate.output.report_data import BACKGROUND, KINDS, MISSES, SIDES, SUSPICION, Counts, ReportData
-from odm.evaluate.results import plain
+from odm.evaluate.results import to_plain
 from odm.issues import Code
 from odm.report import words
 from odm.report.build import Page
@@ -143,7 +143,7 @@ def _make_result(
         "definition": result.definition.partition(": ")[2],
         "summary": contract["summary"],
         "lower": [key for key in contract["summary"] if result.errors or key.partition("@")[0] == "MR"],
-        "ap": plain(result.overall.ap),
+        "ap": to_plain(result.overall.ap),
         "errors": contract.get("errors", {}),
         "dropped": result.dropped,
         "intervals": result.intervals,
@@ -206,7 +206,7 @@ def _make_miss_curves(result: Result) -> list[dict[str, Any]]:
             {
                 "class": row.name,
                 "setUp": rules.areas[curve.area].name if len(rules.areas) > 1 else "",
-                "rate": plain(row.extra.get(f"MR@{rules.areas[curve.area].name}", row.extra.get("MR"))),
+                "rate": to_plain(row.extra.get(f"MR@{rules.areas[curve.area].name}", row.extra.get("MR"))),
                 "points": [round_numbers(log_rate, 4), round_numbers(curve.miss_rate[kept_points], 4)],
             }
         )

@@ -29,7 +29,7 @@ from odm.evaluate.analysis.render_analyses import make_sections
 from odm.evaluate.analysis.render_comparison import make_difference_cells, make_difference_columns
 from odm.evaluate.analysis.render_diff import make_differences_document
 from odm.evaluate.doubts import DOUBTFUL
-from odm.evaluate.output.render import class_table, headline
+from odm.evaluate.output.render import format_headline, make_class_table
 from odm.issues import CODES, Issue, Log, UsageError, hint, plural, shorten
 from odm.numbers import number, percent, percents
 from odm.tables import Dataset
@@ -166,7 +166,7 @@ def _evaluation_html(evaluation: Evaluation) -> str:
         if len(evaluation.results) > 1:
             result_html = element(
                 "details",
-                element("summary", f"{result.protocol}: {headline(result)}"),
+                element("summary", f"{result.protocol}: {format_headline(result)}"),
                 result_html,
                 **({} if i else {"open": ""}),
             )
@@ -196,7 +196,7 @@ def _draw_result(result: Result) -> Html:
     ]
     figures = []
     if result.classes:
-        by_class = class_table(result)
+        by_class = make_class_table(result)
         titles = [title for title in CLASS_TITLES if title in by_class.titles]
         by_class = replace(by_class.select(titles), rows=by_class.select(titles).rows[:-1])  # not "(all)"
         figures.append(draw_document_table(by_class, hint=": .classes.to_pandas()"))
