@@ -38,20 +38,20 @@ import numpy as np
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.codes import DUPLICATE_IMAGE, WRONG_COUNT
-from odm.formats._shared.shapes.fractions import relative_to_images
-from odm.formats._shared.split_names import SplitOptions, miss_split
+from odm.formats._shared.shapes.fractions import divide_by_images
+from odm.formats._shared.split_names import SplitOptions, report_missing_split
 from odm.formats._shared.tables.csv_files import (
     Quote,
     Rows,
-    box_lines,
-    head_rows,
+    format_box_lines,
     is_number,
-    of_boxes,
-    tables,
+    iter_cells,
+    read_head_rows,
+    read_tables,
 )
 from odm.formats._shared.tables.rows import Columns, TableReader
-from odm.formats._shared.text.numbers import decimals, fixed
-from odm.formats._shared.text.tokens import decimals_for
+from odm.formats._shared.text.numbers import to_decimals, to_fixed
+from odm.formats._shared.text.tokens import count_decimals
 from odm.issues import Code, Log
 from odm.tables import Builder, Dataset, Floats
 
@@ -89,7 +89,7 @@ def sniff(source: Source) -> Sniff | None:
     """Recognise CSV files of which two thirds of the rows have a set, a path, a label and corners in 0..1."""
     n_rows = n_fitting = 0
     for file in source.with_suffix(".csv")[:20]:
-        for cells in head_rows(source, file):
+        for cells in read_head_rows(source, file):
             n_rows += 1
             if len(cells) not in (10, 11, 12) and not (len(cells) > 1 and cells[1].startswith("gs://")):
                 continue
@@ -135,7 +135,7 @@ def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> 
     A first pass collects the split of each image, because only one of its rows need name it.
     """
     table = TableReader(source, builder, log, options)
-    files = list(tables(source, builder, log, options))
+    files = list(read_tables(source, builder, log, options))
     split_of_image: dict[str, str] = {}
     for _, rows in files:
         for _, cells in rows:
@@ -143,7 +143,7 @@ def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> 
             if split:
                 split_of_image.setdefault(_drop_bucket(path), split)
     wanted_split = None if options.split is None else SPLITS.get(options.split.upper(), options.split)
-    if miss_split(wanted_split, (*split_of_image.values(), ""), source, log):
+    if report_missing_split(wanted_split, (*split_of_image.values(), ""), source, log):
         return
     path_of: dict[str, str] = {}
     for file, rows in files:
@@ -196,7 +196,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: AutomlOptions) ->
     """Write a row for each box, with its corners relative to the image size, and for each empty image."""
     name = "" if target.single else "import.csv"
     boxes, images = dataset.boxes, dataset.images
-    edges = relative_to_images(dataset, boxes.xyxy, log)
+    edges = divide_by_images(dataset, boxes.xyxy, log)
     if (name and not target.plan([name], ["the boxes"], log)) or edges is None:
         return
     if other_splits := sorted({split for split in images.split if split not in _WRITTEN}):
@@ -207,16 +207,16 @@ def write(dataset: Dataset, target: Output, log: Log, options: AutomlOptions) ->
     row_starts = [f"{word},{quote(prefix + text)}" for word, text in zip(set_words, images.name, strict=True)]
     classes = [quote(text) for text in dataset.categories.name]
     # Fine enough that half a step of another format's decimals is a whole number of steps here.
-    places = decimals_for(int(images.width.max(initial=0)), int(images.height.max(initial=0))) + 3
-    texts = fixed(edges.ravel(), max(13, places))
+    places = count_decimals(int(images.width.max(initial=0)), int(images.height.max(initial=0))) + 3
+    texts = to_fixed(edges.ravel(), max(13, places))
     no_cells = [""] * len(boxes)  # the second and fourth corner are left out, as in left,top,,,right,bottom,,
     columns = [
-        of_boxes(row_starts, boxes.image),
-        of_boxes(classes, boxes.category),
+        iter_cells(row_starts, boxes.image),
+        iter_cells(classes, boxes.category),
         *(texts[0::4], texts[1::4], no_cells, no_cells, texts[2::4], texts[3::4], no_cells, no_cells),
-        *([decimals(boxes.score)] if dataset.kind == "det" else []),
+        *([to_decimals(boxes.score)] if dataset.kind == "det" else []),
     ]
-    lines = box_lines(dataset, ",", columns, [start + "," * 9 for start in row_starts])
+    lines = format_box_lines(dataset, ",", columns, [start + "," * 9 for start in row_starts])
     target.write(name, "".join(f"{line}\n" for line in lines).encode())
 
 

@@ -39,26 +39,26 @@ from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, option
-from odm.formats._shared.gather import with_extension
+from odm.formats._shared.gather import add_extension
 from odm.formats._shared.image_names import choose_url_names, unquote
 from odm.formats._shared.json.items import (
     BadRecord,
     Item,
     Row,
     Size,
-    file_item,
-    have_sizes,
-    images_of,
-    line_items,
-    one_file,
-    relative_places,
+    check_sizes,
+    iter_images,
+    make_relative,
+    plan_file,
+    read_item,
+    read_line_items,
 )
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
-from odm.formats._shared.json.row_shapes import in_pixels, relative_points
-from odm.formats._shared.json.values import Reader, bounds, choose_files, dump
+from odm.formats._shared.json.row_shapes import divide_points, to_pixels
+from odm.formats._shared.json.values import Reader, choose_files, dump, find_bounds
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text.records import numeral
+from odm.formats._shared.text.records import to_number
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
 
@@ -106,7 +106,7 @@ def read(source: Source, builder: Builder, log: Log, options: AzureOptions) -> N
         first_bytes = source.head(file).lstrip(b"\xef\xbb\xbf \t\r\n")
         is_single = b'"predictions"' in first_bytes and first_bytes.startswith(b"{")
         with contextlib.suppress(BadRecord):
-            records = [file_item(reader, file)] if is_single else list(line_items(reader, file))
+            records = [read_item(reader, file)] if is_single else list(read_line_items(reader, file))
             texts = (record.get(_find_url_key(record)) for record in records)
             name_of = choose_url_names(texts, image_name, source.full(file), log)
             for record in records:
@@ -136,7 +136,7 @@ def _read_record(record: Item, file: str, name_of: Callable[[str], str]) -> None
     size = record.size("width", "height")
     if "predictions" in record:
         image_stem = reader.source.relative(file).rpartition(".")[0]
-        name = with_extension(image_stem, reader.pictures.find(image_stem))
+        name = add_extension(image_stem, reader.pictures.find(image_stem))
         name_key, list_key = "", "predictions"
     else:
         name_key = _find_url_key(record)
@@ -152,7 +152,7 @@ def _read_details(record: Item) -> Size | None:
     """The (width, height) in ``image_details``, whose numbers may be text as in 640px; None without any."""
     details = record.object("image_details", optional=True)
     sides = {key: details.get(key) for key in ("width", "height") if key in details}
-    texts = {key: numeral(text.removesuffix("px")) for key, text in sides.items() if isinstance(text, str)}
+    texts = {key: to_number(text.removesuffix("px")) for key, text in sides.items() if isinstance(text, str)}
     details.record = {**details.record, **texts}
     return details.size("width", "height")
 
@@ -163,17 +163,17 @@ def _read_label(label: Row, size: Size) -> None:
     if "polygon" in label:
         rings: list[list[tuple[float, float]]] = []
         for flat_points in label.array("polygon"):
-            xy_pixels = in_pixels(flat_points, size) if _are_numbers(flat_points) else []
+            xy_pixels = to_pixels(flat_points, size) if _are_numbers(flat_points) else []
             if xy_pixels:
                 rings.append(list(zip(xy_pixels[0::2], xy_pixels[1::2], strict=False)))
         if not any(rings):
             label.report_wrong("polygon", "a list of lists of numbers")
             raise BadRecord
-        corners = bounds([point for ring in rings for point in ring])
+        corners = find_bounds([point for ring in rings for point in ring])
         label.draw("polygons", rings, "polygons")
     else:
         edges = label.object("box") if "box" in label else label
-        left, top, right, bottom = in_pixels(edges.numbers(*_EDGES), size)
+        left, top, right, bottom = to_pixels(edges.numbers(*_EDGES), size)
         corners = left, top, right, bottom
     flags = Flag.CROWD if label.flag("isCrowd") else Flag(0)
     label.add(category, corners, score=score, flags=int(flags))
@@ -188,27 +188,27 @@ def _read_region(region: Row, size: Size) -> None:
     """Add a region or prediction of Custom Vision, relative to the `size` of its image in pixels."""
     category, score = region.category("tagName"), region.score("probability")
     edges = region.object("boundingBox") if "boundingBox" in region else region
-    left, top, width, height = in_pixels(edges.numbers(*_PLACE), size)
+    left, top, width, height = to_pixels(edges.numbers(*_PLACE), size)
     region.add(category, (left, top, left + width, top + height), score=score)
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: AzureOptions) -> None:
     """Write JSON lines of Azure Machine Learning, one for each image."""
-    name = one_file(dataset, target, "labels.jsonl", "records", log)
-    if not have_sizes(dataset, log) or name is None:
+    name = plan_file(dataset, target, "labels.jsonl", "records", log)
+    if not check_sizes(dataset, log) or name is None:
         return
     prefix = options.prefix.rstrip("/") + "/" if options.prefix else ""
-    ltrb_of_row = relative_places(dataset, form="ltrb")
+    ltrb_of_row = make_relative(dataset, form="ltrb")
     texts = []
-    for image in images_of(dataset):
+    for image in iter_images(dataset):
         labels = []
         for box in image.boxes:
             edges: dict[str, Any] = dict(zip(_EDGES, ltrb_of_row(box.row), strict=True))
             size = image.width, image.height
-            parts = [[v for point in relative_points(ring, size) for v in point] for ring in box.outlines]
+            parts = [[v for point in divide_points(ring, size) for v in point] for ring in box.outlines]
             polygon: dict[str, Any] = {"polygon": parts} if parts else {}
             if dataset.kind == "det":
-                labels.append({"box": edges, "label": box.label, **polygon, **box.scored("score")})
+                labels.append({"box": edges, "label": box.label, **polygon, **box.score_field("score")})
             else:
                 crowd = int(bool(box.flags & Flag.CROWD))
                 labels.append({"label": box.label, **(polygon or edges), "isCrowd": crowd})

@@ -28,7 +28,7 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of
 from odm.formats._shared.class_lists import SpacesOptions
 from odm.formats._shared.text import label_rows
-from odm.formats._shared.text.numbers import decimals
+from odm.formats._shared.text.numbers import to_decimals
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
 
@@ -43,7 +43,7 @@ def sniff(source: Source) -> Sniff | None:
     """Recognise text files of which two thirds begin with the header of bbGt."""
     if not label_rows.are_text(source):
         return None
-    files = label_rows.label_files(source, GRAMMAR)[:50]
+    files = label_rows.find_label_files(source, GRAMMAR)[:50]
     n_fitting = sum(source.head(file).lstrip().startswith(_HEAD) for file in files)
     if not files or 3 * n_fitting < 2 * len(files):
         return None
@@ -77,15 +77,15 @@ GRAMMAR = label_rows.Grammar(
 
 def read(source: Source, builder: Builder, log: Log, options: SpacesOptions) -> None:
     """Read a folder of label files, or one."""
-    files = label_rows.label_files(source, GRAMMAR)
+    files = label_rows.find_label_files(source, GRAMMAR)
     label_rows.report_files(source, files, log)
     labels = label_rows.read_labels(label_rows.gather_labels(source, builder, log, options), files, GRAMMAR)
     is_valid, values = labels.settle_kind(), labels.values
     labels.count("visible parts", is_valid & (values[:, 5:9] > 0).any(axis=1))
     labels.count("angles", is_valid & (values[:, 10] != 0))
     flags = (values[:, 4] > 0) * np.uint16(Flag.OCCLUDED) | (values[:, 9] > 0) * np.uint16(Flag.CROWD)
-    xyxy, wh = label_rows.corners(values)
-    labels.add(is_valid, labels.class_rows(is_valid), xyxy, wh=wh, flags=flags)
+    xyxy, wh = label_rows.convert_ltwh(values)
+    labels.add(is_valid, labels.find_classes(is_valid), xyxy, wh=wh, flags=flags)
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: SpacesOptions) -> None:
@@ -93,7 +93,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SpacesOptions) -> None:
     if not label_rows.plan_files(dataset, target, log):
         return
     boxes, classes = dataset.boxes, dataset.categories.name
-    texts = decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1).ravel())
+    texts = to_decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1).ravel())
     columns = [
         [classes[category] for category in boxes.category.tolist()],
         *(texts[i::4] for i in range(4)),  # left, top, width and height of all boxes
@@ -101,7 +101,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SpacesOptions) -> None:
         ["1 0" if crowd else "0 0" for crowd in boxes.has(Flag.CROWD).tolist()],
     ]
     if dataset.kind == "det":
-        columns.append(decimals(boxes.score))
+        columns.append(to_decimals(boxes.score))
     label_rows.write_files(dataset, target, log, columns, " ", head=lambda _: _HEAD + b"3\n")
 
 

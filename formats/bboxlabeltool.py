@@ -27,7 +27,7 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of
 from odm.formats._shared.class_lists import SpacesOptions
 from odm.formats._shared.text import label_rows
-from odm.formats._shared.text.numbers import decimals
+from odm.formats._shared.text.numbers import to_decimals
 from odm.formats._shared.text.tokens import NUMBER
 from odm.issues import Code, Log
 from odm.names import PICTURE_SUFFIXES
@@ -50,10 +50,10 @@ def sniff(source: Source) -> Sniff | None:
     """Recognise text files that begin with the number of the lines below, which have four numbers or more."""
     if not label_rows.are_text(source):
         return None
-    files = label_rows.label_files(source, _make_grammar(class_first=False))[:50]
+    files = label_rows.find_label_files(source, _make_grammar(class_first=False))[:50]
     n_fitting = n_boxes = 0
     for file in files:
-        head, *rows = list(label_rows.sampled(source, [file])) or [[]]
+        head, *rows = list(label_rows.sample_rows(source, [file])) or [[]]
         n_fitting += len(head) == 1 and _COUNT.fullmatch(head[0]) is not None and int(head[0]) >= len(rows)
         n_boxes += sum(sum(NUMBER.fullmatch(cell) is not None for cell in row) >= 4 for row in rows)
     if not n_boxes or 3 * n_fitting < 2 * len(files):
@@ -89,7 +89,7 @@ def read(source: Source, builder: Builder, log: Log, options: SpacesOptions) -> 
 
     Classes come first in files named after pictures with their extension, as in WiderPerson.
     """
-    files = label_rows.label_files(source, _make_grammar(class_first=False))
+    files = label_rows.find_label_files(source, _make_grammar(class_first=False))
     label_rows.report_files(source, files, log)
     names = [source.relative(file).lower().removesuffix(".txt") for file in files]
     class_first = bool(names) and all(name.endswith(tuple(PICTURE_SUFFIXES)) for name in names)
@@ -106,7 +106,7 @@ def read(source: Source, builder: Builder, log: Log, options: SpacesOptions) -> 
         labels.report(COUNT_DIFFERS, is_wrong_count, 0, "count")
     labels.keep(~is_count)
     is_valid = labels.settle_kind()
-    labels.add(is_valid, labels.class_rows(is_valid), labels.values)
+    labels.add(is_valid, labels.find_classes(is_valid), labels.values)
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: SpacesOptions) -> None:
@@ -114,10 +114,12 @@ def write(dataset: Dataset, target: Output, log: Log, _: SpacesOptions) -> None:
     if not label_rows.plan_files(dataset, target, log):
         return
     boxes, classes = dataset.boxes, dataset.categories.name
-    texts = decimals(boxes.xyxy.ravel())  # left, top, right, bottom, left, ...: every fourth is of one edge
+    texts = to_decimals(
+        boxes.xyxy.ravel()
+    )  # left, top, right, bottom, left, ...: every fourth is of one edge
     columns = [*(texts[i::4] for i in range(4)), [classes[category] for category in boxes.category.tolist()]]
     if dataset.kind == "det":
-        columns.append(decimals(boxes.score))
+        columns.append(to_decimals(boxes.score))
     label_rows.write_files(dataset, target, log, columns, " ", head=lambda rows: b"%d\n" % rows.count(b"\n"))
 
 

@@ -46,13 +46,22 @@ import numpy as np
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE
 from odm.formats._shared.gather import Corners
-from odm.formats._shared.image_names import choose_url_names, name_of_url
-from odm.formats._shared.json.items import BadRecord, Item, Row, Rows, Size, file_items, images_of, one_file
+from odm.formats._shared.image_names import choose_url_names, find_url_name
+from odm.formats._shared.json.items import (
+    BadRecord,
+    Item,
+    Row,
+    Rows,
+    Size,
+    iter_images,
+    plan_file,
+    read_items,
+)
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
-from odm.formats._shared.json.values import FLAG_NAMES, Reader, bounds, choose_files, dump, lines
+from odm.formats._shared.json.values import FLAG_NAMES, Reader, choose_files, dump, find_bounds, join_records
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.shapes.pixel_masks import BadMask, checked
-from odm.formats._shared.split_names import SplitOptions, files_of_split, split_of
+from odm.formats._shared.shapes.pixel_masks import BadMask, check_mask
+from odm.formats._shared.split_names import SplitOptions, find_split, select_split
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
 
@@ -88,7 +97,7 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
     """Read the file, or those of a folder."""
     reader = Reader(source, builder, log, options, keys=_KEYS)
     files = choose_files(source, looks_like, "BDD100K", log)
-    files = files_of_split(files, split_of, options.split, source, log)
+    files = select_split(files, find_split, options.split, source, log)
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
             frames = list(_read_frames(reader, file))
@@ -104,13 +113,13 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
                 video = frame.get("videoName")
                 if is_repeated and isinstance(name, str) and isinstance(video, str) and video:
                     name = f"{video}/{name}"  # noqa: PLW2901
-                _read_frame(frame, name, size, split_of(file))
+                _read_frame(frame, name, size, find_split(file))
     reader.finish()
 
 
 def _read_frames(reader: Reader, file: str) -> Iterator[tuple[Item, Any, Size | None]]:
     """The frames of a file, with their names and the (width, height) stated for all. Adds classes too."""
-    for record in file_items(reader, file, "a list of frames", alone=True):
+    for record in read_items(reader, file, "a list of frames", alone=True):
         if record.location.pointer:  # a frame in a list, not an object with frames
             yield record, record.get("name"), None
             continue
@@ -128,7 +137,7 @@ def _read_frames(reader: Reader, file: str) -> Iterator[tuple[Item, Any, Size | 
 
 def _drop_url(name: str) -> str:
     """The name of an image, which may be the URL that it is served from."""
-    return name_of_url(name).rpartition("/")[2] if "://" in name else name
+    return find_url_name(name).rpartition("/")[2] if "://" in name else name
 
 
 def _read_frame(frame: Item, name: Any, size: Size | None, split: str) -> None:
@@ -201,7 +210,7 @@ def _read_shape(label: Row, key: str) -> Corners | None:
         rle = label.object("rle")
         try:
             size = label.reader.builder.image_size(label.owner.image)
-            text, (left, top, width, height) = checked(rle.get("counts"), rle.get("size"), *size)
+            text, (left, top, width, height) = check_mask(rle.get("counts"), rle.get("size"), *size)
         except BadMask as e:
             rle.report_wrong("counts", str(e))
             return None
@@ -214,12 +223,12 @@ def _read_shape(label: Row, key: str) -> Corners | None:
     least_points = 1 if len(polygons) > 1 or label.get("box2d") else 3
     outlines = [polygon.points("vertices", least_points) for polygon in polygons]
     label.draw("polygons", outlines, "polygons")
-    return bounds([point for outline in outlines for point in outline])
+    return find_bounds([point for outline in outlines for point in outline])
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     """Write a list of frames, in which tracks and videos keep their names."""
-    name = one_file(dataset, target, "labels.json", "labels", log)
+    name = plan_file(dataset, target, "labels.json", "labels", log)
     if name is None:
         return
     images, videos = dataset.images, dataset.images.video
@@ -227,10 +236,10 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     track_column = dataset.boxes.track
     track_of_box = np.full(len(dataset.boxes), -1) if track_column is None else track_column
     frames, numbers = [], itertools.count(1)
-    for image in images_of(dataset):
+    for image in iter_images(dataset):
         labels = []
         for box in image.boxes:
-            label_number, flag_names = next(numbers), box.flags_in(_WRITTEN)
+            label_number, flag_names = next(numbers), box.list_flags(_WRITTEN)
             track_id = track_ids[track_of_box[box.row]]  # None, the last entry, for track -1
             label: dict[str, Any] = {"id": str(label_number) if track_id is None else track_id}
             if track_id is None and (videos is not None or track_column is not None):
@@ -245,7 +254,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
                 label["poly2d"] = outlines
             elif box.shapes is not None and (counts := box.shapes.counts(box.row)):
                 label["rle"] = {"counts": counts.decode(), "size": [image.height, image.width]}
-            labels.append(label | box.scored("score"))
+            labels.append(label | box.score_field("score"))
         frame: dict[str, Any] = {"name": image.name} | ({"size": image.size} if image.size else {})
         if videos is not None:
             video = int(videos[image.row])
@@ -255,7 +264,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
         elif track_column is not None:
             frame["videoName"] = ""
         frames.append(dump(frame | {"labels": labels}))
-    target.write(name, f"{lines(iter(frames))}\n".encode())
+    target.write(name, f"{join_records(iter(frames))}\n".encode())
 
 
 FORMAT = json_format_of(

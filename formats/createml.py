@@ -34,11 +34,11 @@ import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, option
-from odm.formats._shared.json.items import Item, Row, Size, file_items, images_of, one_file
+from odm.formats._shared.json.items import Item, Row, Size, iter_images, plan_file, read_items
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
-from odm.formats._shared.json.values import Reader, choose_files, dump, lines, number
+from odm.formats._shared.json.values import Reader, choose_files, dump, join_records, simplify
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.split_names import SplitOptions, files_of_split, split_of
+from odm.formats._shared.split_names import SplitOptions, find_split, select_split
 from odm.issues import Log, printable
 from odm.tables import Builder, Dataset, Floats
 
@@ -74,8 +74,8 @@ def read(source: Source, builder: Builder, log: Log, options: CreatemlOptions) -
     relative = options.units == "normalized"
     reader = Reader(source, builder, log, options, borrow_sizes=relative, keys=_KEYS)
     files = choose_files(source, looks_like, "Create ML JSON", log)
-    files = files_of_split(files, split_of, options.split, source, log)
-    images = {file: list(file_items(reader, file, "a list of images")) for file in files}
+    files = select_split(files, find_split, options.split, source, log)
+    images = {file: list(read_items(reader, file, "a list of images")) for file in files}
     if options.units == "auto" and _are_relative(itertools.chain(*images.values())):
         log.note(
             f"{printable(source.path)}: all coordinates lie in 0..1, so they are read as relative to the "
@@ -85,7 +85,7 @@ def read(source: Source, builder: Builder, log: Log, options: CreatemlOptions) -
     for file, records in images.items():
         for image in records:
             image.reader = reader
-            _read_image(image, split_of(file), relative=relative)
+            _read_image(image, find_split(file), relative=relative)
     reader.finish(field="confidence")
 
 
@@ -157,19 +157,19 @@ def _choose_centres(low: Floats, wh: Floats) -> Floats:
 
 def write(dataset: Dataset, target: Output, log: Log, _: CreatemlOptions) -> None:
     """Write a list of images, with the centres and sizes of their boxes in pixels."""
-    name = one_file(dataset, target, "annotations.createml.json", "annotations", log)
+    name = plan_file(dataset, target, "annotations.createml.json", "annotations", log)
     if name is None:
         return
     wh = dataset.boxes.short_wh()
     cxcywh = np.concatenate([_choose_centres(dataset.boxes.xyxy[:, :2], wh), wh], axis=1)
     texts = []
-    for image in images_of(dataset):
+    for image in iter_images(dataset):
         boxes = []
         for box in image.boxes:
-            coordinates = dict(zip(_PLACE, map(number, cxcywh[box.row].tolist()), strict=True))
-            boxes.append({"label": box.label, "coordinates": coordinates, **box.scored("confidence")})
+            coordinates = dict(zip(_PLACE, map(simplify, cxcywh[box.row].tolist()), strict=True))
+            boxes.append({"label": box.label, "coordinates": coordinates, **box.score_field("confidence")})
         texts.append(dump({"image": image.name, "annotations": boxes}))
-    target.write(name, f"{lines(iter(texts))}\n".encode())
+    target.write(name, f"{join_records(iter(texts))}\n".encode())
 
 
 FORMAT = json_format_of(

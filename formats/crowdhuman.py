@@ -35,16 +35,16 @@ from typing import Any
 from odm.files import COLLISION, Output, Source
 from odm.formats._contract import SURE, option
 from odm.formats._shared.gather import report_other_kind
-from odm.formats._shared.json.items import BAD_SIZE, Box, Item, Row, images_of, line_items
+from odm.formats._shared.json.items import BAD_SIZE, Box, Item, Row, iter_images, read_line_items
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
-from odm.formats._shared.json.values import Reader, choose_files, dump, may_write
+from odm.formats._shared.json.values import Reader, check_classes, choose_files, dump
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.split_names import (
     SplitOptions,
-    files_of_split,
-    split_files,
-    split_in_name,
-    usual_split,
+    list_split_files,
+    normalise_split,
+    parse_split,
+    select_split,
     write_splits,
 )
 from odm.issues import Log, printable
@@ -86,15 +86,15 @@ def read(source: Source, builder: Builder, log: Log, options: CrowdhumanOptions)
     path = source.path.replace("\\", "/")
     files = source.with_suffix(".odgt") if source.is_dir else []
     files = files or choose_files(source, looks_like, "CrowdHuman", log, _SUFFIXES)
-    wanted_split = usual_split(options.split)
-    files = files_of_split(
-        files, lambda file: split_in_name(file or path, folder=False), wanted_split, source, log
+    wanted_split = normalise_split(options.split)
+    files = select_split(
+        files, lambda file: parse_split(file or path, folder=False), wanted_split, source, log
     )
     records_of: dict[str, list[tuple[Item, int | None]]] = {key: [] for key in _LISTS}
     """The records that have such a list and their images, until the kind of the whole is known."""
     for file in log.track(files, "reading"):
-        for record in line_items(reader, file):
-            image = _add_image(record, split_in_name(file or path, folder=False))
+        for record in read_line_items(reader, file):
+            image = _add_image(record, parse_split(file or path, folder=False))
             for key in _LISTS:
                 if record.array(key):
                     records_of[key].append((record, image))
@@ -162,8 +162,8 @@ def _read_detection(box: Row, _: str) -> None:
 
 def write(dataset: Dataset, target: Output, log: Log, _: CrowdhumanOptions) -> None:
     """Write a record for each image, in one file for each split."""
-    files = split_files(dataset, lambda split: f"annotation{'_' if split else ''}{split}.odgt")
-    is_writable = may_write(dataset, log) & target.plan(
+    files = list_split_files(dataset, lambda split: f"annotation{'_' if split else ''}{split}.odgt")
+    is_writable = check_classes(dataset, log) & target.plan(
         list(files.values()), [f"the split {s}" for s in files], log
     )
     name_of_id: dict[str, str] = {}
@@ -174,7 +174,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: CrowdhumanOptions) -> N
     if not is_writable:
         return
     lines = []
-    for image in images_of(dataset):
+    for image in iter_images(dataset):
         record: dict[str, Any] = {"ID": stem(image.name), **image.size}
         key = "dtboxes" if dataset.kind == "det" else "gtboxes"
         record[key] = [_format_box(box, n) for n, box in enumerate(image.boxes)]

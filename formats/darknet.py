@@ -25,16 +25,16 @@ from odm.formats._shared.json.items import (
     Item,
     Row,
     Size,
-    class_ids,
-    file_items,
-    have_sizes,
-    images_of,
-    one_file,
-    relative_places,
+    check_sizes,
+    iter_images,
+    list_class_ids,
+    make_relative,
+    plan_file,
+    read_items,
 )
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
-from odm.formats._shared.json.row_shapes import in_pixels
-from odm.formats._shared.json.values import Reader, choose_files, dump, lines
+from odm.formats._shared.json.row_shapes import to_pixels
+from odm.formats._shared.json.values import Reader, choose_files, dump, join_records
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
 from odm.issues import Log
@@ -58,7 +58,7 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
     """Read the file, or those of a folder."""
     reader = Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)
     for file in log.track(choose_files(source, looks_like, "darknet's result.json", log), "reading"):
-        for frame in file_items(reader, file, "a list of images"):
+        for frame in read_items(reader, file, "a list of images"):
             with contextlib.suppress(BadRecord):
                 _read_frame(frame)
     reader.finish(field="confidence")
@@ -74,28 +74,28 @@ def _read_frame(frame: Item) -> None:
 def _read_object(row: Row, size: Size) -> None:
     """Add an object from its centre and size, relative to the `size` of its image in pixels."""
     category, score = row.category_with_id("name", "class_id"), row.score("confidence")
-    x, y, width, height = in_pixels(row.object("relative_coordinates").numbers(*_PLACE), size)
+    x, y, width, height = to_pixels(row.object("relative_coordinates").numbers(*_PLACE), size)
     corners = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
     row.add(category, corners, score=score)
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
     """Write a list of images, with the centres and sizes of their boxes relative to the image size."""
-    name = one_file(dataset, target, "result.json", "detections", log)
-    if not have_sizes(dataset, log) or name is None:
+    name = plan_file(dataset, target, "result.json", "detections", log)
+    if not check_sizes(dataset, log) or name is None:
         return
-    class_numbers = class_ids(dataset)
-    cxcywh_of_row = relative_places(dataset, form="cxcywh")
+    class_numbers = list_class_ids(dataset)
+    cxcywh_of_row = make_relative(dataset, form="cxcywh")
     texts = []
-    for image in images_of(dataset):
+    for image in iter_images(dataset):
         objects = [
             {"class_id": class_numbers[box.label], "name": box.label}
             | {"relative_coordinates": dict(zip(_PLACE, cxcywh_of_row(box.row), strict=True))}
-            | box.scored("confidence")
+            | box.score_field("confidence")
             for box in image.boxes
         ]
         texts.append(dump({"frame_id": image.row + 1, "filename": image.name, "objects": objects}))
-    target.write(name, f"{lines(iter(texts))}\n".encode())
+    target.write(name, f"{join_records(iter(texts))}\n".encode())
 
 
 FORMAT = json_format_of(

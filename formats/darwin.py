@@ -43,14 +43,21 @@ import numpy as np
 from odm.files import Output, Source
 from odm.formats._contract import SURE
 from odm.formats._shared.gather import Corners
-from odm.formats._shared.json.items import BadRecord, Item, Row, Rows, Size, file_items, images_of
+from odm.formats._shared.json.items import BadRecord, Item, Row, Rows, Size, iter_images, read_items
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
-from odm.formats._shared.json.values import NUMBER_TYPES, Reader, bounds, choose_files, dump, may_write
+from odm.formats._shared.json.values import (
+    NUMBER_TYPES,
+    Reader,
+    check_classes,
+    choose_files,
+    dump,
+    find_bounds,
+)
 from odm.formats._shared.json.videos import Track, fill_frames, parse_frame, read_video
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.shapes.box_shapes import even_odd
-from odm.formats._shared.shapes.pixel_masks import MOST, BadMask, edges_of
-from odm.formats._shared.split_names import SplitOptions, files_of_split, split_of
+from odm.formats._shared.shapes.box_shapes import join_rings
+from odm.formats._shared.shapes.pixel_masks import MOST, BadMask, find_edges
+from odm.formats._shared.split_names import SplitOptions, find_split, select_split
 from odm.issues import Log
 from odm.tables import Builder, Dataset
 
@@ -92,11 +99,11 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
     folders = (source.full("images"),) if source.is_dir else ()
     reader = Reader(source, builder, log, options, folders, sized=True, keys=_KEYS)
     files = choose_files(source, looks_like, "V7 Darwin JSON", log)
-    files = files_of_split(files, split_of, options.split, source, log)
+    files = select_split(files, find_split, options.split, source, log)
     for file in log.track(files, "reading"):
-        for record in file_items(reader, file, "an object, or a list of them", alone=True):
+        for record in read_items(reader, file, "an object, or a list of them", alone=True):
             with contextlib.suppress(BadRecord):
-                _read_file(record, split_of(file))
+                _read_file(record, find_split(file))
     reader.finish(field="inference")
 
 
@@ -215,9 +222,9 @@ def _read_annotation(box: Row, slot_name: Any, layers: Layers, size: Size | None
     shape_corners: Corners | None = None
     if shape_key and (box.wants or "bounding_box" not in box):
         rings = _read_rings(box.object(shape_key))
-        shape_corners = bounds([point for ring in rings for point in ring])
+        shape_corners = find_bounds([point for ring in rings for point in ring])
         if box.wants:
-            box.draw("polygons", even_odd(rings), "polygons")
+            box.draw("polygons", join_rings(rings), "polygons")
     elif has_drawing:
         shape_corners = _read_drawn(box)
     if "bounding_box" in box:
@@ -243,7 +250,7 @@ def _paint(box: Row, raster_layer: Item, pixel_value: Any, width: int, height: i
         if width * height > MOST or runs.min(initial=0) < 0 or runs[:, 1].sum() != width * height:
             raise BadMask(f"a number and a length in turn, of {width} x {height} pixels")
         is_painted = np.repeat(runs[:, 0] == pixel_value, runs[:, 1]).reshape(height, width)
-        corners = edges_of(is_painted)
+        corners = find_edges(is_painted)
     except (ValueError, TypeError, OverflowError) as e:
         raster_layer.report_wrong("dense_rle", str(e) if isinstance(e, BadMask) else "whole numbers")
         raise BadRecord from None
@@ -287,9 +294,9 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     splits = dataset.images.split
     folders = [f"{split or 'unsplit'}/" if any(splits) else "" for split in splits]
     files = [f"{folder}{name}.json" for folder, name in zip(folders, dataset.images.name, strict=True)]
-    if not may_write(dataset, log) or not target.plan(files, dataset.images.name, log):
+    if not check_classes(dataset, log) or not target.plan(files, dataset.images.name, log):
         return
-    for file, image in zip(log.track(files, "writing"), images_of(dataset), strict=True):
+    for file, image in zip(log.track(files, "writing"), iter_images(dataset), strict=True):
         annotations = []
         for box in image.boxes:
             xywh = dict(zip(_PLACE, [*box.xyxy[:2], *box.wh], strict=True))
@@ -297,7 +304,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
             if box.outlines:
                 paths = [[{"x": x, "y": y} for x, y in outline] for outline in box.outlines]
                 annotation["polygon"] = {"paths": paths}
-            if confidence := box.scored("confidence"):
+            if confidence := box.score_field("confidence"):
                 annotation["inference"] = confidence
             annotations.append(annotation)
         folder, _slash, name = image.name.rpartition("/")

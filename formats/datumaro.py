@@ -43,18 +43,25 @@ from typing import Any
 from odm.files import Output, Source
 from odm.formats._contract import SURE
 from odm.formats._shared.codes import UNKNOWN_SHAPE
-from odm.formats._shared.gather import NAN, Corners, with_extension
-from odm.formats._shared.json.items import BadRecord, Box, Item, Row, file_item
+from odm.formats._shared.gather import NAN, Corners, add_extension
+from odm.formats._shared.json.items import BadRecord, Box, Item, Row, read_item
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.row_shapes import have_area
-from odm.formats._shared.json.values import FLAG_NAMES, Reader, choose_files, dump, lines, may_write
+from odm.formats._shared.json.values import (
+    FLAG_NAMES,
+    Reader,
+    check_classes,
+    choose_files,
+    dump,
+    join_records,
+)
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.shapes.box_shapes import as_turned, turned_box
+from odm.formats._shared.shapes.box_shapes import rotate_box, split_rotation
 from odm.formats._shared.shapes.groups import GroupSplitOptions
-from odm.formats._shared.shapes.pixel_masks import BadMask, checked
+from odm.formats._shared.shapes.pixel_masks import BadMask, check_mask
 from odm.formats._shared.shapes.rotation import RotationOptions
-from odm.formats._shared.shapes.written_groups import images_with_groups
-from odm.formats._shared.split_names import files_of_split
+from odm.formats._shared.shapes.written_groups import iter_group_images
+from odm.formats._shared.split_names import select_split
 from odm.issues import Log
 from odm.names import stem
 from odm.tables import Builder, Dataset, Flag
@@ -93,10 +100,10 @@ def read(source: Source, builder: Builder, log: Log, options: DatumaroOptions) -
     """Read the file, or those of a folder."""
     reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
     files = choose_files(source, looks_like, "Datumaro JSON", log)
-    files = files_of_split(files, lambda file: _split_of(file or source.path), options.split, source, log)
+    files = select_split(files, lambda file: _split_of(file or source.path), options.split, source, log)
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
-            document = file_item(reader, file)
+            document = read_item(reader, file)
             labels = list(
                 document.object("categories", optional=True).object("label", optional=True).items("labels")
             )
@@ -133,7 +140,7 @@ def _read_item(item: Item, split: str, classes: dict[str, int]) -> None:
         picture = pictures.find_exact(name, f"images/{split}", "images") or pictures.find(
             f"images/{split}/{name}"
         )
-        name = with_extension(name, picture)
+        name = add_extension(name, picture)
     image = item.image_named(name, field="id", size=size, split=split, picture=picture)
     rows.read(image, _read_annotation, classes, groups_with_box)
 
@@ -157,7 +164,7 @@ def _read_annotation(shape: Row, classes: dict[str, int], groups_with_box: set[t
     if kind == "bbox":
         corners, wh = shape.ltwh("bbox")
         if turn := shape.reader.parse_turn(attributes.record):
-            corners, wh = shape.draw_oriented(turned_box(*corners[:2], *wh, turn)), None
+            corners, wh = shape.draw_oriented(rotate_box(*corners[:2], *wh, turn)), None
             del attributes.record["rotation"]
     elif kind == "polygon":
         values = shape.any_numbers("points")
@@ -176,7 +183,7 @@ def _read_annotation(shape: Row, classes: dict[str, int], groups_with_box: set[t
     elif kind == "rotated_bbox":
         x, y, width, height, angle = shape.number_list("bbox", 5, "5 numbers: centre, width, height, degrees")
         left, top = x - width / 2, y - height / 2
-        corners = shape.draw_oriented(turned_box(left, top, width, height, math.radians(angle)))
+        corners = shape.draw_oriented(rotate_box(left, top, width, height, math.radians(angle)))
     else:
         shape.report(UNKNOWN_SHAPE, "type", value=kind, shapes="bbox or polygon")
         raise BadRecord
@@ -213,7 +220,7 @@ def _read_mask(shape: Row) -> Corners:
     try:
         if len(size) != 2 or any(type(n) is not int or n < 1 for n in size):
             raise BadMask("a mask with the size of its image")
-        text, (left, top, width, height) = checked(rle.get("counts"), size, size[1], size[0])
+        text, (left, top, width, height) = check_mask(rle.get("counts"), size, size[1], size[0])
     except BadMask as e:
         rle.report_wrong("counts", str(e))
         raise BadRecord from None
@@ -226,7 +233,7 @@ def _format_shape(box: Box) -> dict[str, Any]:
     if box.outlines:
         return {"type": "polygon", "points": [value for point in box.outlines[0] for value in point]}
     if box.corners:
-        (left, top, width, height), degrees = as_turned(box.corners)
+        (left, top, width, height), degrees = split_rotation(box.corners)
         cxcywh_angle = [left + width / 2, top + height / 2, width, height, degrees]
         return {"type": "rotated_bbox", "bbox": cxcywh_angle}
     return {"type": "bbox", "bbox": [*box.xyxy[:2], *box.wh]}
@@ -236,16 +243,16 @@ def write(dataset: Dataset, target: Output, log: Log, _: DatumaroOptions) -> Non
     """Write a dataset for each split, with its images and annotations."""
     items_of_split: dict[str, list[str]] = {s: [] for s in dict.fromkeys(dataset.images.split) or ("",)}
     files = {split: f"annotations/{split or 'default'}.json" for split in items_of_split}
-    is_writable = may_write(dataset, log)
+    is_writable = check_classes(dataset, log)
     is_writable &= target.plan(list(files.values()), [f"the split {split}" for split in files], log)
     if not is_writable:
         return
     class_numbers = {label: label_id for label_id, label in enumerate(dataset.categories.name)}
     flag_names = sorted({*FLAG_NAMES} - {"crowd"})
-    for image in images_with_groups(dataset, 1):
+    for image in iter_group_images(dataset, 1):
         annotations = []
         for box in image.boxes:
-            attributes = {**dict.fromkeys(box.flags_in(flag_names), True), **box.scored("score")}
+            attributes = {**dict.fromkeys(box.list_flags(flag_names), True), **box.score_field("score")}
             attributes |= {"is_crowd": True} if box.flags & Flag.CROWD else {}
             common_fields = {"id": box.row + 1, "attributes": attributes, "group": box.group}
             label = {"label_id": class_numbers[box.label], "z_order": 0}
@@ -257,7 +264,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: DatumaroOptions) -> Non
     categories = {"label": {"labels": labels, "label_groups": [], "attributes": []}}
     head = dump({"dm_format_version": "1.0", "media_type": 2, "infos": {}, "categories": categories})
     for split, items in items_of_split.items():
-        target.write(files[split], f'{head[:-1]},\n"items": {lines(iter(items))}}}\n'.encode())
+        target.write(files[split], f'{head[:-1]},\n"items": {join_records(iter(items))}}}\n'.encode())
 
 
 FORMAT = json_format_of(

@@ -34,21 +34,21 @@ import dataclasses
 
 from odm.files import Output, Source
 from odm.formats._contract import Sniff, format_of, option
-from odm.formats._shared.json.items import Row, images_of, one_file
+from odm.formats._shared.json.items import Row, iter_images, plan_file
 from odm.formats._shared.json.values import Reader
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text.numbers import round_boxes
 from odm.formats._shared.text.records import (
-    element_item,
-    escaped,
-    fits_xml,
-    numerals,
-    quoted,
-    row_of,
+    check_xml_names,
+    choose_xml,
+    escape_text,
+    make_element_item,
+    make_rows,
+    quote,
+    read_roots,
     sniff_xml,
-    xml_files,
-    xml_roots,
+    to_numbers,
 )
 from odm.formats._shared.text.safe_xml import XML_BEGINS
 from odm.issues import Log
@@ -88,18 +88,18 @@ def sniff(source: Source) -> Sniff | None:
 def read(source: Source, builder: Builder, log: Log, options: DlibOptions) -> None:
     """Read the file, or those of a folder."""
     reader = Reader(source, builder, log, options, keys=_KEYS)
-    files = log.track(xml_files(source, _recognise, "dlib XML", log), "reading")
-    for _, origin, root in xml_roots(reader, files, "dataset", "dlib XML"):
+    files = log.track(choose_xml(source, _recognise, "dlib XML", log), "reading")
+    for _, origin, root in read_roots(reader, files, "dataset", "dlib XML"):
         for element in root.iterfind("images/image"):
-            record = numerals(element.attrib, "width", "height")
-            item = element_item(reader, record, element, origin)
+            record = to_numbers(element.attrib, "width", "height")
+            item = make_element_item(reader, record, element, origin)
             image = item.image("file", size=item.size("width", "height"))
             for box in element.iterfind("box"):
-                values = numerals(box.attrib, *_PLACE, "detection_score")
+                values = to_numbers(box.attrib, *_PLACE, "detection_score")
                 values["label"] = (box.findtext("label") or "").strip() or options.category
                 if n_parts := len(box.findall("part")):
                     reader.count("parts", n_parts)
-                row_of(reader, values, box, origin).read(image, _read_box)
+                make_rows(reader, values, box, origin).read(image, _read_box)
     reader.finish(field="detection_score")
 
 
@@ -113,20 +113,20 @@ def _read_box(box: Row) -> None:
 
 def write(dataset: Dataset, target: Output, log: Log, options: DlibOptions) -> None:
     """Write a dataset with the boxes of each image."""
-    name = one_file(dataset, target, "dataset.xml", "images", log)
-    if not fits_xml(dataset, log) or name is None:
+    name = plan_file(dataset, target, "dataset.xml", "images", log)
+    if not check_xml_names(dataset, log) or name is None:
         return
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', "<dataset>", "<name>odm</name>", "<images>"]
-    for image in images_of(round_boxes(dataset, log) if options.round else dataset):
+    for image in iter_images(round_boxes(dataset, log) if options.round else dataset):
         size = "".join(f' {key}="{value}"' for key, value in image.size.items())
-        lines.append(f"  <image file={quoted(image.name)}{size}>")
+        lines.append(f"  <image file={quote(image.name)}{size}>")
         for box in image.boxes:
             left, top, width, height = *box.xyxy[:2], *box.wh
             attributes = [f' {key}="1"' for key, flag in _FLAGS.items() if box.flags & flag]
-            attributes += [f' {key}="{score!r}"' for key, score in box.scored("detection_score").items()]
+            attributes += [f' {key}="{score!r}"' for key, score in box.score_field("detection_score").items()]
             lines.append(
                 f'    <box top="{top!r}" left="{left!r}" width="{width!r}" height="{height!r}"'
-                f"{''.join(attributes)}><label>{escaped(box.label)}</label></box>"
+                f"{''.join(attributes)}><label>{escape_text(box.label)}</label></box>"
             )
         lines.append("  </image>")
     target.write(name, "\n".join([*lines, "</images>", "</dataset>", ""]).encode())

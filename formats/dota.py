@@ -46,7 +46,7 @@ from odm.formats._shared.codes import BAD_FLAG
 from odm.formats._shared.gather import Gather, Location
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text import label_rows
-from odm.formats._shared.text.numbers import decimals
+from odm.formats._shared.text.numbers import to_decimals
 from odm.formats._shared.text.tokens import NUMBER
 from odm.issues import Log, UsageError, plural
 from odm.names import BAD_NAME, stem
@@ -68,7 +68,7 @@ class DotaOptions(ImageOptions):
 
 def sniff(source: Source) -> Sniff | None:
     """Recognise lines of eight numbers, a word, and 0, 1 or 2; or files named like DOTA results."""
-    files = label_rows.label_files(source, GRAMMAR) if source.is_dir else []
+    files = label_rows.find_label_files(source, GRAMMAR) if source.is_dir else []
     in_folder = any(map(GRAMMAR.folders.fullmatch, files[0].split("/")[:-1])) if files else False
     if not (in_folder or label_rows.are_text(source)):
         return None
@@ -76,7 +76,7 @@ def sniff(source: Source) -> Sniff | None:
         n_files = plural(len(results), "file is", "files are")
         return Sniff(SURE, f"{n_files} named like DOTA results, Task1_<category>.txt or Task2_<category>.txt")
     n_rows = n_fitting = n_with_class = 0
-    for cells in label_rows.sampled(source, label_rows.label_files(source, GRAMMAR)):
+    for cells in label_rows.sample_rows(source, label_rows.find_label_files(source, GRAMMAR)):
         if cells[0].startswith(_HEADERS):
             continue
         n_rows += 1
@@ -128,7 +128,7 @@ def read(source: Source, builder: Builder, log: Log, options: DotaOptions) -> No
     if results := _find_results(source, builder.kind):
         _read_results(source, results if source.is_dir else [""], builder, log, options)
         return
-    files = label_rows.label_files(source, GRAMMAR)
+    files = label_rows.find_label_files(source, GRAMMAR)
     label_rows.report_files(source, files, log)
     labels = label_rows.read_labels(label_rows.gather_labels(source, builder, log, options), files, GRAMMAR)
     is_valid = labels.settle_kind()
@@ -137,8 +137,8 @@ def read(source: Source, builder: Builder, log: Log, options: DotaOptions) -> No
     labels.report(BAD_FLAG, has_bad_difficulty, -2 if builder.kind == "det" else -1, "difficult", "0 or 1")
     is_valid &= ~has_bad_difficulty
     flags = (difficulty > 0) * np.uint16(Flag.DIFFICULT)
-    xyxy, shapes = labels.upright(is_valid)
-    labels.add(is_valid, labels.class_rows(is_valid), xyxy, flags=flags, shapes=shapes)
+    xyxy, shapes = labels.find_upright(is_valid)
+    labels.add(is_valid, labels.find_classes(is_valid), xyxy, flags=flags, shapes=shapes)
 
 
 def _read_results(source: Source, files: list[str], builder: Builder, log: Log, options: DotaOptions) -> None:
@@ -182,7 +182,9 @@ def _read_results(source: Source, files: list[str], builder: Builder, log: Log, 
             labels.report(SCORE_UNEXPECTED, has_image, 1, "score")
             has_image[:] = False
         category = np.full(len(labels), builder.category(match[2]))
-        xyxy, shapes = labels.upright(has_image, oriented=True) if match[1] == "1" else (labels.values, None)
+        xyxy, shapes = (
+            labels.find_upright(has_image, oriented=True) if match[1] == "1" else (labels.values, None)
+        )
         columns = {"file": file_number, "score": labels.score, "shapes": shapes}
         labels.add_rows(has_image, image=image_of_box, category=category, xyxy=xyxy, **columns)
     gather.finish()
@@ -196,12 +198,12 @@ def write(dataset: Dataset, target: Output, log: Log, options: DotaOptions) -> N
         return
     if not label_rows.plan_files(dataset, target, log):
         return
-    texts = decimals(label_rows.corners_of(dataset).ravel())
+    texts = to_decimals(label_rows.find_corners(dataset).ravel())
     difficult = ["1" if d else "0" for d in boxes.has(Flag.DIFFICULT).tolist()]
     columns = [texts[i::8] for i in range(8)]  # x1 of all boxes, y1 of all boxes, ...
     columns += [[classes[c] for c in boxes.category.tolist()], difficult]
     if dataset.kind == "det":
-        columns.append(decimals(boxes.score))
+        columns.append(to_decimals(boxes.score))
     label_rows.write_files(dataset, target, log, columns, " ")
 
 
@@ -215,7 +217,7 @@ def _write_results(dataset: Dataset, target: Output, log: Log) -> None:
     errors_before = log.errors
     for row, name in enumerate(dataset.images.name):
         reason = ""
-        if label_rows.class_text(stem(name).encode()) is None:
+        if label_rows.parse_class_name(stem(name).encode()) is None:
             reason = "a number after its first word would be read as the score"
         elif "  " in name or stem(name) != stem(name).strip(" \t"):
             reason = "leading, trailing and consecutive spaces are lost"
@@ -228,12 +230,12 @@ def _write_results(dataset: Dataset, target: Output, log: Log) -> None:
             log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
     if not target.plan(file_names, classes, log) or log.errors > errors_before:
         return
-    coordinates = boxes.xyxy if task == 2 else label_rows.corners_of(dataset)
-    texts, n_coordinates = decimals(coordinates.ravel()), coordinates.shape[1]
+    coordinates = boxes.xyxy if task == 2 else label_rows.find_corners(dataset)
+    texts, n_coordinates = to_decimals(coordinates.ravel()), coordinates.shape[1]
     image_stems = [stem(name) for name in dataset.images.name]
     columns = (
         [image_stems[i] for i in boxes.image.tolist()],
-        decimals(boxes.score),
+        to_decimals(boxes.score),
         *(texts[i::n_coordinates] for i in range(n_coordinates)),  # the first of all boxes, the second, ...
     )
     note_spaces(dataset.images.name, log)

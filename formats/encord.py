@@ -38,18 +38,18 @@ from odm.formats._shared.json.items import (
     Item,
     Row,
     Size,
-    file_items,
-    have_sizes,
-    images_of,
-    one_file,
-    relative_places,
+    check_sizes,
+    iter_images,
+    make_relative,
+    plan_file,
+    read_items,
 )
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
-from odm.formats._shared.json.row_shapes import have_area, in_pixels, relative_points
-from odm.formats._shared.json.values import Reader, choose_files, dump, lines
+from odm.formats._shared.json.row_shapes import divide_points, have_area, to_pixels
+from odm.formats._shared.json.values import Reader, choose_files, dump, join_records
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.shapes.box_shapes import as_turned, turned_box
+from odm.formats._shared.shapes.box_shapes import rotate_box, split_rotation
 from odm.issues import Log
 from odm.tables import Builder, Dataset
 
@@ -77,7 +77,7 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
     files = choose_files(source, looks_like, "JSON of Encord", log)
     units_and_labels = []
     for file in log.track(files, "reading"):
-        for row in file_items(reader, file, "a list of label rows", alone=True):
+        for row in read_items(reader, file, "a list of label rows", alone=True):
             with contextlib.suppress(BadRecord):
                 if row.get("data_type") == "video":
                     reader.count("videos")
@@ -128,7 +128,7 @@ def _read_object(row: Row, size: Size) -> None:
     """
     reader, key = row.reader, row.first_key("boundingBox", "rotatableBoundingBox", "polygon", "skeleton")
     nodes = [node for _, node in row.object("skeleton").objects()] if key == "skeleton" else []
-    keypoints = [(*in_pixels(node.numbers("x", "y"), size), _read_visibility(node)) for node in nodes]
+    keypoints = [(*to_pixels(node.numbers("x", "y"), size), _read_visibility(node)) for node in nodes]
     if key == "skeleton" and not have_area(keypoints):
         key = "boundingBox"
     if key not in row and row.get("shape") not in (None, "bounding_box"):
@@ -145,15 +145,15 @@ def _read_object(row: Row, size: Size) -> None:
         if not points:
             row.report_wrong("polygon", "points")
             raise BadRecord
-        corners = row.draw_around([in_pixels(point, size) for point in points], "polygons")
+        corners = row.draw_around([to_pixels(point, size) for point in points], "polygons")
     elif key == "skeleton":
         corners = row.set_only_keypoints(keypoints)
     else:
         rectangle = row.object(key)
-        left, top, width, height = in_pixels(rectangle.numbers(*_PLACE), size)
+        left, top, width, height = to_pixels(rectangle.numbers(*_PLACE), size)
         corners = (left, top, left + width, top + height)
         if theta := rectangle.number("theta", 0.0):
-            corners = row.draw_oriented(turned_box(left, top, width, height, math.radians(theta)))
+            corners = row.draw_oriented(rotate_box(left, top, width, height, math.radians(theta)))
     row.add(category, corners, score=score)
 
 
@@ -169,11 +169,11 @@ def _format_shape(box: Box, image: Image, xywh_of_row: Callable[[int], list[floa
     """
     size = image.width, image.height
     if box.outlines:
-        points = relative_points(box.outlines[0], size)
+        points = divide_points(box.outlines[0], size)
         return {"shape": "polygon", "polygon": {str(i): {"x": x, "y": y} for i, (x, y) in enumerate(points)}}
     if box.corners:
-        (left, top, width, height), theta = as_turned(box.corners)
-        relative_xywh = [v for point in relative_points([(left, top), (width, height)], size) for v in point]
+        (left, top, width, height), theta = split_rotation(box.corners)
+        relative_xywh = [v for point in divide_points([(left, top), (width, height)], size) for v in point]
         rectangle = {**dict(zip(_PLACE, relative_xywh, strict=True)), "theta": theta}
         return {"shape": "rotatable_bounding_box", "rotatableBoundingBox": rectangle}
     return {"shape": "bounding_box", "boundingBox": dict(zip(_PLACE, xywh_of_row(box.row), strict=True))}
@@ -181,24 +181,24 @@ def _format_shape(box: Box, image: Image, xywh_of_row: Callable[[int], list[floa
 
 def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
     """Write a list of label rows, each with one data unit: an image and its objects."""
-    name = one_file(dataset, target, "labels.json", "label rows", log)
-    if not have_sizes(dataset, log) or name is None:
+    name = plan_file(dataset, target, "labels.json", "label rows", log)
+    if not check_sizes(dataset, log) or name is None:
         return
-    xywh_of_row = relative_places(dataset)
+    xywh_of_row = make_relative(dataset)
     texts = []
-    for image in images_of(dataset):
+    for image in iter_images(dataset):
         objects = []
         for box in image.boxes:
             common_fields: dict[str, Any] = {"name": box.label, "value": box.label.lower().replace(" ", "_")}
             common_fields |= {"objectHash": f"o{box.row + 1}", "manualAnnotation": box.score is None}
-            confidence = box.scored("confidence") or {"confidence": 1}
+            confidence = box.score_field("confidence") or {"confidence": 1}
             objects.append({**common_fields, **confidence, **_format_shape(box, image, xywh_of_row)})
         unit_id = f"d{image.row + 1}"
         title = {"data_title": image.name, "data_type": "image"}
         labels = {"objects": objects, "classifications": []}
         unit = {"data_hash": unit_id, **title, "data_sequence": 0, **image.size, "labels": labels}
         texts.append(dump({"label_hash": f"l{image.row + 1}", **title, "data_units": {unit_id: unit}}))
-    target.write(name, f"{lines(iter(texts))}\n".encode())
+    target.write(name, f"{join_records(iter(texts))}\n".encode())
 
 
 FORMAT = json_format_of(

@@ -59,7 +59,7 @@ import numpy as np
 from odm.files import COLLISION, Output, Source
 from odm.formats._contract import SURE, option
 from odm.formats._shared.codes import UNKNOWN_CLASS
-from odm.formats._shared.frames import box_tracks, track_numbers
+from odm.formats._shared.frames import find_box_tracks, number_tracks
 from odm.formats._shared.gather import NAN
 from odm.formats._shared.json.columns import Token, show
 from odm.formats._shared.json.items import (
@@ -70,18 +70,24 @@ from odm.formats._shared.json.items import (
     Item,
     Row,
     Size,
-    file_item,
-    have_sizes,
-    images_of,
-    one_file,
-    relative_places,
+    check_sizes,
+    iter_images,
+    make_relative,
+    plan_file,
+    read_item,
 )
-from odm.formats._shared.json.preview import JsonPreview, fitting, json_format_of
-from odm.formats._shared.json.row_shapes import in_pixels
-from odm.formats._shared.json.values import FLAG_NAMES, Reader, bounds, choose_files, dump
+from odm.formats._shared.json.preview import JsonPreview, find_recognised, json_format_of
+from odm.formats._shared.json.row_shapes import to_pixels
+from odm.formats._shared.json.values import FLAG_NAMES, Reader, choose_files, dump, find_bounds
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.shapes.pixel_masks import npy_of, of_npy, png_below, stretched, unpacked
-from odm.formats._shared.split_names import SPLITS, SplitOptions, files_of_split, miss_split, split_of
+from odm.formats._shared.shapes.pixel_masks import decode_npy, encode_npy, find_png, stretch, unpack
+from odm.formats._shared.split_names import (
+    SPLITS,
+    SplitOptions,
+    find_split,
+    report_missing_split,
+    select_split,
+)
 from odm.issues import Log, Trusted, plural, printable
 from odm.names import stem
 from odm.tables import Builder, Dataset, Flag
@@ -130,7 +136,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: FiftyoneOptions) -> None:
     """Read the file, or those of a folder."""
-    files = fitting(source, looks_like) if source.is_dir else [""]
+    files = find_recognised(source, looks_like) if source.is_dir else [""]
     file_folders = list(dict.fromkeys(os.path.dirname(source.full(file)) for file in files))
     file_folders += [os.path.dirname(path) for path in file_folders if os.path.basename(path) == "labels"]
     picture_folders = tuple(os.path.join(folder, "data") for folder in file_folders)
@@ -139,15 +145,15 @@ def read(source: Source, builder: Builder, log: Log, options: FiftyoneOptions) -
     record_of: dict[str, Item] = {}
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
-            record_of[file] = file_item(reader, file)
+            record_of[file] = read_item(reader, file)
     sample_files = {file for file, record in record_of.items() if "samples" in record}
     for file in sample_files:
         _read_samples(record_of[file], options)
     files = [file for file in files if file not in sample_files]
-    for file in files_of_split(files, split_of, None if sample_files else options.split, source, log):
+    for file in select_split(files, find_split, None if sample_files else options.split, source, log):
         with contextlib.suppress(BadRecord):
             if file in record_of:
-                _read_labels(record_of[file], split_of(file))
+                _read_labels(record_of[file], find_split(file))
     reader.finish(field="confidence")
 
 
@@ -182,7 +188,7 @@ def _read_samples(record: Item, options: FiftyoneOptions) -> None:
         tags = sample.get("tags")
         tags = tags if isinstance(tags, list) else []
         splits.append(next((tag for tag in tags if isinstance(tag, str) and tag in SPLITS), ""))
-    if miss_split(options.split, splits, reader.source, reader.log):
+    if report_missing_split(options.split, splits, reader.source, reader.log):
         return
     for sample, split in zip(samples, splits, strict=True):
         with contextlib.suppress(BadRecord):
@@ -283,7 +289,7 @@ def _read_outline(box: Row, size: Size, _: None) -> None:
         box,
     )
     least_points = 1 if len(point_lists) > 1 else 3  # short parts are left out, with a warning
-    outlines = [[in_pixels(point, size) for point in lists.points(key, least_points)] for key in lists.record]
+    outlines = [[to_pixels(point, size) for point in lists.points(key, least_points)] for key in lists.record]
     score, attributes = box.score("confidence"), box.object("attributes", optional=True)
     if not outlines and not box.is_bad:
         box.report_wrong("points", "lists of points [x, y]")
@@ -291,7 +297,7 @@ def _read_outline(box: Row, size: Size, _: None) -> None:
         return
     box.count_unread(_DRAWN)
     box.draw("polygons", outlines, "polygons")
-    corners = bounds([point for outline in outlines for point in outline])
+    corners = find_bounds([point for outline in outlines for point in outline])
     box.add(category, corners, score=score, **_read_flags_and_track(box, attributes))
 
 
@@ -316,7 +322,7 @@ def _read_keypoints(box: Row, size: Size, _: None) -> None:
         return
     box.count_unread(_DRAWN)
     points = [
-        [0.0, 0.0, 0] if is_missing else [*in_pixels(point, size), 2]
+        [0.0, 0.0, 0] if is_missing else [*to_pixels(point, size), 2]
         for point, is_missing in zip(known_points, is_unknown, strict=True)
     ]
     if any(point[2] for point in points):
@@ -347,7 +353,7 @@ def _find_mask(box: Row) -> tuple[str, Callable[[Any], Any]]:
     if box.wants and isinstance(name := box.get("mask_path"), str):
         source = box.reader.source
         folder = os.path.relpath(os.path.dirname(box.location.path), source.path) if source.is_dir else ""
-        if (decode := png_below(source, os.path.join(folder, name))) is not None:
+        if (decode := find_png(source, os.path.join(folder, name))) is not None:
             return "mask_path", decode
     return "", _unpack_pixels
 
@@ -357,12 +363,12 @@ def _unpack_pixels(mask: Any) -> Any:
     text = mask.get("$binary", mask) if isinstance(mask, dict) else mask
     if isinstance(text, dict):
         text = text.get("base64")
-    return of_npy(unpacked(text, packed=True))
+    return decode_npy(unpack(text, packed=True))
 
 
 def _stretch_pixels(decode: Callable[[Any], Any], mask: Any, width: int, height: int) -> Any:
     """The (height, width) pixels of a mask, decoded by `decode` and stretched to its box by nearest pixel."""
-    return stretched(decode(mask), width, height)
+    return stretch(decode(mask), width, height)
 
 
 def _encode_mask(box: Box, image: Image, left: int, top: int, pixels: Any) -> tuple[list[float] | None, Any]:
@@ -378,14 +384,14 @@ def _encode_mask(box: Box, image: Image, left: int, top: int, pixels: Any) -> tu
         pixels = np.pad(pixels, ((top - y, y + height - top - h), (left - x, x + width - left - w)))
     else:
         rectangle = [left / image.width, top / image.height, w / image.width, h / image.height]
-    return rectangle, {"$binary": {"base64": npy_of(pixels), "subType": "00"}}
+    return rectangle, {"$binary": {"base64": encode_npy(pixels), "subType": "00"}}
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) -> None:
     """Write ``labels.json`` with a list of classes, or ``samples.json`` with their names."""
     by_sample = options.layout == "samples"
-    name = one_file(dataset, target, f"{options.layout}.json", "labels", log)
-    is_writable = have_sizes(dataset, log)
+    name = plan_file(dataset, target, f"{options.layout}.json", "labels", log)
+    is_writable = check_sizes(dataset, log)
     names = dataset.images.name
     keys = list(names) if by_sample else [stem(image) for image in names]
     name_of_key: dict[str, str] = {}
@@ -419,22 +425,22 @@ def _format_detections(
     dataset: Dataset, log: Log, *, by_name: bool
 ) -> Iterator[tuple[Image, list[dict[str, Any]]]]:
     """The objects of each image as JSON; `by_name` in the form of samples.json, with names of classes."""
-    xywh_of_row = relative_places(dataset)
-    tracks = box_tracks(dataset, track_numbers(dataset, log, across_videos=True))
+    xywh_of_row = make_relative(dataset)
+    tracks = find_box_tracks(dataset, number_tracks(dataset, log, across_videos=True))
     n_larger_masks = 0
-    for image in images_of(dataset):
+    for image in iter_images(dataset):
         documents = []
         for box in image.boxes:
             document: dict[str, Any] = {"_cls": "Detection", "label": box.label}
             if not by_name:
                 document = {"label": int(dataset.boxes.category[box.row])}
-            document |= {"bounding_box": xywh_of_row(box.row), **box.scored("confidence")}
+            document |= {"bounding_box": xywh_of_row(box.row), **box.score_field("confidence")}
             if (left_top_pixels := box.pixels(image)) is not None:
                 mask_rectangle, document["mask"] = _encode_mask(box, image, *left_top_pixels)
                 n_larger_masks += mask_rectangle is not None
                 if mask_rectangle is not None:
                     document["bounding_box"] = mask_rectangle
-            if flags := dict.fromkeys(box.flags_in(sorted(FLAG_NAMES)), True):
+            if flags := dict.fromkeys(box.list_flags(sorted(FLAG_NAMES)), True):
                 document |= flags if by_name else {"attributes": flags}
             if tracks is not None and tracks[box.row] >= 0:
                 document["index"] = int(tracks[box.row])

@@ -58,11 +58,11 @@ from numpy.typing import NDArray
 
 from odm.files import Output, Source
 from odm.formats._contract import Sniff, format_of, option
-from odm.formats._shared.class_lists import UNWRITABLE, class_list_option, given_list
+from odm.formats._shared.class_lists import UNWRITABLE, class_list_option, read_class_list
 from odm.formats._shared.codes import UNKNOWN_CLASS, WRONG_COUNT
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text import label_rows
-from odm.formats._shared.text.numbers import decimals, whole_edges
+from odm.formats._shared.text.numbers import round_edges, to_decimals
 from odm.formats._shared.text.tokens import EMPTY, NUMBER, Chunk
 from odm.issues import Code, Log
 from odm.names import refuse_class
@@ -134,7 +134,7 @@ def _sample_rows(source: Source, files: Sequence[str]) -> tuple[str | None, int,
     Returns the separator and the number of coordinates, 8 or 4, of most rows, the cells of the rows that have
     so many, and the number of rows looked at.
     """
-    by_comma, by_blank = (list(label_rows.sampled(source, files, sep)) for sep in (b",", None))
+    by_comma, by_blank = (list(label_rows.sample_rows(source, files, sep)) for sep in (b",", None))
     n_fitting = [sum(_count_numbers(cells) >= 4 for cells in rows) for rows in (by_comma, by_blank)]
     sep, rows = (",", by_comma) if n_fitting[0] >= n_fitting[1] else (None, by_blank)
     rows_of_eight = [cells for cells in rows if _count_numbers(cells) == 8]
@@ -150,7 +150,7 @@ def _guess_layout(source: Source, files: Sequence[str], kind: Kind | None, names
     """
     sep, width, rows, _ = _sample_rows(source, files)
     other_cells = [cells[width:] for cells in rows]
-    prefix = _KINDS.get(label_rows.common_prefix(source, files, GRAMMAR))
+    prefix = _KINDS.get(label_rows.find_common_prefix(source, files, GRAMMAR))
 
     def are_most(n_rows: int) -> bool:
         return 2 * n_rows > len(other_cells)
@@ -178,9 +178,9 @@ def sniff(source: Source) -> Sniff | None:
     """Recognise rows of four corners and a text; or files named gt_* or res_* with rows of coordinates."""
     if not label_rows.are_text(source):
         return None
-    files = label_rows.label_files(source, GRAMMAR)
+    files = label_rows.find_label_files(source, GRAMMAR)
     sep, width, rows, n_lines = _sample_rows(source, files)
-    prefix = label_rows.common_prefix(source, files, GRAMMAR)
+    prefix = label_rows.find_common_prefix(source, files, GRAMMAR)
     other_cells = [cells[width:] for cells in rows]
     n_quoted = sum(bool(r) and r[0].startswith(b'"') for r in other_cells)
     n_with_text = sum(any(cell and not NUMBER.fullmatch(cell) for cell in r) for r in other_cells)
@@ -235,8 +235,8 @@ def _make_grammar(layout: Layout, name: str = CLASS) -> label_rows.Grammar:
         marks[has_text, :2] = ignored_and_present or np.zeros((0, 2))
         marks[chunk.count[rows] != n_before_text + 1, 0] = 0  # only the start of a transcription
         long_rows = np.flatnonzero(chunk.count[rows] > n_before_text + 3)
-        lines = chunk.span(rows[long_rows], chunk.count[rows[long_rows]]) if len(long_rows) else []
-        marks[long_rows, 2] = [_SECOND_ROW.search(chunk.plain(line)) is not None for line in lines]
+        lines = chunk.join_spans(rows[long_rows], chunk.count[rows[long_rows]]) if len(long_rows) else []
+        marks[long_rows, 2] = [_SECOND_ROW.search(chunk.restore(line)) is not None for line in lines]
         return marks
 
     def decode_class(name: bytes) -> str | None:
@@ -267,13 +267,13 @@ GRAMMAR = _make_grammar(Layout())
 
 def read(source: Source, builder: Builder, log: Log, options: IcdarOptions) -> None:
     """Read a folder of label files, or one."""
-    files = label_rows.label_files(source, GRAMMAR)
+    files = label_rows.find_label_files(source, GRAMMAR)
     label_rows.report_files(source, files, log)
-    names, path = given_list(options.classes, source, "classes.txt", log)
+    names, path = read_class_list(options.classes, source, "classes.txt", log)
     layout = _guess_layout(source, files, builder.kind, names or ())
     gather = label_rows.gather_labels(source, builder, log, options)
     labels = label_rows.read_labels(gather, files, _make_grammar(layout, names[0] if names else CLASS))
-    file_kind = _KINDS.get(label_rows.common_prefix(source, files, GRAMMAR))
+    file_kind = _KINDS.get(label_rows.find_common_prefix(source, files, GRAMMAR))
     if builder.kind is None and file_kind == "det":
         builder.kind = "det"
     is_valid = np.ones(len(labels), bool)
@@ -299,9 +299,9 @@ def read(source: Source, builder: Builder, log: Log, options: IcdarOptions) -> N
     is_valid &= is_joined == 0
     flags = (ignored > 0) * np.uint16(Flag.CROWD) | (difficulty > 0) * np.uint16(Flag.DIFFICULT)
     labels.count("transcriptions", is_valid & (has_text > ignored))
-    xyxy, shapes = labels.upright(is_valid) if layout.width == 8 else (labels.values[:, :4], None)
+    xyxy, shapes = labels.find_upright(is_valid) if layout.width == 8 else (labels.values[:, :4], None)
     columns: dict[str, Any] = {"flags": None if builder.kind == "det" else flags, "shapes": shapes}
-    labels.add(is_valid, labels.class_rows(is_valid), xyxy, **columns)
+    labels.add(is_valid, labels.find_classes(is_valid), xyxy, **columns)
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: IcdarOptions) -> None:
@@ -318,14 +318,14 @@ def write(dataset: Dataset, target: Output, log: Log, options: IcdarOptions) -> 
     if not is_planned or names_with_comma:
         return
     if options.round:
-        boxes = replace(boxes, xyxy=whole_edges(boxes.xyxy))
+        boxes = replace(boxes, xyxy=round_edges(boxes.xyxy))
         dataset = replace(dataset, boxes=boxes)
-    coordinates = label_rows.corners_of(dataset) if options.style == "2015" else boxes.xyxy
-    texts = decimals((np.floor(coordinates + 0.5) if options.round else coordinates).ravel())
+    coordinates = label_rows.find_corners(dataset) if options.style == "2015" else boxes.xyxy
+    texts = to_decimals((np.floor(coordinates + 0.5) if options.round else coordinates).ravel())
     # The first coordinate of all boxes, the second of all boxes, ...
     columns: list[Sequence[str]] = [texts[i :: coordinates.shape[1]] for i in range(coordinates.shape[1])]
     if is_detections:
-        columns.append(decimals(boxes.score))
+        columns.append(to_decimals(boxes.score))
     if has_classes:
         columns.append([classes[c] for c in boxes.category.tolist()])
     if not is_detections:

@@ -37,15 +37,24 @@ from typing import Any
 from odm.codes import NUMBERED_CLASSES
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of
-from odm.formats._shared.class_lists import add_list, class_list_option, described_names, read_list
+from odm.formats._shared.class_lists import add_list, class_list_option, parse_names, read_list
 from odm.formats._shared.codes import NO_FILES, UNKNOWN_CLASS, WRONG_COUNT
 from odm.formats._shared.gather import Location
-from odm.formats._shared.json.items import BAD_SIZE, BadRecord, Item, Origin, Row, Rows, images_of, line_items
+from odm.formats._shared.json.items import (
+    BAD_SIZE,
+    BadRecord,
+    Item,
+    Origin,
+    Row,
+    Rows,
+    iter_images,
+    read_line_items,
+)
 from odm.formats._shared.json.preview import glance
-from odm.formats._shared.json.values import Nothing, Reader, dump, may_write
+from odm.formats._shared.json.values import Nothing, Reader, check_classes, dump
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.split_names import SplitOptions, files_of_split, split_files, write_splits
-from odm.formats._shared.tables.csv_files import NO_HEADER, head_rows, table_rows
+from odm.formats._shared.split_names import SplitOptions, list_split_files, select_split, write_splits
+from odm.formats._shared.tables.csv_files import NO_HEADER, read_head_rows, read_table
 from odm.formats._shared.text.safe_yaml import load
 from odm.issues import Log, Trusted, first_few
 from odm.tables import Builder, Dataset, Flag
@@ -80,7 +89,7 @@ def _list_metadata_files(source: Source) -> list[str]:
 def _has_objects(source: Source, file: str) -> bool:
     """Whether the columns or the first record of a file have a file name and objects."""
     if (file or source.path).lower().endswith(".csv"):
-        header = (head_rows(source, file) or [[]])[0]
+        header = (read_head_rows(source, file) or [[]])[0]
         return "file_name" in header and ("objects" in header or "bbox" in header)
     preview = glance(source.head(file))
     has_file_name = preview.top == "{" and preview.keys.get("file_name") == '"'
@@ -119,7 +128,7 @@ def read(source: Source, builder: Builder, log: Log, options: ImagefolderOptions
         folders = tuple(source.full(folder) for folder in folders_of_files)
     reader = Reader(source, builder, log, options, folders, keys=_KEYS)
     wanted_split = None if options.split is None else _SPLITS.get(options.split, options.split)
-    files = files_of_split(files, lambda file: _split_of(file or path), wanted_split, source, log)
+    files = select_split(files, lambda file: _split_of(file or path), wanted_split, source, log)
     classes = _Classes(reader, options)
     for file in log.track(files, "reading"):
         for record in _read_records(reader, file):
@@ -135,11 +144,11 @@ def _read_records(reader: Reader, file: str) -> Iterator[Item]:
     """
     source, log = reader.source, reader.log
     if not (file or source.path).lower().endswith(".csv"):
-        yield from line_items(reader, file)
+        yield from read_line_items(reader, file)
         return
     path = source.full(file)
     data = source.read(file, log)
-    rows = None if data is None else table_rows(data, path, log, reader.builder)
+    rows = None if data is None else read_table(data, path, log, reader.builder)
     if not rows or "file_name" not in rows[0][1]:
         if rows is not None:
             shown = repr(",".join(rows[0][1])) if rows else "an empty file"
@@ -200,7 +209,7 @@ class _Classes:
             content = node.value
             if isinstance(content, dict):
                 if "class_label" in content and isinstance(content["class_label"].value, dict):
-                    return described_names(content["class_label"].value, self.path, log)
+                    return parse_names(content["class_label"].value, self.path, log)
                 pending += reversed(content.values())
             elif isinstance(content, list):
                 pending += reversed(content)
@@ -295,13 +304,13 @@ def _read_box(box: Row, classes: _Classes) -> None:
 
 def write(dataset: Dataset, target: Output, log: Log, _: ImagefolderOptions) -> None:
     """Write a record for each image, in a file for each split."""
-    files = split_files(dataset, lambda split: f"{f'{split}/' if split else ''}metadata.jsonl")
+    files = list_split_files(dataset, lambda split: f"{f'{split}/' if split else ''}metadata.jsonl")
     is_writable = target.plan(list(files.values()), [f"the split {s}" for s in files], log)
-    if not may_write(dataset, log) or not is_writable:
+    if not check_classes(dataset, log) or not is_writable:
         return
     has_crowd = bool(dataset.boxes.has(Flag.CROWD).any())
     lines = []
-    for image in images_of(dataset):
+    for image in iter_images(dataset):
         record: dict[str, Any] = {"file_name": image.name}
         if min(image.width, image.height) > 0:
             record |= {"width": image.width, "height": image.height}

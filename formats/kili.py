@@ -40,18 +40,18 @@ from odm.formats._shared.json.items import (
     Item,
     Row,
     Size,
-    file_items,
-    have_sizes,
-    images_of,
-    one_file,
-    relative_places,
+    check_sizes,
+    iter_images,
+    make_relative,
+    plan_file,
+    read_items,
 )
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
-from odm.formats._shared.json.row_shapes import have_area, in_pixels, relative_points
-from odm.formats._shared.json.values import Reader, bounds, choose_files, dump, lines
+from odm.formats._shared.json.row_shapes import divide_points, have_area, to_pixels
+from odm.formats._shared.json.values import Reader, choose_files, dump, find_bounds, join_records
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.shapes.box_shapes import even_odd
+from odm.formats._shared.shapes.box_shapes import join_rings
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Floats
 
@@ -81,7 +81,7 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
     assets: list[tuple[Item, tuple[list[Item], list[Item]]]] = []
     """Each with its labels by people and by machines."""
     for file in log.track(files, "reading"):
-        for asset in file_items(reader, file, "a list of assets", alone=True):
+        for asset in read_items(reader, file, "a list of assets", alone=True):
             with contextlib.suppress(BadRecord):
                 labels = list(asset.items("labels")) or [asset.object("latestLabel", optional=True)]
                 labels_by_kind: tuple[list[Item], list[Item]] = ([], [])
@@ -120,7 +120,7 @@ def _read_annotation(shape: Row, size: Size) -> None:
     points: list[Any] = []
     if kind == "pose":
         node_points = [node.object("point") for node in shape.items("points")]
-        points = [(*in_pixels(node_point.numbers("x", "y"), size), 2) for node_point in node_points]
+        points = [(*to_pixels(node_point.numbers("x", "y"), size), 2) for node_point in node_points]
     if kind not in _KINDS and not have_area(points):
         shape.reader.count(f"{kind} annotations")
         return
@@ -134,10 +134,10 @@ def _read_annotation(shape: Row, size: Size) -> None:
     rings: list[Any] = []
     for polygon in shape.all_objects("boundingPoly", "a list of outlines"):
         vertices = polygon.all_objects("normalizedVertices", "a list of points")
-        rings.append([in_pixels(point.numbers("x", "y"), size) for point in vertices])
+        rings.append([to_pixels(point.numbers("x", "y"), size) for point in vertices])
     if kind != "rectangle" and not shape.is_bad:
-        shape.draw("polygons", even_odd(rings), _KINDS[kind])
-    shape.add(category, bounds([point for ring in rings for point in ring]), score=score)
+        shape.draw("polygons", join_rings(rings), _KINDS[kind])
+    shape.add(category, find_bounds([point for ring in rings for point in ring]), score=score)
 
 
 def _to_percent(score: float) -> float:
@@ -157,18 +157,18 @@ def _round_scores(scores: Floats) -> Floats:
 
 def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
     """Write a list of assets, each with one label of rectangles and polygons."""
-    name = one_file(dataset, target, "data.json", "assets", log)
-    if not have_sizes(dataset, log) or name is None:
+    name = plan_file(dataset, target, "data.json", "assets", log)
+    if not check_sizes(dataset, log) or name is None:
         return
-    ltrb_of_row = relative_places(dataset, form="ltrb")
+    ltrb_of_row = make_relative(dataset, form="ltrb")
     texts = []
-    for image in images_of(dataset):
+    for image in iter_images(dataset):
         annotations = []
         for box in image.boxes:
             left, top, right, bottom = ltrb_of_row(box.row)
             relative_corners: Any = ((left, bottom), (left, top), (right, top), (right, bottom))
             if box.outlines:
-                relative_corners = relative_points(box.outlines[0], (image.width, image.height))
+                relative_corners = divide_points(box.outlines[0], (image.width, image.height))
             vertices = [{"x": x, "y": y} for x, y in relative_corners]
             percent = 100 if box.score is None else _to_percent(box.score)
             annotation: dict[str, Any] = {"categories": [{"name": box.label, "confidence": percent}]}
@@ -178,7 +178,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
         label = {"labelType": kind, "jsonResponse": {_JOB: {"annotations": annotations}}}
         size = {"resolution": image.size} if image.size else {}
         texts.append(dump({"externalId": image.name, **size, "labels": [label]}))
-    target.write(name, f"{lines(iter(texts))}\n".encode())
+    target.write(name, f"{join_records(iter(texts))}\n".encode())
 
 
 FORMAT = json_format_of(

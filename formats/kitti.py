@@ -50,11 +50,11 @@ from odm.files import Output, Source
 from odm.formats._contract import Sniff, format_of, option
 from odm.formats._shared.class_lists import spaces_option
 from odm.formats._shared.codes import BAD_FLAG, BAD_FRAME
-from odm.formats._shared.frames import box_tracks, check_frames, require_frames, track_numbers
-from odm.formats._shared.gather import Location, with_extension
+from odm.formats._shared.frames import check_frames, find_box_tracks, number_tracks, require_frames
+from odm.formats._shared.gather import Location, add_extension
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text import label_rows
-from odm.formats._shared.text.numbers import decimals
+from odm.formats._shared.text.numbers import to_decimals
 from odm.formats._shared.text.tokens import NUMBER, Chunk
 from odm.issues import Log
 from odm.tables import NO_ID, Builder, Dataset, Flag, Longs
@@ -87,7 +87,7 @@ def sniff(source: Source) -> Sniff | None:
     if not label_rows.are_text(source):
         return None
     n_rows = n_fitting = n_with_type = 0
-    for row in label_rows.sampled(source, label_rows.label_files(source, GRAMMAR)):
+    for row in label_rows.sample_rows(source, label_rows.find_label_files(source, GRAMMAR)):
         cells = [*row[:1], *(_MARKS.get(cell, cell) for cell in row[1:])]
         n_rows += 1
         n_with_type += len(cells) > 2 and not NUMBER.fullmatch(cells[2])
@@ -143,7 +143,7 @@ GRAMMAR, TRACKING = _make_grammar(0), _make_grammar(LEAD)
 
 def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> None:
     """Read a folder of label files, or one."""
-    files = label_rows.label_files(source, GRAMMAR)
+    files = label_rows.find_label_files(source, GRAMMAR)
     label_rows.report_files(source, files, log)
     is_tracking = _is_tracking(source, files)
     gather = label_rows.gather_labels(source, builder, log, options)
@@ -168,7 +168,7 @@ def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> N
     labels.count("degrees of truncation", is_valid & (truncated > 0) & (truncated < 1))
     labels.count("degrees of occlusion", is_valid & (occluded >= 2))
     labels.count("3D boxes", is_valid & (values[:, 7:10] > 0).all(axis=1))
-    category = labels.class_rows(is_valid)
+    category = labels.find_classes(is_valid)
     extra: Mapping[str, Sequence[bytes]] | None = None
     if builder.wants_fields:  # which KITTI's levels and its similarity of directions are about
         extra = {FIELDS[i]: [b"%r" % value for value in values[:, i].tolist()] for i in range(3)}
@@ -185,7 +185,7 @@ def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> N
 def _is_tracking(source: Source, files: Sequence[str]) -> bool:
     """Whether most lines begin with two whole numbers, the frame and the track, and a type."""
     n_rows = n_fitting = 0
-    for cells in label_rows.sampled(source, files):
+    for cells in label_rows.sample_rows(source, files):
         n_rows += 1
         numbers, type_ = cells[:LEAD], cells[LEAD : LEAD + 1]
         n_fitting += (
@@ -224,7 +224,7 @@ def _add_frames(
         location = Location(paths[file_index])
         picture = gather.find_picture(name, location, name, *(f"{p}/{name}" for p in ("image_02", "image_2")))
         file_number, video = int(file_numbers[file_index]), int(videos[file_index])
-        name = with_extension(name, picture)
+        name = add_extension(name, picture)
         row = gather.image(name, location, picture=picture, file=file_number, video=video, frame=frame_number)
         image_of_key[i] = -1 if row is None else row
     image_of_box[rows] = image_of_key[key_of_row.reshape(-1)]
@@ -253,7 +253,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: KittiOptions) -> 
         else f"{'1.00' if f & Flag.TRUNCATED else '0.00'} {1 if f & Flag.OCCLUDED else 0} -10"
         for name, f in zip(types, boxes.flags.tolist(), strict=True)
     ]  # fmt: skip
-    texts = decimals(boxes.xyxy.ravel())
+    texts = to_decimals(boxes.xyxy.ravel())
     columns = [
         types,
         states,
@@ -261,7 +261,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: KittiOptions) -> 
         ["-1 -1 -1 -1000 -1000 -1000 -10"] * len(types),
     ]
     if is_detections:
-        columns.append(decimals(boxes.score))
+        columns.append(to_decimals(boxes.score))
     if options.layout == "tracking":
         _write_tracking(dataset, target, log, columns)
         return
@@ -279,7 +279,7 @@ def _write_tracking(dataset: Dataset, target: Output, log: Log, columns: Sequenc
         return
     log.note("layout=tracking: images are named after their video and the number of their frame")
     frame_of_box = frame_numbers[boxes.image]
-    tracks = box_tracks(dataset, track_numbers(dataset, log))
+    tracks = find_box_tracks(dataset, number_tracks(dataset, log))
     track_ids = ["-1"] * len(boxes) if tracks is None else list(map(str, tracks.tolist()))
     row_texts = list(map(" ".join, zip(map(str, frame_of_box.tolist()), track_ids, *columns, strict=True)))
     # Boxes sorted by video, then by frame; those of video i are order[video_starts[i] : video_starts[i + 1]].

@@ -41,8 +41,8 @@ from typing import Any
 from odm.files import Output, Source
 from odm.formats._contract import SURE, option
 from odm.formats._shared.image_names import choose_url_names, unquote
-from odm.formats._shared.json.items import BadRecord, Item, Row, images_of, line_items, one_file
-from odm.formats._shared.json.preview import JsonPreview, fitting, json_format_of
+from odm.formats._shared.json.items import BadRecord, Item, Row, iter_images, plan_file, read_line_items
+from odm.formats._shared.json.preview import JsonPreview, find_recognised, json_format_of
 from odm.formats._shared.json.values import Reader, choose_files, dump
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
@@ -96,13 +96,13 @@ def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: LabelboxOptions) -> None:
     """Read the records one by one."""
-    files = fitting(source, looks_like, _SUFFIXES)[:1] if source.is_dir else [""]
+    files = find_recognised(source, looks_like, _SUFFIXES)[:1] if source.is_dir else [""]
     is_old = any(b'"Labeled Data"' in source.head(file) for file in files)
     reader = Reader(source, builder, log, options, sized=not is_old, keys=_KEYS)
     n_unread, seen_ids = Counter[str](), set[str]()
     chosen_files = choose_files(source, looks_like, "an export of Labelbox", log, _SUFFIXES)
     for file in log.track(chosen_files, "reading"):
-        records = list(line_items(reader, file))
+        records = list(read_line_items(reader, file))
         urls = (row.get(key) for row, key in map(_find_name, records) if key in ("row_data", "Labeled Data"))
         name_of = choose_url_names(urls, image_name, source.full(file), log)
         for record in records:
@@ -210,11 +210,11 @@ def _read_object(value: Row) -> None:
 
 def write(dataset: Dataset, target: Output, log: Log, _: LabelboxOptions) -> None:
     """Write a record for each image, with one label in one project."""
-    name = one_file(dataset, target, "export.ndjson", "records", log)
+    name = plan_file(dataset, target, "export.ndjson", "records", log)
     if name is None:
         return
     texts = []
-    for image in images_of(dataset):
+    for image in iter_images(dataset):
         objects = []
         for box in image.boxes:
             (left, top), (width, height) = box.xyxy[:2], box.wh
@@ -227,7 +227,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: LabelboxOptions) -> Non
                 "annotation_kind": "ImagePolygon" if box.outlines else "ImageBoundingBox",
                 "polygon" if box.outlines else "bounding_box": geometry,
             }
-            objects.append({**fields, **box.scored("confidence")})
+            objects.append({**fields, **box.score_field("confidence")})
         annotations = {"objects": objects, "classifications": [], "relationships": []}
         labels = [{"label_kind": "Default", "annotations": annotations}]
         record = {

@@ -48,24 +48,24 @@ from typing import Any
 from odm.files import Output, Source
 from odm.formats._contract import SURE
 from odm.formats._shared.codes import FILE_NAME_DIFFERS, UNKNOWN_SHAPE
-from odm.formats._shared.gather import with_extension
-from odm.formats._shared.image_names import Place, image_places, note_folders, without_folder
-from odm.formats._shared.json.items import BadRecord, Box, Image, Item, Row, file_item
+from odm.formats._shared.gather import add_extension
+from odm.formats._shared.image_names import Place, drop_folder, name_images, note_folders
+from odm.formats._shared.json.items import BadRecord, Box, Image, Item, Row, read_item
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.values import (
     FLAG_NAMES,
     Reader,
-    below,
-    bounds,
+    check_classes,
     choose_files,
     dump,
+    find_bounds,
     is_set,
-    may_write,
+    strip_parents,
 )
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.shapes.groups import POINTS, GroupOptions
-from odm.formats._shared.shapes.pixel_masks import of_png, png_of, unpacked
-from odm.formats._shared.shapes.written_groups import images_with_groups
+from odm.formats._shared.shapes.pixel_masks import decode_png, encode_png, unpack
+from odm.formats._shared.shapes.written_groups import iter_group_images
 from odm.issues import Log
 from odm.names import accept_name, stem
 from odm.tables import Builder, Dataset, Flag
@@ -106,10 +106,10 @@ def read(source: Source, builder: Builder, log: Log, options: GroupOptions) -> N
     """Read every JSON file, each the shapes of one image."""
     files = choose_files(source, looks_like, "LabelMe JSON", log, unique_keys=_TOP - {"version", "flags"})
     reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
-    places = image_places(source, files, reader.pictures)
+    places = name_images(source, files, reader.pictures)
     for file, image_place in zip(log.track(files, "reading"), places, strict=True):
         with contextlib.suppress(BadRecord):
-            _read_image(file_item(reader, file), image_place)
+            _read_image(read_item(reader, file), image_place)
     reader.finish()
 
 
@@ -129,16 +129,16 @@ def _find_name(record: Item, image_place: Place) -> str | None:
     """
     reader, location, path = record.reader, record.location, record.get("imagePath")
     if path is None or path == "":
-        return with_extension(image_place.key, reader.pictures.find(image_place.picture, path=location.path))
+        return add_extension(image_place.key, reader.pictures.find(image_place.picture, path=location.path))
     if not isinstance(path, str):
         record.report_wrong("imagePath", "text")
         return None
-    file_name = below(path)
+    file_name = strip_parents(path)
     if not accept_name(
         file_name, reader.log, location.path, warn=False, pointer="/imagePath", field="imagePath"
     ):
         return None
-    key = without_folder(image_place, path)
+    key = drop_folder(image_place, path)
     file_name = file_name.rpartition("/")[2]
     json_stem = key.rpartition("/")[2]
     if file_name == json_stem:
@@ -183,12 +183,12 @@ def _read_shape(shape: Row) -> None:
         radius = math.hypot(x2 - x, y2 - y)
         corners = shape.draw_ellipse(x, y, radius, radius, what=_OUTLINES[kind])
     elif kind in ("rectangle", "mask"):
-        corners = bounds(points)
+        corners = find_bounds(points)
     else:
         corners = shape.draw_around(points, _OUTLINES[kind])
     if kind == "mask":  # the points are pixels of it
         corners = (*corners[:2], corners[2] + 1, corners[3] + 1)
-        shape.paint(shape, "mask", lambda text: of_png(unpacked(text)), *corners[:2])
+        shape.paint(shape, "mask", lambda text: decode_png(unpack(text)), *corners[:2])
     is_part = None if kind in _ORIENTED else kind != "rectangle"
     shape.add(category, corners, score=score, flags=int(flags), group=group, is_part=is_part)
 
@@ -209,7 +209,7 @@ def _format_shape(box: Box, image: Image) -> dict[str, Any]:
         left, top, pixels = left_top_pixels
         height, width = pixels.shape
         kind, points = "mask", [[left, top], [left + width - 1, top + height - 1]]
-        mask = png_of(pixels)
+        mask = encode_png(pixels)
     elif box.outlines:
         kind, points = "polygon", box.outlines[0]
     elif box.corners:
@@ -222,19 +222,19 @@ def _format_shape(box: Box, image: Image) -> dict[str, Any]:
 def write(dataset: Dataset, target: Output, log: Log, _: GroupOptions) -> None:
     """Write one file per image."""
     files = [f"{stem(name)}.json" for name in dataset.images.name]
-    if not target.plan(files, dataset.images.name, log) or not may_write(dataset, log):
+    if not target.plan(files, dataset.images.name, log) or not check_classes(dataset, log):
         return
     note_folders(dataset, log)
     names = sorted(FLAG_NAMES)
-    for file, image in zip(log.track(files, "writing"), images_with_groups(dataset, 0), strict=True):
+    for file, image in zip(log.track(files, "writing"), iter_group_images(dataset, 0), strict=True):
         shapes = [
             {
                 "label": box.label,
                 **_format_shape(box, image),
                 "group_id": box.group if box.group >= 0 else None,
                 "description": "",
-                "flags": dict.fromkeys(box.flags_in(names), True),
-                **box.scored("score"),
+                "flags": dict.fromkeys(box.list_flags(names), True),
+                **box.score_field("score"),
             }
             for box in image.boxes
         ]

@@ -40,24 +40,24 @@ from typing import Any
 from odm.files import Output, Source
 from odm.formats._contract import Sniff, format_of
 from odm.formats._shared.codes import FILE_NAME_DIFFERS
-from odm.formats._shared.gather import with_extension
-from odm.formats._shared.image_names import Place, image_places, note_folders
-from odm.formats._shared.json.items import Box, Item, Origin, Row, images_of
-from odm.formats._shared.json.values import FLAG_NAMES, Reader, below, bounds, is_set, is_upright
+from odm.formats._shared.gather import add_extension
+from odm.formats._shared.image_names import Place, name_images, note_folders
+from odm.formats._shared.json.items import Box, Item, Origin, Row, iter_images
+from odm.formats._shared.json.values import FLAG_NAMES, Reader, find_bounds, is_set, is_upright, strip_parents
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.shapes.box_shapes import turned_box
+from odm.formats._shared.shapes.box_shapes import rotate_box
 from odm.formats._shared.shapes.rotation import RotationOptions
 from odm.formats._shared.text.records import (
-    element_item,
-    escaped,
-    fits_xml,
-    numeral,
-    numerals,
-    row_of,
+    check_xml_names,
+    choose_xml,
+    escape_text,
+    make_element_item,
+    make_rows,
+    read_roots,
+    read_texts,
     sniff_xml,
-    texts_of,
-    xml_files,
-    xml_roots,
+    to_number,
+    to_numbers,
 )
 from odm.formats._shared.text.safe_xml import XML_BEGINS
 from odm.issues import Log
@@ -87,12 +87,12 @@ def sniff(source: Source) -> Sniff | None:
 def read(source: Source, builder: Builder, log: Log, options: RotationOptions) -> None:
     """Read every XML file, each the objects of one image."""
     reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
-    files = xml_files(source, _recognise, "LabelMe XML", log, file_per_image=True)
-    places = dict(zip(files, image_places(source, files, reader.pictures), strict=True))
-    for file, origin, root in xml_roots(reader, log.track(files, "reading"), "annotation", "LabelMe XML"):
+    files = choose_xml(source, _recognise, "LabelMe XML", log, file_per_image=True)
+    places = dict(zip(files, name_images(source, files, reader.pictures), strict=True))
+    for file, origin, root in read_roots(reader, log.track(files, "reading"), "annotation", "LabelMe XML"):
         size = root.find("imagesize")
-        size_fields = {} if size is None else numerals(texts_of(size), "nrows", "ncols")
-        item = element_item(reader, {**texts_of(root), **size_fields}, root, origin)
+        size_fields = {} if size is None else to_numbers(read_texts(size), "nrows", "ncols")
+        item = make_element_item(reader, {**read_texts(root), **size_fields}, root, origin)
         image = item.image_named(_find_name(item, places[file]), size=item.size("ncols", "nrows"))
         for element in root.iterfind("object"):
             _read_object(reader, element, image, origin)
@@ -101,9 +101,9 @@ def read(source: Source, builder: Builder, log: Log, options: RotationOptions) -
 
 def _find_name(item: Item, image_place: Place) -> str:
     """The name of the image: that of the XML file, with the extension of ``filename``."""
-    file_name = below(item.get("filename", "")).rpartition("/")[2]
+    file_name = strip_parents(item.get("filename", "")).rpartition("/")[2]
     if not file_name:
-        return with_extension(
+        return add_extension(
             image_place.key, item.reader.pictures.find(image_place.picture, path=item.location.path)
         )
     name = image_place.key + file_name[len(stem(file_name)) :]
@@ -114,17 +114,17 @@ def _find_name(item: Item, image_place: Place) -> str:
 
 def _read_object(reader: Reader, element: Any, image: int | None, origin: Origin) -> None:
     """Add the object of an element with a polygon or the box of a mask; deleted ones are counted."""
-    values: dict[str, Any] = texts_of(element)
+    values: dict[str, Any] = read_texts(element)
     if is_set(values.get("deleted")):
         reader.count("deleted objects")
         return
     if (polygon := element.find("polygon")) is not None:
         values["points"] = [
-            [numeral(pt.findtext(key, "")) for key in ("x", "y")] for pt in polygon.iterfind("pt")
+            [to_number(pt.findtext(key, "")) for key in ("x", "y")] for pt in polygon.iterfind("pt")
         ]
     elif (mask := element.find("segm/box")) is not None:
-        values["box"] = numerals(texts_of(mask), "xmin", "ymin", "xmax", "ymax")
-    row_of(reader, values, element, origin).read(image, _read_shape)
+        values["box"] = to_numbers(read_texts(mask), "xmin", "ymin", "xmax", "ymax")
+    make_rows(reader, values, element, origin).read(image, _read_shape)
 
 
 def _read_shape(shape: Row) -> None:
@@ -140,11 +140,11 @@ def _read_shape(shape: Row) -> None:
     else:
         points = shape.points("points", 2)
         is_box = shape.get("type") == "bounding_box" and is_upright(points)
-        corners = bounds(points) if is_box else shape.draw_around(points, "polygons")
+        corners = find_bounds(points) if is_box else shape.draw_around(points, "polygons")
         flag_attributes = attributes if "occluded" in shape else {}
         if is_box and (turn := shape.reader.parse_turn({"occluded": "", **flag_attributes})):
             left, top, right, bottom = corners
-            corners = shape.draw_oriented(turned_box(left, top, right - left, bottom - top, turn))
+            corners = shape.draw_oriented(rotate_box(left, top, right - left, bottom - top, turn))
             del attributes["rotation"]
     if attributes.get("rotation") == "0.0":  # of CVAT, and upright
         del attributes["rotation"]
@@ -161,11 +161,11 @@ def write(dataset: Dataset, target: Output, log: Log, options: RotationOptions) 
     """Write one file per image."""
     del options
     files = [f"{stem(name)}.xml" for name in dataset.images.name]
-    if not target.plan(files, dataset.images.name, log) or not fits_xml(dataset, log):
+    if not target.plan(files, dataset.images.name, log) or not check_xml_names(dataset, log):
         return
     note_folders(dataset, log)
-    for file, image in zip(log.track(files, "writing"), images_of(dataset), strict=True):
-        folder, _, file_name = map(escaped, image.name.rpartition("/"))
+    for file, image in zip(log.track(files, "writing"), iter_images(dataset), strict=True):
+        folder, _, file_name = map(escape_text, image.name.rpartition("/"))
         lines = ["<annotation>", f"  <filename>{file_name}</filename>", f"  <folder>{folder}</folder>"]
         lines.append("  <source><sourceImage></sourceImage><sourceAnnotation>odm</sourceAnnotation></source>")
         if image.size:
@@ -183,12 +183,12 @@ def _format_object(object_id: int, box: Box) -> list[str]:
     outline = box.outlines[0] if box.outlines else corners
     points = "".join(f"<pt><x>{x!r}</x><y>{y!r}</y></pt>" for x, y in outline)
     kind = "" if box.outlines else "<type>bounding_box</type>"
-    attributes = [f"score={score!r}" for score in box.scored("score").values()]
-    attributes += [f"{name}=true" for name in box.flags_in(sorted({*FLAG_NAMES} - {"occluded"}))]
+    attributes = [f"score={score!r}" for score in box.score_field("score").values()]
+    attributes += [f"{name}=true" for name in box.list_flags(sorted({*FLAG_NAMES} - {"occluded"}))]
     occluded = "yes" if box.flags & Flag.OCCLUDED else "no"
     return [
         "  <object>",
-        f"    <name>{escaped(box.label)}</name><deleted>0</deleted><verified>0</verified>",
+        f"    <name>{escape_text(box.label)}</name><deleted>0</deleted><verified>0</verified>",
         f"    <occluded>{occluded}</occluded><date></date><id>{object_id}</id>",
         f"    <parts><hasparts></hasparts><ispartof></ispartof></parts>{kind}",
         f"    <polygon>{points}<username></username></polygon>",

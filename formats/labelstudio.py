@@ -66,20 +66,20 @@ from odm.formats._shared.json.items import (
     Row,
     Rows,
     Size,
-    file_items,
-    have_sizes,
-    images_of,
-    one_file,
-    relative_places,
+    check_sizes,
+    iter_images,
+    make_relative,
+    plan_file,
+    read_items,
 )
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
-from odm.formats._shared.json.values import Nothing, Reader, choose_files, dump, lines, number
+from odm.formats._shared.json.values import Nothing, Reader, choose_files, dump, join_records, simplify
 from odm.formats._shared.json.videos import Track, fill_frames, parse_frame, read_video
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.shapes.box_shapes import as_turned, rotated, turned_box
-from odm.formats._shared.shapes.pixel_masks import BadMask, Pixels, edges_of, of_packed_bytes
-from odm.formats._shared.text.records import csv_records
+from odm.formats._shared.shapes.box_shapes import rotate_box, rotate_points, split_rotation
+from odm.formats._shared.shapes.pixel_masks import BadMask, Pixels, find_edges, unpack_bytes
+from odm.formats._shared.text.records import read_csv_records
 from odm.issues import Code, Log, Trusted, printable
 from odm.names import PICTURE_SUFFIXES
 from odm.tables import Builder, Dataset
@@ -185,11 +185,11 @@ def _read_tasks(reader: Reader, file: str) -> Iterator[Item]:
     """The tasks of a file: records, or rows whose cells may hold JSON."""
     head = reader.source.head(file).lstrip(b"\xef\xbb\xbf \t\r\n")
     if head.startswith((b"[", b"{")) or reader.source.full(file).lower().endswith(".json"):
-        yield from file_items(reader, file, "a list of tasks", alone=True)
+        yield from read_items(reader, file, "a list of tasks", alone=True)
         return
     sep = "\t" if b"\t" in head.split(b"\n", 1)[0] else ","
     origin = Origin(reader.builder, reader.source.full(file))
-    for location, cells in csv_records(reader, file, ("annotator", "annotation_id"), sep):
+    for location, cells in read_csv_records(reader, file, ("annotator", "annotation_id"), sep):
         task: dict[str, Any] = {}
         for key, text in cells.items():
             value = reader.decode_cell(text, location / key) if text.startswith("[") else text
@@ -383,7 +383,7 @@ def _read_shape(
             raise BadRecord
         is_painted = _decode_brush(value, width, height)
         result.paint(value, "rle", lambda _: is_painted, 0, 0)
-        return edges_of(is_painted), None
+        return find_edges(is_painted), None
     if kind == "polygon":
         points = [[x * width / 100, y * height / 100] for x, y in value.points("points", 1)]
         return result.draw_around(points, "polygons"), None
@@ -395,7 +395,7 @@ def _read_shape(
     if kind == "ellipse":
         return result.draw_ellipse(x, y, w, h, turn), None
     if rotation % 360:
-        return result.draw_oriented(rotated([(0, 0), (w, 0), (w, h), (0, h)], turn, (x, y))), None
+        return result.draw_oriented(rotate_points([(0, 0), (w, 0), (w, h), (0, h)], turn, (x, y))), None
     return (x, y, x + w, y + h), (w, h)
 
 
@@ -406,8 +406,8 @@ def _decode_brush(value: Item, width: int, height: int) -> Pixels:
     """
     try:
         data = np.array(value.array("rle"), np.uint8)
-        pixels = of_packed_bytes(data, 4 * width * height).reshape(height, width, 4)[:, :, 3] > 0
-        edges_of(pixels)
+        pixels = unpack_bytes(data, 4 * width * height).reshape(height, width, 4)[:, :, 3] > 0
+        find_edges(pixels)
     except (BadMask, TypeError, ValueError, OverflowError) as e:
         value.report_wrong("rle", str(e) if isinstance(e, BadMask) else "a list of bytes, 0 to 255")
         raise BadRecord from None
@@ -431,28 +431,30 @@ def image_name(text: str) -> str:
 def _format_shape(box: Box, image: Image) -> dict[str, Any] | None:
     """The fields of a value that hold a polygon or oriented box, in percent of the image; None without."""
     if box.outlines:
-        points = [[number(x * 100 / image.width), number(y * 100 / image.height)] for x, y in box.outlines[0]]
+        points = [
+            [simplify(x * 100 / image.width), simplify(y * 100 / image.height)] for x, y in box.outlines[0]
+        ]
         return {"points": points, "closed": True}
     if not box.corners:
         return None
-    (left, top, width, height), degrees = as_turned(box.corners)
-    x, y = turned_box(left, top, width, height, math.radians(degrees))[0].tolist()
+    (left, top, width, height), degrees = split_rotation(box.corners)
+    x, y = rotate_box(left, top, width, height, math.radians(degrees))[0].tolist()
     x_scale, y_scale = 100 / image.width, 100 / image.height
     geometry = x * x_scale, y * y_scale, width * x_scale, height * y_scale
-    return {**dict(zip(_PLACE, map(number, geometry), strict=True)), "rotation": number(degrees)}
+    return {**dict(zip(_PLACE, map(simplify, geometry), strict=True)), "rotation": simplify(degrees)}
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: LabelstudioOptions) -> None:
     """Write a list of tasks, each with one annotation or prediction of an image."""
     from urllib.parse import quote
 
-    name = one_file(dataset, target, "tasks.json", "tasks", log)
-    if not have_sizes(dataset, log) or name is None:
+    name = plan_file(dataset, target, "tasks.json", "tasks", log)
+    if not check_sizes(dataset, log) or name is None:
         return
-    xywh_of_row = relative_places(dataset, 100)
+    xywh_of_row = make_relative(dataset, 100)
     is_url = "?" in options.prefix or "://" in options.prefix or options.prefix.startswith("/")
     tasks = []
-    for image in images_of(dataset):
+    for image in iter_images(dataset):
         results = []
         for k, box in enumerate(image.boxes, 1):
             kind, geometry = "rectanglelabels", _format_shape(box, image)
@@ -470,13 +472,13 @@ def write(dataset: Dataset, target: Output, log: Log, options: LabelstudioOption
                 "image_rotation": 0,
                 "value": {**geometry, kind: [box.label]},
             }
-            results.append({**result, **box.scored("score")})
+            results.append({**result, **box.score_field("score")})
         data = {"image": options.prefix + (quote(image.name) if is_url else image.name), **image.size}
         record: dict[str, Any] = {"annotations": [{"result": results}]}
         if dataset.kind == "det":
             record = {"predictions": [{"model_version": "detections", "result": results}]}
         tasks.append(dump({"id": image.row + 1, "data": data, **record}))
-    target.write(name, f"{lines(iter(tasks))}\n".encode())
+    target.write(name, f"{join_records(iter(tasks))}\n".encode())
 
 
 FORMAT = json_format_of(

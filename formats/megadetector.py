@@ -32,11 +32,11 @@ from odm.formats._contract import SURE
 from odm.formats._shared.json import items
 from odm.formats._shared.json.items import BadRecord, Item, Row
 from odm.formats._shared.json.preview import JsonPreview, glance, json_format_of
-from odm.formats._shared.json.row_shapes import in_pixels
-from odm.formats._shared.json.values import Reader, choose_files, dump, lines
+from odm.formats._shared.json.row_shapes import to_pixels
+from odm.formats._shared.json.values import Reader, choose_files, dump, join_records
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text.records import numeral
+from odm.formats._shared.text.records import to_number
 from odm.issues import Code, Log
 from odm.tables import Builder, Dataset
 
@@ -68,10 +68,10 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
     for file in log.track(choose_files(source, looks_like, "results of MegaDetector", log), "reading"):
         with contextlib.suppress(BadRecord):
             if glance(source.head(file)).top == "{":
-                results = items.file_item(reader, file)
+                results = items.read_item(reader, file)
                 classes, images = results.classes("detection_categories"), results.items("images")
             else:
-                classes, images = None, items.file_items(reader, file, "a list of images")
+                classes, images = None, items.read_items(reader, file, "a list of images")
             for image in images:
                 with contextlib.suppress(BadRecord):
                     _read_image(image, classes)
@@ -101,28 +101,28 @@ def _read_fractions(row: Row, size: items.Size, classes: dict[str, int]) -> None
     if "frame_number" in row:  # of a video
         return
     row.need("category")
-    category = row.category_number(numeral(str(row.get("category"))), row.location / "category", classes)
+    category = row.category_number(to_number(str(row.get("category"))), row.location / "category", classes)
     (left, top, right, bottom), _ = row.ltwh("bbox")
-    left, top, right, bottom = in_pixels([left, top, right, bottom], size)
+    left, top, right, bottom = to_pixels([left, top, right, bottom], size)
     row.add(category, (left, top, right, bottom), score=row.score("conf"))
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
     """Write the results for all images, with boxes relative to the image size."""
-    name = items.one_file(dataset, target, "megadetector.json", "detections", log)
-    if not items.have_sizes(dataset, log) or name is None:
+    name = items.plan_file(dataset, target, "megadetector.json", "detections", log)
+    if not items.check_sizes(dataset, log) or name is None:
         return
-    category_ids = {label: str(id_) for label, id_ in items.class_ids(dataset).items()}
-    xywh_of_row, texts = items.relative_places(dataset), []
-    for image in items.images_of(dataset):
+    category_ids = {label: str(id_) for label, id_ in items.list_class_ids(dataset).items()}
+    xywh_of_row, texts = items.make_relative(dataset), []
+    for image in items.iter_images(dataset):
         detections = [
-            {"category": category_ids[box.label], **box.scored("conf"), "bbox": xywh_of_row(box.row)}
+            {"category": category_ids[box.label], **box.score_field("conf"), "bbox": xywh_of_row(box.row)}
             for box in image.boxes
         ]
         texts.append(dump({"file": image.name, **image.size, "detections": detections}))
     names = dump({category_id: label for label, category_id in category_ids.items()})
     head = f'{{"info": {{"format_version": "1.4"}}, "detection_categories": {names}, "images": '
-    target.write(name, f"{head}{lines(iter(texts))}}}\n".encode())
+    target.write(name, f"{head}{join_records(iter(texts))}}}\n".encode())
 
 
 FORMAT = json_format_of(

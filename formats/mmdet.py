@@ -37,12 +37,21 @@ from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE
-from odm.formats._shared.class_lists import add_list, class_list_option, given_list
+from odm.formats._shared.class_lists import add_list, class_list_option, read_class_list
 from odm.formats._shared.codes import WRONG_COUNT
-from odm.formats._shared.gather import with_extension
-from odm.formats._shared.json.items import BadRecord, Item, Origin, Row, Rows, file_items, images_of, one_file
+from odm.formats._shared.gather import add_extension
+from odm.formats._shared.json.items import (
+    BadRecord,
+    Item,
+    Origin,
+    Row,
+    Rows,
+    iter_images,
+    plan_file,
+    read_items,
+)
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
-from odm.formats._shared.json.values import Reader, choose_files, dump, lines
+from odm.formats._shared.json.values import Reader, choose_files, dump, join_records
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
 from odm.issues import Log, Trusted
@@ -80,11 +89,11 @@ def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: MmdetOptions) -> None:
     """Read the file, or those of a folder, in any of the three layouts."""
     reader = Reader(source, builder, log, options, sized=False, keys=_KEYS)
-    names, path = given_list(options.classes, source, "", log)
+    names, path = read_class_list(options.classes, source, "", log)
     rows = add_list(names, builder, log, path) if names else []
     listed_classes = {str(class_number): row for class_number, row in enumerate(rows)}
     for file in log.track(choose_files(source, looks_like, "MMDetection JSON", log), "reading"):
-        for record in file_items(reader, file, "a list of images", alone=True):
+        for record in read_items(reader, file, "a list of images", alone=True):
             with contextlib.suppress(BadRecord):
                 if "ann" in record:
                     _read_old(record, listed_classes)
@@ -141,7 +150,7 @@ def _read_predictions(record: Item, file: str, labels: _Labels) -> None:
     """Add the detections of a file for one image, which is named after the file."""
     reader = record.reader
     key = reader.source.relative(file).removeprefix("preds/").removesuffix(".json")
-    image = record.image_named(with_extension(key, reader.pictures.find(key, path=record.location.path)))
+    image = record.image_named(add_extension(key, reader.pictures.find(key, path=record.location.path)))
     record.need("bboxes", "labels", "scores")
     _read_arrays(record, image, labels, "bboxes", "labels")
 
@@ -179,22 +188,27 @@ def _read_array_box(box: Row, labels: _Labels, flags: int) -> None:
 
 def write(dataset: Dataset, target: Output, log: Log, _: MmdetOptions) -> None:
     """Write the images of a dataset in the layout of MMDetection 3."""
-    name = one_file(dataset, target, "annotations.json", "annotations", log)
+    name = plan_file(dataset, target, "annotations.json", "annotations", log)
     if name is None:
         return
     object_classes = itertools.compress(dataset.categories.name, ~region_classes(dataset))
     class_numbers = {label: class_number for class_number, label in enumerate(object_classes)}
     texts = []
-    for image in images_of(dataset):
+    for image in iter_images(dataset):
         instances = [
             {"bbox": box.xyxy, "bbox_label": -1 if box.flags & Flag.REGION else class_numbers[box.label]}
-            | {"ignore_flag": int(bool(box.flags & (Flag.CROWD | Flag.REGION))), **box.scored("bbox_score")}
+            | {
+                "ignore_flag": int(bool(box.flags & (Flag.CROWD | Flag.REGION))),
+                **box.score_field("bbox_score"),
+            }
             for box in image.boxes
         ]
         record = {"img_path": image.name, "img_id": image.row, **image.size}
         texts.append(dump({**record, "instances": instances}))
     metainfo = {"dataset_type": "CocoDataset", "task_name": "det", "classes": list(class_numbers)}
-    target.write(name, f'{{"metainfo": {dump(metainfo)},\n"data_list": {lines(iter(texts))}}}\n'.encode())
+    target.write(
+        name, f'{{"metainfo": {dump(metainfo)},\n"data_list": {join_records(iter(texts))}}}\n'.encode()
+    )
 
 
 FORMAT = json_format_of(

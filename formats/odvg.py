@@ -23,9 +23,9 @@ import contextlib
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE
-from odm.formats._shared.json.items import BadRecord, Item, Row, class_ids, images_of, line_items
+from odm.formats._shared.json.items import BadRecord, Item, Row, iter_images, list_class_ids, read_line_items
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
-from odm.formats._shared.json.values import Reader, choose_files, dump, may_write
+from odm.formats._shared.json.values import Reader, check_classes, choose_files, dump
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
 from odm.issues import Log
@@ -53,7 +53,7 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
     """Read the records one by one."""
     reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
     for file in log.track(choose_files(source, looks_like, "ODVG", log, _SUFFIXES), "reading"):
-        for record in line_items(reader, file):
+        for record in read_line_items(reader, file):
             with contextlib.suppress(BadRecord):
                 _read_record(record)
     reader.finish()
@@ -102,14 +102,15 @@ def _read_instance(box: Row, key: str) -> None:
 def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
     """Write a record for each image, and in a folder a map of class numbers to names."""
     files = [""] if target.single else ["odvg.jsonl", "label_map.json"]
-    is_writable = may_write(dataset, log)
+    is_writable = check_classes(dataset, log)
     if not (target.single or target.plan(files, ["the records", "the classes"], log)) or not is_writable:
         return
-    class_numbers = class_ids(dataset)
+    class_numbers = list_class_ids(dataset)
     texts = []
-    for image in images_of(dataset):
+    for image in iter_images(dataset):
         instances = [
-            {"bbox": box.xyxy, "label": class_numbers[box.label], "category": box.label} | box.scored("score")
+            {"bbox": box.xyxy, "label": class_numbers[box.label], "category": box.label}
+            | box.score_field("score")
             for box in image.boxes
         ]
         record = {"filename": image.name, **image.size, "detection": {"instances": instances}}

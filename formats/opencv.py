@@ -32,13 +32,13 @@ from odm.formats._shared.class_lists import UNWRITABLE, note_spaces
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.damaged_files import report_unread
 from odm.formats._shared.gather import Location
-from odm.formats._shared.json.items import Origin, Row, Rows, images_of
+from odm.formats._shared.json.items import Origin, Row, Rows, iter_images
 from odm.formats._shared.json.values import Reader
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text.label_rows import refuse_classes
 from odm.formats._shared.text.numbers import round_boxes
-from odm.formats._shared.text.records import numerals
-from odm.formats._shared.text.tokens import lines_are, text_of
+from odm.formats._shared.text.records import to_numbers
+from odm.formats._shared.text.tokens import clean_text, describe_lines
 from odm.issues import Log, Trusted
 from odm.names import BAD_NAME, PICTURE_SUFFIXES
 from odm.tables import Builder, Dataset
@@ -83,7 +83,7 @@ def _count_fitting(source: Source, file: str) -> tuple[int, int]:
 
     The last line is left out, as it may be cut.
     """
-    lines = text_of(source.head(file), "", Log(keep=0)).decode("utf-8", "replace").split("\n")
+    lines = clean_text(source.head(file), "", Log(keep=0)).decode("utf-8", "replace").split("\n")
     sample = [line for line in lines[: max(1, len(lines) - 1)][:100] if line.strip()]
     # JSON on one line may have a number at such a place by chance.
     split_lines = [None if line.lstrip()[:1] in ("[", "{") else _split_line(line) for line in sample]
@@ -101,7 +101,7 @@ def sniff(source: Source) -> Sniff | None:
     file = next((file for file, (n_fitting, total) in counts.items() if 3 * n_fitting > 2 * total), None)
     if file is None:
         return None
-    summary = lines_are(*counts[file])
+    summary = describe_lines(*counts[file])
     has_negatives = any(f.rpartition("/")[2].lower() in _NEGATIVES for f in files)
     confidence = NARROWER if has_negatives else SURE  # WIDER FACE takes a list of names for its own
     return Sniff(
@@ -125,7 +125,7 @@ def read(source: Source, builder: Builder, log: Log, options: OpencvOptions) -> 
         path, data = source.full(file), source.read(file, log)
         stem = source.relative(file).rpartition("/")[2].rpartition(".")[0]
         label = options.category or (CLASS if stem.lower() in _UNNAMED else unquote(stem))
-        origin, text = Origin(builder, path), b"" if data is None else text_of(data, path, log)
+        origin, text = Origin(builder, path), b"" if data is None else clean_text(data, path, log)
         for line, content in enumerate(text.decode("utf-8", "replace").split("\n"), 1):
             if not content.strip():
                 continue
@@ -155,7 +155,7 @@ def read(source: Source, builder: Builder, log: Log, options: OpencvOptions) -> 
 
 def _read_box(box: Row, label: str) -> None:
     """Add a box of the class `label` from the words of its numbers, in pixels."""
-    box.record = numerals(box.record, *_FIELDS)
+    box.record = to_numbers(box.record, *_FIELDS)
     score, (corners, wh) = box.score("score"), box.xywh(*_PLACE)
     box.add(box.category_named(label, box.location), corners, wh=wh, score=score)
 
@@ -176,10 +176,10 @@ def write(dataset: Dataset, target: Output, log: Log, options: OpencvOptions) ->
             is_writable = False
     lines_of_class: dict[str, list[str]] = {}
     empty_image_lines: list[str] = []
-    for image in images_of(round_boxes(dataset, log) if options.round else dataset):
+    for image in iter_images(round_boxes(dataset, log) if options.round else dataset):
         box_texts: dict[str, list[str]] = {}
         for box in image.boxes:
-            values = [*box.xyxy[:2], *box.wh, *box.scored("score").values()]
+            values = [*box.xyxy[:2], *box.wh, *box.score_field("score").values()]
             box_texts.setdefault(box.label, []).append(" ".join(map(repr, values)))
         for label, label_boxes in box_texts.items():
             image_line = f"{image.name} {len(label_boxes)} {' '.join(label_boxes)}\n"

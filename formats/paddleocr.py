@@ -46,19 +46,19 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.damaged_files import report_unread
-from odm.formats._shared.json.items import BadRecord, Origin, Row, Rows, file_item, images_of
+from odm.formats._shared.json.items import BadRecord, Origin, Row, Rows, iter_images, read_item
 from odm.formats._shared.json.preview import JsonPreview, sniff_json
-from odm.formats._shared.json.values import Nothing, Reader, choose_files, dump, may_write, read_lines
+from odm.formats._shared.json.values import Nothing, Reader, check_classes, choose_files, dump, read_lines
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.split_names import (
     SplitOptions,
-    files_of_split,
-    split_files,
-    split_in_name,
-    usual_split,
+    list_split_files,
+    normalise_split,
+    parse_split,
+    select_split,
     write_splits,
 )
-from odm.formats._shared.text.tokens import lines_are
+from odm.formats._shared.text.tokens import describe_lines
 from odm.issues import Log, Trusted, UsageError, printable
 from odm.names import refuse_name
 from odm.tables import Builder, Dataset, Flag
@@ -114,7 +114,7 @@ def sniff(source: Source) -> Sniff | None:
     if file is None:
         return None
     file_text = f"of {printable(file)}: " if file else ""
-    summary = lines_are(*_count_fitting(source, file))
+    summary = describe_lines(*_count_fitting(source, file))
     return Sniff(SURE, f"{file_text}{summary} a path, a tab and a JSON list of texts, as in PaddleOCR")
 
 
@@ -122,7 +122,7 @@ def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) 
     """Read a file, or those of a folder, line by line."""
     reader = Reader(source, builder, log, options, keys=_KEYS)
     path = source.path.replace("\\", "/")
-    chosen_split = usual_split(options.split)
+    chosen_split = normalise_split(options.split)
     default_score = None if builder.kind == "gt" else options.score
     has_labels = source.is_dir and any(_is_label_file(source, file) for file in source.with_suffix(*_LABELS))
     if not has_labels and sniff_json(source, _looks_like_result):
@@ -135,9 +135,9 @@ def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) 
         if not files:
             files = [f for f in candidates if _count_fitting(source, f)[0] or _USUAL.search(f)]
         report_unread(source, candidates, files, "a label file of PaddleOCR", log)
-    files = files_of_split(files, lambda file: split_in_name(file or path), chosen_split, source, log)
+    files = select_split(files, lambda file: parse_split(file or path), chosen_split, source, log)
     for file in log.track(files, "reading"):
-        origin, split = Origin(builder, source.full(file)), split_in_name(file or path)
+        origin, split = Origin(builder, source.full(file)), parse_split(file or path)
         for location, name, value in read_lines(reader, file, keyed=True):
             if value is Nothing:
                 expected = Trusted("the path of an image, a tab, and a JSON list")
@@ -160,7 +160,7 @@ def _read_results(reader: Reader, default_score: float | None) -> None:
     files = choose_files(source, _looks_like_result, "results of PaddleOCR", log)
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
-            result = file_item(reader, file)
+            result = read_item(reader, file)
             image = result.image("input_path")
             if "boxes" in result:
                 result.rows("boxes").read(image, _read_object)
@@ -212,12 +212,12 @@ def write(dataset: Dataset, target: Output, log: Log, options: PaddleocrOptions)
     if prefix and (reason := refuse_name(prefix)):
         raise UsageError(f"prefix {printable(prefix)!r}: {reason}")
     prefix += "/" if prefix else ""
-    files = split_files(dataset, lambda split: f"{split or 'Label'}.txt")
-    is_writable = may_write(dataset, log)
+    files = list_split_files(dataset, lambda split: f"{split or 'Label'}.txt")
+    is_writable = check_classes(dataset, log)
     if not (target.plan(list(files.values()), [f"the split {s}" for s in files], log) and is_writable):
         return
     lines = []
-    for image in images_of(dataset):
+    for image in iter_images(dataset):
         texts = []
         for box in image.boxes:
             left, top, right, bottom = box.xyxy
@@ -228,7 +228,9 @@ def write(dataset: Dataset, target: Output, log: Log, options: PaddleocrOptions)
             }
             if box.score is None:
                 text["difficult"] = bool(box.flags & Flag.DIFFICULT)
-            texts.append(text | box.scored("score") | ({} if box.label == CLASS else {"key_cls": box.label}))
+            texts.append(
+                text | box.score_field("score") | ({} if box.label == CLASS else {"key_cls": box.label})
+            )
         lines.append(f"{prefix}{image.name}\t{dump(texts)}\n")
     write_splits(dataset, target, files, lines)
 

@@ -28,12 +28,12 @@ from typing import Any
 from odm.files import Source
 from odm.formats._contract import SURE
 from odm.formats._shared.codes import WRONG_COUNT
-from odm.formats._shared.json.items import BadRecord, Item, Row, Rows, Size, line_items
+from odm.formats._shared.json.items import BadRecord, Item, Row, Rows, Size, read_line_items
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
-from odm.formats._shared.json.row_shapes import in_pixels
+from odm.formats._shared.json.row_shapes import to_pixels
 from odm.formats._shared.json.values import Reader, choose_files
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.split_names import SplitOptions, files_of_split, split_in_name
+from odm.formats._shared.split_names import SplitOptions, parse_split, select_split
 from odm.issues import Log, Trusted
 from odm.tables import Builder
 
@@ -59,10 +59,10 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
     """Read the records one by one."""
     reader = Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)
     files = choose_files(source, looks_like, "PaliGemma or Florence", log, _SUFFIXES)
-    for file in log.track(files_of_split(files, split_in_name, options.split, source, log), "reading"):
-        for record in line_items(reader, file):
+    for file in log.track(select_split(files, parse_split, options.split, source, log), "reading"):
+        for record in read_line_items(reader, file):
             with contextlib.suppress(BadRecord):
-                _read_record(record, split_in_name(file))
+                _read_record(record, parse_split(file))
     reader.finish()
 
 
@@ -106,7 +106,7 @@ def _read_object(row: Row, size: Size) -> None:
         return
     if row.get("mask"):
         row.reader.count("masks")
-    left, top, right, bottom = in_pixels(row.get("place"), size)
+    left, top, right, bottom = to_pixels(row.get("place"), size)
     row.add(row.category("class"), (left, top, right, bottom))
 
 

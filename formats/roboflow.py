@@ -24,14 +24,14 @@ from typing import Any
 
 from odm.files import Source
 from odm.formats._contract import SURE
-from odm.formats._shared.gather import with_extension
-from odm.formats._shared.image_names import Place, image_places
-from odm.formats._shared.json.items import BadRecord, Item, Row, file_items
+from odm.formats._shared.gather import add_extension
+from odm.formats._shared.image_names import Place, name_images
+from odm.formats._shared.json.items import BadRecord, Item, Row, read_items
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
-from odm.formats._shared.json.values import Reader, below, choose_files
+from odm.formats._shared.json.values import Reader, choose_files, strip_parents
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text.records import numerals
+from odm.formats._shared.text.records import to_numbers
 from odm.issues import Log
 from odm.tables import Builder
 
@@ -57,9 +57,9 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
     """Read the file, or those of a folder."""
     reader = Reader(source, builder, log, options, keys=_KEYS)
     files = choose_files(source, looks_like, "responses of Roboflow", log)
-    places = image_places(source, files, reader.pictures)
+    places = name_images(source, files, reader.pictures)
     for file, image_place in zip(log.track(files, "reading"), places, strict=True):
-        for response in file_items(reader, file, "a response, or a list of them", alone=True):
+        for response in read_items(reader, file, "a response, or a list of them", alone=True):
             with contextlib.suppress(BadRecord):
                 _read_response(response, image_place)
     reader.finish(field="confidence")
@@ -79,13 +79,13 @@ def _read_response(response: Item, image_place: Place) -> None:
         response.reader.report_task(response.location.path, "classes of whole images, by Roboflow", remedy)
         return
     size = response.object("image", optional=True)
-    size.record = numerals(size.record, "width", "height")
+    size.record = to_numbers(size.record, "width", "height")
     predictions = response.rows("predictions")
     path = next((row.get("image_path") for row in predictions if row.get("image_path")), None)
     picture = response.reader.find_picture(image_place.key, response.location, image_place.picture)
-    name = with_extension(image_place.key, picture) if path is None else path
+    name = add_extension(image_place.key, picture) if path is None else path
     if isinstance(name, str) and path is not None:
-        name = below(name)
+        name = strip_parents(name)
     image = response.image_named(name, size=size.size("width", "height"))
     predictions.read(image, _read_prediction)
 

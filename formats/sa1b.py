@@ -19,12 +19,12 @@ import contextlib
 
 from odm.files import Source
 from odm.formats._contract import SURE
-from odm.formats._shared.json.items import BAD_SIZE, BadRecord, Row, Size, file_item
+from odm.formats._shared.json.items import BAD_SIZE, BadRecord, Row, Size, read_item
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.values import Reader, choose_files
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.shapes.pixel_masks import BadMask, checked
+from odm.formats._shared.shapes.pixel_masks import BadMask, check_mask
 from odm.issues import Log
 from odm.tables import Builder
 
@@ -49,7 +49,7 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
     files = choose_files(source, looks_like, "SA-1B", log, unique_keys=frozenset({"image"}))
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
-            record = file_item(reader, file)
+            record = read_item(reader, file)
             image, masks = record.object("image"), record.rows("annotations")
             size = image.size("width", "height")
             if size != BAD_SIZE:
@@ -63,7 +63,7 @@ def _read_mask(row: Row, size: Size | None) -> None:
     if row.wants and "segmentation" in row:
         mask = row.object("segmentation")
         try:
-            text, _ = checked(mask.get("counts"), mask.get("size"), *(size or BAD_SIZE))
+            text, _ = check_mask(mask.get("counts"), mask.get("size"), *(size or BAD_SIZE))
         except BadMask as e:
             mask.report_wrong("counts", str(e))
             return

@@ -39,11 +39,11 @@ from odm.formats._contract import SURE, option
 from odm.formats._shared.codes import UNKNOWN_CLASS
 from odm.formats._shared.gather import NAN, Corners
 from odm.formats._shared.json.columns import show
-from odm.formats._shared.json.items import BadRecord, Item, Row, images_of, line_items, one_file
+from odm.formats._shared.json.items import BadRecord, Item, Row, iter_images, plan_file, read_line_items
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.values import Reader, choose_files, dump
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.split_names import SplitOptions, files_of_split, split_in_name, usual_split
+from odm.formats._shared.split_names import SplitOptions, normalise_split, parse_split, select_split
 from odm.issues import Log, Trusted, printable
 from odm.tables import Builder, Dataset
 
@@ -76,15 +76,15 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: SagemakerOptions) -> None:
     """Read the records one by one; their boxes after all of them, when the kind of the data is known."""
     reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
-    chosen_split = usual_split(options.split)
+    chosen_split = normalise_split(options.split)
     files = choose_files(source, looks_like, "a manifest of SageMaker Ground Truth", log, _SUFFIXES)
     path = source.path.replace("\\", "/")
-    chosen_files = files_of_split(files, lambda file: split_in_name(file or path), chosen_split, source, log)
+    chosen_files = select_split(files, lambda file: parse_split(file or path), chosen_split, source, log)
     collected = _Collected({}, Counter(), [])
     for file in log.track(chosen_files, "reading"):
-        for record in line_items(reader, file):
+        for record in read_line_items(reader, file):
             with contextlib.suppress(BadRecord):
-                _read_record(record, options.job, split_in_name(file or path), collected)
+                _read_record(record, options.job, parse_split(file or path), collected)
     if builder.kind is None:
         builder.kind = "det" if collected.drawn[False] and not collected.drawn[True] else "gt"
     for box, category, corners, wh, score in collected.boxes:
@@ -165,7 +165,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: SagemakerOptions)
     """Write a record for each image, with the labels of one job."""
     classes, job = dataset.categories.name, options.job or "labels"
     prefix = options.prefix.rstrip("/") + "/" if options.prefix else ""
-    name = one_file(dataset, target, "output.manifest", "records", log)
+    name = plan_file(dataset, target, "output.manifest", "records", log)
     if name is None or (classes and not len(dataset.images)):
         return  # without images there is no record for the classes to stand in
     metadata = {
@@ -176,7 +176,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: SagemakerOptions)
     }
     number_of = {label: i for i, label in enumerate(classes)}
     lines = []
-    for image in images_of(dataset):
+    for image in iter_images(dataset):
         annotations = [
             {"class_id": number_of[box.label]} | dict(zip(_PLACE, [*box.xyxy[:2], *box.wh], strict=True))
             for box in image.boxes
@@ -185,7 +185,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: SagemakerOptions)
         record = {
             "source-ref": prefix + image.name,
             job: {"image_size": [size], "annotations": annotations},
-            job + _METADATA: {"objects": [box.scored("confidence") for box in image.boxes], **metadata},
+            job + _METADATA: {"objects": [box.score_field("confidence") for box in image.boxes], **metadata},
         }
         lines.append(dump(record) + "\n")
     target.write(name, "".join(lines).encode())

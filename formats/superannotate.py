@@ -72,26 +72,26 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, option
 from odm.formats._shared.codes import NO_FILES, UNKNOWN_CLASS
 from odm.formats._shared.gather import NAN, Corners, Location
-from odm.formats._shared.json.items import BAD_SIZE, BadRecord, Box, Item, Origin, Row, Rows, file_items
+from odm.formats._shared.json.items import BAD_SIZE, BadRecord, Box, Item, Origin, Row, Rows, read_items
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.row_shapes import have_area
 from odm.formats._shared.json.values import (
     NUMBER_TYPES,
     Nothing,
     Reader,
-    bounds,
+    check_classes,
     choose_files,
     dump,
-    may_write,
-    number,
+    find_bounds,
+    simplify,
 )
 from odm.formats._shared.json.videos import MOST_FRAMES, Track, fill_frames, read_video
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.shapes.box_shapes import even_odd
+from odm.formats._shared.shapes.box_shapes import join_rings
 from odm.formats._shared.shapes.groups import GroupSplitOptions
-from odm.formats._shared.shapes.pixel_masks import BadMask, colours_of_png, png_below
-from odm.formats._shared.shapes.written_groups import images_with_groups
-from odm.formats._shared.split_names import SplitOptions, files_of_split, split_of
+from odm.formats._shared.shapes.pixel_masks import BadMask, decode_png_colours, find_png
+from odm.formats._shared.shapes.written_groups import iter_group_images
+from odm.formats._shared.split_names import SplitOptions, find_split, select_split
 from odm.issues import Log, PathError, Trusted, first_few, printable
 from odm.tables import Builder, Dataset
 
@@ -207,14 +207,14 @@ def read(source: Source, builder: Builder, log: Log, options: SuperannotateOptio
                 class_lists = [(list_source, "")]
     for list_source, file in class_lists:
         list_reader = reader if list_source is source else Reader(list_source, Builder(), log, SplitOptions())
-        for item in file_items(list_reader, file, "a list of classes"):
+        for item in read_items(list_reader, file, "a list of classes"):
             reader.names = reader.names or {}
             with contextlib.suppress(BadRecord):
                 name = item.text("name")
                 if type(id_ := item.get("id")) is int:
                     reader.names.setdefault(id_, name)
                 reader.category(name, item.location / "name", listed=True)
-    for file in log.track(files_of_split(files, split_of, options.split, source, log), "reading"):
+    for file in log.track(select_split(files, find_split, options.split, source, log), "reading"):
         _read_file(reader, file)
     reader.finish(field="probability")
     if reader.used_ids:
@@ -225,9 +225,9 @@ def read(source: Source, builder: Builder, log: Log, options: SuperannotateOptio
 
 def _read_file(reader: _Reader, file: str) -> None:
     """Read a file of one image: an object or, in old exports, a list; or an object with several by name."""
-    value, location = reader.value(file), Location(reader.source.full(file))
+    value, location = reader.read_value(file), Location(reader.source.full(file))
     origin = Origin(reader.builder, location.path)
-    split, reader.folder = split_of(file) if file else "", posixpath.dirname(file)
+    split, reader.folder = find_split(file) if file else "", posixpath.dirname(file)
     default_name = reader.source.relative(file)
     default_name = default_name.removesuffix(_OLD[0]).removesuffix(_OLD[1]).removesuffix(".json")
     if isinstance(value, list):
@@ -401,8 +401,8 @@ def _read_corners(box: Row, kind: str) -> Corners:
         box.report_wrong("exclude", "lists of x and y")
         raise BadRecord
     rings = [points, *(list(zip(hole[::2], hole[1::2], strict=True)) for hole in holes)]
-    box.draw("polygons", even_odd(rings), "polygons")
-    return bounds(points)
+    box.draw("polygons", join_rings(rings), "polygons")
+    return find_bounds(points)
 
 
 def _read_pixels(box: Row) -> Corners:
@@ -416,7 +416,7 @@ def _read_pixels(box: Row) -> Corners:
     colours = [int(text[1:], 16) for text in texts if _COLOUR.fullmatch(text)]
     try:
         if reader.colours is None:
-            read_colours = png_below(reader.source, reader.mask_file, colours_of_png)
+            read_colours = find_png(reader.source, reader.mask_file, decode_png_colours)
             if read_colours is None:
                 raise BadMask(f"the colours in {reader.mask_file}, which is missing")
             reader.colours = read_colours(None)
@@ -438,7 +438,7 @@ def _format_score(score: float) -> dict[str, Any]:
     percent = float(Decimal(repr(score)).scaleb(2))  # 0.57 is 57.0; 0.57 * 100 would be 56.99999999999999
     candidates = (percent, math.nextafter(percent, math.inf), math.nextafter(percent, -math.inf))
     percent = next((value for value in candidates if _from_percent(value) == score), percent)
-    columns = {"creationType": "Preannotation", "probability": number(percent)}
+    columns = {"creationType": "Preannotation", "probability": simplify(percent)}
     return columns if _from_percent(percent) == score else {**columns, "score": score}
 
 
@@ -471,10 +471,10 @@ def write(dataset: Dataset, target: Output, log: Log, _: SuperannotateOptions) -
     files = [f"{folder}{image}.json" for folder, image in zip(folders, images.name, strict=True)]
     class_file = f"classes/{_CLASSES}"
     is_writable = target.plan([*files, class_file], [*images.name, "the classes"], log)
-    if not may_write(dataset, log) or not is_writable or not files:
+    if not check_classes(dataset, log) or not is_writable or not files:
         return
     class_ids = {name: i for i, name in enumerate(classes, 1)}
-    for name, image in zip(log.track(files, "writing"), images_with_groups(dataset, 1), strict=True):
+    for name, image in zip(log.track(files, "writing"), iter_group_images(dataset, 1), strict=True):
         instances = [
             {
                 "type": _choose_type(box),

@@ -52,17 +52,25 @@ from typing import Any
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of
 from odm.formats._shared.codes import NO_FILES
-from odm.formats._shared.gather import NAN, Corners, own_folder
-from odm.formats._shared.image_names import Place, image_places
-from odm.formats._shared.json.items import BadRecord, Box, Image, Item, Row, file_item
+from odm.formats._shared.gather import NAN, Corners, find_folders
+from odm.formats._shared.image_names import Place, name_images
+from odm.formats._shared.json.items import BadRecord, Box, Image, Item, Row, read_item
 from odm.formats._shared.json.preview import JsonPreview, check_head
-from odm.formats._shared.json.values import FLAG_NAMES, Reader, bounds, choose_files, dump, is_set, may_write
+from odm.formats._shared.json.values import (
+    FLAG_NAMES,
+    Reader,
+    check_classes,
+    choose_files,
+    dump,
+    find_bounds,
+    is_set,
+)
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.shapes.box_shapes import even_odd, turned_box
+from odm.formats._shared.shapes.box_shapes import join_rings, rotate_box
 from odm.formats._shared.shapes.groups import GroupSplitOptions
-from odm.formats._shared.shapes.pixel_masks import of_png, png_of, unpacked
-from odm.formats._shared.shapes.written_groups import images_with_groups
-from odm.formats._shared.split_names import files_of_split
+from odm.formats._shared.shapes.pixel_masks import decode_png, encode_png, unpack
+from odm.formats._shared.shapes.written_groups import iter_group_images
+from odm.formats._shared.split_names import select_split
 from odm.issues import Log, Trusted, printable
 from odm.names import stem
 from odm.tables import Builder, Dataset
@@ -124,14 +132,14 @@ def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions)
         )
     dataset_folders = dict.fromkeys(_find_dataset_folder(file) for file in files if _is_in_dataset(file))
     folders = tuple(source.full(f"{folder}/img".lstrip("/")) for folder in dataset_folders)
-    folders = folders or own_folder(source)
+    folders = folders or find_folders(source)
     reader = Reader(source, builder, log, options, folders, sized=True, keys=_KEYS)
     shapes: dict[str, str] = {}  # by class: the kind of objects that state none
     for file in source.with_suffix("meta.json") if source.is_dir else ():
         if file.rpartition("/")[2] != "meta.json":
             continue
         with contextlib.suppress(BadRecord):
-            for entry in file_item(reader, file).items("classes"):
+            for entry in read_item(reader, file).items("classes"):
                 with contextlib.suppress(BadRecord):
                     name = entry.text("title")
                     if reader.category(name, entry.location / "title", listed=True) is not None:
@@ -140,17 +148,17 @@ def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions)
     has_several = len({_find_dataset_folder(file) for file in files}) > 1
     split_of = functools.partial(_split_of, has_several=has_several)
     if files:
-        files = files_of_split(files, split_of, options.split, source, log)
+        files = select_split(files, split_of, options.split, source, log)
     places = _find_places(reader, files)
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
-            _read_image(file_item(reader, file), places[file], split_of(file), shapes)
+            _read_image(read_item(reader, file), places[file], split_of(file), shapes)
     reader.finish(field="tags")
 
 
 def _find_places(reader: Reader, files: Sequence[str]) -> dict[str, Place]:
     """The place of the image of each file; in a dataset it has the name of the file below ``ann``."""
-    places = dict(zip(files, image_places(reader.source, files, reader.pictures), strict=True))
+    places = dict(zip(files, name_images(reader.source, files, reader.pictures), strict=True))
     for file in files:
         if _is_in_dataset(file):
             folder = _find_dataset_folder(file)
@@ -224,7 +232,7 @@ def _read_points(record: Row, kind: Any) -> Corners:
     points_item = record.object("points")
     points = points_item.points("exterior", 2)
     if kind != "polygon" and len(points) == 2:
-        return bounds(points)
+        return find_bounds(points)
     holes = points_item.array("interior") if points_item.get("interior") else []
     if not record.wants or not holes:
         if holes and not record.is_bad:
@@ -233,8 +241,8 @@ def _read_points(record: Row, kind: Any) -> Corners:
     location = points_item.location / "interior"
     hole_item = Item(record.reader, dict(enumerate(holes)), location, record.origin, row=record)
     rings = [hole_item.points(key, 3) for key in range(len(holes))]  # type: ignore[arg-type]
-    record.draw("polygons", even_odd([points, *rings]), "polygons")
-    return bounds(points)
+    record.draw("polygons", join_rings([points, *rings]), "polygons")
+    return find_bounds(points)
 
 
 def _read_drawn(record: Row, kind: str) -> Corners:
@@ -247,7 +255,7 @@ def _read_drawn(record: Row, kind: str) -> Corners:
     if kind == "oriented_bbox":
         (x, y), (x2, y2) = record.object("points").points("exterior", 2)[:2]
         turn = record.number("angle", 0.0)
-        return record.draw_oriented(turned_box(min(x, x2), min(y, y2), abs(x2 - x), abs(y2 - y), turn))
+        return record.draw_oriented(rotate_box(min(x, x2), min(y, y2), abs(x2 - x), abs(y2 - y), turn))
     nodes = [node for _, node in record.object("nodes").objects()]
     points = [
         [*node.number_list("loc", 2, "2 numbers, x and y"), 1 if node.get("disabled") else 2]
@@ -261,8 +269,8 @@ def _read_drawn(record: Row, kind: str) -> Corners:
 
 def _decode_pixels(text: Any) -> Any:
     """The (height, width) pixels of a PNG in base64, packed by zlib or not."""
-    data = unpacked(text)
-    return of_png(data if data.startswith(b"\x89PNG") else unpacked(text, packed=True))
+    data = unpack(text)
+    return decode_png(data if data.startswith(b"\x89PNG") else unpack(text, packed=True))
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> None:
@@ -272,16 +280,18 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> N
     folders = [(split or "unsplit") if is_split else "ds0" for split in images.split]
     files = [f"{folder}/ann/{name}.json" for folder, name in zip(folders, images.name, strict=True)]
     is_writable = target.plan(["meta.json", *files], ["the project", *images.name], log)
-    if not may_write(dataset, log) or not is_writable:
+    if not check_classes(dataset, log) or not is_writable:
         return
     flag_names, tag_names = sorted(FLAG_NAMES), set[str]()
     texts = []
     kinds: dict[str, set[str]] = {}
     """The shapes of each class."""
-    for image in images_with_groups(dataset, 1):
+    for image in iter_group_images(dataset, 1):
         objects = []
         for box in image.boxes:
-            tags: list[dict[str, Any]] = [{"name": flag, "value": None} for flag in box.flags_in(flag_names)]
+            tags: list[dict[str, Any]] = [
+                {"name": flag, "value": None} for flag in box.list_flags(flag_names)
+            ]
             if box.score is not None:
                 tags.append({"name": "confidence", "value": box.score})
             tag_names.update(tag["name"] for tag in tags)
@@ -324,7 +334,7 @@ def _format_shape(box: Box, image: Image) -> tuple[str, dict[str, Any]]:
     """The kind of the shape of an object, and the fields that hold its points or its mask."""
     if (left_top_pixels := box.pixels(image)) is not None:
         left, top, pixels = left_top_pixels
-        data = base64.b64encode(zlib.compress(base64.b64decode(png_of(pixels)))).decode()
+        data = base64.b64encode(zlib.compress(base64.b64decode(encode_png(pixels)))).decode()
         return "bitmap", {"bitmap": {"data": data, "origin": [left, top]}}
     outline = next(iter(box.outlines), [box.xyxy[:2], box.xyxy[2:]])
     kind = "polygon" if box.outlines else "rectangle"

@@ -38,17 +38,17 @@ from odm.formats._shared.json.items import (
     Row,
     Rows,
     Size,
-    have_sizes,
-    images_of,
-    line_items,
-    one_file,
-    relative_places,
+    check_sizes,
+    iter_images,
+    make_relative,
+    plan_file,
+    read_line_items,
 )
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
-from odm.formats._shared.json.row_shapes import in_pixels, relative_points
+from odm.formats._shared.json.row_shapes import divide_points, to_pixels
 from odm.formats._shared.json.values import Reader, choose_files, dump
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.split_names import SplitOptions, miss_split, usual_split
+from odm.formats._shared.split_names import SplitOptions, normalise_split, report_missing_split
 from odm.issues import Log, Trusted, plural
 from odm.tables import Builder, Dataset, ShapeKind
 
@@ -75,17 +75,17 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
     """Read the records one by one."""
     reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
-    chosen_split, splits = usual_split(options.split), set[str]()
+    chosen_split, splits = normalise_split(options.split), set[str]()
     for file in log.track(choose_files(source, looks_like, "Ultralytics NDJSON", log, _SUFFIXES), "reading"):
         classes: dict[str, int] = {}
-        for record in line_items(reader, file):
+        for record in read_line_items(reader, file):
             with contextlib.suppress(BadRecord):
                 if record.get("type") == "dataset":
                     classes = record.classes("class_names")
                 else:
                     _read_image(record, classes, chosen_split, splits)
     if splits:
-        miss_split(chosen_split, splits, source, log)
+        report_missing_split(chosen_split, splits, source, log)
     reader.finish(field="confidence")
 
 
@@ -125,11 +125,11 @@ def _read_label(label: Row, size: Size, kind: str, classes: dict[str, int]) -> N
         raise BadRecord
     if kind in ("segments", "obb"):
         score = values.pop() if n_values % 2 else NAN  # after an even number of coordinates
-        values = in_pixels(values, size)
+        values = to_pixels(values, size)
         points = list(zip(values[0::2], values[1::2], strict=True))
         corners = label.draw_around(points, "polygons" if kind == "segments" else "rotated boxes")
     else:
-        x, y, width, height = in_pixels(values[:4], size)
+        x, y, width, height = to_pixels(values[:4], size)
         corners = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
         score = values[4] if n_values == 5 else NAN
         if n_values > 5 and label.wants:
@@ -147,7 +147,7 @@ def _parse_key_points(values: list[float], size: Size) -> list[list[float]]:
     n_per_point = 2 if len(values) % 3 else 3
     points = []
     for i in range(0, len(values) - n_per_point + 1, n_per_point):
-        x, y = in_pixels(values[i : i + 2], size)
+        x, y = to_pixels(values[i : i + 2], size)
         default = 2.0 if x or y else 0.0
         points.append([x, y, values[i + 2] if n_per_point == 3 else default])
     return points
@@ -155,27 +155,27 @@ def _parse_key_points(values: list[float], size: Size) -> list[list[float]]:
 
 def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     """Write the record of the dataset, and one for each image with boxes relative to its size."""
-    name = one_file(dataset, target, "dataset.ndjson", "records", log)
-    if not have_sizes(dataset, log) or name is None:
+    name = plan_file(dataset, target, "dataset.ndjson", "records", log)
+    if not check_sizes(dataset, log) or name is None:
         return
     classes = dataset.categories.name
     class_numbers = {label: class_number for class_number, label in enumerate(classes)}
-    cxcywh_of_row = relative_places(dataset, form="cxcywh")
+    cxcywh_of_row = make_relative(dataset, form="cxcywh")
     shapes = dataset.boxes.shapes
     kinds = set() if shapes is None else set(shapes.kind.tolist())
     tasks = {ShapeKind.POLYGONS: "segment", ShapeKind.ORIENTED: "obb"}
     task = next((task for kind, task in tasks.items() if kind in kinds), "detect")
     names = {str(class_number): label for label, class_number in class_numbers.items()}
     texts = [dump({"type": "dataset", "task": task, "name": "odm", "class_names": names})]
-    for image in images_of(dataset):
-        split = usual_split(dataset.images.split[image.row])
+    for image in iter_images(dataset):
+        split = normalise_split(dataset.images.split[image.row])
         image_annotations: dict[str, list[list[float | int]]] = {"boxes": []}
         for box in image.boxes:
             kind, ring = ("segments", box.outlines[0]) if box.outlines else ("obb", box.corners)
             shape_xy = [
-                value for point in relative_points(ring, (image.width, image.height)) for value in point
+                value for point in divide_points(ring, (image.width, image.height)) for value in point
             ]
-            numbers = [*(shape_xy or cxcywh_of_row(box.row)), *box.scored("confidence").values()]
+            numbers = [*(shape_xy or cxcywh_of_row(box.row)), *box.score_field("confidence").values()]
             row = [class_numbers[box.label], *numbers]
             image_annotations.setdefault(kind if shape_xy else "boxes", []).append(row)
         record = {"type": "image", "file": image.name, **image.size}

@@ -38,18 +38,18 @@ from odm.formats._shared.json.items import (
     Row,
     Rows,
     Size,
-    have_sizes,
-    images_of,
-    line_items,
-    one_file,
-    relative_places,
+    check_sizes,
+    iter_images,
+    make_relative,
+    plan_file,
+    read_line_items,
 )
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
-from odm.formats._shared.json.row_shapes import in_pixels
+from odm.formats._shared.json.row_shapes import to_pixels
 from odm.formats._shared.json.values import Reader, choose_files, dump
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.split_names import SplitOptions, miss_split
-from odm.formats._shared.text.records import numerals
+from odm.formats._shared.split_names import SplitOptions, report_missing_split
+from odm.formats._shared.text.records import to_numbers
 from odm.issues import Log, Trusted
 from odm.tables import Builder, Dataset
 
@@ -86,11 +86,11 @@ def read(source: Source, builder: Builder, log: Log, options: VertexaiOptions) -
     chosen_split, splits = _USES.get(options.split or "", options.split), set[str]()
     files = choose_files(source, looks_like, "Vertex AI JSON lines", log, _SUFFIXES)
     for file in log.track(files, "reading"):
-        for record in line_items(reader, file):
+        for record in read_line_items(reader, file):
             with contextlib.suppress(BadRecord):
                 _read_record(record, chosen_split, splits)
     if splits:
-        miss_split(chosen_split, splits, source, log)
+        report_missing_split(chosen_split, splits, source, log)
     reader.finish(field="confidences")
 
 
@@ -138,22 +138,22 @@ def _read_box(box: Row, size: Size) -> None:
     if "bbox" in box:
         left, right, top, bottom = box.number_list("bbox", 4, "4 numbers: x min, x max, y min, y max")
     else:
-        box.record = numerals(box.record, *_PLACE)
+        box.record = to_numbers(box.record, *_PLACE)
         left, top, right, bottom = box.numbers(*_PLACE)
-    left, top, right, bottom = in_pixels((left, top, right, bottom), size)
+    left, top, right, bottom = to_pixels((left, top, right, bottom), size)
     box.add(category, (left, top, right, bottom), score=score)
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: VertexaiOptions) -> None:
     """Write a record for each image, with annotations or a prediction relative to its size."""
-    name = one_file(dataset, target, "import.jsonl", "records", log)
-    if not have_sizes(dataset, log) or name is None:
+    name = plan_file(dataset, target, "import.jsonl", "records", log)
+    if not check_sizes(dataset, log) or name is None:
         return
     prefix = options.prefix.rstrip("/") + "/" if options.prefix else ""
     use_of_split = {split: use for use, split in _USES.items()}
-    ltrb_of_row = relative_places(dataset, form="ltrb")
+    ltrb_of_row = make_relative(dataset, form="ltrb")
     texts = []
-    for image in images_of(dataset):
+    for image in iter_images(dataset):
         split = dataset.images.split[image.row]
         labels = {"dataItemResourceLabels": {_USE: use_of_split.get(split, split)}} if split else {}
         if dataset.kind == "det":

@@ -51,12 +51,21 @@ from typing import Any
 from odm.files import Output, Source
 from odm.formats._contract import SURE, option
 from odm.formats._shared.codes import UNKNOWN_SHAPE, WRONG_COUNT
-from odm.formats._shared.json.items import BadRecord, Item, Origin, Row, Rows, file_item, images_of, one_file
+from odm.formats._shared.json.items import (
+    BadRecord,
+    Item,
+    Origin,
+    Row,
+    Rows,
+    iter_images,
+    plan_file,
+    read_item,
+)
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.values import FLAG_NAMES, Nothing, Reader, choose_files, dump, is_set
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text.records import csv_records
+from odm.formats._shared.text.records import read_csv_records
 from odm.issues import Code, Log, Trusted, printable
 from odm.tables import Builder, Dataset
 
@@ -150,7 +159,7 @@ def read(source: Source, builder: Builder, log: Log, options: ViaOptions) -> Non
 
 def _read_json(reader: Reader, file: str, waiting: _Waiting) -> None:
     """Add the images of a JSON file, and collect their regions in `waiting`."""
-    entries = file_item(reader, file)
+    entries = read_item(reader, file)
     if "view" in entries and "metadata" in entries:
         _read_project(entries, waiting)
         return
@@ -221,7 +230,7 @@ def _read_csv(reader: Reader, file: str, waiting: _Waiting) -> None:
     """Add the images of a CSV file, and collect their regions, one for each row, in `waiting`."""
     images: dict[str, int | None] = {}
     origin = Origin(reader.builder, reader.source.full(file))
-    for location, record in csv_records(
+    for location, record in read_csv_records(
         reader, file, ("filename", "region_shape_attributes", "region_attributes")
     ):
         name = record["filename"]
@@ -326,13 +335,13 @@ def _read_region(
 
 def write(dataset: Dataset, target: Output, log: Log, options: ViaOptions) -> None:
     """Write a project or the annotations alone as JSON, or a table if the target is a CSV file."""
-    name = one_file(dataset, target, f"via_{options.layout}.json", "annotations", log)
+    name = plan_file(dataset, target, f"via_{options.layout}.json", "annotations", log)
     if name is None:
         return
     attribute = options.attribute or "class"
     images_and_regions = []
     empty_row: dict[str, Any] = {"shape_attributes": {}, "region_attributes": {}}
-    for image in images_of(dataset):
+    for image in iter_images(dataset):
         region_records = []
         for box in image.boxes:
             geometry = dict(zip(_NUMBERS["rect"], (*box.xyxy[:2], *box.wh), strict=True))
@@ -340,8 +349,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: ViaOptions) -> No
             if box.outlines:
                 xs, ys = zip(*box.outlines[0], strict=True)
                 shape = {"name": "polygon", "all_points_x": xs, "all_points_y": ys}
-            attributes = {attribute: box.label, **dict.fromkeys(box.flags_in(sorted(FLAG_NAMES)), "1")}
-            attributes |= {key: str(score) for key, score in box.scored("score").items()}
+            attributes = {attribute: box.label, **dict.fromkeys(box.list_flags(sorted(FLAG_NAMES)), "1")}
+            attributes |= {key: str(score) for key, score in box.score_field("score").items()}
             region_records.append({"shape_attributes": shape, "region_attributes": attributes})
         images_and_regions.append((image.name, region_records))
     if target.single and target.target.lower().endswith(".csv"):

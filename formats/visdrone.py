@@ -39,12 +39,12 @@ import numpy as np
 from odm.codes import SCORE_UNEXPECTED
 from odm.files import Output, Source
 from odm.formats._contract import Sniff, format_of
-from odm.formats._shared.class_lists import class_list_option, given_list
+from odm.formats._shared.class_lists import class_list_option, read_class_list
 from odm.formats._shared.codes import BAD_FLAG, SCORE_RANGE, UNKNOWN_CLASS
 from odm.formats._shared.gather import decide_kind
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text import label_rows
-from odm.formats._shared.text.numbers import decimals
+from odm.formats._shared.text.numbers import to_decimals
 from odm.formats._shared.text.tokens import NUMBER
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag, region_classes
@@ -74,7 +74,7 @@ def sniff(source: Source) -> Sniff | None:
     if not label_rows.are_text(source):
         return None
     n_rows = n_fitting = 0
-    for cells in label_rows.sampled(source, label_rows.label_files(source, GRAMMAR), b","):
+    for cells in label_rows.sample_rows(source, label_rows.find_label_files(source, GRAMMAR), b","):
         n_rows += 1
         if len(cells) in (8, 9) and all(map(NUMBER.fullmatch, cells[:8])) and not any(cells[8:]):
             score, category, truncation, occlusion = map(float, cells[4:8])
@@ -103,7 +103,7 @@ GRAMMAR = label_rows.Grammar(
 
 def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -> None:
     """Read a folder of label files, or one."""
-    files = label_rows.label_files(source, GRAMMAR)
+    files = label_rows.find_label_files(source, GRAMMAR)
     label_rows.report_files(source, files, log)
     labels = label_rows.read_labels(label_rows.gather_labels(source, builder, log, options), files, GRAMMAR)
     score, category, truncation, occlusion = labels.values[:, 4:].T
@@ -127,17 +127,17 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
         flags |= (truncation > 0) * np.uint16(Flag.TRUNCATED)
         flags |= (occlusion > 0) * np.uint16(Flag.OCCLUDED)
         labels.count("degrees of occlusion", is_valid & (occlusion == 2))
-    names, list_path = given_list(options.classes, source, "classes.txt", log)
+    names, list_path = read_class_list(options.classes, source, "classes.txt", log)
     is_listed = bool(list_path)
     if not is_listed:
         names, list_path = list(CLASSES), "VisDrone"
     elif names is not None:
         names = [IGNORED, *names]
-    rows, has_known_class = labels.numbered_classes(category, is_valid, names, in_order=is_listed)
+    rows, has_known_class = labels.find_numbered(category, is_valid, names, in_order=is_listed)
     if names is not None:
         has_unknown_class = is_valid & ~has_known_class
         labels.report(UNKNOWN_CLASS, has_unknown_class, 5, "object_category", n=len(names), where=list_path)
-    xyxy, wh = label_rows.corners(labels.values)
+    xyxy, wh = label_rows.convert_ltwh(labels.values)
     labels.add(is_valid & has_known_class, rows, xyxy, score=score, wh=wh, flags=flags)
 
 
@@ -152,13 +152,13 @@ def write(dataset: Dataset, target: Output, log: Log, _: VisdroneOptions) -> Non
         return
     ids = [CLASSES.index(n) if is_official or n == IGNORED else listed_classes.index(n) + 1 for n in classes]
     is_detections = dataset.kind == "det"
-    texts = decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1).ravel())
+    texts = to_decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1).ravel())
     ignored = boxes.has(Flag.CROWD | Flag.REGION).tolist()
     has_flag = [boxes.has(flag).tolist() for flag in (Flag.TRUNCATED, Flag.OCCLUDED)]
     levels = [["1" if is_set else "0" for is_set in column] for column in has_flag]
     columns = [
         *(texts[i::4] for i in range(4)),  # left, top, width and height of all boxes
-        decimals(boxes.score) if is_detections else ["0" if i else "1" for i in ignored],
+        to_decimals(boxes.score) if is_detections else ["0" if i else "1" for i in ignored],
         ["0" if r else str(ids[c]) for r, c in zip(is_region.tolist(), boxes.category.tolist(), strict=True)],
         *([["-1"] * len(boxes)] * 2 if is_detections else levels),
     ]

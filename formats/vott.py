@@ -59,17 +59,24 @@ from odm.formats._shared.json.items import (
     Item,
     Origin,
     Row,
-    file_item,
-    images_of,
-    one_file,
+    iter_images,
+    plan_file,
+    read_item,
 )
 from odm.formats._shared.json.preview import JsonPreview, sniff_json
-from odm.formats._shared.json.values import Reader, bounds, choose_files, dump
+from odm.formats._shared.json.values import Reader, choose_files, dump, find_bounds
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.tables.csv_files import NO_HEADER, box_lines, head_rows, is_number, of_boxes, tables
+from odm.formats._shared.tables.csv_files import (
+    NO_HEADER,
+    format_box_lines,
+    is_number,
+    iter_cells,
+    read_head_rows,
+    read_tables,
+)
 from odm.formats._shared.tables.rows import Columns, TableReader
-from odm.formats._shared.text.numbers import decimals
+from odm.formats._shared.text.numbers import to_decimals
 from odm.issues import Code, Log, printable
 from odm.tables import Builder, Dataset
 
@@ -125,7 +132,7 @@ def sniff(source: Source) -> Sniff | None:
     """Recognise tables by their header and numbers above 1, and JSON by the outermost keys."""
     files = source.with_suffix(".csv")
     for file in files:
-        rows = head_rows(source, file)
+        rows = read_head_rows(source, file)
         coordinates = [float(cell) for cells in rows[1:] for cell in cells[1:5] if is_number(cell)]
         if not rows or rows[0] not in _HEADERS or (coordinates and max(coordinates) <= 1):
             return sniff_json(source, looks_like)
@@ -150,7 +157,7 @@ def read(source: Source, builder: Builder, log: Log, options: VottOptions) -> No
         files = [file for file in files if file not in asset_files]
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
-            record = file_item(reader, file)
+            record = read_item(reader, file)
             if "frames" in record:
                 _read_frames(record)
             elif "assets" not in record:
@@ -197,7 +204,7 @@ def _read_region(region: Row) -> None:
     if region.get("boundingBox"):
         corners, wh = region.object("boundingBox").xywh(*_PLACE)
     else:
-        corners, wh = bounds(points), None
+        corners, wh = find_bounds(points), None
     score = region.score("score")
     if not region.is_bad:
         region.add_labelled(
@@ -264,7 +271,7 @@ def _read_old_region(region: Row) -> None:
 def _read_tables(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
     """Read CSV tables; rows with a wrong number of cells are reported and left out."""
     table = TableReader(source, builder, log, options)
-    for path, rows in tables(source, builder, log, options):
+    for path, rows in read_tables(source, builder, log, options):
         header = rows[0][1] if rows else []
         if header not in _HEADERS:
             shown = repr(",".join(header)) if header else "an empty file"
@@ -288,11 +295,11 @@ def write(dataset: Dataset, target: Output, log: Log, options: VottOptions) -> N
     if options.dialect == "csv":
         _write_table(dataset, target, log)
         return
-    name = one_file(dataset, target, "vott-export.json", "boxes", log)
+    name = plan_file(dataset, target, "vott-export.json", "boxes", log)
     if name is None:
         return
     entries = []
-    for image in images_of(dataset):
+    for image in iter_images(dataset):
         regions: list[dict[str, Any]] = []
         for box in image.boxes:
             geometry = {"height": box.wh[1], "width": box.wh[0], "left": box.xyxy[0], "top": box.xyxy[1]}
@@ -305,7 +312,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: VottOptions) -> N
             }
             if box.outlines:
                 region["points"] = [{"x": x, "y": y} for x, y in box.outlines[0]]
-            regions.append({**region, **box.scored("score")})
+            regions.append({**region, **box.score_field("score")})
         key = f"{image.row + 1:032x}"
         asset = {
             "format": image.name.rpartition(".")[2],
@@ -332,14 +339,14 @@ def _write_table(dataset: Dataset, target: Output, log: Log) -> None:
         return
     boxes, is_detections = dataset.boxes, dataset.kind == "det"
     images, classes = ([_quote(n) for n in table.name] for table in (dataset.images, dataset.categories))
-    texts = decimals(boxes.xyxy.ravel())
-    columns = [of_boxes(images, boxes.image), *(texts[k::4] for k in range(4))]
-    columns.append(of_boxes(classes, boxes.category))
+    texts = to_decimals(boxes.xyxy.ravel())
+    columns = [iter_cells(images, boxes.image), *(texts[k::4] for k in range(4))]
+    columns.append(iter_cells(classes, boxes.category))
     if is_detections:
-        columns.append(decimals(boxes.score))
+        columns.append(to_decimals(boxes.score))
     header = _HEADERS[is_detections]
     empty_rows = [image + "," * (len(header) - 1) for image in images]
-    lines = [",".join(map(_quote, header)), *box_lines(dataset, ",", columns, empty_rows)]
+    lines = [",".join(map(_quote, header)), *format_box_lines(dataset, ",", columns, empty_rows)]
     target.write(name, "".join(f"{line}\n" for line in lines).encode())
 
 

@@ -42,14 +42,14 @@ from odm.formats._shared.tables.csv_files import (
     NO_HEADER,
     Quote,
     Rows,
-    box_lines,
-    head_rows,
+    format_box_lines,
     is_number,
-    of_boxes,
-    tables,
+    iter_cells,
+    read_head_rows,
+    read_tables,
 )
 from odm.formats._shared.tables.rows import Columns, TableReader
-from odm.formats._shared.text.numbers import decimals
+from odm.formats._shared.text.numbers import to_decimals
 from odm.issues import Log, UsageError
 from odm.names import stem
 from odm.tables import Builder, Dataset
@@ -86,7 +86,7 @@ def sniff(source: Source) -> Sniff | None:
     """Recognise the header of train.csv, or that of a submission with five numbers for each box."""
     headers: list[str] = []
     for file in source.with_suffix(".csv")[:20]:
-        rows = head_rows(source, file)
+        rows = read_head_rows(source, file)
         kind = _find_layout(rows[0]) if rows else None
         if kind == "strings":
             words = [cells[1].split() for cells in rows[1:] if len(cells) == 2]
@@ -102,7 +102,7 @@ def read(source: Source, builder: Builder, log: Log, options: WheatOptions) -> N
     """Read a file, or the CSV files of a folder."""
     table = TableReader(source, builder, log, options)
     files: dict[str, tuple[str, Rows]] = {}
-    for path, rows in tables(source, builder, log, options):
+    for path, rows in read_tables(source, builder, log, options):
         header = [cell.strip(" \t") for cell in rows[0][1]] if rows else []
         if (kind := _find_layout(header)) is not None:
             files[path] = kind, rows
@@ -186,8 +186,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: WheatOptions) -> 
     if (name and not target.plan([name], ["the boxes"], log)) or log.errors > errors_before:
         return
     quote = Quote(",")
-    texts = decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1).ravel())
-    scores = decimals(boxes.score) if is_detections else []
+    texts = to_decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1).ravel())
+    scores = to_decimals(boxes.score) if is_detections else []
     image_rows = boxes.image.tolist()
     if options.results:
         words_of_image: list[list[str]] = [[] for _ in stems]
@@ -201,11 +201,11 @@ def write(dataset: Dataset, target: Output, log: Log, options: WheatOptions) -> 
         sizes = zip(stems, images.width.tolist(), images.height.tolist(), strict=True)
         row_starts = [f"{quote(name)},{w or ''},{h or ''}" for name, w, h in sizes]
         bbox_cells = [f'"[{", ".join(texts[i : i + 4])}]"' for i in range(0, len(texts), 4)]
-        columns = [of_boxes(row_starts, boxes.image), bbox_cells, [""] * len(boxes)]
-        columns += [of_boxes([*map(quote, classes)], boxes.category)] if other_classes else []
+        columns = [iter_cells(row_starts, boxes.image), bbox_cells, [""] * len(boxes)]
+        columns += [iter_cells([*map(quote, classes)], boxes.category)] if other_classes else []
         columns += [scores] if is_detections else []
         empty_rows = [start + "," * (len(header) - 3) for start in row_starts]
-        lines = [",".join(header), *box_lines(dataset, ",", columns, empty_rows)]
+        lines = [",".join(header), *format_box_lines(dataset, ",", columns, empty_rows)]
     target.write(name, "".join(f"{line}\n" for line in lines).encode())
 
 

@@ -67,19 +67,19 @@ from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import BAD_FLAG, NO_FILES, WRONG_COUNT
 from odm.formats._shared.face_lists import Levels, check_levels, key_of, read_levels
-from odm.formats._shared.gather import Gather, Location, own_folder
+from odm.formats._shared.gather import Gather, Location, find_folders
 from odm.formats._shared.shapes.box_shapes import Drawn
 from odm.formats._shared.split_names import (
     SplitOptions,
-    files_of_split,
-    split_files,
-    split_in_name,
+    list_split_files,
+    parse_split,
+    select_split,
     write_splits,
 )
-from odm.formats._shared.text.label_files import listing, report_others
-from odm.formats._shared.text.label_rows import are_text, class_text, refuse_classes, report_numbers
-from odm.formats._shared.text.numbers import decimals
-from odm.formats._shared.text.tokens import NUMBER, cells, text_of
+from odm.formats._shared.text.label_files import list_files, report_others
+from odm.formats._shared.text.label_rows import are_text, parse_class_name, refuse_classes, report_numbers
+from odm.formats._shared.text.numbers import to_decimals
+from odm.formats._shared.text.tokens import NUMBER, clean_text, split_cells
 from odm.issues import Code, Log, plural, shorten
 from odm.names import BAD_CLASS_NAME, BAD_NAME, PICTURE_SUFFIXES, refuse_class
 from odm.tables import Builder, Dataset, Flag, Kind
@@ -135,7 +135,7 @@ def sniff(source: Source) -> Sniff | None:
     files = _find_files(source)
     n_fitting = 0
     for file in files[:20]:
-        lines = text_of(source.head(file)[: 2**14], "", Log(keep=0)).split(b"\n")
+        lines = clean_text(source.head(file)[: 2**14], "", Log(keep=0)).split(b"\n")
         blocks = list(_split_blocks(lines[:-1] if len(lines) > 1 else lines))
         name = source.relative(file).rpartition("/")[2]
         if blocks and blocks[0].count is not None and not blocks[0].stray:
@@ -157,7 +157,7 @@ def _find_files(source: Source, kind: Kind | None = None) -> list[str]:
     """The files to read: those with official names, of `kind` or else of one kind, or all label files."""
     if not source.is_dir:
         return [""]
-    label_files = [f for f in listing(source).labels if not f.endswith("_filelist.txt")]
+    label_files = [f for f in list_files(source).labels if not f.endswith("_filelist.txt")]
     kind_of_file = {f: match[2] for f in label_files if (match := _OFFICIAL.fullmatch(f.rsplit("/", 1)[-1]))}
     for kind_in_name in {"gt": ("bbx_gt",), "det": ("det",)}.get(kind or "", ("bbx_gt", "det")):
         if files := [f for f, file_kind in kind_of_file.items() if file_kind == kind_in_name]:
@@ -264,7 +264,7 @@ def _split_of(source: Source, file: str) -> str:
     path = file or source.path.replace("\\", "/")
     match = _OFFICIAL.fullmatch(path.rsplit("/", 1)[-1])
     if match is None and path.endswith("label.txt"):  # of RetinaFace
-        return split_in_name(path)
+        return parse_split(path)
     return (match[1] or "") if match else ""
 
 
@@ -272,10 +272,10 @@ def read(source: Source, builder: Builder, log: Log, options: WiderfaceOptions) 
     """Read a file, or every file of a folder."""
     files = _find_files(source, builder.kind)
     if source.is_dir:
-        report_others(source, listing(source), log)
+        report_others(source, list_files(source), log)
     if not files:
         log.report(NO_FILES, source.path, expected="text files", n=len(source.files))
-    files = files_of_split(files, functools.partial(_split_of, source), options.split, source, log)
+    files = select_split(files, functools.partial(_split_of, source), options.split, source, log)
     root = source.path if source.is_dir else os.path.dirname(source.path) or "."
     picture_folders = [  # folders of pictures in the source or beside it
         os.path.join(folder, f"WIDER_{split}", "images")
@@ -285,7 +285,7 @@ def read(source: Source, builder: Builder, log: Log, options: WiderfaceOptions) 
     picture_folders += [
         os.path.join(root, *split, "images") for split in ((), ("train",), ("val",), ("test",))
     ]
-    folders = tuple(filter(os.path.isdir, picture_folders)) or own_folder(source)
+    folders = tuple(filter(os.path.isdir, picture_folders)) or find_folders(source)
     gather = Gather(source, builder, log, options, folders, borrow_sizes="needed")
     needs_levels = builder.wants_fields and builder.kind == "gt"
     levels = read_levels(options.lists, root, log) if needs_levels else None
@@ -311,7 +311,7 @@ def _read_file(file: str, split: str, gather: Gather, levels: Levels | None, *, 
         return
     file_number = builder.file(path)
     folder, _, file_name = file.rpartition("/")
-    for block in _split_blocks(text_of(data, path, log).split(b"\n")):
+    for block in _split_blocks(clean_text(data, path, log).split(b"\n")):
         n_rows, line, expected = len(block.rows) + len(block.stray), block.line + 1, ""
         if not block.name:
             line, expected, shown = block.line, "the name of an image", "a row of numbers"
@@ -366,11 +366,11 @@ def _read_row(
     if n_numbers >= 4 + _LANDMARKS and all(map(NUMBER.fullmatch, words[: 4 + _LANDMARKS])):
         landmarks = _read_landmarks(words[4 : 4 + _LANDMARKS], gather)
         n_numbers, name = 4, b" ".join(words[5 + _LANDMARKS :])  # after the blur
-        class_name = class_text(name) if name else CLASS
+        class_name = parse_class_name(name) if name else CLASS
     elif n_numbers not in (4, 5, 10) or not _PLAIN.fullmatch(row):
         n_numbers = _count_numbers(words)
         name = b" ".join(words[n_numbers:]) or CLASS.encode()
-        class_name = class_text(name)
+        class_name = parse_class_name(name)
     values = [float(word) for word in words[:n_numbers]]
     if n_numbers not in (4, 5, 10) or class_name is None or not np.isfinite(values).all():
         _report_row(row, n_numbers, name, location, gather.log)
@@ -430,7 +430,7 @@ def _read_landmarks(words: list[bytes], gather: Gather) -> Drawn | None:
 
 def _report_row(row: bytes, n_numbers: int, name: bytes, location: Location, log: Log) -> None:
     """Report what is wrong with a row: a number, the class, or the number of values."""
-    placed_cells = cells(row, None)
+    placed_cells = split_cells(row, None)
     n_columns = 10 if len(placed_cells) >= 10 else 4
     number_cells = placed_cells[: 5 if len(placed_cells) == 5 else n_columns]
     if report_numbers(number_cells, FIELDS[: len(number_cells)], location.path, location.line, log):
@@ -453,9 +453,11 @@ def write(dataset: Dataset, target: Output, log: Log, options: WiderfaceOptions)
     images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
     is_detections, retinaface = dataset.kind == "det", options.layout == "retinaface"
     name_tail = "det" if is_detections else "bbx_gt"
-    files = split_files(dataset, lambda split: f"wider_face_{split}{'_' if split else ''}{name_tail}.txt")
+    files = list_split_files(
+        dataset, lambda split: f"wider_face_{split}{'_' if split else ''}{name_tail}.txt"
+    )
     if retinaface:
-        files = split_files(dataset, lambda split: f"{split}{'/' if split else ''}label.txt")
+        files = list_split_files(dataset, lambda split: f"{split}{'/' if split else ''}label.txt")
     is_refused = refuse_classes(dataset, log, words=False)
     for row, name in enumerate(images.name):
         if _is_row(name.encode()) or name != name.strip(" \t"):
@@ -467,7 +469,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: WiderfaceOptions)
         reason = ""
         if name.lower().encode().endswith(_SUFFIXES):
             reason = "a row with this ending would be read as an image name"
-        elif class_text(name.encode()) is None and refuse_class(name) is None:
+        elif parse_class_name(name.encode()) is None and refuse_class(name) is None:
             reason = "a number after its first word would be read as a column"
         if reason:
             log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
@@ -475,9 +477,9 @@ def write(dataset: Dataset, target: Output, log: Log, options: WiderfaceOptions)
     if not target.plan(list(files.values()), [f"the split {s}" for s in files], log) or is_refused:
         return
     order = np.argsort(boxes.image, kind="stable")
-    texts = decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1)[order].ravel())
+    texts = to_decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1)[order].ravel())
     if is_detections:
-        row_ends = decimals(boxes.score[order])
+        row_ends = to_decimals(boxes.score[order])
     elif retinaface:
         row_ends = ["-1 " * _LANDMARKS + "0"] * len(boxes)
     else:

@@ -19,12 +19,12 @@ import contextlib
 
 from odm.files import Source
 from odm.formats._contract import SURE
-from odm.formats._shared.json.items import BadRecord, Row, file_item
+from odm.formats._shared.json.items import BadRecord, Row, read_item
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.values import Reader, choose_files
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text.records import numeral
+from odm.formats._shared.text.records import to_number
 from odm.issues import Log
 from odm.tables import Builder
 
@@ -48,7 +48,7 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
     images: dict[str, int | None] = {}
     for file in log.track(choose_files(source, looks_like, "xView", log, _SUFFIXES), "reading"):
         with contextlib.suppress(BadRecord):
-            file_item(reader, file).rows("features").read(0, _read_feature, images)
+            read_item(reader, file).rows("features").read(0, _read_feature, images)
     reader.finish()
 
 
@@ -62,7 +62,7 @@ def _read_feature(row: Row, image_of_name: dict[str, int | None]) -> None:
     category = properties.category_number(properties.get("type_id"), properties.location / "type_id", {})
     bounds = properties.text("bounds_imcoords")
     # "10,20,110,220" becomes a list of numbers in place of the properties, for `ltrb` to read and check.
-    properties.record = {"bounds_imcoords": [numeral(text) for text in bounds.split(",")]}
+    properties.record = {"bounds_imcoords": [to_number(text) for text in bounds.split(",")]}
     corners, image = properties.ltrb("bounds_imcoords"), image_of_name[name]
     if image is None:
         row.mark_bad()

@@ -46,9 +46,9 @@ from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.class_lists import (
     add_list,
     class_list_option,
-    first_id,
-    given_list,
+    find_first_id,
     note_spaces,
+    read_class_list,
     read_list,
     report_other_list,
 )
@@ -61,11 +61,11 @@ from odm.formats._shared.codes import (
     WRONG_COUNT,
 )
 from odm.formats._shared.damaged_files import report_unread
-from odm.formats._shared.split_names import SplitOptions, files_of_split, split_files, write_splits
+from odm.formats._shared.split_names import SplitOptions, list_split_files, select_split, write_splits
 from odm.formats._shared.tables.rows import Columns, TableReader
 from odm.formats._shared.text.label_rows import refuse_classes
-from odm.formats._shared.text.numbers import decimals, whole_edges
-from odm.formats._shared.text.tokens import text_of
+from odm.formats._shared.text.numbers import round_edges, to_decimals
+from odm.formats._shared.text.tokens import clean_text
 from odm.issues import Log, PathError, first_few, printable, shorten
 from odm.names import BAD_NAME, PICTURE_SUFFIXES
 from odm.tables import Builder, Dataset
@@ -117,7 +117,7 @@ def _split_line(line: str) -> tuple[str, list[str]]:
 
 def _count_fitting(head: bytes) -> tuple[int, int]:
     """Count the first lines that have boxes, and those that have neither boxes nor the path of a picture."""
-    lines = text_of(head, "", Log(keep=0)).decode("utf-8", "replace").split("\n")
+    lines = clean_text(head, "", Log(keep=0)).decode("utf-8", "replace").split("\n")
     n_fitting = n_other = 0
     for line in lines[: 100 if len(lines) < 2 else min(100, len(lines) - 1)]:
         if not line.strip():
@@ -173,13 +173,13 @@ def read(source: Source, builder: Builder, log: Log, options: YolokerasOptions) 
         report_unread(source, candidates, files, "YOLO-Keras text", log)
     class_list = _find_names(source, log, options)
     chosen_split = None if options.split is None else _SPLITS.get(options.split, options.split)
-    files = files_of_split(files, lambda file: _split_of(file or path), chosen_split, source, log)
+    files = select_split(files, lambda file: _split_of(file or path), chosen_split, source, log)
     first_lines: dict[str, str] = {}
     lines_of_file = {}
     for file in log.track(files, "reading"):
         data = source.read(file, log)
         if data is not None:
-            lines = text_of(data, source.full(file), log).decode("utf-8", "replace").split("\n")
+            lines = clean_text(data, source.full(file), log).decode("utf-8", "replace").split("\n")
             numbered_lines = enumerate(lines, 1)
             lines_of_file[file] = [
                 (line_number, *_split_line(line)) for line_number, line in numbered_lines if line.strip()
@@ -256,7 +256,7 @@ def _collect_rows(
 def _find_names(source: Source, log: Log, options: YolokerasOptions) -> tuple[str, list[str]] | None:
     """The path of the list of class names, and the names; [] if they are unusable, None without a list."""
     if options.classes is not None:
-        return options.classes, given_list(options.classes, source, "", log)[0] or []
+        return options.classes, read_class_list(options.classes, source, "", log)[0] or []
     first_list: tuple[str, list[str]] | None = None
     for list_source, file in _find_lists(source):
         names = read_list(list_source, file, log)
@@ -308,7 +308,7 @@ def _name_categories(
             log.report(NUMBERED_CLASSES, source.path, value=first_few(class_numbers, 10), near="")
     else:
         add_list(class_list[1], builder, log, class_list[0])
-        name_of_number = dict(enumerate(class_list[1], first_id(class_list[1])))
+        name_of_number = dict(enumerate(class_list[1], find_first_id(class_list[1])))
         category_of |= {id_: name_of_number[n] for id_, n in number_of_id.items() if n in name_of_number}
     unknown_ids = ids.keys() - category_of.keys()
     for path, rows in tables if unknown_ids else ():
@@ -328,7 +328,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: YolokerasOptions)
     images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
     prefix = options.prefix.rstrip("/") + "/" if options.prefix else ""
     names = [prefix + name for name in images.name]
-    files = split_files(dataset, lambda split: f"{split or 'annotations'}.txt")
+    files = list_split_files(dataset, lambda split: f"{split or 'annotations'}.txt")
     all_files = [*files.values(), *(["classes.txt"] if classes else [])]
     is_refused = refuse_classes(dataset, log, words=False, unused=True)
     for row, name in enumerate(names):
@@ -347,14 +347,14 @@ def write(dataset: Dataset, target: Output, log: Log, options: YolokerasOptions)
     edges = boxes.xyxy[order]
     n_fractions = int(np.count_nonzero(edges != np.rint(edges)))
     if n_fractions and options.round:
-        edges = whole_edges(edges)
+        edges = round_edges(edges)
         log.note(f"round=true: {n_fractions} of {edges.size} coordinates are rounded to whole pixels")
     elif n_fractions:
         log.note("most YOLO-Keras tools read whole numbers only (-O round=true writes them)")
-    texts = decimals(edges.ravel())
+    texts = to_decimals(edges.ravel())
     columns = [*(texts[k::4] for k in range(4)), list(map(str, boxes.category[order].tolist()))]
     if dataset.kind == "det":
-        columns.append(decimals(boxes.score[order]))
+        columns.append(to_decimals(boxes.score[order]))
     rows = list(map(",".join, zip(*columns, strict=True)))
     # The boxes of image i are rows[image_starts[i] : image_starts[i + 1]].
     image_starts = np.searchsorted(boxes.image[order], np.arange(len(images) + 1)).tolist()

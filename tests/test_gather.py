@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from odm.files import Source
-from odm.formats._shared.gather import Gather, Location, with_extension
+from odm.formats._shared.gather import Gather, Location, add_extension
 from odm.formats._shared.pictures import ImageOptions, Picture
 from odm.issues import Log
 from odm.tables import Builder
@@ -143,6 +143,6 @@ def test_two_pictures_of_one_image_are_reported_once(tmp_path):
 
 def test_a_name_gets_the_extension_of_its_picture_once():
     picture = Picture("images/a.JPG", "p")
-    assert with_extension("a", picture) == "a.JPG"
-    assert with_extension("a.jpg", picture) == "a.jpg"
-    assert with_extension("a", None) == "a"
+    assert add_extension("a", picture) == "a.JPG"
+    assert add_extension("a.jpg", picture) == "a.jpg"
+    assert add_extension("a", None) == "a"

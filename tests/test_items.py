@@ -5,7 +5,7 @@ import json
 import pytest
 
 from odm.files import Source
-from odm.formats._shared.json.items import file_items, have_sizes, images_of, line_items
+from odm.formats._shared.json.items import check_sizes, iter_images, read_items, read_line_items
 from odm.formats._shared.json.values import Reader
 from odm.formats._shared.pictures import ImageOptions
 from odm.issues import Log
@@ -32,7 +32,7 @@ def read(tmp_path, images, *, lines=False, look=False):
     path.write_text(text, encoding="utf-8")
     log, builder = Log(), Builder()
     reader = Reader(Source(str(path)), builder, log, ImageOptions())
-    for image in line_items(reader, "") if lines else file_items(reader, "", "a list of images"):
+    for image in read_line_items(reader, "") if lines else read_items(reader, "", "a list of images"):
         boxes = image.rows("boxes")
         for row in boxes if look else ():
             row.size("w", "h")
@@ -99,7 +99,7 @@ def test_images_are_written_with_their_boxes_in_order():
         images=["a", "b", "c"], width=[9, 0, 9], height=[9, 9, 9], categories=["x", "y"], image=[2, 1, 2], category=[0, 1, 1],
         xyxy=[[1, 2, 3.5, 4], [0, 0, 1, 1], [-0.0, 0, 2, 2]], score=[0.5, 1, 0.25],
     )  # fmt: skip
-    images = list(images_of(data))
+    images = list(iter_images(data))
     assert [(image.name, [box.row for box in image.boxes]) for image in images] == [
         ("a", []),
         ("b", [1]),
@@ -107,9 +107,9 @@ def test_images_are_written_with_their_boxes_in_order():
     ]
     first = images[2].boxes[0]
     assert (
-        json.dumps([first.label, first.xyxy, first.wh, first.scored("s")])
+        json.dumps([first.label, first.xyxy, first.wh, first.score_field("s")])
         == '["x", [1, 2, 3.5, 4], [2.5, 2], {"s": 0.5}]'
     )
     log = Log()
-    assert not have_sizes(data, log)
+    assert not check_sizes(data, log)
     assert log.counts == {"image-size-unknown": 1}

@@ -12,7 +12,7 @@ import odm
 from odm.formats._shared.json import columns as json_columns
 from odm.formats._shared.json.columns import Document, Field
 from odm.formats._shared.json.number_lists import decode_numbers
-from odm.formats._shared.text.tokens import floats
+from odm.formats._shared.text.tokens import parse_floats
 from odm.issues import Log
 
 FIELDS = (Field("id", "id", required=True), Field("bbox", "numbers", required=True), Field("s", "number"))
@@ -130,7 +130,7 @@ def test_how_deep_a_value_may_be_nested(tmp_path, begin, end, levels):
     ],
 )  # fmt: skip
 def test_tokens_are_decoded_as_python_reads_them_or_not_at_all(tokens):
-    values, not_numbers = floats([token.encode() for token in tokens])
+    values, not_numbers = parse_floats([token.encode() for token in tokens])
     decoded = decode_numbers([token.encode() for token in tokens])
     usual = tokens and all(
         re.fullmatch(r"-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][+-]?[0-9]+)?", t) for t in tokens

@@ -10,8 +10,8 @@ from one_format import WRITTEN
 import odm
 from odm.formats import FORMATS
 from odm.formats._shared.text import tokens as text_tokens
-from odm.formats._shared.text.numbers import decimals, fixed, fixed_cells
-from odm.formats._shared.text.tokens import pages
+from odm.formats._shared.text.numbers import to_decimals, to_fixed, to_fixed_cells
+from odm.formats._shared.text.tokens import format_pages
 from odm.tables import Dataset
 
 NUMBERS = st.lists(
@@ -40,7 +40,7 @@ def with_places(value, places):
 @given(NUMBERS)
 def test_decimals_are_the_shortest_that_read_back(numbers):
     values = np.array(numbers, np.float64)
-    texts = decimals(values)
+    texts = to_decimals(values)
     # Whole numbers have no exponent where all of a column are whole.
     assert [float(text) for text in texts] == numbers
     assert [shortest(float(text)) for text in texts] == [shortest(value) for value in numbers]
@@ -53,8 +53,8 @@ def test_decimals_are_the_shortest_that_read_back(numbers):
 def test_fixed_places_are_pythons(numbers, places):
     values = np.array(numbers, np.float64)
     expected = [with_places(value, places) for value in numbers]
-    assert fixed(values, places) == expected
-    assert fixed_cells(values, places).astype(str).tolist() == expected
+    assert to_fixed(values, places) == expected
+    assert to_fixed_cells(values, places).astype(str).tolist() == expected
 
 
 @pytest.mark.parametrize("at_a_time", [0, 1, 5, 2**15])
@@ -68,10 +68,10 @@ def test_fixed_places_are_pythons(numbers, places):
 def test_pages_are_the_lines_of_each_image(at_a_time, rows, sep, is_sorted):
     rows = sorted(rows, key=lambda row: row[0]) if is_sorted else rows
     image = np.array([row[0] for row in rows], np.int32)
-    columns = [[row[1] for row in rows], np.array(decimals(np.array([row[2] for row in rows])), np.bytes_)]
+    columns = [[row[1] for row in rows], np.array(to_decimals(np.array([row[2] for row in rows])), np.bytes_)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_tokens, "ROWS", at_a_time)
-        found = list(pages(5, image, columns, sep))
+        found = list(format_pages(5, image, columns, sep))
     assert found == [
         "".join(f"{text}{sep}{n}\n" for i, text, n in rows if i == number).encode() for number in range(5)
     ]

@@ -262,7 +262,7 @@ def test_key_points_of_fiftyone_have_the_mean_of_their_scores(tmp_path):
 def test_a_mask_in_a_file_is_read_below_the_source_only(tmp_path):
     (tmp_path / "in").mkdir()
     for name in ("a.png", "in/a.png"):
-        (tmp_path / name).write_bytes(base64.b64decode(pixel_masks.png_of(np.ones((2, 2), bool))))
+        (tmp_path / name).write_bytes(base64.b64decode(pixel_masks.encode_png(np.ones((2, 2), bool))))
     for name, kinds in (("a.png", [2]), ("x/../a.png", [2]), ("../a.png", None), ("b.png", None)):
         box = {"label": "x", "bounding_box": [0, 0, 0.5, 0.5], "mask_path": name}
         sample = {"filepath": "a.jpg", "metadata": {"width": 8, "height": 8}, "f": {"detections": [box]}}
@@ -335,20 +335,20 @@ def test_masks_of_rectangles_are_pasted_into_their_images():
         for (y, x), value in np.ndenumerate(pixels):
             if 0 <= y + top < 15 and 0 <= x + left < 20:
                 whole[y + top, x + left] = value
-        text = pixel_masks.in_image(pixels, left, top, 20, 15)
+        text = pixel_masks.encode_in_image(pixels, left, top, 20, 15)
         assert text.decode() == masks.encode(whole)["counts"]
         if whole.any():
-            x, y, found = pixel_masks.of_image(text, 15)
+            x, y, found = pixel_masks.decode_mask(text, 15)
             h, w = found.shape
             np.testing.assert_array_equal(found, whole[y : y + h, x : x + w])
             assert found.sum() == whole.sum()
-    runs = pixel_masks.rows_of(pixels)
-    np.testing.assert_array_equal(pixel_masks.of_rows(runs, 12, 9), pixels)
+    runs = pixel_masks.encode_rows(pixels)
+    np.testing.assert_array_equal(pixel_masks.decode_rows(runs, 12, 9), pixels)
     np.testing.assert_array_equal(
-        pixel_masks.of_png(pixel_masks.unpacked(pixel_masks.png_of(pixels))), pixels
+        pixel_masks.decode_png(pixel_masks.unpack(pixel_masks.encode_png(pixels))), pixels
     )
-    packed = pixel_masks.unpacked(pixel_masks.npy_of(pixels), packed=True)
-    np.testing.assert_array_equal(pixel_masks.of_npy(packed), pixels)
+    packed = pixel_masks.unpack(pixel_masks.encode_npy(pixels), packed=True)
+    np.testing.assert_array_equal(pixel_masks.decode_npy(packed), pixels)
 
 
 def _zlib(size):
@@ -370,28 +370,28 @@ def _png(width, height):
 
 
 HOSTILE = [
-    lambda: pixel_masks.unpacked(_zlib(2**22), pixels=1000, packed=True),
-    lambda: pixel_masks.unpacked("no base64 at all!"),
-    lambda: pixel_masks.unpacked({"a": 1}),
-    lambda: pixel_masks.unpacked(base64.b64encode(b"not zlib").decode(), packed=True),
-    lambda: pixel_masks.of_npy(_npy((2**31, 2**31))),
-    lambda: pixel_masks.of_npy(_npy((2, 1, 2))),
-    lambda: pixel_masks.of_npy(b"\x93NUMPY"),
-    lambda: pixel_masks.of_npy(b""),
-    lambda: pixel_masks.of_png(_png(2**31 - 1, 2**31 - 1)),
-    lambda: pixel_masks.of_png(_png(60000, 60000)),
-    lambda: pixel_masks.of_png(b"\x89PNG\r\n"),
-    lambda: pixel_masks.of_png(b"GIF89a"),
-    lambda: pixel_masks.of_rows([1], 2**31, 2**31),
-    lambda: pixel_masks.of_rows([2**28, 2**28], 3, 3),
-    lambda: pixel_masks.of_rows([-3, 12], 3, 3),
-    lambda: pixel_masks.of_rows([], 0, 5),
-    lambda: pixel_masks.in_image(np.ones((2, 2), bool), 0, 0, 2**31, 2**31),
-    lambda: pixel_masks.in_image(np.ones((2, 2), bool), 0, 0, 0, 0),
-    lambda: pixel_masks.checked("0150", [5, 6], 4, 4),
-    lambda: pixel_masks.checked(["x"], [4, 4], 4, 4),
-    lambda: pixel_masks.checked("\x7f" * 50, [4, 4], 4, 4),
-    lambda: pixel_masks.stretched(np.ones((2, 2), bool), 2**20, 2**20),
+    lambda: pixel_masks.unpack(_zlib(2**22), pixels=1000, packed=True),
+    lambda: pixel_masks.unpack("no base64 at all!"),
+    lambda: pixel_masks.unpack({"a": 1}),
+    lambda: pixel_masks.unpack(base64.b64encode(b"not zlib").decode(), packed=True),
+    lambda: pixel_masks.decode_npy(_npy((2**31, 2**31))),
+    lambda: pixel_masks.decode_npy(_npy((2, 1, 2))),
+    lambda: pixel_masks.decode_npy(b"\x93NUMPY"),
+    lambda: pixel_masks.decode_npy(b""),
+    lambda: pixel_masks.decode_png(_png(2**31 - 1, 2**31 - 1)),
+    lambda: pixel_masks.decode_png(_png(60000, 60000)),
+    lambda: pixel_masks.decode_png(b"\x89PNG\r\n"),
+    lambda: pixel_masks.decode_png(b"GIF89a"),
+    lambda: pixel_masks.decode_rows([1], 2**31, 2**31),
+    lambda: pixel_masks.decode_rows([2**28, 2**28], 3, 3),
+    lambda: pixel_masks.decode_rows([-3, 12], 3, 3),
+    lambda: pixel_masks.decode_rows([], 0, 5),
+    lambda: pixel_masks.encode_in_image(np.ones((2, 2), bool), 0, 0, 2**31, 2**31),
+    lambda: pixel_masks.encode_in_image(np.ones((2, 2), bool), 0, 0, 0, 0),
+    lambda: pixel_masks.check_mask("0150", [5, 6], 4, 4),
+    lambda: pixel_masks.check_mask(["x"], [4, 4], 4, 4),
+    lambda: pixel_masks.check_mask("\x7f" * 50, [4, 4], 4, 4),
+    lambda: pixel_masks.stretch(np.ones((2, 2), bool), 2**20, 2**20),
 ]
 
 
@@ -552,19 +552,19 @@ def test_masks_of_datumaro_have_the_box_around_them(group, n, tmp_path):
 
 
 @of_each([
-    ("MOST", 12, lambda: pixel_masks.of_rows([12], 4, 3), lambda: pixel_masks.of_rows([13], 13, 1)),
-    ("MOST", 12, lambda: pixel_masks.stretched(np.ones((2, 2), bool), 4, 3),
-     lambda: pixel_masks.stretched(np.ones((2, 2), bool), 13, 1)),
-    ("MOST", 12, lambda: pixel_masks.of_png(base64.b64decode(pixel_masks.png_of(np.ones((3, 4), bool)))),
-     lambda: pixel_masks.of_png(base64.b64decode(pixel_masks.png_of(np.ones((13, 1), bool))))),
-    ("MOST", 12, lambda: pixel_masks.of_packed_bytes(labelstudio_runs(12), 12),
-     lambda: pixel_masks.of_packed_bytes(labelstudio_runs(13), 13)),
-    ("MOST", 2**28, lambda: pixel_masks.unpacked(_zlib(12 * 16 + 2**16), 12, packed=True),
-     lambda: pixel_masks.unpacked(_zlib(12 * 16 + 2**16 + 1), 12, packed=True)),
-    ("MOST_PIXELS", 13, lambda: pixel_masks.in_image(np.ones((2, 2), bool), 0, 0, 4, 3),
-     lambda: pixel_masks.in_image(np.ones((2, 2), bool), 0, 0, 13, 1)),
-    ("MOST_PIXELS", 13, lambda: pixel_masks.checked(masks.encode(np.ones((3, 4)))["counts"], [3, 4], 4, 3),
-     lambda: pixel_masks.checked(masks.encode(np.ones((1, 13)))["counts"], [1, 13], 13, 1)),
+    ("MOST", 12, lambda: pixel_masks.decode_rows([12], 4, 3), lambda: pixel_masks.decode_rows([13], 13, 1)),
+    ("MOST", 12, lambda: pixel_masks.stretch(np.ones((2, 2), bool), 4, 3),
+     lambda: pixel_masks.stretch(np.ones((2, 2), bool), 13, 1)),
+    ("MOST", 12, lambda: pixel_masks.decode_png(base64.b64decode(pixel_masks.encode_png(np.ones((3, 4), bool)))),
+     lambda: pixel_masks.decode_png(base64.b64decode(pixel_masks.encode_png(np.ones((13, 1), bool))))),
+    ("MOST", 12, lambda: pixel_masks.unpack_bytes(labelstudio_runs(12), 12),
+     lambda: pixel_masks.unpack_bytes(labelstudio_runs(13), 13)),
+    ("MOST", 2**28, lambda: pixel_masks.unpack(_zlib(12 * 16 + 2**16), 12, packed=True),
+     lambda: pixel_masks.unpack(_zlib(12 * 16 + 2**16 + 1), 12, packed=True)),
+    ("MOST_PIXELS", 13, lambda: pixel_masks.encode_in_image(np.ones((2, 2), bool), 0, 0, 4, 3),
+     lambda: pixel_masks.encode_in_image(np.ones((2, 2), bool), 0, 0, 13, 1)),
+    ("MOST_PIXELS", 13, lambda: pixel_masks.check_mask(masks.encode(np.ones((3, 4)))["counts"], [3, 4], 4, 3),
+     lambda: pixel_masks.check_mask(masks.encode(np.ones((1, 13)))["counts"], [1, 13], 13, 1)),
 ])  # fmt: skip
 def test_the_largest_masks_are_unpacked_and_those_of_one_pixel_more_refused(limit, value, largest, larger):
     with pytest.MonkeyPatch.context() as patch:

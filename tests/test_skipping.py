@@ -14,7 +14,7 @@ from selection import first_of, of_each, params
 import odm
 from odm.converters import Request, load, reference
 from odm.formats import DESCRIBING
-from odm.formats._shared.tables.csv_files import from_safe, to_safe
+from odm.formats._shared.tables.csv_files import make_safe, undo_safe
 from odm.issues import CODES, DataError, Log, OdmError
 from odm.tables import Dataset
 
@@ -299,8 +299,8 @@ formula_like = st.text(st.sampled_from("=+-@'ab \t,\""), min_size=1, max_size=8)
 
 @given(formula_like)
 def test_names_made_safe_come_back(cell):
-    assert to_safe(cell)[0] not in "=+-@\t\r"
-    assert from_safe(to_safe(cell)) == cell
+    assert make_safe(cell)[0] not in "=+-@\t\r"
+    assert undo_safe(make_safe(cell)) == cell
 
 
 def test_formulas_are_written_as_they_are_or_safe(tmp_path):

@@ -20,8 +20,8 @@ from odm import checks
 from odm.files import Source
 from odm.formats import SURE, get
 from odm.formats import voc as module
-from odm.formats._shared.text.numbers import whole_edges
-from odm.formats._shared.text.safe_xml import root_of
+from odm.formats._shared.text.numbers import round_edges
+from odm.formats._shared.text.safe_xml import find_root
 from odm.formats.voc import reader as voc_reader
 from odm.formats.voc import results as voc_results
 from odm.issues import Log, UsageError
@@ -299,9 +299,9 @@ def test_the_quick_way_is_taken(tmp_path, monkeypatch, is_indented, lines):
         data = path.read_bytes()
         path.write_bytes(data if is_indented else re.sub(rb"\s*\n\s*", b"", data))
     monkeypatch.setattr(voc_reader.Reader, "_read_object", lambda *_: pytest.fail("the slow way was taken"))
-    parsed, root = [], voc_reader.SafeXmlParser.root
+    parsed, root = [], voc_reader.SafeXmlParser.parse
     monkeypatch.setattr(
-        voc_reader.SafeXmlParser, "root", lambda *given: parsed.append(given[2]) or root(*given)
+        voc_reader.SafeXmlParser, "parse", lambda *given: parsed.append(given[2]) or root(*given)
     )
     back, _ = read(tmp_path / "out")
     assert len(parsed) == 1  # what stands around the objects is alike in both
@@ -908,7 +908,7 @@ def test_no_box_vanishes_by_rounding():
     """Halves go away from zero; `rint` made [0.5, 11.5, 1.5, 12.5] a box of no height."""
     boxes = [[0.5, 11.5, 1.5, 12.5], [-0.5, -1.5, 0.4, 9], [10.6, 3, 11.4, 4], [7.2, 5, 7.2, 5]]
     whole = [[1, 12, 2, 13], [-1, -2, 0, 9], [10, 3, 12, 4], [7, 5, 7, 5]]
-    assert whole_edges(np.array(boxes)).tolist() == whole
+    assert round_edges(np.array(boxes)).tolist() == whole
 
 
 @pytest.mark.parametrize(
@@ -1029,7 +1029,7 @@ def test_what_objects_are_of_which_some_have_a_score(tmp_path, scored, total, ki
 @pytest.mark.parametrize("root", ["annotation", "annotation/", 'annotation a="b"', "annotation\n"])
 def test_the_root_comes_after_the_prolog(doctype, around, root):
     text = f"<?xml version='1.0'?>{around}{doctype}{around}<{root}><size>"
-    assert root_of(text.encode()) == (text, "annotation")
+    assert find_root(text.encode()) == (text, "annotation")
 
 
 @pytest.mark.parametrize("text", [
@@ -1037,4 +1037,4 @@ def test_the_root_comes_after_the_prolog(doctype, around, root):
     "<!DOCTYPE a [ ] ", "<!DOCTYPE a", "x<annotation>",
 ])  # fmt: skip
 def test_a_head_without_a_whole_prolog_has_no_root(text):
-    assert root_of(text.encode()) == (text, "")
+    assert find_root(text.encode()) == (text, "")

@@ -11,8 +11,8 @@ from odm.files import Source
 from odm.formats._contract import option
 from odm.formats._shared.codes import BAD_CLASS_LIST, BAD_LISTED_CLASS
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text.safe_yaml import Node, is_none, load, shown
-from odm.formats._shared.text.tokens import text_of
+from odm.formats._shared.text.safe_yaml import Node, is_none, load, show_node
+from odm.formats._shared.text.tokens import clean_text
 from odm.issues import Code, Log, shorten
 from odm.names import refuse_class
 from odm.tables import Builder
@@ -94,9 +94,9 @@ def read_list(source: Source, file: str, log: Log) -> list[str] | None:
         return None
     path = source.full(file)
     if is_description(path):
-        return read_described(data, path, log)
+        return read_description(data, path, log)
     n_errors = log.errors
-    text = text_of(data, path, log)
+    text = clean_text(data, path, log)
     if log.errors > n_errors:
         return None
     names = [line.strip(" \t") for line in text.decode().split("\n")]
@@ -118,7 +118,7 @@ def read_list(source: Source, file: str, log: Log) -> list[str] | None:
     return names if log.errors == n_errors else None
 
 
-def given_list(
+def read_class_list(
     classes: str | None, source: Source, list_of_source: str, log: Log
 ) -> tuple[list[str] | None, str]:
     """Read the class names from the file `classes` of the option, else from `list_of_source` in the source.
@@ -154,7 +154,7 @@ def is_description(path: str) -> bool:
     return path.lower().endswith((".yaml", ".yml", ".data", ".json", ".xml"))
 
 
-def read_described(data: bytes, path: str, log: Log) -> list[str] | None:
+def read_description(data: bytes, path: str, log: Log) -> list[str] | None:
     """Return the ``names`` of a ``data.yaml`` with content `data`; None, after issues, if there are none."""
     if not path.lower().endswith((".yaml", ".yml")):
         reason = "expected a text file of names or a data.yaml, found another type of file"
@@ -164,15 +164,15 @@ def read_described(data: bytes, path: str, log: Log) -> list[str] | None:
     root = load(data, path, log)
     names = None
     if root is not None and isinstance(root.value, list):
-        names = described_names({"names": root}, path, log)
+        names = parse_names({"names": root}, path, log)
     elif root is not None and isinstance(root.value, dict):
-        names = described_names(root.value, path, log)
+        names = parse_names(root.value, path, log)
     if not names and log.errors == n_errors:
         log.report(BAD_CLASS_LIST, path, reason="it has no key 'names' with a list")
     return names or None
 
 
-def described_names(entries: dict[str, Node], path: str, log: Log) -> list[str] | None:
+def parse_names(entries: dict[str, Node], path: str, log: Log) -> list[str] | None:
     """Return the ``names`` of the parsed `entries` of a ``data.yaml``, and check that ``nc`` agrees.
 
     Names may be a list or a mapping from ids. The result is empty without names, and None, after issues, if
@@ -180,7 +180,7 @@ def described_names(entries: dict[str, Node], path: str, log: Log) -> list[str] 
     """
 
     def report_wrong(node: Node, field: str, expected: str) -> None:
-        log.report(BAD_DATA_YAML, path, line=node.line, field=field, expected=expected, value=shown(node))
+        log.report(BAD_DATA_YAML, path, line=node.line, field=field, expected=expected, value=show_node(node))
 
     n_errors = log.errors
     names_node = entries.get("names")
@@ -248,14 +248,14 @@ def _names_by_id(node: Node, path: str, log: Log) -> list[Node]:
     return [node_of_id[i] for i in sorted(node_of_id)]
 
 
-def first_id(names: list[str]) -> int:
+def find_first_id(names: list[str]) -> int:
     """The id of the first of these names."""
     return getattr(names, "first", 0)
 
 
 def add_list(names: list[str], builder: Builder, log: Log, path: str) -> list[int]:
     """Add the classes of a list, and return the category row of each id from 0 on, -1 for an unused id."""
-    category_rows = [-1] * first_id(names)
+    category_rows = [-1] * find_first_id(names)
     id_of_name: dict[str, int] = {}
     for class_id, name in enumerate(names, len(category_rows)):
         earlier_id = id_of_name.setdefault(name, class_id)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from odm.files import HEAD, NOT_TEXT, UNREADABLE, Source, Unreadable, find_binary_kind, refuse_nuls
 from odm.formats._shared.codes import NO_FILES, NOT_UTF8
-from odm.formats._shared.json.preview import TOO_DEEP, line_column, too_deep
-from odm.formats._shared.text.tokens import wide_encoding
+from odm.formats._shared.json.preview import TOO_DEEP, find_line_column, find_too_deep
+from odm.formats._shared.text.tokens import find_wide_encoding
 from odm.issues import Log, Trusted, first_few, printable
 from odm.names import stem
 
@@ -51,10 +51,10 @@ def report_damage(source: Source, file: str, log: Log) -> bool:
         return False
     if other_type := find_binary_kind(head):
         log.report(NOT_TEXT, path, value=Trusted(other_type))
-    elif wide_name := wide_encoding(head):
+    elif wide_name := find_wide_encoding(head):
         log.report(NOT_UTF8, path, line=1, value=wide_name)
-    elif (location := too_deep(head)) >= 0:
-        line, column = line_column(head, location)
+    elif (location := find_too_deep(head)) >= 0:
+        line, column = find_line_column(head, location)
         log.report(TOO_DEEP, path, line=line, column=column)
     elif path.lower().endswith(_JSON):
         from odm.formats._shared.json.columns import Broken, Document, load
@@ -66,8 +66,8 @@ def report_damage(source: Source, file: str, log: Log) -> bool:
         if not begins_as_json or (is_whole and path.lower().endswith(".json")):
             with contextlib.suppress(Broken):
                 document = Document(load(head if is_whole else head[:1], log, path), log, path)
-                document.value()
-                document.end()
+                document.read_value()
+                document.check_end()
     elif path.lower().endswith(_TEXT) and _CONTROL.search(head):
         log.report(NOT_TEXT, path, value=Trusted("binary data"))
     return log.errors > n_errors

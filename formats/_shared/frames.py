@@ -9,7 +9,7 @@ from odm.tables import Dataset, Ints, Longs
 from odm.tracks import FRAME_TWICE, refuse_contradictory
 
 
-def track_numbers(dataset: Dataset, log: Log, *, id_min: int = 0, across_videos: bool = False) -> Longs:
+def number_tracks(dataset: Dataset, log: Log, *, id_min: int = 0, across_videos: bool = False) -> Longs:
     """Return (tracks,) int64 track ids of at least `least`, unique within each video.
 
     The ids of the source are kept if they fit; else the tracks of each video are numbered from 1, with a
@@ -38,10 +38,10 @@ def track_numbers(dataset: Dataset, log: Log, *, id_min: int = 0, across_videos:
     return numbers
 
 
-def box_tracks(dataset: Dataset, numbers: Longs) -> Longs | None:
+def find_box_tracks(dataset: Dataset, numbers: Longs) -> Longs | None:
     """Return (n,) int64, the track number of each box, -1 for none; None if no box has a track.
 
-    `numbers` (tracks,) are the numbers of the tracks, from `track_numbers`.
+    `numbers` (tracks,) are the numbers of the tracks, from `number_tracks`.
     """
     track = dataset.boxes.track
     if track is None or not (track >= 0).any():

@@ -19,9 +19,9 @@ from odm.codes import ALL_SCORED, NO_SCORES, SCORE_MISSING, SCORE_UNEXPECTED, SO
 from odm.files import Source
 from odm.formats._shared.codes import BAD_LISTED_CLASS, DUPLICATE_IMAGE, SIZE_FROM_PICTURE, SIZE_MISSING
 from odm.formats._shared.pictures import ImageOptions, Picture, Pictures
-from odm.formats._shared.shapes.box_shapes import ELLIPSE, Drawn, columns_of, ellipse
+from odm.formats._shared.shapes.box_shapes import ELLIPSE, Drawn, make_shape_columns, outline_ellipse
 from odm.formats._shared.shapes.groups import Groups
-from odm.formats._shared.shapes.rotation import note_turned, turn_of
+from odm.formats._shared.shapes.rotation import note_turned, parse_turn
 from odm.issues import Code, Log, Trusted, plural, printable
 from odm.names import (
     BAD_CLASS_NAME,
@@ -65,7 +65,7 @@ class Location:
         location = self
         while location._parent is not None:
             key = location._key
-            keys.append(escape(key) if isinstance(key, str) else str(key))
+            keys.append(escape_key(key) if isinstance(key, str) else str(key))
             location = location._parent
         return "".join(f"/{key}" for key in reversed(keys))
 
@@ -91,7 +91,7 @@ class Location:
         return printable(self.path) + location
 
 
-def escape(key: str) -> str:
+def escape_key(key: str) -> str:
     """A key as escaped in a JSON pointer (RFC 6901)."""
     return key.replace("~", "~0").replace("/", "~1")
 
@@ -126,7 +126,7 @@ def report_other_kind(
         location.report(log, NO_SCORES if is_det else ALL_SCORED, n=n_unread)
 
 
-def with_extension(name: str, picture: Picture | None) -> str:
+def add_extension(name: str, picture: Picture | None) -> str:
     """Append the extension of the image file to the name of an image that lacks it."""
     if picture is None:
         return name
@@ -134,7 +134,7 @@ def with_extension(name: str, picture: Picture | None) -> str:
     return name if name.lower().endswith(suffix.lower()) else name + suffix
 
 
-def own_folder(source: Source) -> tuple[str, ...]:
+def find_folders(source: Source) -> tuple[str, ...]:
     """Return the path of the source, as the only folder of image files, if it holds any; else no folder."""
     holds_pictures = source.is_dir and any(
         f[f.rfind(".") :].lower() in PICTURE_SUFFIXES for f in source.files
@@ -152,7 +152,7 @@ class Unsized(msgspec.Struct, frozen=True, eq=False):
     field: str = ""
 
 
-def stay_fractions(builder: Builder, unknown: Sequence[Unsized], *, sized: bool) -> bool:
+def decide_relative(builder: Builder, unknown: Sequence[Unsized], *, sized: bool) -> bool:
     """Whether all coordinates stay relative: no image is `sized`, and no option or image file gives sizes.
 
     Otherwise each image of unknown size is reported.
@@ -287,7 +287,7 @@ class Gather:
             return None
         if size is None and (self.seeks_sizes or needed):
             n_errors, size_location = log.errors, size_at or location
-            size = self.pictures.size(name, picture)
+            size = self.pictures.find_size(name, picture)
             if self._size_field is not None and log.errors == n_errors:  # which the file should contain
                 keywords = {**size_location.where, "field": self._size_field}
                 if size is None:
@@ -356,7 +356,7 @@ class Gather:
         has_sizes = has_sizes or any(
             not np.isin(columns["image"], unsized_rows).all() for columns, _ in self._chunks
         )
-        if stay_fractions(self.builder, list(self._unsized.values()), sized=has_sizes):
+        if decide_relative(self.builder, list(self._unsized.values()), sized=has_sizes):
             return
         for i, (columns, locate) in enumerate(self._chunks):
             is_kept = ~np.isin(columns["image"], unsized_rows)
@@ -432,18 +432,18 @@ class Gather:
     def make_ellipse(self, x: float, y: float, rx: float, ry: float, turn: float = 0.0) -> Drawn:
         """The shape of a box that is an ellipse."""
         self._ellipses += 1
-        return Drawn("polygons", [ellipse(x, y, rx, ry, turn)])
+        return Drawn("polygons", [outline_ellipse(x, y, rx, ry, turn)])
 
     def parse_turn(self, attributes: Mapping[str, Any]) -> float:
-        """The radians by which CVAT's attributes of a rectangle turn it, 0 where they do not (`turn_of`)."""
-        turn = turn_of(attributes) if self._turns else 0.0
+        """Return the radians by which CVAT's attributes turn a rectangle, 0 for none (`parse_turn`)."""
+        turn = parse_turn(attributes) if self._turns else 0.0
         self._turned += turn != 0
         return turn
 
     def count_boxes(self) -> tuple[int, int]:
         """Return the number of boxes so far that have a score, and the number of all boxes so far."""
         self._pack()
-        n_scored = sum(_scored(chunk) for chunk, _ in self._chunks)
+        n_scored = sum(_count_scored(chunk) for chunk, _ in self._chunks)
         return n_scored, sum(len(chunk["image"]) for chunk, _ in self._chunks)
 
     def _pack(self) -> None:
@@ -471,7 +471,7 @@ class Gather:
             "flags": table[:, 9],
             "file": table[:, 10],
             "line": table[:, 11],
-            **columns_of(shapes),
+            **make_shape_columns(shapes),
         }
         for name, k in (("track", 12), ("group", 13)):
             if (table[:, k] >= 0).any():
@@ -498,7 +498,7 @@ class Gather:
         is_det = decide_kind(self.builder, n_scored, n_boxes, unanimous=self._unanimous)
         ignores_scores = self._unanimous and not is_det
         if ignores_scores and n_scored:  # which is reported once, at the first
-            chunk, locate = next((chunk, locate) for chunk, locate in self._chunks if _scored(chunk))
+            chunk, locate = next((chunk, locate) for chunk, locate in self._chunks if _count_scored(chunk))
             path, location = locate(int(np.argmax(~np.isnan(chunk["score"]))))
             if n_scored == n_boxes:
                 self.log.report(ALL_SCORED, path, **location, field=field, n=n_boxes)
@@ -556,7 +556,7 @@ def select_rows(column: Any, is_valid: NDArray[Any]) -> Any:
     return column[is_valid] if isinstance(column, np.ndarray) else column
 
 
-def _scored(chunk: dict[str, Any]) -> int:
+def _count_scored(chunk: dict[str, Any]) -> int:
     """How many boxes of a chunk have a score."""
     score = chunk["score"]
     return 0 if score is None else int(np.count_nonzero(~np.isnan(score)))

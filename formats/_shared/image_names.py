@@ -44,7 +44,7 @@ class Place(NamedTuple):
     """The name of its image file below the folder of images, without extension."""
 
 
-def image_places(source: Source, files: Sequence[str], pictures: Pictures, prefix: str = "") -> list[Place]:
+def name_images(source: Source, files: Sequence[str], pictures: Pictures, prefix: str = "") -> list[Place]:
     """Name the image of each annotation file of a source, by its path and the image files that there are.
 
     A `prefix` of all file names is no part of the names. If all files are below one folder of annotations,
@@ -61,23 +61,23 @@ def image_places(source: Source, files: Sequence[str], pictures: Pictures, prefi
         *folder, last = stem(picture.name).split("/")
         folders_of_picture.setdefault(last, []).append(tuple(folder))
     annotation_folders = {tuple(key.split("/")[:-1]) for key in keys}
-    places = _places(keys, folders_of_picture, annotation_folders, by_picture=True)
+    places = _name_by_folders(keys, folders_of_picture, annotation_folders, by_picture=True)
     if len({place.key for place in places}) < len(places):
-        places = _places(keys, folders_of_picture, annotation_folders, by_picture=False)
+        places = _name_by_folders(keys, folders_of_picture, annotation_folders, by_picture=False)
     roots = {place.root for place in places}
     if len(roots) == 1 and (root := roots.pop()):
         return [place._replace(key=place.key[len(root) :]) for place in places]
     return places  # of several trees, the name of the tree tells their images apart
 
 
-def _places(
+def _name_by_folders(
     keys: Sequence[str],
     folders_of_picture: dict[str, list[Parts]],
     annotation_folders: Collection[Parts],
     *,
     by_picture: bool,
 ) -> list[Place]:
-    """Name the image of each key, the path of an annotation file without extension; see `image_places`.
+    """Name the image of each key, the path of an annotation file without extension; see `name_images`.
 
     `folders_of_picture` are the folders of the image files by their last part without extension, and
     `annotation_folders` those of the keys. With `by_picture` the folders of an image file decide which parts
@@ -98,15 +98,18 @@ def _places(
             candidate
             for candidate in candidates
             if candidate not in annotation_folders
-            and (_is_part(_pictured(candidate), remaining) or _is_part(remaining, _pictured(candidate)))
+            and (
+                _is_subsequence(_drop_pictures(candidate), remaining)
+                or _is_subsequence(remaining, _drop_pictures(candidate))
+            )
         ]
         is_known = key_folder in name_folder_of or any(
-            _pictured(candidate) == key_folder for candidate in matching
+            _drop_pictures(candidate) == key_folder for candidate in matching
         )
         if by_picture and remaining == key_folder and not is_known:
             # The folder of annotations has an unusual name: `a/marks/x` of `a/images/x.png` is `a/x`.
             for candidate in candidates:
-                i = _replaced(key_folder, candidate)
+                i = _find_replaced(key_folder, candidate)
                 if candidate not in annotation_folders and i >= 0 and key_folder[i].lower() not in SPLITS:
                     name_folder_of[key_folder] = key_folder[:i] + key_folder[i + 1 :]
                     break
@@ -114,15 +117,19 @@ def _places(
         if name_folder != remaining:
             matching = [candidate for candidate in candidates if candidate not in annotation_folders]
         picture_folder = min(
-            matching, key=lambda folder: (_pictured(folder) != name_folder, folder), default=None
+            matching, key=lambda folder: (_drop_pictures(folder) != name_folder, folder), default=None
         )
-        if by_picture and picture_folder is not None and _is_part(_pictured(picture_folder), name_folder):
+        if (
+            by_picture
+            and picture_folder is not None
+            and _is_subsequence(_drop_pictures(picture_folder), name_folder)
+        ):
             name_folder = tuple(
                 folder_name
                 for folder_name in name_folder
                 if folder_name in picture_folder or folder_name.lower() in SPLITS
             )
-        shared_folder = _shared_start(key_folder, name_folder)
+        shared_folder = _find_common_start(key_folder, name_folder)
         root = None if name_folder == key_folder else "/".join([*shared_folder, ""])
         key = "/".join([*name_folder, file_name])
         places.append(
@@ -135,7 +142,7 @@ def _places(
     return places
 
 
-def find_apart(keys: Sequence[str], pictures: Pictures) -> dict[str, tuple[str, Picture]]:
+def find_by_folders(keys: Sequence[str], pictures: Pictures) -> dict[str, tuple[str, Picture]]:
     """Find the image files whose path only lacks folders of annotations: `yolo/x` of `images/x.png` is `x`.
 
     Returns the image name, without extension, and the image file by the key of the annotation file. If
@@ -144,14 +151,14 @@ def find_apart(keys: Sequence[str], pictures: Pictures) -> dict[str, tuple[str, 
     pictures_of_name: dict[str, list[tuple[Parts, Picture]]] = {}
     for picture in pictures.all if keys else ():
         *folder, last = stem(picture.name).split("/")
-        pictures_of_name.setdefault(last, []).append((_pictured(tuple(folder)), picture))
+        pictures_of_name.setdefault(last, []).append((_drop_pictures(tuple(folder)), picture))
     pairs = {}
     for key in keys:
         *key_folder, last = key.split("/")
         matches = [
             (parts, picture)
             for parts, picture in pictures_of_name.get(last, ())
-            if _is_part(parts, tuple(key_folder))
+            if _is_subsequence(parts, tuple(key_folder))
         ]
         if matches:
             parts, picture = max(matches, key=lambda fit: len(fit[0]))
@@ -160,35 +167,35 @@ def find_apart(keys: Sequence[str], pictures: Pictures) -> dict[str, tuple[str, 
     return {k: (name if n_keys_of_picture[p.location] == 1 else k, p) for k, (name, p) in pairs.items()}
 
 
-def _pictured(folder: Parts) -> Parts:
+def _drop_pictures(folder: Parts) -> Parts:
     """Drop from a folder of image files the parts that only say so: `train/images` becomes `train`."""
     return tuple(name for name in folder if not _PICTURES.fullmatch(name))
 
 
-def _is_part(short_path: Parts, long_path: Parts) -> bool:
+def _is_subsequence(short_path: Parts, long_path: Parts) -> bool:
     """Whether all parts of `few` are among those of `many`, in the same order."""
     remaining = iter(long_path)  # `in` goes on behind the part that it found last
     return all(name in remaining for name in short_path)
 
 
-def _replaced(labels: Parts, pictures: Parts) -> int:
+def _find_replaced(labels: Parts, pictures: Parts) -> int:
     """Return the index of the only part of `labels` that is another, or missing, in `pictures`; else -1.
 
     1 for `a/marks/b` and `a/images/b`, and for `a/marks/b` and `a/b`; -1 for `a/marks` and `c/images`.
     """
-    i = len(_shared_start(labels, pictures))
+    i = len(_find_common_start(labels, pictures))
     parts_after = labels[i + 1 :]
     return i if i < len(labels) and parts_after in (pictures[i:], pictures[i + 1 :]) else -1
 
 
-def _shared_start(folder_a: Parts, folder_b: Parts) -> Parts:
+def _find_common_start(folder_a: Parts, folder_b: Parts) -> Parts:
     """Return the parts with which both folders begin."""
     shorter = min(len(folder_a), len(folder_b))
     n_shared = next((i for i, (a, b) in enumerate(zip(folder_a, folder_b, strict=False)) if a != b), shorter)
     return folder_a[:n_shared]
 
 
-def without_folder(place: Place, path: str) -> str:
+def drop_folder(place: Place, path: str) -> str:
     """Return the name of an image, without extension, whose annotation file holds the `path` of its file.
 
     A folder of annotations is no part of the name if `path` leaves it by ``../`` for a folder of images:
@@ -200,7 +207,7 @@ def without_folder(place: Place, path: str) -> str:
     if place.root is not None or not 0 < n_up <= len(folder) or path_folders[:n_up] != [".."] * n_up:
         return place.key
     key_folder = tuple(folder)
-    i = _replaced(key_folder, (*folder[: len(folder) - n_up], *path_folders[n_up:]))
+    i = _find_replaced(key_folder, (*folder[: len(folder) - n_up], *path_folders[n_up:]))
     return place.key if i < 0 else "/".join([*key_folder[:i], *key_folder[i + 1 :], last])
 
 
@@ -231,7 +238,7 @@ def choose_url_names(
     urls = {text for text in texts if isinstance(text, str)}
 
     def name_with_folders(text: str) -> str:
-        return name_of_url(text, name_of(text))
+        return find_url_name(text, name_of(text))
 
     def name_with_host(text: str) -> str:
         name = name_with_folders(text)
@@ -247,7 +254,7 @@ def choose_url_names(
     return name_of
 
 
-def name_of_url(text: str, last: str = "") -> str:
+def find_url_name(text: str, last: str = "") -> str:
     """Return the path of a URL without host or bucket if it ends in the image name `last`; else `last`."""
     path = unquote(text.split("?", 1)[0].partition("://")[2].partition("/")[2]).strip("/")
     return path if "://" in text and "/" not in last and path.endswith(last) else last

@@ -92,7 +92,7 @@ class Picture(msgspec.Struct, frozen=True, eq=False):
         return self.path or self.behind
 
 
-def picture_in(source: Source, file: str, name: str) -> Picture:
+def make_picture(source: Source, file: str, name: str) -> Picture:
     """Return the image file `file` of a source as `name`; without a path if it is behind a refused link."""
     path = source.full(file)
     return Picture(name, "", path) if file in source.picture_links else Picture(name, path)
@@ -189,7 +189,7 @@ class Pictures:
         `names_of_option` are the names without extension, and the absolute paths, of the files of --images.
         """
         for file in source.with_suffix(*PICTURE_SUFFIXES):
-            picture = picture_in(source, file, with_slashes(source.relative(file)))
+            picture = make_picture(source, file, with_slashes(source.relative(file)))
             if picture.location in left_out:
                 continue
             if names_of_option and (
@@ -250,7 +250,7 @@ class Pictures:
                 return picture
         return None
 
-    def size(self, name: str, picture: Picture | None = None) -> tuple[int, int] | None:
+    def find_size(self, name: str, picture: Picture | None = None) -> tuple[int, int] | None:
         """Width and height of an image in pixels, by the first source that knows; None if none does.
 
         A picture whose header cannot be read is an issue.
@@ -282,7 +282,7 @@ class Pictures:
 
     def is_silent(self, name: str, picture: Picture | None) -> bool:
         """Whether no image file, link or other side of an evaluation could give the size of this image."""
-        return not self._linked and picture is None and self._reasons(name) is None
+        return not self._linked and picture is None and self._explain_no_size(name) is None
 
     def report_no_size(self, name: str, picture: Picture | None, path: str, **location: Any) -> None:
         """Report that the size of an image is needed and not known, and why if the reason is known."""
@@ -290,16 +290,16 @@ class Pictures:
         may_be_behind_link = self._linked or (picture is not None and not picture.path)
         if may_be_behind_link:
             self._log.report(LINKED_PICTURE, path, value=name, **location)
-        elif (reasons := self._reasons(name)) is not None:
+        elif (reasons := self._explain_no_size(name)) is not None:
             reason, way = map(Trusted, reasons)
             self._log.report(SIZE_OUT_OF_REACH, path, value=name, reason=reason, way=way, **location)
         else:
             self._log.report(NO_SIZE, path, value=name, **location)
 
-    def _reasons(self, name: str) -> tuple[str, str] | None:
+    def _explain_no_size(self, name: str) -> tuple[str, str] | None:
         """Return why the other side of an evaluation lacks the size, and what to do; None if unknown."""
         other = self._builder.counterpart()
-        if other is None or not self._others:  # which `size` has looked for
+        if other is None or not self._others:  # which `find_size` has looked for
             return None
         last = stem(name).rpartition("/")[2]
         namesakes = [
@@ -327,7 +327,7 @@ def parse_pixels(text: str) -> int:
 
 
 @functools.lru_cache(maxsize=1000)
-def pixels_or_unknown(text: str) -> int:
+def parse_pixels_or_unknown(text: str) -> int:
     """Parse a whole number of pixels, or 0 for an empty text or a zero, which stand for an unknown size."""
     zero = not text or (text.isascii() and "_" not in text and float(text) == 0)
     return 0 if zero else parse_pixels(text)

@@ -24,7 +24,7 @@ class SplitOptions(ImageOptions):
     split: str | None = option(None, "read only this split", flag="--split", side="read")
 
 
-def miss_split(split: str | None, splits: Iterable[str], source: Source, log: Log) -> bool:
+def report_missing_split(split: str | None, splits: Iterable[str], source: Source, log: Log) -> bool:
     """Report a requested `split` that is not among `splits`; return whether it is missing."""
     names = set(splits)
     if split is None or split in names:
@@ -33,7 +33,7 @@ def miss_split(split: str | None, splits: Iterable[str], source: Source, log: Lo
     return True
 
 
-def files_of_split(
+def select_split(
     files: list[str], split_of: Callable[[str], str], requested: str | None, source: Source, log: Log
 ) -> list[str]:
     """The files of the split `wanted`, all if it is None; none, and an issue, if there is no such split."""
@@ -41,11 +41,11 @@ def files_of_split(
         return files
     splits = [split_of(file) for file in files]
     if files:
-        miss_split(requested, splits, source, log)
+        report_missing_split(requested, splits, source, log)
     return [file for file, split in zip(files, splits, strict=True) if split == requested]
 
 
-def split_files(dataset: Dataset, name: Callable[[str], str]) -> dict[str, str]:
+def list_split_files(dataset: Dataset, name: Callable[[str], str]) -> dict[str, str]:
     """The file of each split of the images, in their order; one file where they have no splits."""
     return {split: name(split) for split in dict.fromkeys(dataset.images.split) or ("",)}
 
@@ -63,12 +63,12 @@ _IN_NAME = re.compile(r"(?:.*[-_.])?(train|val|valid|validation|test)(?:[-_.].*)
 _SAME = {"valid": "val", "validation": "val"}
 
 
-def usual_split(name: str | None) -> str | None:
+def normalise_split(name: str | None) -> str | None:
     """Return ``val`` for ``valid`` and ``validation``, and any other name unchanged."""
     return None if name is None else _SAME.get(name.lower(), name)
 
 
-def split_in_name(path: str, *, folder: bool = True) -> str:
+def parse_split(path: str, *, folder: bool = True) -> str:
     """The split in a file's name, as in ``label_train.txt``, else in that of its folder; "" if in neither.
 
     Without `folder` only the file's name counts.
@@ -76,10 +76,10 @@ def split_in_name(path: str, *, folder: bool = True) -> str:
     above, _, name = path.rpartition("/")
     match = _IN_NAME.fullmatch(name.rpartition(".")[0])
     match = match or (_IN_NAME.fullmatch(above.rpartition("/")[2]) if folder else None)
-    return usual_split(match[1].lower()) or "" if match else ""
+    return normalise_split(match[1].lower()) or "" if match else ""
 
 
-def split_of(file: str) -> str:
+def find_split(file: str) -> str:
     """The last folder or file name in the path of a JSON file that is exactly that of a split, else ""."""
     parts = file[: -len(".json")].lower().split("/")
     return next((name for name in reversed(parts) if name in SPLITS), "")

@@ -81,7 +81,7 @@ from odm.formats._contract import LIKELY, RELATIONAL, SURE, Part, Sniff, format_
 from odm.formats._shared.damaged_files import report_unread
 from odm.formats._shared.json.preview import JsonPreview, glance
 from odm.formats._shared.shapes.rotation import RotationOptions
-from odm.formats._shared.split_names import SPLITS, miss_split
+from odm.formats._shared.split_names import SPLITS, report_missing_split
 from odm.issues import Log, UsageError
 from odm.tables import Builder, Dataset
 
@@ -276,7 +276,7 @@ def read(source: Source, builder: Builder, log: Log, options: CocoOptions) -> No
         if files or log.errors == errors:
             candidates = [*(file for file, _ in coco_files), *should_be_coco]
             report_unread(source, candidates, [file for file, _ in files], "COCO JSON", log)
-        if not files or miss_split(options.split, (split for _, split in files), source, log):
+        if not files or report_missing_split(options.split, (split for _, split in files), source, log):
             return
         files = [(file, split) for file, split in files if options.split in (None, split)]
     reader_options: dict[str, Any] = {"counted": options.ids, "units": options.units, "boxes": options.boxes}

@@ -17,7 +17,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from odm.files import Source, Unreadable
-from odm.formats._shared.json.columns import CUT, SLICE, Chunk, Shapes
+from odm.formats._shared.json.columns import CUT, SLICE, Chunk, RecordTypes
 from odm.formats.coco.boxes import SLACK, Table, put_edges
 from odm.formats.coco.values import RESULT
 from odm.parallel import Team, worker_count
@@ -49,7 +49,7 @@ class LongList:
         self._status = os.fstat(self._file.fileno())
         size = self._status.st_size
         self._n_parts = max(size // SLICE, 1)
-        self._shapes = Shapes(RESULT, rest=False)
+        self._shapes = RecordTypes(RESULT, rest=False)
         self._columns: dict[str, Any] = {}
         self._shared: list[mmap.mmap] = []
         self._team: Team[int, tuple[int, int] | None] | None = None

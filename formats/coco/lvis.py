@@ -52,8 +52,8 @@ from odm.files import Output, Source
 from odm.formats._contract import NARROWER, RELATIONAL
 from odm.formats._shared.json.columns import Field
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
-from odm.formats._shared.json.values import choose_files, may_write
-from odm.formats._shared.split_names import SplitOptions, files_of_split, split_of
+from odm.formats._shared.json.values import check_classes, choose_files
+from odm.formats._shared.split_names import SplitOptions, find_split, select_split
 from odm.formats.coco.reader import Reader
 from odm.formats.coco.values import COCO, Dialect
 from odm.issues import Log
@@ -139,8 +139,8 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
     """Read the file, or those of a folder."""
     reader = Reader(source, builder, log, options, LVIS)
     files = choose_files(source, looks_like, "LVIS JSON", log)
-    for file in files_of_split(files, split_of, options.split, source, log):
-        reader.read(file, split_of(file))
+    for file in select_split(files, find_split, options.split, source, log):
+        reader.read(file, find_split(file))
     reader.finish()
 
 
@@ -149,7 +149,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     from odm.formats.coco.writer import encode_object
 
     name = "" if target.single else "lvis.json"
-    if may_write(dataset, log) and (not name or target.plan([name], ["the annotations"], log)):
+    if check_classes(dataset, log) and (not name or target.plan([name], ["the annotations"], log)):
         images, boxes = np.arange(len(dataset.images)), np.arange(len(dataset))
         target.write(name, encode_object(dataset, images, boxes, log, LVIS))
 

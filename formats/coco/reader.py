@@ -30,10 +30,10 @@ from odm.formats._shared.codes import (
     UNNAMED_IMAGE,
     WRONG_TYPE,
 )
-from odm.formats._shared.gather import decide_kind, own_folder
-from odm.formats._shared.json.columns import NONE, Broken, Chunk, Document, Field, load, on_one_line, show
+from odm.formats._shared.gather import decide_kind, find_folders
+from odm.formats._shared.json.columns import NONE, Broken, Chunk, Document, Field, load, show, to_one_line
 from odm.formats._shared.pictures import ImageOptions, Pictures
-from odm.formats._shared.shapes.rotation import turn_of
+from odm.formats._shared.shapes.rotation import parse_turn
 from odm.formats.coco.boxes import SLACK, Table
 from odm.formats.coco.ids import (
     add_ids,
@@ -144,7 +144,7 @@ class Reader:
         self._file_with_images = ""
         """The first file that is no results list, and so has images of its own."""
         has_option = (options.images, options.image_size, options.image_sizes) != (None, None, None)
-        folders = own_folder(source)
+        folders = find_folders(source)
         self._pictures = Pictures(options, Builder(), log, source, folders) if has_option or folders else None
         self._folders: tuple[str, ...] = ()
         """Where pictures of the file that is read may lie: beside it, or in a folder of the split's name."""
@@ -190,8 +190,8 @@ class Reader:
             elif document.top == "[" and may_be_list:
                 self._read_list(document, values)
             else:
-                value = document.value()
-                document.end()
+                value = document.read_value()
+                document.check_end()
                 expected = "an object or a list" if may_be_list else "an object"
                 values.report_wrong(WRONG_TYPE, "", "", expected, value)
         except Broken:
@@ -272,7 +272,7 @@ class Reader:
                     scores = read_scores(document, values)
                 continue
             if key not in ("images", "annotations", "categories"):
-                text = document.raw()
+                text = document.read_raw()
                 is_kept = self._builder.keeps_extra and key not in ("videos", "tracks")
                 if is_kept and text is not None and len(text) <= _MAX_EXTRA_BYTES:
                     extra_fields[key] = text
@@ -281,7 +281,7 @@ class Reader:
                 continue
             present.add(key)
             if first_char != "[":
-                value = document.value()
+                value = document.read_value()
                 values.report_wrong(WRONG_TYPE, f"/{key}", "", "a list", value)
                 table.unlisted.add("image_id" if key == "images" else "category_id")
             elif key == "images":
@@ -457,9 +457,9 @@ class Reader:
         if min(size) > 0 or has_fault:
             return size[0], size[1], file
         if pictures is not None:
-            if explicit := pictures.size(name):
+            if explicit := pictures.find_size(name):
                 return *explicit, file
-            if picture and (picture_size := pictures.size(name, picture)):
+            if picture and (picture_size := pictures.find_size(name, picture)):
                 values.report(
                     SIZE_FROM_PICTURE, location, value=name, size=f"{picture_size[0]}x{picture_size[1]}"
                 )
@@ -480,15 +480,15 @@ class Reader:
             # Attributes may name the track, and more.
             for key in (*(("attributes",) if keeps else ()), *shape_keys):
                 if key in chunk.columns:
-                    chunk.rest[key] = on_one_line(chunk.columns[key])
+                    chunk.rest[key] = to_one_line(chunk.columns[key])
                     chunk.extras.pop(key, None)
-            unread = {key: on_one_line(chunk.columns.pop(key)) for key in unread_keys if key in chunk.columns}
+            unread = {key: to_one_line(chunk.columns.pop(key)) for key in unread_keys if key in chunk.columns}
             for key in unread if keeps else ():
                 chunk.rest[key] = unread[key]
                 chunk.extras.pop(key, None)
             chunk.rest.pop("video_id", None)
             if self._has_turns and "attributes" in chunk.columns:
-                turn, other_attributes = split_rotations(on_one_line(chunk.columns["attributes"]))
+                turn, other_attributes = split_rotations(to_one_line(chunk.columns["attributes"]))
                 if turn is not None:
                     chunk.columns["turn"] = turn
                     chunk.rest |= {"attributes": other_attributes} if keeps else {}
@@ -538,7 +538,7 @@ class Reader:
             if log.errors > n_errors:
                 continue
             attributes, turn = original.get("attributes"), 0.0
-            if self._has_turns and type(attributes) is dict and (turn := turn_of(attributes)):
+            if self._has_turns and type(attributes) is dict and (turn := parse_turn(attributes)):
                 del attributes["rotation"]
             rows.append((i, image, category, id_, track, *box, score, area, turn, int(flag)))
             unread.extend(1, {k: text for k, text in texts.items() if lacks_box and k not in shape_keys})
@@ -581,7 +581,7 @@ class Reader:
         """Read a results list, which is the whole document, into a table of boxes."""
         table = Table(values.path, "", **self._shapes)
         self._read_boxes(document, values, table, RESULT)
-        document.end()
+        document.check_end()
         self._take_list(table)
 
     def _take_list(self, table: Table) -> None:

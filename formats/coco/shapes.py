@@ -16,7 +16,7 @@ from odm.codes import KEYPOINT_COUNT, MASK_SYNTAX, OUTLINE_NUMBERS
 from odm.formats._shared.codes import DUPLICATE_BOX_KEY
 from odm.formats._shared.json.columns import Decoding, Field
 from odm.formats._shared.json.number_lists import NumberLists
-from odm.formats._shared.shapes.rotation import turn_of
+from odm.formats._shared.shapes.rotation import parse_turn
 from odm.issues import Code
 from odm.masks.runs import MOST_PIXELS, offsets, write_texts
 from odm.tables import Floats, Keypoints, Longs, ShapeKind, Shapes
@@ -79,7 +79,7 @@ def split_rotations(texts: Sequence[bytes]) -> tuple[Floats | None, list[bytes]]
     for i, text in enumerate(texts):
         if b'"rotation"' in text:
             attributes = json.loads(text)
-            if isinstance(attributes, dict) and (turn := turn_of(attributes)):
+            if isinstance(attributes, dict) and (turn := parse_turn(attributes)):
                 turns[i] = turn
                 other_attributes[i] = json.dumps(
                     {k: v for k, v in attributes.items() if k != "rotation"}

@@ -221,7 +221,7 @@ class TubeReader:
         """Read a file: an object with the lists of videos, classes and tracks, or just a list of tracks."""
         if document.top == "[":
             self._read_tubes(document)
-            document.end()
+            document.check_end()
             return
         present_keys = set()
         for key, first_char in document.members():

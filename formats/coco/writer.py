@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.formats._shared.frames import box_tracks, track_numbers
+from odm.formats._shared.frames import find_box_tracks, number_tracks
 from odm.formats.coco.ids import NOT_IN_REFERENCE, index_unique
 from odm.formats.coco.values import COCO, Dialect
 from odm.issues import Log, Trusted, hint
@@ -366,7 +366,7 @@ def encode_tracks(
             for id_, name, length in zip(video_ids, videos.name, videos.length.tolist(), strict=False)
         ]
     if track is not None:
-        track_ids = track_numbers(dataset, log, id_min=dialect.least_id)
+        track_ids = number_tracks(dataset, log, id_min=dialect.least_id)
         track_records = [
             {"id": int(track_id), "video_id": video_ids[video]}
             | ({} if np.isnan(score) else {"score": score})
@@ -375,7 +375,7 @@ def encode_tracks(
         ]
         if track_records:
             lists["tracks"] = track_records
-        if (column := box_tracks(dataset, track_ids)) is not None:
+        if (column := find_box_tracks(dataset, track_ids)) is not None:
             columns["track_id"] = column[rows]
             if dialect.all_tracks:
                 columns["video_id"] = np.array(video_ids)[np.append(tracks.video, -1)[track[rows]]]

@@ -65,9 +65,9 @@ from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, POOR, SURE, Sniff, format_of
-from odm.formats._shared.split_names import files_of_split
+from odm.formats._shared.split_names import select_split
 from odm.formats._shared.tables.column_roles import ROLES
-from odm.formats._shared.tables.csv_files import NO_HEADER, Quote, head_rows, utf8_text
+from odm.formats._shared.tables.csv_files import NO_HEADER, Quote, read_head_rows, to_utf8
 from odm.formats._shared.text.tokens import NUMBER_TEXT
 from odm.formats.csv.layouts import (
     CsvOptions,
@@ -106,7 +106,7 @@ def sniff(source: Source) -> Sniff | None:
     header_faults: list[HeaderFaults] = []
     for file in files[:50]:
         head = source.head(file)
-        decoded = utf8_text(head if len(head) < 2**16 else head[: len(head) // 4 * 4])
+        decoded = to_utf8(head if len(head) < 2**16 else head[: len(head) // 4 * 4])
         if isinstance(decoded, str):
             continue
         text = decoded[0].decode("utf-8", "replace")
@@ -137,14 +137,14 @@ def sniff(source: Source) -> Sniff | None:
 
 def _has_no_boxes(source: Source, file: str) -> bool:
     """Whether a file, by its header, has the images of Open Images or their labels, but no boxes."""
-    header = {cell for row in head_rows(source, file, 1) for cell in row}
+    header = {cell for row in read_head_rows(source, file, 1) for cell in row}
     has_labels = header >= {"LabelName", "Confidence"} and "XMin" not in header
     return "ImageID" in header and ("OriginalURL" in header or has_labels)
 
 
 def _lists_images(source: Source, file: str) -> bool:
     """Whether a file is a list of the images of Open Images."""
-    return any("OriginalURL" in row for row in head_rows(source, file, 1))
+    return any("OriginalURL" in row for row in read_head_rows(source, file, 1))
 
 
 def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> None:
@@ -174,7 +174,7 @@ def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> Non
     if not files_to_read:
         log.report(NO_HEADER, source.path, found="no file that ends in .csv or .tsv")
     else:
-        files_to_read = files_of_split(files_to_read, reader.split_of, options.split, source, log)
+        files_to_read = select_split(files_to_read, reader.split_of, options.split, source, log)
     # Of the files that are left of a split; a file that is alone is read for its boxes.
     image_lists = [file for file in files_to_read if len(files_to_read) > 1 and _lists_images(source, file)]
     mask_files = [file for file in files_to_read if has_masks(source, file)]

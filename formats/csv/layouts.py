@@ -13,12 +13,12 @@ import msgspec
 from odm.csv_text import QuoteFault, normalise_line_ends, read_record
 from odm.files import Source
 from odm.formats._contract import option
-from odm.formats._shared.class_lists import is_description, read_described
+from odm.formats._shared.class_lists import is_description, read_description
 from odm.formats._shared.codes import BAD_CLASS_LIST, NOT_UTF8
 from odm.formats._shared.json.values import decode
 from odm.formats._shared.split_names import SplitOptions
-from odm.formats._shared.tables.column_roles import FORMS, Header, key_of, parse_columns
-from odm.formats._shared.tables.csv_files import BAD_HEADER, NO_HEADER, OPEN_QUOTE, STRAY_QUOTE, byte_shown
+from odm.formats._shared.tables.column_roles import FORMS, Header, parse_columns, simplify_name
+from odm.formats._shared.tables.csv_files import BAD_HEADER, NO_HEADER, OPEN_QUOTE, STRAY_QUOTE, show_byte
 from odm.formats._shared.tables.rows import NUMBER, Columns
 from odm.issues import Code, Log, Trusted, shorten
 from odm.names import PICTURE_SUFFIXES, parse_number, refuse_class
@@ -117,14 +117,14 @@ def _read_class_names(source: Source, file: str, log: Log) -> ClassNames | None:
     if data is None:
         return None
     if is_description(path):
-        order = list(dict.fromkeys(read_described(data, path, log) or []))
+        order = list(dict.fromkeys(read_description(data, path, log) or []))
         return (
             ClassNames(path, order, dict(zip(order, order, strict=True))) if log.errors == n_errors else None
         )
     try:
         text = normalise_line_ends(data.decode())
     except UnicodeDecodeError as e:
-        log.report(NOT_UTF8, path, line=data.count(b"\n", 0, e.start) + 1, value=byte_shown(data[e.start]))
+        log.report(NOT_UTF8, path, line=data.count(b"\n", 0, e.start) + 1, value=show_byte(data[e.start]))
         return None
     rows: list[tuple[int, list[str]]] = []
     for line_number, line in enumerate(text.split("\n"), 1):
@@ -167,7 +167,7 @@ def _read_class_names(source: Source, file: str, log: Log) -> ClassNames | None:
 
 def is_class_list(file: str) -> bool:
     """Whether a file of a folder is a list of classes by its name."""
-    key = key_of(file.rsplit("/", 1)[-1])
+    key = simplify_name(file.rsplit("/", 1)[-1])
     return "classdescriptions" in key or key == "classescsv"
 
 
@@ -406,7 +406,7 @@ def _name_dialect(header: Header, *, open_images: bool) -> tuple[str, str, bool]
         return title, "rel", True
     if {"maskpath", "imageid", "boxxmin"} <= keys:
         return MASKS, "rel", True
-    if set(map(key_of, TFOD)) <= keys:
+    if set(map(simplify_name, TFOD)) <= keys:
         return "TF Object Detection CSV", "sniff", True
     renamed_columns = {
         role: columns[i] for role, i in roles.items() if i < len(columns) and role != columns[i]

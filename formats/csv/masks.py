@@ -13,8 +13,8 @@ import numpy as np
 
 from odm.files import Source
 from odm.formats._shared.codes import WRONG_TYPE
-from odm.formats._shared.shapes.pixel_masks import BadMask, in_image, png_below, stretched
-from odm.formats._shared.tables.csv_files import head_rows
+from odm.formats._shared.shapes.pixel_masks import BadMask, encode_in_image, find_png, stretch
+from odm.formats._shared.tables.csv_files import read_head_rows
 from odm.issues import Log, Trusted
 from odm.tables import Builder, Floats, Ints, Longs, Shapes
 
@@ -25,7 +25,7 @@ _KEY = {"MaskPath", "ImageID", "LabelName", "BoxXMin"}
 
 def has_masks(source: Source, file: str) -> bool:
     """Whether a file is a table of masks, by its header."""
-    return any(set(row) >= _KEY for row in head_rows(source, file, 1))
+    return any(set(row) >= _KEY for row in read_head_rows(source, file, 1))
 
 
 class ObjectMasks:
@@ -87,7 +87,7 @@ class ObjectMasks:
         if (read_png := self._find_png(name)) is None:
             return b""
         try:
-            return in_image(stretched(read_png(None), width, height), 0, 0, width, height)
+            return encode_in_image(stretch(read_png(None), width, height), 0, 0, width, height)
         except BadMask as e:
             path, line = self._locations[mask]
             expected = Trusted(str(e))
@@ -102,6 +102,6 @@ class ObjectMasks:
         if self._source.is_dir:
             if not self._by_name:
                 self._by_name = {posixpath.basename(f): f for f in self._source.with_suffix(".png")}
-            return png_below(self._source, self._by_name[name]) if name in self._by_name else None
+            return find_png(self._source, self._by_name[name]) if name in self._by_name else None
         folders = ("", "masks/", f"masks/{name[:1].upper()}/")
-        return next((read for p in folders if (read := png_below(self._source, p + name)) is not None), None)
+        return next((read for p in folders if (read := find_png(self._source, p + name)) is not None), None)

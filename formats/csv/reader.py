@@ -16,20 +16,20 @@ from msgspec.structs import replace
 from odm.csv_text import QUOTE_SPAN, QuoteFault, read_record, read_records
 from odm.files import Source
 from odm.formats._shared.codes import COMMENTED, NOT_UTF8, WRONG_COUNT
-from odm.formats._shared.gather import own_folder
+from odm.formats._shared.gather import find_folders
 from odm.formats._shared.known_keys import count_extra
-from odm.formats._shared.split_names import split_in_name
+from odm.formats._shared.split_names import parse_split
 from odm.formats._shared.tables.csv_files import (
     NO_HEADER,
     NUL,
-    byte_shown,
-    from_safe,
+    read_table,
     report_quote,
-    table_rows,
-    utf8_text,
+    show_byte,
+    to_utf8,
+    undo_safe,
 )
 from odm.formats._shared.tables.images import Origin
-from odm.formats._shared.tables.rows import PartOfBoxes, TableReader, TableRows
+from odm.formats._shared.tables.rows import BoxRows, TableReader, TableRows
 from odm.formats.csv.layouts import (
     MASKS,
     ClassNames,
@@ -60,7 +60,7 @@ class Reader(TableReader):
         self, source: Source, builder: Builder, log: Log, options: CsvOptions, names: ClassNames | None
     ) -> None:
         """Start without rows; `names` is the file of class names, if there is one."""
-        folders: tuple[str, ...] = (source.full("images"), source.path) if own_folder(source) else ()
+        folders: tuple[str, ...] = (source.full("images"), source.path) if find_folders(source) else ()
         if folders:  # Open Images lie in images/<subset>/, in <subset>/data/ for FiftyOne
             subsets = {"/".join(file.split("/")[:2]) for file in source.files if file.count("/") > 1}
             image_folders = (name for name in subsets if name.startswith("images/") or name.endswith("/data"))
@@ -83,7 +83,7 @@ class Reader(TableReader):
 
         That of ``train/labels/detections.csv``, as FiftyOne lays out Open Images, is ``train``.
         """
-        return split_in_name(_LAYOUT_FOLDER.sub("", file)) if self.source.is_dir else ""
+        return parse_split(_LAYOUT_FOLDER.sub("", file)) if self.source.is_dir else ""
 
     # -- one file
 
@@ -93,7 +93,7 @@ class Reader(TableReader):
         data = self.source.read(file, log)
         if data is None:
             return
-        decoded = utf8_text(data)
+        decoded = to_utf8(data)
         if isinstance(decoded, str):
             log.report(NOT_UTF8, path, value=decoded)
             return
@@ -144,7 +144,7 @@ class Reader(TableReader):
     def read_images(self, file: str) -> None:
         """Take the images in a list of Open Images whose pictures lie in the source."""
         data, path = self.source.read(file, self.log), self.source.full(file)
-        rows = None if data is None else table_rows(data, path, self.log, self.builder)
+        rows = None if data is None else read_table(data, path, self.log, self.builder)
         if not rows or "ImageID" not in rows[0][1]:
             return
         column = rows[0][1].index("ImageID")
@@ -176,7 +176,7 @@ class Reader(TableReader):
             del self.boxes[n_parts_before:]
         self._only_known_boxes = False
 
-    def find_shapes(self, chunk: PartOfBoxes) -> Shapes | None:
+    def find_shapes(self, chunk: BoxRows) -> Shapes | None:
         """Return the masks that tables of masks have for a chunk of boxes; None if none are read."""
         if self._masks is None or "mask" not in self.builder.wants:
             return None
@@ -215,7 +215,7 @@ class Reader(TableReader):
                 if "\0" in cell:
                     log.report(NUL, path, line=first_line, field=layout.field(i), value=cell)
                 elif match := SURROGATE.search(cell):
-                    value = byte_shown(ord(match[0]) - 0xDC00)
+                    value = show_byte(ord(match[0]) - 0xDC00)
                     log.report(NOT_UTF8, path, line=first_line, field=layout.field(i), value=value)
             if log.errors == n_errors and len(cells) != n:
                 spans = (
@@ -262,7 +262,7 @@ class Reader(TableReader):
         safe_columns = {roles.get("image"), roles.get("class"), strings} if self._options.excel_safe else ()
         for column_number in safe_columns:
             if column_number is not None:
-                columns[column_number] = list(map(from_safe, columns[column_number]))
+                columns[column_number] = list(map(undo_safe, columns[column_number]))
         if layout.list_column is not None:
             columns, lines = self._unpack_lists(columns, lines, layout, path)
         if packed is not None:
@@ -382,7 +382,7 @@ class Reader(TableReader):
         )
 
 
-def _make_keys(chunk: PartOfBoxes) -> Longs:
+def _make_keys(chunk: BoxRows) -> Longs:
     """Return (n,) int64 that stand for the image and class of each box: the image in the higher 32 bits."""
     return chunk.image.astype(np.int64) << 32 | chunk.category
 

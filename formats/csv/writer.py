@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.files import COLLISION
-from odm.formats._shared.shapes.fractions import relative_to_images
+from odm.formats._shared.shapes.fractions import divide_by_images
 from odm.formats._shared.tables.column_roles import FLAGS
-from odm.formats._shared.tables.csv_files import Quote, box_lines, of_boxes
-from odm.formats._shared.text.numbers import decimals, texts
-from odm.formats._shared.text.tokens import relative
+from odm.formats._shared.tables.csv_files import Quote, format_box_lines, iter_cells
+from odm.formats._shared.text.numbers import to_decimals, to_texts
+from odm.formats._shared.text.tokens import format_relative
 from odm.formats.csv.layouts import CANONICAL, OPEN_IMAGES, OPEN_IMAGES_PREDICTIONS, PREDICTION_STRING, TFOD
 from odm.issues import Log
 from odm.names import BAD_CLASS_NAME, stem
@@ -29,7 +29,7 @@ def can_be_relative(dataset: Dataset, log: Log, *, has_strings: bool) -> bool:
     Reports what prevents that.
     """
     images, n_errors = dataset.images, log.errors
-    relative_to_images(dataset, dataset.boxes.xyxy, log)
+    divide_by_images(dataset, dataset.boxes.xyxy, log)
     image_of_stem: dict[str, str] = {}
     for name in images.name:
         first_name = image_of_stem.setdefault(stem(name), name)
@@ -51,7 +51,7 @@ def _format_edges(dataset: Dataset) -> list[Iterator[str]]:
 def _format_numbers(values: Floats) -> Iterator[str]:
     """Yield the shortest text of each number; those of all rows at once would fill the memory."""
     for start in range(0, len(values), BLOCK):
-        yield from decimals(values[start : start + BLOCK])
+        yield from to_decimals(values[start : start + BLOCK])
 
 
 def _format_relative_edges(dataset: Dataset) -> list[list[str]]:
@@ -62,8 +62,8 @@ def _format_relative_edges(dataset: Dataset) -> list[list[str]]:
     """
     boxes, images = dataset.boxes, dataset.images
     values = boxes.xyxy / np.tile(dataset.limits()[boxes.image], 2)
-    cells = relative(values, images.width[boxes.image], images.height[boxes.image])
-    return [texts(cells[k::4]) for k in range(4)]
+    cells = format_relative(values, images.width[boxes.image], images.height[boxes.image])
+    return [to_texts(cells[k::4]) for k in range(4)]
 
 
 def _format_scores(values: Floats) -> Iterable[str]:
@@ -78,7 +78,7 @@ def _format_scores(values: Floats) -> Iterable[str]:
 def _format_flags(flags: NDArray[np.uint16], bits: Iterable[Flag], sep: str) -> Iterator[str]:
     """Yield for each box the cells of the flags `bits`, 0 or 1, joined by `sep`; `flags` is (n,)."""
     distinct_flags, flags_of_box = np.unique(flags, return_inverse=True)
-    return of_boxes(
+    return iter_cells(
         [
             sep.join("1" if bits_of_kind & bit else "0" for bit in bits)
             for bits_of_kind in distinct_flags.tolist()
@@ -102,21 +102,21 @@ def _make_canonical(dataset: Dataset, classes: list[str], quote: Quote) -> tuple
     boxes, sep = dataset.boxes, quote.sep
     images = _format_images(dataset, quote)
     columns: list[Iterable[str]] = [
-        of_boxes(images, boxes.image),
-        of_boxes(classes, boxes.category),
+        iter_cells(images, boxes.image),
+        iter_cells(classes, boxes.category),
         _format_scores(boxes.score),
         *_format_edges(dataset),
         _format_flags(boxes.flags, [FLAGS[name] for name in CANONICAL[9:]], sep),
     ]
     image_lines = [image + sep * 11 for image in images]
     if dataset.images.video is None and boxes.track is None:
-        return CANONICAL, box_lines(dataset, sep, columns, image_lines)
+        return CANONICAL, format_box_lines(dataset, sep, columns, image_lines)
     frames = _format_frames(dataset, quote)
     ids = [quote(str(i)) for i in dataset.tracks.source_id.tolist()] + [""]
     track = np.full(len(boxes), -1) if boxes.track is None else boxes.track
-    columns += [of_boxes(ids, track), of_boxes(frames, boxes.image)]
+    columns += [iter_cells(ids, track), iter_cells(frames, boxes.image)]
     image_lines = [f"{text}{sep}{sep}{frame}" for text, frame in zip(image_lines, frames, strict=True)]
-    return [*CANONICAL, "track", "video", "frame"], box_lines(dataset, sep, columns, image_lines)
+    return [*CANONICAL, "track", "video", "frame"], format_box_lines(dataset, sep, columns, image_lines)
 
 
 def _format_frames(dataset: Dataset, quote: Quote) -> list[str]:
@@ -132,31 +132,31 @@ def _format_frames(dataset: Dataset, quote: Quote) -> list[str]:
 
 def _make_tfod(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
     """Return the header and the lines of TF Object Detection CSV."""
-    names = of_boxes(_format_images(dataset, quote), dataset.boxes.image)
-    labels = of_boxes(classes, dataset.boxes.category)
-    return TFOD, box_lines(dataset, quote.sep, [names, labels, *_format_edges(dataset)])
+    names = iter_cells(_format_images(dataset, quote), dataset.boxes.image)
+    labels = iter_cells(classes, dataset.boxes.category)
+    return TFOD, format_box_lines(dataset, quote.sep, [names, labels, *_format_edges(dataset)])
 
 
 def _make_retinanet(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
     """Return the lines of keras-RetinaNet CSV, which has no header."""
     boxes, sep, images = dataset.boxes, quote.sep, list(map(quote, dataset.images.name))
-    columns = [of_boxes(images, boxes.image), *_format_edges(dataset), of_boxes(classes, boxes.category)]
-    return [], box_lines(dataset, sep, columns, [image + sep * 5 for image in images])
+    columns = [iter_cells(images, boxes.image), *_format_edges(dataset), iter_cells(classes, boxes.category)]
+    return [], format_box_lines(dataset, sep, columns, [image + sep * 5 for image in images])
 
 
 def _make_open_images(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
     """Return the header and the lines of Open Images: of its predictions for detections, else its boxes."""
     boxes, n = dataset.boxes, len(dataset.boxes)
-    names = of_boxes([quote(stem(name)) for name in dataset.images.name], boxes.image)
-    labels = of_boxes(classes, boxes.category)
+    names = iter_cells([quote(stem(name)) for name in dataset.images.name], boxes.image)
+    labels = iter_cells(classes, boxes.category)
     left, top, right, bottom = _format_relative_edges(dataset)
     if dataset.kind == "det":
         columns = [names, labels, _format_scores(boxes.score), left, right, top, bottom]
-        return OPEN_IMAGES_PREDICTIONS, box_lines(dataset, quote.sep, columns)
+        return OPEN_IMAGES_PREDICTIONS, format_box_lines(dataset, quote.sep, columns)
     bits = (Flag.OCCLUDED, Flag.TRUNCATED, Flag.GROUP_OF, Flag.DEPICTION, Flag.INSIDE)
     marks = _format_flags(boxes.flags, bits, quote.sep)
     columns = [names, [""] * n, labels, ["1"] * n, left, right, top, bottom, marks]
-    return OPEN_IMAGES, box_lines(dataset, quote.sep, columns)
+    return OPEN_IMAGES, format_box_lines(dataset, quote.sep, columns)
 
 
 def _make_prediction_strings(
@@ -165,8 +165,10 @@ def _make_prediction_strings(
     """Return the header and a line for each image, with all its detections in one cell."""
     del classes  # a prediction string is quoted as a whole, not by its words
     boxes, images = dataset.boxes, dataset.images.name
-    labels = of_boxes(dataset.categories.name, boxes.category)
-    groups = box_lines(dataset, " ", [labels, _format_scores(boxes.score), *_format_relative_edges(dataset)])
+    labels = iter_cells(dataset.categories.name, boxes.category)
+    groups = format_box_lines(
+        dataset, " ", [labels, _format_scores(boxes.score), *_format_relative_edges(dataset)]
+    )
     box_ends = np.cumsum(np.bincount(boxes.image, minlength=len(images))).tolist()
     return PREDICTION_STRING, [
         quote(stem(name)) + quote.sep + quote(" ".join(groups[start:stop]))

@@ -70,14 +70,14 @@ from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE, Sniff, format_of, option
 from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import NO_FILES
-from odm.formats._shared.frames import require_frames, track_numbers
-from odm.formats._shared.shapes.box_shapes import as_turned
+from odm.formats._shared.frames import number_tracks, require_frames
+from odm.formats._shared.shapes.box_shapes import split_rotation
 from odm.formats._shared.shapes.groups import GroupSplitOptions
-from odm.formats._shared.shapes.pixel_masks import of_image, rows_of
-from odm.formats._shared.shapes.written_groups import groups_to_write
-from odm.formats._shared.split_names import miss_split
-from odm.formats._shared.text.numbers import decimals
-from odm.formats._shared.text.safe_xml import XML_BEGINS, root_of
+from odm.formats._shared.shapes.pixel_masks import decode_mask, encode_rows
+from odm.formats._shared.shapes.written_groups import number_groups
+from odm.formats._shared.split_names import report_missing_split
+from odm.formats._shared.text.numbers import to_decimals
+from odm.formats._shared.text.safe_xml import XML_BEGINS, find_root
 from odm.issues import Log, UsageError, plural
 from odm.names import BAD_NAME, refuse_class
 from odm.tables import Builder, Dataset, Flag, Ints, Longs, ShapeKind, Shapes
@@ -100,7 +100,7 @@ def sniff(source: Source) -> Sniff | None:
     """Claim XML whose root is <annotations>."""
     files = source.with_suffix(".xml") if source.is_dir else source.files
     for file in files[:20]:
-        text, root = root_of(source.head(file))
+        text, root = find_root(source.head(file))
         if root == "annotations":
             certain = any(f"<{tag}" in text for tag in ("version>", "meta>", "image ", "track "))
             return Sniff(SURE if certain else LIKELY, f"{file or 'the file'} has the root <annotations>")
@@ -117,7 +117,7 @@ def read(source: Source, builder: Builder, log: Log, options: CvatOptions) -> No
     reader = Reader(source, builder, log, options)
     for file in log.track(files, "reading"):
         reader.read_file(file, has_folder=len(files) > 1)
-    if not miss_split(options.split, reader.splits, source, log):
+    if not report_missing_split(options.split, reader.splits, source, log):
         reader.finish()
 
 
@@ -151,10 +151,10 @@ def write(dataset: Dataset, target: Output, log: Log, options: CvatOptions) -> N
     lines = _format_head([f"      <size>{len(images)}</size>", "      <mode>annotation</mode>"], classes)
     order = np.argsort(boxes.image, kind="stable")
     image_ends = np.searchsorted(boxes.image[order], np.arange(len(images)), side="right").tolist()
-    texts = decimals(boxes.xyxy[order].ravel())
-    scores = decimals(boxes.score[order]) if dataset.kind == "det" else []
+    texts = to_decimals(boxes.xyxy[order].ravel())
+    scores = to_decimals(boxes.score[order]) if dataset.kind == "det" else []
     category, flags = boxes.category[order].tolist(), boxes.flags[order].tolist()
-    groups = groups_to_write(boxes, 1)[order].tolist()
+    groups = number_groups(boxes, 1)[order].tolist()
     first_row = 0
     for i, (text, width, height, split) in enumerate(
         zip(images.name, images.width.tolist(), images.height.tolist(), images.split, strict=True)
@@ -195,18 +195,18 @@ def _format_edges(texts: Sequence[str], rotation: str = "") -> str:
 def _format_shape(shapes: Shapes, row: int, height: int) -> tuple[str, list[str]]:
     """Return the tag of a shape, and for each of its outlines the attributes with its coordinates."""
     if shapes.kind[row] == ShapeKind.MASK:
-        left, top, pixels = of_image(shapes.counts(row), height)
-        runs = ", ".join(map(str, rows_of(pixels)))
+        left, top, pixels = decode_mask(shapes.counts(row), height)
+        runs = ", ".join(map(str, encode_rows(pixels)))
         h, w = pixels.shape
         return "mask", [f'rle="{runs}" left="{left}" top="{top}" width="{w}" height="{h}"']
     outlines = shapes.polygons(row)
     if shapes.kind[row] == ShapeKind.ORIENTED:
-        (x, y, width, box_height), degrees = as_turned(outlines[0])
-        *edges, turn = decimals(np.array([x, y, x + width, y + box_height, degrees]))
+        (x, y, width, box_height), degrees = split_rotation(outlines[0])
+        *edges, turn = to_decimals(np.array([x, y, x + width, y + box_height, degrees]))
         return "box", [_format_edges(edges, f' rotation="{turn}"')]
     outline_attributes = []
     for outline in outlines:
-        texts = decimals(outline.ravel())
+        texts = to_decimals(outline.ravel())
         points = ";".join(f"{x},{y}" for x, y in zip(texts[::2], texts[1::2], strict=True))
         outline_attributes.append(f'points="{points}"')
     return "polygon", outline_attributes
@@ -290,7 +290,7 @@ def _choose_track_ids(dataset: Dataset, log: Log) -> Longs:
     A box without a track gets a new one, and so does each further class of a track.
     """
     boxes = dataset.boxes
-    numbers = track_numbers(dataset, log)
+    numbers = number_tracks(dataset, log)
     next_id = int(numbers.max(initial=-1)) + 1
     track = np.full(len(boxes), -1) if boxes.track is None else boxes.track
     trackless = np.flatnonzero(track < 0)
@@ -328,11 +328,11 @@ class _Writer:
         """Boxes of another group than the first of their track."""
         self.frame = frame.astype(np.int64)
         self.labels = [_quote(name) for name in dataset.categories.name]
-        self.edges = decimals(boxes.xyxy.ravel())
-        self.scores = decimals(boxes.score) if dataset.kind == "det" else []
+        self.edges = to_decimals(boxes.xyxy.ravel())
+        self.scores = to_decimals(boxes.score) if dataset.kind == "det" else []
         self.flags = boxes.flags.tolist()
         self.category = boxes.category.tolist()
-        self.groups = groups_to_write(boxes, 1).tolist()
+        self.groups = number_groups(boxes, 1).tolist()
         self.order = np.lexsort((self.frame[boxes.image], ids, video[boxes.image]))
         video_of_box = video[boxes.image][self.order]
         # rows video_starts[v] to video_starts[v + 1] of `order` are the boxes of video v

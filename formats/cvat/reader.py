@@ -21,20 +21,20 @@ from odm.formats._shared.codes import (
     UNNAMED_IMAGE,
     WRONG_COUNT,
 )
-from odm.formats._shared.gather import Corners, Gather, Location, own_folder
-from odm.formats._shared.json.values import around_ellipse, bounds
+from odm.formats._shared.gather import Corners, Gather, Location, find_folders
+from odm.formats._shared.json.values import find_bounds, find_ellipse_bounds
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.pictures import parse_pixels, pixels_or_unknown
-from odm.formats._shared.shapes.box_shapes import Drawn, turned_box
-from odm.formats._shared.shapes.pixel_masks import MOST, BadMask, in_image, of_rows
+from odm.formats._shared.pictures import parse_pixels, parse_pixels_or_unknown
+from odm.formats._shared.shapes.box_shapes import Drawn, rotate_box
+from odm.formats._shared.shapes.pixel_masks import MOST, BadMask, decode_rows, encode_in_image
 from odm.formats._shared.split_names import SplitOptions
 from odm.formats._shared.text.safe_xml import (
     BLANKS,
     PLAIN_NUMBERS,
     SafeXmlParser,
-    frame_number,
-    number_of,
-    track_id,
+    parse_frame_number,
+    parse_number,
+    parse_track_id,
 )
 from odm.formats._shared.text.tokens import NON_FINITE_TEXT, NUMBER_TEXT
 from odm.issues import Log, printable
@@ -76,7 +76,7 @@ class Reader:
         """Start without files; `options` may name one split, which alone is read."""
         self.source, self.builder, self.log = source, builder, log
         self.split, self.splits = options.split, set[str]()
-        self.gather = Gather(source, builder, log, options, own_folder(source), size_field="width")
+        self.gather = Gather(source, builder, log, options, find_folders(source), size_field="width")
         self.parser = SafeXmlParser("annotations", "CVAT for images 1.1")
         self.categories: dict[str, int] = {}
         """The category row of each class that an object has."""
@@ -101,7 +101,7 @@ class Reader:
         if data is None:
             return
         self.path = self.source.full(file)
-        root = self.parser.root(data, self.path, self.log)
+        root = self.parser.parse(data, self.path, self.log)
         if root is None:
             return
         self.file = self.builder.file(self.path)
@@ -133,7 +133,7 @@ class Reader:
             if element.get("video"):
                 video = self.builder.video(element.get("video"))
             for shape in element:
-                id_ = track_id(shape.get("track_id"))
+                id_ = parse_track_id(shape.get("track_id"))
                 track = -1 if id_ is None else self.builder.track(video, id_)
                 self.add_shape(shape, image, shape.get("label"), track, shape.get("group_id"))
         if (tracks := root.findall("track")) and self.wants(""):
@@ -154,7 +154,7 @@ class Reader:
         for field in ("width", "height"):
             text = (element.get(field) or "").strip(BLANKS)
             try:
-                sizes.append(pixels_or_unknown(text))
+                sizes.append(parse_pixels_or_unknown(text))
             except ValueError:
                 self.log.report(BAD_IMAGE_SIZE, self.path, line=line, field=field, value=text)
                 return None
@@ -164,7 +164,7 @@ class Reader:
         if video := element.get("video"):
             video_and_frame = (
                 self.builder.video(video),
-                frame_number((element.get("frame") or "").strip(BLANKS)),
+                parse_frame_number((element.get("frame") or "").strip(BLANKS)),
             )
         return self.add_named_image(image_name, (sizes[0], sizes[1]), line, split, video_and_frame)
 
@@ -198,12 +198,12 @@ class Reader:
         """Read the boxes of all tracks; every frame is an image."""
         shapes_of_frame: dict[int, list[tuple[Any, Any, Id | None]]] = {}
         for track in tracks:
-            id_ = track_id(track.get("id"))
+            id_ = parse_track_id(track.get("id"))
             for shape in track:
                 if shape.tag == "track":  # a point of a skeleton, whose track is read as a whole
                     continue
                 text = (shape.get("frame") or "").strip(BLANKS)
-                if (frame := frame_number(text)) < 0:
+                if (frame := parse_frame_number(text)) < 0:
                     values: dict[str, Any] = {"value": text, "among": " in 0..999999999"}
                     self.log.report(BAD_FRAME, self.path, line=shape.sourceline or 0, field="frame", **values)
                     self.builder.skipped += 1
@@ -211,7 +211,10 @@ class Reader:
                 shapes_of_frame.setdefault(frame, []).append((shape, track, id_))
         frames = set(shapes_of_frame)
         meta = {key: root.findtext(f"meta//{key}") or "" for key in ("size", "start_frame", "frame_filter")}
-        start, length = max(0, frame_number(meta["start_frame"])), max(0, frame_number(meta["size"]))
+        start, length = (
+            max(0, parse_frame_number(meta["start_frame"])),
+            max(0, parse_frame_number(meta["size"])),
+        )
         if length <= MAX_FRAMES and not meta["frame_filter"].strip(BLANKS):
             frames.update(range(start, start + length))
         size = (0, 0)
@@ -285,7 +288,10 @@ class Reader:
             category = self.categories[label] = self.builder.category(label)
         if tag == "skeleton":
             self.builder.describe_points(category, self.point_names[label or ""])
-        location, group_number = Location(self.path, line=line), frame_number((group or "0").strip(BLANKS))
+        location, group_number = (
+            Location(self.path, line=line),
+            parse_frame_number((group or "0").strip(BLANKS)),
+        )
         if group_number < 0:
             self.builder.extras["group_id"] += 1
         is_turned = drawn_shape is not None and drawn_shape.kind == "oriented"
@@ -333,7 +339,7 @@ class Reader:
 
     def parse_finite(self, text: str, line: int, field: str) -> float:
         """Parse a finite number. Raises `_BadShape`, and reports an issue, for any other text."""
-        value = number_of(text.strip(BLANKS), self.log, self.path, line, field)
+        value = parse_number(text.strip(BLANKS), self.log, self.path, line, field)
         if value is None:
             raise _BadShape
         return value
@@ -367,7 +373,7 @@ class Reader:
         sin, cos = abs(math.sin(turn)), abs(math.cos(turn))
         half_width, half_height = (right - left) / 2, (bottom - top) / 2
         x, y = (left + right) / 2, (top + bottom) / 2
-        oriented_box = Drawn("oriented", turned_box(left, top, right - left, bottom - top, turn))
+        oriented_box = Drawn("oriented", rotate_box(left, top, right - left, bottom - top, turn))
         # half the width and height of the upright box around the turned one
         half_x, half_y = half_width * cos + half_height * sin, half_width * sin + half_height * cos
         return (x - half_x, y - half_y, x + half_x, y + half_y), oriented_box
@@ -377,7 +383,7 @@ class Reader:
         x, y, rx, ry = self.parse_numbers(shape, "cx", "cy", "rx", "ry")
         turn = self.parse_turn(shape)
         outline = self.gather.make_ellipse(x, y, rx, ry, turn) if self.builder.wants else Drawn()
-        return around_ellipse(x, y, rx, ry, turn), outline
+        return find_ellipse_bounds(x, y, rx, ry, turn), outline
 
     def read_mask(self, shape: Any) -> tuple[Corners, Drawn | None]:
         """Return the edges around the pixels of a mask, and the mask.
@@ -390,13 +396,13 @@ class Reader:
         try:
             if not all(map(str.isdecimal, texts)):
                 raise BadMask("whole numbers")
-            pixels = of_rows([min(int(text[:12]), MOST) for text in texts], int(width), int(height))
+            pixels = decode_rows([min(int(text[:12]), MOST) for text in texts], int(width), int(height))
             if (covered := [np.flatnonzero(pixels.any(axis)) for axis in (0, 1)])[0].size:
                 (x, x2), (y, y2) = ((int(positions[0]), int(positions[-1]) + 1) for positions in covered)
                 edges = left + x, top + y, left + x2, top + y2
             if not self.builder.wants or min(self.size) < 1:
                 return edges, Drawn()
-            return edges, Drawn("mask", in_image(pixels, int(left), int(top), *self.size))
+            return edges, Drawn("mask", encode_in_image(pixels, int(left), int(top), *self.size))
         except BadMask as e:
             if not self.builder.wants:
                 return edges, Drawn()
@@ -428,7 +434,7 @@ class Reader:
             self.log.report(WRONG_COUNT, self.path, line=shape.sourceline or 0, field="points", **values)
             raise _BadShape
         keypoints = Drawn(points=[points.get(name, (0.0, 0.0, 0)) for name in names])
-        return bounds(labelled), keypoints
+        return find_bounds(labelled), keypoints
 
     def read_polygon(self, shape: Any) -> tuple[Corners, Drawn | None]:
         """Return the edges around the points of a polygon, and its outline."""

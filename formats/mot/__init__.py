@@ -50,11 +50,11 @@ import numpy as np
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE, Sniff, format_of
 from odm.formats._shared.codes import NO_FILES
-from odm.formats._shared.frames import box_tracks, check_frames, track_numbers
-from odm.formats._shared.gather import Gather, own_folder
+from odm.formats._shared.frames import check_frames, find_box_tracks, number_tracks
+from odm.formats._shared.gather import Gather, find_folders
 from odm.formats._shared.text import label_rows
-from odm.formats._shared.text.numbers import decimals
-from odm.formats._shared.text.tokens import NUMBER, lines_are
+from odm.formats._shared.text.numbers import to_decimals
+from odm.formats._shared.text.tokens import NUMBER, describe_lines
 from odm.formats.mot.sequences import (
     CLASSES,
     NO_IMAGE,
@@ -77,17 +77,19 @@ def sniff(source: Source) -> Sniff | None:
     """Recognise a sequence by its layout, or by rows of 7, 9 or 10 numbers that begin with a frame number."""
     files = _find_files(source, "gt") or _find_files(source, "det")
     if not files and source.is_dir:
-        rows = list(label_rows.sampled(source, _find_tracker_files(source), b","))
+        rows = list(label_rows.sample_rows(source, _find_tracker_files(source), b","))
         row_ends = [row[7:] for row in rows if len(row) == 10 and all(map(NUMBER.fullmatch, row))]
         n_fitting = sum({*map(float, end)} == {-1} for end in row_ends)  # which no other format has
         if not rows or 3 * n_fitting < 2 * len(rows):
             return None
-        lines_text = f"{lines_are(n_fitting, len(rows))} a frame, an id, a box, a confidence and -1,-1,-1"
+        lines_text = (
+            f"{describe_lines(n_fitting, len(rows))} a frame, an id, a box, a confidence and -1,-1,-1"
+        )
         return Sniff(LIKELY, f"{lines_text}, as trackers write them for MOTChallenge")
     if not source.is_dir and not source.path.lower().endswith(".txt"):
         return None
     n_lines = n_fitting = 0
-    for cells in label_rows.sampled(source, files, b","):
+    for cells in label_rows.sample_rows(source, files, b","):
         n_lines += 1
         numbers = [cell for cell in cells if NUMBER.fullmatch(cell)]
         n_fitting += (
@@ -96,14 +98,16 @@ def sniff(source: Source) -> Sniff | None:
     is_named = source.is_dir or kind_by_name(source.path) is not None
     if 3 * n_fitting < 2 * n_lines or not (n_lines or is_named):
         return None
-    lines_text = f"{lines_are(n_fitting, n_lines)} a frame, an id, a box and a confidence, as in MOTChallenge"
+    lines_text = (
+        f"{describe_lines(n_fitting, n_lines)} a frame, an id, a box and a confidence, as in MOTChallenge"
+    )
     return Sniff(SURE if is_named else LIKELY, f"{files[0]}: {lines_text}" if files[0] else lines_text)
 
 
 def _find_tracker_files(source: Source) -> list[str]:
     """Return the files of a folder of results, one a sequence, if most of their lines look like tracks."""
     files = [f for f in source.with_suffix(".txt") if f.rsplit("/", 1)[-1].lower() not in _OTHER_FILES]
-    rows = list(label_rows.sampled(source, files, b","))
+    rows = list(label_rows.sample_rows(source, files, b","))
     n_fitting = sum(len(row) >= 7 and all(map(NUMBER.fullmatch, row[:6])) for row in rows)
     return files if rows and 3 * n_fitting >= 2 * len(rows) else []
 
@@ -140,7 +144,7 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
         log.note(f"{printable(source.path)}: reading the ground truth; --kind det reads the detections")
     if not files:
         log.report(NO_FILES, source.path, expected=f"{kind or 'gt'}.txt", n=len(source.files))
-    gather = Gather(source, builder, log, options, own_folder(source))
+    gather = Gather(source, builder, log, options, find_folders(source))
     tables = [
         (label_rows.read_labels(gather, [file], GRAMMAR), list_classes(source, file, log, options))
         for file in files
@@ -172,8 +176,8 @@ def write(dataset: Dataset, target: Output, log: Log, _: MotOptions) -> None:
     classes_refused = label_rows.refuse_classes(dataset, log, words=False, unused=True)
     if not target.plan(list(names), list(names.values()), log) or classes_refused or not frames_are_unique:
         return
-    numbers = track_numbers(dataset, log)
-    tracks = box_tracks(dataset, numbers)
+    numbers = number_tracks(dataset, log)
+    tracks = find_box_tracks(dataset, numbers)
     for sequence in sequences:
         for name, text in sequence.format_files(tracks).items():
             target.write(name, text.encode())
@@ -247,7 +251,7 @@ class _WrittenSequence:
         order = np.argsort(frame, kind="stable")
         order = order[np.searchsorted(frame[order], 1) :]
         class_ids = [CLASSES.index(name) if self.is_official else i for i, name in enumerate(classes, 1)]
-        texts = decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1)[order].ravel())
+        texts = to_decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1)[order].ravel())
         n_boxes = len(order)
         category = [str(class_ids[c]) for c in boxes.category[order].tolist()]
         columns = [[str(i) for i in frame[order].tolist()]]
@@ -257,9 +261,9 @@ class _WrittenSequence:
             conf = ["0" if c else "1" for c in boxes.has(Flag.CROWD)[order].tolist()]
             columns += [conf, category, ["1"] * n_boxes]
         elif self.is_official and set(category) <= {"1"}:
-            columns += [decimals(boxes.score[order]), ["-1,-1,-1"] * n_boxes]
+            columns += [to_decimals(boxes.score[order]), ["-1,-1,-1"] * n_boxes]
         else:
-            columns += [decimals(boxes.score[order]), category, ["-1"] * n_boxes]
+            columns += [to_decimals(boxes.score[order]), category, ["-1"] * n_boxes]
         return list(map(",".join, zip(*columns, strict=True)))
 
 

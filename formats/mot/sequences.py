@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from odm.codes import SCORE_UNEXPECTED
 from odm.files import Source
 from odm.formats._contract import option
-from odm.formats._shared.class_lists import class_list_option, given_list
+from odm.formats._shared.class_lists import class_list_option, read_class_list
 from odm.formats._shared.codes import BAD_FLAG, BAD_FRAME, BAD_IMAGE_SIZE, UNKNOWN_CLASS
-from odm.formats._shared.gather import Location, with_extension
+from odm.formats._shared.gather import Location, add_extension
 from odm.formats._shared.pictures import ImageOptions, parse_pixels
 from odm.formats._shared.text import label_rows
-from odm.formats._shared.text.tokens import text_of
+from odm.formats._shared.text.tokens import clean_text
 from odm.issues import Code, Log, Trusted, printable
 from odm.names import accept_name, stem
 from odm.tables import NO_ID, Flag, Kind
@@ -104,7 +104,7 @@ def _read_text(source: Source, file: str, log: Log) -> str | None:
     """Read the text of a file; None if there is no such file."""
     if file not in source.files:
         return None
-    return text_of(source.read(file, log) or b"", source.full(file), log).decode("utf-8", "replace")
+    return clean_text(source.read(file, log) or b"", source.full(file), log).decode("utf-8", "replace")
 
 
 def read_sequence(
@@ -186,7 +186,7 @@ class ClassList(msgspec.Struct, frozen=True, eq=False):
 def list_classes(source: Source, file: str, log: Log, options: MotOptions) -> ClassList:
     """Return the classes of a sequence: those of the option, else of ``labels.txt`` beside its file."""
     folder, slash, _ = file.rpartition("/")
-    names, list_path = given_list(options.classes, source, f"{folder}{slash}labels.txt", log)
+    names, list_path = read_class_list(options.classes, source, f"{folder}{slash}labels.txt", log)
     return ClassList(names if list_path else list(CLASSES[1:]), list_path, options.classes is not None)
 
 
@@ -257,7 +257,7 @@ def add_sequence(
     frames, frame_position = np.unique(np.where(is_valid, frame, -1), return_inverse=True)
     image = np.array([row_of_frame.get(n, -1) for n in frames.tolist()], np.int32)[frame_position]
     ids = np.where(values[:, 1] >= 0, values[:, 1], NO_ID).astype(np.int64)
-    xyxy, wh = label_rows.corners(values[:, 2:6])
+    xyxy, wh = label_rows.convert_ltwh(values[:, 2:6])
     columns: dict[str, Any] = {
         "xyxy": xyxy,
         "wh": wh,
@@ -297,11 +297,11 @@ def _add_images(
             sequence.picture_folder + name, location, sequence.picture_folder + stem(name)
         )
         if stem(name) == name:
-            name = with_extension(name, picture)
+            name = add_extension(name, picture)
         name = name if sequence.is_full else sequence.prefix + name
         size = sequence.size if min(sequence.size) else None
         if has_size_option:  # options go before seqinfo.ini
-            size = gather.pictures.size(name, picture) or size or (0, 0)
+            size = gather.pictures.find_size(name, picture) or size or (0, 0)
         row = gather.image(
             name,
             location,
@@ -332,7 +332,7 @@ def _add_classes(
         if CLASSES[1] not in names:
             names.append(CLASSES[1])
         position = np.where(lacks_class, names.index(CLASSES[1]), position)
-    category_rows, has_class = labels.numbered_classes(
+    category_rows, has_class = labels.find_numbered(
         position, is_valid & (position != 0), names, in_order=bool(classes.path)
     )
     has_class &= position != 0

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.formats._shared.codes import BAD_FLAG, BAD_IMAGE_SIZE, NOT_FINITE, WRONG_COUNT, WRONG_TYPE
-from odm.formats._shared.tables.column_roles import FLAGS, FORMS, NO_OBJECT, Header, edges_of, key_of
+from odm.formats._shared.tables.column_roles import FLAGS, FORMS, NO_OBJECT, Header, simplify_name, to_edges
 from odm.formats._shared.tables.csv_files import INCOMPLETE_BOX, SIZE_CONFLICT
 from odm.formats._shared.tables.images import Origin
 from odm.formats.parquet.arrow import encode_column, is_list, is_name, is_number, pyarrow, to_floats
@@ -115,7 +115,7 @@ class FlatRows:
         self._add_image_columns(table, image)
         is_kept = ~self._is_lost & ~lacks_box & (image >= 0) & (category >= 0)
         self._collect.builder.skipped += int(np.count_nonzero(~lacks_box & ~is_kept))
-        xyxy, wh = edges_of(values, layout.form)
+        xyxy, wh = to_edges(values, layout.form)
         sizes = [self._read_numbers(table, role) for role in ("box_width", "box_height")]
         if wh is None and not all(null.all() for _, null in sizes):  # which may stand beside the edges
             wh = np.stack([np.where(null, np.nan, size) for size, null in sizes], axis=1)
@@ -216,7 +216,7 @@ class FlatRows:
         values, codes = encode_column(table[name])
         category_of_code = []
         for k, value in enumerate(values):
-            if isinstance(value, str) and key_of(value) in NO_OBJECT:
+            if isinstance(value, str) and simplify_name(value) in NO_OBJECT:
                 codes[(codes == k) & ~has_box] = -1  # which says in words that nothing was found
                 if not (codes == k).any():
                     category_of_code.append(-1)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.formats._shared.codes import NOT_FINITE, WRONG_COUNT, WRONG_TYPE
-from odm.formats._shared.tables.column_roles import edges_of
+from odm.formats._shared.tables.column_roles import to_edges
 from odm.formats._shared.tables.images import Origin
 from odm.formats.parquet.arrow import encode_column, is_list, pyarrow, to_floats
 from odm.formats.parquet.collect import Collect
@@ -234,7 +234,7 @@ def add_nested(collect: Collect, form: str | None) -> None:
     form = form or collect.form or _find_form(collect)
     row_of_image = collect.images.find_rows()
     for _, numbers, _, columns in collect.nested_boxes if form is not None else ():
-        xyxy, wh = edges_of(numbers, form or "")
+        xyxy, wh = to_edges(numbers, form or "")
         collect.gather.add(**{**columns, "image": row_of_image[columns["image"]]}, xyxy=xyxy, wh=wh)
 
 

@@ -47,8 +47,8 @@ from numpy.typing import NDArray
 from odm.codes import NO_SIZE
 from odm.files import Output, Source, Unreadable, open_binary, read_bytes
 from odm.formats._contract import SURE, Sniff, format_of
-from odm.formats._shared.json.values import may_write
-from odm.formats._shared.shapes.fractions import relative_to_images
+from odm.formats._shared.json.values import check_classes
+from odm.formats._shared.shapes.fractions import divide_by_images
 from odm.formats.tfrecord.layout import (
     DETECTION,
     EDGES,
@@ -82,7 +82,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: TfrecordOptions) 
     """Write the files of each split, and ``label_map.pbtxt``."""
     images = dataset.images
     with_pictures = options.pictures and any(images.path)
-    can_write = may_write(dataset, log)
+    can_write = check_classes(dataset, log)
     is_without_boxes = (
         np.bincount(dataset.boxes.image, minlength=len(images)) == 0
     )  # others are looked at below
@@ -93,7 +93,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: TfrecordOptions) 
             path, line, pointer = dataset.image_place(row)
             log.report(code, path, line=line, pointer=pointer, value=images.name[row])
             can_write = False
-    relative = relative_to_images(dataset, dataset.boxes.xyxy, log)
+    relative = divide_by_images(dataset, dataset.boxes.xyxy, log)
     shards = _plan_shards(dataset, options, with_pictures=with_pictures)
     names = [*(name for name, _ in shards), "label_map.pbtxt"]
     if (

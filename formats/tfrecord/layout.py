@@ -9,7 +9,7 @@ from odm.files import Source
 from odm.formats._contract import option
 from odm.formats._shared.codes import BAD_CLASS_LIST, BAD_LISTED_CLASS
 from odm.formats._shared.split_names import SplitOptions
-from odm.formats._shared.text.tokens import text_of
+from odm.formats._shared.text.tokens import clean_text
 from odm.issues import Code, Log
 from odm.names import refuse_class
 from odm.tables import Flag
@@ -119,7 +119,7 @@ def read_label_map(data: bytes, path: str, log: Log) -> dict[int, str] | None:
     The ``display_name`` of an item goes before its ``name``.
     """
     n_errors = log.errors
-    text = text_of(data, path, log).decode("utf-8", "replace")
+    text = clean_text(data, path, log).decode("utf-8", "replace")
     text = _COMMENT.sub(lambda match: match[1] or "", text)
     names: dict[int, str] = {}
     position = len(text) - len(text.lstrip())

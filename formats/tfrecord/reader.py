@@ -19,7 +19,7 @@ from odm.formats._shared.codes import NO_FILES, OTHER_TASK, RELATIVE_RANGE, UNKN
 from odm.formats._shared.gather import Location, report_other_kind
 from odm.formats._shared.json.values import Reader
 from odm.formats._shared.shapes.fractions import are_far
-from odm.formats._shared.split_names import files_of_split
+from odm.formats._shared.split_names import select_split
 from odm.formats.tfrecord.layout import (
     BAD_RECORD,
     DETECTION,
@@ -71,7 +71,7 @@ def read(source: Source, builder: Builder, log: Log, options: TfrecordOptions) -
     several = len({stem_of(file) for file in files}) > 1
     split_by_file = {file: split_of(file or path, several=several) for file in files}
     requested = None if options.split is None else SPLITS.get(options.split, options.split)
-    files = files_of_split(files, split_by_file.__getitem__, requested, source, log)
+    files = select_split(files, split_by_file.__getitem__, requested, source, log)
     names = _read_names(source, log, options)
     reader = _Records(source, builder, log, options)
     for file in log.track(files, "reading"):
@@ -163,7 +163,7 @@ class _Records(Reader):
         picture = None
         if self.pictures and name:
             picture = self.pictures.find_exact(name) or self.pictures.find(stem(name))
-        size = size or (self.pictures.size(name, picture) if name else None)
+        size = size or (self.pictures.find_size(name, picture) if name else None)
         image = self.image(
             name or None,
             location,

@@ -53,7 +53,7 @@ from numpy.typing import NDArray
 from odm.codes import LAYOUT_GUESSED, NO_SIZE, SCORE_MISSING, SCORE_UNEXPECTED
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, POOR, Sniff, format_of
-from odm.formats._shared.class_lists import UNWRITABLE, add_list, given_list, has_space
+from odm.formats._shared.class_lists import UNWRITABLE, add_list, has_space, read_class_list
 from odm.formats._shared.codes import (
     COMMENTED,
     NOT_A_NUMBER,
@@ -65,11 +65,11 @@ from odm.formats._shared.codes import (
 from odm.formats._shared.gather import decide_kind
 from odm.formats._shared.image_names import note_folders
 from odm.formats._shared.pictures import LINKED_PICTURE
-from odm.formats._shared.shapes.fractions import FAR, are_far, relative_to_images
-from odm.formats._shared.text.label_files import listing, report_others, sample
+from odm.formats._shared.shapes.fractions import FAR, are_far, divide_by_images
+from odm.formats._shared.text.label_files import list_files, report_others, sample
 from odm.formats._shared.text.label_rows import Labels, gather_labels
-from odm.formats._shared.text.numbers import Cells, decimals, fixed_cells
-from odm.formats._shared.text.tokens import NUMBER, Cell, lines_are, pages, relative
+from odm.formats._shared.text.numbers import Cells, to_decimals, to_fixed_cells
+from odm.formats._shared.text.tokens import NUMBER, Cell, describe_lines, format_pages, format_relative
 from odm.formats.txt.meaning import (
     BOX_FIELDS,
     QUOTED,
@@ -92,7 +92,7 @@ PLAIN = re.compile(r"0|[1-9][0-9]*")
 
 def sniff(source: Source) -> Sniff | None:
     """Recognise label files with words as classes, or with pixels."""
-    labels = listing(source).labels
+    labels = list_files(source).labels
     if not labels or any(f.lower().endswith(".xml") for f in source.files):
         return None
     if not source.is_dir and not source.path.lower().endswith(".txt"):
@@ -101,14 +101,14 @@ def sniff(source: Source) -> Sniff | None:
     if not counts.lines:
         return Sniff(LIKELY, counts.empty)
     if 2 * counts.separated > counts.lines:
-        lines_text = lines_are(counts.separated, counts.lines)
+        lines_text = describe_lines(counts.separated, counts.lines)
         return Sniff(LIKELY, f"{lines_text} a class and numbers with separators")
     n_fitting = counts.named + counts.pixels
     # Most lines of labels have at least two numbers: other text has not.
     n_numeric = sum(n for count, n in counts.counts.items() if count >= 2)
     if n_fitting < counts.relative or 2 * n_numeric <= sum(counts.counts.values()):
         return None
-    lines_text = f"{lines_are(counts.rows, counts.lines)} a class and numbers"
+    lines_text = f"{describe_lines(counts.rows, counts.lines)} a class and numbers"
     if not counts.rows:
         return Sniff(POOR, f"these are .txt files with numbers, although {lines_text}")
     if counts.named >= counts.pixels:
@@ -122,7 +122,7 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
     meaning, n = decided.meaning, len(decided.labels.files)
     log.extend(decided.labels.log)
     if source.is_dir:
-        report_others(source, listing(source), log)
+        report_others(source, list_files(source), log)
     log.extend(decided.log)
     labels = decided.labels.attach(gather_labels(source, builder, log, options))
     is_valid = _check_scores(labels)
@@ -247,7 +247,7 @@ def _add_categories(
     texts = [labels.texts[i] for i in used_names.tolist()]
     category_of_name = np.full(len(labels.texts) + 1, -1, np.int32)
     if options.classes is not None:
-        names, path = given_list(options.classes, labels.source, "", log)
+        names, path = read_class_list(options.classes, labels.source, "", log)
         if names is None:
             return np.zeros(len(labels), np.int32), np.zeros(len(labels), bool)
         category_of_number = add_list(names, builder, log, path)
@@ -300,17 +300,17 @@ def write(dataset: Dataset, target: Output, log: Log, options: TxtOptions) -> No
             log.report(UNWRITABLE, "", value=dataset.categories.name[row], reason=reason, way=remedy)
             can_write = False
     pixels = _find_numbers(dataset, box, is_relative)
-    values = relative_to_images(dataset, pixels, log) if is_relative else pixels
+    values = divide_by_images(dataset, pixels, log) if is_relative else pixels
     if not can_write or values is None:
         return
     cells: Sequence[str] | Cells
     if is_relative:
-        cells = relative(values, dataset.images.width[boxes.image], dataset.images.height[boxes.image])
+        cells = format_relative(values, dataset.images.width[boxes.image], dataset.images.height[boxes.image])
     else:  # a centre is computed, so it carries rounding: nine decimals hide it
-        cells = fixed_cells(values.ravel(), 9) if box == "cxcywh" else decimals(values.ravel())
+        cells = to_fixed_cells(values.ravel(), 9) if box == "cxcywh" else to_decimals(values.ravel())
     columns: list[Sequence[str] | Cells] = [[dataset.categories.name[c] for c in boxes.category.tolist()]]
     if dataset.kind == "det":
-        columns.append(decimals(boxes.score))
+        columns.append(to_decimals(boxes.score))
     columns += [cells[i::4] for i in range(4)]
     note_folders(dataset, log)
     if not options.sep and (n := sum(has_space(dataset.categories.name[row]) for row in used_classes)):
@@ -318,7 +318,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: TxtOptions) -> No
             "1 class has a space in its name" if n == 1 else f"{n} classes have spaces in their names"
         )
         log.note(f"{classes_text}, at which other programs split a line (--sep tab, or -O spaces=underscore)")
-    page_texts = pages(len(names), boxes.image, columns, options.sep or " ")
+    page_texts = format_pages(len(names), boxes.image, columns, options.sep or " ")
     for name, data in zip(log.track(names, "writing"), page_texts, strict=True):
         target.write(name, data)
 

@@ -23,9 +23,9 @@ from odm.formats._shared.class_lists import spaces_option
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.shapes.fractions import FAR
-from odm.formats._shared.text.label_files import listing
+from odm.formats._shared.text.label_files import list_files
 from odm.formats._shared.text.label_rows import Grammar, KindOf, Labels, Shape
-from odm.formats._shared.text.tokens import EMPTY, NON_FINITE, NUMBER, Cell, every, second_row
+from odm.formats._shared.text.tokens import EMPTY, NON_FINITE, NUMBER, Cell, are_all_true, find_second_row
 from odm.issues import Code, Log, Trusted, shorten
 from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import Floats
@@ -151,7 +151,7 @@ class TxtOptions(ImageOptions):
 
 def parse(source: Source, log: Log, *, sep: str, classes: str | None) -> Labels:
     """Read all rows of a source. `classes` is the file of class names, which may be among the labels."""
-    files = listing(source).labels
+    files = list_files(source).labels
     if classes is not None:
         # The list of classes may lie among the labels under any name.
         list_path = os.path.realpath(classes)
@@ -178,7 +178,7 @@ def _has_too_many_words(name: bytes) -> bool:
     words = name.split()
     if len(words) < 2:
         return False
-    if second_row(words, 4):
+    if find_second_row(words, 4):
         return True
     last_word = words[-1]
     if NON_FINITE.fullmatch(last_word):
@@ -211,7 +211,7 @@ def _make_grammar(sep: str) -> Grammar:
         name = b" ".join(words)
         if not sep and _has_too_many_words(name):
             shown = f"{sum(NUMBER.fullmatch(word) is not None for _, word in cells)} numbers"
-            if row_start := second_row(words, 4):
+            if row_start := find_second_row(words, 4):
                 first_word = repr(shorten(words[row_start]))
                 shown = f"a second row in the same line, from {first_word} on (was a line break lost?)"
             location["column"] = cells[row_start or len(words) - 1][0]
@@ -361,12 +361,12 @@ def _find_coords(sides: list[Labels], log: Log) -> bool | None:
     if not sides:
         return False
     boxes_of = [side.values for side in sides]
-    rows_outside = [np.flatnonzero(~every((box >= 0) & (box <= 1))) for box in boxes_of]
+    rows_outside = [np.flatnonzero(~are_all_true((box >= 0) & (box <= 1))) for box in boxes_of]
     if not any(map(len, rows_outside)):
         return True
     for side, box, rows in zip(sides, boxes_of, rows_outside, strict=True):
         # Fractions in 0..1 are the sign of relative coordinates; whole numbers there may be tiny boxes.
-        is_whole = every(box == np.rint(box))
+        is_whole = are_all_true(box == np.rint(box))
         if not len(rows) and not is_whole.all():
             other = next(s for s, o in zip(sides, rows_outside, strict=True) if len(o))
             text_here, text_there = "all boxes here", f"those of {other.source.path!r}"

@@ -75,10 +75,10 @@ import numpy as np
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE, Sniff, format_of
 from odm.formats._shared.codes import NO_FILES
-from odm.formats._shared.gather import Gather, own_folder
-from odm.formats._shared.image_names import image_places, note_folders
-from odm.formats._shared.text.numbers import decimals, whole_edges
-from odm.formats._shared.text.safe_xml import XML_BEGINS, root_of
+from odm.formats._shared.gather import Gather, find_folders
+from odm.formats._shared.image_names import name_images, note_folders
+from odm.formats._shared.text.numbers import round_edges, to_decimals
+from odm.formats._shared.text.safe_xml import XML_BEGINS, find_root
 from odm.formats._shared.text.tokens import Column, assemble
 from odm.formats.voc.dialects import HRSC
 from odm.formats.voc.results import RESULT_NAME, find_result_files, read_results, write_results
@@ -142,7 +142,7 @@ def _find_xml_files(source: Source) -> list[str]:
 
 def _inspect_head(head: bytes) -> tuple[int, str] | None:
     """Return confidence and root element, "" if not seen, of a file that may be VOC XML; None if not."""
-    text, root = root_of(head)
+    text, root = find_root(head)
     if not root:
         return LIKELY, ""
     if root == HRSC:
@@ -175,8 +175,8 @@ def read(source: Source, builder: Builder, log: Log, options: VocOptions) -> Non
     from odm.formats.voc.masks import ObjectMasks, find_masks
     from odm.formats.voc.reader import Reader
 
-    gather = Gather(source, builder, log, options, own_folder(source), size_field="size")
-    images = image_places(source, files, gather.pictures)
+    gather = Gather(source, builder, log, options, find_folders(source), size_field="size")
+    images = name_images(source, files, gather.pictures)
     if files[0] and not files[0].lower().endswith(".xml"):
         short_images = [image._replace(key=image.key.rpartition("/")[2]) for image in images]
         images = short_images if len({image.key for image in short_images}) == len(short_images) else images
@@ -209,7 +209,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: VocOptions) -> No
     _check_options(options)
     edges = dataset.boxes.xyxy
     if options.round:
-        rounded = whole_edges(edges)
+        rounded = round_edges(edges)
         n_changed = int(np.count_nonzero(rounded != edges))
         if n_changed:
             log.note(f"round=true: {n_changed} of {edges.size} coordinates are rounded to whole pixels")
@@ -302,7 +302,7 @@ def _format_objects(dataset: Dataset, edges: Floats, origin: int) -> list[bytes 
     pieces: list[bytes | Column] = [(np.array(heads or [b""], np.bytes_), kind_of_box)]
     lacks_score = np.isnan(boxes.score)
     if not lacks_score.all():
-        score = np.array(decimals(np.nan_to_num(boxes.score)), np.bytes_)
+        score = np.array(to_decimals(np.nan_to_num(boxes.score)), np.bytes_)
         for text in (b"\t\t<confidence>", score, b"</confidence>\n"):
             piece = np.resize(np.array(text, np.bytes_), len(boxes))
             piece[lacks_score] = b""
@@ -311,7 +311,7 @@ def _format_objects(dataset: Dataset, edges: Floats, origin: int) -> list[bytes 
         ids = _escape_all([str(i) for i in dataset.tracks.source_id.tolist()])
         cells = [f"\t\t<trackid>{id_}</trackid>\n".encode() for id_ in ids] + [b""]
         pieces.insert(1, (np.array(cells, np.bytes_), np.where(boxes.track < 0, len(ids), boxes.track)))
-    texts = np.array(decimals(edges.reshape(-1)), np.bytes_)
+    texts = np.array(to_decimals(edges.reshape(-1)), np.bytes_)
     separator = b"\t\t<bndbox>\n"
     for i, name in enumerate((b"xmin", b"ymin", b"xmax", b"ymax")):
         pieces += [separator + b"\t\t\t<%b>" % name, texts[i::4]]
@@ -325,7 +325,7 @@ def _format_oriented(dataset: Dataset, origin: int) -> list[bytes | Column]:
     if shapes is None:
         return []
     rows = np.flatnonzero(shapes.kind == ShapeKind.ORIENTED)
-    texts = decimals(as_rectangles(shapes.corners(rows) + origin).ravel())
+    texts = to_decimals(as_rectangles(shapes.corners(rows) + origin).ravel())
     texts_of_boxes = [b""] * len(dataset.boxes)
     for i, row in enumerate(rows.tolist()):
         values = zip(("cx", "cy", "w", "h", "angle"), texts[5 * i : 5 * i + 5], strict=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from odm.files import Source
 from odm.formats._shared.codes import WRONG_TYPE
 from odm.formats._shared.image_names import Place
-from odm.formats._shared.shapes.pixel_masks import BadMask, numbers_of_png, of_numbers, png_below
+from odm.formats._shared.shapes.pixel_masks import BadMask, decode_png_numbers, encode_numbers, find_png
 from odm.issues import Log, Trusted
 from odm.tables import Builder, Ints, Shapes
 
@@ -25,7 +25,7 @@ def find_masks(source: Source, file_images: Sequence[tuple[str, Place]]) -> dict
         if image.root is not None and source.is_dir:
             inner = file[len(image.root) :].partition("/")[2]
             mask_file = f"{image.root}SegmentationObject/{inner.rpartition('.')[0]}.png"
-            if (read := png_below(source, mask_file, numbers_of_png)) is not None:
+            if (read := find_png(source, mask_file, decode_png_numbers)) is not None:
                 masks[image.key] = source.full(mask_file), read
     return masks
 
@@ -66,7 +66,7 @@ class ObjectMasks:
             left_out = self._left_out.get(image, ())
             numbers = np.setdiff1d(np.arange(1, box_end - box_begin + len(left_out) + 1), left_out)
             if (pixels := self._read_pixels(image)) is not None:
-                text, run_starts = of_numbers(pixels, numbers)
+                text, run_starts = encode_numbers(pixels, numbers)
                 is_drawn = np.isin(numbers, pixels) & (numbers < _BORDER)
                 shapes_of_images.append(Shapes.of_masks(text, run_starts).take(is_drawn))
                 rows.append(box_begin + np.flatnonzero(is_drawn))

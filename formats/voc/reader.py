@@ -28,11 +28,17 @@ from odm.formats._shared.codes import (
     OUTLINES,
     WRONG_BOX_TYPE,
 )
-from odm.formats._shared.gather import Gather, Location, decide_kind, with_extension
+from odm.formats._shared.gather import Gather, Location, add_extension, decide_kind
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.pictures import pixels_or_unknown
-from odm.formats._shared.shapes.box_shapes import turned_box
-from odm.formats._shared.text.safe_xml import BLANKS, SafeXmlParser, frame_number, number_of, track_id
+from odm.formats._shared.pictures import parse_pixels_or_unknown
+from odm.formats._shared.shapes.box_shapes import rotate_box
+from odm.formats._shared.text.safe_xml import (
+    BLANKS,
+    SafeXmlParser,
+    parse_frame_number,
+    parse_number,
+    parse_track_id,
+)
 from odm.formats.voc.dialects import CORNERS, HRSC, unify
 from odm.formats.voc.masks import ObjectMasks
 from odm.formats.voc.terms import EDGES, FLAGS, SCORES, WHITE, count_from_zero, refuse_class
@@ -213,13 +219,13 @@ class Reader:
             # The mark has as many line ends as the objects, for the lines of what follows.
             n_lines = data.count(b"\n", len(uniform.before), len(data) - len(uniform.after))
             shortened = uniform.before + f"<{_MARK}/>".encode() + b"\n" * n_lines + uniform.after
-            root = self._parser.root(shortened, path, self._trial_log)
+            root = self._parser.parse(shortened, path, self._trial_log)
             # The mark is missing where the objects are, say, part of a comment.
             marks = [] if root is None else [e.tag for e in root if e.tag in ("object", _MARK)]
             if self._trial_log.counts or marks != [_MARK]:
                 uniform, self._trial_log = None, self._log.fresh()
         if uniform is None:
-            root = self._parser.root(data, path, self._log)
+            root = self._parser.parse(data, path, self._log)
         if root is None:
             return
         unify(root)
@@ -231,7 +237,7 @@ class Reader:
             self._keep_head(form, pieces, uniform.before, head)
         if image is not None and (video := (root.findtext("video") or "").strip(BLANKS)):
             frame = (root.findtext("frame") or "").strip(BLANKS)
-            self._frame_by_image[image] = video, frame_number(frame)
+            self._frame_by_image[image] = video, parse_frame_number(frame)
         if uniform is not None:
             self._add_alike(uniform, path, image)
         for object_number, element in enumerate(root.iterchildren("object"), 1):
@@ -354,7 +360,7 @@ class Reader:
                 text = self._read_text(size_members[tag], path, f"size/{tag}") if tag in size_members else ""
                 is_usable &= text is not None
                 try:
-                    size[i] = pixels_or_unknown((text or "").strip(BLANKS))
+                    size[i] = parse_pixels_or_unknown((text or "").strip(BLANKS))
                 except ValueError:
                     value = (text or "").strip(BLANKS)
                     self._log.report(BAD_IMAGE_SIZE, path, line=size_line, field=f"size/{tag}", value=value)
@@ -381,7 +387,7 @@ class Reader:
             folder, slash, _ = picture_key.rpartition("/")
             picture = gather.find_picture(folder + slash + name.rpartition("/")[2], location, picture_key)
             if stem(name) == name:
-                name = with_extension(name, picture)
+                name = add_extension(name, picture)
         if not filename:
             log.report(FILE_NAME_MISSING, path, **about, name=name, source="the XML file")
         row = gather.image(
@@ -513,7 +519,7 @@ class Reader:
         score: float | None = np.nan
         for tag in SCORES:
             if value := texts.get(tag, "").strip(BLANKS):
-                score = number_of(value, self._log, path, line, f"object/{tag}")
+                score = parse_number(value, self._log, path, line, f"object/{tag}")
         flags = 0
         for tag, flag in FLAGS.items():
             value = texts.get(tag, "0").strip(BLANKS)
@@ -528,11 +534,11 @@ class Reader:
         if turned is None and (turn := self._find_turn(element)):
             left, top, right, bottom = map(float, corners)  # type: ignore[arg-type]
             o = self._origin
-            turned = o + turned_box(left - o, top - o, right - left + o, bottom - top + o, turn)
+            turned = o + rotate_box(left - o, top - o, right - left + o, bottom - top + o, turn)
             corners = [*turned.min(axis=0).tolist(), *(turned.max(axis=0) - o).tolist()]
             field = "object/attributes"
         self._values += (image, category, *corners, score, flags, line)  # type: ignore[arg-type]
-        if (id_ := track_id(texts.get("trackid", "").strip(BLANKS))) is not None:
+        if (id_ := parse_track_id(texts.get("trackid", "").strip(BLANKS))) is not None:
             self._track_of[self._n_packed + len(self._values) // 9 - 1] = id_
         if turned is not None:
             self._corners_by_box[self._n_packed + len(self._values) // 9 - 1] = turned
@@ -557,7 +563,7 @@ class Reader:
             return None
         text = self._read_text(edge, path, field)
         line = edge.sourceline
-        return None if text is None else number_of(text.strip(BLANKS), self._log, path, line, field)
+        return None if text is None else parse_number(text.strip(BLANKS), self._log, path, line, field)
 
     def _find_category(self, text: str, path: str, line: int) -> int:
         """Return the row of a class, which is added if new; -1, after an issue, for a bad name."""
@@ -619,7 +625,7 @@ class Reader:
             for row, name in enumerate(names):
                 folder, _, file_name = name.rpartition("/")
                 if folder in folders:
-                    self._frame_by_image.setdefault(row, (folder, frame_number(stem(file_name))))
+                    self._frame_by_image.setdefault(row, (folder, parse_frame_number(stem(file_name))))
         for row, (video, frame) in self._frame_by_image.items():
             builder.set_frames(row, [builder.video(video)], [frame])
         if self._origin:

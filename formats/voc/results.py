@@ -12,10 +12,10 @@ import numpy as np
 from odm.files import COLLISION, Output, Source
 from odm.formats._shared.class_lists import note_spaces
 from odm.formats._shared.codes import NO_FILES, NOT_UTF8, WRONG_COUNT
-from odm.formats._shared.gather import Gather, Location, with_extension
-from odm.formats._shared.text.numbers import decimals
-from odm.formats._shared.text.safe_xml import number_of
-from odm.formats._shared.text.tokens import NUMBER_TEXT, second_row
+from odm.formats._shared.gather import Gather, Location, add_extension
+from odm.formats._shared.text.numbers import to_decimals
+from odm.formats._shared.text.safe_xml import parse_number
+from odm.formats._shared.text.tokens import NUMBER_TEXT, find_second_row
 from odm.formats.voc.terms import (
     EDGES,
     UNWRITABLE,
@@ -88,7 +88,7 @@ def read_results(source: Source, builder: Builder, log: Log, options: VocOptions
             continue
         picture = gather.find_picture(name, location)
         if stem(name) == name:
-            name = with_extension(name, picture)
+            name = add_extension(name, picture)
         row = gather.image(name, location, picture=picture, accepted=True)
         image_of_name[raw_name] = -1 if row is None else row
     for category, file_number, _, names, values, lines in loaded:
@@ -130,7 +130,7 @@ def _split_slowly(data: bytes, path: str, builder: Builder, log: Log) -> tuple[l
             log.report(WRONG_COUNT, path, line=line_number, expected=expected, found=f"{len(cells)} values")
             continue
         words = [cell.encode() for cell in cells[:-5]]
-        if k := second_row(words, 5):
+        if k := find_second_row(words, 5):
             shown = f"a second row in the same line, from {shorten(cells[k])!r} on (was a line break lost?)"
             log.report(WRONG_COUNT, path, line=line_number, expected=expected, found=Trusted(shown))
             continue
@@ -139,7 +139,7 @@ def _split_slowly(data: bytes, path: str, builder: Builder, log: Log) -> tuple[l
             continue
         numbers = []
         for field, cell in zip(fields, cells[-5:], strict=True):
-            value = number_of(cell, log, path, line_number, field)
+            value = parse_number(cell, log, path, line_number, field)
             if value is not None:
                 numbers.append(value)
         if len(numbers) < 5:
@@ -213,8 +213,8 @@ def write_results(dataset: Dataset, target: Output, log: Log, edges: Floats) -> 
     note_spaces(names, log)
     order = np.argsort(boxes.category, kind="stable")
     class_bounds = np.searchsorted(boxes.category[order], np.arange(len(classes) + 1)).tolist()
-    texts = decimals(edges[order].reshape(-1))
-    scores = decimals(boxes.score[order])
+    texts = to_decimals(edges[order].reshape(-1))
+    scores = to_decimals(boxes.score[order])
     image = [names[i] for i in boxes.image[order].tolist()]
     rows = list(map(" ".join, zip(image, scores, *(texts[i::4] for i in range(4)), strict=True)))
     for i, file in enumerate(log.track(files, "writing")):

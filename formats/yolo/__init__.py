@@ -83,7 +83,7 @@ from odm.formats._contract import LIKELY, SURE, Sniff, format_of
 from odm.formats._shared.gather import Gather
 from odm.formats._shared.pictures import ImageOptions, Pictures
 from odm.formats._shared.shapes.fractions import MARGIN
-from odm.formats._shared.text.label_files import listing, report_others, sample
+from odm.formats._shared.text.label_files import list_files, report_others, sample
 from odm.formats.yolo.descriptions import read_data_file, read_yaml
 from odm.formats.yolo.layouts import (
     ALIASES,
@@ -128,7 +128,7 @@ def sniff(source: Source) -> Sniff | None:
         return Sniff(SURE, f"{data_file} describes a darknet dataset")
     if any(f.lower().endswith(".xml") for f in source.files):
         return None
-    files = listing(source)
+    files = list_files(source)
     files_below_labels = [f for f in files.labels if "labels" in f.split("/")[:-1]]
     answer = _sniff_lines(source, files_below_labels or files.labels)
     if (
@@ -142,7 +142,7 @@ def sniff(source: Source) -> Sniff | None:
 
 def _holds_corners(source: Source) -> bool:
     """Whether all labels are DOTA's: in folders ``labelTxt``, with rows of eight numbers and a word."""
-    labels = listing(source).labels
+    labels = list_files(source).labels
     folders = {folder.lower() for file in labels for folder in file.split("/")[:-1]}
     if "labeltxt" not in folders or "labels" in folders:
         return False
@@ -274,7 +274,7 @@ def _make_plan(source: Source, options: YoloOptions, log: Log) -> Plan:
         source.holds(description)  # so that the folder of a file that the user named is listed
         read_description = read_data_file if description.lower().endswith(".data") else read_yaml
         read_description(plan, description, options, log)
-    files = listing(source)
+    files = list_files(source)
     if not plan.groups and plan.is_sound:
         find_groups(plan, files, options, log)
     elif description:

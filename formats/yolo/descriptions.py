@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterable
 
 from odm.files import NamedSource, Source
-from odm.formats._shared.class_lists import BAD_DATA_YAML, CLASS_COUNT, described_names, read_list
+from odm.formats._shared.class_lists import BAD_DATA_YAML, CLASS_COUNT, parse_names, read_list
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.split_names import SPLITS
-from odm.formats._shared.text.label_files import listing, lists_pictures
-from odm.formats._shared.text.safe_yaml import Node, is_none, load, shown
-from odm.formats._shared.text.tokens import text_of
+from odm.formats._shared.text.label_files import list_files, lists_pictures
+from odm.formats._shared.text.safe_yaml import Node, is_none, load, show_node
+from odm.formats._shared.text.tokens import clean_text
 from odm.formats.yolo.layouts import ALIASES, PICTURE_FOLDERS, Group, Plan, YoloOptions, check_split
 from odm.issues import Code, Log, Trusted, first_few, listed, printable, shorten
 from odm.names import PICTURE_SUFFIXES, accept_name, stem
@@ -67,14 +67,18 @@ def read_yaml(plan: Plan, file: str, options: YoloOptions, log: Log) -> None:
         return
     if not isinstance(root.value, dict):
         log.report(
-            BAD_DATA_YAML, path, line=root.line, expected="keys such as names and train", value=shown(root)
+            BAD_DATA_YAML,
+            path,
+            line=root.line,
+            expected="keys such as names and train",
+            value=show_node(root),
         )
         plan.is_sound = False
         return
     entries: dict[str, Node] = root.value
     if options.classes is None:
         n_errors = log.errors
-        if names := described_names(entries, path, log):
+        if names := parse_names(entries, path, log):
             plan.name_lists.append((path, names))
         plan.is_sound &= log.errors == n_errors
     _read_points(plan, entries, path)
@@ -173,7 +177,7 @@ def _add_splits(
             if not isinstance(item.value, str) or not item.value.strip():
                 expected = "a folder or a list of pictures"
                 log.report(
-                    BAD_DATA_YAML, path, line=item.line, field=split, expected=expected, value=shown(item)
+                    BAD_DATA_YAML, path, line=item.line, field=split, expected=expected, value=show_node(item)
                 )
                 plan.is_sound = False
                 continue
@@ -211,7 +215,7 @@ def read_data_file(plan: Plan, file: str, options: YoloOptions, log: Log) -> Non
         plan.is_sound = False
         return
     entries: dict[str, tuple[str, int]] = {}
-    for line_number, line in enumerate(text_of(data, path, log).decode(errors="replace").split("\n"), 1):
+    for line_number, line in enumerate(clean_text(data, path, log).decode(errors="replace").split("\n"), 1):
         key, equals, value = line.partition("=")
         if equals and key.strip() and not key.lstrip().startswith("#"):
             entries[key.strip()] = value.strip(), line_number
@@ -381,7 +385,7 @@ def _group_folder(source: Source, location: str, split: str) -> Group | None:
     files_here, files_of_labels, files_of_inner = (
         {*source.below(candidate)} for candidate in (location, folder, inner_labels)
     )
-    files = listing(source)
+    files = list_files(source)
     labels = [f for f in files.labels if f in files_of_labels]
     pictures = [f for f in files.pictures if f in files_here]
     if folder == location and not files_of_inner.isdisjoint(labels):
@@ -406,7 +410,7 @@ def _add_list(plan: Plan, file: str, split: str, options: YoloOptions, log: Log)
     path = source.full(file)
     data = source.read(file, log)
     n_errors = log.errors
-    text = text_of(data or b"", path, log)
+    text = clean_text(data or b"", path, log)
     if data is None or log.errors > n_errors:
         plan.is_sound = False
         return True

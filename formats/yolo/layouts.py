@@ -20,11 +20,11 @@ from odm.files import Source, may_exist
 from odm.formats._contract import option
 from odm.formats._shared.class_lists import class_list_option, read_list, report_other_list
 from odm.formats._shared.codes import CLASS_LISTS_DISAGREE, DUPLICATE_IMAGE
-from odm.formats._shared.gather import Gather, Location, Unsized, stay_fractions, with_extension
-from odm.formats._shared.image_names import find_apart
-from odm.formats._shared.pictures import ImageOptions, Picture, Pictures, picture_in
+from odm.formats._shared.gather import Gather, Location, Unsized, add_extension, decide_relative
+from odm.formats._shared.image_names import find_by_folders
+from odm.formats._shared.pictures import ImageOptions, Picture, Pictures, make_picture
 from odm.formats._shared.split_names import SPLITS
-from odm.formats._shared.text.label_files import Listing, image_key, listing
+from odm.formats._shared.text.label_files import Listing, list_files, make_image_key
 from odm.issues import Code, Log, PathError, Trusted, first_few, printable, shorten
 from odm.names import PICTURE_SUFFIXES, stem
 from odm.tables import Builder, Ints, Longs
@@ -197,7 +197,7 @@ def find_groups(plan: Plan, source_files: Listing, options: YoloOptions, log: Lo
         folder = os.path.dirname(source.path) or "."
         sibling = _find_sibling(folder)
         folders = (sibling,) if sibling else (folder,)
-        plan.groups.append(Group("", {image_key(source, ""): ""}, folders, only_listed=True))
+        plan.groups.append(Group("", {make_image_key(source, ""): ""}, folders, only_listed=True))
         return
     groups: dict[tuple[str, str], Group] = {}
     in_labels = any("labels" in f.split("/")[:-1] for f in source_files.labels) or any(
@@ -387,7 +387,7 @@ class Image(msgspec.Struct, eq=False):
     @property
     def name(self) -> str:
         """With the extension of the picture."""
-        return with_extension(self.key, self.picture)
+        return add_extension(self.key, self.picture)
 
 
 def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) -> list[Image]:
@@ -426,7 +426,7 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
                 log.note(f"{shown}: labels shared by two splits are read once, as {split_of_file[label]!r}")
                 continue
             images.append(image)
-        match_by_key = find_apart([image.key for image in without_picture], pictures)
+        match_by_key = find_by_folders([image.key for image in without_picture], pictures)
         for image in without_picture:
             image.lacks_picture = bool(n_matched or match_by_key) and image.key not in match_by_key
             if image.key in match_by_key:
@@ -457,7 +457,9 @@ def _report_bare(plan: Plan, groups: list[tuple[Group, list[Image]]], builder: B
     source = plan.source
     any_labelled = any(image.label is not None for _, images in groups for image in images)
     read_labels = {image.label for _, images in groups for image in images}
-    unread_labels = [] if not source.is_dir else [f for f in listing(source).labels if f not in read_labels]
+    unread_labels = (
+        [] if not source.is_dir else [f for f in list_files(source).labels if f not in read_labels]
+    )
     for group, images in groups:
         without_label = [image for image in images if image.label is None]
         text_folders = sorted({f.rpartition("/")[0] for f in unread_labels if _belongs(source, group, f)})
@@ -507,7 +509,7 @@ def _open_listed(source: Source, key: str, listed: str) -> Picture | None:
     """Return the image file at the path `listed` of a list; None if it is not there or no image file."""
     suffix = listed[listed.rfind(".") :] if "." in listed.rsplit("/", 1)[-1] else ""
     if source.holds(listed) and suffix.lower() in PICTURE_SUFFIXES:
-        return picture_in(source, listed, key + suffix)
+        return make_picture(source, listed, key + suffix)
     return None
 
 
@@ -566,6 +568,6 @@ def add_images(
             unsized.append(Unsized(name, picture, image.pictures, location))
         elif image.lacks_picture:
             log.report(NO_PICTURE, location.path, value=name)
-    if unsized and stay_fractions(gather.builder, unsized, sized=bool(sizes.any())):
+    if unsized and decide_relative(gather.builder, unsized, sized=bool(sizes.any())):
         sizes[:] = 1
     return rows, sizes

@@ -20,11 +20,11 @@ from odm.formats._shared.text.tokens import (
     Chunk,
     Rows,
     Say,
+    are_all_true,
     check_number,
-    chunks,
-    every,
     explain_rows,
-    floats,
+    parse_floats,
+    read_chunks,
 )
 from odm.formats.yolo.layouts import Plan
 from odm.issues import Code, Log, Trusted, first_few, plural, printable
@@ -85,7 +85,7 @@ class ParsedRows:
             )
         ]
         value_parts: list[Floats] = [np.zeros(0)]
-        for chunk in chunks(plan.source, files, log):
+        for chunk in read_chunks(plan.source, files, log):
             chunk_columns, values, faulty = _split_rows(
                 chunk, plan.n_point_numbers, plan.tracks, bool(builder.wants)
             )
@@ -302,7 +302,7 @@ def _split_rows(
         positions = np.arange(5) if size in {5, 5 + n_point_numbers} else np.array([0, 1, 2, 3, 4, size - 1])
         if with_points := wants_points and size > 6:
             positions = np.arange(size)
-        values, not_numbers = chunk.numbers((chunk.first[rows, None] + positions).ravel())
+        values, not_numbers = chunk.parse_numbers((chunk.first[rows, None] + positions).ravel())
         table = values.reshape(len(rows), len(positions))
         if with_points:
             points = table[:, 5 : 5 + n_point_numbers]
@@ -310,7 +310,7 @@ def _split_rows(
             value_parts.append((rows, np.full(len(rows), n_point_numbers), points.ravel()))
         ids[rows] = table[:, 0]
         columns[rows, : table.shape[1] - 1] = table[:, 1:]
-        is_finite = every(np.isfinite(table[:, 1:5]))
+        is_finite = are_all_true(np.isfinite(table[:, 1:5]))
         if table.shape[1] == 6:
             is_finite &= np.isfinite(table[:, 5])
         if with_points:
@@ -318,7 +318,7 @@ def _split_rows(
         is_finite[not_numbers // len(positions)] = False
         is_sound[rows] = is_finite
     outline_rows = np.flatnonzero(~is_box & is_sound)
-    ids[outline_rows], not_numbers = chunk.numbers(chunk.first[outline_rows])
+    ids[outline_rows], not_numbers = chunk.parse_numbers(chunk.first[outline_rows])
     is_sound[outline_rows[not_numbers]] = False
     with np.errstate(invalid="ignore"):
         is_sound &= (ids >= 0) & (ids < 2.0**53) & (ids == np.rint(ids)) & ~np.signbit(ids)
@@ -368,7 +368,7 @@ def _find_track_ids(chunk: Chunk, n_point_numbers: int, track_parities: frozense
     track_ids = np.full(len(chunk.first), NO_ID)
     n_extra = chunk.count - 5 - n_point_numbers
     rows = np.flatnonzero((n_extra > 0) & np.isin(n_extra % 2, list(track_parities)))
-    last_values, not_numbers = chunk.numbers(chunk.first[rows] + chunk.count[rows] - 1)
+    last_values, not_numbers = chunk.parse_numbers(chunk.first[rows] + chunk.count[rows] - 1)
     with np.errstate(invalid="ignore"):
         is_id = (last_values >= 1) & (last_values < 2.0**53) & (last_values == np.rint(last_values))
     is_id[not_numbers] = False
@@ -389,7 +389,7 @@ def _parse_outlines(
     # Rows of 3 and 2 values: n_values 3 2, row_starts 0 3, row_of_value 0 0 0 1 1, rank_in_row 0 1 2 0 1.
     row_starts = np.cumsum(n_values) - n_values
     token_rows = np.repeat(chunk.first[rows] + 1 - row_starts, n_values) + np.arange(int(n_values.sum()))
-    values, not_numbers = chunk.numbers(token_rows)
+    values, not_numbers = chunk.parse_numbers(token_rows)
     values[not_numbers] = np.nan
     row_of_value = np.repeat(np.arange(len(rows)), n_values)
     is_sound = np.ones(len(rows), bool)
@@ -576,4 +576,4 @@ def _sample_rows(source: Source, files: list[str]) -> Iterator[tuple[str, list[f
         lines = text.split(b"\n")
         for line in lines if len(text) < 2**16 else lines[:-1]:
             if cells := line.split():
-                yield file, floats(cells)[0].tolist()
+                yield file, parse_floats(cells)[0].tolist()

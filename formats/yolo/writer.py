@@ -9,9 +9,9 @@ import numpy as np
 from odm.codes import NOTHING_TO_PUT
 from odm.files import Output
 from odm.formats._shared.class_lists import UNWRITABLE
-from odm.formats._shared.shapes.fractions import FAR, MARGIN, relative_to_images
-from odm.formats._shared.text.numbers import Cells, decimals
-from odm.formats._shared.text.tokens import Column, assemble, pages, relative
+from odm.formats._shared.shapes.fractions import FAR, MARGIN, divide_by_images
+from odm.formats._shared.text.numbers import Cells, to_decimals
+from odm.formats._shared.text.tokens import Column, assemble, format_pages, format_relative
 from odm.formats.yolo.layouts import ALIASES, YoloOptions
 from odm.issues import Code, Log, Trusted, listed
 from odm.names import refuse_class, stem
@@ -49,7 +49,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
         wh = boxes.wh if outlines is None else values[:, 2:] - values[:, :2]
         values = np.concatenate([(values[:, :2] + values[:, 2:]) / 2, wh], axis=1)
     margin = MARGIN if dataset.kind == "gt" else FAR - 1
-    fractions = relative_to_images(dataset, values, log, margin=margin)
+    fractions = divide_by_images(dataset, values, log, margin=margin)
     n_points = _count_points(dataset, log) if options.task == "pose" else 0
     can_write &= n_points >= 0
     lost = [row for row in range(len(images)) if not images.path[row]] if wants_pictures else []
@@ -65,12 +65,12 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
     if outlines is not None:
         texts = _make_outline_pages(dataset, outlines)
     else:
-        cells = relative(fractions, images.width[boxes.image], images.height[boxes.image])
-        columns: list[Sequence[str] | Cells] = [decimals(boxes.category), *(cells[i::4] for i in range(4))]
+        cells = format_relative(fractions, images.width[boxes.image], images.height[boxes.image])
+        columns: list[Sequence[str] | Cells] = [to_decimals(boxes.category), *(cells[i::4] for i in range(4))]
         columns += _make_point_columns(dataset, n_points) if n_points else []
         if dataset.kind == "det":
-            columns.append(decimals(boxes.score))
-        texts = pages(len(images), boxes.image, columns)
+            columns.append(to_decimals(boxes.score))
+        texts = format_pages(len(images), boxes.image, columns)
     for name, data in zip(log.track(labels, "writing"), texts, strict=True):
         target.write(name, data)
     folders = _find_image_folders(splits)
@@ -96,13 +96,13 @@ def _make_outline_pages(dataset: Dataset, outlines: Shapes) -> Iterator[bytes]:
     box_of_corner = np.repeat(np.arange(len(boxes)), np.diff(first_corners))
     image = boxes.image[box_of_corner]
     width, height = images.width[image], images.height[image]
-    cells = relative(outlines.xy / dataset.limits()[image], width, height)
+    cells = format_relative(outlines.xy / dataset.limits()[image], width, height)
     # A line is made of its corners: the class stands before the first, and the end after the last.
-    classes, line_ends = np.unique(boxes.category), [f" {score}\n" for score in decimals(boxes.score)]
+    classes, line_ends = np.unique(boxes.category), [f" {score}\n" for score in to_decimals(boxes.score)]
     start_of_corner, stop_of_corner = np.zeros((2, len(box_of_corner)), np.int64)
     start_of_corner[first_corners[:-1]] = np.searchsorted(classes, boxes.category) + 1
     stop_of_corner[first_corners[1:] - 1] = np.arange(len(boxes)) + 1 if dataset.kind == "det" else 1
-    starts = np.array(["", *decimals(classes)], np.bytes_)
+    starts = np.array(["", *to_decimals(classes)], np.bytes_)
     stops = np.array(["", *(line_ends if dataset.kind == "det" else ["\n"])], np.bytes_)
     columns: list[bytes | Column] = [
         (starts, start_of_corner),
@@ -142,10 +142,10 @@ def _make_point_columns(dataset: Dataset, n: int) -> list[Sequence[str] | Cells]
     if boxes.keypoints is not None:
         table[boxes.keypoints.counts() > 0] = boxes.keypoints.xyv.reshape(-1, n, 3)
     fractions = (table[:, :, :2] / dataset.limits()[boxes.image][:, None]).reshape(-1, 2 * n)
-    cells = relative(fractions, images.width[boxes.image], images.height[boxes.image])
+    cells = format_relative(fractions, images.width[boxes.image], images.height[boxes.image])
     point_columns: list[Sequence[str] | Cells] = []
     for i in range(n):
-        point_columns += [cells[2 * i :: 2 * n], cells[2 * i + 1 :: 2 * n], decimals(table[:, i, 2])]
+        point_columns += [cells[2 * i :: 2 * n], cells[2 * i + 1 :: 2 * n], to_decimals(table[:, i, 2])]
     return point_columns
 
 

@@ -32,16 +32,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.formats._shared.codes import DUPLICATE_KEY, NOT_UTF8
-from odm.formats._shared.gather import escape
-from odm.formats._shared.json.number_lists import are_all, pack_floats, whole_ids, whole_numbers
+from odm.formats._shared.gather import escape_key
+from odm.formats._shared.json.number_lists import are_all, convert_ids, pack_floats, pack_whole_numbers
 from odm.formats._shared.json.preview import (
     TOO_DEEP,
-    deep_location,
+    find_deeper,
+    find_line_column,
     is_deeper,
-    line_column,
-    syntax_error,
+    parse_syntax_error,
 )
-from odm.formats._shared.text.tokens import wide_encoding
+from odm.formats._shared.text.tokens import find_wide_encoding
 from odm.issues import Code, Log, shorten
 from odm.tables.extra_fields import NOTHING
 
@@ -133,7 +133,7 @@ def load(data: bytes, log: Log, path: str) -> bytes:
 
     Raises Broken, after an issue with its location, if it is not UTF-8 or empty.
     """
-    if wide_name := wide_encoding(data[:4096]):
+    if wide_name := find_wide_encoding(data[:4096]):
         log.report(NOT_UTF8, path, line=1, value=wide_name)
         raise Broken
     data = data.removeprefix(codecs.BOM_UTF8)
@@ -146,7 +146,7 @@ def load(data: bytes, log: Log, path: str) -> bytes:
         except UnicodeDecodeError as e:
             # e.object is the chunk behind the bytes of a character that the chunk before left unfinished.
             location = begin - (len(e.object) - min(chunk_size, len(data) - begin)) + e.start
-            line, column = line_column(data, location)
+            line, column = find_line_column(data, location)
             log.report(NOT_UTF8, path, line=line, column=column, value=f"the byte 0x{data[location]:02x}")
             raise Broken from None
     if not (data[:64].strip(_BLANKS) or data.strip(_BLANKS)):
@@ -155,7 +155,7 @@ def load(data: bytes, log: Log, path: str) -> bytes:
     return data
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Make an object of its members: a dictionary, or `Repeated` if a key stands twice."""
     members = dict(pairs)
     if len(members) == len(pairs):
@@ -165,15 +165,15 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return repeated
 
 
-def _float(text: str) -> float | Token:
+def _parse_float(text: str) -> float | Token:
     value = float(text)
     return value if abs(value) != float("inf") else Token(text)
 
 
 _PYTHON = json.JSONDecoder(
-    object_pairs_hook=_object,
+    object_pairs_hook=_make_object,
     parse_constant=Token,
-    parse_float=_float,
+    parse_float=_parse_float,
     parse_int=lambda text: int(text) if len(text) <= 300 else Token(text),
 )
 
@@ -187,14 +187,14 @@ _EMPTY = re.compile(rb"\[[ \t\r\n]*\]")
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 
 
-def _length(error: Exception) -> int:
+def _parse_length(error: Exception) -> int:
     """The length of the value that msgspec read before trailing text, from its message; 0 if unknown."""
     match = _TRAILING.search(str(error))
-    return int(match[1]) - _count_from() if match else 0
+    return int(match[1]) - _find_first_number() if match else 0
 
 
 @functools.cache
-def _count_from() -> int:
+def _find_first_number() -> int:
     """The number of the first byte in msgspec's messages, found by a test as it is not documented."""
     try:
         msgspec.json.decode(b"[]x")
@@ -229,46 +229,46 @@ class Document:
         self._size = slice_size
         self._fast = fast
         self._first = first
-        self._at = self._blank(0)
+        self._at = self._skip_blanks(0)
         self.top = data[self._at : self._at + 1].decode("latin-1")
         """The first character: ``[`` for a list, ``{`` for an object."""
 
     def members(self) -> Iterator[tuple[str, str]]:
         """Key and first character of the value of each member of the outermost object.
 
-        Between two members the caller may take the value by `records` or `value`; else it is skipped.
+        Between two members the caller may take the value by `records` or `read_value`; else it is skipped.
         A key that stands twice is reported and its second value skipped. `Broken` at a syntax error.
         """
         data = self._data
         seen: set[str] = set()
-        self._at = self._blank(self._at + 1)
+        self._at = self._skip_blanks(self._at + 1)
         if data[self._at : self._at + 1] != b"}":
             while True:
                 match = _KEY.match(data, self._at)
-                key = self._text(match[1]) if match else None
+                key = self._decode_text(match[1]) if match else None
                 if match is None or key is None:
-                    self._syntax_error()
+                    self._report_syntax_error()
                 self._at = begin = match.end()
                 if key in seen:
-                    self._log.report(DUPLICATE_KEY, self._path, pointer="/" + escape(key), value=key)
+                    self._log.report(DUPLICATE_KEY, self._path, pointer="/" + escape_key(key), value=key)
                 else:
                     seen.add(key)
                     yield key, data[begin : begin + 1].decode("latin-1")
                 if self._at == begin:
                     self.skip()
-                self._at = self._blank(self._at)
+                self._at = self._skip_blanks(self._at)
                 if data[self._at : self._at + 1] != b",":
                     break
                 self._at += 1
             if data[self._at : self._at + 1] != b"}":
-                self._syntax_error()
+                self._report_syntax_error()
         self._at += 1
-        self.end()
+        self.check_end()
 
-    def end(self) -> None:
+    def check_end(self) -> None:
         """Insist that nothing follows. `Broken` if something does."""
-        if self._blank(self._at) != len(self._data):
-            self._syntax_error()
+        if self._skip_blanks(self._at) != len(self._data):
+            self._report_syntax_error()
 
     def skip(self) -> bool:
         """Pass over the value that begins here; return whether it is strict JSON, without NaN or the like."""
@@ -276,24 +276,24 @@ class Document:
         try:
             msgspec.json.decode(remaining, type=msgspec.Raw)
         except msgspec.DecodeError as e:
-            length = _length(e)
+            length = _parse_length(e)
         except RecursionError:
-            self._too_deep()
+            self._report_too_deep()
         else:
             length = len(remaining)
         if length:
             self._refuse_deeper(remaining[:length])
             self._at += length
             return True
-        self.value()
+        self.read_value()
         return False
 
-    def value(self) -> Any:
+    def read_value(self) -> Any:
         """The value that begins here, as Python values."""
-        value, _ = self._python(self._view[self._at :], self._at)
+        value, _ = self._decode_python(self._view[self._at :], self._at)
         return value
 
-    def raw(self) -> bytes | None:
+    def read_raw(self) -> bytes | None:
         """Read the text of the value that begins here, verbatim; None if it is not strict JSON."""
         begin = self._at
         is_strict = self.skip()
@@ -309,7 +309,7 @@ class Document:
         if match:
             self._at = match.end()
             return
-        shapes = Shapes(fields, rest=rest)
+        shapes = RecordTypes(fields, rest=rest)
         begin, index, end = self._at + 1, self._first, None
         while end is None:
             cut = CUT.search(data, begin + self._size)
@@ -318,7 +318,7 @@ class Document:
                 piece: Any = self._view[begin - 1 :] if is_whole else None
             else:
                 piece = b"".join((b"[", self._view[begin : cut.start() + 1], b"]"))
-            chunk, end = self._piece(piece, begin, index, shapes, is_rest=cut is None)
+            chunk, end = self._decode_piece(piece, begin, index, shapes, is_rest=cut is None)
             index += chunk.n
             n_taken = (cut.start() if end is None and cut else len(data)) - begin
             # As many records for each byte in the rest of the text as in this slice, and 5 % more.
@@ -327,8 +327,8 @@ class Document:
             yield chunk
         self._at = end
 
-    def _piece(
-        self, piece: Any, begin: int, index: int, shapes: Shapes, *, is_rest: bool = True
+    def _decode_piece(
+        self, piece: Any, begin: int, index: int, shapes: RecordTypes, *, is_rest: bool = True
     ) -> tuple[Chunk, int | None]:
         """Decode the slice `piece`, whose first record begins at `begin` and has the number `index`.
 
@@ -344,9 +344,9 @@ class Document:
             try:
                 chunk = shapes.decode(piece, index)
             except RecursionError:
-                self._too_deep()
+                self._report_too_deep()
             except (msgspec.DecodeError, UnicodeDecodeError) as e:
-                list_length = _length(e)
+                list_length = _parse_length(e)
                 if not 0 < list_length < length:
                     break
                 # The list ends inside the piece.
@@ -357,15 +357,15 @@ class Document:
                 break
             return chunk, begin - 1 + length if list_ends else None
         try:
-            records, end = self._python(piece, begin - 1, retry=not is_rest, outer=2)
+            records, end = self._decode_python(piece, begin - 1, retry=not is_rest, outer=2)
         except _BadCut:
-            return self._piece(None, begin, index, shapes)
+            return self._decode_piece(None, begin, index, shapes)
         chunk = Chunk(index, len(records), records=records)
         if end is None and not list_ends:
             return chunk, None
         return chunk, begin - 1 + (length if end is None else end)
 
-    def _python(
+    def _decode_python(
         self, piece: Any, offset: int, *, retry: bool = False, outer: int = 0
     ) -> tuple[Any, int | None]:
         """Decode the first value of `piece`, which begins at `offset` of the text, into Python values.
@@ -379,16 +379,16 @@ class Document:
         except json.JSONDecodeError as e:
             if retry:
                 raise _BadCut from None
-            position, reason = syntax_error(e)
-            self._syntax_error(offset + len(text[:position].encode()), reason)
+            position, reason = parse_syntax_error(e)
+            self._report_syntax_error(offset + len(text[:position].encode()), reason)
         except RecursionError:
-            self._too_deep()
+            self._report_too_deep()
         n_bytes = len(text[:end].encode())
         self._refuse_deeper(memoryview(piece)[:n_bytes], outer)
         self._at = offset + n_bytes
         return value, None if not text[end:].strip(" \t\r\n") else n_bytes
 
-    def _text(self, quoted: bytes) -> str | None:
+    def _decode_text(self, quoted: bytes) -> str | None:
         """Decode a JSON string with its quotes; None if it is not valid."""
         try:
             text: str = _PYTHON.decode(quoted.decode())
@@ -396,13 +396,13 @@ class Document:
             return None
         return text
 
-    def _blank(self, at: int) -> int:
+    def _skip_blanks(self, at: int) -> int:
         """Return the offset of the first byte from `at` on that is not blank."""
         match = _BLANK.match(self._data, at)
         assert match
         return match.end()
 
-    def _syntax_error(self, location: int | None = None, reason: str = "") -> NoReturn:
+    def _report_syntax_error(self, location: int | None = None, reason: str = "") -> NoReturn:
         """Report the first syntax error of the whole text, or the one that is known."""
         data = self._data
         if location is None:
@@ -411,14 +411,14 @@ class Document:
                 text = data.decode()
                 _, end = _PYTHON.raw_decode(text, len(text) - len(text.lstrip(" \t\r\n")))
                 location, reason = len(text[:end].encode()), "there is content after its end"
-                location = self._blank(location)
+                location = self._skip_blanks(location)
             except json.JSONDecodeError as e:
-                location, reason = syntax_error(e)
+                location, reason = parse_syntax_error(e)
                 location = len(text[:location].encode())
             except RecursionError:
-                self._too_deep()
+                self._report_too_deep()
         self._refuse_deeper(self._view[:location], outer=3)
-        line, column = line_column(data, location)
+        line, column = find_line_column(data, location)
         if location >= len(data.rstrip(b" \t\r\n")) or "Unterminated string" in reason:
             reason = "it ends too early, as if the file were truncated"
         else:
@@ -430,16 +430,16 @@ class Document:
     def _refuse_deeper(self, value: memoryview, outer: int = 0) -> None:
         """Report a value that is nested too deeply (`is_deeper`), and raise Broken."""
         if is_deeper(value, outer):
-            self._too_deep()
+            self._report_too_deep()
 
-    def _too_deep(self) -> NoReturn:
+    def _report_too_deep(self) -> NoReturn:
         """Report where the text goes deeper than `MOST_LEVELS`, and raise Broken."""
-        line, column = line_column(self._data, deep_location(self._data))
+        line, column = find_line_column(self._data, find_deeper(self._data))
         self._log.report(TOO_DEEP, self._path, line=line, column=column)
         raise Broken
 
 
-def on_one_line(values: Iterable[Any]) -> list[bytes]:
+def to_one_line(values: Iterable[Any]) -> list[bytes]:
     """Return raw JSON values without line breaks and tabs, which JSON has only between its tokens."""
     lines = [*map(bytes, values)]
     joined = b"".join(lines)
@@ -469,14 +469,14 @@ def show(value: Any) -> str:
 # ---------------------------------------------------------------------------------------------- columns
 
 
-class Shapes:
+class RecordTypes:
     """The record types of one list; the last one that fitted is tried first."""
 
     def __init__(self, fields: Sequence[Field], *, rest: bool) -> None:
         self._fields = {field.key: field for field in fields}
         self._unnamed = "rest" if rest else ""
-        self.shape: _Shape | None = None
-        self._known: dict[tuple[Any, ...], _Shape] = {}
+        self.shape: _RecordType | None = None
+        self._type_by_spec: dict[tuple[Any, ...], _RecordType] = {}
         self._decodes = True
         """Whether values of fields are decoded, until some are unusual."""
 
@@ -506,7 +506,7 @@ class Shapes:
             chunk.written_float = first_float_id
         return chunk
 
-    def _learn(self, piece: Any, start: int) -> tuple[_Shape | None, dict[str, int]]:
+    def _learn(self, piece: Any, start: int) -> tuple[_RecordType | None, dict[str, int]]:
         """Return the record type of a slice, None for Python values, and `Chunk.written_float`."""
         records = msgspec.json.decode(piece, type=list[dict[str, msgspec.Raw]])
         n_records_with = Counter(key for record in records for key in record)
@@ -538,15 +538,15 @@ class Shapes:
             return None, {}
         if len(spec) > 200 or any(_NO_FIELD.search(key) for key in n_records_with):
             return None, {}  # keys that are data: a type per slice would cost more than it saves
-        shape = self._known.get(tuple(spec))
+        shape = self._type_by_spec.get(tuple(spec))
         if shape is None:
-            if len(self._known) == 64:
+            if len(self._type_by_spec) == 64:
                 return None, {}
-            shape = self._known[tuple(spec)] = _Shape(spec)
+            shape = self._type_by_spec[tuple(spec)] = _RecordType(spec)
         return shape, first_float_id
 
 
-class _Shape:
+class _RecordType:
     """A record type for records with certain keys, and how its columns are made.
 
     Parameters
@@ -601,11 +601,11 @@ class _Shape:
         chunk = Chunk(start, n)
         n_colons = 0
         for number, (key, kind, always) in enumerate(self._spec):
-            values = _values_of(records, number)
+            values = _get_values(records, number)
             n_keys = n
             if kind in ("id", "int", "flag", "any-id"):
                 try:
-                    column: Any = whole_numbers(values, null=kind == "flag")
+                    column: Any = pack_whole_numbers(values, null=kind == "flag")
                 except OverflowError:
                     return None
                 except TypeError:  # ids that are text
@@ -623,7 +623,7 @@ class _Shape:
                 numbers = pack_floats(values, 1)[:, 0]
                 if not always:
                     n_keys = n - int(np.isnan(numbers).sum())
-                column = whole_ids(numbers, NONE) if kind == "float-id" else numbers
+                column = convert_ids(numbers, NONE) if kind == "float-id" else numbers
                 if column is None:
                     return None
             elif kind == "numbers":
@@ -643,7 +643,7 @@ class _Shape:
                     n_colons += ":".join([v or "" for v in values]).count(":") - (n - 1)
             else:
                 if kind == "rest":
-                    chunk.rest[key] = on_one_line(values)
+                    chunk.rest[key] = to_one_line(values)
                 elif kind != "kept" and (n_filled := n - sum(map(NOTHING.__contains__, map(bytes, values)))):
                     chunk.extras[key] = n_filled
                 if not always:
@@ -678,7 +678,7 @@ _NO_FIELD = re.compile(r'[\x00-\x1f"\\]')
 """What a key of a record type of msgspec must not hold."""
 
 
-def _values_of(records: list[Any], number: int) -> list[Any]:
+def _get_values(records: list[Any], number: int) -> list[Any]:
     if number < len(_GETTERS):
         return _GETTERS[number](records)
     return list(map(operator.attrgetter(f"f{number}"), records))

@@ -4,7 +4,7 @@ Each `Item` knows its location, so a fault is reported there. In place of a wron
 returned (NaN, -1, no points), so a reader need not test for it; its `Row` is marked and adds no box. If a
 record cannot be read any further, for example without a required key, `BadRecord` is raised::
 
-    for image in file_items(reader, file, "a list of images"):
+    for image in read_items(reader, file, "a list of images"):
         boxes = image.rows("annotations")
         boxes.read(image.image("image"), _read_box)
 
@@ -13,7 +13,7 @@ record cannot be read any further, for example without a required key, `BadRecor
         x, y, width, height = box.object("coordinates").numbers("x", "y", "width", "height")
         box.add(box.category("label"), (x, y, x + width, y + height), score=box.score("confidence"))
 
-`images_of` is the counterpart for writing: every image with its boxes.
+`iter_images` is the counterpart for writing: every image with its boxes.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from odm.formats._shared.json.values import (
     NUMBER_TYPES,
     Nothing,
     Reader,
-    may_write,
-    number,
+    check_classes,
     parse_flag,
     read_lines,
+    simplify,
 )
 from odm.formats._shared.known_keys import EMPTY_VALUES
 from odm.formats._shared.shapes.box_shapes import Drawn
-from odm.formats._shared.shapes.pixel_masks import of_image
-from odm.formats._shared.text.numbers import fixed_rows
-from odm.formats._shared.text.tokens import decimals_for
+from odm.formats._shared.shapes.pixel_masks import decode_mask
+from odm.formats._shared.text.numbers import to_fixed_rows
+from odm.formats._shared.text.tokens import count_decimals
 from odm.issues import Code, Log, Trusted, printable
 from odm.tables import Builder, Dataset, Flag, Keypoints, ShapeKind, Shapes
 
@@ -505,21 +505,21 @@ class Rows:
 # ------------------------------------------------------------------------------------------------- files
 
 
-def file_item(reader: Reader, file: str) -> Item:
+def read_item(reader: Reader, file: str) -> Item:
     """The object that a file holds. Raises `BadRecord`, and reports an issue, if it holds none."""
-    value = reader.value(file)
+    value = reader.read_value(file)
     if value is Nothing:
         raise BadRecord
     path = reader.source.full(file)
     return Item(reader, value, Location(path), Origin(reader.builder, path))
 
 
-def file_items(reader: Reader, file: str, what: str, *, alone: bool = False) -> Iterator[Item]:
+def read_items(reader: Reader, file: str, what: str, *, alone: bool = False) -> Iterator[Item]:
     """The objects of the list that a file holds; other values are reported and left out.
 
     `what` describes the list, for the message if it is none; with `alone` a single object will do.
     """
-    value = reader.value(file)
+    value = reader.read_value(file)
     path = reader.source.full(file)
     location = Location(path)
     if isinstance(value, list):
@@ -536,7 +536,7 @@ def file_items(reader: Reader, file: str, what: str, *, alone: bool = False) -> 
         reader.report_wrong(location, what, value)
 
 
-def line_items(reader: Reader, file: str) -> Iterator[Item]:
+def read_line_items(reader: Reader, file: str) -> Iterator[Item]:
     """Yield the objects of a file: one a line, those of one list, or a single one; others are reported."""
     path = reader.source.full(file)
     lines, listed = Origin(reader.builder, path), Origin(reader.builder, path, "/")
@@ -581,25 +581,25 @@ class Box(msgspec.Struct, eq=False):
         """Left and top of the rectangle around its mask in the image, and its pixels; None without a mask."""
         if self.shapes is None or self.shapes.kind[self.row] != ShapeKind.MASK:
             return None
-        return of_image(self.shapes.counts(self.row), image.height)
+        return decode_mask(self.shapes.counts(self.row), image.height)
 
     @property
     def points(self) -> list[list[float | int]]:
         """The keypoints: x, y and visibility of each."""
         points = [] if self.keypoints is None else self.keypoints.points(self.row).tolist()
-        return [[*map(number, point)] for point in points]
+        return [[*map(simplify, point)] for point in points]
 
     def _rings(self, kind: ShapeKind) -> list[list[list[float | int]]]:
         if self.shapes is None or self.shapes.kind[self.row] != kind:
             return []
         rings = self.shapes.polygons(self.row)[self.part : None if self.part is None else self.part + 1]
-        return [[[*map(number, xy)] for xy in ring.tolist()] for ring in rings]
+        return [[[*map(simplify, xy)] for xy in ring.tolist()] for ring in rings]
 
-    def scored(self, key: str) -> dict[str, float | int]:
+    def score_field(self, key: str) -> dict[str, float | int]:
         """The score under a key, nothing in ground truth."""
         return {} if self.score is None else {key: self.score}
 
-    def flags_in(self, names: Sequence[str]) -> list[str]:
+    def list_flags(self, names: Sequence[str]) -> list[str]:
         """Those of `names` whose flag is set."""
         return [name for name in names if self.flags & FLAG_NAMES[name]] if self.flags else []
 
@@ -620,7 +620,7 @@ class Image(NamedTuple):
         return {"width": self.width, "height": self.height} if has_size else {}
 
 
-def images_of(dataset: Dataset) -> Iterator[Image]:
+def iter_images(dataset: Dataset) -> Iterator[Image]:
     """Yield every image with its boxes."""
     images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
     wh_of_boxes, is_det = boxes.short_wh(), dataset.kind == "det"
@@ -636,9 +636,9 @@ def images_of(dataset: Dataset) -> Iterator[Image]:
             Box(
                 i,
                 classes[category],
-                [*map(number, xyxy)],
-                [*map(number, wh)],
-                number(score) if is_det else None,
+                [*map(simplify, xyxy)],
+                [*map(simplify, wh)],
+                simplify(score) if is_det else None,
                 flags,
                 boxes.shapes,
                 boxes.keypoints,
@@ -648,7 +648,7 @@ def images_of(dataset: Dataset) -> Iterator[Image]:
         yield Image(row, name, int(images.width[row]), int(images.height[row]), image_boxes)
 
 
-def class_ids(dataset: Dataset) -> dict[str, int]:
+def list_class_ids(dataset: Dataset) -> dict[str, int]:
     """Return class ids by name: those of the source if all are different numbers from 0 on, else 0, 1, ..."""
     names, ids = dataset.categories.name, dataset.categories.source_id.tolist()
     are_numbers = all(isinstance(id_, int) and 0 <= id_ < 2**31 for id_ in ids)
@@ -656,7 +656,7 @@ def class_ids(dataset: Dataset) -> dict[str, int]:
     return dict(zip(names, ids if are_usable else range(len(names)), strict=True))
 
 
-def relative_places(
+def make_relative(
     dataset: Dataset, scale: int = 1, form: Literal["ltwh", "cxcywh", "ltrb"] = "ltwh"
 ) -> Callable[[int], list[float | int]]:
     """Return a function from the row of a box to its four numbers, relative to the image and times `scale`.
@@ -672,12 +672,12 @@ def relative_places(
         fractions = fractions / np.tile(size, 2)[boxes.image]
     # Finer than centres are written elsewhere, or halves of a width would be rounded up and down in turn.
     extra_decimals = 1 if scale == 100 else 3
-    n_decimals = np.array([decimals_for(*wh) + extra_decimals for wh in size.tolist()], np.int64)[boxes.image]
-    texts = fixed_rows(fractions, n_decimals)
-    return lambda row: [number(float(text)) for text in texts[row]]
+    n_decimals = np.array([count_decimals(*wh) + extra_decimals for wh in size.tolist()], np.int64)
+    texts = to_fixed_rows(fractions, n_decimals[boxes.image])
+    return lambda row: [simplify(float(text)) for text in texts[row]]
 
 
-def have_sizes(dataset: Dataset, log: Log) -> bool:
+def check_sizes(dataset: Dataset, log: Log) -> bool:
     """Whether all images with boxes have a size; those without are reported."""
     rows = np.unique(dataset.boxes.image)
     unsized = rows[(dataset.limits()[rows] <= 0).any(axis=1)].tolist()
@@ -687,12 +687,12 @@ def have_sizes(dataset: Dataset, log: Log) -> bool:
     return not unsized
 
 
-def one_file(dataset: Dataset, target: Output, name: str, what: str, log: Log) -> str | None:
+def plan_file(dataset: Dataset, target: Output, name: str, what: str, log: Log) -> str | None:
     """The path below the target of a format with one file: ``""`` for the target itself, `name` in a folder.
 
     None, after an issue, if this name or the name of a class cannot be written.
     """
-    if not may_write(dataset, log):
+    if not check_classes(dataset, log):
         return None
     if target.single:
         return ""

@@ -44,14 +44,14 @@ def decode_numbers(tokens: Sequence[bytes]) -> Floats | None:
     return pack_floats(numbers, 1)[:, 0] if len(numbers) == len(tokens) else None
 
 
-def whole_numbers(values: list[Any], *, null: bool) -> NDArray[np.int64]:
+def pack_whole_numbers(values: list[Any], *, null: bool) -> NDArray[np.int64]:
     """(n,) the values, with `null` None as 0. TypeError if one is text, OverflowError beyond 64 bits."""
     if null and None in values:
         values = [value or 0 for value in values]
     return np.frombuffer(array("q", values), np.int64)
 
 
-def whole_ids(numbers: Floats, missing: int) -> NDArray[np.int64] | None:
+def convert_ids(numbers: Floats, missing: int) -> NDArray[np.int64] | None:
     """Convert (n,) float ids, written as ``1.0``, to int64, NaN to `missing`; None if one is not whole."""
     is_present = ~np.isnan(numbers)
     ids = numbers[is_present]

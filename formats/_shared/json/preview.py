@@ -37,11 +37,11 @@ _BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"(?:[^"\\]|\\.)*+"[^"\[\]{}]*+)*+([\[\]{
 _EMPTY = re.compile(rb"\[[ \t\r\n]*\]")
 
 
-def too_deep(head: bytes) -> int:
+def find_too_deep(head: bytes) -> int:
     """Where the first bytes of a text, if it is JSON, are nested deeper than `MOST_LEVELS`; -1 if nowhere."""
     if not head.lstrip(b" \t\r\n").startswith((b"[", b"{")):
         return -1
-    return deep_location(head) or -1
+    return find_deeper(head) or -1
 
 
 def is_deeper(value: bytes | memoryview, outer: int = 0) -> bool:
@@ -58,10 +58,10 @@ def is_deeper(value: bytes | memoryview, outer: int = 0) -> bool:
         return False
     steps = 92 - np.frombuffer(brackets, np.int8)  # "[" is 91 and "]" is 93
     deepest = int(np.cumsum(steps, dtype=np.int64).max()) + _ROUNDS
-    return deepest > most and deep_location(bytes(value), most) > 0  # brackets in texts do not count
+    return deepest > most and find_deeper(bytes(value), most) > 0  # brackets in texts do not count
 
 
-def deep_location(data: bytes, most: int = MOST_LEVELS) -> int:
+def find_deeper(data: bytes, most: int = MOST_LEVELS) -> int:
     """Where a JSON text goes deeper than `most` levels, 0 if nowhere."""
     position = depth = 0
     while match := _BRACKET.match(data, position):
@@ -72,13 +72,13 @@ def deep_location(data: bytes, most: int = MOST_LEVELS) -> int:
     return 0
 
 
-def line_column(data: bytes, location: int) -> tuple[int, int]:
+def find_line_column(data: bytes, location: int) -> tuple[int, int]:
     """Line and column, both from 1, of a byte; the column counts characters."""
     line_start = data.rfind(b"\n", 0, location) + 1
     return data.count(b"\n", 0, location) + 1, len(data[line_start:location].decode("utf-8", "replace")) + 1
 
 
-def syntax_error(e: json.JSONDecodeError) -> tuple[int, str]:
+def parse_syntax_error(e: json.JSONDecodeError) -> tuple[int, str]:
     """The position and reason of a syntax error, the same for all versions of Python.
 
     From 3.13 on a comma before the end is named itself, and not what is expected after it.
@@ -193,12 +193,12 @@ def check_head(head: bytes, says: HeadCheck) -> tuple[int, str] | None:
     return says(glance(head), head) if answer is None and len(head) > 4096 else answer
 
 
-def fitting(source: Source, says: HeadCheck, suffixes: tuple[str, ...] = (".json",)) -> list[str]:
+def find_recognised(source: Source, says: HeadCheck, suffixes: tuple[str, ...] = (".json",)) -> list[str]:
     """Return the files, of the first fifty in a folder, that `says` recognises; cached for the source."""
-    return source.once(_fitting, says, suffixes)
+    return source.once(_find_recognised, says, suffixes)
 
 
-def _fitting(source: Source, says: HeadCheck, suffixes: tuple[str, ...]) -> list[str]:
+def _find_recognised(source: Source, says: HeadCheck, suffixes: tuple[str, ...]) -> list[str]:
     return [file for file in source.with_suffix(*suffixes)[:LOOKED_AT] if check_head(source.head(file), says)]
 
 
@@ -207,7 +207,7 @@ def sniff_json(source: Source, says: HeadCheck, suffixes: tuple[str, ...] = (".j
     if not source.is_dir:
         answer = check_head(source.head(), says)
         return Sniff(*answer) if answer else None
-    files = fitting(source, says, suffixes)
+    files = find_recognised(source, says, suffixes)
     answer = check_head(source.head(files[0]), says) if files else None
     if answer is None:
         return None

@@ -10,14 +10,14 @@ from odm.formats._shared.gather import Corners
 from odm.formats._shared.json.values import (
     NUMBER_TYPES,
     Reader,
-    around_ellipse,
-    bounds,
+    find_bounds,
+    find_ellipse_bounds,
     is_upright,
-    number,
+    simplify,
 )
 from odm.formats._shared.known_keys import EMPTY_VALUES
 from odm.formats._shared.shapes.box_shapes import Drawn, Points
-from odm.formats._shared.shapes.pixel_masks import BadMask, in_image
+from odm.formats._shared.shapes.pixel_masks import BadMask, encode_in_image
 from odm.tables import Floats
 
 
@@ -47,7 +47,7 @@ class DrawnRow:
         """
         value: Any = self.record.get(key)
         if type(value) is str and value:
-            return self.reader.groups.number(self.owner.image, value)
+            return self.reader.groups.find_number(self.owner.image, value)
         if type(value) in NUMBER_TYPES and least <= value < 2**31 and value == int(value):
             return int(value)
         if value not in EMPTY_VALUES and value != 0:
@@ -83,7 +83,7 @@ class DrawnRow:
             if not self.wants or min(size) < 1:
                 self.note_outline("masks")
             else:
-                self.draw("mask", in_image(pasted, math.floor(left), math.floor(top), *size), "masks")
+                self.draw("mask", encode_in_image(pasted, math.floor(left), math.floor(top), *size), "masks")
         except BadMask as e:
             item.report_wrong(key, str(e))
             return 0, 0
@@ -101,7 +101,7 @@ class DrawnRow:
             self.set_keypoints(points)
         else:
             self.reader.count("keypoints")
-        return bounds([point for point in points if point[2]])
+        return find_bounds([point for point in points if point[2]])
 
     def draw_around(self, points: Points, what: str) -> Corners:
         """Return the box around points, and set the shape: a polygon, or an oriented box of four points where
@@ -114,14 +114,14 @@ class DrawnRow:
             self.draw("oriented", points, what)
         elif not is_upright(points) or (self.wants and not is_oriented):
             self.draw("polygons", [points], what)
-        return bounds(points)
+        return find_bounds(points)
 
     def draw_oriented(self, corners: Floats) -> Corners:
         """Set an oriented box by its (4, 2) corners; return the box around it."""
         points = corners.tolist()
         self.reader.need_pixels(self.owner.image)
         self.draw("oriented", points, "rotated boxes")
-        return bounds(points)
+        return find_bounds(points)
 
     def draw_ellipse(
         self, x: float, y: float, rx: float, ry: float, turn: float = 0.0, what: str = ""
@@ -136,20 +136,20 @@ class DrawnRow:
             self.drawn = self.reader.make_ellipse(x, y, rx, ry, turn)
         else:
             self.note_outline(what or "ellipses")
-        return around_ellipse(x, y, rx, ry, turn)
+        return find_ellipse_bounds(x, y, rx, ry, turn)
 
 
 def have_area(points: Points) -> bool:
     """Whether the box around the labelled keypoints has an area; each point is x, y and visibility."""
-    left, top, right, bottom = bounds([point for point in points if point[2]] or [(0, 0)])
+    left, top, right, bottom = find_bounds([point for point in points if point[2]] or [(0, 0)])
     return right > left and bottom > top
 
 
-def in_pixels(numbers: Sequence[float], size: tuple[int, int]) -> list[float]:
+def to_pixels(numbers: Sequence[float], size: tuple[int, int]) -> list[float]:
     """Multiply fractions of the width and height in turn, such as x, y, x, y, by the `size` in pixels."""
     return [n * size[i % 2] for i, n in enumerate(numbers)]
 
 
-def relative_points(points: Sequence[Sequence[float]], size: tuple[int, int]) -> list[list[float | int]]:
+def divide_points(points: Sequence[Sequence[float]], size: tuple[int, int]) -> list[list[float | int]]:
     """Points [x, y] relative to the width and height of the image."""
-    return [[number(x / size[0]), number(y / size[1])] for x, y in points]
+    return [[simplify(x / size[0]), simplify(y / size[1])] for x, y in points]

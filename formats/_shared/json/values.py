@@ -34,7 +34,7 @@ from odm.formats._shared.codes import (
     WRONG_TYPE,
 )
 from odm.formats._shared.damaged_files import report_unread
-from odm.formats._shared.gather import NAN, Corners, Gather, Location, own_folder
+from odm.formats._shared.gather import NAN, Corners, Gather, Location, find_folders
 from odm.formats._shared.json.columns import (
     _PYTHON,
     SYNTAX,
@@ -51,14 +51,14 @@ from odm.formats._shared.json.preview import (
     TOO_DEEP,
     HeadCheck,
     check_head,
-    fitting,
+    find_recognised,
     glance,
     is_deeper,
-    syntax_error,
+    parse_syntax_error,
 )
 from odm.formats._shared.known_keys import EMPTY_VALUES, KnownKeys, count_extra
 from odm.formats._shared.pictures import ImageOptions, Picture
-from odm.formats._shared.text.tokens import NUMBER_TEXT, wide_encoding
+from odm.formats._shared.text.tokens import NUMBER_TEXT, find_wide_encoding
 from odm.issues import Log, Trusted, Verbatim, printable
 from odm.names import refuse_class, stem
 from odm.tables import Builder, Dataset, Flag
@@ -89,20 +89,22 @@ def choose_files(
         return [""]
     candidates = source.with_suffix(*suffixes) if among is None else list(among)
     later_fits = [file for file in candidates[LOOKED_AT:] if check_head(source.head(file), says)]
-    fits = {*fitting(source, says, suffixes), *later_fits} & set(candidates)
-    key_sets = {_first_keys(source.head(file)) for file in fits} if len(fits) < len(candidates) else set()
+    fits = {*find_recognised(source, says, suffixes), *later_fits} & set(candidates)
+    key_sets = (
+        {_list_first_keys(source.head(file)) for file in fits} if len(fits) < len(candidates) else set()
+    )
 
     def should_fit(keys: frozenset[str]) -> bool:
         return not unique_keys.isdisjoint(keys) or any(
             keys and 2 * len(keys & form) >= len(form) for form in key_sets
         )
 
-    files = [file for file in candidates if file in fits or should_fit(_first_keys(source.head(file)))]
+    files = [file for file in candidates if file in fits or should_fit(_list_first_keys(source.head(file)))]
     report_unread(source, candidates, files, title, log)
     return files
 
 
-def _first_keys(head: bytes) -> frozenset[str]:
+def _list_first_keys(head: bytes) -> frozenset[str]:
     """The outermost keys that the first bytes of a file show, or those of the first record of its list."""
     look = glance(head)
     return frozenset(look.keys if look.top == "{" else look.first.get("", ()))
@@ -140,7 +142,7 @@ class Reader(Gather):
     ) -> None:
         other: Literal["always", "never"] = "always" if borrow_sizes else "never"
         field = "" if sized else None
-        folders = folders or own_folder(source)
+        folders = folders or find_folders(source)
         super().__init__(
             source, builder, log, options, folders, borrow_sizes=other, size_field=field, unanimous=True
         )
@@ -152,15 +154,15 @@ class Reader(Gather):
 
     # -- files
 
-    def value(self, file: str) -> Any:
+    def read_value(self, file: str) -> Any:
         """The decoded content of a file; `Nothing`, and an issue, if it cannot be read or is no JSON."""
         path, data = self.source.full(file), self.source.read(file, self.log)
         if data is None:
             return Nothing
         try:
             document = Document(load(data, self.log, path), self.log, path)
-            content = document.value()
-            document.end()
+            content = document.read_value()
+            document.check_end()
         except Broken:
             return Nothing
         self.count_unknown(content)
@@ -176,7 +178,7 @@ class Reader(Gather):
         try:
             return decode(text)
         except json.JSONDecodeError as e:
-            position, reason_text = syntax_error(e)
+            position, reason_text = parse_syntax_error(e)
             reason = f"{reason_text[:1].lower()}{reason_text[1:]} at character {position + 1} of the cell"
             location.report(self.log, SYNTAX, field=location.field, reason=reason)
         except RecursionError:
@@ -381,7 +383,7 @@ class Reader(Gather):
         (1, 1) if the size is not known: all boxes of the source then stay relative, or `finish` reports it.
         """
         picture = picture or self.pictures.find_exact(name)
-        size = self.pictures.size(name, picture)
+        size = self.pictures.find_size(name, picture)
         if size is None:
             self.keep_fractions(image, name, location, picture)
         return size or (1, 1)
@@ -424,10 +426,10 @@ def read_lines(reader: Reader, file: str, *, keyed: bool = False) -> Iterator[tu
             refuse_nuls(head)
             if what := find_binary_kind(head):
                 log.report(NOT_TEXT, path, value=Trusted(what))
-            elif wide := wide_encoding(head):
+            elif wide := find_wide_encoding(head):
                 log.report(NOT_UTF8, path, line=1, value=wide)
             elif not keyed and _WHOLE.match(head):
-                value, location = reader.value(file), Location(path)
+                value, location = reader.read_value(file), Location(path)
                 if isinstance(value, list):
                     yield from ((location / i, "", record) for i, record in enumerate(value))
                 elif isinstance(value, dict):
@@ -436,14 +438,14 @@ def read_lines(reader: Reader, file: str, *, keyed: bool = False) -> Iterator[tu
                     reader.report_wrong(location, "a list of records", value)
             else:
                 stream.seek(0)
-                yield from _lines(reader, stream, path, keyed=keyed)
+                yield from _read_lines(reader, stream, path, keyed=keyed)
     except Unreadable as e:
         log.report(UNREADABLE, path, reason=str(e))
     except OSError as e:
         log.report(UNREADABLE, path, reason=e.strerror or "it cannot be read")
 
 
-def _lines(
+def _read_lines(
     reader: Reader, stream: IO[bytes], path: str, *, keyed: bool
 ) -> Iterator[tuple[Location, str, Any]]:
     """Yield location, key and value of each line of a file with one record a line; see `read_lines`."""
@@ -495,13 +497,13 @@ def decode(text: str) -> Any:
     return value
 
 
-def bounds(points: Sequence[Sequence[float]]) -> Corners:
+def find_bounds(points: Sequence[Sequence[float]]) -> Corners:
     """The box around points."""
     xs, ys = [p[0] for p in points], [p[1] for p in points]
     return min(xs), min(ys), max(xs), max(ys)
 
 
-def around_ellipse(x: float, y: float, rx: float, ry: float, turn: float = 0.0) -> Corners:
+def find_ellipse_bounds(x: float, y: float, rx: float, ry: float, turn: float = 0.0) -> Corners:
     """The box around an ellipse that is turned by so many radians."""
     if turn:
         cos, sin = math.cos(turn), math.sin(turn)
@@ -515,7 +517,7 @@ def is_upright(points: Sequence[Sequence[float]]) -> bool:
         points = points[:4]
     if len(points) != 4:
         return False
-    left, top, right, bottom = bounds(points)
+    left, top, right, bottom = find_bounds(points)
     ring = [tuple(p) for p in points]
     if set(ring) != {(left, top), (right, top), (right, bottom), (left, bottom)}:
         return False
@@ -541,7 +543,7 @@ def is_set(value: Any) -> bool:
 _PREFIX = re.compile(r"(?:\.\.?[/\\])+")
 
 
-def below(name: str) -> str:
+def strip_parents(name: str) -> str:
     """A relative path with ``/`` and without the ``../`` that tools write for pictures in another folder."""
     path = name.replace("\\", "/") if "/" not in name else name
     return _PREFIX.sub("", path, count=1) if _PREFIX.match(path) else path
@@ -550,7 +552,7 @@ def below(name: str) -> str:
 # ----------------------------------------------------------------------------------------------- writing
 
 
-def number(value: float) -> float | int:
+def simplify(value: float) -> float | int:
     """A number as it is written: whole ones without a point, and no minus before zero."""
     return int(value) if value.is_integer() and abs(value) < 1e15 else value
 
@@ -565,13 +567,13 @@ def dump(value: Any, indent: int | None = None) -> str:
     return msgspec.json.format(text, indent=indent)
 
 
-def lines(records: Iterator[str]) -> str:
+def join_records(records: Iterator[str]) -> str:
     """Write records, as JSON texts, as a list with one record a line."""
     body = ",\n".join(records)
     return f"[\n{body}\n]" if body else "[]"
 
 
-def may_write(dataset: Dataset, log: Log) -> bool:
+def check_classes(dataset: Dataset, log: Log) -> bool:
     """Whether all class names can be written; those that cannot are reported."""
     fits = True
     for name in dataset.categories.name:

@@ -27,7 +27,7 @@ class Drawn(msgspec.Struct, eq=False):
     """x, y and visibility of its keypoints."""
 
 
-def joined(parts: Sequence[Drawn | None], size: tuple[int, int]) -> Drawn | None:
+def join_shapes(parts: Sequence[Drawn | None], size: tuple[int, int]) -> Drawn | None:
     """Join the polygons and masks of one object, in an image of `size` (width, height) pixels.
 
     None if a part has no shape. Polygons alone stay polygons; with a mask among them the union is a mask.
@@ -48,7 +48,7 @@ def joined(parts: Sequence[Drawn | None], size: tuple[int, int]) -> Drawn | None
     return Drawn("mask", write_texts(*union.counts(np.array([size[0] * size[1]])))[0].tobytes())
 
 
-def columns_of(shapes: Sequence[Drawn | None]) -> dict[str, Any]:
+def make_shape_columns(shapes: Sequence[Drawn | None]) -> dict[str, Any]:
     """The columns ``shapes`` and ``keypoints`` of n boxes, without a column that would be empty.
 
     `shapes` has None for a box without either.
@@ -66,13 +66,13 @@ def columns_of(shapes: Sequence[Drawn | None]) -> dict[str, Any]:
     return {name: column for name, column in columns.items() if column is not None}
 
 
-def ellipse(x: float, y: float, rx: float, ry: float, turn: float = 0.0) -> Floats:
+def outline_ellipse(x: float, y: float, rx: float, ry: float, turn: float = 0.0) -> Floats:
     """(64, 2) corners at equal angles from the end of the first axis, which is turned by so many radians."""
     angle = np.arange(ELLIPSE) * (2 * math.pi / ELLIPSE)
-    return rotated(np.stack([rx * np.cos(angle), ry * np.sin(angle)], axis=1), turn, (x, y))
+    return rotate_points(np.stack([rx * np.cos(angle), ry * np.sin(angle)], axis=1), turn, (x, y))
 
 
-def rotated(points: Any, turn: float, centre: Sequence[float]) -> Floats:
+def rotate_points(points: Any, turn: float, centre: Sequence[float]) -> Floats:
     """Turn (n, 2) `points`, relative to `centre`, by `turn` radians from the x to the y axis.
 
     Returns (n, 2) float64 in the coordinates of `centre`.
@@ -84,15 +84,15 @@ def rotated(points: Any, turn: float, centre: Sequence[float]) -> Floats:
     return rotated_points
 
 
-def turned_box(left: float, top: float, width: float, height: float, turn: float) -> Floats:
+def rotate_box(left: float, top: float, width: float, height: float, turn: float) -> Floats:
     """(4, 2) the corners of a rectangle that is turned about its centre by so many radians."""
     half_size = np.array([width, height]) / 2
-    return rotated(
+    return rotate_points(
         half_size * [[-1, -1], [1, -1], [1, 1], [-1, 1]], turn, (left + half_size[0], top + half_size[1])
     )
 
 
-def even_odd(rings: Sequence[Points]) -> list[Floats]:
+def join_rings(rings: Sequence[Points]) -> list[Floats]:
     """Convert rings that fill by the even-odd rule to outlines: a hole is joined to the ring around it."""
     outlines: list[Floats] = []
     for ring in rings:
@@ -108,7 +108,7 @@ def _meet(a: Floats, b: Floats) -> bool:
     return bool((a.min(axis=0) <= b.max(axis=0)).all() and (b.min(axis=0) <= a.max(axis=0)).all())
 
 
-def as_turned(corners: Any) -> tuple[list[float], float]:
+def split_rotation(corners: Any) -> tuple[list[float], float]:
     """Split an oriented box into a rectangle and the rotation about its centre.
 
     Returns left, top, width and height of the rectangle before it is rotated, and the degrees, from 0 to

@@ -36,9 +36,7 @@ def are_far(values: Floats) -> NDArray[np.bool_]:
     return far
 
 
-def relative_to_images(
-    dataset: Dataset, values: Floats, log: Log, *, margin: float = FAR - 1
-) -> Floats | None:
+def divide_by_images(dataset: Dataset, values: Floats, log: Log, *, margin: float = FAR - 1) -> Floats | None:
     """Divide (n, 4) `values` of the boxes, in pixels, by the width and height of their images.
 
     Returns None after an issue for each image of unknown size, or for each box with a fraction more than

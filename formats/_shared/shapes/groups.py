@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from odm.formats._contract import option
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.shapes.box_shapes import Drawn, joined
+from odm.formats._shared.shapes.box_shapes import Drawn, join_shapes
 from odm.formats._shared.split_names import SplitOptions
 from odm.issues import Log, plural, printable
 from odm.tables import Builder, Floats
@@ -45,7 +45,7 @@ class Groups:
         self._points: dict[tuple[int, int], dict[str, tuple[float, float, int]]] = {}
         """The keypoints of an image and group by their names."""
 
-    def number(self, image: int, name: str) -> int:
+    def find_number(self, image: int, name: str) -> int:
         """The number, from 1, of the group of an image that has a name in place of a number."""
         numbers = self._numbers.setdefault(image, {})
         return numbers.setdefault(name, len(numbers) + 1)
@@ -70,7 +70,7 @@ class Groups:
         for rows, box_row in objects:
             row, members, parts = rows[0], table[rows], [shapes[i] for i in rows if i != box_row]
             member_bounds = [*members[:, 2:4].min(axis=0), *members[:, 4:6].max(axis=0), np.nan, np.nan]
-            shapes[row] = joined(parts, self._builder.image_size(int(table[row, 0])))
+            shapes[row] = join_shapes(parts, self._builder.image_size(int(table[row, 0])))
             if shapes[row] is None and any(parts):
                 self._builder.extras["segmentation"] += len(parts) - parts.count(None)
             table[row, 2:8] = member_bounds if box_row < 0 else table[box_row, 2:8]

@@ -34,7 +34,7 @@ class BadMask(ValueError):
     """A mask cannot be read; the text says what was expected."""
 
 
-def in_image(pixels: Pixels, left: int, top: int, width: int, height: int) -> bytes:
+def encode_in_image(pixels: Pixels, left: int, top: int, width: int, height: int) -> bytes:
     """Encode `pixels`, pasted at `left`, `top` into an image of this size and cut there, as COCO's text."""
     if min(width, height) < 1 or width * height >= MOST_PIXELS:
         raise BadMask("an image of known size, below 2^32 pixels")
@@ -52,7 +52,7 @@ def in_image(pixels: Pixels, left: int, top: int, width: int, height: int) -> by
     return text.tobytes()
 
 
-def of_image(text: bytes, height: int) -> tuple[int, int, Pixels]:
+def decode_mask(text: bytes, height: int) -> tuple[int, int, Pixels]:
     """Decode COCO's text: left and top of the rectangle around the mask, and its (h, w) pixels.
 
     `height` is that of the image.
@@ -68,7 +68,7 @@ def of_image(text: bytes, height: int) -> tuple[int, int, Pixels]:
     return left, top, pixels
 
 
-def checked(text: Any, size: Any, width: int, height: int) -> tuple[bytes, tuple[int, int, int, int]]:
+def check_mask(text: Any, size: Any, width: int, height: int) -> tuple[bytes, tuple[int, int, int, int]]:
     """Check COCO's text of a mask of an image of this size; return it and its left, top, width, height."""
     if size != [height, width] or width * height >= MOST_PIXELS:
         raise BadMask(f"a mask of the image's size [{height}, {width}]")
@@ -80,7 +80,7 @@ def checked(text: Any, size: Any, width: int, height: int) -> tuple[bytes, tuple
     return data.tobytes(), (left, top, w, h)
 
 
-def of_rows(counts: Any, width: int, height: int) -> Pixels:
+def decode_rows(counts: Any, width: int, height: int) -> Pixels:
     """Decode run lengths along the rows of a rectangle, background first, to (height, width) pixels."""
     lengths = np.asarray(counts, np.int64)
     if min(width, height) < 1 or width * height > MOST:
@@ -91,7 +91,7 @@ def of_rows(counts: Any, width: int, height: int) -> Pixels:
     return np.repeat(inside, lengths).reshape(height, width)
 
 
-def of_packed_bytes(data: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
+def unpack_bytes(data: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
     """Unpack the `size` bytes that Label Studio packs as runs of one byte and runs of different bytes.
 
     A stream of bits, the highest of a byte first: 32 of the number of bytes, 5 of the bits of a byte less 1,
@@ -131,7 +131,7 @@ def of_packed_bytes(data: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
     return unpacked
 
 
-def edges_of(pixels: Pixels) -> tuple[int, int, int, int]:
+def find_edges(pixels: Pixels) -> tuple[int, int, int, int]:
     """Left, top, right and bottom around pixels. Raises BadMask if there are none."""
     if not pixels.any():
         raise BadMask("a mask with at least one pixel")
@@ -139,7 +139,7 @@ def edges_of(pixels: Pixels) -> tuple[int, int, int, int]:
     return left, top, right + 1, bottom + 1
 
 
-def rows_of(pixels: Pixels) -> list[int]:
+def encode_rows(pixels: Pixels) -> list[int]:
     """Encode (h, w) pixels as run lengths along the rows, the first one (maybe 0) of background."""
     flat = np.concatenate([[False], pixels.ravel()])
     edges = np.flatnonzero(flat[1:] != flat[:-1])
@@ -147,7 +147,7 @@ def rows_of(pixels: Pixels) -> list[int]:
     return lengths
 
 
-def unpacked(text: Any, pixels: int = MOST, *, packed: bool = False) -> bytes:
+def unpack(text: Any, pixels: int = MOST, *, packed: bool = False) -> bytes:
     """Decode base64, and if `packed` zlib, to bytes: the file of a mask of at most `pixels` pixels.
 
     Raises BadMask if the text is not so encoded or holds more than such a mask can take.
@@ -166,13 +166,13 @@ def unpacked(text: Any, pixels: int = MOST, *, packed: bool = False) -> bytes:
     return content
 
 
-def png_below(
+def find_png(
     source: Source, file: str, decode: Callable[[bytes], Any] | None = None
 ) -> Callable[[Any], Any] | None:
     """Return a function that reads the mask in a PNG below a source, or beside a single file.
 
-    `decode` decodes the content, `of_png` by default. The argument of the function is ignored. None if there
-    is no such file.
+    `decode` decodes the content, `decode_png` by default. The argument of the function is ignored. None if
+    there is no such file.
     """
     file = posixpath.normpath(file.replace("\\", "/"))
     folder_source = source if source.is_dir else source.once(NamedSource)
@@ -182,45 +182,45 @@ def png_below(
     def read_pixels(_: Any) -> Any:
         try:
             with folder_source.open(file) as stream:
-                return (decode or of_png)(stream.read())
+                return (decode or decode_png)(stream.read())
         except Unreadable as e:
             raise BadMask(f"a picture that can be read ({e})") from None
 
     return read_pixels
 
 
-def of_png(data: bytes) -> Pixels:
+def decode_png(data: bytes) -> Pixels:
     """Decode a PNG to (h, w) bool: True where alpha is not 0, or in a PNG of one band where it is not 0."""
-    bands = _bands(data)
+    bands = _decode_bands(data)
     pixels: Pixels = (bands if bands.ndim == 2 else bands[:, :, -1]) != 0
     return pixels
 
 
-def numbers_of_png(data: bytes) -> NDArray[np.uint8]:
+def decode_png_numbers(data: bytes) -> NDArray[np.uint8]:
     """Decode a PNG to (h, w) uint8 numbers: palette index, grey value, or number of the VOC colour."""
-    bands: NDArray[np.uint8] = _bands(data)
+    bands: NDArray[np.uint8] = _decode_bands(data)
     if bands.dtype == np.uint8 and bands.ndim == 3 and bands.shape[2] == 3:
-        return _numbers_of_colours(bands)
+        return _find_colour_numbers(bands)
     if bands.ndim != 2 or bands.dtype != np.uint8:
         raise BadMask("a PNG with a palette, or in Pascal VOC's colours")
     return bands
 
 
-def colours_of_png(data: bytes) -> Longs:
+def decode_png_colours(data: bytes) -> Longs:
     """Decode a PNG to (h, w) int64 colours 0xRRGGBB."""
-    bands = _bands(data)
+    bands = _decode_bands(data)
     if bands.ndim != 3 or bands.dtype != np.uint8:
         raise BadMask("a PNG with colours")
-    return _joined(bands)
+    return _join_bands(bands)
 
 
-def _joined(bands: NDArray[np.uint8]) -> Longs:
+def _join_bands(bands: NDArray[np.uint8]) -> Longs:
     """Join (h, w, 3 or more) bands to (h, w) int64 colours 0xRRGGBB."""
     return bands[..., 0].astype(np.int64) << 16 | bands[..., 1].astype(np.int64) << 8 | bands[..., 2]
 
 
 @functools.cache
-def _palette() -> tuple[Longs, Longs]:
+def _make_palette() -> tuple[Longs, Longs]:
     """Return (256,) Pascal VOC's colours, ascending, and (256,) their numbers.
 
     Bits 0, 3 and 6 of a number are the highest bits of red, bits 1, 4, 7 those of green and 2, 5 those of
@@ -235,17 +235,17 @@ def _palette() -> tuple[Longs, Longs]:
     return palette[order], order
 
 
-def _numbers_of_colours(bands: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _find_colour_numbers(bands: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Convert (h, w, bands) colours of Pascal VOC to (h, w) numbers."""
-    palette, number = _palette()
-    colours = _joined(bands)
+    palette, number = _make_palette()
+    colours = _join_bands(bands)
     palette_rows = np.minimum(np.searchsorted(palette, colours), 255)
     if (palette[palette_rows] != colours).any():
         raise BadMask("a PNG with a palette, or in Pascal VOC's colours")
     return number[palette_rows].astype(np.uint8)
 
 
-def of_numbers(pixels: NDArray[np.uint8], numbers: NDArray[np.int64]) -> tuple[NDArray[np.uint8], Longs]:
+def encode_numbers(pixels: NDArray[np.uint8], numbers: NDArray[np.int64]) -> tuple[NDArray[np.uint8], Longs]:
     """Encode the mask of each of (n,) ascending `numbers` in (h, w) `pixels` as COCO's text.
 
     Returns all texts, one after the other, and (n + 1,) where each begins.
@@ -267,7 +267,7 @@ def of_numbers(pixels: NDArray[np.uint8], numbers: NDArray[np.int64]) -> tuple[N
     return write_texts(*runs.counts(np.full(len(numbers), flat.size)))
 
 
-def _bands(data: bytes) -> NDArray[Any]:
+def _decode_bands(data: bytes) -> NDArray[Any]:
     """Decode a PNG to (h, w) or (h, w, bands). Raises BadMask if it is none, or has too many pixels."""
     from PIL import Image, UnidentifiedImageError
 
@@ -283,7 +283,7 @@ def _bands(data: bytes) -> NDArray[Any]:
         raise BadMask("a PNG") from None
 
 
-def of_npy(data: bytes) -> Pixels:
+def decode_npy(data: bytes) -> Pixels:
     """Decode an ``.npy`` file of (h, w) bool or uint8 to (h, w) bool, True where it is not 0."""
     stream = io.BytesIO(data)
     try:
@@ -301,14 +301,14 @@ def of_npy(data: bytes) -> Pixels:
     return pixels
 
 
-def npy_of(pixels: Pixels) -> str:
+def encode_npy(pixels: Pixels) -> str:
     """Encode (h, w) pixels as an ``.npy`` file, packed by zlib, in base64."""
     out = io.BytesIO()
     np.lib.format.write_array(out, pixels, allow_pickle=False)
     return base64.b64encode(zlib.compress(out.getvalue())).decode()
 
 
-def stretched(pixels: Pixels, width: int, height: int) -> Pixels:
+def stretch(pixels: Pixels, width: int, height: int) -> Pixels:
     """Resize pixels to `height` rows and `width` columns, each the nearest."""
     if not pixels.size or min(width, height) < 1 or width * height > MOST:
         raise BadMask(f"a rectangle of 1 to {MOST} pixels")
@@ -318,7 +318,7 @@ def stretched(pixels: Pixels, width: int, height: int) -> Pixels:
     return stretched_pixels
 
 
-def png_of(pixels: Pixels) -> str:
+def encode_png(pixels: Pixels) -> str:
     """A PNG of black and white in base64."""
     from PIL import Image
 

@@ -24,7 +24,7 @@ class RotationOptions(ImageOptions):
     )
 
 
-def turn_of(attributes: Mapping[str, Any]) -> float:
+def parse_turn(attributes: Mapping[str, Any]) -> float:
     """The radians by which a rectangle is turned clockwise about its centre; 0 if these are not CVAT's."""
     rotation = attributes.get("rotation")
     if "occluded" not in attributes or isinstance(rotation, bool):

@@ -8,14 +8,14 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from odm.formats._shared.json.items import Image, images_of
+from odm.formats._shared.json.items import Image, iter_images
 from odm.tables import Boxes, Dataset, ShapeKind
 
 
-def images_with_groups(dataset: Dataset, least: int) -> Iterator[Image]:
+def iter_group_images(dataset: Dataset, least: int) -> Iterator[Image]:
     """Yield every image with a box for each outline of an object; group numbers begin at `least`."""
-    groups = groups_to_write(dataset.boxes, least).tolist()
-    for image in images_of(dataset):
+    groups = number_groups(dataset.boxes, least).tolist()
+    for image in iter_images(dataset):
         boxes = []
         for box in image.boxes:
             parts = range(max(1, len(box.outlines)))
@@ -23,7 +23,7 @@ def images_with_groups(dataset: Dataset, least: int) -> Iterator[Image]:
         yield image._replace(boxes=boxes)
 
 
-def groups_to_write(boxes: Boxes, least: int) -> NDArray[np.int64]:
+def number_groups(boxes: Boxes, least: int) -> NDArray[np.int64]:
     """Return (n,) int64, the group of each box: from `least` on, or ``least - 1`` for none.
 
     An object of several outlines without a group gets one of its own, after those that there are.

@@ -162,26 +162,26 @@ class Header:
                 self.constants[role] = name[1:]
             else:
                 if name not in seen:
-                    self._lacks(role, name, hint(name, columns), f"{role}:NAME")
+                    self._add_missing(role, name, hint(name, columns), f"{role}:NAME")
                 self.roles[role] = seen.get(name, 0)
         self.packed: int | None = None
         self.listed: int | None = None
         """The column of lists of boxes, whose keys are columns after those of the file."""
         self.places: dict[str, list[int]] = {}
-        """The columns without a role by option, by `key_of` their names."""
+        """The columns without a role by option, by `simplify_name` their names."""
         for i, name in enumerate(columns):
             if name and i not in self.roles.values() and seen[name] == i:
-                self.places.setdefault(key_of(name), []).append(i)
+                self.places.setdefault(simplify_name(name), []).append(i)
         self._bare: dict[str, list[int]] = {}
         """As `places`, without a prefix such as ``bbox`` in the names."""
         for key, positions in self.places.items():
-            self._bare.setdefault(_bare(key), []).extend(positions)
+            self._bare.setdefault(_drop_box_prefix(key), []).extend(positions)
 
     def pack(self, column: int) -> None:
         """Set the column whose cells hold the four numbers of a box, whatever its name."""
         self.packed = column
 
-    def _lacks(self, role: str, field: str, near: str, example: str) -> None:
+    def _add_missing(self, role: str, field: str, near: str, example: str) -> None:
         """Add the fault that a role has no column; `near` suggests one, `example` is for the option."""
         values = {"role": role, "found": self._shown, "near": near, "example": example}
         self.faults.append((MISSING_COLUMN, field, values))
@@ -209,12 +209,12 @@ class Header:
 
         `image_groups` limits the names of the image as `groups` of `find_usual`.
         """
-        roles_of_box = self._sizes_of_box()
+        roles_of_box = self._find_size_roles()
         for role in ("image", "width", "height", "class", "score", *FLAGS):
             if role not in {*roles_of_box, *skipped, *self.roles, *self.constants}:
                 self.find_usual(role, groups=image_groups if role == "image" else None)
 
-    def _sizes_of_box(self) -> set[str]:
+    def _find_size_roles(self) -> set[str]:
         """Return {"width", "height"} if the columns of these names are the size of the box, else nothing.
 
         They are beside x and y, unless the size of the image has other columns.
@@ -299,7 +299,7 @@ class Header:
         for group in groups:
             usual = itertools.chain.from_iterable((role, *itertools.chain(*_NAMES[role])) for role in group)
             suggestion_text = next(
-                (suggestion for name in usual if (suggestion := _near(name, free_names))), ""
+                (suggestion for name in usual if (suggestion := _suggest(name, free_names))), ""
             )
             roles = ", ".join(group)
             example = ",".join(f"{role}:NAME" for role in group)
@@ -313,16 +313,16 @@ class Header:
                 example = (
                     f"class:{shorten(likely_class) or 'NAME'}, or class:=NAME where all boxes have one class"
                 )
-            self._lacks(roles, roles, suggestion_text, example)
+            self._add_missing(roles, roles, suggestion_text, example)
 
 
-def _near(name: str, columns: Sequence[str]) -> str:
+def _suggest(name: str, columns: Sequence[str]) -> str:
     """Return the suggestion of the column with the nearest name, for a message; "" if none is near."""
     column = nearest(name, columns)
     return f" (is it {shorten(column)!r}?)" if column else ""
 
 
-def edges_of(values: Floats, form: str) -> tuple[Floats, Floats | None]:
+def to_edges(values: Floats, form: str) -> tuple[Floats, Floats | None]:
     """Convert (n, 4) numbers of a form (`FORMS`) to (n, 4) edges, and (n, 2) sizes, None for ``ltrb``."""
     if form == "ltrb":
         return values, None
@@ -332,13 +332,13 @@ def edges_of(values: Floats, form: str) -> tuple[Floats, Floats | None]:
         return np.concatenate([left_top, left_top + wh], axis=1), wh
 
 
-def key_of(name: str) -> str:
+def simplify_name(name: str) -> str:
     """A name in letters and digits only, as it is looked up."""
     return re.sub(r"[\W_]", "", name).lower()
 
 
-def _bare(key: str) -> str:
-    """Drop the prefix of a column name, as `key_of` has it, that only says that it is of a box."""
+def _drop_box_prefix(key: str) -> str:
+    """Drop the prefix of a column name, as `simplify_name` has it, that only says that it is of a box."""
     for prefix in ("annbbox", "bbox", "box", "bbx", "roi"):
         if key.startswith(prefix) and len(key) > len(prefix):
             return key[len(prefix) :]

@@ -13,7 +13,7 @@ from odm.csv_text import QuoteFault, read_record, read_records
 from odm.files import Source
 from odm.formats._shared.codes import NOT_UTF8
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text.tokens import NUMBER_TEXT, wide_encoding
+from odm.formats._shared.text.tokens import NUMBER_TEXT, find_wide_encoding
 from odm.issues import Code, Log
 from odm.tables import Builder, Dataset
 
@@ -83,7 +83,7 @@ def report_quote(fault: QuoteFault, path: str, log: Log, builder: Builder, *, li
     builder.skipped += 1
 
 
-def utf8_text(data: bytes) -> tuple[bytes, str] | str:
+def to_utf8(data: bytes) -> tuple[bytes, str] | str:
     """Return the text as UTF-8 with line feeds and the name of its encoding, or a message about its fault."""
     encoding = ""
     if data.startswith(b"\xef\xbb\xbf"):
@@ -94,14 +94,14 @@ def utf8_text(data: bytes) -> tuple[bytes, str] | str:
             data = data.decode(encoding).encode()
         except UnicodeError:
             return f"{encoding.upper()} that is truncated or damaged"
-    elif wide := wide_encoding(data[:64]):
+    elif wide := find_wide_encoding(data[:64]):
         return wide
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     return data, encoding
 
 
-def byte_shown(value: int) -> str:
+def show_byte(value: int) -> str:
     """Return a byte as a message shows it: in hexadecimal, and as a character of Windows-1252."""
     shown = bytes([value]).decode("cp1252", "replace")
     return f"the byte 0x{value:02X}" + (f" ({shown!r} in Windows-1252)" if shown.isprintable() else "")
@@ -111,13 +111,13 @@ FORMULA = re.compile(r"'*[=+\-@\t\r]")
 """How a cell begins that a spreadsheet takes for a formula, or one that was made safe."""
 
 
-def to_safe(cell: str) -> str:
+def make_safe(cell: str) -> str:
     """A cell that no spreadsheet takes for a formula: one that looks like it gets an apostrophe."""
     return f"'{cell}" if FORMULA.match(cell) else cell
 
 
-def from_safe(cell: str) -> str:
-    """A cell as it was before `to_safe`."""
+def undo_safe(cell: str) -> str:
+    """A cell as it was before `make_safe`."""
     return cell[1:] if cell[:1] == "'" and FORMULA.match(cell) else cell
 
 
@@ -131,7 +131,7 @@ class Quote:
 
     def __call__(self, cell: str) -> str:
         if self._safe:
-            cell = to_safe(cell)
+            cell = make_safe(cell)
         return '"' + cell.replace('"', '""') + '"' if self._special.search(cell) else cell
 
 
@@ -143,9 +143,9 @@ def is_number(text: str) -> bool:
     return NUMBER_TEXT.fullmatch(text) is not None
 
 
-def head_rows(source: Source, file: str, n: int = 20) -> list[list[str]]:
+def read_head_rows(source: Source, file: str, n: int = 20) -> list[list[str]]:
     """The first rows of a file, for a sniffer; empty where they are no table."""
-    decoded = utf8_text(source.head(file)[: 2**14])
+    decoded = to_utf8(source.head(file)[: 2**14])
     if isinstance(decoded, str):
         return []
     lines = decoded[0].decode("utf-8", "replace").split("\n")
@@ -157,12 +157,12 @@ Rows = list[tuple[int, list[str]]]
 """The line and the cells of each row of a table."""
 
 
-def table_rows(data: bytes, path: str, log: Log, builder: Builder) -> Rows | None:
+def read_table(data: bytes, path: str, log: Log, builder: Builder) -> Rows | None:
     """The rows of a file that are not blank, each with its line; faults of quotes are reported.
 
     None, and an issue, if the file is not text in UTF-8 or UTF-16.
     """
-    decoded = utf8_text(data)
+    decoded = to_utf8(data)
     if isinstance(decoded, str):
         log.report(NOT_UTF8, path, value=decoded)
         return None
@@ -170,7 +170,7 @@ def table_rows(data: bytes, path: str, log: Log, builder: Builder) -> Rows | Non
         text = decoded[0].decode()
     except UnicodeDecodeError as e:
         line = decoded[0].count(b"\n", 0, e.start) + 1
-        log.report(NOT_UTF8, path, line=line, value=byte_shown(decoded[0][e.start]))
+        log.report(NOT_UTF8, path, line=line, value=show_byte(decoded[0][e.start]))
         return None
     rows = []
     for line, _, cells in read_records(text):
@@ -184,22 +184,24 @@ def table_rows(data: bytes, path: str, log: Log, builder: Builder) -> Rows | Non
     return rows
 
 
-def tables(source: Source, builder: Builder, log: Log, options: ImageOptions) -> Iterator[tuple[str, Rows]]:
+def read_tables(
+    source: Source, builder: Builder, log: Log, options: ImageOptions
+) -> Iterator[tuple[str, Rows]]:
     """Yield the path and rows of a file, or of every CSV file of a folder except that of --image-sizes."""
     for file in log.track(source.with_suffix(".csv") if source.is_dir else source.files, "reading"):
         path = source.full(file)
         data = None if file and options.image_sizes == path else source.read(file, log)
-        rows = None if data is None else table_rows(data, path, log, builder)
+        rows = None if data is None else read_table(data, path, log, builder)
         if rows is not None:
             yield path, rows
 
 
-def of_boxes(cells: Sequence[str], rows: NDArray[np.integer[Any]]) -> Iterator[str]:
+def iter_cells(cells: Sequence[str], rows: NDArray[np.integer[Any]]) -> Iterator[str]:
     """Yield for each of n boxes the cell of its image, or class: ``cells[rows[i]]``."""
     return map(cells.__getitem__, rows.tolist())
 
 
-def box_lines(
+def format_box_lines(
     dataset: Dataset, sep: str, columns: Iterable[Iterable[str]], empty: Sequence[str] = ()
 ) -> list[str]:
     """Join the cells in `columns` to a line for each box, and sort the lines by image.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.formats._shared.codes import SIZE_FROM_PICTURE, SIZE_MISSING
-from odm.formats._shared.gather import Gather, Location, Unsized, stay_fractions, with_extension
+from odm.formats._shared.gather import Gather, Location, Unsized, add_extension, decide_relative
 from odm.formats._shared.pictures import Picture
 from odm.issues import Log
 from odm.names import accept_name, stem
@@ -164,7 +164,7 @@ class TableImages:
             if (
                 origin.has_ids
                 and has_no_extension
-                and (full := with_extension(name, picture)) not in self.rows
+                and (full := add_extension(name, picture)) not in self.rows
             ):
                 image_name = full
             has_size = bool(self.sizes[i, 0])
@@ -189,6 +189,6 @@ class TableImages:
                     location.report(log, SIZE_FROM_PICTURE, field="width", value=name, size=shown_size)
             elif needed[i] and not has_size:
                 unknown.append(Unsized(name, picture, gather.pictures, location, origin.field))
-        if unknown and stay_fractions(gather.builder, unknown, sized=pixels or bool(self.sizes.any())):
+        if unknown and decide_relative(gather.builder, unknown, sized=pixels or bool(self.sizes.any())):
             self.sizes[:] = 1
         return n_sizes

@@ -25,10 +25,10 @@ from odm.formats._shared.codes import (
     RELATIVE_RANGE,
     UNKNOWN_CLASS,
 )
-from odm.formats._shared.gather import Gather, Location, decide_kind, own_folder
+from odm.formats._shared.gather import Gather, Location, decide_kind, find_folders
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.shapes.fractions import are_far
-from odm.formats._shared.tables.column_roles import FLAGS, FORMS, NO_OBJECT, edges_of, key_of
+from odm.formats._shared.tables.column_roles import FLAGS, FORMS, NO_OBJECT, simplify_name, to_edges
 from odm.formats._shared.tables.csv_files import INCOMPLETE_BOX, SIZE_CONFLICT
 from odm.formats._shared.tables.images import Origin, TableImages
 from odm.issues import Code, Log, Trusted
@@ -117,7 +117,7 @@ class Decimals:
         self._has_plain_comma = False
         """Whether there is a comma that cannot stand after thousands."""
 
-    def numbers(
+    def parse(
         self, cells: list[str], column: int, lines: Ints, faults: RowFaults
     ) -> tuple[Floats, NDArray[np.bool_]]:
         """Parse the n cells of a column: (n,) numbers, NaN if empty or faulty, and (n,) True if empty."""
@@ -201,7 +201,7 @@ class Decimals:
             log.note(f"{path}: numbers have decimal commas, which are read as decimal points")
 
 
-class PartOfBoxes(msgspec.Struct, eq=False):
+class BoxRows(msgspec.Struct, eq=False):
     """Boxes as the rows of a file have them, before coordinates are converted and the kind is decided."""
 
     layout: Columns
@@ -265,11 +265,11 @@ class TableReader:
         folders: tuple[str, ...] | None = None,
     ) -> None:
         self.source, self.builder, self.log = source, builder, log
-        folders = own_folder(source) if folders is None else folders
+        folders = find_folders(source) if folders is None else folders
         self.gather = Gather(source, builder, log, options, folders, borrow_sizes="needed")
         self.images = TableImages()
         self.classes = _ClassRows(builder, listed)
-        self.boxes: list[PartOfBoxes] = []
+        self.boxes: list[BoxRows] = []
 
     def add(self, path: str, layout: Columns, rows: Sequence[tuple[int, Sequence[str]]]) -> None:
         """Take all rows of a file, each with its line; what is wrong with them is reported."""
@@ -300,10 +300,10 @@ class TableReader:
         self.gather.finish()
         return n_sizes
 
-    def find_shapes(self, part: PartOfBoxes) -> Shapes | None:
+    def find_shapes(self, part: BoxRows) -> Shapes | None:
         """The shapes of boxes that a file has in other places than their rows; None if there are none."""
 
-    def _add_boxes(self, part: PartOfBoxes, row_of_image: NDArray[Any]) -> None:
+    def _add_boxes(self, part: BoxRows, row_of_image: NDArray[Any]) -> None:
         """Add boxes to the builder, except for those of the other kind and those far outside their images."""
         layout, gather = part.layout, self.gather
         column = layout.roles.get("score")
@@ -315,7 +315,7 @@ class TableReader:
             for i in np.flatnonzero(is_far).tolist():
                 numbers = part.numbers[i]
                 far_column = int(np.argmax(are_far(numbers[:, None]) & ~np.isnan(numbers)))
-                field_of_number, line = layout.field(_columns_of_box(layout)[far_column]), int(part.line[i])
+                field_of_number, line = layout.field(_find_box_columns(layout)[far_column]), int(part.line[i])
                 self.log.report(
                     RELATIVE_RANGE,
                     part.path,
@@ -328,7 +328,7 @@ class TableReader:
             values = values * np.tile(sizes, 2)
         rows: Any = slice(None) if is_valid.all() else np.flatnonzero(is_valid)
         self.builder.skipped += int(np.count_nonzero(~is_valid))
-        xyxy, wh = edges_of(values[rows], layout.form)
+        xyxy, wh = to_edges(values[rows], layout.form)
         image = row_of_image[part.image[rows]]
         ids = None if part.track is None else part.track[rows]
         shapes = self.find_shapes(part)
@@ -346,7 +346,7 @@ class TableReader:
         )
 
 
-def _columns_of_box(layout: Columns) -> Sequence[int]:
+def _find_box_columns(layout: Columns) -> Sequence[int]:
     """Return the columns of the numbers of a box."""
     return layout.corners or [layout.roles[role] for role in FORMS[layout.form]]
 
@@ -369,17 +369,17 @@ class TableRows:
         n, layout, roles = len(lines), self._layout, self._roles
         self._columns, self._lines = columns, lines
         faults = self._faults = RowFaults(n)
-        box_columns = _columns_of_box(layout)
+        box_columns = _find_box_columns(layout)
         numbers, is_blank = np.empty((n, len(box_columns))), np.zeros((len(box_columns), n), bool)
         for k, column in enumerate(box_columns):
-            numbers[:, k], is_blank[k] = self._numbers(column)
+            numbers[:, k], is_blank[k] = self._parse_numbers(column)
         no_box = is_blank.all(axis=0)
         if "class" in roles and no_box.any():  # rows that say in words that nothing was found
             cells = columns[roles["class"]] = list(columns[roles["class"]])
             for i in np.flatnonzero(no_box).tolist():
-                if layout.lenient or key_of(cells[i]) in NO_OBJECT:
+                if layout.lenient or simplify_name(cells[i]) in NO_OBJECT:
                     cells[i] = ""
-        score = self._numbers(roles["score"])[0] if "score" in roles else np.full(n, np.nan)
+        score = self._parse_numbers(roles["score"])[0] if "score" in roles else np.full(n, np.nan)
         if layout.lenient:
             score[no_box] = np.nan
         images, is_used = self._find_images()
@@ -389,14 +389,14 @@ class TableRows:
         else:
             category = np.full(n, classes[layout.constants["class"]], np.int32)
         self._find_incomplete(numbers, is_blank, category, score, is_used)
-        flags = self._flags()
+        flags = self._parse_flags()
         if "width" in roles or "height" in roles:
             self._take_sizes(images, is_used)
         if "video" in roles:
             self._take_frames(images, is_used)
         if "split" in roles or "split" in layout.constants:
             self._take_splits(images)
-        track = _track_ids(columns[roles["track"]]) if "track" in roles else None
+        track = _parse_track_ids(columns[roles["track"]]) if "track" in roles else None
         self._report()
         has_content = ~no_box | ~np.isnan(score)
         if "class" in roles:
@@ -407,7 +407,7 @@ class TableRows:
             return
         rows = slice(None) if is_kept.all() else np.nonzero(is_kept)[0]
         self._table.boxes.append(
-            PartOfBoxes(
+            BoxRows(
                 layout,
                 self._path,
                 self._origin.file,
@@ -421,8 +421,8 @@ class TableRows:
             )
         )
 
-    def _numbers(self, column: int) -> tuple[Floats, NDArray[np.bool_]]:
-        return self.decimals.numbers(self._columns[column], column, self._lines, self._faults)
+    def _parse_numbers(self, column: int) -> tuple[Floats, NDArray[np.bool_]]:
+        return self.decimals.parse(self._columns[column], column, self._lines, self._faults)
 
     def _report(self) -> None:
         """Report the faults of the piece, sorted by row and column."""
@@ -475,7 +475,7 @@ class TableRows:
         if "class" in self._roles:  # the same class for all rows says nothing about one
             has_content |= category != -1
         for i in np.nonzero(is_incomplete | (no_box & is_used & has_content))[0].tolist():
-            missing = [column for k, column in enumerate(_columns_of_box(layout)) if is_blank[k, i]]
+            missing = [column for k, column in enumerate(_find_box_columns(layout)) if is_blank[k, i]]
             faults.add(i, missing[0], INCOMPLETE_BOX, missing=", ".join(map(layout.field, missing)))
         lacks_class = (category < 0) & ~no_box | (category < -1)
         for i in np.nonzero(lacks_class)[0].tolist():
@@ -484,7 +484,7 @@ class TableRows:
                 code, values = self._table.classes.faults[-2 - category[i]]
             faults.add(i, self._roles.get("class", 0), code, **values)
 
-    def _flags(self) -> NDArray[np.uint16]:
+    def _parse_flags(self) -> NDArray[np.uint16]:
         """Return (n,) uint16 the flags of the rows, and add faults for cells that are neither 0 nor 1."""
         n = len(self._lines)
         flags = np.zeros(n, np.uint16)
@@ -542,7 +542,7 @@ class TableRows:
                 continue
             cells = self._columns[roles[role]]
             side_faults = RowFaults(n) if is_lenient else faults
-            values, is_empty = self.decimals.numbers(cells, roles[role], self._lines, side_faults)
+            values, is_empty = self.decimals.parse(cells, roles[role], self._lines, side_faults)
             is_valid = (values >= int(is_lenient)) & (values < 2**31) & (values == np.rint(values))
             for i in np.nonzero(~is_valid & ~(is_empty if is_lenient else np.isnan(values)))[0].tolist():
                 faults.add(i, roles[role], BAD_IMAGE_SIZE, value=cells[i])
@@ -562,7 +562,7 @@ class TableRows:
             faults.warn(i, roles.get("width", 0), SIZE_CONFLICT, value=name, found=row_size, other=image_size)
 
 
-def _track_ids(cells: list[str]) -> NDArray[Any] | None:
+def _parse_track_ids(cells: list[str]) -> NDArray[Any] | None:
     """Return (n,) track ids: int for a plain number, else text, None for an empty cell or -1.
 
     Returns None if no row has one.

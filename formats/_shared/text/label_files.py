@@ -9,7 +9,7 @@ import msgspec
 
 from odm.codes import STRAY_FILE
 from odm.files import Source
-from odm.formats._shared.text.tokens import BOM, NUMBER, text_of
+from odm.formats._shared.text.tokens import BOM, NUMBER, clean_text
 from odm.issues import Log, first_few, printable
 from odm.names import PICTURE_SUFFIXES
 
@@ -39,12 +39,12 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
     """Class lists, read-me files and the like."""
 
 
-def listing(source: Source) -> Listing:
+def list_files(source: Source) -> Listing:
     """The files of `source`, sorted. A single file is a label, whatever its name."""
-    return source.once(_listing) if source.is_dir else Listing([""], [], [], [])
+    return source.once(_list_files) if source.is_dir else Listing([""], [], [], [])
 
 
-def _listing(source: Source) -> Listing:
+def _list_files(source: Source) -> Listing:
     """Sort the files of a folder by their kind; see `Listing`."""
     labels: list[str] = []
     pictures: list[str] = []
@@ -79,7 +79,7 @@ def lists_pictures(source: Source, file: str) -> bool:
     return first_line.endswith(tuple(suffix.encode() for suffix in PICTURE_SUFFIXES))
 
 
-def image_key(source: Source, file: str) -> str:
+def make_image_key(source: Source, file: str) -> str:
     """Return the path of a label file without ``.txt``, which is the image name without its extension."""
     name = source.relative(file)
     return name[:-4] if name.lower().endswith(".txt") else name
@@ -138,7 +138,7 @@ def _sample(source: Source, labels: tuple[str, ...]) -> Sample:
     summary = Sample()
     for file in labels:
         summary.files += 1
-        data = text_of(source.head(file), "", Log())
+        data = clean_text(source.head(file), "", Log())
         lines = data.split(b"\n")
         for line in lines[: 200 if len(lines) < 200 else -1][:200]:
             tokens = line.split()

@@ -22,10 +22,10 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff
 from odm.formats._shared.class_lists import UNWRITABLE, has_space
 from odm.formats._shared.codes import BAD_FLAG, OUTLINES, WRONG_COUNT
-from odm.formats._shared.gather import Gather, Location, decide_kind, own_folder, select_rows, with_extension
-from odm.formats._shared.image_names import image_places, note_folders
+from odm.formats._shared.gather import Gather, Location, add_extension, decide_kind, find_folders, select_rows
+from odm.formats._shared.image_names import name_images, note_folders
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text.label_files import listing, report_others
+from odm.formats._shared.text.label_files import list_files, report_others
 from odm.formats._shared.text.tokens import (
     EMPTY,
     NON_FINITE,
@@ -34,11 +34,11 @@ from odm.formats._shared.text.tokens import (
     Chunk,
     Rows,
     check_number,
-    chunks,
+    clean_text,
+    describe_lines,
     explain_rows,
-    lines_are,
-    pages,
-    text_of,
+    format_pages,
+    read_chunks,
 )
 from odm.issues import Code, Log, Trusted, first_few, plural, printable
 from odm.names import BAD_CLASS_NAME, refuse_class, stem
@@ -91,7 +91,7 @@ class Grammar(msgspec.Struct, frozen=True, eq=False):
     prefixes: tuple[str, ...] = ()
     """What precedes the image name in the names of files; removed where all of them have the same."""
     name: Callable[[bytes], str | None] | None = None
-    """The text of a name, None if it cannot be one; `class_text` unless given."""
+    """The text of a name, None if it cannot be one; `parse_class_name` unless given."""
     exact: bool = False
     """Whether all blanks within a name belong to it; else several are one."""
     last: tuple[bytes, int] = (b"", 0)
@@ -100,11 +100,11 @@ class Grammar(msgspec.Struct, frozen=True, eq=False):
     """Reports what only this format can say of the number of values or the name of a faulty row."""
 
 
-def label_files(source: Source, grammar: Grammar) -> list[str]:
+def find_label_files(source: Source, grammar: Grammar) -> list[str]:
     """The files that hold labels: those in a folder of the usual name if there is one, else all."""
     if not source.is_dir:
         return [""]
-    labels = listing(source).labels
+    labels = list_files(source).labels
     return [f for f in labels if any(map(grammar.folders.fullmatch, f.split("/")[:-1]))] or labels
 
 
@@ -122,7 +122,7 @@ class Labels:
         width = len(grammar.fields) + (grammar.more[1] if grammar.more else 0)
         no_rows = np.zeros(0, np.int32)
         parts = [(no_rows, np.zeros((0, width)), np.zeros(0), no_rows == 1, no_rows, no_rows)]
-        for chunk in chunks(source, files, log, sep=grammar.sep):
+        for chunk in read_chunks(source, files, log, sep=grammar.sep):
             name, *columns = self._split(chunk)
             rows_to_keep = np.flatnonzero(name >= 0)
             parts.append(tuple(column[rows_to_keep] for column in (name, *columns, chunk.file, chunk.line)))  # type: ignore[arg-type]
@@ -165,11 +165,11 @@ class Labels:
             grammar.prepare(chunk)
         last_word, least_count = grammar.last
         is_ended = chunk.ends_with(last_word) & (chunk.count >= least_count)
-        for rows, shape in _shapes(chunk, chunk.count - is_ended, grammar):
+        for rows, shape in _group_by_shape(chunk, chunk.count - is_ended, grammar):
             first_token, (name_begin, n_words) = chunk.first[rows], shape.name
             positions = np.array([*shape.numbers, *([shape.score] if shape.score >= 0 else ())])
             order = np.argsort(positions)  # tokens are looked up in rising order
-            numbers, invalid = chunk.numbers((first_token[:, None] + positions[order]).ravel())
+            numbers, invalid = chunk.parse_numbers((first_token[:, None] + positions[order]).ravel())
             table = numbers.reshape(-1, len(positions))
             if shape.score >= 0:
                 score_column = int(np.flatnonzero(order == len(positions) - 1)[0])
@@ -182,7 +182,7 @@ class Labels:
             if n_words == 1:
                 names = chunk.pick(first_token + name_begin)
             elif grammar.exact:
-                names = chunk.span(rows, np.full(len(rows), n_words))
+                names = chunk.join_spans(rows, np.full(len(rows), n_words))
             else:
                 parts = [chunk.pick(first_token + name_begin + k) for k in range(n_words)]
                 names = (
@@ -197,7 +197,7 @@ class Labels:
                 rows, texts = rows[order], [texts[i] for i in order.tolist()]
             for text in dict.fromkeys(texts):  # each name is checked once
                 if text not in self._known:
-                    class_name = (grammar.name or class_text)(chunk.plain(text))
+                    class_name = (grammar.name or parse_class_name)(chunk.restore(text))
                     self._known[text] = -1 if class_name is None else len(self.texts)
                     self.texts += [] if class_name is None else [class_name]
             name[rows] = list(map(self._known.__getitem__, texts))
@@ -245,7 +245,7 @@ class Labels:
         if n := int(np.count_nonzero(mask)):
             self.builder.extras[what] += n
 
-    def class_rows(self, is_valid: NDArray[np.bool_]) -> Ints:
+    def find_classes(self, is_valid: NDArray[np.bool_]) -> Ints:
         """Return (n,) the category row of each row by its name, -1 for the names of no valid row.
 
         The classes of valid rows are added in the order of their first rows.
@@ -256,7 +256,7 @@ class Labels:
         category_rows: Ints = category_of_name[self.name]
         return category_rows
 
-    def numbered_classes(
+    def find_numbered(
         self, number: Floats, is_valid: NDArray[np.bool_], names: Sequence[str] | None, *, in_order: bool
     ) -> tuple[Ints, NDArray[np.bool_]]:
         """Look up the class of each row by its (n,) `number` in `names`.
@@ -276,7 +276,9 @@ class Labels:
             category_of_number[i] = self.builder.category(names[i])
         return category_of_number[np.where(has_class, number, len(names)).astype(np.int64)], has_class
 
-    def upright(self, is_valid: NDArray[np.bool_], *, oriented: bool = False) -> tuple[Floats, Shapes | None]:
+    def find_upright(
+        self, is_valid: NDArray[np.bool_], *, oriented: bool = False
+    ) -> tuple[Floats, Shapes | None]:
         """Return (n, 4) edges around the four corners, in any order, with which rows begin, and the shapes.
 
         The shapes are oriented boxes. They are None if shapes are not wanted, or if all boxes are upright and
@@ -311,15 +313,15 @@ class Labels:
         source, gather = self.source, self.gather
         rows = np.full(len(self.files), -1, np.int32)
         file_numbers = np.array([self.builder.file(source.full(f)) for f in self.files], np.int32)
-        prefix = common_prefix(source, self.files, self._grammar)
+        prefix = find_common_prefix(source, self.files, self._grammar)
         needs_size = np.zeros(len(rows), bool) if needed is None else needed
-        places = image_places(source, self.files, gather.pictures, prefix)
+        places = name_images(source, self.files, gather.pictures, prefix)
         for i, (place, file_number, size) in enumerate(
             zip(places, file_numbers.tolist(), needs_size.tolist(), strict=True)
         ):
             location = Location(source.full(self.files[i]))
             picture = gather.find_picture(place.key, location, place.picture)
-            name = with_extension(place.key, picture)
+            name = add_extension(place.key, picture)
             row = gather.image(name, location, picture=picture, needed=size, file=file_number)
             rows[i] = -1 if row is None else row
         return rows, file_numbers
@@ -355,7 +357,7 @@ class Labels:
         self.gather.add(**{key: select_rows(column, is_valid) for key, column in columns.items()})
 
 
-def _shapes(chunk: Chunk, counts: Longs, grammar: Grammar) -> Iterator[tuple[NDArray[Any], Shape]]:
+def _group_by_shape(chunk: Chunk, counts: Longs, grammar: Grammar) -> Iterator[tuple[NDArray[Any], Shape]]:
     """Group the rows of a chunk by their `Shape`, which depends on the number of values.
 
     If a grammar also asks whether a value is a number, a word or empty, rows are divided by that first.
@@ -370,7 +372,7 @@ def _shapes(chunk: Chunk, counts: Longs, grammar: Grammar) -> Iterator[tuple[NDA
             except KeyError as e:
                 position = int(e.args[0])
                 token_rows = chunk.first[rows] + position
-                not_numbers = chunk.numbers(token_rows)[1]
+                not_numbers = chunk.parse_numbers(token_rows)[1]
                 kinds = np.zeros(len(rows), np.int8)
                 kinds[not_numbers] = [
                     1 if token == EMPTY else 2 for token in chunk.pick(token_rows[not_numbers])
@@ -385,7 +387,7 @@ def _shapes(chunk: Chunk, counts: Longs, grammar: Grammar) -> Iterator[tuple[NDA
                 yield rows, shape
 
 
-def _kind(value: bytes) -> str:
+def _find_kind(value: bytes) -> str:
     """Return the kind of a value as `KindOf` does."""
     return "" if value in (b"", EMPTY) else "number" if _is_numeric(value) else "word"
 
@@ -396,7 +398,7 @@ def _explain(grammar: Grammar, cells: list[Cell], path: str, line: int, log: Log
     cells = cells[:-1] if last_word and len(cells) >= least_count and cells[-1][1] == last_word else cells
     n, column = len(cells), cells[0][0]
     cells = [*cells[:1], *((column, grammar.marks.get(value, value)) for column, value in cells[1:])]
-    shape = grammar.shape(n, lambda at: _kind(cells[at][1]))
+    shape = grammar.shape(n, lambda at: _find_kind(cells[at][1]))
     if shape is None:
         if grammar.explain and grammar.explain(cells, shape, path, line, log):
             return
@@ -432,7 +434,7 @@ def _explain(grammar: Grammar, cells: list[Cell], path: str, line: int, log: Log
         log.report(WRONG_COUNT, path, **location, expected=grammar.expected, found=f"{n} values")
 
 
-def class_text(name: bytes) -> str | None:
+def parse_class_name(name: bytes) -> str | None:
     """Return the text of a class name of one or more words; None if it is not valid.
 
     A number after the first word is a column too many and no part of the name.
@@ -458,7 +460,7 @@ def gather_labels(source: Source, builder: Builder, log: Log, options: ImageOpti
 
     Where a size is needed after all, the other side of an evaluation is asked for it.
     """
-    return Gather(source, builder, log, options, own_folder(source), borrow_sizes="needed")
+    return Gather(source, builder, log, options, find_folders(source), borrow_sizes="needed")
 
 
 def read_labels(gather: Gather, files: Sequence[str], grammar: Grammar) -> Labels:
@@ -466,13 +468,13 @@ def read_labels(gather: Gather, files: Sequence[str], grammar: Grammar) -> Label
     return Labels(gather.source, files, grammar, gather.log).attach(gather)
 
 
-def common_prefix(source: Source, files: Sequence[str], grammar: Grammar) -> str:
+def find_common_prefix(source: Source, files: Sequence[str], grammar: Grammar) -> str:
     """Return the first prefix of the grammar with which the names of all files begin, else ""."""
     names = [(file or source.path.replace("\\", "/")).rsplit("/", 1)[-1] for file in files]
     return next((p for p in grammar.prefixes if names and all(name.startswith(p) for name in names)), "")
 
 
-def corners(values: Floats) -> tuple[Floats, Floats]:
+def convert_ltwh(values: Floats) -> tuple[Floats, Floats]:
     """Return (n, 4) edges and (n, 2) sizes from (n, 4 or more) numbers: left, top, width, height, ..."""
     wh = values[:, 2:4]
     with np.errstate(over="ignore"):
@@ -487,7 +489,7 @@ def report_numbers(cells: Sequence[Cell], fields: Sequence[str], path: str, line
 def report_files(source: Source, files: list[str], log: Log) -> None:
     """Report the files of the source that no format of text files knows, and note those not in `files`."""
     if source.is_dir:
-        files_by_kind = listing(source)
+        files_by_kind = list_files(source)
         report_others(source, files_by_kind, log)
         if ignored := sorted(set(files_by_kind.labels) - set(files)):
             log.note(
@@ -498,23 +500,23 @@ def report_files(source: Source, files: list[str], log: Log) -> None:
 # -------------------------------------------------------------------------------------------------- sniffing
 
 
-def sampled(source: Source, files: Sequence[str], sep: bytes | None = None) -> Iterator[list[bytes]]:
+def sample_rows(source: Source, files: Sequence[str], sep: bytes | None = None) -> Iterator[list[bytes]]:
     """Yield the values of the first 50 lines of each of about 50 files, spread evenly over all."""
     step = max(1, len(files) // 50)
     for file in list(files)[::step][:50]:
-        lines = source.once(_head_lines, file)
+        lines = source.once(_read_head_lines, file)
         for line in lines[: 50 if len(lines) < 50 else -1][:50]:
             if line.strip():
                 yield line.split() if sep is None else [cell.strip(b" \t") for cell in line.split(sep)]
 
 
-def _head_lines(source: Source, file: str) -> list[bytes]:
-    return text_of(source.head(file)[: 2**14], "", Log(keep=0)).split(b"\n")
+def _read_head_lines(source: Source, file: str) -> list[bytes]:
+    return clean_text(source.head(file)[: 2**14], "", Log(keep=0)).split(b"\n")
 
 
 def sniff_lines(fits: int, lines: int, what: str) -> Sniff | None:
     """The confidence and reason of a sniffer if two of three lines fit."""
-    return Sniff(SURE, f"{lines_are(fits, lines)} {what}") if lines and 3 * fits >= 2 * lines else None
+    return Sniff(SURE, f"{describe_lines(fits, lines)} {what}") if lines and 3 * fits >= 2 * lines else None
 
 
 def are_text(source: Source) -> bool:
@@ -534,7 +536,7 @@ def plan_files(
 
     `listed` are the classes for ``classes.txt``, if any; then a class name may contain spaces.
     """
-    names, file_uses = file_names(dataset, prefix), list(dataset.images.name)
+    names, file_uses = name_files(dataset, prefix), list(dataset.images.name)
     if listed:
         names, file_uses = [*names, "classes.txt"], [*file_uses, "the list of classes"]
     refused = refuse_classes(dataset, log, words=listed is None, unused=listed is not None)
@@ -559,13 +561,13 @@ def write_files(
     if listed:
         target.write("classes.txt", "".join(f"{name}\n" for name in listed).encode())
     note_folders(dataset, log)
-    names = file_names(dataset, prefix)
-    written = pages(len(names), dataset.boxes.image, columns, sep)
+    names = name_files(dataset, prefix)
+    written = format_pages(len(names), dataset.boxes.image, columns, sep)
     for name, data in zip(log.track(names, "writing"), written, strict=True):
         target.write(name, head(data) + data)
 
 
-def file_names(dataset: Dataset, prefix: str = "") -> list[str]:
+def name_files(dataset: Dataset, prefix: str = "") -> list[str]:
     """Return the path of the label file of each image, with `prefix` before the file name."""
     if not prefix:
         return [f"{stem(name)}.txt" for name in dataset.images.name]
@@ -573,7 +575,7 @@ def file_names(dataset: Dataset, prefix: str = "") -> list[str]:
     return [f"{folder}{slash}{prefix}{name}.txt" for folder, slash, name in parts]
 
 
-def corners_of(dataset: Dataset) -> Floats:
+def find_corners(dataset: Dataset) -> Floats:
     """Return (n, 8) corners x, y of each box: of its oriented box, else of its edges from top left on."""
     points = dataset.boxes.xyxy[:, [0, 1, 2, 1, 2, 3, 0, 3]]
     if (shapes := dataset.boxes.shapes) is not None:

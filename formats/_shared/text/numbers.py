@@ -15,7 +15,7 @@ Cells = NDArray[np.bytes_]
 """Texts of one line each as an array of their bytes, which NumPy pads with NULs."""
 
 
-def decimals(values: NDArray[Any]) -> list[str]:
+def to_decimals(values: NDArray[Any]) -> list[str]:
     """Shortest round-trip text of each number of a flat array; whole numbers have no point.
 
     Infinities and NaN are the caller's mistake: `odm.checks` keeps them from every writer.
@@ -33,31 +33,31 @@ def decimals(values: NDArray[Any]) -> list[str]:
     return f"{text},".replace(".0,", ",")[:-1].split(",")
 
 
-def fixed(values: Floats, places: int) -> list[str]:
+def to_fixed(values: Floats, places: int) -> list[str]:
     """Each number of a flat array with at most `places` decimals, without trailing zeros, never 1e-07."""
-    return texts(fixed_cells(values, places))
+    return to_texts(to_fixed_cells(values, places))
 
 
-def fixed_rows(values: Floats, places: Longs) -> list[list[str]]:
-    """Format (n, m) numbers by `fixed`, row i with ``places[i]`` decimals."""
+def to_fixed_rows(values: Floats, places: Longs) -> list[list[str]]:
+    """Format (n, m) numbers by `to_fixed`, row i with ``places[i]`` decimals."""
     width = values.shape[1]
     text_rows: list[list[str]] = [[]] * len(values)
     for n in np.unique(places).tolist():
         rows = np.flatnonzero(places == n)
-        cells = fixed(values[rows].ravel(), n)
+        cells = to_fixed(values[rows].ravel(), n)
         for k, row in enumerate(rows.tolist()):
             text_rows[row] = cells[width * k : width * (k + 1)]
     return text_rows
 
 
-def texts(cells: Cells) -> list[str]:
+def to_texts(cells: Cells) -> list[str]:
     """Convert cells to a list of str."""
     strings: list[str] = cells.astype(str).tolist()
     return strings
 
 
-def fixed_cells(values: Floats, places: int) -> Cells:
-    """Format numbers as `fixed` does, and return them as an array of bytes."""
+def to_fixed_cells(values: Floats, places: int) -> Cells:
+    """Format numbers as `to_fixed` does, and return them as an array of bytes."""
     with np.errstate(invalid="ignore", over="ignore"):
         scaled = values * 10.0**places
         whole = np.rint(scaled)
@@ -65,11 +65,11 @@ def fixed_cells(values: Floats, places: int) -> Cells:
         margin = 0.5 - np.abs(scaled - whole)
         is_plain = (np.abs(scaled) < 1e15) & (margin > 1e-9 + 3e-16 * np.abs(scaled)) & (places <= 18)
     if is_plain.all():
-        return _decimal_point(whole, places)
+        return _format_decimals(whole, places)
     number_format = f"%.{places}f"
     exact_texts = [(number_format % value).rstrip("0").rstrip(".") for value in values[~is_plain].tolist()]
     exact_cells = np.array(["0" if text == "-0" else text for text in exact_texts], np.bytes_)
-    plain_cells = _decimal_point(whole[is_plain], places)
+    plain_cells = _format_decimals(whole[is_plain], places)
     cells = np.zeros(len(values), max(plain_cells.dtype, exact_cells.dtype, key=lambda dtype: dtype.itemsize))
     cells[is_plain], cells[~is_plain] = plain_cells, exact_cells
     return cells
@@ -79,7 +79,7 @@ _THOUSAND = (np.arange(1000) // [[100], [10], [1]] % 10 + ord("0")).astype(np.ui
 """(3, 1000) the digits of 0 to 999."""
 
 
-def _decimal_point(number: Floats, places: int) -> Cells:
+def _format_decimals(number: Floats, places: int) -> Cells:
     """Write (n,) whole numbers below 1e15 divided by ``10**places``, without trailing zeros."""
     if not len(number):
         return np.zeros(0, "S1")
@@ -120,7 +120,7 @@ def _decimal_point(number: Floats, places: int) -> Cells:
 _ZERO = ord("0")
 
 
-def whole_edges(xyxy: Floats) -> Floats:
+def round_edges(xyxy: Floats) -> Floats:
     """Round (n, 4) edges to whole numbers, halves away from zero.
 
     A side whose edges would coincide is rounded outwards instead, to the pixels that it touches.
@@ -135,7 +135,7 @@ def whole_edges(xyxy: Floats) -> Floats:
 
 def round_boxes(dataset: Dataset, log: Log) -> Dataset:
     """Round the edges of boxes, for tools that read whole numbers only; a note counts the changed boxes."""
-    whole = whole_edges(dataset.boxes.xyxy)
+    whole = round_edges(dataset.boxes.xyxy)
     if n := int(np.count_nonzero(whole != dataset.boxes.xyxy)):
         log.note(f"round=true: {n} of {whole.size} coordinates are rounded to whole pixels")
     boxes = replace(dataset.boxes, xyxy=whole, wh=whole[:, 2:] - whole[:, :2])

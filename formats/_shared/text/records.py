@@ -20,8 +20,8 @@ from odm.formats._shared.gather import Location
 from odm.formats._shared.json.columns import Token
 from odm.formats._shared.json.items import Item, Origin, Rows
 from odm.formats._shared.json.values import Reader
-from odm.formats._shared.text.safe_xml import SafeXmlParser, root_of
-from odm.formats._shared.text.tokens import NON_FINITE_TEXT, NUMBER_TEXT, text_of
+from odm.formats._shared.text.safe_xml import SafeXmlParser, find_root
+from odm.formats._shared.text.tokens import NON_FINITE_TEXT, NUMBER_TEXT, clean_text
 from odm.issues import Log, Trusted, printable
 from odm.names import BAD_NAME, refuse_class
 from odm.tables import Dataset
@@ -33,12 +33,14 @@ Says = Callable[[str, str], str | None]
 def sniff_xml(source: Source, says: Says) -> Sniff | None:
     """Return the reason of `says` for a file, or the first of 20 XML files of a folder that has one."""
     for file in source.with_suffix(".xml")[:20] if source.is_dir else [""]:
-        if reason := says(*root_of(source.head(file))):
+        if reason := says(*find_root(source.head(file))):
             return Sniff(SURE, f"of {printable(file)}: {reason}" if file else reason)
     return None
 
 
-def xml_files(source: Source, says: Says, title: str, log: Log, *, file_per_image: bool = False) -> list[str]:
+def choose_xml(
+    source: Source, says: Says, title: str, log: Log, *, file_per_image: bool = False
+) -> list[str]:
     """Choose the files to read: the file itself, or those of a folder whose root element fits.
 
     With `file_per_image`, all XML files of the folder if one fits.
@@ -46,27 +48,27 @@ def xml_files(source: Source, says: Says, title: str, log: Log, *, file_per_imag
     if not source.is_dir:
         return [""]
     candidates = source.with_suffix(".xml")
-    fits = [file for file in candidates if says(*root_of(source.head(file)))]
+    fits = [file for file in candidates if says(*find_root(source.head(file)))]
     files = candidates if file_per_image and fits else fits
     report_unread(source, candidates, files, title, log)
     return files
 
 
-def xml_roots(
+def read_roots(
     reader: Reader, files: Iterable[str], root: str, title: str
 ) -> Iterator[tuple[str, Origin, Any]]:
     """Yield the path, origin and root element of each file that can be read."""
     parser = SafeXmlParser(root, title)
     for file in files:
         path, data = reader.source.full(file), reader.source.read(file, reader.log)
-        element = None if data is None else parser.root(data, path, reader.log)
+        element = None if data is None else parser.parse(data, path, reader.log)
         if element is not None:
             if reader.keys is not None:
                 reader.keys.count_xml(element, reader.builder.extras)
             yield file, Origin(reader.builder, path), element
 
 
-def numeral(text: str) -> Any:
+def to_number(text: str) -> Any:
     """Convert a text to the number that it stands for, else return the text."""
     text = text.strip(" \t\r\n")
     if NUMBER_TEXT.fullmatch(text):
@@ -75,12 +77,12 @@ def numeral(text: str) -> Any:
     return Token(text) if NON_FINITE_TEXT.fullmatch(text) else text
 
 
-def numerals(record: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    """Return a record in which texts under `keys` are numbers, if they stand for one (`numeral`)."""
-    return {k: numeral(v) if k in keys and isinstance(v, str) else v for k, v in record.items()}
+def to_numbers(record: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    """Return a record in which texts under `keys` are numbers, if they stand for one (`to_number`)."""
+    return {k: to_number(v) if k in keys and isinstance(v, str) else v for k, v in record.items()}
 
 
-def texts_of(element: Any) -> dict[str, str]:
+def read_texts(element: Any) -> dict[str, str]:
     """The texts of the children of an element, the first of each name; empty ones are left out."""
     text_of_tag: dict[str, str] = {}
     for child in element:
@@ -89,18 +91,18 @@ def texts_of(element: Any) -> dict[str, str]:
     return text_of_tag
 
 
-def element_item(reader: Reader, record: dict[str, Any], element: Any, origin: Origin) -> Item:
+def make_element_item(reader: Reader, record: dict[str, Any], element: Any, origin: Origin) -> Item:
     """Return a record that was made of an XML element as an `Item`, located on the element's line."""
     line = element.sourceline or 0
     return Item(reader, record, Location(origin.path, line=line), origin, line)
 
 
-def row_of(reader: Reader, record: Mapping[str, Any], element: Any, origin: Origin) -> Rows:
+def make_rows(reader: Reader, record: Mapping[str, Any], element: Any, origin: Origin) -> Rows:
     """Return a record that was made of an XML element as the only box of `Rows`, on the element's line."""
     return Rows(reader, Location(origin.path, line=element.sourceline or 0), {"": dict(record)}, origin)
 
 
-def csv_records(
+def read_csv_records(
     reader: Reader, file: str, needed: Iterable[str], sep: str = ","
 ) -> Iterator[tuple[Location, dict[str, str]]]:
     """Yield the location and the cells, by column name, of each row below the header.
@@ -109,7 +111,7 @@ def csv_records(
     """
     path, log = reader.source.full(file), reader.log
     data, n_errors = reader.source.read(file, log), log.errors
-    text = b"" if data is None else text_of(data, path, log)
+    text = b"" if data is None else clean_text(data, path, log)
     if data is None or log.errors > n_errors:
         return
     rows = csv.reader(io.StringIO(text.decode(), newline=""), delimiter=sep)
@@ -139,17 +141,17 @@ def csv_records(
 # ----------------------------------------------------------------------------------------------- writing
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """The text as the value of an attribute, with its quotes."""
-    return f'"{escaped(text)}"'.replace("\t", "&#9;")
+    return f'"{escape_text(text)}"'.replace("\t", "&#9;")
 
 
-def escaped(text: str) -> str:
+def escape_text(text: str) -> str:
     """The text between tags, or between double quotes."""
     return html.escape(text, quote=False).replace('"', "&quot;")
 
 
-def _refusal(text: str) -> str | None:
+def _find_refusal(text: str) -> str | None:
     """Return why a name cannot be written in XML, None if it can."""
     if reason := refuse_class(text):
         return reason
@@ -160,14 +162,14 @@ def _refusal(text: str) -> str | None:
     return None
 
 
-def fits_xml(dataset: Dataset, log: Log) -> bool:
+def check_xml_names(dataset: Dataset, log: Log) -> bool:
     """Whether XML can hold the names of all classes and images; those that it cannot are reported."""
     n_errors = log.errors
     for name in dataset.categories.name:
-        if reason := _refusal(name):
+        if reason := _find_refusal(name):
             log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
     for row, name in enumerate(dataset.images.name):
-        if reason := _refusal(name):
+        if reason := _find_refusal(name):
             path, line, pointer = dataset.image_place(row)
             log.report(BAD_NAME, path, line=line, pointer=pointer, value=name, reason=reason)
     return log.errors == n_errors

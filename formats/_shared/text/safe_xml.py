@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from odm.formats._shared.codes import NOT_A_NUMBER, NOT_FINITE, NOT_UTF8
-from odm.formats._shared.text.tokens import NON_FINITE_TEXT, NUMBER_TEXT, wide_encoding
+from odm.formats._shared.text.tokens import NON_FINITE_TEXT, NUMBER_TEXT, find_wide_encoding
 from odm.issues import Code, Log, Trusted, shorten
 from odm.tables import Id
 
@@ -87,7 +87,7 @@ class SafeXmlParser:
         self._parser: Any = None
         self._etree: Any = None
 
-    def root(self, data: bytes, path: str, log: Log) -> Any:
+    def parse(self, data: bytes, path: str, log: Log) -> Any:
         """The root element; None after an issue if its name is another, or the document broken or unsafe."""
         if self._parser is None:
             from lxml import etree
@@ -116,7 +116,7 @@ class SafeXmlParser:
         text = "" if b"<!DOCTYPE" not in head and b"<!DOCTYPE" not in data else data.decode("latin-1")
         if b"\0" in head:
             text = narrow(data).decode("latin-1")
-        doctype_begin = after_prolog(text)
+        doctype_begin = skip_prolog(text)
         doctype = DOCTYPE.match(text, doctype_begin)
         doctype_line = 1 + text.count("\n", 0, doctype_begin)
         if doctype is not None and doctype[1] == "[":
@@ -125,7 +125,7 @@ class SafeXmlParser:
         try:
             root = self._etree.fromstring(data, self._parser)
         except self._etree.XMLSyntaxError as e:
-            _syntax_error(e, data, path, declared, log)
+            _report_syntax_error(e, data, path, declared, log)
             return None
         except (ValueError, LookupError) as e:
             log.report(XML_SYNTAX, path, reason=str(e))
@@ -148,7 +148,7 @@ class SafeXmlParser:
         return root
 
 
-def _syntax_error(e: Any, data: bytes, path: str, declared: re.Match[bytes] | None, log: Log) -> None:
+def _report_syntax_error(e: Any, data: bytes, path: str, declared: re.Match[bytes] | None, log: Log) -> None:
     """Report lxml's error `e` as one of the encoding (`declared` is its declaration) or of the syntax."""
     line, column = e.position or (0, 0)
     reason = str(e.msg)
@@ -167,25 +167,25 @@ def _syntax_error(e: Any, data: bytes, path: str, declared: re.Match[bytes] | No
                 return
         log.report(XML_ENCODING, path, line=line, reason=reason)
         return
-    if (wide := wide_encoding(data[:4096])) not in ("", "UTF-16", "UTF-32"):  # which XML may be in
+    if (wide := find_wide_encoding(data[:4096])) not in ("", "UTF-16", "UTF-32"):  # which XML may be in
         log.report(NOT_UTF8, path, line=1, value=wide)
         return
     log.report(XML_SYNTAX, path, line=line, column=column, reason=Trusted(shorten(reason.strip(), 200)))
 
 
-def track_id(text: str | None) -> Id | None:
+def parse_track_id(text: str | None) -> Id | None:
     """Return the id of a track, as an int if it is a plain number; None for no text, blanks and ``-1``."""
     if text is None or not text.strip(BLANKS) or text == "-1":
         return None
     return int(text) if re.fullmatch("0|[1-9][0-9]{0,17}", text, re.ASCII) else text
 
 
-def frame_number(text: str) -> int:
+def parse_frame_number(text: str) -> int:
     """Parse the number of a frame, or of frames; -1 for any other text."""
     return int(text) if re.fullmatch("[0-9]{1,9}", text, re.ASCII) else -1
 
 
-def number_of(text: str, log: Log, path: str, line: int, field: str) -> float | None:
+def parse_number(text: str, log: Log, path: str, line: int, field: str) -> float | None:
     """Parse a finite number. Returns None, and reports an issue, for any other text."""
     if NUMBER_TEXT.fullmatch(text) and math.isfinite(value := float(text)):
         return value
@@ -201,21 +201,21 @@ def narrow(data: bytes) -> bytes:
     return data.replace(b"\0", b"")
 
 
-def root_of(head: bytes) -> tuple[str, str]:
+def find_root(head: bytes) -> tuple[str, str]:
     """Return the first bytes of a file as text (Latin-1), and the name of its root element, "" for none."""
     text = narrow(head).decode("latin-1")
-    position = after_prolog(text)
+    position = skip_prolog(text)
     if text.startswith("<!", position):
         doctype = DOCTYPE.match(text, position)
         end = -1 if doctype is None else doctype.end() - 1
         if end >= 0 and text[end] == "[":
             end = text.find(">", text.find("]", end)) if "]" in text[end:] else -1
-        position = after_prolog(text, end + 1) if end >= 0 else len(text)
+        position = skip_prolog(text, end + 1) if end >= 0 else len(text)
     root = _TAG.match(text, position)
     return text, "" if root is None else root[1]
 
 
-def after_prolog(text: str, position: int = 0) -> int:
+def skip_prolog(text: str, position: int = 0) -> int:
     """Return where the first tag or declaration begins, after blanks, instructions and comments."""
     while True:
         while position < len(text) and text[position] in BLANKS:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from odm.formats._shared.text.tokens import text_of
+from odm.formats._shared.text.tokens import clean_text
 from odm.issues import Code, Log
 
 BAD_YAML = Code(
@@ -40,7 +40,7 @@ def load(data: bytes, path: str, log: Log) -> Node | None:
     import yaml
 
     n_errors = log.errors
-    text = text_of(data, path, log)
+    text = clean_text(data, path, log)
     if log.errors > n_errors:
         return None
     try:
@@ -56,7 +56,7 @@ def load(data: bytes, path: str, log: Log) -> Node | None:
     return None
 
 
-def shown(node: Node) -> str:
+def show_node(node: Node) -> str:
     """Return the text of a node for a message; lists and mappings are only named so."""
     if isinstance(node.value, str):
         return node.value

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from odm.files import Source
 from odm.formats._shared.codes import LONG_LINE, NOT_A_NUMBER, NOT_FINITE, NOT_UTF8, WRONG_COUNT
 from odm.formats._shared.json.number_lists import decode_numbers
-from odm.formats._shared.text.numbers import Cells, fixed_cells
+from odm.formats._shared.text.numbers import Cells, to_fixed_cells
 from odm.issues import Code, Log
 from odm.tables import Floats, Ints, Longs, distinct
 
@@ -107,7 +107,7 @@ class Chunk(msgspec.Struct, eq=False):
         is_picked[token_rows] = 1
         return itertools.compress(self.tokens, is_picked.tobytes())
 
-    def numbers(self, token_rows: NDArray[Any]) -> tuple[Floats, Longs]:
+    def parse_numbers(self, token_rows: NDArray[Any]) -> tuple[Floats, Longs]:
         """Parse the tokens at k ascending indices: (k,) numbers, and the positions among them of non-numbers.
 
         NaN and infinities are returned as such and are not among the positions; numbers that only Python
@@ -115,7 +115,9 @@ class Chunk(msgspec.Struct, eq=False):
         """
         tokens = self.pick(token_rows)
         decoded = decode_numbers(tokens)
-        values, not_numbers = (decoded, np.zeros(0, np.int64)) if decoded is not None else floats(tokens)
+        values, not_numbers = (
+            (decoded, np.zeros(0, np.int64)) if decoded is not None else parse_floats(tokens)
+        )
         underscores = np.flatnonzero(self._bytes == 95)  # underscores
         if len(underscores):
             has_underscore = np.zeros(len(self.tokens), bool)
@@ -123,7 +125,7 @@ class Chunk(msgspec.Struct, eq=False):
             not_numbers = np.union1d(not_numbers, np.flatnonzero(has_underscore[token_rows]))
         return values, not_numbers
 
-    def span(self, rows: NDArray[Any], n_tokens: NDArray[Any]) -> list[bytes]:
+    def join_spans(self, rows: NDArray[Any], n_tokens: NDArray[Any]) -> list[bytes]:
         """Return the text of the first ``n_tokens[i]`` tokens of ``rows[i]``, with what lies between them."""
         begins = self._starts[self.first[rows]]
         last_tokens = self.first[rows] + n_tokens - 1
@@ -131,21 +133,21 @@ class Chunk(msgspec.Struct, eq=False):
         text = self._text
         return [text[a:b] for a, b in zip(begins.tolist(), ends.tolist(), strict=True)]
 
-    def plain(self, token: bytes) -> bytes:
+    def restore(self, token: bytes) -> bytes:
         """A token as written in the file: blanks that were protected are blanks again."""
         return token.translate(_OUTER) if self._sep else token
 
-    def cells(self, file: int, line: int) -> list[Cell]:
+    def split_line(self, file: int, line: int) -> list[Cell]:
         """The tokens of one line as they stand in the file, each with its column from 1 in characters."""
         if self._lines[0] != file:
             self._lines = file, self._parts[file].split(b"\n")
-        return cells(self._lines[1][line - 1], self._sep)
+        return split_cells(self._lines[1][line - 1], self._sep)
 
 
 _WORD = re.compile(rb"[^ \t]+")
 
 
-def cells(line: bytes, sep: bytes | None) -> list[Cell]:
+def split_cells(line: bytes, sep: bytes | None) -> list[Cell]:
     """Split a line into values, each with its column from 1 in characters.
 
     Without `sep`, blanks separate values. With it, values may be empty.
@@ -172,7 +174,7 @@ def cells(line: bytes, sep: bytes | None) -> list[Cell]:
     return cells_by_column
 
 
-def floats(tokens: Sequence[bytes]) -> tuple[Floats, Longs]:
+def parse_floats(tokens: Sequence[bytes]) -> tuple[Floats, Longs]:
     """Parse n tokens: (n,) numbers, NaN for a token that is none, and the positions of these tokens."""
     values: list[float] = []
     not_numbers: list[int] = []
@@ -186,7 +188,7 @@ def floats(tokens: Sequence[bytes]) -> tuple[Floats, Longs]:
     return np.array(values, np.float64), np.array(not_numbers, np.int64)
 
 
-def chunks(source: Source, files: Sequence[str], log: Log, *, sep: str | None = None) -> Iterator[Chunk]:
+def read_chunks(source: Source, files: Sequence[str], log: Log, *, sep: str | None = None) -> Iterator[Chunk]:
     """Yield the lines of `files` as tokens, about `CHUNK` bytes at a time; `sep` None separates at blanks.
 
     Files that cannot be read or decoded are reported.
@@ -198,16 +200,16 @@ def chunks(source: Source, files: Sequence[str], log: Log, *, sep: str | None = 
         data = source.read(file, log)
         if not data:
             continue
-        data = text_of(data, source.full(file), log)
+        data = clean_text(data, source.full(file), log)
         if len(data) > LONGEST:
             data = _without_long_lines(data, source.full(file), log)
         parts[number] = data
         n_bytes += len(data)
         if n_bytes >= CHUNK:
-            yield _chunk(parts, sep_bytes)
+            yield _make_chunk(parts, sep_bytes)
             parts, n_bytes = {}, 0
     if parts:
-        yield _chunk(parts, sep_bytes)
+        yield _make_chunk(parts, sep_bytes)
 
 
 def _without_long_lines(data: bytes, path: str, log: Log) -> bytes:
@@ -234,7 +236,7 @@ _MARKS = {
 _BEGINNINGS = frozenset(mark[:1] for mark in _MARKS)
 
 
-def wide_encoding(data: bytes) -> str:
+def find_wide_encoding(data: bytes) -> str:
     """The name of a text encoding of two or four bytes per character, for a message; empty for others."""
     if data[:1] not in _BEGINNINGS and b"\0" not in data:
         return ""
@@ -255,14 +257,14 @@ def wide_encoding(data: bytes) -> str:
     return ""
 
 
-def text_of(data: bytes, path: str, log: Log) -> bytes:
+def clean_text(data: bytes, path: str, log: Log) -> bytes:
     """The text of a file as UTF-8 with a line feed after each line; faults of its encoding are reported.
 
     Empty where the encoding is another one altogether. Bytes that are not UTF-8 stay, and are reported once.
     """
     if data.startswith(BOM):
         data = data[3:]
-    if wide_name := wide_encoding(data):
+    if wide_name := find_wide_encoding(data):
         log.report(NOT_UTF8, path, line=1, column=1, value=wide_name)
         return b""
     if b"\r" in data:
@@ -280,7 +282,7 @@ def text_of(data: bytes, path: str, log: Log) -> bytes:
     return data
 
 
-def _chunk(parts: dict[int, bytes], sep: bytes | None) -> Chunk:
+def _make_chunk(parts: dict[int, bytes], sep: bytes | None) -> Chunk:
     """Join the texts of some files, by file number, and split them into the tokens of a chunk."""
     pieces = list(parts.values())
     text = b"\n".join(pieces)
@@ -358,7 +360,7 @@ class Rows(msgspec.Struct, frozen=True, eq=False):
         """Report one fault of many rows, which shows only after all files were read.
 
         The lines of the issues that the log still keeps are read again. `say` gets the values of a row, as
-        `cells` splits them, and returns the keywords of `Log.report`.
+        `split_cells` splits them, and returns the keywords of `Log.report`.
         """
         sep_bytes = self.sep.encode() if self.sep else None
         lines_of_file: tuple[int, list[bytes]] = (-1, [])
@@ -369,8 +371,10 @@ class Rows(msgspec.Struct, frozen=True, eq=False):
                 continue
             if lines_of_file[0] != file_number:
                 data = self.source.read(self.files[file_number], silent_log) or b""
-                lines_of_file = file_number, text_of(data, "", silent_log).split(b"\n")
-            values = cells(lines_of_file[1][line - 1], sep_bytes) if line <= len(lines_of_file[1]) else []
+                lines_of_file = file_number, clean_text(data, "", silent_log).split(b"\n")
+            values = (
+                split_cells(lines_of_file[1][line - 1], sep_bytes) if line <= len(lines_of_file[1]) else []
+            )
             log.report(code, self.source.full(self.files[file_number]), line=line, **say(values))
 
 
@@ -388,7 +392,7 @@ def check_number(cell: Cell, log: Log, path: str, line: int, field: str) -> bool
 _BEGINS_AS_NUMBER = re.compile(rb"[+-]?(?:[0-9]|\.[0-9])")
 
 
-def second_row(words: Sequence[bytes], n_numbers: int) -> int:
+def find_second_row(words: Sequence[bytes], n_numbers: int) -> int:
     """The position in the words of a name where a second row begins, whose line break was lost; 0 if none.
 
     It begins after a word and as many `numbers` as a row has. The last number may run into its first word.
@@ -422,12 +426,12 @@ def explain_rows(
     for file, line in zip(chunk.file[rows].tolist(), chunk.line[rows].tolist(), strict=True):
         if file != current_file:
             current_file, path = file, source.full(files[file])
-        explain(chunk.cells(file, line), path, line, log)
+        explain(chunk.split_line(file, line), path, line, log)
     if len(only_counted):
         log.counts[WRONG_COUNT.name] += len(only_counted)
 
 
-def every(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def are_all_true(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return (n,) True where all of an (n, 4) mask is; several times faster than ``all(axis=1)``."""
     is_every: NDArray[np.bool_] = mask[:, 0] & mask[:, 1] & mask[:, 2] & mask[:, 3]
     return is_every
@@ -440,12 +444,12 @@ ROWS = 2**15
 """Rows whose texts are made at a time."""
 
 
-def decimals_for(width: int, height: int) -> int:
+def count_decimals(width: int, height: int) -> int:
     """Return how many decimals keep a relative coordinate exact to 1e-6 pixels."""
     return len(str(max(width, height, 2) - 1)) + 6
 
 
-def relative(values: Floats, width: Ints, height: Ints) -> Cells:
+def format_relative(values: Floats, width: Ints, height: Ints) -> Cells:
     """Format (n, m) relative coordinates with the decimals that (n,) sizes in pixels need; a flat array.
 
     Images of unknown size get as many decimals as an image of 100 000 pixels.
@@ -454,10 +458,10 @@ def relative(values: Floats, width: Ints, height: Ints) -> Cells:
     places = np.floor(np.log10(largest)).astype(np.int64) + 7
     distinct_places = distinct(places)
     if len(distinct_places) <= 1:
-        return fixed_cells(values.ravel(), int(distinct_places[0]) if len(distinct_places) else 7)
+        return to_fixed_cells(values.ravel(), int(distinct_places[0]) if len(distinct_places) else 7)
     rows_of_places = [np.flatnonzero(places == kind) for kind in distinct_places]
     parts = [
-        fixed_cells(values[rows_of_kind].ravel(), kind)
+        to_fixed_cells(values[rows_of_kind].ravel(), kind)
         for rows_of_kind, kind in zip(rows_of_places, distinct_places.tolist(), strict=True)
     ]
     cells = np.concatenate(parts).reshape(values.shape)
@@ -470,7 +474,7 @@ Column = Sequence[str] | Cells | tuple[Cells, Longs]
 """A text for each row: texts, cells, or a few cells and which of them each row has."""
 
 
-def pages(n_images: int, image: Ints, columns: Sequence[Column], sep: str = " ") -> Iterator[bytes]:
+def format_pages(n_images: int, image: Ints, columns: Sequence[Column], sep: str = " ") -> Iterator[bytes]:
     """The content of the text file of each image: one line per box, in the order of the boxes."""
     pieces: list[bytes | Column] = []
     for column in columns:
@@ -483,7 +487,7 @@ def assemble(n_images: int, image: Ints, pieces: Sequence[bytes | Column]) -> It
     order = np.argsort(image, kind="stable")
     box_bounds = np.searchsorted(image[order], np.arange(n_images + 1))
     is_ordered = len(order) == 0 or bool((order[1:] > order[:-1]).all())
-    columns = [_cells(piece) for piece in pieces]
+    columns = [_make_cells(piece) for piece in pieces]
     n_pieces = len(columns)
     first_image = 0
     while first_image < n_images:
@@ -509,7 +513,7 @@ def assemble(n_images: int, image: Ints, pieces: Sequence[bytes | Column]) -> It
         first_image = end_image
 
 
-def _cells(piece: bytes | Column) -> tuple[Cells, Longs | None]:
+def _make_cells(piece: bytes | Column) -> tuple[Cells, Longs | None]:
     """Return (cells, index): row i has ``cells[index[i]]``; without index, one cell per row or for all."""
     if isinstance(piece, bytes):
         return np.array([piece], np.bytes_), None
@@ -522,7 +526,7 @@ def _cells(piece: bytes | Column) -> tuple[Cells, Longs | None]:
     return cells, np.array([known[text] for text in piece], np.int64)
 
 
-def lines_are(n: int, total: int) -> str:
+def describe_lines(n: int, total: int) -> str:
     """Return ``3 of 4 lines are``, or ``its one line is`` (``is not``) if there is one line in all."""
     if total == 1:
         return "its one line is" if n else "its one line is not"
