@@ -200,7 +200,7 @@ def from_columns(
     listed = table if isinstance(table, Mapping) else getattr(table, "column_names", None)
     column_names = {str(name) for name in (table.columns if listed is None else listed)}
 
-    def column(name: str) -> NDArray[Any]:
+    def take_column(name: str) -> NDArray[Any]:
         if name not in column_names:
             raise ValueError(f"there is no column {name!r}; there are: {', '.join(sorted(column_names))}")
         values = table[name]
@@ -208,25 +208,25 @@ def from_columns(
 
     rows, names = {}, {}
     for role, names_of_role in (("image", images), ("class", classes)):
-        values = [str(v) for v in column(role).tolist()]
+        values = [str(v) for v in take_column(role).tolist()]
         names[role] = list(dict.fromkeys(values)) if names_of_role is None else list(names_of_role)
         rows[role] = _find_category_rows(values, names[role], role)
-    corners = [to_array(column(side), side) for side in ("left", "top", "right", "bottom")]
+    corners = [to_array(take_column(side), side) for side in ("left", "top", "right", "bottom")]
     lengths = {len(c) for c in corners} | {len(r) for r in rows.values()}
     if len(lengths) > 1:
         raise ValueError(f"the columns have different lengths: {', '.join(map(str, sorted(lengths)))}")
     flags = np.zeros(len(rows["image"]), np.uint16)
     for name, flag in FLAGS.items():
         if name in column_names:
-            flags[column(name).astype(np.bool_)] |= np.uint16(flag)
+            flags[take_column(name).astype(np.bool_)] |= np.uint16(flag)
     return Dataset.from_arrays(
         images=names["image"],
         categories=names["class"],
         image=rows["image"],
         category=rows["class"],
         xyxy=np.stack(corners, axis=1),
-        score=to_array(column("score"), "score") if "score" in column_names else None,
-        area=to_array(column("area"), "area") if "area" in column_names else None,
+        score=to_array(take_column("score"), "score") if "score" in column_names else None,
+        area=to_array(take_column("area"), "area") if "area" in column_names else None,
         flags=flags,
     )
 

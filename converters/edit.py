@@ -174,7 +174,7 @@ def check_keypoint_counts(
 ) -> None:
     """Raise UsageError if classes that become one have different numbers of keypoints.
 
-    `new_rows_of_table` has the new rows of the classes of each table, -1 = left out; `names` are those of the
+    `new_rows_of` has the new rows of the classes of each table, -1 = left out; `names` are those of the
     new rows.
     """
     n_points_of_class: dict[int, int] = {}
@@ -206,7 +206,7 @@ def _number_from(dataset: Dataset, start: int, ledger: Ledger) -> Dataset:
 def _number_as_coco(dataset: Dataset, id_scheme: str, ledger: Ledger) -> Dataset:
     """Return the dataset with COCO's names and ids of its classes.
 
-    Ids are 0 to 79 in the `scheme` ``coco80``, and 1 to 90 with gaps in ``coco91``. Classes that are only
+    Ids are 0 to 79 in the `id_scheme` ``coco80``, and 1 to 90 with gaps in ``coco91``. Classes that are only
     numbers are positions, 0 to 79. Raises UsageError for a name that COCO does not have.
     """
     categories = dataset.categories

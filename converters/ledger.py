@@ -188,17 +188,17 @@ def drop_unsupported(
     for verdict, words in _VERDICT_WORDS.items():
         if verdict.name.lower() not in keeps:
             ledger.lose(words, int(np.count_nonzero(dataset.labels.verdict == verdict)))
-    for name, group_sizes in dataset.extras.items():
+    for name, n in dataset.extras.items():
         if name not in keeps:
-            _lose_field(name, group_sizes, target, ledger)
+            _lose_field(name, n, target, ledger)
     _book_extra(dataset, target, ledger)
     if "extension" not in keeps:
         ledger.change("image names without their extension", sum(stem(name) != name for name in images.name))
     has_id = categories.source_id != NO_ID
     if "category_id" not in keeps and "category_id" in source.keeps and has_id.any():
-        renumbered = categories.source_id != np.arange(len(categories))
+        is_renumbered = categories.source_id != np.arange(len(categories))
         change = "class ids are renumbered" if "order" in keeps else "class ids are not written"
-        ledger.change(change, int(np.count_nonzero(renumbered & has_id)))
+        ledger.change(change, int(np.count_nonzero(is_renumbered & has_id)))
     return dataset
 
 

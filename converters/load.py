@@ -296,7 +296,7 @@ def _read_pair(
         format_.begin(sides[1].source)
     # Each side in turn is side_a, and the other one is side_b.
     for side_a, side_b in (sides, sides[::-1]):
-        if side_a.format is side_b.format and side_a.own_options() == side_b.own_options():
+        if side_a.format is side_b.format and side_a.complete_options() == side_b.complete_options():
             side_a.decides_with = side_b
         side_a.may_lack_split = True
     datasets = [
@@ -447,27 +447,27 @@ def check_shared(shared: Mapping[str, Any], uses: list[tuple[Format, str]]) -> N
 
 def _find_formats(sides: tuple[PendingSource, PendingSource]) -> None:
     """Set the format of each side. An empty side takes that of the other, or one that fits its suffixes."""
-    undecided: list[tuple[PendingSource, UsageError | PathError]] = []
+    undetected: list[tuple[PendingSource, UsageError | PathError]] = []
     for side in sides:
         try:
             side.format = side.format or side.find_format()
         except (UsageError, PathError) as e:
             if side.request.format is not None or not side.is_empty:
                 raise
-            undecided.append((side, e))
-    if len(undecided) == 2:
-        raise undecided[0][1]
-    for side, _ in undecided:
+            undetected.append((side, e))
+    if len(undetected) == 2:
+        raise undetected[0][1]
+    for side, _ in undetected:
         (other_side,) = (s for s in sides if s is not side)
         assert other_side.format is not None
-        likely = other_side.format
-        if side.source.files and not side.source.with_suffix(*likely.suffixes):
-            likely = next(
+        format_ = other_side.format
+        if side.source.files and not side.source.with_suffix(*format_.suffixes):
+            format_ = next(
                 (f for f in FORMATS.values() if not f.single and side.source.with_suffix(*f.suffixes)),
-                likely,
+                format_,
             )
-        side.format = likely
-        side.log.note(f"{printable(side.source.path)}: it is empty, so it is read as {likely.name}")
+        side.format = format_
+        side.log.note(f"{printable(side.source.path)}: it is empty, so it is read as {format_.name}")
 
 
 def check_one_run(detections: Dataset) -> None:

@@ -176,7 +176,7 @@ class PendingSource:
         )
         return format_
 
-    def own_options(self) -> Any:
+    def complete_options(self) -> Any:
         """Return all options for reading; without the split, if this side was read whole."""
         assert self.format is not None
         if self._options is not None:
@@ -213,19 +213,19 @@ class PendingSource:
         if self._has_tried or self._dataset is not None or self._reading:
             dataset = self._dataset
             return self._draft if dataset is None or not len(dataset.images) else dataset
-        self._has_tried, incomplete = True, False
+        self._has_tried, is_incomplete = True, False
         side_log, self.log, other_side._asked_back = self.log, self.log.fresh(), False
         try:
             self._draft = self.read(other_side.counterpart)
-            lacks = self.log.errors or self.left_out.files or (len(self._draft) and self._draft.relative)
-            incomplete = other_side._asked_back and bool(lacks)
+            is_lacking = self.log.errors or self.left_out.files or (len(self._draft) and self._draft.relative)
+            is_incomplete = other_side._asked_back and bool(is_lacking)
         except DataError:
-            incomplete = other_side._asked_back
-            if not incomplete:
+            is_incomplete = other_side._asked_back
+            if not is_incomplete:
                 raise
         finally:
             trial_log, self.log = self.log, side_log
-            if incomplete:
+            if is_incomplete:
                 self._dataset, self.left_out, self.without_split = None, LeftOut(), None
                 self.source = self._open()  # with the files that were left out
             else:
@@ -252,7 +252,7 @@ class PendingSource:
             self._reading, self.log = False, log
         for path in self.left_out.files:
             log.note(f"{printable(path)}: left out, with its images (--skip-bad-files)")
-        options = self.own_options()
+        options = self.complete_options()
         report_unread(self.source.inner or self.source, self.log)
         self.source.forget()
         option_names = reading_options(self.format)
@@ -282,7 +282,7 @@ class PendingSource:
             if self.request.kind != "det":
                 raise PathError(f"{printable(self.source.path)}: this folder contains no files")
             self.log.note(f"{printable(self.source.path)}: an empty folder, so there are no detections")
-            return self._builder(counterpart).build()
+            return self._make_builder(counterpart).build()
         if not (self.may_lack_split and self.shares_split):
             return self._read_with(counterpart, self.log)
         split_log = self.log.fresh()
@@ -302,7 +302,7 @@ class PendingSource:
         self.log.extend(split_log)
         return dataset
 
-    def _builder(self, counterpart: Counterpart | None) -> Builder:
+    def _make_builder(self, counterpart: Counterpart | None) -> Builder:
         """Make a builder that asks the reader for the kind, shapes and fields of the request."""
         builder = Builder(counterpart)
         builder.kind, builder.keeps_extra = self.request.kind, self.request.own_fields
@@ -317,7 +317,7 @@ class PendingSource:
     def _read_with(self, counterpart: Counterpart | None, log: Log) -> Dataset:
         """Read the source with a builder, and report to `log`."""
         assert self.format is not None
-        builder, options = self._builder(counterpart), self.own_options()
+        builder, options = self._make_builder(counterpart), self.complete_options()
         other_side, decide = self.decides_with, self.format.decide_together
         if decide is not None and other_side is not None:  # what both sides decide together
             options_here, self._decided = self._decided, None
@@ -345,22 +345,26 @@ def _shorten_names(dataset: Dataset, source: str, rule: NameRule | None, log: Lo
     names = dataset.images.name
     new_names = tuple(map(rule or with_slashes, names))
     row_of_name: dict[str, int] = {}
-    errors = log.errors
+    n_errors = log.errors
     for row, name in enumerate(new_names):
         location = dataset.image_place(row)
         if (reason := refuse_name(name)) is not None:  # of names that no reader has checked
             log.report(BAD_NAME, location, value=names[row], reason=reason)
         elif (first_row := row_of_name.setdefault(name, row)) != row:
             log.report(SAME_SHORT_NAME, location, first=names[first_row], second=names[row], value=name)
-    if log.errors > errors:
+    if log.errors > n_errors:
         return dataset
-    changed = [i for i, name in enumerate(new_names) if name != names[i]]
+    changed_rows = [i for i, name in enumerate(new_names) if name != names[i]]
     summary = f"no image name is changed by --names {printable(str(rule))}"
-    if changed:
-        old, new = names[changed[0]], new_names[changed[0]]
-        change = f"read with / for \\: {new!r}" if rule is None else f"shortened, {old!r} to {new!r}"
-        summary = f"{plural(len(changed), 'image name is', 'image names are')} {change}"
-    log.note(f"{printable(source)}: {summary}{', ...' if len(changed) > 1 else ''}")
+    if changed_rows:
+        old_name, new_name = names[changed_rows[0]], new_names[changed_rows[0]]
+        change = (
+            f"read with / for \\: {new_name!r}"
+            if rule is None
+            else f"shortened, {old_name!r} to {new_name!r}"
+        )
+        summary = f"{plural(len(changed_rows), 'image name is', 'image names are')} {change}"
+    log.note(f"{printable(source)}: {summary}{', ...' if len(changed_rows) > 1 else ''}")
     return replace(dataset, images=replace(dataset.images, name=new_names))
 
 

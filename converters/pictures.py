@@ -99,9 +99,9 @@ def locate(
             if min(width, height) <= 0:
                 width, height = int(images.width[row]), int(images.height[row])
         for source, finder in zip(sources, finders, strict=True):
-            picture = finder()(name) if not path else None
-            if picture is not None and picture not in source.picture_links:
-                path = source.full(picture)
+            image_file = finder()(name) if not path else None
+            if image_file is not None and image_file not in source.picture_links:
+                path = source.full(image_file)
         image_files.append((path, width, height))
     for source in sources:
         source.note_links(log)
@@ -115,33 +115,35 @@ def check_pictures(loaded: Loaded, request: Request, folder: str, log: Log, *, p
     """
     dataset, images = loaded.dataset, loaded.dataset.images
     source = Source(folder, follow_links=request.follow_links, max_size=request.max_size)
-    find = _make_finder(source)
+    find_image_file = _make_finder(source)
     file_of: dict[int, str] = {}
     # Whether the reader has reported missing pictures, as it needs their sizes.
-    reported = any(log.counts[code.name] for code in (NO_PICTURE, NO_SIZE, SIZE_OUT_OF_REACH))
+    is_reported = any(log.counts[code.name] for code in (NO_PICTURE, NO_SIZE, SIZE_OUT_OF_REACH))
     for row, name in enumerate(images.name):
-        picture = find(name)
-        if picture is not None:
-            file_of[row] = picture
-        elif not reported:
+        image_file = find_image_file(name)
+        if image_file is not None:
+            file_of[row] = image_file
+        elif not is_reported:
             log.report(NO_PICTURE, dataset.image_place(row), value=name)
-    pictures = source.with_suffix(*PICTURE_SUFFIXES)
-    extra = sorted(set(pictures) - set(file_of.values()))
-    if extra and not partial:
-        log.report(NO_ANNOTATION, folder, n=len(extra), total=len(pictures), value=extra[0] or folder)
+    image_files = source.with_suffix(*PICTURE_SUFFIXES)
+    unmentioned = sorted(set(image_files) - set(file_of.values()))
+    if unmentioned and not partial:
+        log.report(
+            NO_ANNOTATION, folder, n=len(unmentioned), total=len(image_files), value=unmentioned[0] or folder
+        )
     reader_options = {**request.shared, **request.options}
     size_options = {spec.name for spec in option_specs(loaded.format.options)} & {"image_size", "image_sizes"}
     if "size" not in loaded.format.keeps and all(reader_options.get(name) is None for name in size_options):
         return  # the sizes are the pictures' own
     has_size = np.minimum(images.width, images.height) > 0
-    behind_link = {row for row in file_of if file_of[row] in source.picture_links}
+    linked_rows = {row for row in file_of if file_of[row] in source.picture_links}
     source.note_links(log)
-    for row in log.track([row for row in file_of if has_size[row] and row not in behind_link], "pictures"):
-        scratch = Log(keep=1)
-        size = read_picture_size(source.full(file_of[row]), scratch)
+    for row in log.track([row for row in file_of if has_size[row] and row not in linked_rows], "pictures"):
+        scratch_log = Log(keep=1)
+        size = read_picture_size(source.full(file_of[row]), scratch_log)
         declared_size = int(images.width[row]), int(images.height[row])
         if size is None:
-            reason = scratch.issues[0].message.partition(": ")[2].partition(";")[0]
+            reason = scratch_log.issues[0].message.partition(": ")[2].partition(";")[0]
             log.report(UNREADABLE_PICTURE, source.full(file_of[row]), reason=reason)
         elif declared_size != size:
             code = PICTURE_TURNED if declared_size == size[::-1] else PICTURE_SIZE
@@ -154,9 +156,9 @@ def _make_finder(source: Source) -> Callable[[str], str | None]:
 
     That is the first of these that is unique: the whole name, its last part, and both without extension.
     """
-    pictures = source.with_suffix(*PICTURE_SUFFIXES)
+    image_files = source.with_suffix(*PICTURE_SUFFIXES)
     tables: list[tuple[Callable[[str], str], dict[str, str]]] = []
     for key in (str, lambda name: name.rpartition("/")[2], stem, lambda name: stem(name.rpartition("/")[2])):
-        counts = Counter(map(key, pictures))
-        tables.append((key, {key(name): name for name in pictures if counts[key(name)] == 1}))
+        counts = Counter(map(key, image_files))
+        tables.append((key, {key(name): name for name in image_files if counts[key(name)] == 1}))
     return lambda name: next((table[k] for key, table in tables if (k := key(name)) in table), None)

@@ -86,7 +86,7 @@ def write_tables(
         As for `convert`.
     """
     format_ = get_target(to) if to else for_target(target)
-    errors = log.errors
+    n_errors = log.errors
     for row, name in enumerate(dataset.images.name):
         path, line, pointer = dataset.image_place(row)
         accept_name(name, log, path, line=line, pointer=pointer)
@@ -94,7 +94,7 @@ def write_tables(
         if (reason := refuse_class(name)) is not None:
             log.report(BAD_CLASS_NAME, "", value=name, reason=reason)
     CHECKS[fields.get("clip", False)](dataset, log, ())
-    if log.errors > errors:
+    if log.errors > n_errors:
         raise build_write_error(log, target)
     format_options, pictures = split_picture_options(options, target, format_)
     parsed_options = make_options(format_, format_options)

@@ -145,7 +145,7 @@ def _draw_per_image(axes: Axes, statistics: Statistics) -> None:
 
 
 def _make_log_bins(values: Floats, n_bins: int) -> Floats:
-    """Return the `number` + 1 edges of bins over positive values, evenly spaced on a logarithmic axis."""
+    """Return the `n_bins` + 1 edges of bins over positive values, evenly spaced on a logarithmic axis."""
     low, high = float(values.min()), float(values.max())
     if low == high:
         low, high = low / 2, high * 2

@@ -236,19 +236,19 @@ def divide(selection: Selection, dataset: Dataset, log: Log, *, tiled: bool = Fa
     parts = selection.parts
     groups = None
     if tiled:
-        from odm.converters.tiles import origin_of
+        from odm.converters.tiles import find_origin
 
-        groups = [origin_of(name) for name in dataset.images.name]
+        groups = [find_origin(name) for name in dataset.images.name]
     if selection.group_by is not None:
         groups = group_names(dataset, selection.group_by, log)
 
-    def divided(*, stratify: bool) -> tuple[Longs, Longs]:
+    def divide_images(*, stratify: bool) -> tuple[Longs, Longs]:
         """Return the part of each image, and the number of images of each part."""
         ratios = list(parts.values())
         rows = split_rows(dataset, ratios, seed=selection.key, groups=groups, stratify=stratify)
         return rows, np.bincount(rows, minlength=len(parts))
 
-    rows, counts = divided(stratify=selection.stratify)
+    rows, counts = divide_images(stratify=selection.stratify)
     if not counts.all():
         empty_parts = [name for name, n in zip(parts, counts.tolist(), strict=True) if not n]
         names_text = ", ".join(empty_parts[:3]) + (
@@ -258,7 +258,7 @@ def divide(selection: Selection, dataset: Dataset, log: Log, *, tiled: bool = Fa
         if groups is not None:
             available += f" in {plural(len(set(groups)), 'group')}"
         option = spell("folds" if selection.folds is not None else "split_into")
-        is_stratify_cause = selection.stratify and divided(stratify=False)[1].all()
+        is_stratify_cause = selection.stratify and divide_images(stratify=False)[1].all()
         advice = (
             f"{spell('no_stratify')} divides them by their number alone"
             if is_stratify_cause
@@ -420,7 +420,7 @@ def _stratify(
     parts = range(len(ratios))
 
     # What each part still lacks, in images * `total`, so that shares are whole numbers.
-    def place(group_row: int, missing: Sequence[int]) -> None:
+    def place_group(group_row: int, missing: Sequence[int]) -> None:
         """Put a group into the part that misses most; in a tie, the one that lacks most images."""
         s = max(parts, key=lambda s: (missing[s], images_due[s], -s))
         part_of_group[group_row] = s
@@ -433,13 +433,13 @@ def _stratify(
         waiting = group[keys_by_class[class_bounds[c] : class_bounds[c + 1]]]
         waiting = waiting[part_of_group[waiting] < 0]
         for group_row in waiting.tolist():
-            place(group_row, class_due[c])
+            place_group(group_row, class_due[c])
         # All keys of the groups just placed: key_start:end 2:4 and 7:10 give 2 3 7 8 9.
         lengths = key_start[waiting + 1] - key_start[waiting]
         placed = np.repeat(key_start[waiting + 1] - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
         n_left -= np.bincount(category[placed], weights=count[placed], minlength=n_classes).astype(np.int64)
     for group_row in np.flatnonzero(part_of_group < 0).tolist():
-        place(group_row, images_due)
+        place_group(group_row, images_due)
     return part_of_group[group_of_image]
 
 

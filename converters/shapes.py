@@ -185,13 +185,13 @@ def _drop_groups(dataset: Dataset, group: Ints, ledger: Ledger) -> Dataset:
     `group` (n,) is the group of each box, -1 = none.
     """
     boxes = dataset.boxes
-    kind = np.zeros(len(boxes), np.uint8) if boxes.shapes is None else boxes.shapes.kind
-    is_part = (kind == ShapeKind.POLYGONS) | (kind == ShapeKind.MASK)
-    columns = boxes.image, boxes.category, group, is_part, kind == ShapeKind.NONE, boxes.xyxy
-    later = [row for rows, _ in find_objects(*columns) for row in rows[1:]]
-    ledger.change("groups not written, as their boxes would be read as one object", len(later))
+    shape_kind = np.zeros(len(boxes), np.uint8) if boxes.shapes is None else boxes.shapes.kind
+    is_part = (shape_kind == ShapeKind.POLYGONS) | (shape_kind == ShapeKind.MASK)
+    columns = boxes.image, boxes.category, group, is_part, shape_kind == ShapeKind.NONE, boxes.xyxy
+    later_rows = [row for rows, _ in find_objects(*columns) for row in rows[1:]]
+    ledger.change("groups not written, as their boxes would be read as one object", len(later_rows))
     group = group.copy()
-    group[later] = -1
+    group[later_rows] = -1
     return _replace_columns(dataset, group=freeze(group))
 
 
@@ -220,7 +220,7 @@ class _Fitting:
         self.width, self.height = size[:, 0], size[:, 1]
         self.has_size: Any = (size > 0).all(axis=1)
 
-    def runs(self, shapes: Shapes, rows: Rows) -> Runs:
+    def make_runs(self, shapes: Shapes, rows: Rows) -> Runs:
         """Return the masks of the shapes at `rows`."""
         return shapes.take(rows).runs(self.height[rows], self.width[rows])
 
@@ -247,7 +247,7 @@ class _Fitting:
         rows = np.flatnonzero((shapes.kind == ShapeKind.MASK) & self.has_size)
         if book:
             self.ledger.change("masks written as outlines along their pixel edges", len(rows))
-        return self._replace(shapes, rows, lambda part: self._trace(self.runs(shapes, part), part))
+        return self._replace(shapes, rows, lambda part: self._trace(self.make_runs(shapes, part), part))
 
     def draw_outlines(self, shapes: Shapes) -> Shapes:
         """Convert outlines to masks."""
@@ -281,7 +281,7 @@ class _Fitting:
         if len(overlap):
             piece_rows = rows[overlap]
             redrawn = self._replace(
-                shapes, piece_rows, lambda part: self._trace(self.runs(shapes, part), part)
+                shapes, piece_rows, lambda part: self._trace(self.make_runs(shapes, part), part)
             )
             joined_shapes = joined_shapes.replace_rows(overlap, redrawn.take(piece_rows))
         return shapes.replace_rows(rows, joined_shapes)
@@ -289,7 +289,7 @@ class _Fitting:
     def find_oriented(self, shapes: Shapes, *, any_shape: bool) -> Shapes:
         """Convert outlines that are rectangles to oriented boxes.
 
-        With `any_shape` all others to the smallest rectangle around them.
+        With `any_shape`, all others are converted to the smallest rectangle around them.
         """
         rows = np.flatnonzero((shapes.kind == ShapeKind.POLYGONS) & shapes.has_four_corners())
         rows = rows[distances_from_rectangle(shapes.corners(rows)) <= SAME]

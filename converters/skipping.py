@@ -96,7 +96,7 @@ def _build_refusal(source: Source, left_out: LeftOut, log: Log) -> DataError:
 
 
 def drop_left_out(dataset: Dataset, left_out: LeftOut, other_side: Dataset) -> Dataset:
-    """Drop the images from one side of an evaluation that were left out on the other side, `others`."""
+    """Drop the images from one side of an evaluation that were left out on the other side, `other_side`."""
     if not left_out.files:
         return dataset
     other_stems = {stem(name) for name in other_side.images.name}

@@ -420,7 +420,7 @@ class Cuts:
 # ------------------------------------------------------------------------------------------ back together
 
 
-def origin_of(name: str) -> str:
+def find_origin(name: str) -> str:
     """The name of the image that a tile was cut from; a name of another kind is returned as it is."""
     match = _NAME.fullmatch(name)
     return match[1] + (match[6] or "") if match else name
@@ -430,7 +430,7 @@ def join(dataset: Dataset, share: float, ledger: Ledger) -> Dataset:
     """Return the dataset with the boxes of tiles on whole images, without duplicates where tiles overlap.
 
     Of two boxes of one class from different tiles, the one of the lower score, or the smaller one of labels,
-    is left out where they share at least `min_shared` of the area of the smaller one.
+    is left out where they share at least `share` of the area of the smaller one.
     """
     if not 0 < share <= 1:
         raise UsageError(f"{spell('untile')} {share}: expected a share above 0 and up to 1")

@@ -92,16 +92,16 @@ def validate(
         options["images"] = os.fspath(images)
     result_log = Log() if log is None else log.fresh()
 
-    def request(location: str | os.PathLike[str] | None, **values: Any) -> Request | None:
+    def make_request(location: str | os.PathLike[str] | None, **values: Any) -> Request | None:
         return None if location is None else Request(path=os.fspath(location), shared=options, **values)
 
-    source = request(path, format=format, kind=kind)
+    source = make_request(path, format=format, kind=kind)
     assert source is not None
     examine(
         source,
         result_log,
-        gt=request(gt, kind="gt", flag="--gt-format"),
-        against=request(against, kind="det", flag="--det-format"),
+        gt=make_request(gt, kind="gt", flag="--gt-format"),
+        against=make_request(against, kind="det", flag="--det-format"),
         tolerance=tolerance,
     )
     result_log = chosen(result_log, *patterns)
@@ -266,11 +266,11 @@ def chosen(log: Log, select: Iterable[str], ignore: Iterable[str]) -> Log:
 def sort_issues(issues: Iterable[Issue]) -> list[Issue]:
     """Errors first, then by place; indices in JSON pointers count as numbers."""
 
-    def key(issue: Issue) -> tuple[Any, ...]:
+    def make_key(issue: Issue) -> tuple[Any, ...]:
         tokens = [(parse_number(token) < 0, parse_number(token), token) for token in issue.pointer.split("/")]
         return issue.severity != "error", issue.path, issue.line, issue.column, tokens
 
-    return sorted(issues, key=key)
+    return sorted(issues, key=make_key)
 
 
 def limit_per_code(issues: Iterable[Issue], n: int) -> list[Issue]:

@@ -357,10 +357,10 @@ def _complete_splits(dataset: Dataset, holder: Format, ledger: Ledger, log: Log)
     ):
         rows = [row for row, split in enumerate(splits) if split in names and split in new_split]
         if rows:
-            names_of = Trusted(description + listed(sorted(names - {""})))
+            description_text = Trusted(description + listed(sorted(names - {""})))
             destination = " or ".join(sorted({repr(new_split[splits[row]]) for row in rows}))
             fields: dict[str, Any] = {
-                "what": names_of,
+                "what": description_text,
                 "place": Trusted(destination),
                 "value": dataset.images.name[rows[0]],
             }
@@ -399,7 +399,7 @@ def _iterate_pieces(
     ----------
     part_of
         (images,) number of the part of each image; of folds, the fold that is tested with it.
-    has_splits
+    keeps_split
         Whether the format has splits of its own, so that one dataset holds all parts.
     """
     names = list(selection.parts)

@@ -108,14 +108,14 @@ def read(source: Source, builder: Builder, log: Log, options: AzureOptions) -> N
         with contextlib.suppress(BadRecord):
             records = [read_item(reader, file)] if is_single else list(read_line_items(reader, file))
             texts = (record.get(_find_url_key(record)) for record in records)
-            name_of = choose_url_names(texts, image_name, source.full(file), log)
+            name_of = choose_url_names(texts, parse_image_name, source.full(file), log)
             for record in records:
                 with contextlib.suppress(BadRecord):
                     _read_record(record, file, name_of)
     reader.finish()
 
 
-def image_name(url: str) -> str:
+def parse_image_name(url: str) -> str:
     """The name of an image from its address in Azure's storage."""
     if "/paths/" in url:
         return url.split("/paths/", 1)[1]

@@ -67,7 +67,7 @@ def _make_grammar(*, class_first: bool) -> label_rows.Grammar:
     With `class_first` the class is one value before the numbers, else one or more values after them.
     """
 
-    def shape(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
+    def choose_columns(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
         """The columns of a row; a row of one value is the number of boxes."""
         if n_cells == 1:
             return label_rows.Shape([0])
@@ -80,7 +80,7 @@ def _make_grammar(*, class_first: bool) -> label_rows.Grammar:
 
     expected = "four numbers, a class before" if class_first else "four numbers, or also a class"
     return label_rows.Grammar(
-        shape, _EDGES, f"{expected}, and a score if any", default=np.nan, folders=_FOLDERS
+        choose_columns, _EDGES, f"{expected}, and a score if any", default=np.nan, folders=_FOLDERS
     )
 
 

@@ -151,13 +151,15 @@ def _read_results(source: Source, files: list[str], builder: Builder, log: Log, 
         fields = FIELDS if match[1] == "1" else EDGES
         width = len(fields)
 
-        def shape(n_cells: int, _: label_rows.KindOf, width: int = width) -> label_rows.Shape | None:
+        def choose_columns(n_cells: int, _: label_rows.KindOf, width: int = width) -> label_rows.Shape | None:
             """The columns of a row: an image name of one or more words, a score, and `width` numbers."""
             start = n_cells - width
             name = 0, start - 1
             return label_rows.Shape(range(start, n_cells), start - 1, name) if n_cells >= width + 2 else None
 
-        grammar = label_rows.Grammar(shape, fields, f"an image, a score and {width} numbers", named="")
+        grammar = label_rows.Grammar(
+            choose_columns, fields, f"an image, a score and {width} numbers", named=""
+        )
         labels = label_rows.read_labels(gather, [file], grammar)
         file_number, path = builder.file(source.full(file)), source.full(file)
         # In reverse order, so that the first line of a name is the one that stays.
@@ -168,10 +170,8 @@ def _read_results(source: Source, files: list[str], builder: Builder, log: Log, 
             name = labels.texts[name_index]
             row = builder.image_row(name)
             if row is None:
-                location, picture = (
-                    Location(path, line=first_line_of_name.get(name_index, 0)),
-                    gather.pictures.find(name),
-                )
+                location = Location(path, line=first_line_of_name.get(name_index, 0))
+                picture = gather.pictures.find(name)
                 row = gather.image(
                     name, location, field="image", picture=picture, file=file_number, line=location.line
                 )

@@ -209,7 +209,7 @@ def _make_grammar(layout: Layout, name: str = CLASS) -> label_rows.Grammar:
     """The grammar of rows with a layout; `name` is the class where rows have none."""
     width, n_before_text = layout.width, layout.needed
 
-    def shape(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
+    def choose_columns(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
         """The columns of a row; None if it has too few values, or two rows on a line."""
         score = width if layout.scored else -1
         name = n_before_text - 1, int(layout.classed)
@@ -223,7 +223,7 @@ def _make_grammar(layout: Layout, name: str = CLASS) -> label_rows.Grammar:
                 return None
         return label_rows.Shape(range(width + layout.marked), score, name)
 
-    def texts(chunk: Chunk, rows: NDArray[Any]) -> NDArray[Any]:
+    def mark_texts(chunk: Chunk, rows: NDArray[Any]) -> NDArray[Any]:
         """Look at the transcriptions of (n,) rows of a chunk; return (n, 3) marks, 0 or 1.
 
         A mark says that the row is ignored, that it has a text, and that the text contains a second row.
@@ -248,13 +248,13 @@ def _make_grammar(layout: Layout, name: str = CLASS) -> label_rows.Grammar:
         return None if name == EMPTY or refuse_class(text) is not None else text
 
     return label_rows.Grammar(
-        shape,
+        choose_columns,
         (*FIELDS[width], "difficulty"),
         str(layout),
         score="confidence",
         label=name.encode(),
         flags=("difficulty",),
-        more=(texts, 3),
+        more=(mark_texts, 3),
         sep=layout.sep,
         folders=re.compile("gts?|labels|annotations", re.IGNORECASE),
         prefixes=tuple(_KINDS),

@@ -114,7 +114,7 @@ def _make_grammar(n_before: int) -> label_rows.Grammar:
                 for position in (row_start + n_before + 1, row_start + n_before + 2):
                     chunk.tokens[position] = _MARKS.get(chunk.tokens[position], chunk.tokens[position])
 
-    def shape(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
+    def choose_columns(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
         """Return the columns of a row, counted from the right because the type may have several words.
 
         `kind` tells what the value at a position is.
@@ -128,7 +128,7 @@ def _make_grammar(n_before: int) -> label_rows.Grammar:
         return label_rows.Shape(numbers, n_cells - 1 if has_score else -1, name=(n_before, start - n_before))
 
     return label_rows.Grammar(
-        shape,
+        choose_columns,
         (*("frame", "track")[:n_before], *FIELDS),
         "a type and 14 numbers, or 15 with a score" + (", after a frame and a track" if n_before else ""),
         named="type",

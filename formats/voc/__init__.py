@@ -225,19 +225,19 @@ def write(dataset: Dataset, target: Output, log: Log, options: VocOptions) -> No
     note_folders(dataset, log)
     folder = "Annotations/" if is_tree else ""
     files = [f"{folder}{key}.xml" for key in keys]
-    lists: dict[str, list[str]] = {}
+    keys_of_split: dict[str, list[str]] = {}
     if is_tree:
-        lists = {} if keys else {NO_SPLIT: []}
+        keys_of_split = {} if keys else {NO_SPLIT: []}
         for key, split in zip(keys, images.split, strict=True):
-            lists.setdefault(split or NO_SPLIT, []).append(key)
+            keys_of_split.setdefault(split or NO_SPLIT, []).append(key)
     elif any(images.split):
         log.note("layout=flat: splits are not written")
-    list_files = {split: f"ImageSets/Main/{split}.txt" for split in sorted(lists)}
-    errors = log.errors
+    list_files = {split: f"ImageSets/Main/{split}.txt" for split in sorted(keys_of_split)}
+    n_errors = log.errors
     refuse_names(dataset.categories.name, log)
     refuse_names(images.name, log)
     owners = [*images.name, *(f"the split {split}" for split in list_files)]
-    if not target.plan([*files, *list_files.values()], owners, log) or log.errors > errors:
+    if not target.plan([*files, *list_files.values()], owners, log) or log.errors > n_errors:
         return
 
     size = "\t<size>\n\t\t<width>%d</width>\n\t\t<height>%d</height>\n\t\t<depth>3</depth>\n\t</size>\n"
@@ -255,7 +255,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: VocOptions) -> No
         head = f"<annotation>\n\t<filename>{name}</filename>\n{size}{frame_text}\t<segmented>0</segmented>\n"
         target.write(file, b"".join((head.encode(), text, b"</annotation>\n")))
     for split, file in list_files.items():
-        target.write(file, "".join(f"{key}\n" for key in sorted(lists[split])).encode())
+        target.write(file, "".join(f"{key}\n" for key in sorted(keys_of_split[split])).encode())
 
 
 def _escape_all(texts: Sequence[str]) -> Sequence[str]:

@@ -43,7 +43,7 @@ class ObjectMasks:
     def __bool__(self) -> bool:
         return bool(self._by_key)
 
-    def image(self, row: int, key: str) -> None:
+    def note_image(self, row: int, key: str) -> None:
         """Note the row of the image with this key."""
         if key in self._by_key:
             self._of_image[row] = self._by_key[key]
@@ -53,7 +53,7 @@ class ObjectMasks:
         if row is not None:
             self._left_out.setdefault(row, []).append(object_number)
 
-    def shapes(self, images: Ints) -> Shapes:
+    def make_shapes(self, images: Ints) -> Shapes:
         """Return the masks of n boxes; `images` (n,) are their image rows, ascending, with all their boxes.
 
         The k-th box of an image, not counting objects that were left out, has the pixels with its number.

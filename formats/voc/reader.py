@@ -254,7 +254,7 @@ class Reader:
     def _take_members(
         self, element: Any, known_tags: Collection[str], path: str, field: str = ""
     ) -> tuple[dict[str, Any], bool]:
-        """Return the children of an element whose tag is `known`, by tag, and whether there was no fault.
+        """Return the children whose tag is in `known_tags`, by tag, and whether there was no fault.
 
         Repeated and misplaced elements are faults, and are reported.
         """
@@ -401,7 +401,7 @@ class Reader:
         )
         if row is not None:
             self._builder.file(path)
-            self._masks.image(row, key)
+            self._masks.note_image(row, key)
         return row
 
     # -- objects
@@ -454,26 +454,26 @@ class Reader:
         value_indices, files = self._alike[0].layout.value_indices, self._alike
         pieces = [piece for file in files for piece in file.pieces[:-1]]
 
-        def column(tag: str) -> list[bytes]:
+        def take_column(tag: str) -> list[bytes]:
             return pieces[value_indices[tag] :: len(value_indices) + 1] if tag in value_indices else []
 
-        names = column("name")
+        names = take_column("name")
         n_objects = [len(file.pieces) // (len(value_indices) + 1) for file in files]
         table = np.zeros((len(names), 9))
         table[:, 0] = np.repeat(self._alike_images, n_objects)
         table[:, 1] = [self._row_by_text[name] for name in names]
         for column_number, edge in enumerate(EDGES, 2):
-            table[:, column_number] = list(map(float, column(edge)))
-        table[:, 6] = list(map(float, column("score"))) if "score" in value_indices else np.nan
+            table[:, column_number] = list(map(float, take_column(edge)))
+        table[:, 6] = list(map(float, take_column("score"))) if "score" in value_indices else np.nan
         for tag, flag in FLAGS.items():
-            if b"1" in (marks := column(tag)):
+            if b"1" in (marks := take_column(tag)):
                 table[:, 7] += [(mark == b"1") * flag for mark in marks]
         # Files of 3 and 2 objects: arange 0 1 2 3 4, minus repeat([0, 3]) 0 0 0 3 3, is rank 0 1 2 0 1.
         rank = np.arange(len(names)) - np.repeat(np.cumsum(n_objects) - n_objects, n_objects)
         table[:, 8] = np.repeat([file.line for file in files], n_objects) + rank * np.repeat(
             [file.line_step for file in files], n_objects
         )
-        for pose in column("pose"):
+        for pose in take_column("pose"):
             if pose != b"Unspecified" and pose.strip().lower() not in (b"", b"unspecified"):
                 self._builder.extras["pose"] += 1
         self._alike, self._alike_images, self._n_alike = [], [], 0
@@ -609,7 +609,7 @@ class Reader:
         )
         corners = np.array([self._corners_by_box[i + self._n_packed] for i in rows.tolist()]).reshape(-1, 2)
         turned = Shapes.of_outlines(corners - self._origin, np.full(len(rows), 4), ShapeKind.ORIENTED)
-        return self._masks.shapes(images).replace_rows(rows, turned)
+        return self._masks.make_shapes(images).replace_rows(rows, turned)
 
     def finish(self) -> None:
         """Decide whether the boxes are detections, report those of the other kind, and build the rest."""

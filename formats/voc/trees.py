@@ -58,35 +58,40 @@ def find_splits(
 
     Returns the `files` of the `requested` split, all if it is None, and the split of each image by its key.
     """
-    lists: dict[str, dict[str, None]] = {}
+    keys_of_split: dict[str, dict[str, None]] = {}
     for root in roots:
         keys_below = {image.key for _, image in files if image.root == root}
         for name, members in _read_lists(source, root, keys_below, len(roots) > 1, log, requested):
-            lists.setdefault(name, {}).update(members)
-    if not lists:
+            keys_of_split.setdefault(name, {}).update(members)
+    if not keys_of_split:
         for _, (key, _, _) in files:
             split_folders = [folder for folder in key.split("/")[:-1] if folder.lower() in SPLITS]
             if not split_folders:
-                lists = {}
+                keys_of_split = {}
                 break
-            lists.setdefault(split_folders[0], {})[key] = None
-    if requested is not None and requested not in lists:
+            keys_of_split.setdefault(split_folders[0], {})[key] = None
+    if requested is not None and requested not in keys_of_split:
         report_unknown_split(
-            log, source.path, requested, lists, no_splits="there are no lists in ImageSets/Main"
+            log, source.path, requested, keys_of_split, no_splits="there are no lists in ImageSets/Main"
         )
         return (), {}
     # The smallest list that names an image is its split, so that `trainval` does not hide `train`.
     splits: dict[str, str] = {}
-    order = sorted(lists, key=lambda name: (len(lists[name]), name))
-    is_within = {(a, b) for a in order for b in order if lists[a].keys() <= lists[b].keys()}
-    for name in order:
-        for key in lists[name]:
+    ordered_splits = sorted(keys_of_split, key=lambda name: (len(keys_of_split[name]), name))
+    nested_pairs = {
+        (a, b)
+        for a in ordered_splits
+        for b in ordered_splits
+        if keys_of_split[a].keys() <= keys_of_split[b].keys()
+    }
+    for name in ordered_splits:
+        for key in keys_of_split[name]:
             first_split = splits.setdefault(key, name)
-            if first_split != name and (first_split, name) not in is_within:
+            if first_split != name and (first_split, name) not in nested_pairs:
                 log.report(IN_TWO_SPLITS, source.path, value=key, first=name, name=first_split)
     if requested is None:
         return files, {key: name for key, name in splits.items() if name != NO_SPLIT}
-    members, name = lists[requested], "" if requested == NO_SPLIT else requested
+    members, name = keys_of_split[requested], "" if requested == NO_SPLIT else requested
     files_of_split = [(file, image) for file, image in files if image.key in members]
     return files_of_split, dict.fromkeys(members, name)
 
@@ -100,10 +105,12 @@ def _read_lists(
     """
     pattern = re.compile(re.escape(root) + r"ImageSets/(?:([^/]+)/)?([^/]+)\.txt", re.IGNORECASE)
     matches = [m for f in source.files if (m := pattern.fullmatch(f))]
-    in_main = [m for m in matches if (m[1] or "").lower() == "main"]
-    if not in_main:
-        in_main = [m for m in matches if (m[1] or "").lower() not in ("layout", "segmentation", "action")]
-    if not in_main:
+    list_matches = [m for m in matches if (m[1] or "").lower() == "main"]
+    if not list_matches:
+        list_matches = [
+            m for m in matches if (m[1] or "").lower() not in ("layout", "segmentation", "action")
+        ]
+    if not list_matches:
         return []
     keys_of_end: dict[str, list[str]] = {}
     prefix = root if has_several_roots else ""
@@ -112,7 +119,7 @@ def _read_lists(
         for i in range(1, len(parts)):
             keys_of_end.setdefault("/".join(parts[i:]), []).append(key)
     lists: list[tuple[str, dict[str, None]]] = []
-    for match in in_main:
+    for match in list_matches:
         if requested is not None and match[2] != requested:
             lists.append((match[2], {}))  # it is there, which is all that matters now
             continue

@@ -232,7 +232,7 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
         parsed.report_outlines(is_valid)
     builder.skipped += int(len(is_valid) - is_valid.sum())
     size_of_box = sizes[image[is_valid]].astype(np.float64)
-    corners, wh = parsed.corners(is_valid, box)
+    corners, wh = parsed.make_corners(is_valid, box)
     shape_columns = {}
     if builder.wants and options.task != "detect":
         shape_columns = make_columns(parsed, is_valid, size_of_box, task) if has_more_values else {}

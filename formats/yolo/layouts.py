@@ -391,7 +391,7 @@ class Image(msgspec.Struct, eq=False):
 
 
 def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) -> list[Image]:
-    """All images in code-point order of their names."""
+    """Find the images of all groups of the plan, with their image files, in code-point order of names."""
     source = plan.source
     images: list[Image] = []
     first_pictures: Pictures | None = None
@@ -451,7 +451,7 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
 def _report_bare(plan: Plan, groups: list[tuple[Group, list[Image]]], builder: Builder, log: Log) -> None:
     """Report pictures without a label file: a warning if only some lack one, else that labels are missing.
 
-    `members` are the groups with their images. Text files near the pictures of a group, which are not read,
+    `groups` are paired with their images. Text files near the pictures of a group, which are not read,
     may be its labels, so their folders are named.
     """
     source = plan.source
@@ -467,7 +467,7 @@ def _report_bare(plan: Plan, groups: list[tuple[Group, list[Image]]], builder: B
         if all_lack_labels and not (images or text_folders):
             continue
         split_text = f" of the split {group.split!r}" if group.split else ""
-        value = (
+        first_path = (
             without_label[0].picture.location if without_label and without_label[0].picture else source.path
         )
         if all_lack_labels and (
@@ -487,7 +487,7 @@ def _report_bare(plan: Plan, groups: list[tuple[Group, list[Image]]], builder: B
                 "total": len(images),
                 "where": Trusted(split_text),
             }
-            log.report(BARE_PICTURES, source.path, value=value, **counts)
+            log.report(BARE_PICTURES, source.path, value=first_path, **counts)
 
 
 def _belongs(source: Source, group: Group, file: str) -> bool:

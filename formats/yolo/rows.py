@@ -144,40 +144,40 @@ class ParsedRows:
                     self.columns[rows_of_six, 0],
                 )
 
-        def say_score(cells: list[Cell]) -> dict[str, Any]:
+        def describe_score(cells: list[Cell]) -> dict[str, Any]:
             column, value = cells[score_position] if len(cells) > abs(score_position) else (0, b"")
             return {"column": column, "field": "score", "value": value}
 
-        def say_joined(cells: list[Cell]) -> dict[str, Any]:
+        def describe_joined(cells: list[Cell]) -> dict[str, Any]:
             shown = f"{len(cells)} values, as of {len(cells) // size} rows (was a line break lost?)"
             expected = "a class id and 4 numbers" + (", and a confidence" if is_det else "")
             column = cells[size][0] if len(cells) > size else 0
             return {"column": column, "expected": expected, "found": Trusted(shown)}
 
-        def say_odd(cells: list[Cell]) -> dict[str, Any]:
+        def describe_odd_count(cells: list[Cell]) -> dict[str, Any]:
             expected = "a class id and 4 numbers, or pairs of coordinates"
             return {"expected": expected, "found": f"{len(cells)} values"}
 
-        def say_far(cells: list[Cell]) -> dict[str, Any]:
+        def describe_far(cells: list[Cell]) -> dict[str, Any]:
             for i, (column, value) in enumerate(cells[2:6] if is_second and len(cells) == 6 else cells[1:]):
                 if not 1 - FAR <= float(value) <= FAR:
                     field = _BOX_FIELDS[i] if len(cells) <= 6 else ""
                     return {"column": column, "field": field, "value": value}
             return {"value": b""}
 
-        self.report(WRONG_COUNT, is_joined, say_joined)
+        self.report(WRONG_COUNT, is_joined, describe_joined)
         if is_det:
             self.report(SCORE_MISSING, ~has_score & ~is_joined, lambda _: {})
             is_outside = has_score & ~is_joined & ~((score >= 0) & (score <= 1))
-            self.report(SCORE_RANGE, is_outside, say_score)
+            self.report(SCORE_RANGE, is_outside, describe_score)
             is_valid = has_score & ~is_joined & ~is_outside
         else:
             is_outline = has_score & self.is_outline & ~is_joined
-            self.report(WRONG_COUNT, is_outline, say_odd)
-            self.report(SCORE_UNEXPECTED, has_score & ~is_outline & ~is_joined, say_score)
+            self.report(WRONG_COUNT, is_outline, describe_odd_count)
+            self.report(SCORE_UNEXPECTED, has_score & ~is_outline & ~is_joined, describe_score)
             is_valid = ~has_score & ~is_joined
         is_far = is_valid & np.where(self.is_outline, self.is_far, are_far(box))
-        self.report(RELATIVE_RANGE, is_far, say_far)
+        self.report(RELATIVE_RANGE, is_far, describe_far)
         return is_valid & ~is_far, box, score
 
     def _is_second(self, rows_of_six: NDArray[Any], conf_column: str | None) -> bool:
@@ -205,7 +205,7 @@ class ParsedRows:
         self.log.note(f"{printable(self.plan.source.path)}: {note}")
         return n_second > n_last
 
-    def corners(self, is_valid: NDArray[np.bool_], box: Floats) -> tuple[Floats, Floats]:
+    def make_corners(self, is_valid: NDArray[np.bool_], box: Floats) -> tuple[Floats, Floats]:
         """Relative edges (m, 4), and width and height (m, 2), of the m valid boxes."""
         box, is_outline = box[is_valid], self.is_outline[is_valid]
         wh = box[:, 2:].copy()
@@ -253,12 +253,12 @@ class ParsedRows:
         has_class = self.id < len(category_rows)
         has_class[has_class] = category_rows[self.id[has_class]] >= 0
 
-        def say(cells: list[Cell]) -> dict[str, Any]:
+        def describe_class(cells: list[Cell]) -> dict[str, Any]:
             column, value = cells[0] if cells else (0, b"")
             location = {"column": column, "field": "class", "value": value}
             return {**location, "n": len(category_rows), "where": plan.names_from}
 
-        self.report(UNKNOWN_CLASS, is_valid & ~has_class, say)
+        self.report(UNKNOWN_CLASS, is_valid & ~has_class, describe_class)
         return category_rows[np.where(has_class, self.id, 0)], has_class
 
     def report_outlines(self, is_valid: NDArray[np.bool_]) -> None:

@@ -72,11 +72,11 @@ def make_columns(parsed: ParsedRows, is_valid: NDArray[np.bool_], size: Floats, 
             rows, Shapes.of_outlines(xy, n_corners, kind)
         )
         is_plain_box = is_valid & ~parsed.is_outline
-        about = {"n": int(np.count_nonzero(is_plain_box)), "total": len(n_values)}
+        counts = {"n": int(np.count_nonzero(is_plain_box)), "total": len(n_values)}
         if is_plain_box.any():
             is_first_box = np.zeros(len(is_valid), bool)
             is_first_box[np.flatnonzero(is_plain_box)[0]] = True
-            parsed.report(SEVERAL_TASKS, is_first_box, lambda _: about)
+            parsed.report(SEVERAL_TASKS, is_first_box, lambda _: counts)
     numbers_per_point = parsed.plan.numbers_per_point
     if len(rows) == len(n_values) or not n_values[~is_outline].any() or numbers_per_point not in (2, 3):
         return columns
@@ -93,7 +93,7 @@ def make_columns(parsed: ParsedRows, is_valid: NDArray[np.bool_], size: Floats, 
 def describe_points(plan: Plan, builder: Builder, category_rows: Sequence[int]) -> None:
     """Give the builder the keypoint names, and ``flip_idx``, of the description.
 
-    `classes` are category rows by class number.
+    `category_rows` are by class number.
     """
     for class_number, names in plan.point_names.items():
         if class_number < len(category_rows) and category_rows[class_number] >= 0:

@@ -186,12 +186,18 @@ def _find_image_folders(splits: list[str]) -> dict[str, str]:
 
 
 def _make_yaml(dataset: Dataset, folders: dict[str, str], task: str | None, n_points: int) -> bytes:
-    """The description of the dataset. Without ``path``, trainers look beside the file itself."""
-    default = folders.get("train") or next(iter(folders.values()), "")
+    """Format the description of the dataset; `folders` are those of image files, by split.
+
+    Without ``path``, trainers look beside the file itself.
+    """
+    default_folder = folders.get("train") or next(iter(folders.values()), "")
     # Without an image there is no folder that could be named.
-    lines = [f"{key}: {quoted(folders.get(key, default)) if default else '[]'}" for key in ("train", "val")]
+    lines = [
+        f"{key}: {quote(folders.get(key, default_folder)) if default_folder else '[]'}"
+        for key in ("train", "val")
+    ]
     lines += [
-        f"{split}: {quoted(location)}"
+        f"{split}: {quote(location)}"
         for split, location in sorted(folders.items())
         if split not in {"", "train", "val"}
     ]
@@ -199,7 +205,7 @@ def _make_yaml(dataset: Dataset, folders: dict[str, str], task: str | None, n_po
     lines += [
         f"nc: {len(names)}",
         "names:" if names else "names: []",
-        *(f"  - {quoted(name)}" for name in names),
+        *(f"  - {quote(name)}" for name in names),
     ]
     if task in ("segment", "obb"):
         lines.append(f"task: {task}")
@@ -217,11 +223,11 @@ def _format_point_lines(dataset: Dataset, n: int) -> list[str]:
     if class_points:
         lines.append("kpt_names:")
     for i, names in class_points:
-        lines += [f"  {i}:", *(f"    - {quoted(name)}" for name in names)]
+        lines += [f"  {i}:", *(f"    - {quote(name)}" for name in names)]
     return lines
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """A text as a YAML scalar in double quotes."""
     parts = []
     for c in text:
