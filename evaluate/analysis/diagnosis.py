@@ -64,13 +64,14 @@ _NO_OPTIONS: Mapping[str, Collection[str]] = MappingProxyType({"gt": (), "det": 
 
 
 class Finding(msgspec.Struct, frozen=True, eq=False):
-    """A reading of a sample that explains the result."""
+    """What explains the result of a sample: statements, none if nothing does, and the advice of each."""
 
-    what: tuple[str, ...]
-    remedy: tuple[str, ...]
-    now: float
+    statements: tuple[str, ...]
+    advice: tuple[str, ...]
+    ap50: float
     """AP50 of the sample as the files are read."""
-    better: float
+    best_ap50: float
+    """AP50 once they are read as the statements say."""
 
 
 def diagnose(joined: Joined, truth: Dataset, detections: Dataset, log: Log, *, verbose: bool = False) -> None:
@@ -91,32 +92,32 @@ def diagnose(joined: Joined, truth: Dataset, detections: Dataset, log: Log, *, v
     scope = "" if len(images) == len(joined.evaluated) else f" in a sample of {plural(len(images), 'image')}"
     options = {"gt": truth.reading_options, "det": detections.reading_options}
     cause = find_cause(joined.shard(images), images, sizes, options)
-    if cause.what:
+    if cause.statements:
         log.report(
             LIKELY_CAUSE,
             source_of(detections),
-            what=Trusted(" and ".join(cause.what)),
-            better=Trusted(f"{cause.better:.2f}"),
-            value=Trusted(f"{cause.now:.2f}"),
+            what=Trusted(" and ".join(cause.statements)),
+            better=Trusted(f"{cause.best_ap50:.2f}"),
+            value=Trusted(f"{cause.ap50:.2f}"),
             where=Trusted(scope),
-            remedy=Trusted("; ".join(dict.fromkeys(cause.remedy))),
+            remedy=Trusted("; ".join(dict.fromkeys(cause.advice))),
         )
     elif verbose:
-        log.note(f"AP50 is {cause.now:.2f}{scope}, and no other reading fits better; tried were {TRIED}")
+        log.note(f"AP50 is {cause.ap50:.2f}{scope}, and no other reading fits better; tried were {TRIED}")
 
 
 def find_cause(
-    sampled: Joined, images: Longs, sizes: Longs, options: Mapping[str, Collection[str]] = _NO_OPTIONS
+    joined: Joined, images: Longs, sizes: Longs, options: Mapping[str, Collection[str]] = _NO_OPTIONS
 ) -> Finding:
-    """Find the readings that explain the result of `sampled`, the boxes of `images` (numbers, ascending).
+    """Find the readings that explain the result of `joined`, the boxes of `images` (numbers, ascending).
 
-    `options` has the names of those with which the format of each side can be read.
+    `options` has the names of the options with which the format of each side can be read.
     """
-    ap50 = _ap50(sampled)
-    sample = replace(_Sample.from_sides(sampled, images, sizes), options=options)
-    best_sides, statements, remedy = sampled, [], []
-    for step in (_find_geometry, _find_classes):
-        finding = step(sample)
+    ap50 = _ap50(joined)
+    sample = replace(_Sample.from_sides(joined, images, sizes), options=options)
+    best_sides, statements, remedy = joined, [], []
+    for find in (_find_geometry, _find_classes):
+        finding = find(sample)
         if finding is not None:
             sample, statement, advice = finding
             statements.append(statement)
@@ -125,7 +126,7 @@ def find_cause(
         best_sides = sample.joined
     best_ap50 = _ap50(best_sides)
     if statements and best_ap50 < 1.3 * ap50 + LEAST_RISE:
-        best_sides, best_ap50, statements, remedy = sampled, ap50, [], []
+        best_sides, best_ap50, statements, remedy = joined, ap50, [], []
     for reading in (_try_one_class, _try_reversed_scores, _try_unique):
         statement, advice, other_sides = reading(best_sides)
         other_ap50 = best_ap50 if other_sides is best_sides else _ap50(other_sides)
@@ -351,7 +352,7 @@ class _Candidate(msgspec.Struct, frozen=True, eq=False):
     readings: tuple[Reading, ...]
     step: int
     """How many images further the detections belong."""
-    better: Mask
+    is_better: Mask
     """(images,) where it covers more objects than the files as they are read."""
     gain: int
     """How many more objects are covered there."""
@@ -362,13 +363,13 @@ class _Candidate(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def changes(self) -> int:
-        """Return the number of readings that the candidate changes."""
+        """The number of readings and of steps to another image."""
         return len(self.readings) + abs(self.step)
 
     @property
     def statement(self) -> str:
-        """What the boxes look like, in words."""
-        parts = [f"{_LOOKS[self.side]} {', in '.join(reading.what for reading in self.readings)}"]
+        """The statement on what the boxes look like."""
+        parts = [f"{_LOOKS[self.side]} {', in '.join(reading.description for reading in self.readings)}"]
         if self.step:
             direction = "after" if self.step > 0 else "before"
             parts.append(f"the detections look like those of the image {direction} theirs")
@@ -411,11 +412,11 @@ def _find_geometry(sample: _Sample) -> tuple[_Sample, str, str] | None:
     is_well_covered = sample.find_covered(*best.read_boxes(sample), pairs, iou_min=WELL)
     if int((is_well_covered & ~is_covered).sum()) < LEAST_WELL * best.gain:
         return None
-    if best.step and int(best.better.sum()) < LEAST_SHIFTED:
+    if best.step and int(best.is_better.sum()) < LEAST_SHIFTED:
         return None
     statement = best.statement + alternative
-    is_fitting = best.better | (sample.count_by_image(is_covered) > 0)
-    n_better, n_fitting = int(best.better.sum()), int(is_fitting.sum())
+    is_fitting = best.is_better | (sample.count_by_image(is_covered) > 0)
+    n_better, n_fitting = int(best.is_better.sum()), int(is_fitting.sum())
     options = sample.options[best.side]
     if n_better < MOST_IN_ALL * n_fitting:  # no option of a format holds for some images only
         statement, options = f"in {n_better} of {plural(n_fitting, 'image')} {statement}", ()
@@ -474,7 +475,7 @@ def _count_outside(sample: _Sample, candidate: _Candidate) -> int:
     for side, xyxy in zip((joined.truth, joined.detections), candidate.read_boxes(sample), strict=True):
         size = sample.sizes[side.image]
         is_outside = (xyxy[:, :2] < -0.1 * size).any(axis=1) | (xyxy[:, 2:] > 1.1 * size).any(axis=1)
-        is_better = candidate.better[np.searchsorted(sample.images, side.image)]
+        is_better = candidate.is_better[np.searchsorted(sample.images, side.image)]
         n_outside += int((is_outside & is_better & (size > 0).all(axis=1)).sum())
     return n_outside
 
@@ -506,7 +507,7 @@ def _bound_tail(n: int, k: int, p: float) -> float:
 
 def _apply_candidate(sample: _Sample, best: _Candidate) -> _Sample:
     """Return the sample with the candidate applied to the images where it is better."""
-    is_better, joined = best.better, sample.joined
+    is_better, joined = best.is_better, sample.joined
     truth, read_xyxy = best.read_boxes(sample)
     is_changed = is_better[np.searchsorted(sample.images, joined.truth.image)]
     truth = np.where(is_changed[:, None], truth, joined.truth.xyxy)

@@ -67,8 +67,8 @@ def rank(
     names, tables = list(runs), list(runs.values())
     names_of_twin: dict[int, list[str]] = {}
     for i, table in enumerate(tables):
-        twin = next((j for j in names_of_twin if has_equal_detections(tables[j], table)), i)
-        names_of_twin.setdefault(twin, []).append(names[i])
+        first_of_twins = next((j for j in names_of_twin if has_equal_detections(tables[j], table)), i)
+        names_of_twin.setdefault(first_of_twins, []).append(names[i])
     key = next(iter(tables[0].result.summary))
     values = [table.result.summary[key] for table in tables]
     order_sign = 1 if key in plans[0].lower_keys else -1
@@ -86,7 +86,7 @@ def rank(
                 level=draws.level,
                 lower_is_better=key in plans[0].lower_keys,
             )
-    corrected = [math.nan, *correct_p_values([interval_of_run[i].p for i in order[1:]])]
+    p_values = [math.nan, *correct_p_values([interval_of_run[i].p for i in order[1:]])]
     return [
         Standing(
             names[i],
@@ -98,7 +98,7 @@ def rank(
             interval_of_run[i],
             p,
         )
-        for i, p in zip(order, corrected, strict=True)
+        for i, p in zip(order, p_values, strict=True)
     ]
 
 

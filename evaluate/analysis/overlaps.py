@@ -121,22 +121,22 @@ def _update_best(
     With the `rank` of all partners, the first is that of the lowest rank, and a box that has a partner
     already keeps it unless the new one is better: by IoU, then by rank.
     """
-    starts = first_of_runs(box)
-    if not len(starts):
+    box_starts = first_of_runs(box)
+    if not len(box_starts):
         return
     # Each box's highest IoU beside all its rows; of the rows that reach it, the first of each box.
-    n_partners = np.diff(np.append(starts, len(box)))
-    tied = np.flatnonzero(iou == np.repeat(np.maximum.reduceat(iou, starts), n_partners))
+    n_partners = np.diff(np.append(box_starts, len(box)))
+    tied_rows = np.flatnonzero(iou == np.repeat(np.maximum.reduceat(iou, box_starts), n_partners))
     if rank is not None:
-        tied = tied[np.lexsort((rank[partner[tied]], box[tied]))]
-    chosen = tied[first_of_runs(box[tied])]
+        tied_rows = tied_rows[np.lexsort((rank[partner[tied_rows]], box[tied_rows]))]
+    best_rows = tied_rows[first_of_runs(box[tied_rows])]
     if rank is not None:
-        old_partner, old_iou = best.at[box[chosen]], best.iou[box[chosen]]
-        is_better = (old_partner < 0) | (iou[chosen] > old_iou)
-        is_better |= (iou[chosen] == old_iou) & (rank[partner[chosen]] < rank[old_partner])
-        chosen = chosen[is_better]
-    best.at[box[chosen]] = partner[chosen]
-    best.iou[box[chosen]] = iou[chosen]
+        old_partner, old_iou = best.at[box[best_rows]], best.iou[box[best_rows]]
+        is_better = (old_partner < 0) | (iou[best_rows] > old_iou)
+        is_better |= (iou[best_rows] == old_iou) & (rank[partner[best_rows]] < rank[old_partner])
+        best_rows = best_rows[is_better]
+    best.at[box[best_rows]] = partner[best_rows]
+    best.iou[box[best_rows]] = iou[best_rows]
 
 
 def _update_highest(values: Floats, box: Longs | Ints, iou: Floats) -> None:

@@ -18,11 +18,11 @@ Boxes = Callable[[Floats, Floats], Floats]
 class Reading(msgspec.Struct, frozen=True):
     """Another meaning of the four numbers of a box."""
 
-    what: str
+    description: str
     remedy: str
     change: Boxes
     option: str = ""
-    """What says so of all files of a side: the value of `name`, an option that not all formats have."""
+    """Advice to read all files of a side so, by the option `name`, which not all formats have."""
     name: str = ""
 
 
@@ -174,5 +174,5 @@ def _list_turn_readings() -> Iterator[Reading]:
 
 @functools.cache
 def list_readings() -> tuple[list[Reading], list[Reading], list[Reading]]:
-    """All readings: of the four numbers, of their scale, and of images or boxes that were turned."""
+    """List all readings: of the four numbers, of their scale, and of images or boxes that were turned."""
     return list(_list_box_readings()), list(_list_scale_readings()), list(_list_turn_readings())

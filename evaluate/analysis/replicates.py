@@ -117,7 +117,7 @@ class Plan:
         return float(np.sqrt((1 / (n + 2) ** 2).sum()) / max(len(n), 1))
 
     def _sum_truths(self, area: int) -> _Sums:
-        """Return the ground truths of each class by image that count under an area range, by its number."""
+        """Sum the ground truths of each class by image that count in the area range of the number `area`."""
         truth = self.table.truth
         rows = np.flatnonzero(truth.counts & AreaBits(1 << area))
         if self.rules.metric == "corloc":  # a class counts once per image
@@ -127,26 +127,28 @@ class Plan:
         return _Sums(truth.category[rows], truth.image[rows], self.n_classes)
 
     def _sum_presence(self) -> _Sums:
-        """Return by class and image whether there is ground truth, whether that counts or not."""
+        """Sum 1 for each class and image with ground truth, whether that counts or not."""
         truth, n_classes = self.table.truth, max(self.n_classes, 1)
         key = np.unique(truth.image.astype(np.int64) * n_classes + truth.category)
         return _Sums(key % n_classes, key // n_classes, self.n_classes)
 
     def _sum_recalls(self) -> dict[tuple[int, int], _Sums]:
-        """Return the true positives of all thresholds, by (cap, area range): the position of the cap in the
-        protocol's, or under `Protocol.apart` that of the IoU threshold, whose true positives these are alone.
+        """Sum the true positives of each class by image, for each (detection cap, area range).
+
+        A true positive counts once for each IoU threshold. Caps are positions in `Protocol.caps`; under
+        `Protocol.apart` they are those of single IoU thresholds instead.
         """
         rules, matches = self.rules, self.table.matches
         sums = {}
         category, image = matches.category[matches.hit], matches.image[matches.hit]
-        settings = [(position, 0) for position in range(len(rules.caps))]
-        settings += [(len(rules.caps) - 1, area) for area in self.areas[1:] if rules.caps]
+        cells = [(position, 0) for position in range(len(rules.caps))]
+        cells += [(len(rules.caps) - 1, area) for area in self.areas[1:] if rules.caps]
         if rules.metric == "corloc":
-            settings = [(0, 0)]
+            cells = [(0, 0)]
         thresholds: Sequence[int] = range(len(rules.ious))
         if rules.apart:  # by threshold in place of the cap
-            settings = [(t, area) for t in thresholds for area in self.areas]
-        for cap_or_threshold, area in settings:
+            cells = [(t, area) for t in thresholds for area in self.areas]
+        for cap_or_threshold, area in cells:
             counted = [cap_or_threshold] if rules.apart else thresholds
             hits = [find_hits(self.table, area, t)[0] for t in counted]
             n_thresholds_hit = np.sum(hits, axis=0)
@@ -182,21 +184,21 @@ class Plan:
             ap[0, 0][np.isnan(ap[0, 0]) & (present > 0)] = 0
         frequency = np.array(self.table.matches.frequency)
         summary = self._compute_misses(weights, npos, ap) if self.rules.rates else {}
-        for key, (quantity, a, b) in {} if summary else _select_quantities(self.rules, self.areas).items():
+        for key, (quantity, i, j) in {} if summary else _select_quantities(self.rules, self.areas).items():
             if quantity == "recall":
-                of_class = recall[a, b]
+                values = recall[i, j]
             elif quantity == "frequency":
-                of_class = ap[0].mean(axis=0)[:, frequency == key[2:]]
+                values = ap[0].mean(axis=0)[:, frequency == key[2:]]
             else:
-                of_class = ap[b].mean(axis=0) if a < 0 else ap[b, a]
-            summary[key] = mean_of_defined(of_class, present if self.rules.by_images else None)
+                values = ap[j].mean(axis=0) if i < 0 else ap[j, i]
+            summary[key] = mean_of_defined(values, present if self.rules.by_images else None)
             if fixed := self.rules.mean_over:
                 is_fixed = np.isin(self.table.classes, fixed)
-                summary[key] = np.nan_to_num(of_class[:, is_fixed]).sum(axis=1) / len(fixed)
-        of_classes = {
+                summary[key] = np.nan_to_num(values[:, is_fixed]).sum(axis=1) / len(fixed)
+        class_ap = {
             key: ap[0].mean(axis=0) if t < 0 else ap[0, t] for key, t in list_class_keys(self.rules).items()
         }
-        return Replicates(summary, of_classes)
+        return Replicates(summary, class_ap)
 
     def _compute_ap(self, weights: Longs, npos: list[Longs], ranked: Mask | None = None) -> Floats:
         """Return (areas, thresholds, weightings, classes) AP.

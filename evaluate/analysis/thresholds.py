@@ -47,7 +47,7 @@ class Candidates(msgspec.Struct, frozen=True, eq=False):
 
 
 def list_candidates(table: Table) -> tuple[Candidates, ...]:
-    """The candidates of every class, in the order of the classes."""
+    """Make the candidates of every class, in the order of the classes."""
     rows, class_bounds = table.ranked
     return tuple(
         _make_candidates(table, rows[start:stop], int(n))
@@ -159,15 +159,15 @@ def choose_thresholds(table: Table, rule: Rule | str) -> dict[str, Any]:
     all_classes = _make_candidates(table, table.order, int(table.n.sum()))
     best_of_all, _ = find_best_candidate(all_classes, rule, table.threshold)
     classes = {}
-    for name, of_class in zip(table.classes, list_candidates(table), strict=True):
-        if of_class.n:
-            k, _ = find_best_candidate(of_class, rule, table.threshold)
-            tp, n_kept = (int(of_class.tp[k]), int(of_class.tp[k] + of_class.fp[k])) if k >= 0 else (0, 0)
+    for name, choices in zip(table.classes, list_candidates(table), strict=True):
+        if choices.n:
+            k, _ = find_best_candidate(choices, rule, table.threshold)
+            tp, n_kept = (int(choices.tp[k]), int(choices.tp[k] + choices.fp[k])) if k >= 0 else (0, 0)
             classes[name] = {
-                "score": float(of_class.score[k]) if k >= 0 else None,
+                "score": float(choices.score[k]) if k >= 0 else None,
                 "precision": tp / n_kept if k >= 0 else None,
-                "recall": tp / of_class.n,
-                "n": of_class.n,
+                "recall": tp / choices.n,
+                "n": choices.n,
             }
     return {
         "version": VERSION,
@@ -179,30 +179,30 @@ def choose_thresholds(table: Table, rule: Rule | str) -> dict[str, Any]:
     }
 
 
-def find_best_candidate(of_class: Candidates, rule: Rule, iou: float) -> tuple[int, float]:
+def find_best_candidate(candidates: Candidates, rule: Rule, iou: float) -> tuple[int, float]:
     """Return the position of the best candidate (first of equals, -1 = none) and its value under the rule.
 
     That is the F score, recall, precision, cost or LRP error; NaN where no candidate meets the rule.
     """
-    tp, fp = of_class.tp, of_class.fp
-    precision, recall = tp / np.maximum(tp + fp, 1), tp / max(of_class.n, 1)
+    tp, fp = candidates.tp, candidates.fp
+    precision, recall = tp / np.maximum(tp + fp, 1), tp / max(candidates.n, 1)
     is_allowed = tp > 0
     value: Floats
     if rule.name in ("f1", "fbeta"):
         beta_squared = rule.values[0] ** 2 if rule.values else 1.0
-        value = (1 + beta_squared) * tp / (beta_squared * of_class.n + tp + fp)
+        value = (1 + beta_squared) * tp / (beta_squared * candidates.n + tp + fp)
     elif rule.name == "precision":
         value, is_allowed = recall, is_allowed & (precision >= rule.values[0])
     elif rule.name == "recall":
         value, is_allowed = precision, recall >= rule.values[0]
     elif rule.name == "cost":
-        value = -(rule.values[0] * fp + rule.values[1] * (of_class.n - tp))
-        value_of_nothing = -rule.values[1] * of_class.n
+        value = -(rule.values[0] * fp + rule.values[1] * (candidates.n - tp))
+        value_of_nothing = -rule.values[1] * candidates.n
         if not len(value) or value_of_nothing >= value.max():
             return -1, -value_of_nothing
         is_allowed = np.ones(len(tp), np.bool_)
     else:
-        value = -(of_class.loss / (1 - iou) + fp + (of_class.n - tp)) / np.maximum(of_class.n + fp, 1)
+        value = -(candidates.loss / (1 - iou) + fp + (candidates.n - tp)) / np.maximum(candidates.n + fp, 1)
     if not is_allowed.any():
         return -1, math.nan
     best = int(np.where(is_allowed, value, -np.inf).argmax())
@@ -210,7 +210,7 @@ def find_best_candidate(of_class: Candidates, rule: Rule, iou: float) -> tuple[i
 
 
 def lrp(table: Table) -> dict[str, Any]:
-    """The optimal LRP error at the protocol's reference IoU, as in the JSON contract; None is undefined.
+    """Compute the optimal LRP error at the reference IoU, as in the JSON contract; None is undefined.
 
     Returns
     -------
@@ -225,19 +225,19 @@ def lrp(table: Table) -> dict[str, Any]:
     if reason := explain_no_error(table):
         return {**dict.fromkeys(keys), "reason": reason}
     rows: list[dict[str, Any]] = []
-    for name, of_class in zip(table.classes, list_candidates(table), strict=True):
-        if not of_class.n:
+    for name, choices in zip(table.classes, list_candidates(table), strict=True):
+        if not choices.n:
             continue
-        best, error = find_best_candidate(of_class, Rule("lrp"), table.threshold)
+        best, error = find_best_candidate(choices, Rule("lrp"), table.threshold)
         rows.append({"class": name, "olrp": 1.0, "loc": None, "fp": None, "fn": 1.0, "score": None})
         if best >= 0:
-            tp, fp = int(of_class.tp[best]), int(of_class.fp[best])
+            tp, fp = int(choices.tp[best]), int(choices.fp[best])
             rows[-1] |= {
                 "olrp": error,
-                "loc": float(of_class.loss[best] / tp),
+                "loc": float(choices.loss[best] / tp),
                 "fp": fp / (tp + fp),
-                "fn": (of_class.n - tp) / of_class.n,
-                "score": float(of_class.score[best]),
+                "fn": (choices.n - tp) / choices.n,
+                "score": float(choices.score[best]),
             }
     defined = {key: [row[key] for row in rows if row[key] is not None] for key in keys}
     means = {key: sum(values) / len(values) if values else None for key, values in defined.items()}
@@ -245,7 +245,7 @@ def lrp(table: Table) -> dict[str, Any]:
 
 
 def read_thresholds(data: Any) -> tuple[dict[str, float], float]:
-    """The score of each class, and that of all others, from the contents of a file; NaN keeps nothing.
+    """Read the score of each class, and that of all others, from the contents of a file; NaN keeps nothing.
 
     Raises
     ------

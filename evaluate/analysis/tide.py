@@ -86,22 +86,24 @@ def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> T
     require_ap(table, "TIDE")
     points = recall_points(table.rules.interpolation) if points is None else points
     kind = find_error_types(table, overlaps)
-    n_gt, missed = table.n, table.missed
+    n_gt, is_missed = table.n, table.missed
     # The ground truth that a localisation or class error is about, -1 for the others.
-    target = np.select([kind == LOC, kind == CLS], [overlaps.same.at, overlaps.other.at], np.int32(-1))
+    target_truth = np.select([kind == LOC, kind == CLS], [overlaps.same.at, overlaps.other.at], np.int32(-1))
     # The detections that would find a missed ground truth: the best of those that target it.
-    rows = table.order[target[table.order] >= 0]
-    rows = rows[missed[target[rows]]]
-    is_claiming = np.zeros(len(target), np.bool_)
-    is_claiming[rows[np.unique(target[rows], return_index=True)[1]]] = True
+    rows = table.order[target_truth[table.order] >= 0]
+    rows = rows[is_missed[target_truth[rows]]]
+    is_claiming = np.zeros(len(target_truth), np.bool_)
+    is_claiming[rows[np.unique(target_truth[rows], return_index=True)[1]]] = True
     is_tp, is_fp = table.outcome == TP, table.outcome == FP
     is_claimed = np.zeros(len(table.truth), np.bool_)
-    is_claimed[target[is_claiming]] = True
-    is_lost = missed & ~is_claimed
+    is_claimed[target_truth[is_claiming]] = True
+    is_lost = is_missed & ~is_claimed
     has_truth = n_gt > 0
     aps = _Aps(table, points)
 
-    def gain(is_ranked: Mask, is_tp: Mask, category: Longs | None, npos: Longs) -> tuple[float, Floats]:
+    def measure_gain(
+        is_ranked: Mask, is_tp: Mask, category: Longs | None, npos: Longs
+    ) -> tuple[float, Floats]:
         """Return by how much the mean AP, and (classes,) that of each class, rises for these outcomes."""
         ap = aps.compute(is_ranked, is_tp, category, npos)
         ap[~has_truth] = np.nan
@@ -112,7 +114,8 @@ def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> T
     mean_ap = mean_of_defined(class_ap)
     fixes: dict[str, Fix] = {}
 
-    def add(name: str, count: int | None, gains: tuple[float, Floats]) -> None:
+    def add_fix(name: str, count: int | None, gains: tuple[float, Floats]) -> None:
+        """Add the fix of a kind of error; with a `count` its gain is at least 0."""
         gain, class_gains = gains
         fixes[name] = Fix(
             gain if count is None or gain != gain else max(0.0, gain),  # noqa: PLR0124 -- NaN
@@ -125,19 +128,23 @@ def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> T
         is_fixed = is_kind & is_claiming if kind_index in (CLS, LOC) else np.zeros(len(is_kind), np.bool_)
         category = table.category.astype(np.int64)
         if kind_index == CLS:
-            category[is_fixed] = table.truth.category[target[is_fixed]]
-        keep = ((is_tp | is_fp) & ~is_kind) | is_fixed
-        add(name, int((is_kind & is_fp).sum()), gain(keep, is_tp | is_fixed, category, n_gt))
+            category[is_fixed] = table.truth.category[target_truth[is_fixed]]
+        is_left = ((is_tp | is_fp) & ~is_kind) | is_fixed
+        add_fix(name, int((is_kind & is_fp).sum()), measure_gain(is_left, is_tp | is_fixed, category, n_gt))
     is_ranked = is_tp | is_fp
-    add("Miss", int(is_lost.sum()), gain(is_ranked, is_tp, None, n_gt - _count_by_class(table, is_lost)))
-    add("FalsePos", None, gain(is_tp, is_tp, None, n_gt))
-    add("FalseNeg", None, gain(is_ranked, is_tp, None, n_gt - _count_by_class(table, missed)))
+    add_fix(
+        "Miss",
+        int(is_lost.sum()),
+        measure_gain(is_ranked, is_tp, None, n_gt - _count_by_class(table, is_lost)),
+    )
+    add_fix("FalsePos", None, measure_gain(is_tp, is_tp, None, n_gt))
+    add_fix("FalseNeg", None, measure_gain(is_ranked, is_tp, None, n_gt - _count_by_class(table, is_missed)))
     return Tide(mean_ap, fixes)
 
 
-def _count_by_class(table: Table, among: Mask) -> Longs:
-    """Return (classes,) the number of ground truths in the mask `among`, (g,)."""
-    return np.bincount(table.truth.category[among], minlength=len(table.classes))
+def _count_by_class(table: Table, is_counted: Mask) -> Longs:
+    """Return (classes,) the number of ground truths in the mask `is_counted`, (g,)."""
+    return np.bincount(table.truth.category[is_counted], minlength=len(table.classes))
 
 
 class _Aps:
@@ -147,12 +154,12 @@ class _Aps:
         self.table, self.points = table, points
         self.epsilon, self.reading = table.rules.epsilon, table.rules.reading
 
-    def compute(self, keep: Mask, tp: Mask, category: Longs | None, npos: Longs) -> Floats:
+    def compute(self, is_ranked: Mask, is_tp: Mask, category: Longs | None, npos: Longs) -> Floats:
         """Return (classes,) AP; NaN without ground truth and detections, 0 with detections only.
 
         Parameters
         ----------
-        keep, tp
+        is_ranked, is_tp
             (n,) the detections that are there, and the true positives among them.
         category
             (n,) their classes if changed.
@@ -164,8 +171,8 @@ class _Aps:
             category, rows = table.category.astype(np.int64), table.ranked[0]
         else:
             rows = table.order[argsort_int(category[table.order], max(n_classes, 1))]
-        rows = rows[keep[rows]]
-        row_class, is_right = category[rows], tp[rows]
+        rows = rows[is_ranked[rows]]
+        row_class, is_right = category[rows], is_tp[rows]
         counts = np.bincount(row_class, minlength=n_classes)
         starts = np.cumsum(counts) - counts
         # Of each true positive: how many of its class there are down to it, and how many detections.

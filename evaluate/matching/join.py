@@ -142,7 +142,7 @@ class Admitted(msgspec.Struct, frozen=True, eq=False):
     """(images,) the number of each image of the detections: that of its partner, or one beyond them."""
     classes: Mapping[str, int]
     """The numbers of the classes: those of the ground truth, then those that only the detections have."""
-    used: NDArray[np.intp]
+    images_with_detections: NDArray[np.intp]
     """The rows of the images that have detections."""
     det_only: Sequence[str]
     """The classes that only the detections have."""
@@ -189,7 +189,9 @@ class Admitted(msgspec.Struct, frozen=True, eq=False):
                 how=pairing.n_by_method,
                 hints=self.hints,
                 unit=unit,
-                images_empty=len(partner_rows) - len(extra_names) - int((partner_rows[self.used] >= 0).sum()),
+                images_empty=len(partner_rows)
+                - len(extra_names)
+                - int((partner_rows[self.images_with_detections] >= 0).sum()),
             ),
             relative=truth.relative,
             sizes=self._make_sizes(len(gt_number) + len(extra_names)),

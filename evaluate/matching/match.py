@@ -599,53 +599,54 @@ class _Taking:
 
 
 def _match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
-    """Match each detection with its best ground truth.
+    """Match each detection with its best ground truth, plain ones before group-of boxes and regions.
 
-    If that is taken already, the detection is a false positive.
+    A plain ground truth is one true positive, for the first detection; for others the match counts as none,
+    so that they are false positives.
     """
     is_plain = ~truth.is_group[pairs.gt] & (pairs.iou >= find_iou_floor(protocol))
     det, gt, iou = pairs.det[is_plain], pairs.gt[is_plain], pairs.iou[is_plain]
-    best = best_of_each(det, iou, last=protocol.last_of_equals)
-    det, gt, iou = det[best], gt[best], iou[best]
+    best_pairs = best_of_each(det, iou, last=protocol.last_of_equals)
+    det, gt, iou = det[best_pairs], gt[best_pairs], iou[best_pairs]
     hits = Hits.unmatched(det, len(truth.blocks))
     positive, ignored = hits.positive, hits.ignored
-    is_marked = np.zeros(len(det), np.bool_)
+    has_match = np.zeros(len(det), np.bool_)
     for word_index, block in enumerate(truth.blocks):
         nothing_bits = truth.nothing_bits[word_index][gt]
         for threshold in block:
             iou_min = truth.thresholds[gt] if protocol.class_ious else protocol.least[threshold]
-            reaching = np.flatnonzero(iou >= iou_min)
+            reaching_rows = np.flatnonzero(iou >= iou_min)
             bit = threshold_bits(block, len(protocol.areas), threshold)
-            is_first_of_truth = reaching[_is_first_of_each(gt[reaching], len(truth.is_group))]
-            positive[is_first_of_truth, word_index] |= bit & ~nothing_bits[is_first_of_truth]
-            ignored[reaching, word_index] |= bit & nothing_bits[reaching]
+            first_rows = reaching_rows[_is_first_of_each(gt[reaching_rows], len(truth.is_group))]
+            positive[first_rows, word_index] |= bit & ~nothing_bits[first_rows]
+            ignored[reaching_rows, word_index] |= bit & nothing_bits[reaching_rows]
             if threshold == protocol.reference:
-                is_marked[reaching] = (
-                    ignored[reaching, word_index] & np.uint64(1 << (threshold - block.start)) != 0
+                has_match[reaching_rows] = (
+                    ignored[reaching_rows, word_index] & np.uint64(1 << (threshold - block.start)) != 0
                 )
-                is_marked[is_first_of_truth] = True
-    hits.gt[is_marked] = gt[is_marked]
+                has_match[first_rows] = True
+    hits.gt[has_match] = gt[has_match]
     hits = hits.take(np.flatnonzero((positive | ignored).any(axis=1)))
     if pairs.ioa is None:
         return hits
     # Where they found nothing else, detections go to the group-of box or region that covers them best.
     all_bits = threshold_bits(truth.blocks[0], len(protocol.areas), *truth.blocks[0])
-    row_of = np.full(len(pairs.rank), -1)
-    row_of[hits.det] = np.arange(len(hits.det))
-    left_bits = np.full(len(pairs.rank), all_bits)
-    left_bits[hits.det] &= ~(hits.positive | hits.ignored)[:, 0]
+    hit_of_det = np.full(len(pairs.rank), -1)
+    hit_of_det[hits.det] = np.arange(len(hits.det))
+    open_bits = np.full(len(pairs.rank), all_bits)
+    open_bits[hits.det] &= ~(hits.positive | hits.ignored)[:, 0]
     iou_min = truth.thresholds[pairs.gt] if protocol.class_ious else protocol.ious[0]
-    is_group_pair = truth.is_group[pairs.gt] & (pairs.ioa >= iou_min) & (left_bits[pairs.det] != 0)
+    is_group_pair = truth.is_group[pairs.gt] & (pairs.ioa >= iou_min) & (open_bits[pairs.det] != 0)
     det, gt, ioa = pairs.det[is_group_pair], pairs.gt[is_group_pair], pairs.ioa[is_group_pair]
-    best = best_of_each(det, ioa)
-    det, gt = det[best], gt[best]
+    best_pairs = best_of_each(det, ioa)
+    det, gt = det[best_pairs], gt[best_pairs]
     # A group that counts is one true positive, with the best of its detections.
     is_true_positive = (
         _is_first_of_each(gt, len(truth.is_group)) & (truth.weight > 0) & ~truth.is_outside[0][gt]
     )
-    covered, is_new = left_bits[det] & ~is_true_positive.astype(np.uint64), row_of[det] < 0
-    hits.ignored[row_of[det[~is_new]], 0] |= covered[~is_new]
-    words = is_true_positive.astype(np.uint64)[:, None], covered[:, None]
+    ignored_bits, is_new = open_bits[det] & ~is_true_positive.astype(np.uint64), hit_of_det[det] < 0
+    hits.ignored[hit_of_det[det[~is_new]], 0] |= ignored_bits[~is_new]
+    words = is_true_positive.astype(np.uint64)[:, None], ignored_bits[:, None]
     return join_hits([hits, Hits(det, *words, gt).take(is_new)])
 
 

@@ -334,9 +334,9 @@ class _SideMasks:
 
     def take(self, positions: Longs) -> tuple[Shapes, tuple[Longs, Longs], Longs]:
         """Return the distinct shapes at (n,) positions, (height, width) of their images, and (n,) indices."""
-        distinct, index = np.unique(positions, return_inverse=True)
+        unique, index = np.unique(positions, return_inverse=True)
         height, width = self.size
-        return (self.shapes.take(self.rows[distinct]), (height[distinct], width[distinct]), index.reshape(-1))
+        return (self.shapes.take(self.rows[unique]), (height[unique], width[unique]), index.reshape(-1))
 
     def runs_at(self, positions: Longs) -> tuple[Runs, Longs]:
         """Return the runs of the shapes at (n,) positions, and (n,) the index into them of each position."""

@@ -319,9 +319,8 @@ def apply_choice(joined: Joined, choice: Choice) -> tuple[Joined, Kept]:
         rank[score_order] = rank_in_runs(first_of_runs(detections.image[score_order]), len(score_order))
         detections = replace(detections, rank_in_image=rank)
         kept_sides = replace(joined, detections=detections, wanted=frozenset(choice.classes))
-        joined = count(
-            1, kept_sides if hierarchy else keep_requested_classes(kept_sides)
-        )  # the hierarchy may lead from others to them
+        # With a hierarchy other classes stay for now, as their boxes may count for an ancestor that is kept.
+        joined = count(1, kept_sides if hierarchy else keep_requested_classes(kept_sides))
     if choice.images is not None:
         chosen = distinct(np.asarray(choice.images, np.int64))
         joined = count(2, replace(joined.shard(chosen), chosen=chosen))
