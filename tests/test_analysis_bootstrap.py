@@ -23,6 +23,7 @@ from odm.evaluate.analysis.bootstrap import (
     run_interval,
 )
 from odm.evaluate.analysis.compare import compare, find_regressions, parse_regression_gate
+from odm.evaluate.analysis.leaderboard import Standing, verdict
 from odm.evaluate.analysis.replicates import Plan, find_running_maximum, list_class_keys
 from odm.evaluate.analysis.slices import (
     ImageSlice,
@@ -706,3 +707,25 @@ def test_intervals_without_0_that_are_no_difference_are_explained():
     assert not texts._explain_corrected(
         SimpleNamespace(comparison=SimpleNamespace(level=0.7)), judged, "classes"
     )
+
+
+@pytest.mark.parametrize(
+    ("p_values", "rest"),
+    [
+        ([math.nan, 0.01], ""),
+        ([0.01, 0.04], "; all others differ from it by more than chance"),
+        ([0.06, 0.9], "; none of the others differs from it by more than chance"),
+        ([0.01, 0.9], "; 1 of the others differs from it by no more than chance: c"),
+        ([0.01, 0.9, 0.3], "; 2 of the others differ from it by no more than chance: c, d"),
+        ([0.3] * 4 + [0.01], "; 4 of the others differ from it by no more than chance: b, c, d, ..."),
+    ],
+)
+def test_the_sentence_of_a_ranking_says_what_differs_from_the_best(p_values, rest):
+    names = {str(i): name for i, name in enumerate("abcdef")}
+    nothing = Interval()
+    standings = [
+        Standing(str(i), (), "AP", 0.5, nothing, 0.0, nothing, p) for i, p in enumerate([math.nan, *p_values])
+    ]
+    assert verdict(standings, names, 0.95) == f"a is the best of {len(standings)} runs: AP 50.00 %{rest}"
+    undefined = [Standing("0", (), "AP", math.nan, nothing, 0.0, nothing, math.nan)]
+    assert verdict(undefined, names, 0.95) == "AP is undefined for all runs"

@@ -147,6 +147,7 @@ def test_figures_show_the_numbers_of_the_result():
     best = [f"{row.f1:.3f}  {row.name}" for row in result.classes[:2]]
     assert [*lines][:2] == best
     assert [*lines][3] == "all classes"
+    np.testing.assert_array_equal(lines["all classes"][0], np.unique([0, *found.boxes.score, 1]))
     assert lines["all classes"][1].max() == pytest.approx(result.overall.best_f1)
     assert [lines[[*lines][-1]][k][0] for k in (0, 1)] == [result.overall.score, result.overall.f1]
     for row in result.classes[:2]:

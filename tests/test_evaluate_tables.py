@@ -72,6 +72,15 @@ def test_what_does_not_fit_is_named(pair):
     assert "has the best F1 of all classes" in score
 
 
+def test_a_note_says_whose_score_the_table_has_unless_the_user_chose_it(pair):
+    truth, det = pair
+    nothing = det.take(np.zeros(0, np.int64))
+    for found, options, has_note in ((det, {}, True), (det, {"at_score": 0.3}, False), (nothing, {}, False)):
+        result = evaluate(truth, found, "coco", **options).result
+        text = as_text([result_document(result)[0][1:]], 200)
+        assert ("has the best F1 of all classes" in text) == has_note, options
+
+
 def test_the_headline_has_the_names_of_trainers_too(pair):
     summary = (evaluation := evaluate(*pair, "coco")).summary
     assert format_headline(evaluation.result) == (
