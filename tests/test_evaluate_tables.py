@@ -77,7 +77,7 @@ def test_a_note_says_whose_score_the_table_has_unless_the_user_chose_it(pair):
     nothing = det.take(np.zeros(0, np.int64))
     for found, options, has_note in ((det, {}, True), (det, {"at_score": 0.3}, False), (nothing, {}, False)):
         result = evaluate(truth, found, "coco", **options).result
-        text = as_text([(result)[0][1:]], 200)
+        text = as_text([make_result_document(result)[0][1:]], 200)
         assert ("has the best F1 of all classes" in text) == has_note, options
 
 
