@@ -120,7 +120,7 @@ def command(options: ValidateCommand) -> int:
     ledger: Ledger | None = None
     error: OdmError | None = None
     loaded: tuple[Loaded, ...] = ()
-    choice = options.choice()
+    choice = options.make_choice()
     if options.fix is not None:
         try:
             ledger = write_repaired(source, options, log)

@@ -21,7 +21,7 @@ def not_finite(columns: DerivedColumns) -> BoxFindings:
         if np.isfinite(boxes.xyxy[row]).all():
             description = f"width {boxes.wh[row, 0]}, height {boxes.wh[row, 1]}, area {boxes.area[row]}"
             return {"value": Trusted(description)}
-        return columns.values_of_edges(row)
+        return columns.describe_edges(row)
 
     return columns.not_finite, describe
 
@@ -43,7 +43,7 @@ def inverted(columns: DerivedColumns) -> BoxFindings:
 def empty(columns: DerivedColumns) -> BoxFindings:
     rows = columns.upright_suspects
     xyxy = columns.boxes.xyxy[rows]
-    return rows[(xyxy[:, 2:] == xyxy[:, :2]).any(axis=1)], columns.values_of_edges
+    return rows[(xyxy[:, 2:] == xyxy[:, :2]).any(axis=1)], columns.describe_edges
 
 
 @box_rule(
@@ -80,6 +80,7 @@ def outside(columns: DerivedColumns) -> BoxFindings:
     needs=("margin",),
 )
 def label_out_of_range(columns: DerivedColumns) -> BoxFindings:
+    """Find upright boxes with a relative number that trainers refuse."""
     margin = columns.dataset.margin or 0.0
     rows = np.flatnonzero(~np.isnan(columns.refused_numbers) & columns.is_upright)
     return rows, lambda row: {
@@ -142,7 +143,7 @@ def negative_area(columns: DerivedColumns) -> BoxFindings:
     return rows[np.isfinite(area[rows])], lambda row: {"value": Trusted(format_number(area[row]))}
 
 
-def _max_area(wh: Floats) -> Floats:
+def _compute_max_area(wh: Floats) -> Floats:
     """(n,) largest number of pixels that boxes of width and height `wh` (n, 2) touch, both edges included."""
     pixels: Floats = (wh[:, 0] + 1) * (wh[:, 1] + 1)
     return pixels
@@ -166,12 +167,14 @@ def area_differs(columns: DerivedColumns) -> BoxFindings:
     area, wh = columns.boxes.area, columns.boxes.wh
 
     def describe(row: int) -> dict[str, Any]:
-        range_text = f"of at most {format_number(_max_area(wh[[row]])[0])}" if area[row] else "above 0"
+        range_text = (
+            f"of at most {format_number(_compute_max_area(wh[[row]])[0])}" if area[row] else "above 0"
+        )
         width, height = map(format_number, wh[row])
         expected = Trusted(f"{range_text} for a box of {width} x {height}")
         return {"value": Trusted(format_number(area[row])), "expected": expected}
 
-    rows = np.flatnonzero((area == 0) | (area > _max_area(wh)))
+    rows = np.flatnonzero((area == 0) | (area > _compute_max_area(wh)))
     if not len(rows) or columns.normalised or columns.dataset.relative:
         return NO_ROWS, describe
     is_wrong = (area[rows] > 0) | (wh[rows] > 0).all(axis=1)
@@ -190,7 +193,7 @@ def tiny(columns: DerivedColumns) -> BoxFindings:
     size = columns.boxes.xyxy[:, 2:] - columns.boxes.xyxy[:, :2]
     is_tiny = (size > 0).all(axis=1) & (size < 1).any(axis=1) & columns.is_upright
     in_pixels = not (columns.normalised or columns.dataset.relative)
-    return np.flatnonzero(is_tiny & in_pixels), columns.values_of_edges
+    return np.flatnonzero(is_tiny & in_pixels), columns.describe_edges
 
 
 EXTREME = 50

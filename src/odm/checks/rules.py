@@ -42,6 +42,7 @@ class DerivedColumns:
     """Columns derived from a dataset that several rules need; each is computed at its first use."""
 
     def __init__(self, dataset: Dataset, tolerance: float, options: Collection[str] = ()) -> None:
+        """Take a dataset, the tolerance at edges of images in pixels, and the names of reader options."""
         self.dataset = dataset
         self.options = options
         self.boxes = dataset.boxes
@@ -177,15 +178,15 @@ class DerivedColumns:
         return find_near_duplicates(self.dataset, is_usable)
 
     def format_edges(self, row: int) -> Trusted:
-        """The edges of a box as a message shows them."""
+        """Return the edges of a box as a message shows them, without digits that are only noise."""
         names = ("left", "top", "right", "bottom")
-        exact = self.boxes.xyxy[row].tolist()
-        shown_values = [round_noise(value, to_whole=True) for value in exact]
-        if any(shown_values[i] == shown_values[i + 2] and exact[i] != exact[i + 2] for i in (0, 1)):
-            shown_values = exact  # opposite edges that differ are shown as such
+        edges = self.boxes.xyxy[row].tolist()
+        shown_values = [round_noise(value, to_whole=True) for value in edges]
+        if any(shown_values[i] == shown_values[i + 2] and edges[i] != edges[i + 2] for i in (0, 1)):
+            shown_values = edges  # opposite edges that differ are shown as such
         return Trusted(", ".join(f"{n} {format_number(v)}" for n, v in zip(names, shown_values, strict=True)))
 
-    def values_of_edges(self, row: int) -> dict[str, Any]:
+    def describe_edges(self, row: int) -> dict[str, Any]:
         """Return the values of a message that shows only the edges."""
         return {"value": self.format_edges(row)}
 
@@ -194,7 +195,7 @@ class DerivedColumns:
         return Trusted(advice if option in self.options else "")
 
     def format_location(self, row: int) -> Trusted:
-        """Return the location of a box as a message names it."""
+        """Return the location of a box for a message: ``file:line``, or ``file#pointer`` in JSON."""
         path, line, pointer = self.dataset.location(row)
         if not path:
             return Trusted(f"box {row}")
@@ -266,7 +267,7 @@ def set_rule(
 
 
 def format_number(value: float) -> str:
-    """A number as a message shows it, a whole one without decimals."""
+    """Return a number as a message shows it, a whole one without decimals."""
     text = repr(float(value))
     return text.removesuffix(".0")
 

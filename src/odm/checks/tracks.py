@@ -17,6 +17,7 @@ def twice(columns: DerivedColumns) -> BoxFindings:
 
 @box_rule(tracks.CLASS_CHANGES, field="category_id", validate_only=True)
 def changes_class(columns: DerivedColumns) -> BoxFindings:
+    """Find the first box of each class of a ground-truth track, except the class of its first box."""
     dataset = columns.dataset
     changed_rows, first_rows = (
         tracks.find_class_changes(dataset) if dataset.kind == "gt" else (NO_ROWS, NO_ROWS)
@@ -28,6 +29,7 @@ def changes_class(columns: DerivedColumns) -> BoxFindings:
 
 @set_rule(tracks.DETECTIONS_CHANGE_CLASS, validate_only=True)
 def detections_change_class(columns: DerivedColumns) -> SetFindings:
+    """Report how many tracks have detections of several classes, and the first such detection."""
     dataset = columns.dataset
     if dataset.kind == "det":
         changed_rows, first_rows = tracks.find_class_changes(dataset)

@@ -25,8 +25,8 @@ def encode(bimask: NDArray[Any]) -> Rle | list[Rle]:
     """A mask (height, width) as RLE, or those of (height, width, n) as a list."""
     array = np.asarray(bimask)
     if array.ndim == 3:
-        return [_with_bytes(rle) for rle in masks.encode(array.transpose(2, 0, 1))]
-    return _with_bytes(masks.encode(array))
+        return [_encode_counts(rle) for rle in masks.encode(array.transpose(2, 0, 1))]
+    return _encode_counts(masks.encode(array))
 
 
 def decode(rleObjs: Rle | Sequence[Rle]) -> NDArray[np.uint8]:  # noqa: N803 -- pycocotools' word
@@ -51,10 +51,10 @@ def merge(rleObjs: Sequence[Rle], intersect: bool = False) -> Rle:  # noqa: N803
     if len({tuple(rle["size"]) for rle in rleObjs}) != 1:
         return {"size": [0, 0], "counts": b""}
     if len(rleObjs) == 1:
-        return _with_bytes(rleObjs[0])
+        return _encode_counts(rleObjs[0])
     runs, height, width = masks.read_runs(rleObjs)
     merged = runs.merge(len(rleObjs) if intersect else 1)
-    return _with_bytes(masks.compress_runs(merged, height[:1], width[:1])[0])
+    return _encode_counts(masks.compress_runs(merged, height[:1], width[:1])[0])
 
 
 def iou(dt: Any, gt: Any, pyiscrowd: Sequence[int]) -> Any:
@@ -148,7 +148,7 @@ def frUncompressedRLE(ucRles: Sequence[Rle], h: int, w: int) -> list[Rle]:  # no
         if not isinstance(counts, (str, bytes)):
             lengths = np.asarray(counts, np.uint32).astype(np.int64)
             counts = write_texts(np.array([0, len(lengths)]), lengths)[0].tobytes()
-        compressed.append(_with_bytes({"size": rle["size"], "counts": counts}))
+        compressed.append(_encode_counts({"size": rle["size"], "counts": counts}))
     return compressed
 
 
@@ -163,17 +163,17 @@ def fill_outlines(
         raise UsageError("an outline has a corner that is not finite")
     point, ring = offsets(np.array([*map(len, corners)])), offsets(np.array([*map(len, objects)]))
     runs = rasterise_all(xy, point, ring, height, width)
-    return [_with_bytes(rle) for rle in masks.compress_runs(runs, height, width)]
+    return [_encode_counts(rle) for rle in masks.compress_runs(runs, height, width)]
 
 
 def _toString(Rs: Sequence[Rle]) -> list[Rle]:  # noqa: N802, N803
     """RLE with counts as bytes."""
-    return [_with_bytes(rle) for rle in Rs]
+    return [_encode_counts(rle) for rle in Rs]
 
 
 _frString = _toString  # noqa: N816
 
 
-def _with_bytes(rle: Any) -> Rle:
+def _encode_counts(rle: Any) -> Rle:
     counts = rle["counts"]
     return {"size": list(rle["size"]), "counts": counts.encode() if isinstance(counts, str) else counts}

@@ -241,15 +241,15 @@ class Output:
                     label = printable(self.target)
                     raise PathError(f"{label}: another odm is writing into it; try again when that has ended")
             if not self.single and self._old_status is not None and self._must_stage_inside(parent):
-                self._new_stage(self._real_target, name)
+                self._make_stage(self._real_target, name)
             else:
                 self._make_folders(parent)
                 try:
-                    self._new_stage(parent, name)
+                    self._make_stage(parent, name)
                 except OSError as e:
                     if self.single or self._old_status is None or e.errno not in _NOT_ALLOWED:
                         raise
-                    self._new_stage(self._real_target, name)
+                    self._make_stage(self._real_target, name)
             if not self.single:
                 os.mkdir(os.path.join(self._stage, "tree"))
                 self._sync_each = scratch.syncfs() is None
@@ -374,7 +374,7 @@ class Output:
             except FileExistsError:  # another process was faster, and the folder is its own
                 self._made_folders.pop()
 
-    def _new_stage(self, parent: str, name: str) -> None:
+    def _make_stage(self, parent: str, name: str) -> None:
         """Make a hidden folder in `parent` and lock it, which shows other processes that its maker lives."""
         scratch.remove_left_overs(parent)
         short_name = name.encode(errors="ignore")[:80].decode(errors="ignore")
@@ -587,6 +587,7 @@ class _FolderOutput(Output):
     """A folder of an output: every call goes to the output, with the folder before the names."""
 
     def __init__(self, output: Output, folder: str) -> None:
+        """Take the output, and the name of the folder in it."""
         self.target = os.path.join(output.target, folder)
         self.single = False
         self.dry_run = output.dry_run

@@ -28,9 +28,9 @@ from odm.files.stores import (
     ask,
     conceal,
     connect,
-    faults,
+    describe_fault,
+    fault_types,
     is_address,
-    reason,
     refuse_other,
     refused,
     reveal,
@@ -434,13 +434,14 @@ class RemoteScratch(Scratch):
         """
         try:
             ask(self.path, self._write, name, pieces, patience=None)
-        except faults() as e:
+        except fault_types() as e:
             raise PathError(
-                f"scratch {printable(self.path)}: {name} cannot be written: {reason(e)}"
+                f"scratch {printable(self.path)}: {name} cannot be written: {describe_fault(e)}"
             ) from None
         return _find_offsets(pieces)
 
     def _write(self, name: str, pieces: Sequence[bytes]) -> None:
+        """Write a file of pieces, each followed by its checksum."""
         system, top = connect(self.path)
         with system.open_output_stream(f"{top}/{name}") as stream:
             for data in itertools.chain.from_iterable(map(_add_checksum, pieces)):
@@ -457,11 +458,13 @@ class RemoteScratch(Scratch):
                 return self._check_chunk(name, b"".join(chunks), n_bytes)
         except PathError:
             raise
-        except faults() as e:
-            raise PathError(f"scratch {printable(self.path)}: {name} cannot be read: {reason(e)}") from None
+        except fault_types() as e:
+            raise PathError(
+                f"scratch {printable(self.path)}: {name} cannot be read: {describe_fault(e)}"
+            ) from None
 
     def remove(self) -> None:
         """Remove all that was written."""
-        with contextlib.suppress(*faults()):
+        with contextlib.suppress(*fault_types()):
             system, top = connect(self.path)
             ask(self.path, system.delete_dir, top, patience=1 if signal_handled.is_set() else PATIENCE)

@@ -154,7 +154,7 @@ class Source:
 
     def holds(self, file: str) -> bool:
         """Whether a path is one of `files`."""
-        return file in self.once(_file_set)
+        return file in self.once(_make_file_set)
 
     def below(self, folder: str) -> list[str]:
         """Return the `files` below a folder; with ``""``, all."""
@@ -217,30 +217,30 @@ class Source:
     def read(self, file: str, log: Log) -> bytes | None:
         """Return the content of one of `files`; None, and an issue in the log, if it cannot be read."""
         path = self.full(file)
-        if file and (reason := self._refused_name(file)) is not None:
+        if file and (reason := self._check_name(file)) is not None:
             log.report(BAD_NAME, path, value=file, reason=reason)
             return None
         try:
-            data = self._content(file)
+            data = self._read_content(file)
         except Unreadable as e:
             log.report(UNREADABLE, path, reason=str(e))
             return None
         if kind := find_binary_kind(data):
             log.report(NOT_TEXT, path, value=Trusted(kind))
             return None
-        return self.in_utf8(data, path, log)
+        return self.to_utf8(data, path, log)
 
-    def _refused_name(self, file: str) -> str | None:
+    def _check_name(self, file: str) -> str | None:
         """Return why a file name cannot be the name of an image, None if it can."""
         if file.isascii() and file.isprintable():
             return None
         undecoded = any("\udc80" <= c <= "\udcff" for c in file)
         return "it is not UTF-8" if undecoded else refuse_name(file)
 
-    def _content(self, file: str) -> bytes:
+    def _read_content(self, file: str) -> bytes:
         return read_bytes(self.full(file), max_size=self.max_size)
 
-    def in_utf8(self, data: bytes, path: str, log: Log) -> bytes | None:
+    def to_utf8(self, data: bytes, path: str, log: Log) -> bytes | None:
         """Return a text as UTF-8, or unchanged if its encoding is unclear.
 
         If it is not in the encoding that the user named, returns None and reports an issue.
@@ -304,9 +304,9 @@ class Source:
 
         Raises `Unreadable`, with the reason, if the file cannot be read.
         """
-        return self._head_in_utf8(read_head(self.full(file)))
+        return self._decode_head(read_head(self.full(file)))
 
-    def _head_in_utf8(self, head: bytes) -> bytes:
+    def _decode_head(self, head: bytes) -> bytes:
         """Return the beginning of a text as UTF-8, or unchanged if its encoding is unclear."""
         if not self.encoding and is_utf8(head, is_cut=len(head) >= HEAD):
             return head
@@ -359,9 +359,9 @@ class Source:
             return self._walk_below("", deep=True)
         archive, folder = self._archive
         entries = (e for e in list_entries(archive) if not folder or e.startswith(f"{folder}/"))
-        return self._not_hidden(entry[len(folder) :].lstrip("/") for entry in entries)
+        return self._drop_hidden(entry[len(folder) :].lstrip("/") for entry in entries)
 
-    def _not_hidden(self, names: Iterable[str]) -> Iterator[str]:
+    def _drop_hidden(self, names: Iterable[str]) -> Iterator[str]:
         """Yield the names that are not hidden, and keep the others in `hidden`."""
         for name in names:
             if any(component.startswith(".") or component == "__MACOSX" for component in name.split("/")):
@@ -526,7 +526,7 @@ class NamedSource(Source):
         files_here = set(self._walk_below(folder, deep=deep))
         if is_outside:
             files_here = {f for f in files_here if f.lower().endswith((".txt", *PICTURE_SUFFIXES))}
-        known_files = self.once(_file_set)
+        known_files = self.once(_make_file_set)
         if new_files := {f for f in files_here - known_files if self.full(f) not in self.left_out}:
             self._files = sorted(known_files | new_files)
             self.forget()
@@ -548,13 +548,13 @@ class InMemory(str):  # noqa: SLOT000 -- a text has no slots for more
         """
         json_file = cls(name)
         try:
-            json_file.content = json.dumps(values, default=_plain_value).encode()
+            json_file.content = json.dumps(values, default=_to_plain_value).encode()
         except (TypeError, RecursionError) as e:
             raise ValueError(f"{name} cannot be written as JSON: {e}") from None
         return json_file
 
 
-def _plain_value(value: Any) -> Any:
+def _to_plain_value(value: Any) -> Any:
     """Return a value that JSON can hold: a list of an array, text of bytes and others."""
     if hasattr(value, "tolist"):
         return value.tolist()
@@ -575,19 +575,19 @@ class MemorySource(Source):
         del file
         return io.BytesIO(self._text)
 
-    def _content(self, file: str) -> bytes:
+    def _read_content(self, file: str) -> bytes:
         return self.open(file).read()
 
     def size(self, file: str = "") -> int:
         """Return the size of the content in bytes."""
-        return len(self._content(file))
+        return len(self._read_content(file))
 
     def peek(self, file: str = "") -> bytes:
         """Return the first `HEAD` bytes of the content."""
-        return self._content(file)[:HEAD]
+        return self._read_content(file)[:HEAD]
 
 
-def _file_set(source: Source) -> frozenset[str]:
+def _make_file_set(source: Source) -> frozenset[str]:
     return frozenset(source.files)
 
 

@@ -150,14 +150,15 @@ def ask(address: str, call: Callable[..., T], *args: Any, patience: float | None
         raise _make_silence_error(address)
     answers: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
 
-    def work() -> None:
+    def run_call() -> None:
+        """Put the result of the call into `answers`, or its exception."""
         try:
             answers.put((call(*args), None))
         except BaseException as e:  # noqa: BLE001 -- it is raised where it is waited for
             answers.put((None, e))
 
     started = time.monotonic()
-    threading.Thread(target=work, daemon=True).start()
+    threading.Thread(target=run_call, daemon=True).start()
     try:
         result, error = answers.get(timeout=patience)
     except queue.Empty:
@@ -184,11 +185,11 @@ def refused(address: str) -> Iterator[None]:
         yield
     except PathError:
         raise
-    except faults() as e:
-        raise PathError(f"{printable(address)}: {reason(e)}; {_find_advice(address)}") from None
+    except fault_types() as e:
+        raise PathError(f"{printable(address)}: {describe_fault(e)}; {_find_advice(address)}") from None
 
 
-def faults() -> tuple[type[Exception], ...]:
+def fault_types() -> tuple[type[Exception], ...]:
     """Return the exceptions that pyarrow raises if a store refuses.
 
     Azure's library raises some that are no OSError.
@@ -198,7 +199,7 @@ def faults() -> tuple[type[Exception], ...]:
     return OSError, ValueError, Unreadable, ArrowException
 
 
-def reason(e: Exception) -> str:
+def describe_fault(e: Exception) -> str:
     """Return the first line of a provider's error message, without diagnostics and secrets."""
     text = str(e).strip().split("\n")[0].split("\\n")[0].rpartition("with a last message of ")[2]
     for noise in (" error_info=", "; Details:", " The request was not sent"):
@@ -266,10 +267,10 @@ class RemoteSource(Source):
         address, path = self.full(), f"{self._top}/{file}" if file else self._top
         return io.BufferedReader(_RemoteFile(address, ask(address, self._fs.open_input_file, path)), 2**20)
 
-    def _refused_name(self, file: str) -> str | None:
+    def _check_name(self, file: str) -> str | None:
         return refuse_name(file)
 
-    def _content(self, file: str) -> bytes:
+    def _read_content(self, file: str) -> bytes:
         with _unreadable(), self.open(file) as stream:
             return b"".join(iter(lambda: stream.read(CHUNK), b""))
 
@@ -278,7 +279,7 @@ class RemoteSource(Source):
         if file not in self._heads:  # which every format asks for
             try:
                 with _unreadable(), self.open(file) as stream:
-                    self._heads[file] = self._head_in_utf8(stream.read(HEAD))
+                    self._heads[file] = self._decode_head(stream.read(HEAD))
             except Unreadable as e:
                 self._heads[file] = e
         head = self._heads[file]
@@ -305,7 +306,7 @@ class RemoteSource(Source):
                 self.full(), self._fs.get_file_info, FileSelector(self._top, recursive=True)
             )
         self._sizes |= {i.path[len(self._top) :].lstrip("/"): i.size or 0 for i in entries if i.is_file}
-        return self._not_hidden(self._sizes)
+        return self._drop_hidden(self._sizes)
 
 
 @contextlib.contextmanager
@@ -315,8 +316,8 @@ def _unreadable() -> Iterator[None]:
         yield
     except PathError:
         raise
-    except faults() as e:
-        raise Unreadable(reason(e)) from None
+    except fault_types() as e:
+        raise Unreadable(describe_fault(e)) from None
 
 
 class _RemoteFile(Wrapped):

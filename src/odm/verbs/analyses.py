@@ -112,9 +112,9 @@ class Analyzer(msgspec.Struct, frozen=True):
                 for result in evaluation.results
             ]
             evaluation = replace(evaluation, results=results)
-        return self._with_thresholds(evaluation, warn)
+        return self._add_thresholds(evaluation, warn)
 
-    def _with_thresholds(self, evaluation: Evaluation, warn: Callable[[str], None]) -> Evaluation:
+    def _add_thresholds(self, evaluation: Evaluation, warn: Callable[[str], None]) -> Evaluation:
         """Return the evaluation with the thresholds of its only result, if there is a rule for them."""
         if self.options.thresholds is None:
             return evaluation

@@ -140,13 +140,13 @@ def name_runs(runs: Any) -> dict[str, Any]:
         )
     names = list_paths(paths)
     if len(names) == 1:
-        return _runs_in(Files(names[0]))
+        return _find_runs(Files(names[0]))
     if len(set(names)) < len(names):
         raise UsageError("a run is given twice, and comparing a run with itself shows no difference")
     return dict(zip(names, names, strict=True))
 
 
-def _runs_in(source: Files) -> dict[str, str]:
+def _find_runs(source: Files) -> dict[str, str]:
     """Return the paths of the runs in a folder by name: its files of results, or else its folders.
 
     A folder with one file of results stands for that file. Raises UsageError if one has several, or if there
@@ -157,12 +157,18 @@ def _runs_in(source: Files) -> dict[str, str]:
     files = [name for name in source.files if "/" not in name and name.endswith(RESULTS)]
     runs = {name.rpartition(".")[0]: source.full(name) for name in files}
     for folder in sorted({name.split("/")[0] for name in source.files if "/" in name} if not files else ()):
-        inside = [name for name in source.files if name.startswith(f"{folder}/") and name.endswith(RESULTS)]
-        named = [name for name in inside if name.rpartition("/")[2] in NAMES_OF_RESULTS] or inside
-        if len(named) > 1:
-            several = f"{printable(source.full(folder))} has several files of results: {first_few(named, 5)}"
-            raise UsageError(f"{several}; name the file of each run, as in odm compare GT A B")
-        runs[folder] = source.full((named or [folder])[0])
+        result_files = [
+            name for name in source.files if name.startswith(f"{folder}/") and name.endswith(RESULTS)
+        ]
+        run_files = [
+            name for name in result_files if name.rpartition("/")[2] in NAMES_OF_RESULTS
+        ] or result_files
+        if len(run_files) > 1:
+            problem = (
+                f"{printable(source.full(folder))} has several files of results: {first_few(run_files, 5)}"
+            )
+            raise UsageError(f"{problem}; name the file of each run, as in odm compare GT A B")
+        runs[folder] = source.full((run_files or [folder])[0])
     if len(runs) < 2:
         raise UsageError(
             f"{printable(source.path)}: expected a folder with a file ({', '.join(RESULTS)}) or a folder for "

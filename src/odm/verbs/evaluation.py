@@ -338,7 +338,7 @@ class Plan(msgspec.Struct, frozen=True):
             check=add_check(lambda side, side_log: report_unfit(side, iou_type, side_log, is_compared(side))),
         )
         if options.ignore_regions is not None:
-            truth = self._with_regions(truth, log)
+            truth = self._add_regions(truth, log)
         if self.is_default and is_path(gt) and os.fspath(gt).lower().endswith((".yaml", ".yml")):
             advice = f"--protocol ultralytics gives the numbers of {PROGRAMS['ultralytics']}"
             log.notes.insert(0, f"{printable(source_of(truth))}: {advice}, and this is {DEFAULT}")
@@ -359,7 +359,7 @@ class Plan(msgspec.Struct, frozen=True):
             renamed = apply_edits(Edits(rename=self.renames), detections, Ledger("", ""))
         return evaluate(truth, renamed, class_agnostic=options.class_agnostic, log=log, **arguments)
 
-    def _with_regions(self, truth: Dataset, log: Log) -> Dataset:
+    def _add_regions(self, truth: Dataset, log: Log) -> Dataset:
         """Return the ground truth with the regions of ``ignore_regions``, which may be in any format."""
         from odm.converters.merging import add_regions
 

@@ -69,14 +69,15 @@ def make_view(*elements: Html) -> Html:
 def draw_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, n_text_columns: int = 1) -> Html:
     """Draw a table, whose first `n_text_columns` columns are texts and the others numbers."""
 
-    def cells(name: str, row: Sequence[object]) -> Html:
+    def make_row(name: str, row: Sequence[object]) -> Html:
+        """Make a row of cells; `name` is ``td`` or ``th``."""
         return element(
             "tr",
             *(element(name, c, class_="text" if i < n_text_columns else None) for i, c in enumerate(row)),
         )
 
-    head = element("thead", cells("th", headers))
-    return element("table", head, element("tbody", *(cells("td", row) for row in rows)))
+    head = element("thead", make_row("th", headers))
+    return element("table", head, element("tbody", *(make_row("td", row) for row in rows)))
 
 
 def draw_document_table(document_table: Table, *, hint: str = "") -> Html:

@@ -378,7 +378,7 @@ def _statistics_html(statistics: Statistics) -> str:
 # ---------------------------------------------------------------------------------- pages and drawings
 
 
-def _page_options(name: str, options: Mapping[str, Any], images: Path | None) -> ReportOptions:
+def _make_page_options(name: str, options: Mapping[str, Any], images: Path | None) -> ReportOptions:
     """Check the options of a page that the method `name` shows, and return them as a record.
 
     `images` is the folder of the image files. Raises UsageError for an option that does not exist.
@@ -400,7 +400,7 @@ def dataset_page(
     """Make the page of a dataset's images with their boxes, `columns` beside each other."""
     if columns < 1:
         raise UsageError(f"show columns={columns}: expected at least 1")
-    record, log = _page_options("show", options, images), Log()
+    record, log = _make_page_options("show", options, images), Log()
     check_report(out, record, (), is_shown=True)
     page = showing.make_page(value, [value], record, log, log.extend)
     page.data["columns"] = columns
@@ -417,7 +417,7 @@ def evaluation_report(
         value = Evaluation(value.sides, [value], Log(), value.truth_dataset, value.detections_dataset)
     if value.truth_dataset is None or value.detections_dataset is None:
         raise UsageError("report: the boxes of this evaluation are not in memory")
-    record, log = _page_options("report", options, images), value.log
+    record, log = _make_page_options("report", options, images), value.log
     check_report(out, record, (), is_shown=True)
     page, sources = evaluating.make_page(value, record, log.extend)
     return show_page(page, out, record, sources, log.extend)
@@ -432,7 +432,7 @@ def comparison_report(value: Comparison, out: Path | None, images: Path | None, 
             f"report: the boxes are not in memory: odm.compare keeps those of up to {comparing.KEPT} "
             'runs; for more, its argument report="runs.html" writes the page'
         )
-    record, log = _page_options("report", options, images), Log()
+    record, log = _make_page_options("report", options, images), Log()
     check_report(out, record, (), is_shown=True)
     page = comparing.make_page(value, value.evaluations, [], record, log, log.extend)
     return show_page(page, out, record, [], log.extend)

@@ -174,7 +174,7 @@ class Options:
                 for name in base_fields:
                     if not any(name in later for later in stated[k + 1 :]):  # the place is that of the base
                         statements = [d[name] for d in stated[: k + 1] if name in d]
-                        fields[name] = _with_heading(statements[0], statements)
+                        fields[name] = _add_heading(statements[0], statements)
             positional = [f.name for declared in reversed(stated) for f in declared.values() if not f.kw_only]
             names = list(dict.fromkeys([*positional, *fields]))
             for name in [name for name in names if (spec := fields[name].spec) and spec.after in names]:
@@ -226,7 +226,7 @@ class Options:
         return record
 
 
-def _with_heading(field: Field, statements: Sequence[Field]) -> Field:
+def _add_heading(field: Field, statements: Sequence[Field]) -> Field:
     """Return a field under the first heading that one of its statements has."""
     heading = next((s.spec.heading for s in statements if s.spec and s.spec.heading), "")
     return field._replace(spec=field.spec and replace(field.spec, heading=heading))

@@ -86,7 +86,7 @@ def from_keywords(record: type[O], keywords: Mapping[str, Any]) -> O:
 
     Raises UsageError for a keyword that does not exist or a value of a wrong type.
     """
-    values = {name: _with_files(value) for name, value in keywords.items()}
+    values = {name: _put_in_memory(value) for name, value in keywords.items()}
     fields = record.fields()
     arguments.check_values(record.types(), values, OPEN)
     format_values = {name: value for name, value in values.items() if name not in fields}
@@ -102,15 +102,15 @@ def from_keywords(record: type[O], keywords: Mapping[str, Any]) -> O:
             raise UsageError(f"{record.verb} has no option {name!r}{hint(name, [*fields, *type_of_option])}")
         arguments.check(name, value, type_of_option[option_name] | None)
         if value is not None and value is not False:
-            formats[side][option_name] = _plain(value)
+            formats[side][option_name] = _to_plain(value)
     types = record.types()
     for name, value in values.items():
         is_array = hasattr(value, "tolist") and name in types and not arguments.is_open(types[name])
-        values[name] = value.tolist() if is_array else _plain(value)
+        values[name] = value.tolist() if is_array else _to_plain(value)
     return record.from_values(values, formats)
 
 
-def _with_files(value: Any) -> Any:
+def _put_in_memory(value: Any) -> Any:
     """Return an argument with COCO's dictionaries and lists of results as files in memory.
 
     These are the argument itself, or its values by name, such as the runs of a comparison.
@@ -129,10 +129,10 @@ def _with_files(value: Any) -> Any:
 def as_list(value: Any) -> list[Any]:
     """Return the values of an option that takes one or several, as a list."""
     is_single = value is None or isinstance(value, (str, Mapping)) or not isinstance(value, Iterable)
-    return [*(() if value is None else (value,) if is_single else map(_plain, value))]
+    return [*(() if value is None else (value,) if is_single else map(_to_plain, value))]
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 

@@ -82,7 +82,7 @@ class Validation(list[Issue], Shown):
 
 
 def all_codes() -> dict[str, Code]:
-    """Every code by name, in the order of the names; the modules that declare them are imported for it."""
+    """Return all codes by name, in the order of their names, after importing all that declare any."""
     for package in (converters, evaluate, formats):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
@@ -159,12 +159,12 @@ class ValidateOptions(ReportOptions, ChoiceOptions, SkipFilesOptions, ValidateFo
     overwrite: bool = option("Replace existing files in DST, or the report; others are kept.", default=False)
     log: Log | None = None
 
-    def choice(self) -> Choice | None:
+    def make_choice(self) -> Choice | None:
         """Return which images and classes are checked, None for all."""
         is_partial = self.only_images is not None or self.only_classes is not None
         return Choice(self, self.encoding) if is_partial else None
 
-    def source_side(self, name: str = "") -> Side:
+    def make_source_side(self, name: str = "") -> Side:
         """The source, to which the options of the side `name` apply too."""
         kind: Kind | None = self.kind or (None if self.against is None else "gt")
         of_side = self.formats.get(name, {}) if name else {}
@@ -242,7 +242,7 @@ def validate(options: ValidateOptions) -> Validation:
     else:
         path: Any = options.path
         is_listed = isinstance(path, (list, tuple)) and path and all(map(is_path, path))
-        choice = options.choice()
+        choice = options.make_choice()
         for source in path if is_listed else [path]:
             datasets += examine_source(source, options, log, choice)
         if choice is not None and datasets:
@@ -304,7 +304,7 @@ def examine_source(
 
     truth = None if gt is None else read(gt, options.gt_side)
     with contextlib.suppress(DataError):
-        datasets = [read(source, options.source_side(), lambda: truth)]
+        datasets = [read(source, options.make_source_side(), lambda: truth)]
         if against is not None:
             datasets.append(read(against, options.against_side, lambda: datasets[0]))
         if choice is not None:
@@ -330,7 +330,7 @@ def examine_files(
     log_of_all = log if choice is None else log.fresh(keep=EVERY)  # those of other images are withdrawn
     try:
         loaded = examine(
-            make_request(source, options.source_side(side), options),
+            make_request(source, options.make_source_side(side), options),
             log_of_all,
             gt=make_request(gt, options.gt_side, options) if is_path(gt) else None,
             against=make_request(against, options.against_side, options) if is_path(against) else None,
