@@ -18,7 +18,7 @@ from odm.converters import Loaded
 from odm.converters.statistics import Distribution, Statistics, ValueRange
 from odm.document import Column, Document, Line, Section, Table, draw
 from odm.issues import printable
-from odm.numbers import share, size
+from odm.numbers import format_share, format_size
 from odm.terminal import cell, json_text
 from odm.verbs.options import OUTPUT, Options, option
 from odm.verbs.reports import check_report
@@ -126,7 +126,8 @@ def make_statistics_document(statistics: Statistics) -> Document:
             _make_shares("Boxes by score", ["score", "boxes"], _format_ranges(s.scores), s.score.n)
         )
     classes = [
-        [c.name, c.boxes, share(c.boxes, s.boxes), c.images, c.small, c.medium, c.large] for c in s.classes
+        [c.name, c.boxes, format_share(c.boxes, s.boxes), c.images, c.small, c.medium, c.large]
+        for c in s.classes
     ]
     columns = 4 if s.relative else 7
     headers = ["class", "boxes", "share", "images", "small", "medium", "large"]
@@ -147,7 +148,9 @@ def _make_shares(
     title: str, headers: Sequence[str], groups: Iterable[tuple[str, int]], total: int
 ) -> Section:
     """Make a section of groups, each with its count and its share of the total."""
-    return _make_section(title, [*headers, "share"], [[text, n, share(n, total)] for text, n in groups])
+    return _make_section(
+        title, [*headers, "share"], [[text, n, format_share(n, total)] for text, n in groups]
+    )
 
 
 def _list_contents(statistics: Statistics) -> Rows:
@@ -199,7 +202,7 @@ def _list_measures(statistics: Statistics) -> Rows:
             ("boxes per track", statistics.tracks.length),
             ("frames a track spans", statistics.tracks.span),
         ]
-    return [[name, *map(size, (d.min, d.median, d.mean, d.max))] for name, d in rows]
+    return [[name, *map(format_size, (d.min, d.median, d.mean, d.max))] for name, d in rows]
 
 
 def _format_ranges(groups: Iterable[ValueRange]) -> Iterator[tuple[str, int]]:

@@ -13,7 +13,15 @@ from odm.evaluate.analysis.render_agreement import make_agreement_document
 from odm.evaluate.analysis.render_comparison import make_comparison_document
 from odm.evaluate.analysis.render_diff import make_differences_document
 from odm.evaluate.output.render import make_evaluation_document
-from odm.numbers import interval, number, percent, percents, points, share, size
+from odm.numbers import (
+    format_interval,
+    format_number,
+    format_percent,
+    format_percents,
+    format_points,
+    format_share,
+    format_size,
+)
 from odm.terminal import latex, markdown
 from odm.verbs.html import ROWS, draw_document, make_view
 
@@ -66,7 +74,7 @@ def test_every_output_has_all_that_is_in_the_document(documents, kind):
 
 
 def test_each_part_has_its_own_look():
-    columns = [Column("class"), Column("as", left=True), Column("AP", percent, group_title="at 0.5")]
+    columns = [Column("class"), Column("as", left=True), Column("AP", format_percent, group_title="at 0.5")]
     table = Table(columns, [["a|b", "x", 0.5], ["c", "", None]])
     document = [
         [Line("Title", "heading"), table, Line("use --save", python="use save=")],
@@ -155,20 +163,20 @@ def test_what_does_not_fit_is_left_out_and_named_where_the_table_says_so():
 @pytest.mark.parametrize(
     ("text", "form", "value"),
     [
-        ("0.4800", number, 0.48),
-        ("24.57 %", percent, 0.2457),
-        ("33.33 %", lambda counts: share(*counts), (1, 3)),
-        ("-", lambda counts: share(*counts), (0, 0)),
-        ("+1.25", points, 0.0125),
-        ("-0.50 to +1.25", interval, (-0.005, 0.0125)),
-        ("53.78 to 94.59", percents, (0.5378, 0.9459)),
-        ("640", size, 640.0),
-        ("1.50", size, 1.5),
-        ("0.0312", size, 0.03125),
-        *(("-", form, None) for form in (number, percent, points, size)),
-        *(("-", form, float("nan")) for form in (number, percent, points)),
-        *(("-", form, (None, None)) for form in (interval, percents)),
-        *(("-", form, (float("nan"), float("nan"))) for form in (interval, percents)),
+        ("0.4800", format_number, 0.48),
+        ("24.57 %", format_percent, 0.2457),
+        ("33.33 %", lambda counts: format_share(*counts), (1, 3)),
+        ("-", lambda counts: format_share(*counts), (0, 0)),
+        ("+1.25", format_points, 0.0125),
+        ("-0.50 to +1.25", format_interval, (-0.005, 0.0125)),
+        ("53.78 to 94.59", format_percents, (0.5378, 0.9459)),
+        ("640", format_size, 640.0),
+        ("1.50", format_size, 1.5),
+        ("0.0312", format_size, 0.03125),
+        *(("-", form, None) for form in (format_number, format_percent, format_points, format_size)),
+        *(("-", form, float("nan")) for form in (format_number, format_percent, format_points)),
+        *(("-", form, (None, None)) for form in (format_interval, format_percents)),
+        *(("-", form, (float("nan"), float("nan"))) for form in (format_interval, format_percents)),
     ],
 )
 def test_each_kind_of_number_is_written_in_one_way(text, form, value):

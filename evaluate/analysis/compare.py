@@ -35,7 +35,7 @@ from odm.evaluate.scores.metric_names import PATTERN, MetricName, find_result, p
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import UsageError, first_few, hint, plural, shorten, spell
 from odm.names import shorten_paths
-from odm.numbers import interval, points
+from odm.numbers import format_interval, format_points
 from odm.tables import Longs
 from odm.views import ComparisonViews, Rows
 
@@ -270,9 +270,9 @@ def make_headline(comparison: Comparison, run: str, names: Mapping[str, str]) ->
     else:
         word = "better" if (high < 0) == (delta.key in comparison.lower_keys) else "worse"
         verdict_text = f"{other_name} is {word} than {first_name}"
-    parts = [f"{verdict_text}: {delta.key} {points(delta.delta)} points"]
+    parts = [f"{verdict_text}: {delta.key} {format_points(delta.delta)} points"]
     if not math.isnan(low):
-        parts.append(f"{100 * comparison.level:g} % interval {interval((low, high))}")
+        parts.append(f"{100 * comparison.level:g} % interval {format_interval((low, high))}")
         if len(comparison.runs) > 2:
             parts.append(f"p (Holm) {p:.3f}")
     class_deltas = [d for d in run_deltas if d.category is not None and d.key == "AP"]

@@ -9,7 +9,7 @@ import numpy as np
 from odm.document import Column, Document, Line, Table, draw, format_csv
 from odm.evaluate.analysis.agree import Agreement
 from odm.issues import plural
-from odm.numbers import number
+from odm.numbers import format_number
 from odm.terminal import cell, json_text
 
 CONFUSIONS_SHOWN = 10
@@ -37,14 +37,14 @@ def render_agreement(agreement: Agreement, output: str, *, width: int | None = N
 def make_agreement_document(agreement: Agreement) -> Document:
     """Make the document: classes, those that are confused most, and the numbers over all."""
     boxes = f"{agreement.boxes[0]} and {plural(agreement.boxes[1], 'box')}"
-    f1, f1_location = number(agreement.f1), number(agreement.f1_location)
-    mean_iou, kappa = number(agreement.mean_iou), number(agreement.kappa)
+    f1, f1_location = format_number(agreement.f1), format_number(agreement.f1_location)
+    mean_iou, kappa = format_number(agreement.mean_iou), format_number(agreement.kappa)
     lines = (
         f"{boxes}, {plural(agreement.pairs, 'pair')} with IoU >= {agreement.iou_least:g}",
         f"F1 of locations {f1_location}, of locations and classes {f1}",
         f"mean IoU of matched pairs {mean_iou}, kappa of their classes {kappa}",
     )
-    columns = [Column("class", cell), Column("F1", number), Column("A"), Column("B"), Column("pairs")]
+    columns = [Column("class", cell), Column("F1", format_number), Column("A"), Column("B"), Column("pairs")]
     document: Document = [[Table(columns, _make_class_rows(agreement))], [Line(line) for line in lines]]
     counts, names = agreement.confusion.copy(), [*agreement.names, "(none)"]
     np.fill_diagonal(counts, 0)

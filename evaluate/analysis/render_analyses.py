@@ -9,7 +9,7 @@ from typing import Any
 from odm.document import Column, Line, Section, Table
 from odm.evaluate.results import Result
 from odm.issues import plural, shorten
-from odm.numbers import interval, number, percent, points
+from odm.numbers import format_interval, format_number, format_percent, format_points
 from odm.terminal import cell
 
 IMAGES_SHOWN = 10
@@ -81,7 +81,10 @@ def _render_thresholds(data: Mapping[str, Any]) -> Iterator[Section]:
     """Make the section of the score thresholds that were chosen, a row for each class."""
     keys = ["score", "precision", "recall"]
     rows = [[category, *(row[key] for key in keys)] for category, row in data["classes"].items()]
-    columns = [Column("class", cell), *(Column(key, functools.partial(number, form=".4g")) for key in keys)]
+    columns = [
+        Column("class", cell),
+        *(Column(key, functools.partial(format_number, form=".4g")) for key in keys),
+    ]
     yield make_section(f"score thresholds by the rule {data['rule']}; -: no detection is kept", columns, rows)
 
 
@@ -92,7 +95,7 @@ def _render_confusion(data: Mapping[str, Any], width: int | None) -> Section:
     score_text = "scores as given" if data["score"] is None else f"score >= {data['score']:g}"
     title = f"confusion matrix, {score_text}, IoU >= {data['iou']:g}: {text[of]}"
     names = [cell(category) for category in data["classes"]]
-    form = str if of is None else functools.partial(percent, form=".1f")
+    form = str if of is None else functools.partial(format_percent, form=".1f")
     values = data.get("shares", counts)
     rows = [[category, *row] for category, row in zip([*names, "(background)"], values, strict=True)]
     if len(names) <= MOST_CLASSES:
@@ -126,7 +129,7 @@ def _render_tide(data: Mapping[str, Any]) -> Iterator[Section]:
     """Make the sections of AP gained by fixing each type of error, over all classes and by class."""
     kinds = [kind for kind in data if kind != "classes"]
     rows = [[kind, data[kind]["dap"], data[kind].get("count", "")] for kind in kinds]
-    columns = [Column("error"), Column("AP", percent), Column("count")]
+    columns = [Column("error"), Column("AP", format_percent), Column("count")]
     yield make_section("AP gained by fixing each type of error (TIDE)", columns, rows)
     if len(data["classes"]) > 1:
         kinds = [kind for kind in kinds if "count" in data[kind]]
@@ -135,7 +138,7 @@ def _render_tide(data: Mapping[str, Any]) -> Iterator[Section]:
         title = "AP of the class gained by fixing each type of error"
         if len(shown) < len(order):
             title += f"; the {len(shown)} of {len(order)} classes that gain most"
-        columns = [Column("class", cell), *(Column(kind, percent) for kind in kinds)]
+        columns = [Column("class", cell), *(Column(kind, format_percent) for kind in kinds)]
         yield make_section(title, columns, [[row["class"], *(row[kind] for kind in kinds)] for row in shown])
 
 
@@ -144,9 +147,9 @@ def _render_lrp(data: Mapping[str, Any]) -> Iterator[Section]:
     keys = ("olrp", "loc", "fp", "fn", "score")
     rows = [[row["class"], *(row[key] for key in keys)] for row in data["classes"]]
     rows.append(["(mean)", *(data[key] for key in keys[:-1]), ""])
-    columns = [Column("class", cell), *(Column(key, number) for key in ("oLRP", "loc", "FP", "FN"))]
+    columns = [Column("class", cell), *(Column(key, format_number) for key in ("oLRP", "loc", "FP", "FN"))]
     title = "optimal LRP error and its components: 1 - IoU, FP / (TP + FP), FN / GT"
-    yield make_section(title, [*columns, Column("score", number)], rows)
+    yield make_section(title, [*columns, Column("score", format_number)], rows)
 
 
 def _render_calibration(data: Mapping[str, Any]) -> Iterator[Section]:
@@ -155,8 +158,13 @@ def _render_calibration(data: Mapping[str, Any]) -> Iterator[Section]:
         [f"{row['low']:g} to {row['high']:g}", *(row[key] for key in ("n", "score", "precision"))]
         for row in data["bins"]
     ]
-    columns = [Column("scores"), Column("det"), Column("mean score", number), Column("precision", number)]
-    title = f"calibration: D-ECE {number(data['dece'])}, maximum {number(data['mce'])}"
+    columns = [
+        Column("scores"),
+        Column("det"),
+        Column("mean score", format_number),
+        Column("precision", format_number),
+    ]
+    title = f"calibration: D-ECE {format_number(data['dece'])}, maximum {format_number(data['mce'])}"
     yield make_section(title, columns, rows)
 
 
@@ -165,7 +173,10 @@ def _render_images(data: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
     keys = ("image", "gt", "tp", "fp", "fn", "error", "error_share")
     rows = [[row[key] for key in keys] for row in data if row["error"]][:IMAGES_SHOWN]
     columns = [Column("image", cell), *map(Column, ("GT", "TP", "FP", "FN"))]
-    columns += [Column("error", functools.partial(number, form=".2f")), Column("share", percent)]
+    columns += [
+        Column("error", functools.partial(format_number, form=".2f")),
+        Column("share", format_percent),
+    ]
     yield make_section(f"the {len(rows)} of {len(data)} images with the largest error", columns, rows)
 
 
@@ -179,13 +190,17 @@ def _render_slices(data: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
     if box_rows:
         key = next(iter(box_rows[0]["summary"]))
         rows = [[f"{row['slice']} {row['value']}", row["gt"], row["summary"][key]] for row in box_rows]
-        columns = [Column("boxes", cell), Column("GT"), Column(key, percent)]
+        columns = [Column("boxes", cell), Column("GT"), Column(key, format_percent)]
         yield make_section(f"{key} of boxes by area and shape", columns, rows)
     truth_rows = [row for row in data if "recall" in row]
     if truth_rows:
         keys = ("value", "gt", "missed", "recall", "AR", "mean_iou")
         columns = [Column("ground truth", cell), Column("GT"), Column("missed")]
-        columns += [Column("recall", percent), Column("AR", percent), Column("mean IoU", number)]
+        columns += [
+            Column("recall", format_percent),
+            Column("AR", format_percent),
+            Column("mean IoU", format_number),
+        ]
         title = "recall by attribute of the ground truth, mean over classes"
         yield make_section(title, columns, [[row[key] for key in keys] for row in truth_rows])
 
@@ -198,7 +213,7 @@ def make_slices_section(
     ``{key}`` in the title, and in those of the first five columns, is the name of that number.
     """
     key = next(iter(slices[0]["summary"]))
-    forms: list[Callable[[Any], str]] = [cell, str, str, percent, points]
+    forms: list[Callable[[Any], str]] = [cell, str, str, format_percent, format_points]
     columns = [Column(text.format(key=key), form) for text, form in zip(titles, forms, strict=True)]
     rows = [
         [
@@ -208,7 +223,9 @@ def make_slices_section(
         ]
         for row in slices
     ]
-    return make_section(title.format(key=key), [*columns, Column("interval", interval)], rows, **layout)
+    return make_section(
+        title.format(key=key), [*columns, Column("interval", format_interval)], rows, **layout
+    )
 
 
 _SECTIONS: dict[str, Any] = {

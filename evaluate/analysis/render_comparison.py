@@ -16,7 +16,7 @@ from odm.evaluate.analysis.render_analyses import make_section, make_slices_sect
 from odm.evaluate.results import COVERAGE
 from odm.issues import plural, printable
 from odm.names import shorten_paths
-from odm.numbers import interval, number, percent, percents, points
+from odm.numbers import format_interval, format_number, format_percent, format_percents, format_points
 from odm.terminal import cell, json_text
 
 CLASSES_SHOWN = 40
@@ -104,15 +104,19 @@ def make_comparison_document(comparison: Comparison, *, wide: bool) -> Document:
     return _Comparison(comparison, wide=wide).make_document()
 
 
-P_VALUE = functools.partial(number, form=".3f")
-IMAGE_ERROR = functools.partial(number, form=".2f")
+P_VALUE = functools.partial(format_number, form=".3f")
+IMAGE_ERROR = functools.partial(format_number, form=".2f")
 
 
 def make_difference_columns(first_name: str, other_name: str) -> list[Column]:
     """Make the columns of `make_difference_cells`, under the names of two runs."""
-    columns = [Column(first_name, percent), Column(other_name, percent), Column("change", points)]
-    chance = functools.partial(percent, form=".0f")
-    return [*columns, Column("interval", interval), Column("better", chance), Column("p", P_VALUE)]
+    columns = [
+        Column(first_name, format_percent),
+        Column(other_name, format_percent),
+        Column("change", format_points),
+    ]
+    chance = functools.partial(format_percent, form=".0f")
+    return [*columns, Column("interval", format_interval), Column("better", chance), Column("p", P_VALUE)]
 
 
 def make_difference_cells(delta: Delta) -> list[Any]:
@@ -179,11 +183,11 @@ class _Comparison:
                     "-" if differs is None else "yes" if differs else "no",
                 ]
             )
-        columns = [Column(""), Column("run", cell), Column(ranking[0].key, percent)]
+        columns = [Column(""), Column("run", cell), Column(ranking[0].key, format_percent)]
         columns += [
-            Column("interval", percents),
-            Column("to the best", points),
-            Column("its interval", interval),
+            Column("interval", format_percents),
+            Column("to the best", format_points),
+            Column("its interval", format_interval),
         ]
         columns += [Column("p (Holm)", P_VALUE), Column("differs")]
         twins = [

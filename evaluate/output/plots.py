@@ -16,7 +16,7 @@ from odm.drawing import FORMATS, apply_settings, check_matplotlib, encode
 from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.scores.accumulate import miss_keys
 from odm.issues import Log, UsageError, listed, printable, shorten
-from odm.numbers import number, percent
+from odm.numbers import format_number, format_percent
 from odm.tables import Floats
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def _draw_class_curve(result: Result, k: int) -> Figure:
     curve = result.curves[row.name]
     figure, axes = _make_axes(
         _shorten_name(row.name),
-        f"{result.protocol}, {_format_iou(result)}, AP {percent(_get_ap(result, k))}",
+        f"{result.protocol}, {_format_iou(result)}, AP {format_percent(_get_ap(result, k))}",
         fixed=True,
     )
     if len(curve.recall):
@@ -211,9 +211,9 @@ def _draw_all_curves(result: Result) -> Figure:
     aps = [_get_ap(result, k) for k, row in enumerate(result.classes) if row.gt]
     title = f"{result.protocol}, {_format_iou(result)}"
     if result.rules.metric == "pooled":
-        title += f", AP of all classes in one ranking {percent(result.summary['AP'])}"
+        title += f", AP of all classes in one ranking {format_percent(result.summary['AP'])}"
     elif aps:
-        title += f", mean AP {percent(float(np.mean(aps)))}"
+        title += f", mean AP {format_percent(float(np.mean(aps)))}"
     figure, axes = _make_axes("Precision and recall", title)
     names = [row.name for row in result.classes if row.name in result.curves]
     points = np.linspace(0, 1, 201)
@@ -228,7 +228,7 @@ def _draw_all_curves(result: Result) -> Figure:
         else:
             x, y = np.zeros(2), np.array([1.0, 0.0])
         ap = _get_ap(result, [row.name for row in result.classes].index(name))
-        _draw_class_line(axes, x, y, n, len(names), f"{percent(ap)}  {_shorten_name(name)}")
+        _draw_class_line(axes, x, y, n, len(names), f"{format_percent(ap)}  {_shorten_name(name)}")
     if len(names) > 1:
         axes.plot(
             points, mean / len(names), color="black", linewidth=2, label="mean precision at this recall"
@@ -249,7 +249,7 @@ def _draw_miss_rates(result: Result) -> Figure:
         row = result.classes[curve.category]
         has_several_classes = len({other_curve.category for other_curve in curves}) > 1
         name = row.name if has_several_classes or len(rules.areas) == 1 else rules.areas[curve.area].name
-        label = f"{percent(row.extra[miss_keys(rules)[curve.area]])}  {_shorten_name(name)}"
+        label = f"{format_percent(row.extra[miss_keys(rules)[curve.area]])}  {_shorten_name(name)}"
         x, y = np.maximum(curve.false_per_image, rate_min), np.maximum(curve.miss_rate, 1e-3)
         _draw_class_line(axes, x, y, n, len(curves), label, drawstyle="steps-post")
     axes.set(xscale="log", yscale="log", xlim=(rate_min, None), xlabel="false positives per image")
@@ -304,7 +304,7 @@ def _draw_f1(result: Result) -> Figure:
         is_of_class = matches.category == k
         scores = _choose_thresholds(grid, matches.score[is_of_class], row.score)
         f1 = _compute_f1(scores, matches.score, outcome, is_of_class, row.gt)
-        label = f"{number(row.f1, '.3f')}  {_shorten_name(row.name)}"
+        label = f"{format_number(row.f1, '.3f')}  {_shorten_name(row.name)}"
         _draw_class_line(axes, scores, f1, n, len(names), label, drawstyle="steps-pre")
         n += 1
     is_any = np.ones(len(matches.score), np.bool_)

@@ -34,7 +34,7 @@ from odm.evaluate.scores.curves import compute_miss_curves
 from odm.evaluate.scores.protocols import PROTOCOLS
 from odm.evaluate.scores.set_ups import AreaRange
 from odm.issues import UsageError, shorten
-from odm.numbers import number, percent
+from odm.numbers import format_number, format_percent
 from odm.tables import FREQUENCIES, Dataset
 from odm.terminal import cell, json_text
 from odm.views import Rows
@@ -462,7 +462,12 @@ def _make_level_section(result: Result) -> Section:
         if n_objects.any()
     ]
     table_rows += [("(all)", npos.sum(axis=0), result.summary)] * (len(table_rows) != 1)
-    columns = [Column("class", cell), Column("level"), Column("GT"), *(Column(k, percent) for k in kinds)]
+    columns = [
+        Column("class", cell),
+        Column("level"),
+        Column("GT"),
+        *(Column(k, format_percent) for k in kinds),
+    ]
     rows = [
         [name, level, int(n_objects[i]), *(numbers[f"{kind}@{level}"] for kind in kinds)]
         for name, n_objects, numbers in table_rows
@@ -478,13 +483,18 @@ def _make_area_section(result: Result) -> Section:
     first_name = next(iter(rules.named_areas.values())).name if rules.named_areas else ""
     keys = [key.removesuffix(f"@{first_name}") for key in result.summary if key.endswith(f"@{first_name}")]
     if rules.rates:
-        columns = [Column("set-up", cell), Column("GT"), Column("MR", percent)]
+        columns = [Column("set-up", cell), Column("GT"), Column("MR", format_percent)]
         rows: list[list[Any]] = [
             [area.name, n, result.summary[key]]
             for area, n, key in zip(rules.areas, n_objects, miss_keys(rules), strict=True)
         ]
         return make_section("miss rate over false positives per image; lower is better", columns, rows)
-    columns = [Column("range", cell), Column("area"), Column("GT"), *(Column(key, percent) for key in keys)]
+    columns = [
+        Column("range", cell),
+        Column("area"),
+        Column("GT"),
+        *(Column(key, format_percent) for key in keys),
+    ]
     rows = [
         [area.name, area.bounds, n_objects[i], *(result.summary[f"{key}@{area.name}"] for key in keys)]
         for i, area in rules.named_areas.items()
@@ -500,20 +510,22 @@ def format_headline(result: Result) -> str:
         if "AP" in name_by_key and result.rules.ious != PROTOCOLS["coco"].ious:
             name_by_key["AP"] = "AP"  # another mean than that of COCO
         name_by_key = name_by_key or {key: key for key in list(numbers)[:3]}
-        return ", ".join(f"{name} {number(numbers[key], '.3f')}" for key, name in name_by_key.items())
+        return ", ".join(f"{name} {format_number(numbers[key], '.3f')}" for key, name in name_by_key.items())
     if result.errors:
         return _list_errors(result)[-1]
     if levels := level_keys(result.rules):
         kind = levels[0].partition("@")[0]
-        level_texts = (f"{percent(numbers[f'{kind}@{a.name}'])} ({a.name})" for a in _sort_levels(result))
+        level_texts = (
+            f"{format_percent(numbers[f'{kind}@{a.name}'])} ({a.name})" for a in _sort_levels(result)
+        )
         return f"{kind} = {', '.join(level_texts)}"
-    return f"{(key := next(iter(numbers)))} = {percent(numbers[key])}"
+    return f"{(key := next(iter(numbers)))} = {format_percent(numbers[key])}"
 
 
 def _list_intervals(result: Result) -> Items:
     """List the confidence intervals of the summary, a line each."""
     lines = [
-        f"{key}: {percent(low)} to {percent(high)}"
+        f"{key}: {format_percent(low)} to {format_percent(high)}"
         for key, (low, high) in result.intervals.items()
         if low is not None and high is not None
     ]
@@ -536,7 +548,7 @@ def _make_summary(result: Result, width: int | None) -> Part:
         if result.rules.rates:  # set-ups have a table; the headline comes last
             numbers = numbers[:1] if len(miss_keys(result.rules)) > 1 else [*numbers[1:], numbers[0]]
         lines = [
-            f"{key} = {percent(value)}"
+            f"{key} = {format_percent(value)}"
             for key, value in numbers
             # The last line has those of mAP.
             if key != "score"
@@ -548,7 +560,7 @@ def _make_summary(result: Result, width: int | None) -> Part:
 
 def _list_errors(result: Result) -> list[str]:
     return [
-        f"top-{k} error: classification {percent(c)}, localisation {percent(o)}"
+        f"top-{k} error: classification {format_percent(c)}, localisation {format_percent(o)}"
         for k, (c, o) in enumerate(zip(result.errors["cls"], result.errors["loc"], strict=True), 1)
     ]
 
@@ -586,7 +598,7 @@ def format_classic_lines(result: Result) -> list[str]:
             group = f"catIds={key[2:] if key[2:] in FREQUENCIES else 'all':>3s}"
         lines.append(
             f" {titles[kind]:<18} ({kind}) @[ IoU={iou:<9} | area={area:>6s} | maxDets={dets:>3d} {group}] = "
-            f"{number(numbers[key], '.3f')}"
+            f"{format_number(numbers[key], '.3f')}"
         )
     return lines
 
@@ -635,7 +647,7 @@ def make_class_table(result: Result) -> Table:
         Column(title, _format_count_or_number, group_title=note_by_column.get(title, point_text))
         for title in fields
     )
-    columns += (Column(key, percent) for key in ap_keys)
+    columns += (Column(key, format_percent) for key in ap_keys)
     classes = result.classes
     if result.rules.only:  # a second spelling of a class is counted with the first
         first_rows: dict[str, Row] = {}
@@ -663,7 +675,7 @@ def _name_point(result: Result) -> str:
 
 
 def _format_count_or_number(value: float) -> str:
-    return str(value) if isinstance(value, int) else number(value)
+    return str(value) if isinstance(value, int) else format_number(value)
 
 
 def _get_cells(result: Result, row: Row, fields: Iterable[str], keys: Sequence[str]) -> list[Any]:

@@ -31,7 +31,7 @@ from odm.evaluate.analysis.render_diff import make_differences_document
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.output.render import format_headline, make_class_table
 from odm.issues import CODES, Issue, Log, UsageError, hint, plural, shorten
-from odm.numbers import number, percent, percents
+from odm.numbers import format_number, format_percent, format_percents
 from odm.tables import Dataset
 from odm.verbs import comparison as comparing
 from odm.verbs import evaluation as evaluating
@@ -182,12 +182,16 @@ def _result_html(result: Result) -> str:
 def _draw_result(result: Result) -> Html:
     """Draw a result: its definition, numbers, classes and curves."""
     row = result.overall
-    summary = {key: percent(value) for key, value in result.summary.items()}
+    summary = {key: format_percent(value) for key, value in result.summary.items()}
     numbers: list[list[object]] = [[*summary.values()]]
     if result.intervals:
         bounds = (result.intervals.get(key, (None, None)) for key in summary)
-        numbers.append(["" if None in (low, high) else percents((low, high), ".1f") for low, high in bounds])
-    score_text = "" if math.isnan(row.score) else f" at score {row.score:.4g}, where F1 is {number(row.f1)}"
+        numbers.append(
+            ["" if None in (low, high) else format_percents((low, high), ".1f") for low, high in bounds]
+        )
+    score_text = (
+        "" if math.isnan(row.score) else f" at score {row.score:.4g}, where F1 is {format_number(row.f1)}"
+    )
     counts = f"{row.tp_at_score} TP, {row.fp_at_score} FP, {row.fn_at_score} FN{score_text}"
     elements = [
         element("p", element("b", result.protocol), result.definition.removeprefix(result.protocol)),
@@ -370,7 +374,7 @@ def _statistics_html(statistics: Statistics) -> str:
         draw_table(["class", "boxes", "images", "small", "medium", "large"], by_class),
         draw_table(
             ["", *columns],
-            [(name, *(number(getattr(d, c), ".6g") for c in columns)) for name, d in distributions],
+            [(name, *(format_number(getattr(d, c), ".6g") for c in columns)) for name, d in distributions],
         ),
     )
 
