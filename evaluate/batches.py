@@ -259,22 +259,22 @@ class BatchReader(msgspec.Struct, frozen=True):
         id_arrays = [ids for ids in (*ids_of_rows, listed_ids) if ids is not None and len(ids)]
         if len({ids.dtype.kind for ids in id_arrays}) > 1:
             raise ValueError(f"image: {_MIXED}")
-        image_names = np.unique(np.concatenate(id_arrays)) if id_arrays else np.zeros(0, np.int64)
-        if listed_ids is not None and (is_unlisted := ~np.isin(image_names, listed_ids)).any():
-            raise ValueError(f"image {image_names[is_unlisted][0]!s} is not in image_ids")
-        names = [f"image {i}" for i in image_names.tolist()]
+        unique_ids = np.unique(np.concatenate(id_arrays)) if id_arrays else np.zeros(0, np.int64)
+        if listed_ids is not None and (is_unlisted := ~np.isin(unique_ids, listed_ids)).any():
+            raise ValueError(f"image {unique_ids[is_unlisted][0]!s} is not in image_ids")
+        names = [f"image {i}" for i in unique_ids.tolist()]
         sides = []
         for ids, side_name, side in zip(ids_of_rows, ("preds", "target"), (preds, target), strict=True):
             columns = self._read_columns(side, side_name, scored=side_name == "preds")
             if len(columns["label"]) != len(ids):
                 raise ValueError(f"{side_name}: image has {len(ids)} rows, labels {len(columns['label'])}")
-            image_index = np.searchsorted(image_names, ids) if len(ids) else np.zeros(0, np.int64)
+            image_index = np.searchsorted(unique_ids, ids) if len(ids) else np.zeros(0, np.int64)
             order = np.argsort(image_index, kind="stable")
-            count = np.bincount(image_index, minlength=len(image_names)).astype(np.int32)
-            rows = ImageBoxes(np.ones(len(ids), np.int32), **columns).take(order)
-            sides.append(self.check(count, get_columns(rows), names))
+            count = np.bincount(image_index, minlength=len(unique_ids)).astype(np.int32)
+            sorted_boxes = ImageBoxes(np.ones(len(ids), np.int32), **columns).take(order)
+            sides.append(self.check(count, get_columns(sorted_boxes), names))
         self._check_sizes(sides, names)
-        return Batch(image_names, *sides)
+        return Batch(unique_ids, *sides)
 
     def _read_images(self, images: Sequence[Any], names: Sequence[str], *, scored: bool) -> ImageBoxes:
         """Read the boxes of one side of listed images; `scored` says that they are detections."""
@@ -372,6 +372,7 @@ def _read_columns(fields: Mapping[str, Any], name: str, *, scored: bool) -> dict
         raise ValueError(f"{name}: {shapes}; expected (n, 4) and (n,)")
 
     def column(field: str) -> NDArray[Any]:
+        """Return the values (n,) of a field; ValueError if there are not n."""
         values = to_array(fields[field], f"{name}: {field}")
         if values.shape != (n,):
             raise ValueError(f"{name}: {field} has shape {values.shape}, expected ({n},)")

@@ -371,10 +371,9 @@ def _choose_each_once(batch: Batch, ids: NDArray[Any]) -> Longs:
     copied_positions = np.flatnonzero(np.bincount(group, minlength=1)[group] > 1)
     if not len(copied_positions):
         return order
-    rows: Longs = order[is_first_copy]
+    positions: Longs = order[is_first_copy]
     content = batch.take(order[copied_positions]).list_contents()
-    for k in sorted(
-        range(len(copied_positions)), key=content.__getitem__, reverse=True
-    ):  # the smallest comes last
-        rows[group[copied_positions[k]]] = order[copied_positions[k]]
-    return rows
+    # By falling content, so that of the copies of an image the one with the smallest bytes is written last.
+    for k in sorted(range(len(copied_positions)), key=content.__getitem__, reverse=True):
+        positions[group[copied_positions[k]]] = order[copied_positions[k]]
+    return positions

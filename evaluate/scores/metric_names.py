@@ -89,10 +89,10 @@ def parse_metric(text: str) -> MetricName | None:
         return None
 
 
-def find_result(name: MetricName, protocols_of_results: Sequence[Protocol], option: str) -> tuple[int, str]:
+def find_result(name: MetricName, protocols: Sequence[Protocol], option: str) -> tuple[int, str]:
     """Return the index of the result that a metric name means, and the key of the metric in it.
 
-    `protocols_of_results` are in the order of the results; `option` begins the message of an error.
+    `protocols` are in the order of the results; `option` begins the message of an error.
 
     Raises
     ------
@@ -100,28 +100,24 @@ def find_result(name: MetricName, protocols_of_results: Sequence[Protocol], opti
         If none has it, or several have.
     """
     matching = [
-        (i, key)
-        for i, protocol in enumerate(protocols_of_results)
-        if (key := name.find_key_of(protocol)) is not None
+        (i, key) for i, protocol in enumerate(protocols) if (key := name.find_key_of(protocol)) is not None
     ]
     if len(matching) == 1:
         return matching[0]
     if matching:
         # Several results of one protocol differ in their IoU, which the suggested names then include.
-        all_names = [protocol.name for protocol in protocols_of_results]
-        protocols = [
-            (protocols_of_results[i], all_names.count(protocols_of_results[i].name) > 1) for i, _ in matching
-        ]
+        all_names = [protocol.name for protocol in protocols]
+        matching_protocols = [(protocols[i], all_names.count(protocols[i].name) > 1) for i, _ in matching]
         full_names = [
             replace(name, protocol=p.name, iou=p.ious[0] if is_ambiguous else None)
-            for p, is_ambiguous in protocols
+            for p, is_ambiguous in matching_protocols
         ]
         texts = ", ".join(map(str, full_names))
         raise UsageError(f"{option}: {shorten(str(name))} fits {len(matching)} results; name one of {texts}")
-    candidates = [protocol for protocol in protocols_of_results if name.protocol in ("", protocol.name)]
+    candidates = [protocol for protocol in protocols if name.protocol in ("", protocol.name)]
     keys = dict.fromkeys(key for protocol in candidates for key in list_keys(protocol, name))
     if not keys:
-        names = dict.fromkeys(protocol.name for protocol in protocols_of_results)
+        names = dict.fromkeys(protocol.name for protocol in protocols)
         raise UsageError(
             f"{option}: no result is of the protocol {shorten(name.protocol)!r}"
             f"{hint(name.protocol, names)}; there are: {', '.join(names)}"
