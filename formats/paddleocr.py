@@ -141,7 +141,7 @@ def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) 
         for location, name, value in read_lines(reader, file, keyed=True):
             if value is Nothing:
                 expected = Trusted("the path of an image, a tab, and a JSON list")
-                log.report(WRONG_COUNT, location.path, line=location.line, expected=expected, found="no tab")
+                location.report(log, WRONG_COUNT, expected=expected, found="no tab")
                 builder.skipped += 1
                 continue
             image = reader.image(name or None, location, split=split, file=origin.number, line=location.line)

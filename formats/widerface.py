@@ -380,9 +380,7 @@ def _read_row(
     for value, field, allowed in ((invalid, "invalid", (0, 1)), (occlusion, "occlusion", (0, 1, 2))):
         if value not in allowed:
             expected = " or ".join(map(str, allowed))
-            gather.log.report(
-                BAD_FLAG, location.path, line=location.line, field=field, value=value, expected=expected
-            )
+            location.report(gather.log, BAD_FLAG, field=field, value=value, expected=expected)
             return False
     counts.update(field for field, value in attributes.items() if value)
     if occlusion == 2:
@@ -440,12 +438,10 @@ def _report_row(row: bytes, n_numbers: int, name: bytes, location: Location, log
     except UnicodeDecodeError:
         return  # the file's encoding has been reported
     if reason is not None and n_numbers in (4, 5, 10):
-        log.report(BAD_CLASS_NAME, location.path, line=location.line, value=name, reason=reason)
+        location.report(log, BAD_CLASS_NAME, value=name, reason=reason)
         return
     expected = "10 or 4 numbers, or 5 with a score, and perhaps a class"
-    log.report(
-        WRONG_COUNT, location.path, line=location.line, expected=expected, found=f"{len(placed_cells)} values"
-    )
+    location.report(log, WRONG_COUNT, expected=expected, found=f"{len(placed_cells)} values")
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: WiderfaceOptions) -> None:

@@ -356,7 +356,7 @@ def encode_tracks(
     """Return the lists ``videos`` and ``tracks`` as JSON lines, and the columns of boxes for them."""
     import msgspec
 
-    videos, tracks, track = dataset.videos, dataset.tracks, dataset.boxes.track
+    videos, tracks, track_of_box = dataset.videos, dataset.tracks, dataset.boxes.track
     video_ids = [*choose_ids(videos.source_id, dialect.least_id), -1]  # by row, -1 for none
     lists: dict[str, list[dict[str, Any]]] = {}
     columns: dict[str, NDArray[Any]] = {}
@@ -365,7 +365,7 @@ def encode_tracks(
             {"id": id_, "name": name} | ({"length": length} if length else {})
             for id_, name, length in zip(video_ids, videos.name, videos.length.tolist(), strict=False)
         ]
-    if track is not None:
+    if track_of_box is not None:
         track_ids = number_tracks(dataset, log, id_min=dialect.least_id)
         track_records = [
             {"id": int(track_id), "video_id": video_ids[video]}
@@ -378,7 +378,7 @@ def encode_tracks(
         if (column := find_box_tracks(dataset, track_ids)) is not None:
             columns["track_id"] = column[rows]
             if dialect.all_tracks:
-                columns["video_id"] = np.array(video_ids)[np.append(tracks.video, -1)[track[rows]]]
+                columns["video_id"] = np.array(video_ids)[np.append(tracks.video, -1)[track_of_box[rows]]]
     encode = msgspec.json.encode
     return {key: _bracket([b",\n".join(map(encode, records))]) for key, records in lists.items()}, columns
 

@@ -57,6 +57,7 @@ class ObjectMasks:
         `key` (n,) and `edges` (n, 4) are of the boxes, as in `add`; `sizes` (n, 2) of their images, 1 if
         unknown.
         """
+        # the boxes with the image and class of mask m are order[first_boxes[m] : end_boxes[m]]
         order = np.argsort(key, kind="stable")
         key_of_mask = np.concatenate([np.zeros(0, np.int64), *self._keys])
         first_boxes, end_boxes = (

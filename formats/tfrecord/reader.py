@@ -179,7 +179,7 @@ class _Records(Reader):
         )
         if image is None or size is None or not n_boxes:
             if image is not None and n_boxes:
-                self.log.report(NO_SIZE, location.path, **location.where, value=name)
+                location.report(self.log, NO_SIZE, value=name)
             self.builder.skipped += n_boxes
             return
         for kind in (TRUTH, DETECTION):
@@ -211,7 +211,7 @@ class _Records(Reader):
             feature_values = features.get(key, ())
             if len(feature_values) != n or isinstance(feature_values, list) != (key == text_key):
                 shown = f"{len(feature_values)}{' of another kind' if len(feature_values) == n else ''}"
-                self.log.report(LENGTHS, location.path, **location.where, n=n, value=key, found=shown)
+                location.report(self.log, LENGTHS, n=n, value=key, found=shown)
                 self.builder.skipped += n
                 return
         relative = np.stack([np.asarray(features[name], np.float64) for name in names], axis=1)
@@ -224,9 +224,7 @@ class _Records(Reader):
             values = [*relative[row].tolist(), *([float(scores[row])] if kind == DETECTION else [])]
             farthest = int(np.argmax([abs(v - 0.5) if np.isfinite(v) else np.inf for v in values]))
             field = (*EDGES, "score")[farthest]
-            self.log.report(
-                RELATIVE_RANGE, location.path, **location.where, field=field, value=values[farthest]
-            )
+            location.report(self.log, RELATIVE_RANGE, field=field, value=values[farthest])
             self.builder.skipped += 1
         flags = np.zeros(n, np.uint16)
         for key in flag_keys:
@@ -319,10 +317,9 @@ class _Records(Reader):
             path, listed_names = names or ("", {})
             if listed_names is not None:
                 value, n = str(label), len(listed_names)
-                self.log.report(
+                location.report(
+                    self.log,
                     UNKNOWN_CLASS,
-                    location.path,
-                    **location.where,
                     field="label",
                     value=value,
                     n=n,
