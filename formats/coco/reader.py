@@ -394,7 +394,7 @@ class Reader:
                 builder.add_extra("images", range(first_row, first_row + len(images)), extra_rows.take(lines))
 
     def _has_unique_name(self, name: str, path: str, i: int, key: str, repeated_names: set[str]) -> bool:
-        """Whether no other file has this name, else report it; a repeat in this file goes to the set."""
+        """Whether no other file has this name, else report it; a repeat in this file is added to the set."""
         first_path, first_index = self._location_of_name.setdefault(name, (path, i))
         if first_path != path:
             earlier = Trusted(f"{printable(first_path)}#/images/{first_index}")

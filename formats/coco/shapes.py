@@ -306,6 +306,7 @@ def _put_oriented(
     rows = np.flatnonzero(sizes == n_numbers)
     if not len(rows):
         return shapes
+    # lists of the right length only: of sizes [5, 2, 5] the numbers 0 to 4 and 7 to 11
     numbers = (
         lists.numbers if len(rows) == len(sizes) else lists.numbers[np.repeat(sizes == n_numbers, sizes)]
     )

@@ -377,7 +377,7 @@ def encode_tracks(
             lists["tracks"] = track_records
         if (column := find_box_tracks(dataset, track_ids)) is not None:
             columns["track_id"] = column[rows]
-            if dialect.all_tracks:
+            if dialect.all_tracks:  # a box without a track, -1, gets the -1 at the end of both
                 columns["video_id"] = np.array(video_ids)[np.append(tracks.video, -1)[track_of_box[rows]]]
     encode = msgspec.json.encode
     return {key: _bracket([b",\n".join(map(encode, records))]) for key, records in lists.items()}, columns

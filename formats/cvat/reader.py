@@ -397,8 +397,9 @@ class Reader:
             if not all(map(str.isdecimal, texts)):
                 raise BadMask("whole numbers")
             pixels = decode_rows([min(int(text[:12]), MOST) for text in texts], int(width), int(height))
-            if (covered := [np.flatnonzero(pixels.any(axis)) for axis in (0, 1)])[0].size:
-                (x, x2), (y, y2) = ((int(positions[0]), int(positions[-1]) + 1) for positions in covered)
+            columns, rows = np.flatnonzero(pixels.any(0)), np.flatnonzero(pixels.any(1))  # with a set pixel
+            if columns.size:
+                x, y, x2, y2 = (int(n) for n in (columns[0], rows[0], columns[-1] + 1, rows[-1] + 1))
                 edges = left + x, top + y, left + x2, top + y2
             if not self.builder.wants or min(self.size) < 1:
                 return edges, Drawn()
