@@ -119,7 +119,7 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
 
 def _read_frames(reader: Reader, file: str) -> Iterator[tuple[Item, Any, Size | None]]:
     """The frames of a file, with their names and the (width, height) stated for all. Adds classes too."""
-    for record in read_items(reader, file, "a list of frames", alone=True):
+    for record in read_items(reader, file, "a list of frames", may_be_object=True):
         if record.location.pointer:  # a frame in a list, not an object with frames
             yield record, record.get("name"), None
             continue

@@ -101,7 +101,7 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
     files = choose_files(source, looks_like, "V7 Darwin JSON", log)
     files = select_split(files, find_split, options.split, source, log)
     for file in log.track(files, "reading"):
-        for record in read_items(reader, file, "an object, or a list of them", alone=True):
+        for record in read_items(reader, file, "an object, or a list of them", may_be_object=True):
             with contextlib.suppress(BadRecord):
                 _read_file(record, find_split(file))
     reader.finish(field="inference")

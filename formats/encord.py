@@ -77,7 +77,7 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
     files = choose_files(source, looks_like, "JSON of Encord", log)
     units_and_labels = []
     for file in log.track(files, "reading"):
-        for row in read_items(reader, file, "a list of label rows", alone=True):
+        for row in read_items(reader, file, "a list of label rows", may_be_object=True):
             with contextlib.suppress(BadRecord):
                 if row.get("data_type") == "video":
                     reader.count("videos")

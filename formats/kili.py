@@ -81,7 +81,7 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
     assets: list[tuple[Item, tuple[list[Item], list[Item]]]] = []
     """Each with its labels by people and by machines."""
     for file in log.track(files, "reading"):
-        for asset in read_items(reader, file, "a list of assets", alone=True):
+        for asset in read_items(reader, file, "a list of assets", may_be_object=True):
             with contextlib.suppress(BadRecord):
                 labels = list(asset.items("labels")) or [asset.object("latestLabel", optional=True)]
                 labels_by_kind: tuple[list[Item], list[Item]] = ([], [])

@@ -181,7 +181,7 @@ def _read_shape(shape: Row) -> None:
     if kind == "circle":
         (x, y), (x2, y2) = points[:2]
         radius = math.hypot(x2 - x, y2 - y)
-        corners = shape.draw_ellipse(x, y, radius, radius, what=_OUTLINES[kind])
+        corners = shape.draw_ellipse(x, y, radius, radius, kind=_OUTLINES[kind])
     elif kind in ("rectangle", "mask"):
         corners = find_bounds(points)
     else:

@@ -185,7 +185,7 @@ def _read_tasks(reader: Reader, file: str) -> Iterator[Item]:
     """The tasks of a file: records, or rows whose cells may hold JSON."""
     head = reader.source.head(file).lstrip(b"\xef\xbb\xbf \t\r\n")
     if head.startswith((b"[", b"{")) or reader.source.full(file).lower().endswith(".json"):
-        yield from read_items(reader, file, "a list of tasks", alone=True)
+        yield from read_items(reader, file, "a list of tasks", may_be_object=True)
         return
     sep = "\t" if b"\t" in head.split(b"\n", 1)[0] else ","
     origin = Origin(reader.builder, reader.source.full(file))
@@ -237,7 +237,7 @@ def _read_video(data: Item, results: list[Rows], score: float, name: Any) -> Non
     def read_frame(rows: Rows, image: int | None, _: int) -> None:
         rows.read_relative(image, data, name, size, _read_result, score, set())
 
-    read_video(data, name, tracks, read_frame, first=1, length=max([0, *lengths]), size=size)
+    read_video(data, name, tracks, read_frame, first_frame=1, length=max([0, *lengths]), size=size)
 
 
 def _get_value(result: Item) -> dict[str, Any]:

@@ -93,7 +93,7 @@ def read(source: Source, builder: Builder, log: Log, options: MmdetOptions) -> N
     rows = add_list(names, builder, log, path) if names else []
     listed_classes = {str(class_number): row for class_number, row in enumerate(rows)}
     for file in log.track(choose_files(source, looks_like, "MMDetection JSON", log), "reading"):
-        for record in read_items(reader, file, "a list of images", alone=True):
+        for record in read_items(reader, file, "a list of images", may_be_object=True):
             with contextlib.suppress(BadRecord):
                 if "ann" in record:
                     _read_old(record, listed_classes)

@@ -59,7 +59,7 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
     files = choose_files(source, looks_like, "responses of Roboflow", log)
     places = name_images(source, files, reader.pictures)
     for file, image_place in zip(log.track(files, "reading"), places, strict=True):
-        for response in read_items(reader, file, "a response, or a list of them", alone=True):
+        for response in read_items(reader, file, "a response, or a list of them", may_be_object=True):
             with contextlib.suppress(BadRecord):
                 _read_response(response, image_place)
     reader.finish(field="confidence")

@@ -293,7 +293,7 @@ def _read_video(record: Item, metadata: Item, boxes: Rows, name: Any, **columns:
     def read_frame(rows: Rows, image: int | None, _: int) -> None:
         rows.read(image, _read_instance)
 
-    read_video(record, name, tracks, read_frame, first=1, length=n_frames, **columns)
+    read_video(record, name, tracks, read_frame, first_frame=1, length=n_frames, **columns)
 
 
 def _read_tracks(row: Row, fps: float, tracks: list[Track]) -> None:

@@ -212,7 +212,7 @@ def _read_object(record: Row, shapes: dict[str, str]) -> None:
     category = record.category("classTitle")
     corners = _read_drawn(record, str(kind)) if is_drawn else _read_points(record, kind)
     score, flags = NAN, 0
-    for tag in record.items("tags", bare="name"):  # old files have only the names
+    for tag in record.items("tags", text_key="name"):  # old files have only the names
         name, value = tag.text("name"), tag.get("value")
         if name in _SCORES:
             score = tag.score("value", as_text=True)

@@ -140,7 +140,7 @@ def report_other_list(
 ) -> None:
     """Report the first id whose name in the list at `path` differs from that in the list read earlier.
 
-    `first` is the path and the names of the earlier list. The two lists must differ.
+    `first_list` is the path and the names of the earlier list. The two lists must differ.
     """
     pairs = zip([*first_list[1], "(nothing)"], [*names, "(nothing)"], strict=False)
     class_id, (first_name, name) = next((i, pair) for i, pair in enumerate(pairs) if pair[0] != pair[1])
@@ -253,11 +253,11 @@ def find_first_id(names: list[str]) -> int:
     return getattr(names, "first", 0)
 
 
-def add_list(names: list[str], builder: Builder, log: Log, path: str) -> list[int]:
+def add_list(class_names: list[str], builder: Builder, log: Log, path: str) -> list[int]:
     """Add the classes of a list, and return the category row of each id from 0 on, -1 for an unused id."""
-    category_rows = [-1] * find_first_id(names)
+    category_rows = [-1] * find_first_id(class_names)
     id_of_name: dict[str, int] = {}
-    for class_id, name in enumerate(names, len(category_rows)):
+    for class_id, name in enumerate(class_names, len(category_rows)):
         earlier_id = id_of_name.setdefault(name, class_id)
         if earlier_id != class_id:
             log.report(DUPLICATE_CLASS, path, value=name, first=earlier_id, second=class_id)

@@ -386,7 +386,7 @@ class Gather:
         shape: Drawn | None = None,
         extra: Mapping[str, bytes] | None = None,
     ) -> None:
-        """Add one box: `corners` are its edges, `at` its location in the file.
+        """Add one box: `corners` are its edges, `location` its location in the file.
 
         In a group, `is_part` is True for a polygon or mask, False for a rectangle, None otherwise. `extra` is
         the JSON of further fields, which either all boxes have or none.

@@ -61,13 +61,13 @@ def name_images(source: Source, files: Sequence[str], pictures: Pictures, prefix
         *folder, last = stem(picture.name).split("/")
         folders_of_picture.setdefault(last, []).append(tuple(folder))
     annotation_folders = {tuple(key.split("/")[:-1]) for key in keys}
-    places = _name_by_folders(keys, folders_of_picture, annotation_folders, by_picture=True)
-    if len({place.key for place in places}) < len(places):
-        places = _name_by_folders(keys, folders_of_picture, annotation_folders, by_picture=False)
-    roots = {place.root for place in places}
+    image_places = _name_by_folders(keys, folders_of_picture, annotation_folders, by_picture=True)
+    if len({place.key for place in image_places}) < len(image_places):
+        image_places = _name_by_folders(keys, folders_of_picture, annotation_folders, by_picture=False)
+    roots = {place.root for place in image_places}
     if len(roots) == 1 and (root := roots.pop()):
-        return [place._replace(key=place.key[len(root) :]) for place in places]
-    return places  # of several trees, the name of the tree tells their images apart
+        return [place._replace(key=place.key[len(root) :]) for place in image_places]
+    return image_places  # of several trees, the name of the tree tells their images apart
 
 
 def _name_by_folders(

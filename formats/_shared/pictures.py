@@ -210,18 +210,18 @@ class Pictures:
         except UnicodeDecodeError as e:
             self._log.report(BAD_SIZE_ROW, path, value=f"bytes that are not UTF-8 at {e.start}")
             return
-        for number, _, row in read_records(text):
+        for line_number, _, row in read_records(text):
             if isinstance(row, QuoteFault):
-                self._log.report(BAD_SIZE_ROW, path, line=number + row.lines, value=Trusted(str(row)))
+                self._log.report(BAD_SIZE_ROW, path, line=line_number + row.lines, value=Trusted(str(row)))
                 continue
             cells = [cell.strip() for cell in row]
-            if not any(cells) or (number == 1 and len(cells) >= 3 and not cells[1].isdigit()):
+            if not any(cells) or (line_number == 1 and len(cells) >= 3 and not cells[1].isdigit()):
                 continue  # blank, or the header
             try:
                 name = posixpath.join(below, cells[0])
                 width, height = parse_pixels(cells[1]), parse_pixels(cells[2])
             except (IndexError, ValueError):
-                self._log.report(BAD_SIZE_ROW, path, line=number, value=",".join(row))
+                self._log.report(BAD_SIZE_ROW, path, line=line_number, value=",".join(row))
                 continue
             self._explicit[name] = self._explicit[stem(name)] = width, height
 
@@ -234,9 +234,9 @@ class Pictures:
         matches = self._by_stem.get(key, ())
         if len(matches) > 1 and key not in self._ambiguous:
             self._ambiguous.add(key)
-            first, second = matches[0].name, matches[1].name
+            name, other_name = matches[0].name, matches[1].name
             self._log.report(
-                TWO_PICTURES, path or matches[0].path, line=line, first=first, second=second, value=key
+                TWO_PICTURES, path or matches[0].path, line=line, first=name, second=other_name, value=key
             )
         return matches[0] if matches else None
 
@@ -245,8 +245,8 @@ class Pictures:
         files, then with the name's last part only; else None.
         """
         name = self._short(name)
-        for full in (*(posixpath.join(folder, name) for folder in folders), name, name.rsplit("/", 1)[-1]):
-            if picture := self._by_name.get(full):
+        for path in (*(posixpath.join(folder, name) for folder in folders), name, name.rsplit("/", 1)[-1]):
+            if picture := self._by_name.get(path):
                 return picture
         return None
 
@@ -264,19 +264,22 @@ class Pictures:
             return read_picture_size(picture.path, self._log)
         if self._others is None:
             self._others = {}
-            if (other := self._builder.counterpart()) is not None:
-                sizes = zip(other.images.width.tolist(), other.images.height.tolist(), strict=True)
-                for other_name, size in zip(other.images.name, sizes, strict=True):
+            if (counterpart := self._builder.counterpart()) is not None:
+                sizes = zip(
+                    counterpart.images.width.tolist(), counterpart.images.height.tolist(), strict=True
+                )
+                for other_name, size in zip(counterpart.images.name, sizes, strict=True):
                     if min(size) > 0:
                         self._others[other_name] = size
                         self._others.setdefault(stem(other_name), size)
                 n_with_last_part = Counter(
-                    stem(other_name).rpartition("/")[2] for other_name in other.images.name
+                    stem(other_name).rpartition("/")[2] for other_name in counterpart.images.name
                 )
                 self._lasts = {
-                    last: self._others[known]
-                    for known in other.images.name
-                    if known in self._others and n_with_last_part[last := stem(known).rpartition("/")[2]] == 1
+                    last: self._others[image_name]
+                    for image_name in counterpart.images.name
+                    if image_name in self._others
+                    and n_with_last_part[last := stem(image_name).rpartition("/")[2]] == 1
                 }
         return self._others.get(name) or self._others.get(key) or self._lasts.get(key.rpartition("/")[2])
 
@@ -291,25 +294,27 @@ class Pictures:
         if may_be_behind_link:
             self._log.report(LINKED_PICTURE, path, value=name, **location)
         elif (reasons := self._explain_no_size(name)) is not None:
-            reason, way = map(Trusted, reasons)
-            self._log.report(SIZE_OUT_OF_REACH, path, value=name, reason=reason, way=way, **location)
+            reason, remedy = map(Trusted, reasons)
+            self._log.report(SIZE_OUT_OF_REACH, path, value=name, reason=reason, way=remedy, **location)
         else:
             self._log.report(NO_SIZE, path, value=name, **location)
 
     def _explain_no_size(self, name: str) -> tuple[str, str] | None:
         """Return why the other side of an evaluation lacks the size, and what to do; None if unknown."""
-        other = self._builder.counterpart()
-        if other is None or not self._others:  # which `find_size` has looked for
+        counterpart = self._builder.counterpart()
+        if counterpart is None or not self._others:  # which `find_size` has looked for
             return None
-        last = stem(name).rpartition("/")[2]
+        file_name = stem(name).rpartition("/")[2]
         namesakes = [
-            other_name for other_name in other.images.name if stem(other_name).rpartition("/")[2] == last
+            other_name
+            for other_name in counterpart.images.name
+            if stem(other_name).rpartition("/")[2] == file_name
         ]
         if len(namesakes) > 1:
             shown = " and ".join(repr(shorten(other_name)) for other_name in namesakes[:2])
             reason = f"the other side has {len(namesakes)} images with this name, {shown}"
-            way = "select one split with --split, or use the same names, including folders, on both sides"
-            return reason, way
+            remedy = "select one split with --split, or use the same names, including folders, on both sides"
+            return reason, remedy
         if namesakes:
             return None
         reason = "the other side has sizes, but no image with this name"

@@ -139,13 +139,14 @@ def load(data: bytes, log: Log, path: str) -> bytes:
     data = data.removeprefix(codecs.BOM_UTF8)
     if not data.isascii():
         decoder = codecs.getincrementaldecoder("utf-8")()
-        chunk_size, begin = 2**20, 0
+        n_bytes, chunk_start = 2**20, 0
         try:
-            for begin in range(0, len(data), chunk_size):
-                decoder.decode(data[begin : begin + chunk_size], final=begin + chunk_size >= len(data))
+            for chunk_start in range(0, len(data), n_bytes):
+                chunk_end = chunk_start + n_bytes
+                decoder.decode(data[chunk_start:chunk_end], final=chunk_end >= len(data))
         except UnicodeDecodeError as e:
             # e.object is the chunk behind the bytes of a character that the chunk before left unfinished.
-            location = begin - (len(e.object) - min(chunk_size, len(data) - begin)) + e.start
+            location = chunk_start - (len(e.object) - min(n_bytes, len(data) - chunk_start)) + e.start
             line, column = find_line_column(data, location)
             log.report(NOT_UTF8, path, line=line, column=column, value=f"the byte 0x{data[location]:02x}")
             raise Broken from None
@@ -240,7 +241,7 @@ class Document:
         A key that stands twice is reported and its second value skipped. `Broken` at a syntax error.
         """
         data = self._data
-        seen: set[str] = set()
+        seen_keys: set[str] = set()
         self._at = self._skip_blanks(self._at + 1)
         if data[self._at : self._at + 1] != b"}":
             while True:
@@ -248,13 +249,13 @@ class Document:
                 key = self._decode_text(match[1]) if match else None
                 if match is None or key is None:
                     self._report_syntax_error()
-                self._at = begin = match.end()
-                if key in seen:
+                self._at = value_start = match.end()
+                if key in seen_keys:
                     self._log.report(DUPLICATE_KEY, self._path, pointer="/" + escape_key(key), value=key)
                 else:
-                    seen.add(key)
-                    yield key, data[begin : begin + 1].decode("latin-1")
-                if self._at == begin:
+                    seen_keys.add(key)
+                    yield key, data[value_start : value_start + 1].decode("latin-1")
+                if self._at == value_start:
                     self.skip()
                 self._at = self._skip_blanks(self._at)
                 if data[self._at : self._at + 1] != b",":
@@ -295,9 +296,9 @@ class Document:
 
     def read_raw(self) -> bytes | None:
         """Read the text of the value that begins here, verbatim; None if it is not strict JSON."""
-        begin = self._at
+        value_start = self._at
         is_strict = self.skip()
-        return self._data[begin : self._at].strip(_BLANKS) if is_strict else None
+        return self._data[value_start : self._at].strip(_BLANKS) if is_strict else None
 
     def records(self, fields: Sequence[Field], *, rest: bool = False) -> Iterator[Chunk]:
         """Yield the records of the list that begins here in slices; with `rest` they have `Chunk.rest`.
@@ -310,34 +311,34 @@ class Document:
             self._at = match.end()
             return
         shapes = RecordTypes(fields, rest=rest)
-        begin, index, end = self._at + 1, self._first, None
+        slice_start, index, end = self._at + 1, self._first, None
         while end is None:
-            cut = CUT.search(data, begin + self._size)
+            cut = CUT.search(data, slice_start + self._size)
             if cut is None:
-                is_whole = data[begin - 1 : begin] == b"[" and index == self._first
-                piece: Any = self._view[begin - 1 :] if is_whole else None
+                is_whole = data[slice_start - 1 : slice_start] == b"[" and index == self._first
+                json_slice: Any = self._view[slice_start - 1 :] if is_whole else None
             else:
-                piece = b"".join((b"[", self._view[begin : cut.start() + 1], b"]"))
-            chunk, end = self._decode_piece(piece, begin, index, shapes, is_rest=cut is None)
+                json_slice = b"".join((b"[", self._view[slice_start : cut.start() + 1], b"]"))
+            chunk, end = self._decode_piece(json_slice, slice_start, index, shapes, is_rest=cut is None)
             index += chunk.n
-            n_taken = (cut.start() if end is None and cut else len(data)) - begin
+            n_taken = (cut.start() if end is None and cut else len(data)) - slice_start
             # As many records for each byte in the rest of the text as in this slice, and 5 % more.
-            chunk.expected = index + int(1.05 * chunk.n * (len(data) - begin - n_taken) / (n_taken + 1))
-            begin = len(data) if cut is None else cut.end() - 1
+            chunk.expected = index + int(1.05 * chunk.n * (len(data) - slice_start - n_taken) / (n_taken + 1))
+            slice_start = len(data) if cut is None else cut.end() - 1
             yield chunk
         self._at = end
 
     def _decode_piece(
-        self, piece: Any, begin: int, index: int, shapes: RecordTypes, *, is_rest: bool = True
+        self, piece: Any, slice_start: int, index: int, shapes: RecordTypes, *, is_rest: bool = True
     ) -> tuple[Chunk, int | None]:
-        """Decode the slice `piece`, whose first record begins at `begin` and has the number `index`.
+        """Decode the slice `piece`, whose first record begins at `slice_start` and has the number `index`.
 
         `piece` has a bracket before the first record. If `is_rest`, it is all that is left of the text, and
         the list ends in it; None stands for this rest too. Returns the records and the offset in the text
         behind the end of the list, None if the list goes on behind the piece.
         """
         if piece is None:
-            piece = b"".join((b"[", self._view[begin:]))
+            piece = b"".join((b"[", self._view[slice_start:]))
         list_ends = is_rest
         length = len(piece)
         while self._fast:
@@ -355,15 +356,15 @@ class Document:
                 continue
             if chunk is None:
                 break
-            return chunk, begin - 1 + length if list_ends else None
+            return chunk, slice_start - 1 + length if list_ends else None
         try:
-            records, end = self._decode_python(piece, begin - 1, retry=not is_rest, outer=2)
+            records, end = self._decode_python(piece, slice_start - 1, retry=not is_rest, outer=2)
         except _BadCut:
-            return self._decode_piece(None, begin, index, shapes)
+            return self._decode_piece(None, slice_start, index, shapes)
         chunk = Chunk(index, len(records), records=records)
         if end is None and not list_ends:
             return chunk, None
-        return chunk, begin - 1 + (length if end is None else end)
+        return chunk, slice_start - 1 + (length if end is None else end)
 
     def _decode_python(
         self, piece: Any, offset: int, *, retry: bool = False, outer: int = 0
@@ -396,9 +397,9 @@ class Document:
             return None
         return text
 
-    def _skip_blanks(self, at: int) -> int:
-        """Return the offset of the first byte from `at` on that is not blank."""
-        match = _BLANK.match(self._data, at)
+    def _skip_blanks(self, offset: int) -> int:
+        """Return the offset of the first byte from `offset` on that is not blank."""
+        match = _BLANK.match(self._data, offset)
         assert match
         return match.end()
 
@@ -422,8 +423,8 @@ class Document:
         if location >= len(data.rstrip(b" \t\r\n")) or "Unterminated string" in reason:
             reason = "it ends too early, as if the file were truncated"
         else:
-            near = shorten(data[location : location + 20].split(b"\n")[0])
-            reason = f"{reason[:1].lower()}{reason[1:]}, found {near!r}"
+            next_text = shorten(data[location : location + 20].split(b"\n")[0])
+            reason = f"{reason[:1].lower()}{reason[1:]}, found {next_text!r}"
         self._log.report(SYNTAX, self._path, line=line, column=column, reason=reason)
         raise Broken
 
@@ -560,8 +561,8 @@ class _RecordType:
         self._spec = tuple(spec)
         members: list[Any] = []
         rename = {}
-        for number, (key, kind, always) in enumerate(spec):
-            name = f"f{number}"
+        for index, (key, kind, always) in enumerate(spec):
+            name = f"f{index}"
             rename[name] = key
             type_: Any
             default: Any = msgspec.UNSET
@@ -600,8 +601,8 @@ class _RecordType:
         n = len(records)
         chunk = Chunk(start, n)
         n_colons = 0
-        for number, (key, kind, always) in enumerate(self._spec):
-            values = _get_values(records, number)
+        for index, (key, kind, always) in enumerate(self._spec):
+            values = _get_values(records, index)
             n_keys = n
             if kind in ("id", "int", "flag", "any-id"):
                 try:
@@ -631,10 +632,10 @@ class _RecordType:
                     return None
                 column = pack_floats(values, 4)
             elif not isinstance(kind, str):
-                if (made := kind[1](values)) is None:
+                if (packed := kind[1](values)) is None:
                     raise _Unusual
-                column, n_colons = None, n_colons + made[1]
-                chunk.decoded[key] = made[0]
+                column, n_colons = None, n_colons + packed[1]
+                chunk.decoded[key] = packed[0]
             elif kind in ("ints", "text"):
                 column = values
                 if not always:
@@ -654,7 +655,7 @@ class _RecordType:
                 chunk.columns[key] = column
             n_colons += n_keys * (1 + key.count(":"))
         data = np.frombuffer(piece, np.uint8)
-        text_slices = (data[begin : begin + SLICE] == ord(":") for begin in range(0, len(data), SLICE))
+        text_slices = (data[offset : offset + SLICE] == ord(":") for offset in range(0, len(data), SLICE))
         if sum(map(np.count_nonzero, text_slices)) == n_colons:
             return chunk
         if chunk.decoded:
@@ -678,10 +679,10 @@ _NO_FIELD = re.compile(r'[\x00-\x1f"\\]')
 """What a key of a record type of msgspec must not hold."""
 
 
-def _get_values(records: list[Any], number: int) -> list[Any]:
-    if number < len(_GETTERS):
-        return _GETTERS[number](records)
-    return list(map(operator.attrgetter(f"f{number}"), records))
+def _get_values(records: list[Any], index: int) -> list[Any]:
+    if index < len(_GETTERS):
+        return _GETTERS[index](records)
+    return list(map(operator.attrgetter(f"f{index}"), records))
 
 
 # An attribute that is named in the code is read twice as fast as one that is looked up by name.

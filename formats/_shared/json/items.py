@@ -182,10 +182,10 @@ class Item:
             return NAN
         return parsed
 
-    def number_list(self, key: str, count: int, what: str) -> list[float]:
-        """The list of `count` numbers under a required key, NaN if it is wrong; `what` is for the message."""
+    def number_list(self, key: str, count: int, expected: str) -> list[float]:
+        """The list of `count` numbers under a required key, NaN if wrong; `expected` is for the message."""
         self.need(key)
-        numbers = self.reader.check_numbers(self.record[key], count, what, self.location / key)
+        numbers = self.reader.check_numbers(self.record[key], count, expected, self.location / key)
         if numbers is None:
             self.mark_bad()
         return numbers or [NAN] * count
@@ -210,15 +210,15 @@ class Item:
             raise BadRecord
         return numbers
 
-    def points(self, key: str, least: int) -> list[list[float]]:
+    def points(self, key: str, n_min: int) -> list[list[float]]:
         """The list of at least so many points [x, y] under a key, which must be there."""
         self.need(key)
         value, location = self.record[key], self.location / key
         points: list[list[float]] = []
         if not isinstance(value, list):
             self.report_wrong(key, "a list of points")
-        elif len(value) < least:
-            expected = Trusted(f"at least {least} points [x, y]")
+        elif len(value) < n_min:
+            expected = Trusted(f"at least {n_min} points [x, y]")
             location.report(self.reader.log, WRONG_COUNT, expected=expected, found=len(value))
         else:
             for i, point in enumerate(value):
@@ -229,7 +229,7 @@ class Item:
                     points += [] if pair is None else [pair]
         if not points or len(points) < len(value):
             self.mark_bad()
-            return [[NAN, NAN]] * max(least, 1)
+            return [[NAN, NAN]] * max(n_min, 1)
         return points
 
     def flag(self, key: str, *, as_text: bool = False) -> bool:
@@ -261,7 +261,7 @@ class Item:
         return self.category_named(name, self.location / key)
 
     def category_named(self, name: Any, location: Location, **columns: Any) -> int:
-        """The row of the class `name`, read at `at`, -1 after an issue; `columns` as in `Reader.category`."""
+        """The row of the class `name`, -1 after an issue; `columns` are those of `Reader.category`."""
         category_row = self.reader.category(name, location, **columns)
         if category_row is None:
             self.mark_bad()
@@ -301,7 +301,7 @@ class Item:
             self.mark_bad()
         return row
 
-    def flags(self, key: str, known: Mapping[str, Flag] = FLAG_NAMES, unsaid: Sequence[Any] = ()) -> int:
+    def flags(self, key: str, names: Mapping[str, Flag] = FLAG_NAMES, unsaid: Sequence[Any] = ()) -> int:
         """The flags in the attributes under a key, which may be null, empty or missing.
 
         Other attributes are counted as unread if the row is valid so far, unless their value is empty or in
@@ -310,7 +310,7 @@ class Item:
         attributes = self.object(key, optional=True).record
         if self.row is not None and self.row.is_bad:
             return 0
-        return self.reader.flags(attributes, known, unsaid)
+        return self.reader.flags(attributes, names, unsaid)
 
     def size(self, width: str, height: str) -> Size | None:
         """The size of an image under two keys, None where it is not given, `BAD_SIZE` where it is wrong."""
@@ -320,10 +320,10 @@ class Item:
             self.mark_bad()
         return size
 
-    def count_unread(self, known: frozenset[str], *, free: bool = False) -> None:
+    def count_unread(self, known_keys: frozenset[str], *, free: bool = False) -> None:
         """Count the other keys (see `Reader.count_unread`), unless this is part of a row that adds no box."""
         if self.row is None or not self.row.is_bad:
-            self.reader.count_unread(self.record, known, free=free)
+            self.reader.count_unread(self.record, known_keys, free=free)
 
     def xywh(self, *keys: str) -> tuple[Corners, tuple[float, float]]:
         """The corners, and (width, height), of the box whose left, top, width and height are under `keys`."""
@@ -353,15 +353,15 @@ class Item:
             self.mark_bad()
         return values or []
 
-    def items(self, key: str, *, bare: str = "") -> Iterator[Item]:
+    def items(self, key: str, *, text_key: str = "") -> Iterator[Item]:
         """The objects of the list under a key; other values are reported and left out.
 
-        With `bare` a text in the list is read as an object with this text under the key `bare`.
+        With `text_key` a text in the list is read as an object with this text under the key `text_key`.
         """
         location = self.location / key
         origin = Origin(self.reader.builder, location.path, location.pointer)
         for i, value in enumerate(self.array(key)):
-            record = {bare: value} if bare and isinstance(value, str) else value
+            record = {text_key: value} if text_key and isinstance(value, str) else value
             try:
                 yield Item(self.reader, record, location / i, origin, i, self.row)
             except BadRecord:
@@ -375,12 +375,12 @@ class Item:
             except BadRecord:
                 self.mark_bad()
 
-    def all_objects(self, key: str, what: str) -> list[Item]:
+    def all_objects(self, key: str, expected: str) -> list[Item]:
         """The objects of the list under a key. Raises BadRecord, after an issue, unless all are objects."""
         values = self.array(key)
         objects = list(self.items(key))
         if not values and not self.get(key):
-            self.report_wrong(key, what)
+            self.report_wrong(key, expected)
         if not objects or len(objects) < len(values):
             raise BadRecord
         return objects
@@ -411,7 +411,7 @@ class Row(DrawnRow, Item):
     def add_labelled(
         self, labels: Sequence[Any], location: Location, note: str, corners: Corners, **columns: Any
     ) -> None:
-        """Add a box for each label of the list at `at`; `note` is logged if there are several."""
+        """Add a box for each label of the list at `location`; `note` is logged if there are several."""
         if self.is_bad:
             return
         categories = [self.reader.category(label, location / i) for i, label in enumerate(labels)]
@@ -514,10 +514,10 @@ def read_item(reader: Reader, file: str) -> Item:
     return Item(reader, value, Location(path), Origin(reader.builder, path))
 
 
-def read_items(reader: Reader, file: str, what: str, *, alone: bool = False) -> Iterator[Item]:
+def read_items(reader: Reader, file: str, list_name: str, *, may_be_object: bool = False) -> Iterator[Item]:
     """The objects of the list that a file holds; other values are reported and left out.
 
-    `what` describes the list, for the message if it is none; with `alone` a single object will do.
+    `list_name` describes the list for the message if it is none. with `may_be_object` one object will do.
     """
     value = reader.read_value(file)
     path = reader.source.full(file)
@@ -529,11 +529,11 @@ def read_items(reader: Reader, file: str, what: str, *, alone: bool = False) -> 
                 yield Item(reader, record, location / i, origin, i)
             except BadRecord:
                 continue
-    elif alone and isinstance(value, dict):
+    elif may_be_object and isinstance(value, dict):
         with contextlib.suppress(BadRecord):
             yield Item(reader, value, location, Origin(reader.builder, path))
     elif value is not Nothing:
-        reader.report_wrong(location, what, value)
+        reader.report_wrong(location, list_name, value)
 
 
 def read_line_items(reader: Reader, file: str) -> Iterator[Item]:
@@ -687,7 +687,7 @@ def check_sizes(dataset: Dataset, log: Log) -> bool:
     return not unsized
 
 
-def plan_file(dataset: Dataset, target: Output, name: str, what: str, log: Log) -> str | None:
+def plan_file(dataset: Dataset, target: Output, name: str, content_name: str, log: Log) -> str | None:
     """The path below the target of a format with one file: ``""`` for the target itself, `name` in a folder.
 
     None, after an issue, if this name or the name of a class cannot be written.
@@ -696,4 +696,4 @@ def plan_file(dataset: Dataset, target: Output, name: str, what: str, log: Log) 
         return None
     if target.single:
         return ""
-    return name if target.plan([name], [f"the {what}"], log) else None
+    return name if target.plan([name], [f"the {content_name}"], log) else None

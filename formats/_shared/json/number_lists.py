@@ -57,9 +57,9 @@ def convert_ids(numbers: Floats, missing: int) -> NDArray[np.int64] | None:
     ids = numbers[is_present]
     if not bool(((ids == np.rint(ids)) & (np.abs(ids) < 2.0**53)).all()):
         return None
-    whole = np.full(len(numbers), missing, np.int64)
-    whole[is_present] = ids.astype(np.int64)
-    return whole
+    ids_or_missing = np.full(len(numbers), missing, np.int64)
+    ids_or_missing[is_present] = ids.astype(np.int64)
+    return ids_or_missing
 
 
 def are_all(values: Sequence[bytes], type_: Any) -> bool:

@@ -49,25 +49,27 @@ def is_deeper(value: bytes | memoryview, outer: int = 0) -> bool:
 
     Six rounds of removing ``[]`` decide usual texts; only what is left is measured.
     """
-    most = MOST_LEVELS + outer
+    levels_max = MOST_LEVELS + outer
     brackets = bytes(value).translate(_SQUARE, _NO_BRACKET)
     # Each round takes the innermost level away: "[[[][]][]]" -> "[[]]" -> "[]" -> "".
     for _ in range(_ROUNDS):
         brackets = brackets.replace(b"[]", b"")
-    if len(brackets) <= 2 * (most - _ROUNDS):
+    if len(brackets) <= 2 * (levels_max - _ROUNDS):
         return False
     steps = 92 - np.frombuffer(brackets, np.int8)  # "[" is 91 and "]" is 93
     deepest = int(np.cumsum(steps, dtype=np.int64).max()) + _ROUNDS
-    return deepest > most and find_deeper(bytes(value), most) > 0  # brackets in texts do not count
+    return (
+        deepest > levels_max and find_deeper(bytes(value), levels_max) > 0
+    )  # brackets in texts do not count
 
 
-def find_deeper(data: bytes, most: int = MOST_LEVELS) -> int:
-    """Where a JSON text goes deeper than `most` levels, 0 if nowhere."""
+def find_deeper(data: bytes, levels_max: int = MOST_LEVELS) -> int:
+    """Where a JSON text goes deeper than `levels_max` levels, 0 if nowhere."""
     position = depth = 0
     while match := _BRACKET.match(data, position):
         position = match.end()
         depth += 1 if match[1] in b"[{" else -1
-        if depth > most:
+        if depth > levels_max:
             return match.start(1)
     return 0
 
@@ -108,19 +110,19 @@ class JsonPreview(msgspec.Struct, frozen=True, eq=False):
     cut: bool
 
 
-def _pass_over(text: bytes, at: int, stack: list[str]) -> int:
-    """Return the offset behind the end of the innermost list, which goes on at `at`, and pop it off `stack`.
+def _pass_over(text: bytes, position: int, stack: list[str]) -> int:
+    """Return the offset behind the end of the innermost list, which goes on at `position`; pop `stack`.
 
     Returns the length of the text, and leaves `stack`, if the text is cut before.
     """
     depth = 1
-    while depth and (match := _BRACKET.match(text, at)):
+    while depth and (match := _BRACKET.match(text, position)):
         depth += 1 if match[1] in b"[{" else -1
-        at = match.end()
+        position = match.end()
     if depth:
         return len(text)
     stack.pop()
-    return at
+    return position
 
 
 @functools.lru_cache(maxsize=128)
@@ -131,15 +133,15 @@ def glance(head: bytes) -> JsonPreview:
     """
     head = head.removeprefix(codecs.BOM_UTF8).lstrip(b" \t\r\n")
     keys: dict[str, str] = {}
-    first: dict[str, dict[str, str]] = {}
+    first_records: dict[str, dict[str, str]] = {}
     stack: list[str] = []
     key = inner_key = ""
     last_text: bytes | None = None  # the text that was read last, a key if a colon follows
     n_records = 0  # how many records the current list has begun
     after_colon = False
-    at = 0
-    while match := TOKEN.search(head, at):
-        at = match.end()
+    position = 0
+    while match := TOKEN.search(head, position):
+        position = match.end()
         token = match[0]
         first_char = token[:1].decode("latin-1")
         if after_colon:
@@ -148,7 +150,7 @@ def glance(head: bytes) -> JsonPreview:
                 keys.setdefault(key, first_char)
                 n_records = 0
             elif n_records == 1 and "".join(stack) in ("{[{", "[{"):
-                first.setdefault(key, {}).setdefault(inner_key, first_char)
+                first_records.setdefault(key, {}).setdefault(inner_key, first_char)
         if first_char == '"':
             last_text = token[1:-1] if match[1] else None
         elif first_char == ":":
@@ -163,9 +165,9 @@ def glance(head: bytes) -> JsonPreview:
             if first_char == "{" and "".join(stack) in ("{[", "["):
                 n_records += 1
                 if n_records == 1:
-                    first.setdefault(key, {})
+                    first_records.setdefault(key, {})
                 else:  # a list shows no more: look for its end alone
-                    at = _pass_over(head, match.start(), stack)
+                    position = _pass_over(head, match.start(), stack)
                     continue
             stack.append(first_char)
             if len(stack) > 100:
@@ -175,7 +177,7 @@ def glance(head: bytes) -> JsonPreview:
                 break
             stack.pop()
     top = "[]" if _EMPTY.match(head) else head[:1].decode("latin-1")
-    return JsonPreview(top, keys, first, bool(stack))
+    return JsonPreview(top, keys, first_records, bool(stack))
 
 
 # ------------------------------------------------------------------------------------------- recognition
@@ -187,28 +189,32 @@ LOOKED_AT = 50
 """How many files of a folder a sniffer looks at."""
 
 
-def check_head(head: bytes, says: HeadCheck) -> tuple[int, str] | None:
-    """Return the answer of `says` from the first 4096 bytes of a file, else from all bytes in `head`."""
-    answer = says(glance(head[:4096]), head)
-    return says(glance(head), head) if answer is None and len(head) > 4096 else answer
+def check_head(head: bytes, recognise: HeadCheck) -> tuple[int, str] | None:
+    """Return the answer of `recognise` from the first 4096 bytes of a file, else from all bytes in `head`."""
+    answer = recognise(glance(head[:4096]), head)
+    return recognise(glance(head), head) if answer is None and len(head) > 4096 else answer
 
 
-def find_recognised(source: Source, says: HeadCheck, suffixes: tuple[str, ...] = (".json",)) -> list[str]:
-    """Return the files, of the first fifty in a folder, that `says` recognises; cached for the source."""
-    return source.once(_find_recognised, says, suffixes)
+def find_recognised(
+    source: Source, recognise: HeadCheck, suffixes: tuple[str, ...] = (".json",)
+) -> list[str]:
+    """Return the files, of the first fifty in a folder, that `recognise` accepts; cached for the source."""
+    return source.once(_find_recognised, recognise, suffixes)
 
 
-def _find_recognised(source: Source, says: HeadCheck, suffixes: tuple[str, ...]) -> list[str]:
-    return [file for file in source.with_suffix(*suffixes)[:LOOKED_AT] if check_head(source.head(file), says)]
+def _find_recognised(source: Source, recognise: HeadCheck, suffixes: tuple[str, ...]) -> list[str]:
+    return [
+        file for file in source.with_suffix(*suffixes)[:LOOKED_AT] if check_head(source.head(file), recognise)
+    ]
 
 
-def sniff_json(source: Source, says: HeadCheck, suffixes: tuple[str, ...] = (".json",)) -> Sniff | None:
-    """Ask `says` about a file, or the first fifty files of a folder; None if it recognises none."""
+def sniff_json(source: Source, recognise: HeadCheck, suffixes: tuple[str, ...] = (".json",)) -> Sniff | None:
+    """Ask `recognise` about a file, or the first fifty files of a folder; None if it recognises none."""
     if not source.is_dir:
-        answer = check_head(source.head(), says)
+        answer = check_head(source.head(), recognise)
         return Sniff(*answer) if answer else None
-    files = find_recognised(source, says, suffixes)
-    answer = check_head(source.head(files[0]), says) if files else None
+    files = find_recognised(source, recognise, suffixes)
+    answer = check_head(source.head(files[0]), recognise) if files else None
     if answer is None:
         return None
     shown = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more files"
@@ -224,5 +230,5 @@ def json_format_of(module: str, **declared: Any) -> Format:
     declared = {"suffixes": (".json",), "begins": "[{", **declared}
     suffixes = tuple(declared.get("looks_at") or declared["suffixes"])
     looks_like = vars(sys.modules[module])["looks_like"]
-    sniff = functools.partial(sniff_json, says=looks_like, suffixes=suffixes)
+    sniff = functools.partial(sniff_json, recognise=looks_like, suffixes=suffixes)
     return format_of(module, sniff=sniff, **declared)

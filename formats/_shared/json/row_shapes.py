@@ -39,32 +39,32 @@ class DrawnRow:
         """Whether shapes are wanted, and this row may still have one."""
         return bool(self.reader.builder.wants) and not self.is_bad
 
-    def group(self, key: str, least: int = 1) -> int:
+    def group(self, key: str, group_min: int = 1) -> int:
         """The number of the group under a key, -1 where there is none.
 
         A group named by text gets a number within its image. Anything else but a whole number of at least
-        `least` is counted as unread.
+        `group_min` is counted as unread.
         """
         value: Any = self.record.get(key)
         if type(value) is str and value:
             return self.reader.groups.find_number(self.owner.image, value)
-        if type(value) in NUMBER_TYPES and least <= value < 2**31 and value == int(value):
+        if type(value) in NUMBER_TYPES and group_min <= value < 2**31 and value == int(value):
             return int(value)
         if value not in EMPTY_VALUES and value != 0:
             self.reader.count(key)
         return -1
 
-    def note_outline(self, what: str) -> None:
-        """Note that a shape of the row, called `what`, is read as its box; see `Reader.count_outline`."""
-        self.outlined = what
+    def note_outline(self, kind: str) -> None:
+        """Note that a shape of the row, called `kind`, is read as its box; see `Reader.count_outline`."""
+        self.outlined = kind
 
-    def draw(self, kind: Literal["polygons", "oriented", "mask"], value: Any, what: str) -> None:
+    def draw(self, kind: Literal["polygons", "oriented", "mask"], value: Any, counted_as: str) -> None:
         """Set the shape of the row, as the method `kind` of `ShapeRows` takes it.
 
-        If no shapes are wanted, `what` is counted as read as its bounding box.
+        If no shapes are wanted, `counted_as` is counted as read as its bounding box.
         """
         if not self.wants:
-            self.note_outline(what)
+            self.note_outline(counted_as)
             return
         self.drawn = self.drawn or Drawn()
         self.drawn.kind, self.drawn.value = kind, value
@@ -103,17 +103,17 @@ class DrawnRow:
             self.reader.count("keypoints")
         return find_bounds([point for point in points if point[2]])
 
-    def draw_around(self, points: Points, what: str) -> Corners:
+    def draw_around(self, points: Points, kind: str) -> Corners:
         """Return the box around points, and set the shape: a polygon, or an oriented box of four points where
-        `what` is rotated boxes.
+        `kind` is rotated boxes.
 
         An upright rectangle gets no oriented box, and a polygon only if shapes are wanted.
         """
-        is_oriented = what == "rotated boxes" and len(points) == 4
+        is_oriented = kind == "rotated boxes" and len(points) == 4
         if not is_upright(points) and is_oriented:
-            self.draw("oriented", points, what)
+            self.draw("oriented", points, kind)
         elif not is_upright(points) or (self.wants and not is_oriented):
-            self.draw("polygons", [points], what)
+            self.draw("polygons", [points], kind)
         return find_bounds(points)
 
     def draw_oriented(self, corners: Floats) -> Corners:
@@ -124,18 +124,18 @@ class DrawnRow:
         return find_bounds(points)
 
     def draw_ellipse(
-        self, x: float, y: float, rx: float, ry: float, turn: float = 0.0, what: str = ""
+        self, x: float, y: float, rx: float, ry: float, turn: float = 0.0, kind: str = ""
     ) -> Corners:
         """Set the outline of an ellipse, turned by `turn` radians; return the box around it.
 
-        If no shapes are wanted, `what` is counted as read as its bounding box.
+        If no shapes are wanted, `kind` is counted as read as its bounding box.
         """
         if turn:
             self.reader.need_pixels(self.owner.image)
         if self.wants:
             self.drawn = self.reader.make_ellipse(x, y, rx, ry, turn)
         else:
-            self.note_outline(what or "ellipses")
+            self.note_outline(kind or "ellipses")
         return find_ellipse_bounds(x, y, rx, ry, turn)
 
 

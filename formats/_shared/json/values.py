@@ -73,7 +73,7 @@ class Nothing:
 
 def choose_files(
     source: Source,
-    says: HeadCheck,
+    recognise: HeadCheck,
     title: str,
     log: Log,
     suffixes: tuple[str, ...] = (".json",),
@@ -88,10 +88,12 @@ def choose_files(
     if not source.is_dir:
         return [""]
     candidates = source.with_suffix(*suffixes) if among is None else list(among)
-    later_fits = [file for file in candidates[LOOKED_AT:] if check_head(source.head(file), says)]
-    fits = {*find_recognised(source, says, suffixes), *later_fits} & set(candidates)
+    later_files = [file for file in candidates[LOOKED_AT:] if check_head(source.head(file), recognise)]
+    fitting_files = {*find_recognised(source, recognise, suffixes), *later_files} & set(candidates)
     key_sets = (
-        {_list_first_keys(source.head(file)) for file in fits} if len(fits) < len(candidates) else set()
+        {_list_first_keys(source.head(file)) for file in fitting_files}
+        if len(fitting_files) < len(candidates)
+        else set()
     )
 
     def should_fit(keys: frozenset[str]) -> bool:
@@ -99,7 +101,11 @@ def choose_files(
             keys and 2 * len(keys & form) >= len(form) for form in key_sets
         )
 
-    files = [file for file in candidates if file in fits or should_fit(_list_first_keys(source.head(file)))]
+    files = [
+        file
+        for file in candidates
+        if file in fitting_files or should_fit(_list_first_keys(source.head(file)))
+    ]
     report_unread(source, candidates, files, title, log)
     return files
 
@@ -140,11 +146,11 @@ class Reader(Gather):
         borrow_sizes: bool = False,
         keys: KnownKeys | None = None,
     ) -> None:
-        other: Literal["always", "never"] = "always" if borrow_sizes else "never"
+        which_sizes: Literal["always", "never"] = "always" if borrow_sizes else "never"
         field = "" if sized else None
         folders = folders or find_folders(source)
         super().__init__(
-            source, builder, log, options, folders, borrow_sizes=other, size_field=field, unanimous=True
+            source, builder, log, options, folders, borrow_sizes=which_sizes, size_field=field, unanimous=True
         )
         self.keys = keys
         self.other_tasks = set[str]()
@@ -196,10 +202,10 @@ class Reader(Gather):
         shown = Trusted(show(value))
         location.report(self.log, code, field=location.field, expected=Trusted(expected), value=shown)
 
-    def report_task(self, path: str, what: str, remedy: str) -> None:
+    def report_task(self, path: str, task: str, remedy: str) -> None:
         """Report, once for each file, that it is one of another task."""
         if path not in self.other_tasks:
-            self.log.report(OTHER_TASK, path, what=Trusted(what), remedy=Trusted(remedy))
+            self.log.report(OTHER_TASK, path, what=Trusted(task), remedy=Trusted(remedy))
         self.other_tasks.add(path)
 
     def report_missing(self, location: Location, key: str, *, in_box: bool = False) -> None:
@@ -241,18 +247,20 @@ class Reader(Gather):
             self.report_wrong(location, "a number", value, in_box=True)
         return None
 
-    def check_numbers(self, value: Any, count: int, what: str, location: Location) -> list[float] | None:
-        """Check a list of `count` numbers, `what` in messages; None, after an issue, for other values."""
+    def check_numbers(
+        self, value: Any, n_expected: int, expected: str, location: Location
+    ) -> list[float] | None:
+        """Check a list of `n_expected` numbers, called `expected`; None, after an issue, for other values."""
         if not isinstance(value, list):
-            self.report_wrong(location, what, value, in_box=True)
+            self.report_wrong(location, expected, value, in_box=True)
             return None
-        if len(value) != count:
-            location.report(self.log, WRONG_COUNT, expected=Trusted(what), found=len(value))
+        if len(value) != n_expected:
+            location.report(self.log, WRONG_COUNT, expected=Trusted(expected), found=len(value))
             return None
         if NUMBER_TYPES.issuperset(map(type, value)):
             return list(map(float, value))
         numbers = [n for i, v in enumerate(value) if (n := self.check_number(v, location / i)) is not None]
-        return numbers if len(numbers) == count else None
+        return numbers if len(numbers) == n_expected else None
 
     def check_score(self, value: Any, location: Location, *, as_text: bool = False) -> float | None:
         """A score, NaN where it is null or missing; None and an issue if it is something else.
@@ -263,21 +271,21 @@ class Reader(Gather):
             if not value.strip():
                 return NAN
             if NUMBER_TEXT.fullmatch(value.strip(" \t")):
-                number = float(value)
-                value = number if abs(number) != float("inf") else Token(value)
+                parsed = float(value)
+                value = parsed if abs(parsed) != float("inf") else Token(value)
         return NAN if value is None else self.check_number(value, location)
 
-    def count_unread(self, record: dict[str, Any], known: frozenset[str], *, free: bool = False) -> None:
-        """Count the keys of a record that are not in `known` and whose value is not empty.
+    def count_unread(self, record: dict[str, Any], known_keys: frozenset[str], *, free: bool = False) -> None:
+        """Count the keys of a record that are not in `known_keys` and whose value is not empty.
 
         Keys that the format does not know at all were counted when the file was decoded, unless the keys of
         the record are `free`, that is data.
         """
-        if known.issuperset(record):
+        if known_keys.issuperset(record):
             return
         for key, content in record.items():
             is_counted = self.keys is not None and not free and key not in self.keys.names
-            if key not in known and content not in EMPTY_VALUES and not is_counted:
+            if key not in known_keys and content not in EMPTY_VALUES and not is_counted:
                 self.count(key)
 
     def check_flag(self, value: Any, location: Location) -> bool | None:
@@ -291,27 +299,27 @@ class Reader(Gather):
     def flags(
         self,
         attributes: Mapping[str, Any],
-        known: Mapping[str, Flag] = FLAG_NAMES,
+        flag_by_key: Mapping[str, Flag] = FLAG_NAMES,
         unsaid: Sequence[Any] = (),
     ) -> int:
         """The flags in attributes. Counts others with a value, except `unsaid`, and odd values."""
         flags = Flag(0)
         for key, content in attributes.items():
-            if key in known:
-                flags |= known[key] if is_set(content) else 0
+            if key in flag_by_key:
+                flags |= flag_by_key[key] if is_set(content) else 0
                 if parse_flag(content) not in (None, 0, 1):
                     self.count(key)
             elif content not in EMPTY_VALUES and content not in unsaid:
                 self.count(key)
         return int(flags)
 
-    def count(self, what: str, n: int = 1) -> None:
+    def count(self, name: str, n: int = 1) -> None:
         """Count something that is not read."""
-        count_extra(self.builder.extras, what, n)
+        count_extra(self.builder.extras, name, n)
 
-    def count_outline(self, what: str, location: Location) -> None:
+    def count_outline(self, kind: str, location: Location) -> None:
         """Count a shape that is read as its box: ``polygons``, ``rotated boxes`` and the like."""
-        self._outlines[what] += 1
+        self._outlines[kind] += 1
         if self._first_outline is None:
             self._first_outline = location
 
@@ -327,8 +335,8 @@ class Reader(Gather):
     def find_class_number(self, value: Any, location: Location, classes: Mapping[str, int]) -> str:
         """The number of a class as text, as in the keys of `classes`; a note if the file has it as text."""
         if isinstance(value, str) and value in classes:
-            what = f"{location.field} {show(value)} is read as the number {value}"
-            self.log.note(f"{printable(self.source.path)}: {what}")
+            note = f"{location.field} {show(value)} is read as the number {value}"
+            self.log.note(f"{printable(self.source.path)}: {note}")
             return value
         is_whole = type(value) in NUMBER_TYPES and value == int(value)
         return str(int(value)) if is_whole else show(value)
@@ -344,8 +352,8 @@ class Reader(Gather):
     ) -> int | None:
         """Add the image of that name; None, and an issue, if it is no text or cannot be an image."""
         if name is None:
-            where = location.where if self.log.keeps(UNNAMED_IMAGE) else {}
-            self.log.report(UNNAMED_IMAGE, location.path, **where, field=field)
+            keywords = location.where if self.log.keeps(UNNAMED_IMAGE) else {}
+            self.log.report(UNNAMED_IMAGE, location.path, **keywords, field=field)
             return None
         if type(name) is not str:
             self.report_wrong(location / field if field else location, "the name of an image as text", name)
@@ -395,8 +403,8 @@ class Reader(Gather):
         if (location := self._first_outline) is None:
             return
         kinds, n = list(self._outlines), self._outlines.total()
-        what = Trusted(kinds[0] if len(kinds) == 1 else "outlines")
-        location.report(self.log, OUTLINES, n=n, total=max(total, n), what=what)
+        kind = Trusted(kinds[0] if len(kinds) == 1 else "outlines")
+        location.report(self.log, OUTLINES, n=n, total=max(total, n), what=kind)
         rotated = self._outlines["rotated boxes"]
         for key, n_of_kind in (("rotation", rotated), ("segmentation", n - rotated)):
             if n_of_kind:
@@ -424,8 +432,8 @@ def read_lines(reader: Reader, file: str, *, keyed: bool = False) -> Iterator[tu
         with source.open_text(file, log) as stream:
             head = stream.read(4096)
             refuse_nuls(head)
-            if what := find_binary_kind(head):
-                log.report(NOT_TEXT, path, value=Trusted(what))
+            if kind := find_binary_kind(head):
+                log.report(NOT_TEXT, path, value=Trusted(kind))
             elif wide := find_wide_encoding(head):
                 log.report(NOT_UTF8, path, line=1, value=wide)
             elif not keyed and _WHOLE.match(head):
@@ -449,14 +457,14 @@ def _read_lines(
     reader: Reader, stream: IO[bytes], path: str, *, keyed: bool
 ) -> Iterator[tuple[Location, str, Any]]:
     """Yield location, key and value of each line of a file with one record a line; see `read_lines`."""
-    log, number, key = reader.log, 0, ""
+    log, line_number, key = reader.log, 0, ""
     while line := stream.readline(LONGEST):
-        number += 1
+        line_number += 1
         if len(line) == LONGEST and not line.endswith(b"\n"):
             reason = "the line is longer than 128 MiB, so it cannot be one record"
-            log.report(SYNTAX, path, line=number, reason=reason)
+            log.report(SYNTAX, path, line=line_number, reason=reason)
             return
-        if number == 1:
+        if line_number == 1:
             line = line.removeprefix(b"\xef\xbb\xbf")
         if not line.strip(b" \t\r\n"):
             continue
@@ -465,20 +473,22 @@ def _read_lines(
             if keyed:
                 key, tab, text = text.partition("\t")
                 if not tab:
-                    yield Location(path, line=number), key, Nothing
+                    yield Location(path, line=line_number), key, Nothing
                     continue
             value = decode(text)
         except UnicodeDecodeError as e:
             column = len(line[: e.start].decode(errors="replace")) + 1
-            log.report(NOT_UTF8, path, line=number, column=column, value=f"the byte {line[e.start]:#04x}")
+            log.report(
+                NOT_UTF8, path, line=line_number, column=column, value=f"the byte {line[e.start]:#04x}"
+            )
         except json.JSONDecodeError as e:
             reason = f"{e.msg[:1].lower()}{e.msg[1:]}"
-            log.report(SYNTAX, path, line=number, column=len(key) + keyed + e.pos + 1, reason=reason)
+            log.report(SYNTAX, path, line=line_number, column=len(key) + keyed + e.pos + 1, reason=reason)
         except RecursionError:
-            log.report(TOO_DEEP, path, line=number)
+            log.report(TOO_DEEP, path, line=line_number)
         else:
             reader.count_unknown(value)
-            yield Location(path, line=number), key, value
+            yield Location(path, line=line_number), key, value
 
 
 def decode(text: str) -> Any:
@@ -575,9 +585,9 @@ def join_records(records: Iterator[str]) -> str:
 
 def check_classes(dataset: Dataset, log: Log) -> bool:
     """Whether all class names can be written; those that cannot are reported."""
-    fits = True
+    are_valid = True
     for name in dataset.categories.name:
         if (reason := refuse_class(name)) is not None:
             log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
-            fits = False
-    return fits
+            are_valid = False
+    return are_valid

@@ -37,12 +37,12 @@ def read_video(
     tracks: Iterable[Track],
     read: Callable[[Rows, int | None, int], None],
     *,
-    first: int = 0,
+    first_frame: int = 0,
     length: int = 0,
     frame_name: str = "frame_{:06d}",
     **columns: Any,
 ) -> None:
-    """Add `length` frames from `first` on, and those with objects.
+    """Add `length` frames from `first_frame` on, and those with objects.
 
     `read` is called with the objects of each track in each frame, the row of its image and its number.
 
@@ -55,12 +55,12 @@ def read_video(
         return
     length = length if length <= MOST_FRAMES else 0
     video = builder.video(name, length=length)
-    objects: dict[int, list[Rows]] = {frame: [] for frame in range(first, first + length)}
+    objects: dict[int, list[Rows]] = {frame: [] for frame in range(first_frame, first_frame + length)}
     for track in tracks:
-        number = builder.track(video, track.id_)
+        track_row = builder.track(video, track.id_)
         for frame, (index, value) in track.objects.items():
             rows = Rows(reader, track.location, {index: value})
-            rows.track = number
+            rows.track = track_row
             objects.setdefault(frame, []).append(rows)
     for frame in sorted(objects):
         shown = f"{posixpath.splitext(name)[0]}/{frame_name.format(frame)}"

@@ -27,24 +27,24 @@ class Drawn(msgspec.Struct, eq=False):
     """x, y and visibility of its keypoints."""
 
 
-def join_shapes(parts: Sequence[Drawn | None], size: tuple[int, int]) -> Drawn | None:
+def join_shapes(members: Sequence[Drawn | None], size: tuple[int, int]) -> Drawn | None:
     """Join the polygons and masks of one object, in an image of `size` (width, height) pixels.
 
     None if a part has no shape. Polygons alone stay polygons; with a mask among them the union is a mask.
     """
-    parts_with_shape = [part for part in parts if part is not None and part.kind != "none"]
-    if len(parts_with_shape) < len(parts) or not parts_with_shape:
+    parts_with_shape = [shape for shape in members if shape is not None and shape.kind != "none"]
+    if len(parts_with_shape) < len(members) or not parts_with_shape:
         return None
-    if all(part.kind == "polygons" for part in parts_with_shape):
-        return Drawn("polygons", [outline for part in parts_with_shape for outline in part.value])
+    if all(shape.kind == "polygons" for shape in parts_with_shape):
+        return Drawn("polygons", [outline for shape in parts_with_shape for outline in shape.value])
     from odm.masks.runs import write_texts
 
     rows = ShapeRows()  # a row for each part; the union of their masks is the mask of the object
-    for part in parts_with_shape:
-        getattr(rows, part.kind)(part.value)
-    n, shapes = len(rows), rows.table()
-    assert shapes is not None
-    union = shapes.runs(np.full(n, size[1]), np.full(n, size[0])).union()
+    for shape in parts_with_shape:
+        getattr(rows, shape.kind)(shape.value)
+    n, table = len(rows), rows.table()
+    assert table is not None
+    union = table.runs(np.full(n, size[1]), np.full(n, size[0])).union()
     return Drawn("mask", write_texts(*union.counts(np.array([size[0] * size[1]])))[0].tobytes())
 
 
@@ -97,9 +97,9 @@ def join_rings(rings: Sequence[Points]) -> list[Floats]:
     outlines: list[Floats] = []
     for ring in rings:
         ring_points = np.asarray(ring, np.float64).reshape(-1, 2)
-        touching = [k for k, other in enumerate(outlines) if _meet(ring_points, other)]
+        touching = [k for k, outline in enumerate(outlines) if _meet(ring_points, outline)]
         joined_outline = join_by_bridges([*(outlines[k] for k in touching), ring_points])
-        outlines = [other for k, other in enumerate(outlines) if k not in touching] + [joined_outline]
+        outlines = [outline for k, outline in enumerate(outlines) if k not in touching] + [joined_outline]
     return outlines
 
 

@@ -32,8 +32,8 @@ MARGIN = 0.01
 
 def are_far(values: Floats) -> NDArray[np.bool_]:
     """(n,) True for rows of (n, k) relative coordinates with one outside ``1 - FAR`` to ``FAR``, or NaN."""
-    far: NDArray[np.bool_] = np.logical_or.reduce(~((values >= 1 - FAR) & (values <= FAR)), axis=1)
-    return far
+    is_far: NDArray[np.bool_] = np.logical_or.reduce(~((values >= 1 - FAR) & (values <= FAR)), axis=1)
+    return is_far
 
 
 def divide_by_images(dataset: Dataset, values: Floats, log: Log, *, margin: float = FAR - 1) -> Floats | None:

@@ -73,10 +73,10 @@ def check_mask(text: Any, size: Any, width: int, height: int) -> tuple[bytes, tu
     if size != [height, width] or width * height >= MOST_PIXELS:
         raise BadMask(f"a mask of the image's size [{height}, {width}]")
     data = np.frombuffer(text.encode() if isinstance(text, str) else b"", np.uint8)
-    first, counts, is_invalid = read_texts(data, np.array([0, len(data)]))
+    text_starts, counts, is_invalid = read_texts(data, np.array([0, len(data)]))
     if not len(data) or is_invalid.any() or (counts < 0).any() or counts.sum() != width * height:
         raise BadMask(f"runs of {width} x {height} pixels in COCO's compressed text")
-    left, top, w, h = Runs.of_counts(first, counts).boxes(np.array([height]))[0].tolist()
+    left, top, w, h = Runs.of_counts(text_starts, counts).boxes(np.array([height]))[0].tolist()
     return data.tobytes(), (left, top, w, h)
 
 
@@ -226,23 +226,23 @@ def _make_palette() -> tuple[Longs, Longs]:
     Bits 0, 3 and 6 of a number are the highest bits of red, bits 1, 4, 7 those of green and 2, 5 those of
     blue: 1 is 0x800000, 2 is 0x008000, 3 is 0x808000.
     """
-    number, palette = np.arange(256), np.zeros(256, np.int64)
+    numbers, palette = np.arange(256), np.zeros(256, np.int64)
     for bit in range(8):
         for band, shift in enumerate((16, 8, 0)):
             if 3 * bit + band < 8:
-                palette |= (number >> (3 * bit + band) & 1) << (shift + 7 - bit)
+                palette |= (numbers >> (3 * bit + band) & 1) << (shift + 7 - bit)
     order = np.argsort(palette)
     return palette[order], order
 
 
 def _find_colour_numbers(bands: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Convert (h, w, bands) colours of Pascal VOC to (h, w) numbers."""
-    palette, number = _make_palette()
+    palette, number_of_colour = _make_palette()
     colours = _join_bands(bands)
     palette_rows = np.minimum(np.searchsorted(palette, colours), 255)
     if (palette[palette_rows] != colours).any():
         raise BadMask("a PNG with a palette, or in Pascal VOC's colours")
-    return number[palette_rows].astype(np.uint8)
+    return number_of_colour[palette_rows].astype(np.uint8)
 
 
 def encode_numbers(pixels: NDArray[np.uint8], numbers: NDArray[np.int64]) -> tuple[NDArray[np.uint8], Longs]:
@@ -303,9 +303,9 @@ def decode_npy(data: bytes) -> Pixels:
 
 def encode_npy(pixels: Pixels) -> str:
     """Encode (h, w) pixels as an ``.npy`` file, packed by zlib, in base64."""
-    out = io.BytesIO()
-    np.lib.format.write_array(out, pixels, allow_pickle=False)
-    return base64.b64encode(zlib.compress(out.getvalue())).decode()
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, pixels, allow_pickle=False)
+    return base64.b64encode(zlib.compress(stream.getvalue())).decode()
 
 
 def stretch(pixels: Pixels, width: int, height: int) -> Pixels:
@@ -322,6 +322,6 @@ def encode_png(pixels: Pixels) -> str:
     """A PNG of black and white in base64."""
     from PIL import Image
 
-    out = io.BytesIO()
-    Image.fromarray(pixels).save(out, "PNG")
-    return base64.b64encode(out.getvalue()).decode()
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, "PNG")
+    return base64.b64encode(stream.getvalue()).decode()

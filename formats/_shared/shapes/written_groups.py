@@ -12,26 +12,26 @@ from odm.formats._shared.json.items import Image, iter_images
 from odm.tables import Boxes, Dataset, ShapeKind
 
 
-def iter_group_images(dataset: Dataset, least: int) -> Iterator[Image]:
-    """Yield every image with a box for each outline of an object; group numbers begin at `least`."""
-    groups = number_groups(dataset.boxes, least).tolist()
+def iter_group_images(dataset: Dataset, group_min: int) -> Iterator[Image]:
+    """Yield every image with a box for each outline of an object; group numbers begin at `group_min`."""
+    groups = number_groups(dataset.boxes, group_min).tolist()
     for image in iter_images(dataset):
         boxes = []
         for box in image.boxes:
             parts = range(max(1, len(box.outlines)))
-            boxes += [replace(box, group=groups[box.row], part=part) for part in parts]
+            boxes += [replace(box, group=groups[box.row], part=outline_index) for outline_index in parts]
         yield image._replace(boxes=boxes)
 
 
-def number_groups(boxes: Boxes, least: int) -> NDArray[np.int64]:
-    """Return (n,) int64, the group of each box: from `least` on, or ``least - 1`` for none.
+def number_groups(boxes: Boxes, group_min: int) -> NDArray[np.int64]:
+    """Return (n,) int64, the group of each box: from `group_min` on, or ``group_min - 1`` for none.
 
     An object of several outlines without a group gets one of its own, after those that there are.
     """
     group = np.full(len(boxes), -1, np.int64) if boxes.group is None else boxes.group.astype(np.int64)
     has_group = group >= 0
-    group[has_group] += least - group[has_group].min(initial=least)
+    group[has_group] += group_min - group[has_group].min(initial=group_min)
     if boxes.shapes is not None:
         is_group = (boxes.shapes.kind == ShapeKind.POLYGONS) & (np.diff(boxes.shapes.ring) > 1) & ~has_group
-        group[is_group] = group.max(initial=least - 1) + 1 + np.arange(np.count_nonzero(is_group))
-    return np.where(group < least, least - 1, group)
+        group[is_group] = group.max(initial=group_min - 1) + 1 + np.arange(np.count_nonzero(is_group))
+    return np.where(group < group_min, group_min - 1, group)

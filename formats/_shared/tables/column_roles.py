@@ -152,25 +152,25 @@ class Header:
         self.faults: list[tuple[Code, str, dict[str, Any]]] = []
         columns = self.columns
         self._shown = first_few(columns, 30)
-        seen: dict[str, int] = {}
+        column_of_name: dict[str, int] = {}
         for i, name in enumerate(columns):
-            if name and seen.setdefault(name, i) != i:
-                values = {"value": name, "first": seen[name] + 1, "second": i + 1}
+            if name and column_of_name.setdefault(name, i) != i:
+                values = {"value": name, "first": column_of_name[name] + 1, "second": i + 1}
                 self.faults.append((DUPLICATE_COLUMN, name, values))
         for role, name in explicit.items():
             if name.startswith("=") and role in ("class", "image"):
                 self.constants[role] = name[1:]
             else:
-                if name not in seen:
+                if name not in column_of_name:
                     self._add_missing(role, name, hint(name, columns), f"{role}:NAME")
-                self.roles[role] = seen.get(name, 0)
+                self.roles[role] = column_of_name.get(name, 0)
         self.packed: int | None = None
         self.listed: int | None = None
         """The column of lists of boxes, whose keys are columns after those of the file."""
         self.places: dict[str, list[int]] = {}
         """The columns without a role by option, by `simplify_name` their names."""
         for i, name in enumerate(columns):
-            if name and i not in self.roles.values() and seen[name] == i:
+            if name and i not in self.roles.values() and column_of_name[name] == i:
                 self.places.setdefault(simplify_name(name), []).append(i)
         self._bare: dict[str, list[int]] = {}
         """As `places`, without a prefix such as ``bbox`` in the names."""
@@ -181,9 +181,9 @@ class Header:
         """Set the column whose cells hold the four numbers of a box, whatever its name."""
         self.packed = column
 
-    def _add_missing(self, role: str, field: str, near: str, example: str) -> None:
-        """Add the fault that a role has no column; `near` suggests one, `example` is for the option."""
-        values = {"role": role, "found": self._shown, "near": near, "example": example}
+    def _add_missing(self, role: str, field: str, suggestion: str, example: str) -> None:
+        """Add the fault that a role has no column; `suggestion` suggests one, `example` is for the option."""
+        values = {"role": role, "found": self._shown, "near": suggestion, "example": example}
         self.faults.append((MISSING_COLUMN, field, values))
 
     def _find(self, role: str, names: Iterable[str], places: Mapping[str, list[int]]) -> bool:

@@ -202,14 +202,17 @@ def iter_cells(cells: Sequence[str], rows: NDArray[np.integer[Any]]) -> Iterator
 
 
 def format_box_lines(
-    dataset: Dataset, sep: str, columns: Iterable[Iterable[str]], empty: Sequence[str] = ()
+    dataset: Dataset, sep: str, columns: Iterable[Iterable[str]], lines_without_box: Sequence[str] = ()
 ) -> list[str]:
     """Join the cells in `columns` to a line for each box, and sort the lines by image.
 
-    `empty` has the line of each image, for those without boxes; no such lines if it is empty.
+    `lines_without_box` has the line of each image, for those without boxes; no such lines if it is empty.
     """
-    images_without_boxes = np.setdiff1d(np.arange(len(empty)), dataset.boxes.image)
-    lines = [*map(sep.join, zip(*columns, strict=True)), *(empty[i] for i in images_without_boxes.tolist())]
+    images_without_boxes = np.setdiff1d(np.arange(len(lines_without_box)), dataset.boxes.image)
+    lines = [
+        *map(sep.join, zip(*columns, strict=True)),
+        *(lines_without_box[i] for i in images_without_boxes.tolist()),
+    ]
     images = np.concatenate([dataset.boxes.image, images_without_boxes])
     if (images[1:] >= images[:-1]).all():
         return lines

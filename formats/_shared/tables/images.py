@@ -164,9 +164,9 @@ class TableImages:
             if (
                 origin.has_ids
                 and has_no_extension
-                and (full := add_extension(name, picture)) not in self.rows
+                and (full_name := add_extension(name, picture)) not in self.rows
             ):
-                image_name = full
+                image_name = full_name
             has_size = bool(self.sizes[i, 0])
             row = gather.image(
                 image_name,

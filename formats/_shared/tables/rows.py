@@ -125,10 +125,10 @@ class Decimals:
         joined = "".join(cells)
         if not joined:
             return np.full(n, np.nan), np.ones(n, bool)
-        others = joined.encode("utf-8", "surrogatepass").translate(None, _NUMERIC)
-        if not others.strip(b","):
+        other_bytes = joined.encode("utf-8", "surrogatepass").translate(None, _NUMERIC)
+        if not other_bytes.strip(b","):
             point_cells = cells
-            if others:
+            if other_bytes:
                 self._note_commas(cells, lines)
                 point_cells = [cell.replace(",", ".") for cell in cells]
             if self._point is None and "." in joined:
@@ -142,7 +142,7 @@ class Decimals:
             except ValueError:
                 pass
             else:
-                if not np.isinf(values).any() and not (others and self._explicit == "point"):
+                if not np.isinf(values).any() and not (other_bytes and self._explicit == "point"):
                     return values, np.isnan(values)
         else:
             self._note_commas(cells, lines)
@@ -281,10 +281,10 @@ class TableReader:
         """Add the images and boxes to the builder; return how many images have a size that no row has."""
         images, builder, boxes = self.images, self.builder, self.boxes
         needed = np.zeros(len(images.rows), bool)
-        for part in boxes:
-            if part.layout.coords == "rel":
-                needed[part.image] = True
-        has_pixels = any(part.layout.coords != "rel" for part in boxes)
+        for box_rows in boxes:
+            if box_rows.layout.coords == "rel":
+                needed[box_rows.image] = True
+        has_pixels = any(box_rows.layout.coords != "rel" for box_rows in boxes)
         n_sizes = images.add_to(self.gather, needed, pixels=has_pixels)
         row_of_image = images.find_rows()
         if images.frames:
@@ -293,54 +293,59 @@ class TableReader:
                 if images.is_usable[image]:
                     video[row_of_image[image]], frame[row_of_image[image]] = builder.video(name), frame_number
             builder.set_frames(0, video, frame)
-        n_scored = sum(int(np.count_nonzero(~np.isnan(part.score))) for part in boxes)
-        decide_kind(builder, n_scored, sum(len(part.line) for part in boxes))
-        for part in boxes:
-            self._add_boxes(part, row_of_image)
+        n_scored = sum(int(np.count_nonzero(~np.isnan(box_rows.score))) for box_rows in boxes)
+        decide_kind(builder, n_scored, sum(len(box_rows.line) for box_rows in boxes))
+        for box_rows in boxes:
+            self._add_boxes(box_rows, row_of_image)
         self.gather.finish()
         return n_sizes
 
-    def find_shapes(self, part: BoxRows) -> Shapes | None:
+    def find_shapes(self, box_rows: BoxRows) -> Shapes | None:
         """The shapes of boxes that a file has in other places than their rows; None if there are none."""
 
-    def _add_boxes(self, part: BoxRows, row_of_image: NDArray[Any]) -> None:
+    def _add_boxes(self, box_rows: BoxRows, row_of_image: NDArray[Any]) -> None:
         """Add boxes to the builder, except for those of the other kind and those far outside their images."""
-        layout, gather = part.layout, self.gather
+        layout, gather = box_rows.layout, self.gather
         column = layout.roles.get("score")
         field = "score" if column is None else layout.field(column)
-        is_valid = gather.find_of_kind(part.score, gather.locate_rows(part.file, part.line), field=field)
-        values = part.numbers if layout.edges is None else layout.edges(part.numbers)
+        is_valid = gather.find_of_kind(
+            box_rows.score, gather.locate_rows(box_rows.file, box_rows.line), field=field
+        )
+        values = box_rows.numbers if layout.edges is None else layout.edges(box_rows.numbers)
         if layout.coords == "rel":
             is_far = is_valid & are_far(values)
             for i in np.flatnonzero(is_far).tolist():
-                numbers = part.numbers[i]
+                numbers = box_rows.numbers[i]
                 far_column = int(np.argmax(are_far(numbers[:, None]) & ~np.isnan(numbers)))
-                field_of_number, line = layout.field(_find_box_columns(layout)[far_column]), int(part.line[i])
+                field_of_number, line = (
+                    layout.field(_find_box_columns(layout)[far_column]),
+                    int(box_rows.line[i]),
+                )
                 self.log.report(
                     RELATIVE_RANGE,
-                    part.path,
+                    box_rows.path,
                     line=line,
                     field=field_of_number,
                     value=float(numbers[far_column]),
                 )
-            sizes = self.images.sizes[part.image].astype(np.float64)
+            sizes = self.images.sizes[box_rows.image].astype(np.float64)
             is_valid &= ~is_far & (sizes > 0).all(axis=1)
             values = values * np.tile(sizes, 2)
         rows: Any = slice(None) if is_valid.all() else np.flatnonzero(is_valid)
         self.builder.skipped += int(np.count_nonzero(~is_valid))
         xyxy, wh = to_edges(values[rows], layout.form)
-        image = row_of_image[part.image[rows]]
-        ids = None if part.track is None else part.track[rows]
-        shapes = self.find_shapes(part)
+        image = row_of_image[box_rows.image[rows]]
+        ids = None if box_rows.track is None else box_rows.track[rows]
+        shapes = self.find_shapes(box_rows)
         gather.add(
             image=image,
-            category=part.category[rows],
+            category=box_rows.category[rows],
             xyxy=xyxy,
             wh=wh,
-            score=part.score[rows],
-            flags=part.flags[rows],
-            file=part.file,
-            line=part.line[rows],
+            score=box_rows.score[rows],
+            flags=box_rows.flags[rows],
+            file=box_rows.file,
+            line=box_rows.line[rows],
             track=None if ids is None else self.builder.tracks_of_images(image, ids),
             **({} if shapes is None else {"shapes": shapes if is_valid.all() else shapes.take(rows)}),
         )
@@ -549,8 +554,8 @@ class TableRows:
             size[:, k], lacks_side[:, k] = np.where(is_valid, values, 0), ~is_valid
         has_one_side = (lacks_side[:, 0] != lacks_side[:, 1]) & ~faults.lost & is_used
         for i in np.nonzero(has_one_side)[0].tolist() if not is_lenient else ():
-            lacking, other = ("width", "height") if lacks_side[i, 0] else ("height", "width")
-            faults.add(i, roles[lacking if lacking in roles else other], BAD_IMAGE_SIZE, value="")
+            lacking, role_with_value = ("width", "height") if lacks_side[i, 0] else ("height", "width")
+            faults.add(i, roles[lacking if lacking in roles else role_with_value], BAD_IMAGE_SIZE, value="")
         is_stated = ~lacks_side.any(axis=1) & is_used
         is_zero = is_stated & (size == 0).any(axis=1)
         table.zeros.update(images[is_zero].tolist())

@@ -48,8 +48,8 @@ def _list_files(source: Source) -> Listing:
     """Sort the files of a folder by their kind; see `Listing`."""
     labels: list[str] = []
     pictures: list[str] = []
-    others: list[str] = []
-    known: list[str] = []
+    stray_files: list[str] = []
+    side_files: list[str] = []
     for file in source.files:
         lower_name = file.rsplit("/", 1)[-1].lower()
         if (
@@ -59,14 +59,14 @@ def _list_files(source: Source) -> Listing:
         ):
             is_list = lower_name in _NAME_LISTS and _ROW.search(source.head(file)) is None
             is_list |= _LISTS.fullmatch(lower_name) is not None and lists_pictures(source, file)
-            (known if is_list else labels).append(file)
+            (side_files if is_list else labels).append(file)
         elif lower_name.endswith(tuple(PICTURE_SUFFIXES)):
             pictures.append(file)
         elif lower_name.endswith(_AMONG) or lower_name in NOT_LABELS:
-            known.append(file)
+            side_files.append(file)
         else:
-            others.append(file)
-    return Listing(labels, pictures, others, known)
+            stray_files.append(file)
+    return Listing(labels, pictures, stray_files, side_files)
 
 
 _ROW = re.compile(rb"(?:[ \t,]-?[0-9.]+){4}")

@@ -230,20 +230,26 @@ class Labels:
         return is_valid
 
     def report(
-        self, code: Code, is_wrong: NDArray[np.bool_], at: int, field: str, expected: str = "", **more: Any
+        self,
+        code: Code,
+        is_wrong: NDArray[np.bool_],
+        position: int,
+        field: str,
+        expected: str = "",
+        **more: Any,
     ) -> None:
-        """Report rows where `is_wrong`, (n,), with the value at position `at`, from the right if negative."""
+        """Report rows where `is_wrong`, (n,), with the value at `position`, from the right if negative."""
 
         def describe(cells: list[Cell]) -> dict[str, Any]:
-            column, value = cells[at] if -len(cells) <= at < len(cells) else (0, b"")
+            column, value = cells[position] if -len(cells) <= position < len(cells) else (0, b"")
             return {"column": column, "field": field, "value": value, "expected": Trusted(expected), **more}
 
         self.rows.report(self.log, code, np.flatnonzero(is_wrong), describe)
 
-    def count(self, what: str, mask: NDArray[np.bool_]) -> None:
-        """Count the rows of `mask` as having a value, called `what`, that is not read."""
+    def count(self, name: str, mask: NDArray[np.bool_]) -> None:
+        """Count the rows of `mask` as having a value, called `name`, that is not read."""
         if n := int(np.count_nonzero(mask)):
-            self.builder.extras[what] += n
+            self.builder.extras[name] += n
 
     def find_classes(self, is_valid: NDArray[np.bool_]) -> Ints:
         """Return (n,) the category row of each row by its name, -1 for the names of no valid row.
@@ -257,24 +263,31 @@ class Labels:
         return category_rows
 
     def find_numbered(
-        self, number: Floats, is_valid: NDArray[np.bool_], names: Sequence[str] | None, *, in_order: bool
+        self,
+        class_numbers: Floats,
+        is_valid: NDArray[np.bool_],
+        names: Sequence[str] | None,
+        *,
+        in_order: bool,
     ) -> tuple[Ints, NDArray[np.bool_]]:
-        """Look up the class of each row by its (n,) `number` in `names`.
+        """Look up the class of each row by its (n,) `class_numbers` in `names`.
 
         Returns (n,) category rows, -1 for none, and (n,) True where the number is in the list. With
         `in_order` all classes but the first, which stands for none, are added in the order of the list; else
         only the classes of valid rows, in the order of these. Without `names` no row has a class.
         """
         names = names or ()
-        has_class = (number >= 0) & (number < len(names)) & (number == np.rint(number))
+        has_class = (
+            (class_numbers >= 0) & (class_numbers < len(names)) & (class_numbers == np.rint(class_numbers))
+        )
         for name in names[1:] if in_order else ():
             self.builder.category(name)
         category_of_number = np.full(len(names) + 1, -1, np.int32)
-        used_numbers = number[is_valid & has_class].astype(np.int64)
+        used_numbers = class_numbers[is_valid & has_class].astype(np.int64)
         _, first_positions = np.unique(used_numbers, return_index=True)
         for i in used_numbers[np.sort(first_positions)].tolist():
             category_of_number[i] = self.builder.category(names[i])
-        return category_of_number[np.where(has_class, number, len(names)).astype(np.int64)], has_class
+        return category_of_number[np.where(has_class, class_numbers, len(names)).astype(np.int64)], has_class
 
     def find_upright(
         self, is_valid: NDArray[np.bool_], *, oriented: bool = False
@@ -316,12 +329,12 @@ class Labels:
         prefix = find_common_prefix(source, self.files, self._grammar)
         needs_size = np.zeros(len(rows), bool) if needed is None else needed
         places = name_images(source, self.files, gather.pictures, prefix)
-        for i, (place, file_number, size) in enumerate(
+        for i, (image_place, file_number, size) in enumerate(
             zip(places, file_numbers.tolist(), needs_size.tolist(), strict=True)
         ):
             location = Location(source.full(self.files[i]))
-            picture = gather.find_picture(place.key, location, place.picture)
-            name = add_extension(place.key, picture)
+            picture = gather.find_picture(image_place.key, location, image_place.picture)
+            name = add_extension(image_place.key, picture)
             row = gather.image(name, location, picture=picture, needed=size, file=file_number)
             rows[i] = -1 if row is None else row
         return rows, file_numbers
@@ -398,7 +411,7 @@ def _explain(grammar: Grammar, cells: list[Cell], path: str, line: int, log: Log
     cells = cells[:-1] if last_word and len(cells) >= least_count and cells[-1][1] == last_word else cells
     n, column = len(cells), cells[0][0]
     cells = [*cells[:1], *((column, grammar.marks.get(value, value)) for column, value in cells[1:])]
-    shape = grammar.shape(n, lambda at: _find_kind(cells[at][1]))
+    shape = grammar.shape(n, lambda position: _find_kind(cells[position][1]))
     if shape is None:
         if grammar.explain and grammar.explain(cells, shape, path, line, log):
             return
@@ -406,18 +419,30 @@ def _explain(grammar: Grammar, cells: list[Cell], path: str, line: int, log: Log
         log.report(WRONG_COUNT, path, line=line, column=column, expected=grammar.expected, found=n_values)
         return
     fields = dict(zip(shape.numbers, grammar.fields, strict=False)) | {shape.score: grammar.score}
-    flag_positions = [at for at, field in fields.items() if field in grammar.flags]
-    number_positions = sorted(at for at in fields if at >= 0 and at not in flag_positions)
+    flag_positions = [position for position, field in fields.items() if field in grammar.flags]
+    number_positions = sorted(
+        position for position in fields if position >= 0 and position not in flag_positions
+    )
     if report_numbers(
-        [cells[at] for at in number_positions], [fields[at] for at in number_positions], path, line, log
+        [cells[position] for position in number_positions],
+        [fields[position] for position in number_positions],
+        path,
+        line,
+        log,
     ):
         return
-    for at in flag_positions:
-        column, value = cells[at]
+    for position in flag_positions:
+        column, value = cells[position]
         if not NUMBER.fullmatch(value) or float(value) not in (0, 1):
             expected = Trusted("0 or 1")
             log.report(
-                BAD_FLAG, path, line=line, column=column, field=fields[at], value=value, expected=expected
+                BAD_FLAG,
+                path,
+                line=line,
+                column=column,
+                field=fields[position],
+                value=value,
+                expected=expected,
             )
             return
     if grammar.explain and grammar.explain(cells, shape, path, line, log):
@@ -514,9 +539,13 @@ def _read_head_lines(source: Source, file: str) -> list[bytes]:
     return clean_text(source.head(file)[: 2**14], "", Log(keep=0)).split(b"\n")
 
 
-def sniff_lines(fits: int, lines: int, what: str) -> Sniff | None:
+def sniff_lines(n_fitting: int, n_lines: int, description: str) -> Sniff | None:
     """The confidence and reason of a sniffer if two of three lines fit."""
-    return Sniff(SURE, f"{describe_lines(fits, lines)} {what}") if lines and 3 * fits >= 2 * lines else None
+    return (
+        Sniff(SURE, f"{describe_lines(n_fitting, n_lines)} {description}")
+        if n_lines and 3 * n_fitting >= 2 * n_lines
+        else None
+    )
 
 
 def are_text(source: Source) -> bool:

@@ -60,16 +60,16 @@ def to_fixed_cells(values: Floats, places: int) -> Cells:
     """Format numbers as `to_fixed` does, and return them as an array of bytes."""
     with np.errstate(invalid="ignore", over="ignore"):
         scaled = values * 10.0**places
-        whole = np.rint(scaled)
+        rounded = np.rint(scaled)
         # So near to the middle between two that the product's rounding might decide is left to Python.
-        margin = 0.5 - np.abs(scaled - whole)
+        margin = 0.5 - np.abs(scaled - rounded)
         is_plain = (np.abs(scaled) < 1e15) & (margin > 1e-9 + 3e-16 * np.abs(scaled)) & (places <= 18)
     if is_plain.all():
-        return _format_decimals(whole, places)
+        return _format_decimals(rounded, places)
     number_format = f"%.{places}f"
     exact_texts = [(number_format % value).rstrip("0").rstrip(".") for value in values[~is_plain].tolist()]
     exact_cells = np.array(["0" if text == "-0" else text for text in exact_texts], np.bytes_)
-    plain_cells = _format_decimals(whole[is_plain], places)
+    plain_cells = _format_decimals(rounded[is_plain], places)
     cells = np.zeros(len(values), max(plain_cells.dtype, exact_cells.dtype, key=lambda dtype: dtype.itemsize))
     cells[is_plain], cells[~is_plain] = plain_cells, exact_cells
     return cells
@@ -79,40 +79,40 @@ _THOUSAND = (np.arange(1000) // [[100], [10], [1]] % 10 + ord("0")).astype(np.ui
 """(3, 1000) the digits of 0 to 999."""
 
 
-def _format_decimals(number: Floats, places: int) -> Cells:
+def _format_decimals(numbers: Floats, places: int) -> Cells:
     """Write (n,) whole numbers below 1e15 divided by ``10**places``, without trailing zeros."""
-    if not len(number):
+    if not len(numbers):
         return np.zeros(0, "S1")
-    is_negative = number < 0
-    remaining = np.abs(number).astype(np.int64)
-    whole = remaining // 10**places
-    remaining -= whole * 10**places
+    is_negative = numbers < 0
+    remaining = np.abs(numbers).astype(np.int64)
+    integers = remaining // 10**places
+    remaining -= integers * 10**places
     # 12345 with 4 places: whole = 1, remaining = 2345, which fills 2 groups of 3 digits as 234 500; the
     # digits array has a row for each of these 6 digits, and trailing zeros become NULs: "1.2345".
     n_groups = -(-places // 3)
     remaining *= 10 ** (3 * n_groups - places)
-    digits = np.empty((3 * n_groups, len(number)), np.uint8)
+    digits = np.empty((3 * n_groups, len(numbers)), np.uint8)
     for g in reversed(range(n_groups)):
-        remaining, before = remaining // 1000, remaining
-        last_three = before - 1000 * remaining
+        remaining, dividend = remaining // 1000, remaining
+        last_three = dividend - 1000 * remaining
         for i, of_thousand in enumerate(_THOUSAND):
             digits[3 * g + i] = of_thousand[last_three]
-    only_zeros = np.ones(len(number), np.bool_)  # whether nothing but zeros was seen from the end on
+    only_zeros = np.ones(len(numbers), np.bool_)  # whether nothing but zeros was seen from the end on
     for column in digits[::-1]:
         only_zeros &= column == _ZERO
         column[only_zeros] = 0
     point = np.where(only_zeros, 0, ord(".")).astype(np.uint8)
-    lead_length = np.searchsorted(10 ** np.arange(1, 16), whole, side="right") + 1 + is_negative
-    cells = np.zeros((len(number), int(lead_length.max()) + 1 + places), np.uint8)
+    lead_length = np.searchsorted(10 ** np.arange(1, 16), integers, side="right") + 1 + is_negative
+    cells = np.zeros((len(numbers), int(lead_length.max()) + 1 + places), np.uint8)
     for length in np.flatnonzero(np.bincount(lead_length)).tolist():
         rows = np.flatnonzero(lead_length == length)
-        rows_of_length: Any = slice(None) if len(rows) == len(number) else rows
+        rows_of_length: Any = slice(None) if len(rows) == len(numbers) else rows
         cells[rows_of_length, length] = point[rows_of_length]
         cells[rows_of_length, length + 1 : length + 1 + places] = digits[:places, rows_of_length].T
-        remaining = whole[rows_of_length]
+        remaining = integers[rows_of_length]
         for position in reversed(range(length)):
-            remaining, before = remaining // 10, remaining
-            cells[rows_of_length, position] = before - 10 * remaining + _ZERO
+            remaining, dividend = remaining // 10, remaining
+            cells[rows_of_length, position] = dividend - 10 * remaining + _ZERO
         cells[rows[is_negative[rows]], 0] = ord("-")
     return cells.view(f"S{cells.shape[1]}")[:, 0]
 
@@ -125,18 +125,18 @@ def round_edges(xyxy: Floats) -> Floats:
 
     A side whose edges would coincide is rounded outwards instead, to the pixels that it touches.
     """
-    whole = np.copysign(np.floor(np.abs(xyxy) + 0.5), xyxy) + 0.0  # no -0
+    rounded = np.copysign(np.floor(np.abs(xyxy) + 0.5), xyxy) + 0.0  # no -0
     low, high = xyxy[:, :2], xyxy[:, 2:]
-    vanishes = (whole[:, :2] == whole[:, 2:]) & (low < high)
-    whole[:, :2][vanishes] = np.floor(low[vanishes])
-    whole[:, 2:][vanishes] = np.ceil(high[vanishes])
-    return whole
+    vanishes = (rounded[:, :2] == rounded[:, 2:]) & (low < high)
+    rounded[:, :2][vanishes] = np.floor(low[vanishes])
+    rounded[:, 2:][vanishes] = np.ceil(high[vanishes])
+    return rounded
 
 
 def round_boxes(dataset: Dataset, log: Log) -> Dataset:
     """Round the edges of boxes, for tools that read whole numbers only; a note counts the changed boxes."""
-    whole = round_edges(dataset.boxes.xyxy)
-    if n := int(np.count_nonzero(whole != dataset.boxes.xyxy)):
-        log.note(f"round=true: {n} of {whole.size} coordinates are rounded to whole pixels")
-    boxes = replace(dataset.boxes, xyxy=whole, wh=whole[:, 2:] - whole[:, :2])
+    rounded = round_edges(dataset.boxes.xyxy)
+    if n := int(np.count_nonzero(rounded != dataset.boxes.xyxy)):
+        log.note(f"round=true: {n} of {rounded.size} coordinates are rounded to whole pixels")
+    boxes = replace(dataset.boxes, xyxy=rounded, wh=rounded[:, 2:] - rounded[:, :2])
     return replace(dataset, boxes=boxes)

@@ -48,8 +48,8 @@ def choose_xml(
     if not source.is_dir:
         return [""]
     candidates = source.with_suffix(".xml")
-    fits = [file for file in candidates if says(*find_root(source.head(file)))]
-    files = candidates if file_per_image and fits else fits
+    fitting_files = [file for file in candidates if says(*find_root(source.head(file)))]
+    files = candidates if file_per_image and fitting_files else fitting_files
     report_unread(source, candidates, files, title, log)
     return files
 

@@ -220,12 +220,12 @@ def skip_prolog(text: str, position: int = 0) -> int:
     while True:
         while position < len(text) and text[position] in BLANKS:
             position += 1
-        for begin, end in (("<?", "?>"), ("<!--", "-->")):
-            if text.startswith(begin, position):
-                stop = text.find(end, position + len(begin))
-                if stop < 0:
+        for opening, closing in (("<?", "?>"), ("<!--", "-->")):
+            if text.startswith(opening, position):
+                closing_start = text.find(closing, position + len(opening))
+                if closing_start < 0:
                     return len(text)
-                position = stop + len(end)
+                position = closing_start + len(closing)
                 break
         else:
             return position

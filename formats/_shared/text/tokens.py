@@ -127,11 +127,11 @@ class Chunk(msgspec.Struct, eq=False):
 
     def join_spans(self, rows: NDArray[Any], n_tokens: NDArray[Any]) -> list[bytes]:
         """Return the text of the first ``n_tokens[i]`` tokens of ``rows[i]``, with what lies between them."""
-        begins = self._starts[self.first[rows]]
+        span_starts = self._starts[self.first[rows]]
         last_tokens = self.first[rows] + n_tokens - 1
-        ends = self._starts[last_tokens] + np.array(list(map(len, self.pick(last_tokens))), np.int64)
+        span_ends = self._starts[last_tokens] + np.array(list(map(len, self.pick(last_tokens))), np.int64)
         text = self._text
-        return [text[a:b] for a, b in zip(begins.tolist(), ends.tolist(), strict=True)]
+        return [text[a:b] for a, b in zip(span_starts.tolist(), span_ends.tolist(), strict=True)]
 
     def restore(self, token: bytes) -> bytes:
         """A token as written in the file: blanks that were protected are blanks again."""
@@ -196,14 +196,14 @@ def read_chunks(source: Source, files: Sequence[str], log: Log, *, sep: str | No
     sep_bytes = sep.encode() if sep else None
     parts: dict[int, bytes] = {}
     n_bytes = 0
-    for number, file in enumerate(log.track(files, "reading")):
+    for file_number, file in enumerate(log.track(files, "reading")):
         data = source.read(file, log)
         if not data:
             continue
         data = clean_text(data, source.full(file), log)
         if len(data) > LONGEST:
             data = _without_long_lines(data, source.full(file), log)
-        parts[number] = data
+        parts[file_number] = data
         n_bytes += len(data)
         if n_bytes >= CHUNK:
             yield _make_chunk(parts, sep_bytes)
@@ -214,17 +214,17 @@ def read_chunks(source: Source, files: Sequence[str], log: Log, *, sep: str | No
 
 def _without_long_lines(data: bytes, path: str, log: Log) -> bytes:
     """Replace each line that is too long by an empty one, and report it."""
-    ends = np.append(np.flatnonzero(np.frombuffer(data, np.uint8) == 10), len(data))
-    lengths = np.diff(ends, prepend=-1) - 1
+    line_ends = np.append(np.flatnonzero(np.frombuffer(data, np.uint8) == 10), len(data))
+    lengths = np.diff(line_ends, prepend=-1) - 1
     long_lines = np.flatnonzero(lengths > LONGEST)
     if not len(long_lines):
         return data
-    pieces, begin = [], 0
+    pieces, piece_start = [], 0
     for line in long_lines.tolist():
         log.report(LONG_LINE, path, line=line + 1, value=int(lengths[line]))
-        pieces.append(data[begin : ends[line] - lengths[line]])
-        begin = int(ends[line])
-    return b"".join((*pieces, data[begin:]))
+        pieces.append(data[piece_start : line_ends[line] - lengths[line]])
+        piece_start = int(line_ends[line])
+    return b"".join((*pieces, data[piece_start:]))
 
 
 _MARKS = {
@@ -521,9 +521,9 @@ def _make_cells(piece: bytes | Column) -> tuple[Cells, Longs | None]:
         return piece
     if isinstance(piece, np.ndarray):
         return piece, None
-    known = {text: i for i, text in enumerate(dict.fromkeys(piece))}
-    cells = np.array([text.encode() for text in known] or [b""], np.bytes_)
-    return cells, np.array([known[text] for text in piece], np.int64)
+    index_of_text = {text: i for i, text in enumerate(dict.fromkeys(piece))}
+    cells = np.array([text.encode() for text in index_of_text] or [b""], np.bytes_)
+    return cells, np.array([index_of_text[text] for text in piece], np.int64)
 
 
 def describe_lines(n: int, total: int) -> str:
