@@ -36,7 +36,7 @@ def report_missing_split(split: str | None, splits: Iterable[str], source: Sourc
 def select_split(
     files: list[str], split_of: Callable[[str], str], requested: str | None, source: Source, log: Log
 ) -> list[str]:
-    """The files of the split `wanted`, all if it is None; none, and an issue, if there is no such split."""
+    """The files of the split `requested`, all if None; none, and an issue, if there is no such split."""
     if requested is None:
         return files
     splits = [split_of(file) for file in files]

@@ -517,7 +517,7 @@ def read_item(reader: Reader, file: str) -> Item:
 def read_items(reader: Reader, file: str, list_name: str, *, may_be_object: bool = False) -> Iterator[Item]:
     """The objects of the list that a file holds; other values are reported and left out.
 
-    `list_name` describes the list for the message if it is none. with `may_be_object` one object will do.
+    `list_name` describes the list for the message if it is none. With `may_be_object` one object will do.
     """
     value = reader.read_value(file)
     path = reader.source.full(file)

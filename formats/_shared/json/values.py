@@ -217,7 +217,7 @@ class Reader(Gather):
             self.log.counts[code.name] += 1
 
     def check_object(self, value: Any, location: Location, *, in_box: bool = False) -> dict[str, Any] | None:
-        """An object without repeated keys, or None and an issue."""
+        """Return an object without repeated keys; None, after an issue, for another value."""
         if type(value) is dict:
             return value
         if isinstance(value, Repeated):
@@ -229,7 +229,7 @@ class Reader(Gather):
         return None
 
     def check_list(self, value: Any, location: Location, *, in_box: bool = False) -> list[Any] | None:
-        """A list, empty where the value is null or missing, or None and an issue."""
+        """Return a list, empty for null or a missing value; None, after an issue, for another value."""
         if value is None:
             return []
         if isinstance(value, list):
@@ -238,7 +238,7 @@ class Reader(Gather):
         return None
 
     def check_number(self, value: Any, location: Location) -> float | None:
-        """A finite number, or None and an issue."""
+        """Return a finite number as a float; None, after an issue, for another value."""
         if type(value) in NUMBER_TYPES:
             return float(value)
         if isinstance(value, Token):
@@ -508,7 +508,7 @@ def decode(text: str) -> Any:
 
 
 def find_bounds(points: Sequence[Sequence[float]]) -> Corners:
-    """The box around points."""
+    """Return the left, top, right and bottom of the box around points [x, y]."""
     xs, ys = [p[0] for p in points], [p[1] for p in points]
     return min(xs), min(ys), max(xs), max(ys)
 
@@ -554,7 +554,7 @@ _PREFIX = re.compile(r"(?:\.\.?[/\\])+")
 
 
 def strip_parents(name: str) -> str:
-    """A relative path with ``/`` and without the ``../`` that tools write for pictures in another folder."""
+    """Drop the leading ``../`` that tools write for pictures in another folder, and use only ``/``."""
     path = name.replace("\\", "/") if "/" not in name else name
     return _PREFIX.sub("", path, count=1) if _PREFIX.match(path) else path
 
@@ -563,12 +563,12 @@ def strip_parents(name: str) -> str:
 
 
 def simplify(value: float) -> float | int:
-    """A number as it is written: whole ones without a point, and no minus before zero."""
+    """Return a number as it is written: a whole one as int, so without a point or a minus before zero."""
     return int(value) if value.is_integer() and abs(value) < 1e15 else value
 
 
 def dump(value: Any, indent: int | None = None) -> str:
-    """JSON text of plain values."""
+    """Return the JSON text of plain values, with `indent` spaces for each level."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     if indent is None:
         return text

@@ -225,6 +225,7 @@ class _ClassRows(dict[str, int]):
         self._builder, self._listed = builder, listed
 
     def __missing__(self, cell: str) -> int:
+        """Add the class that a cell names, or a fault, and remember the number that stands for the cell."""
         path, names = self._listed or ("", {})
         if not cell.strip():
             row = -1
@@ -427,6 +428,7 @@ class TableRows:
         )
 
     def _parse_numbers(self, column: int) -> tuple[Floats, NDArray[np.bool_]]:
+        """Parse a column of the piece; see `Decimals.parse`."""
         return self.decimals.parse(self._columns[column], column, self._lines, self._faults)
 
     def _report(self) -> None:

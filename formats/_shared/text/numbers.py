@@ -34,7 +34,7 @@ def to_decimals(values: NDArray[Any]) -> list[str]:
 
 
 def to_fixed(values: Floats, places: int) -> list[str]:
-    """Each number of a flat array with at most `places` decimals, without trailing zeros, never 1e-07."""
+    """Format each number of a flat array with at most `places` decimals and no trailing zeros or exponent."""
     return to_texts(to_fixed_cells(values, places))
 
 
