@@ -598,7 +598,7 @@ def test_output_that_cannot_be_written_is_said(tmp_path, command, to):
 def test_an_internal_error_says_so_in_one_line(odm_run, monkeypatch, capsys):
     import odm.cli.formats
 
-    monkeypatch.setattr(odm.cli.formats, "listing", lambda *_: 1 // 0)
+    monkeypatch.setattr(odm.cli.formats, "format_listing", lambda *_: 1 // 0)
     assert _app.run(["formats"]) == 70
     err = capsys.readouterr().err
     assert "please report" in err
