@@ -26,7 +26,7 @@ from odm.evaluate.output.render import (
     make_class_table,
     make_result_document,
 )
-from odm.evaluate.scores.accumulate import mean_of_classes, mean_of_defined
+from odm.evaluate.scores.accumulate import class_keys, mean_of_classes, mean_of_defined, summary_keys
 from odm.issues import UsageError
 
 WIDTHS = (60, 80, 100, 140)
@@ -248,3 +248,14 @@ def test_the_mean_of_each_class_is_that_of_its_own_numbers_to_the_last_bit(n):
     assert mean_of_classes(values).tobytes() == np.array(alone).tobytes()
     if n:
         assert mean_of_classes(values[0]).tobytes() == values[0].tobytes()
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_the_names_of_numbers_are_those_of_the_result(name, pair):
+    """Names under which a gate may ask for a number of the summary or of a class; pooled classes have no AP of theirs."""
+    result = evaluate(*pair, name).result
+    assert summary_keys(result.rules) == tuple(result.summary)
+    numbers = {
+        key for key, value in result.classes[0].to_dict().items() if isinstance(value, float) or value is None
+    }
+    assert set(class_keys(result.rules)) == numbers - ({"ap"} if result.rules.metric != "ap" else set())
