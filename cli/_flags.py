@@ -94,7 +94,7 @@ def _make_flag(field: Field, spec: Spec, hint: Any) -> click.Option:
 
 
 def _choose_type(spec: Spec, value_types: tuple[Any, ...], words: Sequence[str]) -> Any:
-    """Return click's type of an option; `parts` are the types of its annotation, `words` its choices."""
+    """Return click's type of an option, from the types of its annotation and the `words` to choose from."""
     if spec.path:
         return TARGET if spec.path == "written" else PATH
     if spec.parse is not None:

@@ -55,7 +55,7 @@ def print_log(log: Log, options: MessageOptions, *, first_codes: Iterable[Code] 
 
 
 def _find_urgent_codes(log: Log, first_codes: Iterable[Code]) -> set[str]:
-    """Names of the codes in `first`, and of guesses about the meaning of a file."""
+    """Return the names of `first_codes`, and of guesses about the meaning of a file."""
     return {*(code.name for code in first_codes), *(name for name in log.counts if CODES[name].doubt)}
 
 

@@ -246,7 +246,7 @@ def _make_tube_dataset(
 ) -> Dataset:
     """Return a dataset whose images are the videos and whose boxes span the tubes.
 
-    `tube` (boxes,) is the tube of each box, `first` (tubes,) the row of the first box of each.
+    `tube` (boxes,) is the tube of each box, `first_rows` (tubes,) the row of the first box of each.
     """
     n_tubes = len(first_rows)
     images, image_files = side.images, np.append(side.images.file, -1)

@@ -90,7 +90,7 @@ def _use_style(log: Log, fallback_words: str) -> Iterator[None]:
 
 
 def _name_folder(evaluation: Evaluation, result_number: int, result: Result) -> str:
-    """Return the folder of a result's plots; its number `n` comes first if another has the same name."""
+    """Return the folder of a result's plots; its `result_number` comes first if another has the same name."""
     name = make_safe_name(result.protocol)
     if not result.rules.averaged:
         name += f"-{result.iou:g}"

@@ -168,7 +168,7 @@ class PrecisionReader:
 def compute_areas_between(category: Longs, n_false: Longs, npos: Longs) -> Floats:
     """(classes,) the area under the lines from each detection to the next; NaN without ground truth.
 
-    `category` and `false` (true positives,) are the class of each, rising, and the false positives before it.
+    `category` and `n_false` (true positives,): the class of each, rising, and the false positives before it.
     """
     # Between two points of the curve the area of a trapezium, 1 / npos wide: half the sum of the precision
     # at a true positive, t / (t + f), and at the detection before it, (t - 1) / (t - 1 + f).
@@ -377,7 +377,7 @@ def _counts_down_to(
     ranked: Ranked, counted: Counted, row_ends: Longs, category: Longs
 ) -> tuple[Longs, Longs]:
     """(n,) true and false positives of classes, from the top of each class down to, and without, the
-    position `end`.
+    positions `row_ends` (n,).
     """
     n_true = np.searchsorted(ranked.hit_positions[counted.positive_hits], row_ends) - counted.starts[category]
     n_exempt = counted.n_exempt[np.searchsorted(ranked.hit_positions, row_ends)]

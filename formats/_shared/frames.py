@@ -10,10 +10,10 @@ from odm.tracks import FRAME_TWICE, refuse_contradictory
 
 
 def number_tracks(dataset: Dataset, log: Log, *, id_min: int = 0, across_videos: bool = False) -> Longs:
-    """Return (tracks,) int64 track ids of at least `least`, unique within each video.
+    """Return (tracks,) int64 track ids of at least `id_min`, unique within each video.
 
     The ids of the source are kept if they fit; else the tracks of each video are numbered from 1, with a
-    note. With `apart` the ids are unique among all videos.
+    note. With `across_videos` the ids are unique among all videos.
     """
     tracks = dataset.tracks
     ids = tracks.source_id

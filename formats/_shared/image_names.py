@@ -173,7 +173,7 @@ def _drop_pictures(folder: Parts) -> Parts:
 
 
 def _is_subsequence(short_path: Parts, long_path: Parts) -> bool:
-    """Whether all parts of `few` are among those of `many`, in the same order."""
+    """Return whether all parts of `short_path` are in `long_path`, in the same order."""
     remaining = iter(long_path)  # `in` goes on behind the part that it found last
     return all(name in remaining for name in short_path)
 

@@ -450,7 +450,7 @@ class Reader:
         self._n_alike += len(names)
 
     def _make_alike_table(self) -> Floats:
-        """(n, 9) float64 values of the objects with one layout; the columns are those of `_values`."""
+        """(n, 9) float64 values of the objects with one layout; columns as in `_values`."""
         value_indices, files = self._alike[0].layout.value_indices, self._alike
         pieces = [piece for file in files for piece in file.pieces[:-1]]
 

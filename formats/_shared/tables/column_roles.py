@@ -207,7 +207,7 @@ class Header:
     def find_roles(self, *skipped: str, image_groups: int | None = None) -> None:
         """Find the columns of image, size, class, score and flags by usual names, except for roles `skipped`.
 
-        `image_groups` limits the names of the image as `groups` of `find_usual`.
+        `image_groups` limits the names of the image, as `groups` of `find_usual` does.
         """
         roles_of_box = self._find_size_roles()
         for role in ("image", "width", "height", "class", "score", *FLAGS):

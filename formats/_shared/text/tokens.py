@@ -395,7 +395,7 @@ _BEGINS_AS_NUMBER = re.compile(rb"[+-]?(?:[0-9]|\.[0-9])")
 def find_second_row(words: Sequence[bytes], n_numbers: int) -> int:
     """The position in the words of a name where a second row begins, whose line break was lost; 0 if none.
 
-    It begins after a word and as many `numbers` as a row has. The last number may run into its first word.
+    It begins after a word and the `n_numbers` of a row. The last number may run into its first word.
     """
     n_in_run = 0
     for i, word in enumerate(words[1:], 1):
