@@ -3,6 +3,7 @@
 import random
 import re
 import shutil
+from pathlib import Path
 
 import fixture_cases
 import pytest
@@ -158,3 +159,15 @@ def test_bytes_that_are_lost_or_exchanged_never_raise(folder, tmp_path):
             checks.run(data, log)
             assert data.skipped == 0 or log.errors
             assert all(str(issue).isprintable() for issue in log)
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs /proc")
+@of_each([(name, suffix) for name, f in FORMATS.items() for suffix in f.suffixes])
+def test_a_file_that_opens_and_cannot_be_read_is_named(name, suffix, tmp_path):
+    """As on a failing disk; nothing is mapped at the first bytes of a process."""
+    path = tmp_path / f"a{suffix}"
+    path.symlink_to("/proc/self/mem")
+    log = Log()
+    with pytest.raises(DataError, match=re.escape(f"a{suffix}: error unreadable-file")):
+        odm.read(path, name, follow_links=True, log=log)
+    assert log.counts == {"unreadable-file": 1}
