@@ -1308,10 +1308,10 @@ def test_one_bad_record_costs_one_slice(monkeypatch):
         row["category_id"] = 1
     rows[12_345]["score"] = float("nan")
     pieces = []
-    original = columns.Document._python
+    original = columns.Document._decode_python
     monkeypatch.setattr(
         columns.Document,
-        "_python",
+        "_decode_python",
         lambda self, piece, *a, **k: pieces.append(len(piece)) or original(self, piece, *a, **k),
     )
     dataset, log = parse(rows, other=truth, slice_size=2**14)

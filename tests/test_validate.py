@@ -516,7 +516,7 @@ def test_explain(odm_run):
 
 def test_values_are_not_shown_in_an_explanation():
     for code in CODES.values():
-        for text in (_explain.message(code), _explain.advice(code)):
+        for text in (_explain.format_message(code), _explain.format_advice(code)):
             assert not re.search(r"\{\w*(![rs])?\}", text)
 
 
