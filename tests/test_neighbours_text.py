@@ -300,3 +300,40 @@ def test_a_quoted_class_of_dota_is_no_text_of_icdar(tmp_path):
     source = Source(str(tmp_path))
     assert FORMATS["icdar"].sniff(source) is None
     assert detect(source, Log()).name == "dota"
+
+
+K = "-10 10 20 30 40"
+COUNTED = {
+    "bbgt": (
+        ("% bbGt version=3\n"
+        "person 10 20 30 40 0 0 0 0 0 0 0\nperson 10 20 30 40 1 0 0 9 0 0 0\nperson 10 20 30 40 0 1 0 0 0 1 45\n"
+        "person 10 20 30 40 0 0 0 0 7 0 -45\n"),
+        {"visible parts": 3, "angles": 2},
+    ),
+    "kitti": (
+        (f"Car 0.00 0 {K} -1 -1 -1 -1000 -1000 -1000 -10\nCar 0.50 1 {K} -1 -1 -1 -1000 -1000 -1000 -10\n"
+        f"Car 1.00 2 {K} 1.5 1.6 3.9 1 2 30 0.1\nCar -1 3 {K} 1.5 1.6 0 1 2 30 0.1\n"),
+        {"degrees of truncation": 1, "degrees of occlusion": 2, "3D boxes": 1},
+    ),
+    "mot": (
+        "".join(f"{i},1,10,20,30,40,1,1,{v}\n" for i, v in enumerate((1, 0.5, 0, -1), 1)),
+        {"visibility": 2},
+    ),
+    "visdrone": (
+        "".join(f"10,20,30,40,1,4,{t},{o}\n" for t, o in ((0, 0), (1, 1), (0, 2), (1, 2), (0, 1))),
+        {"degrees of occlusion": 2},
+    ),
+    "icdar": (
+        "10,10,50,10,50,30,10,30,Genaxis\n10,10,50,10,50,30,10,30,###\n60,10,90,10,90,30,60,30,Theatre\n",
+        {"transcriptions": 2},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_what_no_table_has_is_counted_by_objects(tmp_path, name):
+    text, expected = COUNTED[name]
+    file = {"mot": "v/gt/gt.txt", "icdar": "gt_img_1.txt"}.get(name, "a.txt")
+    lay(tmp_path, {file: text})
+    data = odm.read(tmp_path, name, kind="gt")
+    assert data.extras == expected
