@@ -24,6 +24,8 @@ FIELDS = {"segm": "masks", "boundary": "masks", "keypoints": "keypoints", "obb":
 def read_shapes(values: Any, name: str, kind: str, n: int) -> tuple[dict[str, NDArray[Any]], Floats]:
     """Return the columns of n shapes, and the boxes around them, (n, 4) left, top, right, bottom.
 
+    The columns are ``shape``, ``n_values`` and ``mask_size`` of `ImageBoxes`, and of masks their ``area``.
+
     Raises
     ------
     ValueError
@@ -36,7 +38,8 @@ def read_shapes(values: Any, name: str, kind: str, n: int) -> tuple[dict[str, ND
     if field == "keypoints":
         if n == 0:
             array = np.zeros((0, 0, 3))
-        if array.ndim != 3 or array.shape[0] != n or array.shape[2] != 3 or (n and not array.shape[1]):
+        has_points = n == 0 or (array.ndim == 3 and array.shape[1] > 0)
+        if array.ndim != 3 or array.shape[0] != n or array.shape[2] != 3 or not has_points:
             raise ValueError(f"{name}: keypoints has shape {array.shape}, expected ({n}, k, 3)")
         # Points that are not labelled have no place; a box without labelled points is around all of them.
         is_labelled = array[:, :, 2:] > 0

@@ -87,6 +87,7 @@ class ImageBoxes(msgspec.Struct, frozen=True, eq=False):
             self.mask_size.astype("<i4"),
         )
         table = np.hstack(
+            # Columns that are absent are empty.
             [np.ascontiguousarray(c).view(np.uint8) for c in columns if len(c) == len(self.label)]
         )
         row_starts = np.append(0, np.cumsum(self.count, dtype=np.int64))
@@ -196,7 +197,8 @@ def to_ids(values: Iterable[Any], field: str = "image_ids") -> NDArray[Any]:
 def parse_class_ids(classes: Mapping[Any, str]) -> tuple[NDArray[np.int32], list[str]]:
     """Return the ids of classes ``{id: name}``, ascending, and the names in this order.
 
-    Text of digits is an id too, as JSON writes it. Raises ValueError if an id is no whole number of 32 bits.
+    Text of digits is an id too, as JSON writes it. Raises ValueError if an id is no whole number of 32 bits,
+    or is listed twice.
     """
     names: dict[int, str] = {}
     for key, name in classes.items():
@@ -236,7 +238,7 @@ class BatchReader(msgspec.Struct, frozen=True):
         return Batch(ids, *sides)
 
     def _check_sizes(self, sides: Sequence[ImageBoxes], names: Sequence[str]) -> None:
-        """Check that all masks of an image have one size."""
+        """Raise ValueError if the masks of an image differ in size; other shapes are not looked at."""
         if self.iou_type in ("segm", "boundary"):
             from odm.evaluate.batch_shapes import check_sizes
 
@@ -424,13 +426,14 @@ def to_bytes(settings: Mapping[str, Any], batch: Batch, *, merged: bool = False)
 
 
 def from_bytes(data: bytes) -> tuple[Any, Batch, bool]:
-    """Return what `to_bytes` serialised; values are not checked.
+    """Return the settings, the batch and `merged` that `to_bytes` serialised; values are not checked.
 
     Raises
     ------
     ValueError
         If the bytes are not a state, are cut or damaged, or are of another version.
     """
+    # MAGIC, 8 bytes: the length of the header, the header, the arrays, 4 bytes: CRC-32 of all that.
     header_start = len(MAGIC) + 8
     if not data.startswith(MAGIC) or len(data) < header_start:
         raise ValueError("these bytes are not the state of a metric")
@@ -485,7 +488,7 @@ _KINDS = {"count": "i", "boxes": "f", "label": "i", "score": "f", "flags": "u", 
 
 
 def _fits(side: ImageBoxes, scored: bool) -> bool:
-    """Return whether the columns of one side have the right dtypes and lengths."""
+    """Return whether the columns of one side, detections if `scored`, have the right dtypes and lengths."""
     n = len(side.label)
     lengths = {"score": (n if scored else 0,), "flags": (0 if scored else n,)}
     return (

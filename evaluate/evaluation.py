@@ -226,6 +226,7 @@ def _adapt(
 def _adopt_spelling(detections: Dataset, truth: Dataset) -> Dataset:
     """Return the detections with the class names of the ground truth where only the case differs."""
     detection_names, categories = set(detections.categories.name), detections.categories
+    # Each spelling is given to one class only: it is popped.
     truth_spelling = {name.casefold(): name for name in truth.categories.name if name not in detection_names}
     names = tuple(
         name if name in truth.categories.name else truth_spelling.pop(name.casefold(), name)
@@ -330,13 +331,15 @@ def _note_rules(joined: Joined, rules: Sequence[Protocol], log: Log) -> None:
 def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log) -> None:
     """Report what the protocols may treat in an unexpected way, or what the ground truth lacks for them.
 
-    Boxes that stand for many objects, or for a region, may count as ordinary objects.
+    Boxes that stand for many objects, or for a region, may count as ordinary objects. Raises DataError if
+    there are too many classes, UsageError if a class with a threshold of its own does not exist.
     """
     _refuse_many_classes(joined, log)
     check_class_ious(rules, joined.classes)
     truth, n_classes = joined.truth, len(joined.classes)
     for flag, word in ((Flag.CROWD, "crowd"), (Flag.GROUP_OF, "group-of")):
         counting_protocols = [p for p in rules if not _exempts(p, flag)]
+        # The flags that every one of these protocols ignores.
         ignored = functools.reduce(operator.and_, (p.ignored for p in counting_protocols), ~Flag(0))
         is_counted = ((truth.flags & np.uint16(flag)) != 0) & ((truth.flags & np.uint16(ignored)) == 0)
         n = int(np.count_nonzero(is_counted))
@@ -480,7 +483,7 @@ def add_switches(
     if only_classes is not None:
         switches.append(f"only {plural(len(set(only_classes)), 'class')}")
     if only_images is not None:
-        switches.append(f"only {plural(len(set(only_images)), joined.report.unit[:-1])}")
+        switches.append(f"only {plural(len(set(only_images)), joined.report.unit[:-1])}")  # without its "s"
     extra_names = joined.report.images_det_only
     if extra_images != "error" and extra_names:
         treatment = "as background" if extra_images == "background" else "left out"

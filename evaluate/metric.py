@@ -366,7 +366,7 @@ def _replace_advice(issue: Issue) -> Issue:
 def _choose_each_once(batch: Batch, ids: NDArray[Any]) -> Longs:
     """Return the images by rising id, each once: of copies that differ the one with the smallest bytes."""
     order = np.argsort(ids, kind="stable")
-    is_first_copy = np.append(True, ids[order[1:]] != ids[order[:-1]])[: len(ids)]
+    is_first_copy = np.append(True, ids[order[1:]] != ids[order[:-1]])[: len(ids)]  # empty without images
     group = np.cumsum(is_first_copy) - 1
     copied_positions = np.flatnonzero(np.bincount(group, minlength=1)[group] > 1)
     if not len(copied_positions):

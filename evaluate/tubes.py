@@ -75,7 +75,7 @@ class Tubes(msgspec.Struct, frozen=True, eq=False):
 
 
 def make_tubes(truth: Dataset, detections: Dataset, log: Log) -> tuple[Tubes, Tubes]:
-    """Return both sides as tubes, with their frames numbered alike.
+    """Return both sides as tubes, with their frames numbered alike; crowds of the ground truth are left out.
 
     Raises
     ------
@@ -119,7 +119,7 @@ class _Frames(msgspec.Struct, frozen=True, eq=False):
 
 def _join_frames(truth: Dataset, detections: Dataset, log: Log) -> tuple[_Frames, _Frames]:
     """Return the frames of both sides, joined by their numbers where both have them, else by the names of
-    the images.
+    the images. If each side has a single video, it is taken to be the same.
     """
     # Frames without a number get negative ones, distinct on both sides: -2, -3, ... and on from there.
     gt_video, gt_frame = _get_frame_numbers(truth)
@@ -159,13 +159,13 @@ def _join_frames(truth: Dataset, detections: Dataset, log: Log) -> tuple[_Frames
 def _report_shift(gt_frames: _Frames, det_frames: _Frames, path: str, log: Log) -> None:
     """Report detections that begin and end one frame later, or one frame earlier, than the ground truth."""
     frame_ranges = []
-    # For each side (first, last), each (videos,): frame numbers; last is -1 if no frame has a number.
+    # For each side the first and last frame number of each video, (videos,); last is -1 if none has a number.
     for side in (gt_frames, det_frames):
         is_numbered = side.frame >= 0
-        gt_first, gt_last = np.full(len(side.names), 2**62), np.full(len(side.names), -1)
-        np.minimum.at(gt_first, side.video[is_numbered], side.frame[is_numbered])
-        np.maximum.at(gt_last, side.video[is_numbered], side.frame[is_numbered])
-        frame_ranges.append((gt_first, gt_last))
+        first, last = np.full(len(side.names), 2**62), np.full(len(side.names), -1)
+        np.minimum.at(first, side.video[is_numbered], side.frame[is_numbered])
+        np.maximum.at(last, side.video[is_numbered], side.frame[is_numbered])
+        frame_ranges.append((first, last))
     (gt_first, gt_last), (det_first, det_last) = frame_ranges
     gt_row_by_name = {name: row for row, name in enumerate(gt_frames.names)}
     pairs = [
@@ -182,6 +182,7 @@ def _report_shift(gt_frames: _Frames, det_frames: _Frames, path: str, log: Log) 
         return
     gt_rows, det_rows, names = map(list, zip(*pairs, strict=True))
     first_shift, last_shift = det_first[det_rows] - gt_first[gt_rows], det_last[det_rows] - gt_last[gt_rows]
+    # Frames 1..10 against 0..9 are later; 1..9 would not be, as a detector may miss the first frames.
     is_later = (first_shift >= 1).all() and last_shift.max() == 1
     is_earlier = (last_shift <= -1).all() and first_shift.min() == -1
     if is_later or is_earlier:
@@ -205,7 +206,11 @@ def _get_frame_numbers(side: Dataset) -> tuple[Longs, Longs]:
 def _assign_videos(
     side: Dataset, video: Longs, frame: Longs, names: tuple[str, ...] | None = None
 ) -> _Frames:
-    """Assign a video to every image; an image without a video becomes a video of one frame."""
+    """Assign a video to every image, in `video`; an image without one (-1) becomes a video of one frame.
+
+    `video` and `frame` (images,) are the numbers of each image's video, in `names` or those of the side, and
+    frame.
+    """
     video_rows = {name: row for row, name in enumerate(side.videos.name if names is None else names)}
     for row in np.flatnonzero(video < 0).tolist():
         video[row] = video_rows.setdefault(side.images.name[row], len(video_rows))
@@ -216,16 +221,16 @@ def _assign_videos(
 
 
 def _make_side_tubes(side: Dataset, frames: _Frames, counts: NDArray[np.bool_]) -> Tubes:
-    """Return the tubes of the boxes that count, in the order of their first boxes."""
+    """Return the tubes of the boxes that count, (boxes,) `counts`, in the order of their first boxes."""
     rows = np.arange(len(side)) if counts.all() else np.flatnonzero(counts)
     boxes = side.boxes if len(rows) == len(side) else side.boxes.take(rows)
     video = frames.video[boxes.image]
     n_tracks = len(side.tracks)
-    track = np.arange(n_tracks, n_tracks + len(rows))
+    track = np.arange(n_tracks, n_tracks + len(rows))  # one of its own for each box without a track
     if boxes.track is not None:
         track = np.where(boxes.track >= 0, boxes.track, track)
     key = track * max(len(side.categories), 1) + boxes.category
-    if len(rows) and (n_videos := len(frames.names)) > 1:
+    if len(rows) and (n_videos := len(frames.names)) > 1:  # keys are renumbered if they would not fit
         key = (
             key * n_videos + video
             if int(key.max()) < 2**62 // n_videos
@@ -246,10 +251,11 @@ def _make_tube_dataset(
 ) -> Dataset:
     """Return a dataset whose images are the videos and whose boxes span the tubes.
 
-    `tube` (boxes,) is the tube of each box, `first_rows` (tubes,) the row of the first box of each.
+    `tube` (boxes,) is the tube of each box, `first_rows` (tubes,) the row of the first box of each. The score
+    of a tube is that of its track, or else the mean of its boxes.
     """
     n_tubes = len(first_rows)
-    images, image_files = side.images, np.append(side.images.file, -1)
+    images, image_files = side.images, np.append(side.images.file, -1)  # the last for videos without images
     xyxy = np.empty((n_tubes, 4))
     if n_tubes:
         order = np.argsort(tube, kind="stable")

@@ -129,7 +129,7 @@ def _draw_pictures(result: Result) -> Iterator[tuple[str, Figure]]:
 def _make_axes(
     title: str, subtitle: str, *, width: float = 6.4, height: float = 4.8, fixed: bool = False
 ) -> tuple[Figure, Axes]:
-    """Make a figure and its axes, in inches. Figures with `fixed` margins are drawn in half the time."""
+    """Make a figure with titles, and its axes; sizes are inches. `fixed` margins halve the time to draw."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -165,8 +165,9 @@ def _get_ap(result: Result, k: int) -> float:
 def _make_staircase(recall: Floats, precision: Floats) -> tuple[Floats, Floats]:
     """Return the corners (x, y) of the staircase that AP is the area under.
 
-    It falls from recall 0 to precision 0 after the last recall.
+    It begins at recall 0, and falls to precision 0 after the last recall.
     """
+    # recall .5 1, envelope .9 .6:  x 0 .5 .5 1 1,  y .9 .9 .6 .6 0
     envelope = np.maximum.accumulate(precision[::-1])[::-1]
     x = np.repeat(np.concatenate([[0.0], recall]), 2)[1:]
     y = np.repeat(envelope, 2)
@@ -279,7 +280,7 @@ def _draw_class_line(
     from matplotlib import colormaps
 
     if n_classes <= NAMED:
-        colour = colormaps["tab20"](n % 10 * 2 + n // 10 % 2)
+        colour = colormaps["tab20"](n % 10 * 2 + n // 10 % 2)  # ten colours, then pale ones
         axes.plot(x, y, color=colour, linewidth=1.3, label=label, **style)
     else:
         shared_label = f"{n_classes} classes" if not n else None
@@ -333,7 +334,7 @@ def _choose_thresholds(grid: Floats, score: Floats, best: float) -> Floats:
 def _compute_f1(thresholds: Floats, score: Floats, outcome: Any, is_chosen: Any, npos: int) -> Floats:
     """Return F1 of the chosen detections at or above each of the thresholds; `score` are the detections'."""
     counts = []
-    for outcome_number in (0, 1):
+    for outcome_number in (0, 1):  # true and false positives, as in `OUTCOMES`
         outcome_scores = np.sort(score[is_chosen & (outcome == outcome_number)])
         counts.append(len(outcome_scores) - np.searchsorted(outcome_scores, thresholds))
     f1: Floats = 2 * counts[0] / np.maximum(counts[0] + counts[1] + npos, 1)
@@ -377,7 +378,7 @@ def _draw_confusion(result: Result) -> Figure:
     named_classes = np.arange(n)
     score_words = f"score >= {table.score:g}" if math.isfinite(table.score) else "scores as given"
     subtitle = f"{result.protocol}; {score_words}, IoU >= {table.iou:g}"
-    truth, detected = table.table.index
+    truth, detected = table.table.index  # classes of each cell that is not 0; n is the background
     if n > IN_MATRIX:
         is_wrong = (truth != detected) & (truth < n) & (detected < n)
         weight = sum(

@@ -85,7 +85,7 @@ def render(evaluation: Evaluation, output: str = "table", *, width: int | None =
 
 
 def save(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> dict[str, int]:
-    """Call `write` with name and content of each file of ``--save``; count the suspects by kind."""
+    """Call `write` with name and content of each file of ``--save``; return counts of suspects by kind."""
     write("results.json", to_json(evaluation).encode())
     write("per_class.csv", format_per_class_csv(evaluation).encode())
     write("curves.csv", format_curves_csv(evaluation).encode())
@@ -215,7 +215,7 @@ def list_missed(result: Result) -> Rows[dict[str, Any]]:
     from odm.evaluate.analysis.review import MISSED, make_review_rows
 
     head = dict(zip(_HEAD, _get_head(result), strict=True))
-    rows = make_review_rows(result, result.truth_dataset, result.detections_dataset)[0]
+    rows, _ = make_review_rows(result, result.truth_dataset, result.detections_dataset)
     return Rows([{**head, **dict(zip(MISSED, row, strict=True))} for row in rows], (*_HEAD, *MISSED))
 
 
@@ -320,7 +320,8 @@ def make_review_files(evaluation: Evaluation) -> tuple[dict[str, str], dict[str,
 
     sides = evaluation.truth_dataset, evaluation.detections_dataset
     rows_of_result = {id(result): make_review_rows(result, *sides) for result in evaluation.results}
-    suspects, image_column = rows_of_result[id(evaluation.results[0])][1], SUSPECTS.index("image")
+    _, suspects = rows_of_result[id(evaluation.results[0])]
+    image_column = SUSPECTS.index("image")
     texts = {
         "missed.csv": _format_rows(evaluation, MISSED, lambda result: rows_of_result[id(result)][0]),
         "suspects.csv": _format_rows(evaluation, SUSPECTS, lambda result: rows_of_result[id(result)][1]),
@@ -454,6 +455,7 @@ def _make_level_section(result: Result) -> Section:
     """Make the table of the numbers of each class at each level of difficulty, and their means."""
     rules, npos = result.rules, result.matches.npos
     kinds = list(dict.fromkeys(key.partition("@")[0] for key in level_keys(rules)))
+    # Orientation similarity is left out where a detection has no angle.
     kinds = [k for k in kinds if not math.isnan(result.summary[f"{k}@{rules.areas[0].name}"])] or kinds[:1]
     levels = [(rules.areas.index(area), area.name) for area in _sort_levels(result)]
     table_rows: list[tuple[str, Any, Mapping[str, Any]]] = [
@@ -493,7 +495,7 @@ def _make_area_section(result: Result) -> Section:
         Column("range", cell),
         Column("area"),
         Column("GT"),
-        *(Column(key, format_percent) for key in keys),
+        *(Column(key, format_percent) for key in keys),  # every named range has the same keys
     ]
     rows = [
         [area.name, area.bounds, n_objects[i], *(result.summary[f"{key}@{area.name}"] for key in keys)]
@@ -573,7 +575,7 @@ def format_classic_lines(result: Result) -> list[str]:
     all_areas = rules.areas[0].name
     cap = rules.max_dets or 0
     caps = sorted({*rules.recall_at, *rules.caps})
-    entries = [
+    entries = [  # kind, IoU, area, cap of detections, key of the summary
         ("AP", all_ious, all_areas, cap, "AP"),
         ("AP", "0.50", all_areas, cap, "AP50"),
         ("AP", "0.75", all_areas, cap, "AP75"),
@@ -595,7 +597,8 @@ def format_classic_lines(result: Result) -> list[str]:
     for kind, iou, area, dets, key in entries:
         group = ""
         if rules.by_frequency:
-            group = f"catIds={key[2:] if key[2:] in FREQUENCIES else 'all':>3s}"
+            letter = key.removeprefix("AP")  # of APr, APc and APf
+            group = f"catIds={letter if letter in FREQUENCIES else 'all':>3s}"
         lines.append(
             f" {titles[kind]:<18} ({kind}) @[ IoU={iou:<9} | area={area:>6s} | maxDets={dets:>3d} {group}] = "
             f"{format_number(numbers[key], '.3f')}"

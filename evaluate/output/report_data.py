@@ -141,26 +141,32 @@ class ReportData(msgspec.Struct, frozen=True, eq=False):
         """Return (ground truths,) whether a detection of at least a level finds each."""
         det_row = self.truth.found_by
         is_found: Mask = det_row >= 0
-        if len(self.level):
+        if len(self.level):  # a row of -1 reads the last level, but is not found anyway
             is_found &= self.level[det_row] >= level
         return is_found
 
     def find_errors(self, level: int) -> tuple[Longs, Longs, Longs]:
-        """Return rows of false positives and of missed objects at a level, and (images,) their number."""
+        """Return the errors at a level, where detections below it are left out.
+
+        These are the rows of false positives in `detections`, the rows of missed objects in `truth`, and
+        (images,) how many of both each image has.
+        """
         n = len(self.images)
-        false_rows = np.flatnonzero((self.kind > 0) & (self.kind < len(KINDS) - 1) & (self.level >= level))
+        is_false = (self.kind > 0) & (self.kind < len(KINDS) - 1)  # between true positives and ignored ones
+        false_rows = np.flatnonzero(is_false & (self.level >= level))
         missed_rows = np.flatnonzero(self.truth.counts & ~self.is_found_at(level))
-        n_errors = np.bincount(self.detections.image[false_rows], minlength=n)
-        return false_rows, missed_rows, n_errors + np.bincount(self.truth.image[missed_rows], minlength=n)
+        n_false = np.bincount(self.detections.image[false_rows], minlength=n)
+        n_missed = np.bincount(self.truth.image[missed_rows], minlength=n)
+        return false_rows, missed_rows, n_false + n_missed
 
     @property
     def wrong_images(self) -> list[int]:
         """Return L numbers: how many images have a false positive or a missed object at each level."""
         n_levels, detections, truth = len(self.levels), self.detections, self.truth
         # An image is wrong up to its surest false positive, and above the level that finds all its objects.
-        false = (self.kind > 0) & (self.kind < len(KINDS) - 1)  # between true positives and ignored ones
+        is_false = (self.kind > 0) & (self.kind < len(KINDS) - 1)  # between true positives and ignored ones
         last_false = np.full(len(self.images), -1, np.int64)
-        np.maximum.at(last_false, detections.image[false], self.level[false])
+        np.maximum.at(last_false, detections.image[is_false], self.level[is_false])
         det_row = truth.found_by[truth.counts]
         last_level_of_object = np.where(det_row >= 0, self.level[det_row] if len(self.level) else -1, -1)
         last_all_found = np.full(len(self.images), n_levels, np.int64)
@@ -253,9 +259,12 @@ def choose_score_levels(score: Floats) -> Floats:
 
 
 def _make_truth_table(rules: Protocol, table: DetectionTable) -> TruthTable:
-    """Return the ground truth boxes, with the detection that hits each, and why the others are missed."""
+    """Return the ground truth boxes, with the detection that hits each, and why the others are missed.
+
+    Under ``corloc`` and ``top-k`` only one box of each image and class counts.
+    """
     side = table.truth
-    counts = (side.counts & AreaBits(1)) != 0
+    counts = (side.counts & AreaBits(1)) != 0  # bit 0 is the first area range
     hits = np.flatnonzero((table.outcome == OUTCOMES.index("TP")) & (table.at >= 0))
     found_by = np.full(len(side), -1, np.int32)
     found_by[table.at[hits]] = hits
@@ -269,6 +278,7 @@ def _make_truth_table(rules: Protocol, table: DetectionTable) -> TruthTable:
     score[is_found] = table.score[found_by[is_found]]
     same_iou, other_iou = (np.where(iou >= BACKGROUND, iou, 0.0) for iou in table.truth_ious)
     threshold = rules.ious[rules.reference]
+    # Numbers in `MISSES`, by the first condition that holds.
     miss = np.select(
         [same_iou >= threshold, other_iou >= threshold, same_iou >= BACKGROUND],
         [np.int8(0), np.int8(1), np.int8(2)],
@@ -294,6 +304,7 @@ def _make_truth_table(rules: Protocol, table: DetectionTable) -> TruthTable:
 def _pair_boxes(joined: Joined, rules: Protocol) -> Pairing:
     """Return the pairs of the confusion matrix, as `odm.evaluate.analysis.errors.confusion` defines them."""
     is_nothing = counts_as_nothing(joined, rules)
+    # Of each prepared detection its row in the table, which is sorted by the row in the dataset.
     table_row = np.empty(len(joined.detections), np.int32)
     table_row[np.argsort(joined.detections.row)] = np.arange(len(joined.detections), dtype=np.int32)
     is_spared = np.zeros(len(joined.detections), np.bool_)
@@ -340,7 +351,8 @@ def _compute_confusions(
     n_of_step = np.where(running_count > 0, np.diff(step_level, append=0), 0)
     levels, of_step = expand_ranges(step_level, n_of_step)
     keys, counts = [levels * n_cells + cell[of_step]], [running_count[of_step]]
-    # The last row is the background, the last column what was missed.
+    # The last row is the background, the last column what was missed: cell = row * (n + 1) + column, so the
+    # cells of a row begin at n * (n + 1) and are 1 apart, those of a column begin at n and are n + 1 apart.
     for array, start, width in ((unmatched, n * (n + 1), 1), (missed, n, n + 1)):
         levels, category = array.nonzero()
         keys.append(levels * n_cells + start + width * category)
@@ -353,6 +365,7 @@ def _compute_confusions(
 def _count_by_level(category: Longs, low: Longs, high: Longs, n_classes: int, n_levels: int) -> Longs:
     """Return (levels, classes) how many things of each class there are, each at the levels low..high - 1."""
     size = (n_levels + 1) * n_classes
+    # Levels 1 and 2 of 0..3:  steps 0 +1 0 -1,  running sum 0 1 1 0.
     steps = np.bincount(low * n_classes + category, minlength=size)
     steps -= np.bincount(high * n_classes + category, minlength=size)
     return np.cumsum(steps.reshape(n_levels + 1, n_classes), axis=0)[:-1]
@@ -361,21 +374,22 @@ def _count_by_level(category: Longs, low: Longs, high: Longs, n_classes: int, n_
 def _choose_pairs(pairing: Pairing, level: Longs) -> Iterator[tuple[Longs, Longs, Longs, Longs]]:
     """Yield pairs of the confusion matrix: detections, ground truths, and the levels low..high - 1 of each.
 
-    Every array is (n,). A pair may come several times, with other levels. `level` (detections,) is the
-    highest level that the score of each detection reaches.
+    Every array is (n,). A pair may come several times, with other levels, and there is at least one (empty)
+    batch. `level` (detections,) is the highest level that the score of each detection reaches.
     """
     det, gt = pairing.det.astype(np.int64), pairing.gt.astype(np.int64)
     top_level = level[det]
     # The choice among pairs that share boxes changes only at levels of their detections. If the detections of
     # two pairs reach the levels 20 and 7, one choice is of the levels 8..20 (the first pair is alone), one of
     # the levels 0..7 (both are there). `low` and `top` are the levels of each choice.
-    group = _find_connected(det, gt)
-    by_group = np.argsort(group, kind="stable")
-    det, gt, top_level, group = det[by_group], gt[by_group], top_level[by_group], group[by_group]
-    group_starts = first_of_runs(group)
-    n_pairs = np.diff(group_starts, append=len(group))
+    label = _find_connected(det, gt)
+    by_label = np.argsort(label, kind="stable")
+    det, gt, top_level, label = det[by_label], gt[by_label], top_level[by_label], label[by_label]
+    group_starts = first_of_runs(label)
+    n_pairs = np.diff(group_starts, append=len(label))
     group = np.repeat(np.arange(len(group_starts)), n_pairs)
     n_levels = int(level.max(initial=0)) + 1
+    # One choice for each group and each distinct level in it, by group and rising level.
     keys = np.sort(group * n_levels + top_level)
     choice_group, top = np.divmod(keys[first_of_runs(keys)], n_levels)
     low = np.zeros_like(top)
@@ -384,6 +398,7 @@ def _choose_pairs(pairing: Pairing, level: Longs) -> Iterator[tuple[Longs, Longs
     for choice_range in split_by_size(n_pairs[choice_group], AT_ONCE) or [slice(0)]:
         groups = choice_group[choice_range]
         rows, choice = expand_ranges(group_starts[groups], n_pairs[groups])
+        # Of each choice the pairs whose detection reaches its levels.
         is_present = top_level[rows] >= top[choice_range][choice]
         rows, choice = rows[is_present], choice[is_present]
         ids = []
@@ -391,7 +406,8 @@ def _choose_pairs(pairing: Pairing, level: Longs) -> Iterator[tuple[Longs, Longs
         for box_number, n_boxes in boxes:
             n_boxes_before = np.cumsum(n_boxes[groups]) - n_boxes[groups]
             ids.append(box_number[rows] + n_boxes_before[choice])
-        chosen = match_one_to_one(*ids)
+        det_ids, gt_ids = ids
+        chosen = match_one_to_one(det_ids, gt_ids)
         rows, choice = rows[chosen], choice[chosen]
         yield det[rows], gt[rows], low[choice_range][choice], top[choice_range][choice] + 1
 

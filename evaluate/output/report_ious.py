@@ -60,7 +60,7 @@ def evaluate_at_ious(joined: Joined, rules: Protocol, table: DetectionTable) -> 
     reference = rules.ious[rules.reference]
     ious = sorted({reference, *(iou for iou in IOUS if not math.isclose(iou, reference))})
     pair_rules = replace(rules.without_groups, ious=tuple(ious))
-    pairs = find_shape_pairs(sides, pair_rules, ious[0])
+    pairs = find_shape_pairs(sides, pair_rules, ious[0])  # from the lowest threshold on
     side_rows = np.argsort(sides.detections.row)  # of each row of the table, its position in `sides`
     table_rows = np.empty_like(side_rows)
     table_rows[side_rows] = np.arange(len(side_rows))
@@ -104,7 +104,7 @@ def _make_at_iou(
 
 
 def _compute_ap(matches: Matches, rows: Longs, counts: Longs) -> Floats:
-    """Return (classes,) the AP of each class, as the evaluation computes it.
+    """Return (classes,) the AP of each class at the only IoU of `matches`; NaN if the protocol has no AP.
 
     `rows` and `counts` are the ranking that `group_rows_by_class` returns.
     """
@@ -112,9 +112,9 @@ def _compute_ap(matches: Matches, rows: Longs, counts: Longs) -> Floats:
     rules = matches.protocol
     if rules.metric != "ap":
         return ap
-    (word_bit,) = bits_of_area(rules)
+    ((word, bit),) = bits_of_area(rules)
     for ranked in Ranked.iter_blocks(matches, rows, counts):
         class_slice = slice(ranked.first_class, ranked.first_class + ranked.n_classes)
-        counted = ranked.count(*word_bit, ranked.count_unmatched(0))
+        counted = ranked.count(word, bit, ranked.count_unmatched(0))
         ap[class_slice] = PrecisionReader(rules, matches.npos[class_slice, 0]).average(counted)
     return ap

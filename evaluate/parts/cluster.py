@@ -91,7 +91,8 @@ def run_tasks(
     failure: BaseException | None = None
     while True:
         while failure is None and len(pending) < max_pending and (entry := next(waiting, None)) is not None:
-            pending[executor.submit(call, *entry[1])] = entry[0]
+            task_number, arguments = entry
+            pending[executor.submit(call, *arguments)] = task_number
         if not pending:
             break
         finished, _ = wait(pending, return_when=FIRST_COMPLETED)
@@ -245,7 +246,10 @@ class TaskRunner:
     def match(
         self, parts: Sequence[ReadablePart], mappings: Sequence[tuple[Any, Any, Any]], work: Work
     ) -> tuple[list[Outcome], list[Matches], Kept]:
-        """Match all images; return each task's outcome, the sums for each protocol, and what was kept."""
+        """Match all images; return each task's outcome, the sums for each protocol, and what was kept.
+
+        `mappings` are the image numbers, class numbers and tasks of images that `match_part` takes.
+        """
         numbered = enumerate(zip(parts, mappings, strict=True))
         tasks = [(part, *mapping, i, work) for i, (part, mapping) in numbered]
         outcomes: list[Outcome] = self._collect(match_part, tasks, "matching")
@@ -278,6 +282,7 @@ class TaskRunner:
             ]
 
         n_ranges_of_bucket = {work.bucket_of[name]: len(cuts) for name, cuts in work.cuts.items()}
+        # Buckets of ranges come last, so all before the first of them hold whole classes.
         whole_buckets = range(min(n_ranges_of_bucket, default=work.n_buckets))
         blocks = self._collect(
             count_bucket, [(*make_task(b, b), at_scores) for b in whole_buckets], "counting"
@@ -292,14 +297,11 @@ class TaskRunner:
             ends_by_bucket = {
                 b: range_ends for (b, *_), range_ends in zip(range_tasks, ranges_ends, strict=True)
             }
-            tasks_of_large_classes = [
-                (
-                    [(b, ends_by_bucket[b]) for b in range(start, start + n)],
-                    make_task(start, start)[1],
-                    at_scores,
-                )
-                for start, n in n_ranges_of_bucket.items()
-            ]
+            tasks_of_large_classes = []
+            for start, n in n_ranges_of_bucket.items():
+                ranges = [(b, ends_by_bucket[b]) for b in range(start, start + n)]
+                _, class_totals = make_task(start, start)
+                tasks_of_large_classes.append((ranges, class_totals, at_scores))
             blocks += self._collect(count_ranges, tasks_of_large_classes, "counting large classes")
         counts_by_protocol = []
         for matches, buckets, block_counts in zip(
@@ -325,6 +327,7 @@ class TaskRunner:
         ]
         self._store.write("scores", [pack({str(i): limits for i, limits in enumerate(scores)})])
         counts = [np.zeros((2, len(limits)), np.int64) for limits in scores]
+        # The last piece of each file has the scores of all detections, see `Outcome.bounds`.
         tasks = [(i, *outcome.bounds[-2:]) for i, outcome in enumerate(outcomes)]
         for _, answer in self._iterate(count_down_to_scores, tasks, "finding the best score"):
             counts = [total + task_counts for total, task_counts in zip(counts, answer, strict=True)]

@@ -69,6 +69,7 @@ class MergedParts(msgspec.Struct, frozen=True, eq=False):
         all_images, all_classes = [], []
         for survey in surveys:
             part_dataset, images = survey.dataset, survey.dataset.images
+            # The last entry is for boxes and images of no file, whose row is -1.
             file_rows = np.array([*(builder.file(f.path, f.pointer) for f in part_dataset.files), -1])
             new_rows = [i for i, name in enumerate(images.name) if builder.image_row(name) is None]
             builder.add_images(
@@ -124,12 +125,12 @@ def _assign_images(
     cut_images = np.flatnonzero(is_cut)
     surveyed = zip(surveys, merged.images, strict=True)
     n_rows = sum(int(survey.per_image[is_cut[image_number[images]]].sum()) for survey, images in surveyed)
-    n_cut = -(-n_rows // rows_per_task)
+    n_cut = -(-n_rows // rows_per_task)  # rounded up
     if n_cut:
         task_of_image[cut_images] = len(surveys) + np.arange(len(cut_images)) * n_cut // len(cut_images)
     images_without_detections = np.flatnonzero(n_parts_of_image == 0)  # only the ground truth has boxes there
     n_tasks = len(surveys) + n_cut
-    if not n_tasks:
+    if not n_tasks:  # without any part, one task for the ground truth alone
         n_cut = n_tasks = 1
     task_of_image[images_without_detections] = (
         np.arange(len(images_without_detections)) * n_tasks // max(len(images_without_detections), 1)
@@ -169,18 +170,19 @@ def _cut_classes(
 ) -> dict[str, Cuts]:
     """Cut the classes that have more than `rows_per_range` detections.
 
-    Returns the cuts of those, by name. `per_class` has the number of detections of each class, `names` are
-    the classes of `merged`.
+    Returns the cuts of those, by name; a class without a sampled score is not cut. `per_class` has the number
+    of detections of each class, `names` are the classes of `merged`.
     """
     n_ranges_of_class = {
         name: -(-count // rows_per_range) for name, count in per_class.items() if count > rows_per_range
     }
     if not n_ranges_of_class:
         return {}
-    categories = [classes[survey.sample[0]] for survey, classes in zip(surveys, merged.classes, strict=True)]
-    category, score = np.concatenate(categories), np.concatenate([survey.sample[1] for survey in surveys])
-    detections_per_sample = [survey.summary.n / max(len(survey.sample[1]), 1) for survey in surveys]
-    weight = np.repeat(detections_per_sample, [len(survey.sample[1]) for survey in surveys])
+    sampled_classes, sampled_scores = zip(*(survey.sample for survey in surveys), strict=True)
+    categories = [classes[k] for k, classes in zip(sampled_classes, merged.classes, strict=True)]
+    category, score = np.concatenate(categories), np.concatenate(sampled_scores)
+    n_sampled = [len(scores) for scores in sampled_scores]
+    weight = np.repeat([s.summary.n / max(n, 1) for s, n in zip(surveys, n_sampled, strict=True)], n_sampled)
     cuts = {}
     for name, n_ranges in n_ranges_of_class.items():
         is_class = np.array([class_name == name for class_name in names], np.bool_)
@@ -222,7 +224,7 @@ def _plan_work(
         images=(),
         added=chosen.added,
         image_labels=None,
-        report=JoinReport(0, (), (), (), (), (), {}, {}),
+        report=JoinReport(0, (), (), (), (), (), {}, {}),  # empty: tasks do not need it
     )
     work = Work(
         rules=tuple(rules),

@@ -125,18 +125,23 @@ def write_skeleton(truth: Dataset, store: Store) -> None:
 
 
 def _read_skeleton(store: Store) -> Dataset:
-    """Return the images and classes of the ground truth, read once by each process."""
+    """Return the images and classes of the ground truth, read once by each process; the last are kept."""
     if store.path not in _skeletons:
         data = json.loads(store.read("truth"))
         names, width, height, ids, split = data["images"]
         builder = Builder()
         builder.kind, builder.named = "gt", data["named"]
-        sizes = np.array(width, np.int64), np.array(height, np.int64)
         for name, length, recorded_id in zip(*data["videos"], strict=True):
             builder.video(name, length=length, source_id=None if recorded_id == NO_ID else recorded_id)
         video, frame = data["frames"]
         builder.add_images(
-            names, width=sizes[0], height=sizes[1], source_id=ids, split=split, video=video, frame=frame
+            names,
+            width=np.array(width, np.int64),
+            height=np.array(height, np.int64),
+            source_id=ids,
+            split=split,
+            video=video,
+            frame=frame,
         )
         for name, recorded_id, frequency in zip(*data["categories"], strict=True):
             source_id = None if recorded_id == NO_ID else recorded_id
@@ -161,12 +166,12 @@ def survey(part: ReadablePart, store: Store) -> Survey:
     )
     sampled_rows = sampled_rows[~np.isnan(boxes.score[sampled_rows])]
     return Survey(
-        dataset.take(_sample_rows(boxes, len(dataset.categories))),
-        DetectionSummary.from_dataset(dataset),
-        log,
-        (boxes.category[sampled_rows].astype(np.int64), boxes.score[sampled_rows]),
-        np.bincount(boxes.image, minlength=len(dataset.images)).astype(np.int32),
-        get_versions(),
+        dataset=dataset.take(_sample_rows(boxes, len(dataset.categories))),
+        summary=DetectionSummary.from_dataset(dataset),
+        log=log,
+        sample=(boxes.category[sampled_rows].astype(np.int64), boxes.score[sampled_rows]),
+        per_image=np.bincount(boxes.image, minlength=len(dataset.images)).astype(np.int32),
+        versions=get_versions(),
     )
 
 
@@ -217,7 +222,7 @@ def match_part(
     side = make_side_table(dataset.boxes, image_number, class_number)
     task_of_box = task_of_image[dataset.boxes.image[side.row]]
     cut_bounds: list[int] = []
-    if (task_of_box != task_number).any():
+    if (task_of_box != task_number).any():  # tasks of shared images are numbered after those of parts
         cut_pieces = [pack(side.take(task_of_box == work.n_parts + k).columns()) for k in range(work.n_cut)]
         cut_bounds = store.write(f"cut-{task_number}", cut_pieces)
         side = side.take(task_of_box == task_number)
@@ -227,7 +232,7 @@ def match_part(
 def match_cut(cut_number: int, pieces: Sequence[Piece], work: Work, store: Store) -> Outcome:
     """Match images whose boxes come from several parts; `pieces` are cut out of the parts, in order."""
     tables = [unpack(store.read(f"cut-{task_number}", start, stop)) for task_number, start, stop in pieces]
-    no_rows = np.zeros(0, np.int64)
+    no_rows = np.zeros(0, np.int64)  # for a last, empty table, which has all columns
     tables.append(make_side_table(Builder().build().boxes, no_rows, no_rows).columns())
     columns: dict[str, Any] = {name: np.concatenate([t[name] for t in tables]) for name in tables[0]}
     del tables
@@ -236,11 +241,14 @@ def match_cut(cut_number: int, pieces: Sequence[Piece], work: Work, store: Store
 
 
 def _match(detections: SideTable, task_number: int, work: Work, store: Store) -> Outcome:
-    """Match the images of a task, and write the outcomes by bucket of classes."""
+    """Match the images of a task, and write the outcomes by bucket of classes to a file of the task.
+
+    The ground truth and image labels of these images are read from `store`. `Work.choice` is applied.
+    """
     columns: dict[str, Any] = unpack(store.read(f"truth-{task_number}"))
-    labels = [columns.pop(name) for name in LABELS if name in columns]
-    truth = SideTable(**columns)
-    image_numbers = np.unique(np.concatenate([detections.image, truth.image, *labels[:1]]))
+    labels = [columns.pop(name) for name in LABELS if name in columns]  # three columns, or none
+    truth, label_images = SideTable(**columns), labels[:1]
+    image_numbers = np.unique(np.concatenate([detections.image, truth.image, *label_images]))
 
     def renumber(side: SideTable) -> SideTable:
         """Return a side whose images are numbered by their place in `image_numbers`."""
@@ -253,6 +261,7 @@ def _match(detections: SideTable, task_number: int, work: Work, store: Store) ->
         work.joined,
         images=("",) * len(image_numbers),
         regions=regions,
+        # Images of the ground truth have the lower numbers, those of the detections alone come after them.
         n_truth_images=int(np.searchsorted(image_numbers, work.joined.n_truth_images)),
         truth=renumber(truth),
         detections=renumber(detections),
@@ -263,8 +272,10 @@ def _match(detections: SideTable, task_number: int, work: Work, store: Store) ->
         choice = replace(choice, images=chosen_images.tolist())
     joined, kept_counts = apply_choice(joined, choice)
     if labels:
-        image = np.searchsorted(image_numbers, labels[0]).astype(np.int64)
-        joined = replace(joined, image_labels=(image, labels[1], labels[2]))
+        image, category, state = labels
+        image = np.searchsorted(image_numbers, image).astype(np.int64)
+        joined = replace(joined, image_labels=(image, category, state))
+    # A piece of the file for each bucket, and one for the scores of all; in each a table for each protocol.
     pieces: list[list[Columns]] = [[] for _ in range(work.n_buckets + 1)]
     totals, true_scores = [], []
     for matches in match_all(joined, work.rules):
@@ -275,7 +286,8 @@ def _match(detections: SideTable, task_number: int, work: Work, store: Store) ->
         score, is_true = matches.score[is_counted], (outcome == OUTCOMES.index("TP"))[is_counted]
         pieces[-1].append({"score": score, "is_true": is_true.astype(np.uint8)})
         true_scores.append(np.unique(score[is_true]))
-        totals.append(replace_rows(matches, [{}]))
+        no_detections: Columns = {}
+        totals.append(replace_rows(matches, [no_detections]))
     packed = [
         pack({f"{i}.{k}": v for i, piece_columns in enumerate(tables) for k, v in piece_columns.items()})
         for tables in pieces
@@ -286,7 +298,8 @@ def _match(detections: SideTable, task_number: int, work: Work, store: Store) ->
 def _split_by_bucket(matches: Matches, image_numbers: NDArray[Any], work: Work) -> Iterable[Columns]:
     """Yield the columns of `Matches` of the detections of each bucket of classes.
 
-    `image_numbers` gives the number, among all images, of each image of the matches.
+    `image_numbers` gives the number, among all images, of each image of the matches. The ranges of a class
+    that is cut are consecutive buckets.
     """
     buckets = np.array([work.bucket_of[name] for name in matches.classes], np.int64)
     by_bucket = np.argsort(buckets, kind="stable")
@@ -301,14 +314,14 @@ def _split_by_bucket(matches: Matches, image_numbers: NDArray[Any], work: Work) 
                 matches.score[class_rows], image[class_rows]
             )
     order = np.argsort(bucket_of_row, kind="stable")
-    bucket_ends = np.searchsorted(bucket_of_row[order], np.arange(work.n_buckets + 1))
+    bucket_bounds = np.searchsorted(bucket_of_row[order], np.arange(work.n_buckets + 1))
     hit_of_row = np.full(len(bucket_of_row), -1, np.int32)
     hit_of_row[matches.hit] = np.arange(len(matches.hit), dtype=np.int32)
     as_float32 = matches.score.astype(np.float32)
     score = as_float32 if (as_float32 == matches.score).all() else matches.score
     number_type = np.uint16 if len(buckets) < 2**16 else np.int32
     for b in range(work.n_buckets):
-        rows = order[bucket_ends[b] : bucket_ends[b + 1]]
+        rows = order[bucket_bounds[b] : bucket_bounds[b + 1]]
         hits = hit_of_row[rows]
         hit_positions = np.flatnonzero(hits >= 0).astype(np.int32)
         hits = hits[hit_positions]
@@ -387,6 +400,7 @@ class Cuts(msgspec.Struct, frozen=True, eq=False):
 
         A score that so many detections have that several cuts fall on it is cut by images too.
         """
+        # Cuts .8 .5 .5 of 9 images: (.8, 0), and the detections of .5 in thirds: (.5, 0) (.5, 3) (.5, 6).
         order = np.argsort(-score, kind="stable")
         n_down_to = np.cumsum(weight[order])
         targets = n_down_to[-1] * np.arange(1, n_ranges) / n_ranges
@@ -408,6 +422,7 @@ class Cuts(msgspec.Struct, frozen=True, eq=False):
         first_range = np.searchsorted(-self.score, -score, side="left")
         last_range = np.searchsorted(-self.score, -score, side="right")
         range_numbers = first_range.astype(np.int64)
+        # Each distinct (first, last) of detections whose score is cut, as a pair of integers.
         for low, high in np.unique(
             np.stack([first_range, last_range])[:, first_range < last_range], axis=1
         ).T.tolist():
@@ -419,9 +434,9 @@ class Cuts(msgspec.Struct, frozen=True, eq=False):
 def condense(matches: Matches, at_score: float | None) -> Columns:
     """Condense the ranked detections of a range of one class.
 
-    A run of detections without a match becomes one row.
-    A run ends where a position is read: where the score of a hit ends, or that of the range's first row,
-    which the range before may share, at the given score, and at those that all classes are read at.
+    A run of detections without a match becomes one row, with the last score of the run. A run ends wherever
+    precision is read: at the end of each score that a hit has, or the range's first row (the range before may
+    share it), at `at_score`, and under a `shared_score` at the confidences that all classes are read at.
     """
     rules, order = matches.protocol, rank_rows(matches)
     score, n_rows = matches.score[order], len(order)
@@ -438,7 +453,7 @@ def condense(matches: Matches, at_score: float | None) -> Columns:
         is_read[0] = True
         is_start[score_starts[1:][is_read[:-1]]] = True
     if at_score is not None:
-        is_start[np.searchsorted(-score, -at_score, side="right") :][:1] = True
+        is_start[np.searchsorted(-score, -at_score, side="right") :][:1] = True  # the first one below it
     if rules.shared_score:
         counted = np.flatnonzero(find_outcomes(matches)[0][order] != OUTCOMES.index("ignored"))
         read_positions = counted[find_rows_beside_confidences(score[counted], at_score)]
@@ -497,7 +512,7 @@ def count_ranges(
 def join_ranges(ranges: Sequence[Columns], totals: Matches) -> tuple[Matches, Weights]:
     """Concatenate the condensed ranges of a class, the highest scores first.
 
-    Returns matches and the weights of their rows.
+    Returns matches and the weights of their rows. In a range without ``false`` all are false positives.
     """
     n_of_row = np.concatenate([columns["n"] for columns in ranges]).astype(np.int64, copy=False)
     n_false, n_areas = None, len(totals.protocol.areas)

@@ -120,6 +120,7 @@ def make_result(
     `overall_point` is the operating point of all classes together, which protocols with a `shared_score`
     compute here instead. `overall_best` is the best F1 of all classes together, and its score.
     """
+    # `ClassCounts.ap` is (thresholds, areas, classes), `npos` (classes, areas); area 0 is the first range.
     rules, npos, points = matches.protocol, matches.npos[:, 0], class_counts.points
     if class_counts.at_confidences is not None:
         points, overall_point = find_shared_points(class_counts.at_confidences, npos, at_score)
@@ -198,7 +199,7 @@ class ClassCounts(msgspec.Struct, frozen=True, eq=False):
         """Concatenate the counts of blocks of classes; there may be none."""
         shape, no_counts = (len(rules.ious), len(rules.areas), 0), np.zeros(0, np.int64)
         miss = np.zeros((len(miss_keys(rules)), 0))
-        empty_arrays = (
+        empty_arrays = (  # in the order of `_ARRAYS`
             np.zeros(shape),
             np.zeros((len(rules.caps), *shape)),
             miss,
@@ -218,7 +219,7 @@ class ClassCounts(msgspec.Struct, frozen=True, eq=False):
         )
 
     def reorder(self, order: Longs, names: Sequence[str]) -> ClassCounts:
-        """Return the classes in another order: `order` are their positions, `names` their names in it."""
+        """Return the classes in another order: `order` are positions, `names` the names in it."""
         return ClassCounts(
             **{name: getattr(self, name)[..., order] for name in _ARRAYS},
             points=[self.points[i] for i in order.tolist()],
@@ -231,7 +232,7 @@ _ARRAYS = ("ap", "recall", "miss", "det", "tp", "fp", "best_f1", "best_f1_score"
 
 
 def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> ClassCounts:
-    """Count and average the consecutive classes of `ranked`."""
+    """Count and average the consecutive classes of `ranked`; operating points are at `at_score`."""
     rules = matches.protocol
     class_slice = slice(ranked.first_class, ranked.first_class + ranked.n_classes)
     npos = matches.npos[class_slice]
@@ -242,8 +243,8 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
     for a in range(len(rules.areas)):
         unmatched = ranked.count_unmatched(a)
         reader = PrecisionReader(rules, npos[:, a])
-        for t, word_bit in enumerate(bits_of_area(rules, a)):
-            counted = ranked.count(*word_bit, unmatched)
+        for t, (word, bit) in enumerate(bits_of_area(rules, a)):
+            counted = ranked.count(word, bit, unmatched)
             if rules.reading == "limits" and matches.curves is None:
                 scores = matches.score[ranked.rows]
                 ap[t, a] = average_at_limits(rules, counted, ranked, scores, npos[:, a], matches.score_range)
@@ -262,10 +263,11 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
                     n_hits = np.add.reduceat(is_within_cap, counted.starts, dtype=np.int64)
                     n_hits[counted.tp == 0] = 0
                 recall[m, t, a] = share(n_hits, npos[:, a])
-    if matches.curves is not None:
+    if matches.curves is not None:  # (precision or similarity, areas, classes, limits), limits from 1 on
         ap[0] = matches.curves[0, :, class_slice, 1:].mean(axis=-1)
-    if rules.detected_only:
+    if rules.detected_only:  # a class whose ground truths are all ignored
         ap[0, 0, (npos[:, 0] == 0) & (matches.gt_ignored[class_slice] > 0)] = 0
+    # A class of a fixed list has an AP of 0, not NaN, where it has no ground truth.
     is_fixed = np.array([name in rules.mean_over for name in matches.classes[class_slice]], np.bool_)
     ap[:, :, is_fixed] = np.nan_to_num(ap[:, :, is_fixed])
     reference = ranked.count_at_reference(rules)
@@ -319,7 +321,8 @@ def summarize(
     """
     rules = matches.protocol
     if rules.metric == "top-k":
-        # Share of the images with ground truth where none of the first k guesses is right.
+        # Share of the images with ground truth where none of the first k guesses is right. Of each image
+        # column 0 is the first guess with the right class, column 1 the first that also hits, from 0.
         n_guesses, n_failed = rules.max_dets or 0, matches.guesses
         errors = {
             kind: [
@@ -372,7 +375,7 @@ def summarize(
 
 _KITTI_AVERAGES = {"AP_R40": (0, slice(1, None)), "AP_R11": (0, slice(0, None, 4))}
 _KITTI_AVERAGES |= {key.replace("AP", "AOS"): (1, entries) for key, (_, entries) in _KITTI_AVERAGES.items()}
-"""Of the curves at the score limits: precision or similarity, and the entries that are averaged."""
+"""By key: the curve over 41 score limits (0 precision, 1 similarity), and its entries that are averaged."""
 
 
 def level_keys(rules: Protocol) -> tuple[str, ...]:
@@ -398,7 +401,7 @@ def compute_level_aps(matches: Matches, ap: Floats) -> dict[str, Floats]:
 def _summarize_apart(rules: Protocol, ap: Floats, recall: Floats, mean: Mean) -> dict[str, Any]:
     """Return AP and recall at each threshold, the reference threshold first, in each area range.
 
-    The parameters are those of `_compute_averages`.
+    `ap` is (T, A, K), `recall` (M, T, A, K), of which the last cap is read; `mean` reduces (K,) numbers.
     """
     thresholds = sorted(range(len(rules.ious)), key=lambda t: t != rules.reference)
     cells = [
@@ -471,12 +474,12 @@ def _compute_averages(
     mean: Mean,
     frequency: NDArray[np.str_] | None = None,
 ) -> dict[str, Any]:
-    """Return the averages of COCO; `ap` is (T, A, K), `recall` (M, T, A, K).
+    """Return the averages of COCO; `ap` is (thresholds T, areas A, classes K), `recall` (caps M, T, A, K).
 
     With the frequency of each class also those of LVIS. `mean` reduces (T, K) or (K,) numbers to one number,
     or to one for each class.
     """
-    index_by_area = {a.name: i for i, a in enumerate(rules.areas) if i}
+    index_by_area = {a.name: i for i, a in enumerate(rules.areas) if i}  # without the range of all numbers
     index_by_cap = {cap: i for i, cap in enumerate(rules.caps)}
     summary = {
         "AP": mean(ap[:, 0]),
@@ -519,7 +522,10 @@ def _list_shared_area_keys(rules: Protocol) -> tuple[str, ...]:
 
 
 def _average_at_iou(rules: Protocol, ap: Floats, iou: float, mean: Mean, area: int = 0) -> Any:
-    """Return the AP at one IoU and in an area range, NaN if the protocol lacks the IoU; `ap` is (T, A, K)."""
+    """Return the mean of `ap` at one IoU and in an area range, NaN if the protocol lacks the IoU.
+
+    `ap` is AP, or recall at one cap, (T, A, K).
+    """
     indices = np.flatnonzero(np.isclose(rules.ious, iou, rtol=0, atol=1e-9))
     return mean(ap[indices[0], area]) if len(indices) else math.nan
 

@@ -266,12 +266,14 @@ def compute_miss_curves(matches: Matches, *, all_curves: bool = False) -> list[M
     (ranked,) = Ranked.iter_blocks(matches, rows, counts)
     curves = []
     for area in areas:
-        counted = ranked.count(*bits_of_area(rules, area)[rules.reference], ranked.count_unmatched(area))
+        word, bit = bits_of_area(rules, area)[rules.reference]
+        counted = ranked.count(word, bit, ranked.count_unmatched(area))
         n_true, n_false = counted.at_positives()
         for k in drawn_classes:
             if not (npos := int(matches.npos[k, area])):
                 continue
             class_rows = slice(int(counted.starts[k]), int(counted.starts[k] + counted.tp[k]))
+            # From no detection, over each true positive, to all detections.
             n_hits = np.concatenate([[0], n_true[class_rows], counted.tp[k : k + 1]])
             false_per_image = np.concatenate([[0], n_false[class_rows], counted.fp[k : k + 1]]) / n_images
             curves.append(MissCurve(k, area, false_per_image, 1 - n_hits / npos))
@@ -310,7 +312,7 @@ def make_curve_arrays(matches: Matches) -> CurveArrays:
     points = recall_points(rules.interpolation)
     caps: Sequence[int | None] = rules.caps or (rules.max_dets,)
     n_points = 0 if points is None else len(points)
-    shape = (len(rules.ious), n_points, n_classes, len(rules.areas), len(caps))
+    shape = (len(rules.ious), n_points, n_classes, len(rules.areas), len(caps))  # T, R, K, A, M
     precision, scores = np.full(shape, -1.0), np.full(shape, -1.0)
     recall = np.full((shape[0], *shape[2:]), -1.0)
     rank = None
@@ -331,8 +333,8 @@ def make_curve_arrays(matches: Matches) -> CurveArrays:
                 truth_classes = np.flatnonzero(npos > 0)
                 reader = PrecisionReader(rules, npos)
                 unmatched = ranked.count_unmatched(a)
-                for t, word_bit in enumerate(bits_of_area(rules, a)):
-                    counted = ranked.count(*word_bit, unmatched)
+                for t, (word, bit) in enumerate(bits_of_area(rules, a)):
+                    counted = ranked.count(word, bit, unmatched)
                     recall[t, first_class + truth_classes, a, m] = (
                         counted.tp[truth_classes] / npos[truth_classes]
                     )
@@ -350,7 +352,8 @@ def find_operating_points(
     matches: Matches, ranked: Ranked, counted: Counted, npos: Longs, at_score: float
 ) -> list[OperatingPoint]:
     """Return the operating point of every class at a score threshold; NaN takes all detections."""
-    n_taken_before = np.concatenate([[0], np.cumsum(~(matches.score[ranked.rows] < at_score))])
+    is_taken = ~(matches.score[ranked.rows] < at_score)  # nothing is less than NaN
+    n_taken_before = np.concatenate([[0], np.cumsum(is_taken)])
     row_ends = ranked.starts + n_taken_before[ranked.starts + ranked.counts] - n_taken_before[ranked.starts]
     count_columns = (*_counts_down_to(ranked, counted, row_ends, np.arange(ranked.n_classes)), npos)
     return [
@@ -495,6 +498,7 @@ def find_shared_points(
     `at_confidences` is what `read_at_confidences` returned, for the same `at_score`. The score is `at_score`,
     or that of the best mean F1.
     """
+    # at_confidences: (classes, (precision, recall, tp, fp), confidences)
     has_truth, best_index = npos > 0, 0
     precision, recall = at_confidences[:, 0], at_confidences[:, 1]
     f1 = 2 * precision * recall / (precision + recall + 1e-16)
@@ -537,7 +541,7 @@ def read_at_confidences(
     npos, confidences = matches.npos[:, 0], _choose_confidences(at_score)
     outcome, _ = find_outcomes(matches)
     n_of_row = np.ones(len(order), np.int64) if weights is None else weights.false_in(0).copy()
-    n_of_row[outcome == OUTCOMES.index("TP")] = 1
+    n_of_row[outcome == OUTCOMES.index("TP")] = 1  # a hit stands for itself
     order = order[(outcome[order] != OUTCOMES.index("ignored")) & (n_of_row[order] > 0)]
     rows = order[argsort_int(matches.category[order], len(npos))]
     counts = np.bincount(matches.category[order], minlength=len(npos))
@@ -551,13 +555,13 @@ def read_at_confidences(
             np.searchsorted(negated_score, -confidences, side="right"),
             n_of_row[class_rows].cumsum(),
         )
-        for i, count in enumerate((n_true, n_down_to - n_true), 2):
-            at_confidences[k, i] = np.append(0, count)[n_at_or_above]
+        at_confidences[k, 2] = np.append(0, n_true)[n_at_or_above]
+        at_confidences[k, 3] = np.append(0, n_down_to - n_true)[n_at_or_above]
         if not npos[k]:
             continue
-        columns = (n_true / n_down_to, 1), (n_true / npos[k], 0)
-        for i, (values, value_above_top) in enumerate(columns):
-            at_confidences[k, i] = np.interp(-confidences, negated_score, values, left=value_above_top)
+        # `left` is the value above the highest score, where there is no detection.
+        at_confidences[k, 0] = np.interp(-confidences, negated_score, n_true / n_down_to, left=1)
+        at_confidences[k, 1] = np.interp(-confidences, negated_score, n_true / npos[k], left=0)
     return at_confidences
 
 

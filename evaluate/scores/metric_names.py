@@ -168,7 +168,7 @@ def parse_gate(text: str) -> Gate:
             bound = float(text_of_bound.removesuffix("%")) / (100 if text_of_bound.endswith("%") else 1)
         except ValueError:
             bound = math.nan
-        if 0 <= bound <= 1 and "_" not in text_of_bound:
+        if 0 <= bound <= 1 and "_" not in text_of_bound:  # `float` reads 0_5 as 5
             return Gate(name, bound)
     raise UsageError(
         f"{spell('fail_under')} {shorten(text)}: give a metric and a bound in 0..1, as in mAP=0.5 or "

@@ -53,12 +53,14 @@ def resolve(
 
     A protocol that is not averaged over IoUs gives one protocol per IoU. `area` is the range of all numbers
     (``small``, ``LOW:HIGH`` or two numbers), or further ranges by name (``NAME=LOW:HIGH`` or a mapping), or a
-    list of such texts.
+    list of such texts. `without_oddities` leaves out what `Protocol.plain` lists; `keep_difficult` counts
+    difficult objects like any other.
 
     Raises
     ------
     UsageError
-        If a protocol is not known, a switch does not apply to it, or a value is out of range.
+        If a protocol is not known, a switch does not apply to it, a value is out of range, or the protocols
+        compare different shapes.
 
     Examples
     --------
@@ -79,7 +81,7 @@ def resolve(
                 f"unknown protocol {name!r}{suggest_protocol(name, protocol_by_name)}; "
                 f"there are: {', '.join(protocol_by_name)}"
             )
-        if rules.tubes:
+        if rules.tubes:  # an empty `area` and a false `keep_difficult` are as if not given
             options = {"area": area or None, "recall_at": recall_at, "pixels": pixels, "iou_type": iou_type}
             for option, value in {**options, "keep_difficult": keep_difficult or None}.items():
                 if value is not None:
@@ -115,14 +117,21 @@ def resolve(
 
 
 def _drop_oddities(rules: Protocol) -> Protocol:
-    """Return the protocol without the oddities of its program, which `Protocol.plain` lists."""
+    """Return the protocol without the oddities of its program, which `Protocol.plain` lists.
+
+    Raises UsageError if there are none.
+    """
     if not rules.plain:
         raise UsageError(f"{spell('without_oddities')}: {rules.name} has none to leave out")
     return replace(rules, **dict(rules.plain), plain=(), switched=(*rules.switched, "without oddities"))
 
 
 def _override_class_ious(iou_by_class: dict[str, float], rules: Protocol) -> tuple[tuple[str, float], ...]:
-    """Return (class, IoU) pairs: a protocol's thresholds of single classes, overridden by the user's."""
+    """Return (class, IoU) pairs: a protocol's thresholds of single classes, overridden by the user's.
+
+    A protocol with fixed classes (`only`) knows them in any case of letters. Raises UsageError if it takes no
+    thresholds of single classes.
+    """
     if rules.averaged or rules.size_threshold or rules.metric != "ap" or rules.tubes:
         raise UsageError(f"{spell('iou')}: {rules.name} has no thresholds of single classes")
     overridden_names = {name.casefold() for name in iou_by_class} if rules.only else set(iou_by_class)
@@ -140,7 +149,10 @@ def check_class_ious(protocols: Sequence[Protocol], classes: Sequence[str]) -> N
 
 
 def _split_ious(iou: Ious | None) -> tuple[tuple[float, ...] | None, dict[str, float]]:
-    """Split the value of ``iou`` into the thresholds of all classes, or None, and those by class name."""
+    """Split the value of ``iou`` into the thresholds of all classes, or None, and those by class name.
+
+    Raises UsageError if there is no threshold, or one is not above 0 and up to 1.
+    """
     if iou is None:
         return None, {}
     ious: list[float] = []
@@ -164,6 +176,7 @@ def _add_ious(text: str, ious: list[float], iou_by_class: dict[str, float]) -> N
     """Parse ``0.5``, ``0.3:0.05:0.75``, ``car=0.7``, or several with commas.
 
     The thresholds are added to `ious`, or to `iou_by_class` if they are of one class.
+    Raises UsageError for any other text, or a range of more than 1000 thresholds.
     """
     for item in text.split(","):
         name, is_class, iou_text = item.rpartition("=")
@@ -172,6 +185,7 @@ def _add_ious(text: str, ious: list[float], iou_by_class: dict[str, float]) -> N
                 iou_by_class[name.strip()] = float(iou_text)
             elif ":" in item:
                 low, step, high = map(float, item.split(":"))
+                # 0.3:0.05:0.75 are 10 thresholds; the last one must be the upper end.
                 n_steps = round((high - low) / step) + 1 if step > 0 else 0
                 if not (1 <= n_steps <= 1000 and math.isclose(low + step * (n_steps - 1), high)):
                     raise ValueError
@@ -211,7 +225,7 @@ def _change_iou_type(rules: Protocol, iou_type: IouType | None) -> Protocol:
             f"cropped to the predicted box; label files do not hold them. Use {spell('protocol')} coco "
             f"{spell('iou_type')} segm"
         )
-    if rules.measure != "bbox":
+    if rules.measure != "bbox":  # defined for another shape, or changed before
         raise UsageError(f"{spell('iou_type')} {iou_type}: {rules.name} compares {rules.iou_type} only")
     if rules.name not in (fitting := BY_IOU_TYPE[iou_type]):
         use = ", ".join(fitting)
@@ -233,7 +247,10 @@ def _check_pixels(value: str, rules: Protocol) -> str:
 
 
 def _parse_sigmas(values: Sequence[float], rules: Protocol) -> tuple[float, ...]:
-    """Return the sigmas of the keypoints as floats. Raises UsageError if they are not numbers above 0."""
+    """Return the sigmas of the keypoints as floats.
+
+    Raises UsageError if they are not numbers above 0, or the protocol does not compare keypoints.
+    """
     if rules.iou_type != "keypoints":
         raise UsageError(f"{spell('sigmas')}: only keypoints have them ({spell('iou_type')} keypoints)")
     try:
@@ -245,6 +262,8 @@ def _parse_sigmas(values: Sequence[float], rules: Protocol) -> tuple[float, ...]
     return sigmas
 
 
+# By field of a protocol, the words for its change, given the new value and the protocol before the change.
+# The first area is the range of all numbers; areas that the user named are at the end.
 _SWITCH_WORDS: dict[str, Any] = {
     "class_ious": lambda v, rules: ", ".join(
         f"IoU {iou!r} for {name}" for name, iou in v if (name, iou) not in rules.class_ious
@@ -263,8 +282,6 @@ _SWITCH_WORDS: dict[str, Any] = {
     "pixels": lambda v, _: f"pixels {v}",
 }
 
-# The lambdas take the new value of the field and the protocol before the change.
-
 FRACTIONS = 1024.0
 """Pixels of the side of an image for which 32-bit fractions are computed."""
 
@@ -272,18 +289,21 @@ FRACTIONS = 1024.0
 def adapt_to_fractions(protocols: Sequence[Protocol], log: Log) -> list[Protocol]:
     """Return the protocols adapted to boxes that are fractions of images of unknown size.
 
-    IoU is the same in any unit. Inclusive pixels are replaced by edges, and no box is in a range of areas in
-    pixels beyond the first, so that its numbers are undefined.
+    IoU is the same in any unit; the scale is `FRACTIONS` for protocols with 32-bit floats, else 1.
+    Inclusive pixels are replaced by edges, and no box is in a range of areas in pixels beyond the first, so
+    that its numbers are undefined. A note in `log` says this.
 
     Raises
     ------
     UsageError
-        If a protocol cannot do without pixels: it has ranges given by the user, or a threshold by size.
+        If a protocol cannot do without pixels: its first range is in pixels, the user named ranges or chose
+        inclusive pixels, or it has a threshold by size.
     """
     adapted = []
     for p in protocols:
         if p.areas[0].in_pixels or p.named_areas or p.size_threshold or "pixels inclusive" in p.switched:
             raise UsageError(f"{p.name} is defined in pixels here, but no image has a size; {GIVE_SIZES}")
+        # No area reaches infinity, so nothing is in these ranges.
         areas = [replace(a, low=math.inf, high=math.inf) if a.in_pixels else a for a in p.areas[1:]]
         changes: dict[str, Any] = {"areas": (p.areas[0], *areas), "scale": FRACTIONS if p.single else 1.0}
         if p.pixels == "inclusive":
@@ -299,18 +319,20 @@ def adapt_to_fractions(protocols: Sequence[Protocol], log: Log) -> list[Protocol
 def adapt_to_fields(protocols: Sequence[Protocol], field_names: Collection[str], log: Log) -> list[Protocol]:
     """Return the protocols adapted to ground truth whose objects have only the fields `field_names`.
 
-    If all fields of a protocol's area ranges are missing, its approximate ranges replace them. Notes in `log`
-    name the missing fields.
+    ``height`` is never missing: every box has it. If all other fields of a protocol's area ranges are
+    missing, its approximate ranges, if any, replace them, and crowds are ignored. Other missing fields bound
+    nothing. Notes in `log` name the missing fields.
     """
     adapted = []
     for p in protocols:
         bound_fields = {bound.column for a in p.areas for bound in a.also} - {"height"}
         missing = sorted(bound_fields - set(field_names))
-        if missing == sorted(bound_fields) and p.approximate:
+        has_no_field = missing == sorted(bound_fields)
+        if has_no_field and p.approximate:
             words = "levels by height, which is approximate"
             log.note(f"{p.name}: there are no lists of {', '.join(missing)}: {words} (valid objects count)")
             switched = (*p.switched, words)
-            ignored = p.ignored | Flag.CROWD
+            ignored = p.ignored | Flag.CROWD  # objects that are marked as invalid are read as crowds
             adapted.append(replace(p, areas=p.approximate, ignored=ignored, switched=switched))
             continue
         if missing:
@@ -338,7 +360,7 @@ def check_tubes(protocols: Sequence[Protocol], options: Iterable[str]) -> bool:
         raise UsageError(
             f"{spell('protocol')} {names} measures tracks and {box_names[0]} boxes: evaluate them one by one"
         )
-    for name in options:
+    for name in options:  # the first one is enough for a message
         raise UsageError(f"{spell(name)} does not apply to {names}, which measures tracks")
     return True
 
@@ -354,6 +376,7 @@ def _group_ious(ious: tuple[float, ...], rules: Protocol) -> list[tuple[float, .
     """Return the thresholds of each resulting protocol.
 
     A protocol that is averaged over IoUs takes all of them; any other becomes one protocol per IoU.
+    Raises UsageError if its thresholds cannot be chosen.
     """
     if rules.size_threshold:
         raise UsageError(
@@ -379,7 +402,11 @@ def _check_interpolation(value: str | int, rules: Protocol) -> str:
 
 
 def _add_recall_caps(caps: Sequence[int], rules: Protocol, limit: int | None) -> tuple[int, ...]:
-    """Return the detection caps at which recall is averaged: the protocol's and the user's, ascending."""
+    """Return the detection caps at which recall is averaged: the protocol's and the user's, ascending.
+
+    `limit` is the most detections of an image and class that are looked at. Raises UsageError if the protocol
+    has no such limit or recall, or a cap is no whole number from 1 to `limit`.
+    """
     if not rules.recall_at or limit is None:
         raise UsageError(
             f"{spell('recall_at')} {','.join(map(str, caps))}: {rules.name} has no average recall by "
@@ -399,19 +426,16 @@ def _add_recall_caps(caps: Sequence[int], rules: Protocol, limit: int | None) ->
 def _change_areas(areas: Areas, rules: Protocol) -> tuple[AreaRange, ...]:
     """Return the protocol's area ranges with those of the user.
 
-    A range without a name replaces the protocol's first one; ranges with names are added at the end.
+    A range without a name replaces the protocol's first one; ranges with names are added at the end. Raises
+    UsageError if the protocol takes no ranges, or their names or number are wrong.
     """
-    if (
-        rules.metric in ("corloc", "top-k")
-        or rules.apart
-        or rules.mean_over
-        or rules.rates
-        or rules.detected_only
-        or any(a.also or a.first for a in rules.areas)
-    ):
+    has_set_ups = any(a.also or a.first for a in rules.areas)  # bounds on more than the area
+    has_own_summary = rules.apart or rules.mean_over or rules.rates or rules.detected_only
+    if rules.metric in ("corloc", "top-k") or has_own_summary or has_set_ups:
         raise UsageError(f"{rules.name} has no area ranges")
     unnamed_area, area_by_name = rules.areas[0], {a.name: a for a in rules.areas[1:]}
     n_unnamed = 0
+    # {"tiny": (0, 256)} is a list of pairs, ["tiny=0:256"] one of texts; "0:256" and (0, 256) are one item.
     items: list[Any] = [areas]
     if isinstance(areas, Mapping):
         items = list(areas.items())
@@ -435,7 +459,7 @@ def _change_areas(areas: Areas, rules: Protocol) -> tuple[AreaRange, ...]:
             fault = "is COCO's own range" if name in AREAS else "was given twice"
             raise UsageError(f"{spell('area')} {name}: the name {fault}: choose another one")
         area_by_name[name] = _parse_named_area(name, bounds, rules)
-    if len(area_by_name) >= MOST_AREAS:
+    if len(area_by_name) >= MOST_AREAS:  # with the unnamed one there are too many
         n_named_max = MOST_AREAS - len(rules.areas)
         raise UsageError(f"{spell('area')} ranges: {rules.name} takes at most {n_named_max} named ones")
     return unnamed_area, *area_by_name.values()
@@ -462,12 +486,14 @@ def _parse_named_area(name: str, bounds: Any, rules: Protocol) -> AreaRange:
 def _parse_area(bounds: str | tuple[float, float], rules: Protocol, name: str = "") -> AreaRange:
     """Parse the bounds of an area range: a name, ``LOW:HIGH`` or two numbers, in square pixels.
 
+    ``..`` and ``,`` separate the ends too; an omitted end is 0, or the upper limit of the protocol.
     `name` is that of an additional range, for the message of the UsageError.
     """
     option_text = f"{name}={bounds}" if name else bounds
     if isinstance(bounds, str):
         if bounds in AREAS:
             area = AREAS[bounds]
+            # Protocols with a single range, unlike COCO, do not drop the largest boxes.
             is_unlimited = len(rules.areas) == 1 and area.high == LARGEST_AREA
             return replace(area, high=math.inf) if is_unlimited else area
         try:

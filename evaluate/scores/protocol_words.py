@@ -79,6 +79,7 @@ def describe(rules: Any, coco_sigmas: Sequence[float]) -> str:
 
 def _describe_boxes(rules: Any) -> list[str]:
     """Describe how boxes are changed or dropped before they are compared, a phrase each."""
+    # A list times a truth value is the list, or nothing.
     phrases = ["ground truth from its first to its third corner, cut to whole pixels"] * rules.whole_corners
     phrases += ["boxes cut at the edges of their image"] * rules.clipped
     if rules.added_area:

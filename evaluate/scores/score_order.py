@@ -73,6 +73,7 @@ class Ranked:
         """(classes,) how many detections there are."""
         self.starts = np.cumsum(counts) - counts
         self.hit_starts = np.searchsorted(hit_positions, self.starts)
+        # Classes whose hits begin at 0 and 3, of 5 hits: 0 0 0 1 1.
         self.hit_class = np.repeat(
             np.arange(len(counts)), np.diff(np.append(self.hit_starts, len(hit_positions)))
         )
@@ -89,7 +90,7 @@ class Ranked:
         hits_per_block: int = 2**62,
         weights: Weights | None = None,
     ) -> Iterator[Ranked]:
-        """Yield the rankings of consecutive classes with about `hits_per_block` hits each.
+        """Yield the rankings of consecutive classes with about `hits_per_block` hits each; by default all.
 
         `rows` and `counts` are as `group_rows_by_class` returns them; `weights` only with a single class.
         """
@@ -121,6 +122,8 @@ class Ranked:
 
     def count_unmatched(self, area: int) -> _Unmatched:
         """Count the detections that would be false positives in an area range if they matched nothing."""
+        # Running sums that begin with 0: how many lie between two positions is the difference of their sums.
+        #   ranked rows  TP - TP -     `n_before_row`  0 1 2 3 4
         n_before_row: Counts = np.zeros(len(self.rows) + 1, np.int32 if self.weights is None else np.int64)
         if self.weights is not None:
             n_false: NDArray[Any] = self.weights.false_in(area)
@@ -132,19 +135,23 @@ class Ranked:
         return _Unmatched(n_before_row, n_before_row[self.hit_positions], n_false[self.hit_positions] > 0)
 
     def count(self, word: int, bit: np.uint64, unmatched: _Unmatched) -> Counted:
-        """Count true and false positives under one threshold and area range."""
+        """Count true and false positives under one threshold and area range.
+
+        `word` and `bit` are their place in the bits of a hit, see `bits_of_area`; `unmatched` is what
+        `count_unmatched` returned for the area range.
+        """
         # Comparing first is far quicker than `flatnonzero` of integers.
         positive_hits = np.flatnonzero(self.positive_bits[:, word] & bit != 0)
-        # Running sums that begin with 0: what lies between two positions is the difference of their sums.
-        #   ranked rows  TP - TP -     `n_before_row`  0 1 2 3 4  rows that are false if unmatched
-        #   FP before the second TP: n_before_row[2] = 2, less 1 of them that did match  =  1
+        # Before each hit, the hits that `n_before_row` counts although they matched something.
+        #   ranked rows  TP - TP -     FP before the second TP: n_before_row[2] - n_exempt[1] = 2 - 1 = 1
         n_exempt = np.zeros(len(self.hit_positions) + 1, np.int32)
         np.cumsum((self.matched_bits[:, word] & bit != 0) & unmatched.is_fp, out=n_exempt[1:])
         return Counted(self, unmatched, n_exempt, positive_hits)
 
     def count_at_reference(self, rules: Protocol) -> Counted:
         """Count under the protocol's reference threshold and first area range."""
-        return self.count(*bits_of_area(rules)[rules.reference], self.count_unmatched(0))
+        word, bit = bits_of_area(rules)[rules.reference]
+        return self.count(word, bit, self.count_unmatched(0))
 
 
 class _Unmatched(msgspec.Struct, frozen=True, eq=False):
@@ -186,7 +193,10 @@ class Counted:
         return n_true, n_false - self.fp_before_class[self.category]
 
     def count_down_to(self, ranked: Ranked, category: int, rows: Longs) -> tuple[Longs, Longs]:
-        """Return (n,) true and false positives from the top of a class to just above ranked `rows`."""
+        """Return (n,) true and false positives from the top of a class to just above `rows`.
+
+        `rows` (n,) are positions in the ranking `ranked`, `category` is the number of a class in it.
+        """
         hits_before = np.searchsorted(ranked.hit_positions, rows)
         n_true = np.searchsorted(self.positive_hits, hits_before) - self.starts[category]
         n_false = self.unmatched.n_before_row[rows] - self.n_exempt[hits_before]
@@ -194,7 +204,10 @@ class Counted:
 
 
 def rank_rows(matches: Matches) -> Longs:
-    """Return the rows by descending score, then image, then input."""
+    """Return the rows by descending score, then image, then input.
+
+    If detections are in ``reverse`` the last image comes first. `Matches.order` is returned if it is known.
+    """
     if matches.order is not None:
         return matches.order
     image, row = matches.image, matches.row
