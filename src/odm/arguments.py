@@ -43,7 +43,8 @@ def check_call(
 
 
 def check_values(hints: Mapping[str, Any], values: Mapping[str, Any], open_words: Sequence[Any] = ()) -> None:
-    """Raise UsageError, which begins with the name, for the first of the values that its type does not allow.
+    """Raise UsageError, which begins with the name, for the first of the values that its type does not allow,
+    or that has a null character. Names without a type, or with an open one (`is_open`), are not checked.
 
     Parameters
     ----------
@@ -80,7 +81,7 @@ def read_hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def check(name: str, value: Any, hint: Any, open_words: Sequence[Any] = ()) -> None:
-    """Raise UsageError if `value` is not what `hint`, a type as in an annotation, allows."""
+    """Raise UsageError, which begins with `name`, if the annotation `hint` does not allow `value`."""
     if _is_allowed(value, hint, open_words):
         return
     bad_value, expected = value, _describe(hint)
@@ -96,7 +97,10 @@ def check(name: str, value: Any, hint: Any, open_words: Sequence[Any] = ()) -> N
 
 
 def _is_allowed(value: Any, hint: Any, open_words: Sequence[Any]) -> bool:
-    """Return whether an annotation allows a value; a `Literal` in `open_words` allows any text."""
+    """Return whether an annotation allows a value; a `Literal` in `open_words` allows any text.
+
+    An annotation that is no type which can be checked, such as `Any`, allows every value.
+    """
     members = _split_union(hint)
     if len(members) > 1:
         return any(_is_allowed(value, member, open_words) for member in members)
@@ -152,10 +156,10 @@ def is_open(hint: Any) -> bool:
 def _describe(hint: Any, *, is_plural: bool = False) -> str:
     """Return the words of a message for the values that an annotation allows: ``a number or a path``.
 
-    With `is_plural` they name several values: ``numbers or paths``.
+    With `is_plural` they name several values: ``numbers or paths``. None is left out.
     """
     members = [member for member in _split_union(hint) if member is not type(None)]
-    if len({str, os.PathLike} & {typing.get_origin(member) or member for member in members}) == 2:
+    if {str, os.PathLike} <= {typing.get_origin(member) or member for member in members}:
         members.remove(str)  # "a path" says both
     phrases: list[str] = []
     for member in members:
@@ -191,6 +195,7 @@ def _has_null(value: Any) -> bool:
     if isinstance(value, (str, os.PathLike)):
         return "\0" in os.fsdecode(value)
     values = list(value.values()) if isinstance(value, Mapping) else value
+    # The first value tells whether they are names: long lists of numbers are not looked through.
     if isinstance(values, (list, tuple)) and values and isinstance(values[0], (str, os.PathLike)):
         return any(_has_null(element) for element in values if isinstance(element, (str, os.PathLike)))
     return False

@@ -38,6 +38,7 @@ def to_array(values: Any, noun: str, kinds: str = "fiub") -> NDArray[Any]:
     if array.size and array.dtype.kind not in kinds:
         expected = "whole numbers or text" if "U" in kinds else "numbers"
         raise ValueError(f"{noun}: expected {expected}, found {array.dtype}")
+    # An empty array may be of any kind; it becomes one of numbers.
     return array if array.dtype.kind in kinds else np.zeros(array.shape, np.float32)
 
 

@@ -223,7 +223,8 @@ def report_unknown_split(
 ) -> None:
     """Report that a source has no split `split`.
 
-    `names` are its splits; the message has `no_splits` in their place if it has none.
+    `names` are its splits, empty for images without one; the message has `no_splits` in their place if it has
+    none.
     """
     split_names = sorted({*names} - {""})
     if split_names:

@@ -59,6 +59,8 @@ def read_record(
                 line_end = text.find("\n", cell_end)
                 line_end = len(text) if line_end < 0 else line_end
             if cell_end < len(text) and text[cell_end] not in (sep, "\n"):
+                # A quote that closes on a later line, in the middle of a cell, is taken for the next one's:
+                # "a\nb"c has a first quote that is never closed. `cell` is now the text of the message.
                 is_open = "\n" in match[0]
                 cell = (
                     f", and runs on to {text[cell_end - 9 : cell_end]!r}"

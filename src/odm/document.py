@@ -125,14 +125,17 @@ def _draw_sections(document: Document, separator: str, draw: Callable[[Part], st
 
 
 def _draw_part_as_text(part: Part, width: int | None) -> str:
-    """Draw a part for a terminal; a table may lose columns, which a line below it then names."""
+    """Draw a part for a terminal; a list is indented below its title.
+
+    A table may lose columns that do not fit; if it `tells_dropped`, a line below names them.
+    """
     if isinstance(part, Line):
         return wrap_line(part.text, width, "  ")
     if isinstance(part, Verbatim):
         return "\n".join(part.lines)
     if isinstance(part, Items):
-        lines = [f"  {line}" for line in part.lines] if part.title else part.lines
-        return "\n".join(wrap_line(line, width, "  ") for line in (*[part.title] * bool(part.title), *lines))
+        lines = [part.title, *(f"  {line}" for line in part.lines)] if part.title else part.lines
+        return "\n".join(wrap_line(line, width, "  ") for line in lines)
     spans = {column.title: column.group_title for column in part.columns if column.group_title}
     layout: dict[str, Any] = {"width": width, "drop": part.drop}
     text = text_table(part.titles, part.cells, left=part.left, spans=spans, rule=part.rule, **layout)

@@ -41,6 +41,7 @@ def apply_settings(log: Log, replacement: str) -> Iterator[dict[str, Any]]:
     with mpl.rc_context(), warnings.catch_warnings(record=True) as caught_warnings:
         warnings.filterwarnings("always", message="Glyph")
         yield mpl.rcParams  # type: ignore[misc]  # its keys are a list of words
+    # A warning: "Glyph 26085 (...) missing from font(s) DejaVu Sans."
     texts = [str(warning.message) for warning in caught_warnings]
     missing = sorted({chr(int(text.split()[1])) for text in texts if text.startswith("Glyph")})
     if missing:
@@ -53,5 +54,6 @@ def apply_settings(log: Log, replacement: str) -> Iterator[dict[str, Any]]:
 def encode(figure: Figure, suffix: str, dpi: int) -> bytes:
     """Return the bytes of a figure as a file of type `suffix`, of `FORMATS`, without date and program."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=suffix, dpi=dpi, metadata=dict.fromkeys(FORMATS[suffix]))
+    omitted_metadata = dict.fromkeys(FORMATS[suffix])  # None leaves a field out
+    figure.savefig(buffer, format=suffix, dpi=dpi, metadata=omitted_metadata)
     return buffer.getvalue()

@@ -64,11 +64,11 @@ def name(*paths: str | os.PathLike[str] | None, lookup: bool = False) -> None:
         for path in paths:
             if path is not None:
                 text = os.fspath(path)
-                run.named[text] = lookup and run.named.get(text, True)
+                run.named[text] = lookup and run.named.get(text, True)  # read once, it stays an input
 
 
 def opened(path: str, status: os.stat_result) -> None:
-    """Record that the file `path` was opened; `status` has its identity."""
+    """Record that the file `path` was opened, and its folder; `status` has its identity."""
     run = _run.get()
     if run is not None:
         run.opened.setdefault(status.st_dev, set()).add(status.st_ino)
@@ -82,7 +82,7 @@ def folder_of(path: str) -> str:
 
 
 def refuse(target: str, sources: Iterable[str] = ()) -> None:
-    """Raise PathError if a target is, holds or lies in an input.
+    """Raise PathError if a target is, holds or lies in an input of the run, or one of `sources`.
 
     Paths are compared with their links resolved, and by identity. A target may lie in the folder of a file
     that was opened, but not in a folder that was named. In a folder where the run only looks files up, only a
@@ -95,15 +95,17 @@ def refuse(target: str, sources: Iterable[str] = ()) -> None:
     """
     run, sources = _run.get() or _Inputs(), set(sources)
     target_folders = _list_with_parents(target)
-    location, identity = target_folders[0]
+    location, identity = target_folders[0]  # of the target itself; the folders above it follow
     paths, identities = {p for p, _ in target_folders}, {i for _, i in target_folders if i is not None}
     subject = f"{printable(target)}: the target"
     for source in dict.fromkeys([*sources, *run.named]):
         source_folders = _list_with_parents(source)
-        if location == source_folders[0][0] or (identity is not None and identity == source_folders[0][1]):
+        source_location, source_identity = source_folders[0]
+        if location == source_location or (identity is not None and identity == source_identity):
             raise PathError(f"{subject} is the source {printable(source)}; choose another target")
-        is_inside = source_folders[0][0] in paths or source_folders[0][1] in identities
-        if is_inside and not (identity is None and source not in sources and run.named[source]):
+        is_inside = source_location in paths or source_identity in identities
+        is_new, is_lookup_only = identity is None, source not in sources and run.named[source]
+        if is_inside and not (is_new and is_lookup_only):
             raise PathError(f"{subject} is inside the source {printable(source)}; choose another target")
         if any(p == location or (i is not None and i == identity) for p, i in source_folders):
             raise PathError(f"{subject} contains the source {printable(source)}; choose another target")
@@ -119,8 +121,9 @@ def refuse(target: str, sources: Iterable[str] = ()) -> None:
 
 
 def _list_with_parents(path: str, seen_paths: set[str] | None = None) -> list[tuple[str, Identity | None]]:
-    """Return a path and every folder above it, links resolved, with identities, without those in
-    `seen_paths`, to which they are added.
+    """Return a path and every folder above it, links resolved, with identities, None for what is not there.
+
+    The list ends at the first path in `seen_paths`, to which all others are added.
     """
     path = os.path.realpath(path)
     folders: list[tuple[str, Identity | None]] = []

@@ -157,8 +157,9 @@ class Log:
     ) -> None:
         """Report one fault; `values` fill the code's template (strings and bytes are made printable).
 
-        In place of the path it takes path, line and JSON pointer, as `Dataset.location` gives them. `advice`
-        is given in place of the code's own.
+        It is counted, and kept unless as many of its code are kept already. In place of the path it takes
+        path, line and JSON pointer, as `Dataset.location` gives them. `advice` is given in place of the
+        code's own.
         """
         if not isinstance(path, str):
             path, line, pointer = path
@@ -181,8 +182,8 @@ class Log:
         """Report the same fault of many boxes, the `rows` (n,) of `dataset`.
 
         All are counted; `values` is called with the row of each issue that is kept, and returns the values of
-        the template. If all have one `reason`, the name of a code, only the first is kept, and says how many
-        more there are.
+        the template. A `field` is also added to the JSON pointer of the row. If all have one `reason`, the
+        name of a code, only the first is kept, and says how many more there are.
         """
         n_kept = max(0, self._limit_per_code - self.counts[code.name])
         if reason:
@@ -193,7 +194,7 @@ class Log:
                 pointer = f"{pointer}/{field}"
             self.report(code, path, line=line, pointer=pointer, field=field, **values(row))
         if reason and n_kept and len(rows) > 1:
-            first_issue = self.issues[-1]
+            first_issue = self.issues[-1]  # the one that was just reported
             message = f"{first_issue.message} ({len(rows) - 1} more like it: {reason})"
             self.issues[-1] = replace(first_issue, message=message)
         self.counts[code.name] += max(0, len(rows) - n_kept)
@@ -216,7 +217,7 @@ class Log:
             self.notes.append(text)
 
     def withdraw(self, *names: str) -> None:
-        """Remove all issues of the codes of these names, which a later finding disproves."""
+        """Remove all issues of the codes of these names, and their counts: a later finding disproves them."""
         self.issues = [issue for issue in self.issues if issue.code not in names]
         for name in names:
             del self.counts[name]
@@ -230,11 +231,12 @@ class Log:
         return self._track(items, what) if self._track else items
 
     def extend(self, other: Log, *, once: bool = False) -> None:
-        """Take over everything that another log holds; with `once`, no issue that this one holds already."""
+        """Take over what another log keeps and counts; with `once`, no issue that this one keeps already."""
         seen_issues = set(self.issues) if once else ()
         for issue in other.issues:
             if issue not in seen_issues:
                 self.take_over(issue)
+        # Issues that the other log counted but did not keep are counted only.
         n_kept = Counter(issue.code for issue in other.issues)
         for name, n in other.counts.items():
             self.counts[name] += n - n_kept[name]
@@ -262,7 +264,9 @@ class Log:
 
     @property
     def fatal(self) -> int:
-        """The number of errors that concern more than one row, so that skipping rows does not remove them."""
+        """The number of errors whose code has no ``row``: they concern a file or the whole dataset, so that
+        leaving rows out (``--skip-bad``) does not remove them.
+        """
         return sum(
             n for name, n in self.counts.items() if CODES[name].severity == "error" and not CODES[name].row
         )
@@ -360,13 +364,15 @@ def _make_printable(value: Any) -> Any:
 def round_noise(value: float, *, to_whole: bool = False) -> float:
     """Round away noise of arithmetic: 697.87 for 697.8699999999999.
 
-    A value next to a whole number stays unless `to_whole` is set.
+    Values below 1 are rounded to 6 digits, others to 6 decimals. A value that would become whole stays,
+    0.99999999 for example, so that a message does not say 1 where the fault is that it is not; with
+    `to_whole` it is rounded too. Values from 1e9 on, infinite ones and NaN stay.
     """
     rounded = float(f"{value:.6g}") if abs(value) < 1 else round(value, 6)
     if to_whole and abs(value) < 1e-9:
         rounded = 0.0
-    is_kept = rounded.is_integer() and not to_whole
-    return value if is_kept or abs(value) >= 1e9 else rounded  # also what is not finite
+    stays_off_whole = rounded.is_integer() and not to_whole
+    return value if stays_off_whole or abs(value) >= 1e9 else rounded
 
 
 def printable(text: str) -> str:
@@ -380,7 +386,7 @@ def printable(text: str) -> str:
 def shorten(value: object, limit: int = 80) -> str:
     """Return a value from the data as messages show it: printable, on one line, up to `limit` characters."""
     if isinstance(value, bytes):
-        value = value[: 4 * limit + 4].decode("utf-8", "backslashreplace")
+        value = value[: 4 * limit + 4].decode("utf-8", "backslashreplace")  # up to 4 bytes a character
     text = printable(str(value)[: limit + 1])
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
@@ -410,7 +416,10 @@ def first_few(values: Collection[Any], limit: int, show: Callable[[Any], str] = 
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """Return the one of `names` most like `name`, ignoring letter case; None if none is like it."""
+    """Return the one of `names` most like `name`, ignoring letter case; None if none is like it.
+
+    Names of more than 255 characters, and those after the first 2000, are not compared.
+    """
     import difflib  # slow to import, and only mistakes need it
 
     if len(name) > 255:  # the comparison is quadratic in the length too
@@ -419,9 +428,9 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     for candidate in names:
         if len(candidate) <= 255:
             candidate_by_folded.setdefault(candidate.casefold(), candidate)
-        if len(candidate_by_folded) >= 2000:  # and slow enough
+        if len(candidate_by_folded) >= 2000:
             break
-    matches = difflib.get_close_matches(name.casefold(), candidate_by_folded, 1, 0.6)
+    matches = difflib.get_close_matches(name.casefold(), candidate_by_folded, n=1, cutoff=0.6)
     return candidate_by_folded[matches[0]] if matches else None
 
 

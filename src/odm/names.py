@@ -174,8 +174,9 @@ def apply_name_rule(rule: NameRule | None) -> Iterator[None]:
 def accept_name(name: str, log: Log, path: str, *, warn: bool = True, **location: Any) -> bool:
     """Return whether a name from the data may be used to read or write; otherwise report it at that place.
 
-    Every reader asks this of every image name that it takes from inside a file. Without `warn`, a name that
-    only Windows refuses is not reported: for names that are part of another one, which is checked too.
+    It is checked as the rule of `apply_name_rule` will shorten it. Every reader asks this of every image name
+    that it takes from inside a file. A name that only Windows refuses is accepted with a warning; without
+    `warn` it is not reported: for names that are part of another one, which is checked too.
     """
     if (rule := _rule.get()) is not None:
         name = rule(name)

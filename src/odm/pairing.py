@@ -206,10 +206,11 @@ def index_unique_keys(keys: Iterable[Any]) -> dict[Any, int]:
 def report_images(
     truth: Dataset, detections: Dataset, pairing: Pairing, log: Log, *, one_by_one: bool, unit: str = "image"
 ) -> None:
-    """Report images that only the detections have, or that no image is paired.
+    """Report images that only the detections have, or that no image is paired; nothing if the ground truth
+    has no images.
 
-    With `one_by_one` each image is an issue, else all are one. `unit` is the noun for an image: ``video``
-    where tracks are compared.
+    With `one_by_one` each image is an issue, else all are one. The first ten issues suggest a name. `unit` is
+    the noun for an image: ``video`` where tracks are compared.
     """
     names = detections.images.name
     unpaired_rows = np.flatnonzero(pairing.image < 0).tolist()
@@ -225,11 +226,10 @@ def report_images(
             ours=list_first_three(truth.images.name),
         )
         return
-    n = 1 if one_by_one else len(unpaired_rows)
+    n = 1 if one_by_one else len(unpaired_rows)  # images of one issue
     for i, row in enumerate(unpaired_rows if one_by_one else unpaired_rows[:1]):
         location = detections.image_place(row)
-        # The search is slow.
-        suggestion = find_nearest_name(names[row], truth.images.name) if i < 10 else None
+        suggestion = find_nearest_name(names[row], truth.images.name) if i < 10 else None  # slow
         log.report(
             IMAGE_ONLY_IN_DETECTIONS,
             location if location[0] else source_of(detections),
@@ -275,9 +275,10 @@ def report_splits(
 def report_empty_images(
     truth: Dataset, pairing: Pairing, log: Log, image_rows: NDArray[Any], *, unit: str = "images"
 ) -> None:
-    """Report that most images with ground truth have no detection, if it is so.
+    """Report if at least `MOST_EMPTY` of the images with ground truth, and `FEW_EMPTY`, have no detection.
 
-    `image_rows` (n,) are the images of the detections that count, as rows of the detections' images.
+    Not reported if no image has any, or if `report_splits` reported it of a split. `image_rows` (n,) are the
+    images of the detections that count, as rows of the detections' images.
     """
     n_boxes = np.bincount(truth.boxes.image, minlength=len(truth.images))
     has_detection = np.zeros(len(n_boxes), np.bool_)
@@ -285,8 +286,9 @@ def report_empty_images(
     has_detection[gt_rows[gt_rows >= 0]] = True
     is_empty, total = (n_boxes > 0) & ~has_detection, int(np.count_nonzero(n_boxes))
     n_empty = int(np.count_nonzero(is_empty))
-    is_reported = log.counts[SPLIT_WITHOUT_DETECTIONS.name] > 0
-    if n_empty < FEW_EMPTY or n_empty < MOST_EMPTY * total or not has_detection.any() or is_reported:
+    is_split_reported = log.counts[SPLIT_WITHOUT_DETECTIONS.name] > 0
+    is_few = n_empty < FEW_EMPTY or n_empty < MOST_EMPTY * total
+    if is_few or not has_detection.any() or is_split_reported:
         return
     log.report(
         FEW_IMAGES_DETECTED,
@@ -319,6 +321,7 @@ def _name_classes_by(
 
     A number is the position in the other side's list, as YOLO counts. Only where a number lies beyond the
     list while all numbers are ids of the other side (as those of COCO, 1 to 90), they are taken as ids. The
+    log takes a note on this, and a warning if the order of the list is only that of first appearance. The
     nouns are those of the two sides in messages.
     """
     numbered, named = numbered_side.categories, named_side.categories
@@ -364,14 +367,15 @@ def report_classes(
     box_rows
         (n,) rows of the detections that count, None = all of them.
     requested
-        Only these classes are warned of.
+        Only these classes are warned of, None = all.
     counts
         (classes,) how many detections each class has, where `detections` do not hold all of them.
 
     Returns
     -------
-    The classes that only the detections have, and the nearest class of the ground truth of those that have
-    one.
+    The classes that only the detections have, and for the first hundred the nearest class of the ground
+    truth, where there is one; empty if no class is in common. Classes of regions to ignore do not count as
+    classes of the ground truth.
     """
     gt_names, det_names = pairing.gt_names, pairing.det_names
     category = detections.boxes.category
@@ -394,6 +398,7 @@ def report_classes(
             ours=list_first_three(gt_names),
         )
         return unpaired, hints
+    # (classes,) the first box of each, for its location; not looked for if no class is to be reported.
     first_box = first_index_of(category if unpaired else category[:0], len(det_names))
     for n, name in enumerate(unpaired):
         suggestion = find_nearest_name(name, gt_names) if n < 100 else None
@@ -443,11 +448,12 @@ def _report_shifted_images(
 ) -> bool:
     """Report detections that fit the image before or after theirs, and return whether they do.
 
-    `rows` are the detections looked at, `image` their images in the ground truth, and `n_hit` of them overlap
-    an object. Images are numbered by their ids, else by numbers in their names, else by their order.
+    They fit if `MOST_AGREE` of them, in two images or more, overlap an object there. `rows` are the
+    detections looked at, `image` their images in the ground truth, and `n_hit` of them overlap an object of
+    these. Images are numbered by their ids, else by numbers in their names, else by their order.
     """
     numbers = truth.images.source_id
-    if numbers.dtype == object or (numbers == NO_ID).any():
+    if numbers.dtype == object or (numbers == NO_ID).any():  # an id is text, or missing
         numbers = np.array([parse_number(last_part(name)) for name in truth.images.name], np.int64)
         numbers = np.arange(len(numbers)) if (numbers < 0).any() else numbers
     order = np.argsort(numbers, kind="stable")
@@ -484,29 +490,36 @@ def _report_misread_classes(
 ) -> bool:
     """Report class numbers that agree in another reading, and return whether they do.
 
-    `pairs` are the rows of detections and of the objects that they overlap.
+    Only if at least `ENOUGH` detections overlap an object, at most `FEW_AGREE` of them have its class, and
+    their classes were written as numbers. The first of `_list_readings` is reported by which `MOST_AGREE` of
+    them have its class, in at least two classes. `pairs` are the rows of detections, a row for each object
+    that it overlaps, and of these objects.
     """
     det, gt = pairs
     n_overlapping = len(distinct(det))
     det_class, gt_class = detections.boxes.category[det], truth.boxes.category[gt]
 
     def count_agreeing(gt_class_by_det_class: NDArray[Any]) -> tuple[int, int]:
-        """Count the detections whose class is then that of an object that they overlap, and these classes."""
+        """Count the detections that overlap an object of their class, read by this array, and the classes of
+        these objects.
+        """
         is_same = gt_class_by_det_class[det_class] == gt_class
         return len(distinct(det[is_same])), len(distinct(gt_class[is_same]))
 
     n_agreeing, _ = count_agreeing(pairing.category)
-    if n_overlapping < ENOUGH or n_agreeing > FEW_AGREE * n_overlapping:
+    is_doubtful = n_overlapping >= ENOUGH and n_agreeing <= FEW_AGREE * n_overlapping
+    if not is_doubtful:
         return False
     written_numbers = _find_written_numbers(truth.categories, detections.categories)
     if written_numbers is None:
         return False
     for reading, row_of_number in _list_readings(truth.categories, detections.categories):
+        # (classes of the detections,) the row of the ground truth's class, -1 = none
         gt_class_of = np.array(
             [row_of_number.get(written_number, -1) for written_number in written_numbers], np.int64
         )
         n_fitting, n_classes = count_agreeing(gt_class_of)
-        if n_fitting < max(ENOUGH, MOST_AGREE * n_overlapping) or n_classes < 2:
+        if n_fitting < max(ENOUGH, MOST_AGREE * n_overlapping) or n_classes < 2:  # one may fit by chance
             continue
         example_classes = distinct(det_class[gt_class_of[det_class] >= 0]).tolist()[:2]
         names = pairing.gt_names
@@ -534,7 +547,11 @@ def _report_misread_classes(
 
 
 def _find_written_numbers(gt_classes: Categories, det_classes: Categories) -> list[int] | None:
-    """Return the number by which the file named each class of the detections; None if it used names."""
+    """Return the number by which the file named each class of the detections; None if it used names.
+
+    Classes with names were written as numbers in two cases: both sides share one list, as with COCO results,
+    or the ground truth has only numbers. These are ids, or without ids positions, from 1 or from 0.
+    """
     if not det_classes.named:
         return [parse_number(name) for name in det_classes.name]
     if _share_list(gt_classes, det_classes) or not gt_classes.named:
@@ -554,8 +571,8 @@ def _share_list(gt_classes: Categories, det_classes: Categories) -> bool:
 
 
 def _list_readings(gt_classes: Categories, det_classes: Categories) -> list[tuple[str, dict[int, int]]]:
-    """Return each possible reading of class numbers: its name, and the rows of the ground truth's classes by
-    number.
+    """Return each possible reading of class numbers: its name, as the option ``ids`` of COCO has it, and the
+    rows of the ground truth's classes by number. That of numbers which are 1 too low is no option: ``""``.
     """
     numbers = range(len(gt_classes)) if gt_classes.named else [parse_number(name) for name in gt_classes.name]
     readings = [

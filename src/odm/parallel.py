@@ -67,6 +67,7 @@ def _count_free_bytes() -> float:
     import resource
 
     n_free = float("inf")
+    # In statm, column 0 has the pages of the whole process, column 5 those of its data.
     for limit, column in ((resource.RLIMIT_AS, 0), (resource.RLIMIT_DATA, 5)):
         limit_bytes = resource.getrlimit(limit)[0]
         if limit_bytes != resource.RLIM_INFINITY:
@@ -170,7 +171,7 @@ class Worker(Generic[T]):
                     return b"".join(chunks)
                 chunks.append(chunk)
             elif os.waitid(os.P_PID, self._pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT):
-                return None
+                return None  # somebody has stopped it
         return None
 
     def _kill(self) -> None:
@@ -210,8 +211,8 @@ class Team(Generic[T, R]):
         self._stack = contextlib.ExitStack()
         self._copies: list[Worker[dict[int, R]]] = []
         n_processes = min(worker_count(), len(items))
-        if n_processes < 2 or len(items) > _QUEUE // _NUMBER:
-            return
+        if n_processes < 2 or len(items) > _QUEUE // _NUMBER:  # more than the pipe holds
+            return  # `results` does all the work
         # A pipe that all read from is a queue: a few bytes are read by one of them as a whole.
         self._queue_fd, write_fd = os.pipe()
         os.write(write_fd, b"".join(i.to_bytes(_NUMBER, "big") for i in range(len(items))))
@@ -232,7 +233,10 @@ class Team(Generic[T, R]):
         return result_by_index
 
     def results(self) -> list[R]:
-        """Return the result for each item; the copies are gone then."""
+        """Work on items too, and return the result for each; the copies are gone then.
+
+        What a copy did not deliver is done here.
+        """
         with self._stack:
             result_by_index = self._work_on_queue() if self._copies else {}
             for copy in self._copies:
@@ -251,7 +255,7 @@ def map_in_order(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
 def map_by_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """Return ``[work(item) for item in items]``, computed by threads.
 
-    For work inside NumPy on large arrays.
+    For work inside NumPy on large arrays. Raises the first exception of any thread when all have ended.
     """
     results: dict[int, R] = {}
     failed: list[BaseException] = []
@@ -283,7 +287,7 @@ _QUEUE = 2**14
 
 
 def _serve(work: Callable[[], object], pipe_fd: int) -> None:
-    """Run the work in the copy and write its result to the pipe."""
+    """Run the work in the copy, write its result to the pipe, and end the process: it never returns."""
     exit_code = 1
     try:
         import pickle

@@ -32,7 +32,8 @@ such as Ghostscript for a file that begins as EPS does, whatever its name."""
 
 
 def open_picture(stream: IO[bytes]) -> Image.Image:
-    """Open a picture of a type that odm knows, of any size, and read only its header.
+    """Open a picture of a type that odm knows, and read only its header. Pillow's limit of sizes, which is
+    global, is lifted meanwhile.
 
     Raises
     ------
@@ -63,7 +64,7 @@ def open_picture(stream: IO[bytes]) -> Image.Image:
 
 def _read_late_exif(stream: IO[bytes]) -> bytes:
     """Return the EXIF data of a PNG file, which may be after the pixels; empty if there are none."""
-    chunk_start = 8
+    chunk_start = 8  # after the signature; a chunk is 4 bytes of length, 4 of kind, content, 4 of checksum
     while True:
         stream.seek(chunk_start)
         head = stream.read(8)
@@ -76,7 +77,7 @@ def _read_late_exif(stream: IO[bytes]) -> bytes:
 
 
 def read_orientation(image: Image.Image, stream: IO[bytes]) -> int:
-    """Return the EXIF orientation of a picture, 1 to 8, without decoding any pixel."""
+    """Return the EXIF orientation of a picture, 1 to 8, without decoding any pixel; 1 if it has none."""
     from PIL import ExifTags, Image
 
     if image.format == "PNG" and "exif" not in image.info:
@@ -102,9 +103,10 @@ _latest_header: list[tuple[int, bytes]] = []
 def _parse_plain_jpeg_size(head: bytes) -> tuple[int, int] | None:
     """Return width and height from the first bytes of a JPEG file; None unless its header is plain.
 
-    What Pillow would look at further, such as EXIF data or a table of another length, is left to it.
+    What Pillow would look at further, such as EXIF data or a table of another length, is left to it. The
+    header is kept in `_latest_header`: a next one that differs only in the size is not parsed.
     """
-    for size_start, header in _latest_header:  # those of one program differ only in the size
+    for size_start, header in _latest_header:  # at most one; those of one program differ only in the size
         size_end = size_start + 4
         if head.startswith(header[:size_start]) and head[size_end : len(header)] == header[size_end:]:
             return _parse_jpeg_size(head, size_start)
@@ -155,6 +157,7 @@ def _read_size_by_pillow(stream: IO[bytes]) -> tuple[int, int]:
     with open_picture(stream) as image:
         width, height = image.size
         if image.format == "TIFF":  # Pillow has turned the size of these already, if it is new
+            # The tags ImageWidth and ImageLength.
             width, height = image.tag_v2[256], image.tag_v2[257]  # type: ignore[attr-defined]
         return (height, width) if read_orientation(image, stream) in TURNED else (width, height)
 

@@ -61,6 +61,8 @@ def evaluate_shards(
         About how many detections a task holds. A class with more is ranked in ranges of its scores.
     memory
         Bytes that a process may take; `rows_per_task` follows from it.
+    log
+        Takes the issues; a new one if it is None.
     tell
         Called with each message about the run itself, which is no part of its result.
 
@@ -89,10 +91,12 @@ def evaluate_shards(
             detections = Request(path=detections, kind="det")
         pending = PendingSource(detections, log)
         base_bytes = BASE + pending.find_format().parts_overhead
+        # What this process takes before it reads any detection.
         n_bytes = base_bytes + len(truth) * BYTES_PER_TRUTH + len(truth.images) * BYTES_PER_IMAGE
         n_fit = None if memory is None else _count_rows_within(memory, base_bytes, n_bytes, rows_per_task)
         rows = rows_per_task or n_fit or ROWS_PER_TASK
         parts, unread = divide_detections(pending, log, rows, with_absolute_paths=executor is not None)
+        # Parts are only about as long as asked, so one is refused from twice the number on.
         largest = max(parts, key=lambda part: part.rows, default=None)
         if memory is not None and n_fit is not None and largest is not None and largest.rows > 2 * n_fit:
             raise UsageError(
@@ -158,7 +162,10 @@ class DetectionPart(msgspec.Struct, frozen=True):
     request: Request
 
     def read(self, truth: Callable[[], Dataset], *, check: bool) -> tuple[Dataset, Log]:
-        """Read the detections and their log; their ids refer to the images and classes of `truth`."""
+        """Read the detections and their log; their ids refer to the images and classes of `truth`.
+
+        With `check`, the log also has what the checks of ``odm validate`` find.
+        """
         log = Log()
         pending = PendingSource(self.request, log, options=self.options)
         pending.format = get(self.format)

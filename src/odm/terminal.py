@@ -89,7 +89,9 @@ class Screen(io.TextIOBase):
 
     @functools.cached_property
     def colour(self) -> bool:
-        """Whether text may be coloured: on a terminal, unless ``NO_COLOR`` or ``FORCE_COLOR`` is set."""
+        """Whether text may be coloured: if ``FORCE_COLOR`` is set, or on a terminal that is not dumb, unless
+        ``NO_COLOR`` is set.
+        """
         if os.environ.get("FORCE_COLOR"):
             return True
         return self.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
@@ -177,7 +179,8 @@ def text_table(
     shown = choose_columns(headers, rows, width=width, drop=drop)
     columns = [[headers[i], *(row[i] for row in rows)] for i in shown]
     widths = [_find_width(column) for column in columns]
-    if width is not None and (excess := sum(widths) + 2 * len(widths) - 2 - width) > 0:
+    # Two spaces stand between columns.
+    if width is not None and (excess := sum(widths) + 2 * (len(widths) - 1) - width) > 0:
         limit = max(min(LEAST_NAME, widths[0]), widths[0] - excess)
         columns[0] = [shorten(text, limit) for text in columns[0]]
         widths[0] = _find_width(columns[0])
@@ -196,7 +199,9 @@ def text_table(
 def choose_columns(
     headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None, drop: Sequence[Sequence[str]]
 ) -> list[int]:
-    """Choose the columns, by index, of a table that are shown in `width` characters; see `text_table`."""
+    """Choose the columns, by index, of a table that are shown in `width` characters: groups of headers in
+    `drop` are left out, in order, until the others fit with the first column cut to `WANTED_NAME`.
+    """
     shown = list(range(len(headers)))
     if width is None:
         return shown
@@ -210,7 +215,9 @@ def choose_columns(
 
 
 def _format_spans(headers: Sequence[str], widths: Sequence[int], spans: Mapping[str, str]) -> str:
-    """Return the line above the headers, with the titles of `spans` centred over their columns."""
+    """Return the line above the headers, with the titles of `spans` centred over their columns, between
+    dashes where there is room; empty without any.
+    """
     line, column_start, i = "", 0, 0
     while i < len(headers):
         span, last_column = spans.get(headers[i], ""), i
@@ -237,6 +244,7 @@ def _count_columns(text: str) -> int:
     """Return how many places of a terminal a text takes."""
     if text.isascii():
         return len(text)
+    # Wide (W) and fullwidth (F) characters take two.
     return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 

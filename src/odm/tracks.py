@@ -59,11 +59,12 @@ def _find_boxes_in_videos(dataset: Dataset) -> NDArray[np.intp]:
     """Return the rows of boxes whose track is in a video, as ids in still images may count anything."""
     track = dataset.boxes.track
     assert track is not None
-    return np.flatnonzero(np.append(dataset.tracks.video, -1)[track] >= 0)
+    video_of_track = np.append(dataset.tracks.video, -1)  # the last entry is for the track -1: none
+    return np.flatnonzero(video_of_track[track] >= 0)
 
 
 def find_repeated_boxes(dataset: Dataset) -> NDArray[np.intp]:
-    """Return the rows of boxes whose track has an earlier box of the same class on the same image."""
+    """Return the rows of boxes in videos whose track has an earlier box of the same class on their image."""
     boxes = dataset.boxes
     if boxes.track is None:
         return np.zeros(0, np.intp)
@@ -77,7 +78,7 @@ def find_repeated_boxes(dataset: Dataset) -> NDArray[np.intp]:
 
 
 def find_class_changes(dataset: Dataset) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Find tracks with several classes.
+    """Find tracks in videos with several classes.
 
     Returns two arrays (n,), an entry for each class of a track but its first: the row of the first box of
     this class in the track, and the row of the first box of the track.
@@ -148,7 +149,8 @@ def make_frame_values(dataset: Dataset, first_row: int, second_row: int) -> dict
 def refuse_contradictory(dataset: Dataset, log: Log, codes: Collection[Code] | None = None) -> bool:
     """Report how often tracks contradict themselves, and return whether any does.
 
-    `codes` are those that count: of `TRACK_TWICE`, `FRAME_TWICE` and `CLASS_CHANGES`, None = all.
+    `codes` are those that count: of `TRACK_TWICE`, `FRAME_TWICE` and `CLASS_CHANGES`, None = all. Changes of
+    class count in ground truth only.
     """
     counts = {
         TRACK_TWICE: len(find_repeated_boxes(dataset)),
@@ -162,7 +164,10 @@ def refuse_contradictory(dataset: Dataset, log: Log, codes: Collection[Code] | N
 
 
 def report_tubes(dataset: Dataset, log: Log) -> None:
-    """Report what keeps the tracks of a dataset from being measured."""
+    """Report what keeps the tracks of a dataset from being measured, as a whole and one by one.
+
+    Changes of class in detections are one warning with an example; those in ground truth one each.
+    """
     refuse_contradictory(dataset, log)
     log.report_rows(
         TRACK_TWICE, dataset, find_repeated_boxes(dataset), lambda row: {"value": format_track(dataset, row)}

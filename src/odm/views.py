@@ -61,7 +61,7 @@ class Rows(list[T], TableMixin):
         self.names = tuple(names)
 
     def columns(self) -> dict[str, list[Any]]:
-        """The values of each column, by its name; None where there is none."""
+        """The values of each column, by its name; None where there is none, or an empty text."""
         rows = [member if isinstance(member, dict) else member.to_dict() for member in self]  # type: ignore[attr-defined]
         return {name: [None if (v := row.get(name)) == "" else v for row in rows] for name in self.names}
 

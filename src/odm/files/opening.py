@@ -75,7 +75,10 @@ class Unreadable(Exception):
 
 
 def _open(path: str, max_size: int) -> tuple[int, int]:
-    """Open a regular file and return its descriptor and its size in bytes. Raises Unreadable for others."""
+    """Open a regular file, record it as an input of the run, and return its descriptor and size in bytes.
+
+    Raises Unreadable if it is another kind of file, has more than `max_size` bytes, or cannot be opened.
+    """
     try:
         descriptor = os.open(path, _FLAGS)
     except OSError as e:
@@ -117,7 +120,7 @@ def read_bytes(path: str, *, max_size: int = MAX_SIZE) -> bytes:
             refuse_nuls(os.read(descriptor, 4096))
             os.lseek(descriptor, 0, os.SEEK_SET)
         data = os.read(descriptor, min(size + 1, 2**30))  # one more, so that a file that grows is noticed
-        if len(data) != size or size >= 2**30:
+        if len(data) != size or size >= 2**30:  # one call returns at most 2 GiB
             stream = io.BytesIO()
             stream.write(data)
             del data  # lest the content be held twice
@@ -140,13 +143,16 @@ def read_bytes(path: str, *, max_size: int = MAX_SIZE) -> bytes:
 
 
 def _split_entry_path(path: str) -> tuple[str, str] | None:
-    """Split a path into an archive and the name of a file in it; None if it leads through no archive."""
+    """Split a path into an archive and the name of a file in it; None for archives and other paths."""
     location = split_archive_path(path) if ".zip" in os.fspath(path).lower() else None
     return location if location and location[1] else None
 
 
 def _open_entry(path: str, name: str, max_size: int) -> tuple[IO[bytes], int]:
-    """Open a file of an archive; returns it and its size in bytes. Raises Unreadable with the reason."""
+    """Open a file of an archive, which is recorded as an input of the run; returns it and its size in bytes.
+
+    Raises Unreadable with the reason.
+    """
     import zipfile
 
     try:
@@ -216,7 +222,7 @@ def find_binary_kind(head: bytes) -> str:
 def read_head(path: str, n: int = HEAD) -> bytes:
     """Return the first `n` bytes of what `read_bytes` returns. Raises Unreadable with the reason."""
     if archive_entry := _split_entry_path(path):
-        stream, size = _open_entry(*archive_entry, 2**63)
+        stream, size = _open_entry(*archive_entry, 2**63)  # of any size
         with stream:
             return _read_entry(stream, size) if size <= n else stream.read(n)
     descriptor, _ = _open(path, 2**63)
@@ -232,9 +238,9 @@ def read_head(path: str, n: int = HEAD) -> bytes:
 
 
 def open_binary(path: str, *, max_size: int = MAX_SIZE) -> IO[bytes]:
-    """Open a regular file for a library that reads parts of it.
+    """Open a regular file, or one in an archive, for a library that reads parts of it.
 
-    Raises `Unreadable` if it is no regular file.
+    The content of a gzip file is unpacked into memory. Raises `Unreadable` with the reason.
     """
     if archive_entry := _split_entry_path(path):
         return _open_entry(*archive_entry, max_size)[0]
@@ -303,7 +309,8 @@ def _list_archive(
     """Open the archive at `path` and return it and its files by name.
 
     The other arguments only tell results apart that the cache keeps: the file may change, and a forked
-    process would share the position in the open file. Raises Unreadable for an unsafe archive.
+    process would share the position in the open file. Raises Unreadable if it is damaged, has too many
+    entries or bytes, an unsafe or repeated name, or a link.
     """
     import zipfile
 
@@ -414,7 +421,7 @@ def _unpack_gzip(data: bytes, max_size: int, *, is_cut: bool = False) -> bytes:
     Raises Unreadable if it is damaged, or its content is longer than `max_size` or suspiciously long; of one
     that is cut, the first `max_size` bytes are returned.
     """
-    unpack = zlib.decompressobj(wbits=31)
+    unpack = zlib.decompressobj(wbits=31)  # of the format of gzip
     limit = min(max_size, max(MAX_UNPACKED, UNPACKED_RATIO * len(data)))
     try:
         content = unpack.decompress(data, max_size if is_cut else limit + 1)
@@ -535,7 +542,7 @@ def is_utf8(data: bytes, *, is_cut: bool = False) -> bool:
     try:
         for start in range(0, len(data), _BLOCK):
             block = data[start : start + _BLOCK]
-            if not block.isascii() or decoder.getstate()[0]:
+            if not block.isascii() or decoder.getstate()[0]:  # bytes of a character that goes on here
                 decoder.decode(block)
                 blocks_left -= 1
                 if not blocks_left:
@@ -553,7 +560,8 @@ def as_utf8(data: bytes, encoding: str, *, is_cut: bool = False) -> bytes:
 
     Raises UnicodeDecodeError for text in another encoding. If `is_cut`, the last character may be incomplete.
     """
-    if data.isascii() and "16" not in encoding and "32" not in encoding and "2022" not in encoding:
+    # In UTF-16, UTF-32 and ISO-2022-JP, bytes of ASCII may stand for other characters.
+    if data.isascii() and not any(digits in encoding for digits in ("16", "32", "2022")):
         return data
     if data.startswith(codecs.BOM_UTF8) or _DECLARED.match(data):
         return data
@@ -564,7 +572,8 @@ def as_utf8(data: bytes, encoding: str, *, is_cut: bool = False) -> bytes:
 def recognise_encoding(data: bytes, *, is_cut: bool = False) -> tuple[str, dict[str, str]]:
     """Return the encoding of a text that is not UTF-8, empty if unclear, and sample words by candidate.
 
-    The module describes the rule. If `is_cut`, the last character may be incomplete.
+    The module describes the rule; XML and text with control characters are unclear. If `is_cut`, the last
+    character may be incomplete.
     """
     if _CONTROL.search(data) or data.lstrip()[:1] == b"<":  # XML that does not name its encoding is UTF-8
         return "", {}
@@ -634,13 +643,16 @@ def _score_page(text: str, name: str) -> float:
 
 
 def _is_word(word: str, *, latin: bool) -> bool:
-    """Whether a word has letters of one script, and capitals only at its beginning or throughout."""
+    """Whether a word has letters of one script, and capitals only at its beginning, or throughout if `latin`.
+
+    Of Latin letters no four in a row are accented, and one is of ASCII, unless it has a single letter.
+    """
     after_first = word[1:]
     if not latin:
         return (
             not re.search("[A-Za-z]", word)
             and after_first == after_first.lower()
-            and _FINAL.isdisjoint(after_first[:-1])
+            and _FINAL.isdisjoint(after_first[:-1])  # final forms end a word
         )
     return (
         (len(word) == 1 or re.search("[A-Za-z]", word) is not None)

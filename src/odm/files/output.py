@@ -140,7 +140,10 @@ class Output:
     # -- before the first write
 
     def _check(self, label: str) -> bool:
-        """Return whether the target holds something already. Raises PathError if it cannot be used."""
+        """Return whether the target holds something, apart from staging folders; sets `_old_status`.
+
+        Raises PathError if it cannot be used.
+        """
         try:
             self._old_status = os.stat(self._real_target)
         except FileNotFoundError:
@@ -196,7 +199,8 @@ class Output:
     def plan(self, names: Sequence[str], owners: Sequence[str], log: Log, path: str = "") -> bool:
         """Return whether all these files can be written; if not, report every reason.
 
-        `names` are relative paths, and `owners` the names of the images that each is written for.
+        `names` are relative paths, and `owners` the names of the images that each is written for. If all can
+        be, `write` and its like do not check these names again.
 
         Raises
         ------
@@ -240,6 +244,8 @@ class Output:
                 if self._lock_descriptor is None:
                     label = printable(self.target)
                     raise PathError(f"{label}: another odm is writing into it; try again when that has ended")
+            # Usually the stage is beside the target, else in it: where a rename cannot replace the folder, or
+            # the folder may be written to but not its parent.
             if not self.single and self._old_status is not None and self._must_stage_inside(parent):
                 self._make_stage(self._real_target, name)
             else:
@@ -375,9 +381,12 @@ class Output:
                 self._made_folders.pop()
 
     def _make_stage(self, parent: str, name: str) -> None:
-        """Make a hidden folder in `parent` and lock it, which shows other processes that its maker lives."""
+        """Make a hidden folder in `parent` and lock it, which shows other processes that its maker lives.
+
+        Left-overs in `parent` of processes that died are removed first.
+        """
         scratch.remove_left_overs(parent)
-        short_name = name.encode(errors="ignore")[:80].decode(errors="ignore")
+        short_name = name.encode(errors="ignore")[:80].decode(errors="ignore")  # of at most 255 bytes
         parent_vanished = False
         for _ in range(100):
             self._stage = os.path.join(parent, f".odm-{short_name}-{os.urandom(6).hex()}.tmp")
@@ -467,8 +476,9 @@ class Output:
             )
 
     def _merge(self, tree: str) -> None:
-        """Move files into a folder that exists, one by one, with a marker meanwhile; then list those that
-        stayed.
+        """Move files into a folder that exists, one by one; then set `stayed` to the files that were there.
+
+        A marker stands meanwhile, unless it is one move. It stays if only some of the moves succeed.
         """
         moves = self._plan_moves(self.written)
         was_complete = not marker.is_incomplete(self._real_target)
@@ -539,7 +549,7 @@ class Output:
         raise PathError(f"{label}: {describe_error(e)}; {outcome}") from e
 
     def _clean(self) -> None:
-        """Remove the staging folder."""
+        """Remove the staging folder and folders that were made but are empty, and give up the locks."""
         with scratch.delay_signals():
             try:
                 if self._stage:

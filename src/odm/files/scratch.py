@@ -200,7 +200,7 @@ def _handle_signal(handler: Callable[[int, Any], object], signal_number: int, fr
 
 def _watch_signals(pipe: int) -> None:
     """End the process if a signal comes through the pipe and no handler is reached in time."""
-    while signal_number := os.read(pipe, 1)[0]:
+    while signal_number := os.read(pipe, 1)[0]:  # each signal is a byte with its number
         if signal_number in (signal.SIGINT, signal.SIGTERM) and not signal_handled.wait(_SOON):
             os.write(2, b"odm: interrupted\n")
             os._exit(128 + signal_number)
@@ -208,7 +208,7 @@ def _watch_signals(pipe: int) -> None:
 
 @contextlib.contextmanager
 def delay_signals() -> Iterator[None]:
-    """Delay Ctrl-C and SIGTERM until the block has ended, unless they are ignored."""
+    """Delay Ctrl-C and SIGTERM until the block has ended, unless they are ignored; the first comes then."""
     if threading.current_thread() is not threading.main_thread():  # no signal raises anything here
         yield
         return
@@ -315,9 +315,9 @@ class Scratch:
         return _find_offsets(pieces)
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> bytes:
-        """Return the bytes `start` to `stop` of a file.
+        """Return a piece of a file without its checksum; `start` and `stop` are offsets of `write`.
 
-        Raises PathError if they cannot be read, or are damaged.
+        Raises PathError if it cannot be read, or is damaged.
         """
         try:
             with self._open_folder() as (path, folder):
@@ -420,7 +420,7 @@ class RemoteScratch(Scratch):
 
     @classmethod
     def below(cls, parent: str | None) -> Scratch:
-        """Make a new scratch folder below an address. Raises PathError if nothing can be written there."""
+        """Make a scratch folder below an address by writing a file into it. Raises PathError if it cannot."""
         address, query = split_query(parent or "")
         store = cls(f"{address}/odm-scratch-{os.urandom(6).hex()}{query}")
         with refused(store.path):
@@ -448,7 +448,7 @@ class RemoteScratch(Scratch):
                 stream.write(data)
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> bytes:
-        """Return the bytes `start` to `stop` of a file. Raises PathError if they cannot be read."""
+        """Return a piece of a file without its checksum. Raises PathError if it is not there, or damaged."""
         system, top = connect(self.path)
         try:
             with ask(self.path, system.open_input_file, f"{top}/{name}") as stream:
@@ -467,4 +467,5 @@ class RemoteScratch(Scratch):
         """Remove all that was written."""
         with contextlib.suppress(*fault_types()):
             system, top = connect(self.path)
+            # After Ctrl-C or SIGTERM nobody waits long for the store.
             ask(self.path, system.delete_dir, top, patience=1 if signal_handled.is_set() else PATIENCE)

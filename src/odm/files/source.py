@@ -97,9 +97,8 @@ class Source:
             if isinstance(e, FileNotFoundError):
                 folder, name = os.path.split(path.rstrip("/\\"))
                 with contextlib.suppress(OSError, ValueError):
-                    suggestion = hint(
-                        name, sorted({*os.listdir(folder or ".")} - {name})
-                    )  # a link to nothing
+                    neighbours = {*os.listdir(folder or ".")} - {name}  # a broken link has this very name
+                    suggestion = hint(name, sorted(neighbours))
             raise PathError(f"{printable(path)}: {describe_error(e)}{suggestion}") from None
         self.is_dir = stat.S_ISDIR(status.st_mode)
         if not self.is_dir and not stat.S_ISREG(status.st_mode):
@@ -133,7 +132,7 @@ class Source:
 
     @property
     def files(self) -> list[str]:
-        """Relative paths of all files, in code-point order; ``[""]`` for a single file."""
+        """Relative paths of all files but `sizes`, in code-point order; ``[""]`` for a single file."""
         if self._files is None:
             paths = sorted(self._walk()) if self.is_dir else [""]
             self._size_files = [file for file in paths if file.rsplit("/", 1)[-1] == SIZES_FILE]
@@ -167,6 +166,7 @@ class Source:
         """
         folder_source = Source(folder, follow_links=self.follow_links, max_size=self.max_size)
         is_listed = type(self) is Source and self._files is not None and self._archive is None
+        # A link may lead out of the folder and stay in this source, so that only here it is followed.
         if is_listed and not self.bad_links and (self.follow_links or not self._has_links):
             relative = folder.removeprefix(self._prefix).rstrip("/")
             if files := self.below(relative) if relative != folder else []:
@@ -182,7 +182,7 @@ class Source:
         """Hide some of `files`, and links that are not followed."""
         self.left_out |= {self.full(file) for file in files}
         self._files = [file for file in self.files if file not in files]
-        self.bad_links = [link for link in self.bad_links if link[0] not in files]
+        self.bad_links = [link for link in self.bad_links if link[0] not in files]  # link[0]: its path
         self.forget()
 
     def once(self, find: Callable[..., T], *args: Any) -> T:
@@ -243,7 +243,8 @@ class Source:
     def to_utf8(self, data: bytes, path: str, log: Log) -> bytes | None:
         """Return a text as UTF-8, or unchanged if its encoding is unclear.
 
-        If it is not in the encoding that the user named, returns None and reports an issue.
+        If it is not in the encoding that the user named, returns None and reports an issue. Else the first
+        encoding that is recognised is that of all files of the source; the log takes a note on it.
         """
         if self.encoding:
             try:
@@ -327,12 +328,8 @@ class Source:
     def is_linked(self, path: str) -> bool:
         """Return whether a path inside the source leads outside it through a link that is not followed."""
         top = self.path.rstrip(os.sep) + os.sep
-        if (
-            self.follow_links
-            or self._archive is not None
-            or not self.is_dir
-            or not (path + os.sep).startswith(top)
-        ):
+        may_have_links = self.is_dir and self._archive is None and not self.follow_links
+        if not may_have_links or not (path + os.sep).startswith(top):
             return False
         root = os.path.realpath(self.path)
         return not (os.path.realpath(path) + os.sep).startswith(root.rstrip(os.sep) + os.sep)
@@ -373,9 +370,11 @@ class Source:
         """Yield the relative paths of the files in a folder of the source and, if `deep`, below it.
 
         Hidden names and links that are not followed are kept in `hidden`, `bad_links` and `picture_links`.
+        Raises PathError if the source itself cannot be listed.
         """
         start_path = self.full(start)
         root = os.path.realpath(start_path if os.path.isabs(start) else self.path)
+        # Of each folder: its relative path, its path, the real paths of the start and of links on the way.
         pending = [(start, start_path, frozenset((os.path.realpath(start_path),)))]
         n_links_left = _NESTED_LINKS
         while pending:
@@ -407,7 +406,7 @@ class Source:
                 if not deep and entry.is_dir():
                     continue
                 target, is_folder = self._follow(name, entry.path, root)
-                if not target:
+                if not target:  # `_follow` has kept it; a link to a picture is listed all the same
                     if name in self.picture_links and name.lower().endswith(tuple(PICTURE_SUFFIXES)):
                         yield name
                 elif not is_folder:
@@ -457,7 +456,8 @@ class Source:
         if self.follow_links or target == root or target.startswith(root.rstrip(os.sep) + os.sep):
             return target, is_folder
         last_name = lower_name.rpartition("/")[2]
-        if last_name in _PICTURE_FOLDERS if is_folder else last_name.endswith(tuple(PICTURE_SUFFIXES)):
+        is_picture_folder = is_folder and last_name in _PICTURE_FOLDERS
+        if is_picture_folder or (not is_folder and last_name.endswith(tuple(PICTURE_SUFFIXES))):
             self.picture_links[name] = target
         else:
             self.bad_links.append((name, target, True))
@@ -520,7 +520,7 @@ class NamedSource(Source):
         path, is_outside = self.full(folder), os.path.isabs(folder)
         if not os.path.isdir(path):
             return
-        if folder and self.is_linked(path):
+        if folder and self.is_linked(path):  # keep the link for `report_links`, and list nothing
             self._follow(folder, path, os.path.realpath(self.path))
             return
         files_here = set(self._walk_below(folder, deep=deep))

@@ -48,7 +48,10 @@ _hidden: dict[str, str] = {}
 
 
 def conceal(address: str) -> str:
-    """Replace the credentials in an address by ``***``, so that it can be shown, logged and saved."""
+    """Replace the credentials in an address by ``***``, so that it can be shown, logged and saved.
+
+    They are kept in `_hidden`, for `reveal`.
+    """
     if "://" not in address:
         return address
 
@@ -122,7 +125,7 @@ def connect(address: str) -> tuple[Any, str]:
     with refused(address):
         system, root = ask(address, fs.FileSystem.from_uri, reveal(location + query))
         root = root.rstrip("/")
-        if location.lower().startswith("a"):
+        if location.lower().startswith("a"):  # abfs: Azure
             # Without credentials pyarrow dies when asked about a container, but not about a file in one.
             ask(address, system.get_file_info, f"{root}/odm")
     return system, root
@@ -145,7 +148,7 @@ def ask(address: str, call: Callable[..., T], *args: Any, patience: float | None
     """
     import queue
 
-    store = address.partition("?")[0].split("/")[2]
+    store = address.partition("?")[0].split("/")[2]  # s3://STORE/...
     if patience is not None and (patience := patience - _waited[store]) <= 0:
         raise _make_silence_error(address)
     answers: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
@@ -330,7 +333,7 @@ class _RemoteFile(Wrapped):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         """Set the position of the next read, without a call to the store."""
-        origin = (0, self._stream.tell(), self._size)[whence]
+        origin = (0, self._stream.tell(), self._size)[whence]  # SEEK_SET, SEEK_CUR, SEEK_END
         self._stream.seek(origin + offset)
         return origin + offset
 

@@ -93,7 +93,7 @@ def decode(mask: Compressed | Sequence[Compressed]) -> NDArray[np.bool_]:
         step[runs.edge[start:stop:2]] = 1
         step[runs.edge[start + 1 : stop : 2]] -= 1
         row[:] = np.cumsum(step[:-1], dtype=np.int8)
-    masks = pixels.reshape(len(runs), w, h).transpose(0, 2, 1)
+    masks = pixels.reshape(len(runs), w, h).transpose(0, 2, 1)  # runs go down the columns
     return masks[0] if isinstance(mask, Mapping) else masks
 
 
@@ -262,7 +262,8 @@ def read_runs(masks: Compressed | Sequence[Compressed]) -> tuple[Runs, Longs, Lo
         np.frombuffer(b"".join(texts), np.uint8), offsets(np.array([*map(len, texts)]))
     )
     n_pixels = sum_groups(counts, length_starts)
-    for i in np.flatnonzero(is_wrong | (sum_groups(counts < 0, length_starts) > 0)).tolist():
+    has_negative = sum_groups(counts < 0, length_starts) > 0
+    for i in np.flatnonzero(is_wrong | has_negative).tolist():  # of the first one
         raise ValueError(f"mask {i}: counts cannot be decoded")
     for i in np.flatnonzero(n_pixels != sizes[:, 0] * sizes[:, 1]).tolist():
         height, width = sizes[i]

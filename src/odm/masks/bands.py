@@ -40,6 +40,7 @@ def find_bands(masks: Runs, height: Longs, width: Longs) -> Runs:
 
 def _erode_rows(mask: Mask, radius: int) -> Mask:
     """Erode a mask (rows, columns) along rows: keep pixels with `radius` mask pixels on both sides."""
+    # A window is all mask if its sum is its width; one column more gives the sum before the first window.
     padded = np.pad(mask, ((0, 0), (radius + 1, radius)))
     sums = np.cumsum(padded, axis=1, dtype=np.int32)
     window = 2 * radius + 1

@@ -80,13 +80,14 @@ def rasterise_all(
     n_columns = sides.count_columns(len(height))
     if n_columns.max(initial=0) > MOST_HELD:
         raise TooLargeToFill(int(n_columns.max()), MOST_HELD)
-    keys = [(objects[0] + np.repeat(np.arange(len(runs)), np.diff(runs.starts)) << 32) | runs.edge
-            for objects, runs in _fill(sides, n_columns, ring, height)]  # fmt: skip
+    # ``object << 32 | pixel`` of each edge, as `Runs.of_keys` takes them; `first` is the first object filled.
+    keys = [((first + np.repeat(np.arange(len(runs)), np.diff(runs.starts))) << 32) | runs.edge
+            for (first, _), runs in _fill(sides, n_columns, ring, height)]  # fmt: skip
     return Runs.of_keys(np.concatenate([np.zeros(0, np.int64), *keys]), len(height))
 
 
 def cut_columns(xy: Floats, point: Longs, ring: Longs, width: Longs, limit: int) -> list[int]:
-    """Return the columns at which to cut the image into strips, from 0 to one beyond all.
+    """Return the columns at which to cut the image into strips, from 0 to 2^32, which is beyond all.
 
     All sides together pass about `limit` columns in each strip.
     """
@@ -113,15 +114,15 @@ def write_outlines(
         rings = ring[batch.start : batch.stop + 1]
         corners = point[rings[0] : rings[-1] + 1]
         outlines = (xy[corners[0] : corners[-1]], corners - corners[0], rings - rings[0])
-        sizes_of_images = height[batch], width[batch]
-        if len(sizes_of_images[0]) > 1 or n_columns[batch.start] <= COLUMNS_AT_A_TIME:
-            text, text_starts = write_texts(
-                *rasterise_all(*outlines, *sizes_of_images).counts(sizes_of_images[0] * sizes_of_images[1])
-            )
-        else:
-            sides = _Sides.from_outlines(*outlines, sizes_of_images[1])
-            runs = (runs for _, runs in _fill(sides, sides.count_columns(1), outlines[2], sizes_of_images[0]))
-            text = write_long_text(runs, int(sizes_of_images[0][0] * sizes_of_images[1][0]))
+        heights, widths = height[batch], width[batch]
+        is_one_large_object = len(heights) == 1 and n_columns[batch.start] > COLUMNS_AT_A_TIME
+        if not is_one_large_object:
+            masks = rasterise_all(*outlines, heights, widths)
+            text, text_starts = write_texts(*masks.counts(heights * widths))
+        else:  # its runs come strip by strip and are written as they come
+            sides = _Sides.from_outlines(*outlines, widths)
+            runs = (runs for _, runs in _fill(sides, sides.count_columns(1), rings - rings[0], heights))
+            text = write_long_text(runs, int(heights[0] * widths[0]))
             text_starts = np.array([0, len(text)])
         texts.append(text)
         text_sizes.append(np.diff(text_starts))
@@ -146,15 +147,16 @@ def measure_all(xy: Floats, point: Longs, ring: Longs, height: Longs, width: Lon
     is_by_rows = is_large & (STEPS_COST * n_steps < n_columns)
     area[np.where(is_by_rows, n_steps, n_columns) > MOST_COLUMNS] = -1
     # An object whose sides pass far fewer rows than columns is measured row by row, and its box comes as top,
-    # left, height and width.
+    # left, height and width. Of each form: the sides, the objects (n,), the size along a line of pixels, and
+    # the order that makes boxes left, top, width, height.
     forms = (sides, ~is_by_rows, height, [0, 1, 2, 3]), (steps, is_by_rows, width, [1, 0, 3, 2])
     for form, uses_form, size, box_columns in forms:
         measured = form.take(np.flatnonzero((uses_form & (area >= 0))[form.owner]))
         for (start, stop), runs in _fill(measured, measured.count_columns(n), ring, size):
             area[start:stop] += runs.areas()
             box = runs.boxes(size[start:stop])[:, box_columns]
-            rows = start + np.flatnonzero(box[:, 2])
-            box = box[box[:, 2] > 0]
+            has_pixels = box[:, 2] > 0
+            rows, box = start + np.flatnonzero(has_pixels), box[has_pixels]
             ltrb[rows, :2] = np.minimum(ltrb[rows, :2], box[:, :2])
             ltrb[rows, 2:] = np.maximum(ltrb[rows, 2:], box[:, :2] + box[:, 2:])
     ltrb[:, 2:] -= ltrb[:, :2]
@@ -260,8 +262,10 @@ class _Sides(msgspec.Struct, frozen=True, eq=False):
         x, y, slope, u = self.x[side_rows], self.y[side_rows], self.slope[side_rows], 5 * column + 2
         with np.errstate(invalid="ignore"):  # of steep sides, which are put right
             v = (y + slope * (u - x + (slope < 0)) + 0.5).astype(np.int64)
+        # Steps of steep sides go along y: the last one before the side has passed from u to u + 1.
         steep = np.flatnonzero(self.is_steep[side_rows])
         v[steep] = y[steep] - 1 + _find_step_beyond(x[steep], slope[steep], u[steep])
+        # The middle of row r is 5 r + 2: the first row with a middle of v or more.
         row: Longs = np.minimum(np.maximum(v + 2, 0) // 5, height)
         return row
 
@@ -290,7 +294,7 @@ class _Steps(_Sides, frozen=True, eq=False):
         column, row = np.concatenate([sides.first, sides.last + 1]), np.concatenate([left_row, right_row])
         outline = np.tile(sides.outline, 2)
         order = np.lexsort((row, column, outline))
-        upper, lower = order[0::2], order[1::2]
+        upper, lower = order[0::2], order[1::2]  # in each column the ends of an outline come in pairs
         owner = np.concatenate([sides.owner, np.tile(sides.owner, 2)[upper]])
         steps = cls(
             owner=owner,
@@ -315,7 +319,7 @@ class _Steps(_Sides, frozen=True, eq=False):
         """
         row, step_rows = expand_ranges(self.first, self.last - self.first + 1)
         column = self.x[step_rows]
-        moving = np.flatnonzero(self.y[step_rows] >= 0)
+        moving = np.flatnonzero(self.y[step_rows] >= 0)  # all but corners, whose column is `x`
         side, falls = column[moving], self.y[step_rows[moving]] > 0
         low, high = self.sides.first[side], self.sides.last[side] + 1
         # Halve low..high until it is the first column where the side has passed the row.
@@ -350,6 +354,7 @@ def _fill(
         for start, stop in itertools.pairwise(cuts):
             strip = object_sides if len(cuts) == 2 else object_sides.clip_columns(start, stop)
             n_outlines = np.diff(ring[objects.start : objects.stop + 1])
+            # Outlines are counted from the first one of these objects.
             key = strip.find_crossings(height) - (int(ring[objects.start]) << 32)
             yield (objects.start, objects.stop), _unite(Runs.of_keys(key, int(n_outlines.sum())), n_outlines)
 

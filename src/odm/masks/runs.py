@@ -77,6 +77,7 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
             pixel_of_edge[1::2], minlength=len(pixel)
         )
         inside = np.cumsum(entered) >= n_masks_min
+        # Where it changes; before the first edge all is outside. (The cut at the end is for no edges at all.)
         edge = pixel[inside != np.concatenate([[False], inside[:-1]])[: len(inside)]]
         return Runs(np.array([0, len(edge)]), edge)
 
@@ -267,7 +268,7 @@ def _decode_texts(text: NDArray[np.uint8], text_sizes: Longs) -> tuple[Longs, Lo
     if not is_wrong.any():  # else the number goes on in the next text
         faults = [np.flatnonzero(group > 63), last_groups[n_groups > _MOST_GROUPS]]
         is_wrong[np.searchsorted(text_ends, np.concatenate(faults), side="right")] = True
-    if is_wrong.any():
+    if is_wrong.any():  # once more without the wrong texts
         n_lengths, counts, is_wrong_too = _decode_texts(
             text[np.repeat(~is_wrong, text_sizes)], np.where(is_wrong, 0, text_sizes)
         )
@@ -320,10 +321,12 @@ def write_texts(length_starts: Longs, counts: Longs) -> tuple[NDArray[np.uint8],
 
 
 def write_long_text(chunks: Iterable[Runs], pixels: int) -> NDArray[np.uint8]:
-    """Write the compressed text of one mask whose runs come in chunks, of an image of so many pixels."""
+    """Write the compressed text of one mask, of an image of `pixels` pixels; its runs come in `chunks`, from
+    left to right.
+    """
     texts, written_ends, pending = [], np.zeros(1, np.int64), np.zeros(0, np.int64)
     for chunk in itertools.chain(chunks, [None]):
-        if chunk is None:
+        if chunk is None:  # after the last chunk: the last run ends with the image
             pending = pending if len(pending) and pending[-1] == pixels else np.append(pending, pixels)
         elif len(pending) and len(chunk.edge) and pending[-1] == chunk.edge[0]:  # a run through both chunks
             pending = np.concatenate([pending[:-1], chunk.edge[1:]])
@@ -358,7 +361,8 @@ def _write_numbers(numbers: Longs) -> tuple[NDArray[np.uint8], Longs]:
 
 
 def measure(text: NDArray[np.uint8], text_starts: Longs, height: Longs) -> Measured:
-    """Measure masks without keeping their pixels.
+    """Measure masks without keeping their pixels. Those that are wrong, or have `MOST_PIXELS` pixels or more,
+    have no area and no box.
 
     The text of mask i is ``text[text_starts[i]:text_starts[i + 1]]``; `height` of its image, (n,).
     """
@@ -394,13 +398,16 @@ def measure(text: NDArray[np.uint8], text_starts: Longs, height: Longs) -> Measu
 
 
 def _measure_long(text: NDArray[np.uint8], height: Longs) -> Measured:
-    """Measure one mask, whose runs would take too much memory at once; `height` of its image, (1,)."""
+    """Measure one mask, whose runs would take too much memory at once; `height` of its image, (1,).
+
+    Its text is decoded in chunks of up to `_LONG_TEXT` bytes; results are as those of `measure`.
+    """
     start, n_pixels, area, last_lengths = 0, 0, 0, np.zeros(2, np.int64)
     box, no_box = np.array([[2**32, 2**32, 0, 0]]), np.zeros((1, 4), np.int64)  # the edges around all
     while start < len(text):
         stop = min(start + _LONG_TEXT, len(text))
         if stop < len(text):  # stop after an even number of lengths: the next one is of a run outside again
-            number_ends = np.flatnonzero(text[start:stop] - np.uint8(48) < 32)
+            number_ends = np.flatnonzero(text[start:stop] - np.uint8(48) < 32)  # the last byte of each number
             stop = (
                 start + int(number_ends[len(number_ends) // 2 * 2 - 1]) + 1 if len(number_ends) > 1 else start
             )

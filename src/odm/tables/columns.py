@@ -99,6 +99,7 @@ class _Rows(_Table, frozen=True):
 
     def take(self, rows: NDArray[Any]) -> Self:
         """Return the table with the rows at `rows`, a mask or row numbers."""
+        # Names and other fields are tuples, which take numbers only; other tables save the time.
         has_lists = hasattr(self, "name") or getattr(self, "extra", None)
         row_numbers = np.arange(len(self))[rows].tolist() if has_lists else []
         columns: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
@@ -210,9 +211,10 @@ class Boxes(_Rows, TableMixin, frozen=True, dict=True):
     """The number of its group in its image, -1 = none; (n,). None where no box has one."""
 
     def named(self, images: tuple[str, ...], categories: tuple[str, ...], *, scored: bool) -> Boxes:
-        """Return these boxes with the names of the images and classes of their dataset, for `columns`.
+        """Return these boxes with the names of the images and classes of their dataset, for `columns`, and
+        whether it shows their scores.
 
-        Boxes that already have these very names are returned as they are.
+        Boxes with these very names or none are returned, after setting the names; others are copied.
         """
         names = (images, categories, scored)
         previous = getattr(self, "_names", names)

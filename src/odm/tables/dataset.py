@@ -153,7 +153,7 @@ class Dataset(DatasetViews, msgspec.Struct, frozen=True, eq=False):
         xyxy, ltwh
             (n, 4) boxes in pixels, one of the two.
         score
-            (n,) confidences; without it the boxes are ground truth.
+            (n,) confidences; without it the boxes are ground truth, unless `kind` is ``"det"``.
         width, height
             Image sizes in pixels, one per image.
         frequency
@@ -239,7 +239,6 @@ class Builder:
         }
         # Rows of first images, and the videos and frame numbers of the images from there on.
         self._frames: list[tuple[int, dict[str, Any]]] = []
-
         self._videos: dict[str, int] = {}
         self._video_columns: dict[str, list[Any]] = {"length": [], "source_id": []}
         self._tracks: dict[tuple[int, Id], int] = {}
@@ -373,7 +372,7 @@ class Builder:
         return keys[order], rows[order]
 
     def track(self, video: int, source_id: Id, *, score: float = np.nan) -> int:
-        """The row of the track with that id in a video (-1 = in none), added if it is new."""
+        """The row of the track with that id in a video (-1 = none), added if new; NaN leaves its score."""
         row = self._tracks.setdefault((video, source_id), len(self._tracks))
         if score == score:  # noqa: PLR0124 -- no NaN
             self._track_scores[row] = score
@@ -398,7 +397,7 @@ class Builder:
             return track_rows
         rows_with_id = np.flatnonzero(source_id != NO_ID)
         ids, video_rows = source_id[rows_with_id].astype(np.int64), video[rows_with_id].astype(np.int64)
-        if len(ids) and int(ids.min()) > -(2**31) and int(ids.max()) < 2**31:
+        if len(ids) and int(ids.min()) > -(2**31) and int(ids.max()) < 2**31:  # both fit in one number
             _, box_rows, inverse = np.unique((video_rows << 32) + ids, return_index=True, return_inverse=True)
         else:
             keys = np.stack([video_rows, ids], axis=1)
@@ -448,7 +447,7 @@ class Builder:
     def describe_points(
         self, category: int, names: Sequence[str], skeleton: Iterable[tuple[int, int]] = ()
     ) -> None:
-        """Name the keypoints of a category, and the pairs of them, from 0, that a line joins."""
+        """Name a category's keypoints, and pairs of them, from 0, that a line joins, unless it has some."""
         self._points_by_category.setdefault(category, (tuple(names), tuple(skeleton)))
 
     def size_image(self, row: int, width: int, height: int) -> None:
@@ -460,9 +459,10 @@ class Builder:
 
         ValueError if the shapes disagree or a number is no `LabelState`.
         """
-        columns = np.asarray(image, np.int32), np.asarray(category, np.int32), np.asarray(verdict, np.int32)
-        self._labels.append(np.stack(np.broadcast_arrays(*columns), axis=-1).reshape(-1, 3))
-        if not np.isin(columns[2], list(LabelState)).all():
+        rows = np.asarray(image, np.int32), np.asarray(category, np.int32)
+        verdicts = np.asarray(verdict, np.int32)
+        self._labels.append(np.stack(np.broadcast_arrays(*rows, verdicts), axis=-1).reshape(-1, 3))
+        if not np.isin(verdicts, list(LabelState)).all():
             raise ValueError("a verdict is none of " + ", ".join(f"{v.value} ({v.name})" for v in LabelState))
 
     @property
@@ -546,7 +546,7 @@ class Builder:
         self._extra_of_boxes.append(extra or {})
 
     def _join_boxes(self) -> Boxes:
-        """Concatenate the boxes of all chunks and empty the chunks."""
+        """Concatenate the boxes of all chunks, which are emptied column by column: none is held twice."""
         if not self._chunks:
             no_rows = np.zeros(0, np.int64)
             self.boxes(image=no_rows, category=no_rows, xyxy=np.zeros((0, 4)))
@@ -574,7 +574,7 @@ class Builder:
         return {"keypoints": names, "skeleton": skeletons if any(skeletons) else None}
 
     def build(self) -> Dataset:
-        """Return the finished, read-only tables. Raises ValueError if a row number is out of range."""
+        """Return the read-only tables, and give up the boxes. ValueError if a row number is out of range."""
         boxes = self._join_boxes()
         verdicts = np.concatenate([np.zeros((0, 3), np.int32), *self._labels])
         image, category, verdict = (freeze(np.ascontiguousarray(column)) for column in verdicts.T)
@@ -589,7 +589,7 @@ class Builder:
         sizes = {"images": n_images, "categories": n_categories}
         extra = {table: place_extra(parts, sizes[table]) for table, parts in self._extra.items()}
         kind = self.kind
-        if kind is None:
+        if kind is None:  # the reader does not know: scores tell
             kind = "det" if len(boxes) and not np.isnan(boxes.score).all() else "gt"
         video, frame = self._make_frame_columns() if self._frames else (None, None)
         scores = np.full(len(self._tracks), np.nan)

@@ -79,11 +79,12 @@ def join_members(
     licences_of_files = [_index_by_id(file.get("licenses", b"[]")) for file in files]
     new_ids_of_files: list[dict[bytes, bytes]] = [{} for _ in files]
     record_of_id: dict[bytes, Any] = {}
-    if any(
+    files_disagree = any(  # one id stands for two licences
         record_of_id.setdefault(id_, record) != record
         for licences in licences_of_files
         for id_, record in licences.items()
-    ):
+    )
+    if files_disagree:
         id_of_text: dict[str, bytes] = {}
         for licences, new_ids in zip(licences_of_files, new_ids_of_files, strict=True):
             for id_, record in licences.items():
@@ -119,7 +120,7 @@ class ExtraRows:
         self.lost: Counter[str] = Counter()
 
     def extend(self, n: int, extra: Mapping[str, Sequence[bytes]]) -> None:
-        """Add n rows with these fields."""
+        """Add n rows with these fields, n values by key."""
         for key in {**self.columns, **extra}:
             if key not in self.columns:
                 if len(self.columns) == self._n_keys_max:

@@ -43,7 +43,7 @@ def find_objects(
             continue
         # Left and top at most, and -right and -bottom at most, so that a box goes around all parts.
         inner = np.concatenate([xyxy[parts, :2].min(axis=0) + RIM, RIM - xyxy[parts, 2:].max(axis=0)])
-        boxes = [i for i in rows if is_box[i] and (xyxy[i] * [1, 1, -1, -1] <= inner).all()]
+        boxes = [row for row in rows if is_box[row] and (xyxy[row] * [1, 1, -1, -1] <= inner).all()]
         box = min(boxes, key=lambda i: np.prod(xyxy[i, 2:] - xyxy[i, :2]), default=-1)
         members = sorted({*parts, box} - {-1})
         if len(members) > 1:

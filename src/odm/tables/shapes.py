@@ -47,12 +47,10 @@ class _Ragged(msgspec.Struct, frozen=True, eq=False):
     def take(self, rows: NDArray[Any]) -> Self:
         """Return the columns with the rows at `rows`, a mask or row numbers."""
         row_numbers = np.arange(len(self))[rows]
-        if (
-            len(row_numbers)
-            and row_numbers[-1] - row_numbers[0] == len(row_numbers) - 1
-            and (np.diff(row_numbers) == 1).all()
-        ):
-            return self._slice_rows(int(row_numbers[0]), int(row_numbers[-1]) + 1)
+        if len(row_numbers):
+            first, last = int(row_numbers[0]), int(row_numbers[-1])
+            if last - first == len(row_numbers) - 1 and (np.diff(row_numbers) == 1).all():  # consecutive
+                return self._slice_rows(first, last + 1)
         columns: dict[str, Any] = {name: getattr(self, name)[row_numbers] for name in self._PLAIN}
         # Of each column, the rows to take. Those of a lower level follow from the offsets of the one above.
         item_rows = {self._LEVELS[0][0]: row_numbers}
@@ -61,7 +59,8 @@ class _Ragged(msgspec.Struct, frozen=True, eq=False):
             if below == "text":  # numbers of all bytes would take eight times as much memory
                 columns[name], columns[below] = _take_texts(starts, column, row_numbers)
                 continue
-            level_rows, size = item_rows.get(name, row_numbers), starts[1:2].sum()
+            level_rows = item_rows.get(name, row_numbers)
+            size = starts[1:2].sum()  # items of the first row; 0 without any rows
             if column.ndim == 2 and (np.diff(starts) == size).all():
                 # Rows of one length are copied whole, which is several times as fast.
                 columns[name], width = np.arange(len(level_rows) + 1) * size, column.shape[1]
@@ -69,6 +68,7 @@ class _Ragged(msgspec.Struct, frozen=True, eq=False):
                 columns[below] = blocks.take(level_rows, axis=0).reshape(-1, width)
                 continue
             columns[name], item_rows[below] = _take_items(starts, level_rows)
+        # What is missing are columns of values, of which the rows are known by now.
         for name in self.__struct_fields__:
             columns.setdefault(name, getattr(self, name)[item_rows[name]] if name in item_rows else None)
         return type(self)(**{name: _freeze(column) for name, column in columns.items()})
@@ -144,7 +144,7 @@ class Shapes(_Ragged, frozen=True, dict=True):
     @classmethod
     def of_boxes(cls, xyxy: Floats, kind: ShapeKind = ShapeKind.POLYGONS) -> Shapes:
         """Make the shapes of boxes (n, 4) whose outlines are their rectangles."""
-        corners = xyxy[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 2)
+        corners = xyxy[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 2)  # left top, right top, right bottom, ...
         return cls.of_outlines(corners, np.full(len(xyxy), 4), kind)
 
     @classmethod
@@ -210,7 +210,7 @@ class Shapes(_Ragged, frozen=True, dict=True):
 
     def replace_rows(self, rows: NDArray[Any], replacements: Shapes) -> Shapes:
         """Replace the shapes at these row numbers by those of `replacements`, in order."""
-        if len(rows) == len(self) and (np.diff(rows) > 0).all():
+        if len(rows) == len(self) and (np.diff(rows) > 0).all():  # all rows, in order
             return replacements
         # Rows of both tables together: 0 to n - 1 are rows of this one, the replacements follow.
         source = np.arange(len(self))
@@ -291,6 +291,7 @@ class Shapes(_Ragged, frozen=True, dict=True):
         from odm.masks.polygons import MOST_COLUMNS, MOST_HELD
 
         limit = MOST_HELD if is_held else MOST_COLUMNS
+        # A side passes no more columns than the image has; only boxes with many sides are counted exactly.
         rows = np.flatnonzero(np.diff(self.point[self.ring]) * (width + 1) > limit)
         with np.errstate(invalid="ignore"):  # of corners that are not finite, an error of their own
             columns = self.take(rows).bound_n_runs(width[rows])
@@ -547,6 +548,7 @@ def join_by_bridges(outlines: Sequence[Floats]) -> Floats:
     for i_ring, ring in enumerate(outlines[1:], 1):
         n_distances += len(outline) * len(ring)
         if n_distances > _MOST_DISTANCES:
+            # Each ring, back to its first corner, and from there to the last corner of the outline.
             remaining = (corners for ring in outlines[i_ring:] for corners in (ring, ring[:1], outline[-1:]))
             return np.concatenate([outline, *remaining])
         i, j = _find_nearest(outline, ring)
