@@ -112,15 +112,17 @@ class Agreement(TableMixin, msgspec.Struct, frozen=True, eq=False):
         if not self.sides:
             raise UsageError("an agreement computed from arrays has no list of pairs: give datasets")
         (first_dataset, first_boxes), (other_dataset, other_boxes) = self.sides
-        unpaired = rows_without(len(first_boxes), self.first), rows_without(len(other_boxes), self.other)
+        only_first = rows_without(len(first_boxes), self.first)
+        only_other = rows_without(len(other_boxes), self.other)
+        # The pairs, then the boxes that only the first drew, then those that only the other drew.
         first_rows = np.concatenate(
-            [first_boxes.row[self.first], first_boxes.row[unpaired[0]], np.full(len(unpaired[1]), -1)]
+            [first_boxes.row[self.first], first_boxes.row[only_first], np.full(len(only_other), -1)]
         )
         other_rows = np.concatenate(
-            [other_boxes.row[self.other], np.full(len(unpaired[0]), -1), other_boxes.row[unpaired[1]]]
+            [other_boxes.row[self.other], np.full(len(only_first), -1), other_boxes.row[only_other]]
         )
         image = np.concatenate(
-            [first_boxes.image[self.first], first_boxes.image[unpaired[0]], other_boxes.image[unpaired[1]]]
+            [first_boxes.image[self.first], first_boxes.image[only_first], other_boxes.image[only_other]]
         )
         iou = np.append(self.iou, np.full(len(image) - len(self.iou), math.nan))
         order = np.argsort(image, kind="stable")
@@ -170,7 +172,7 @@ def agree(first: Annotations, other: Annotations, classes: Sequence[str], *, iou
     Raises
     ------
     UsageError
-        If `iou` is out of range.
+        If `iou` is out of range, or there are too many classes or overlapping boxes to compare.
     """
     if not 0 < iou <= 1:
         raise UsageError(f"{spell('iou')} {iou}: expected an IoU above 0 and up to 1, as in 0.5")
@@ -288,7 +290,8 @@ class _Side(NamedTuple):
 def _pair_greedily(first: _Side, other: _Side, iou_min: float) -> tuple[Longs, Longs]:
     """Pair boxes by descending IoU; returns (n,) positions in both sides, ascending in the first.
 
-    At most some multiples of `AT_A_TIME` candidate pairs are in memory at a time.
+    At most some multiples of `AT_A_TIME` candidate pairs are in memory at a time. Raises UsageError if far
+    too many boxes of an image overlap.
     """
     if not len(first.image) or not len(other.image):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -301,10 +304,11 @@ def _pair_greedily(first: _Side, other: _Side, iou_min: float) -> tuple[Longs, L
         joined = Joined((), 0, ("",), other.to_side(free_other), first.to_side(free_first), NOTHING_JOINED)
         candidates = find_pairs(joined, Protocol("agree"), iou_min, np.arange(len(free_first)))
         is_complete, lowest, rank_sum = True, iou_min, len(first.rank) + len(other.rank)
+        # The best pairs so far, as columns: position in `first`, position in `other`, IoU.
         best: tuple[Any, ...] = (free_first[:0], free_other[:0], np.zeros(0))
         for piece in candidates.pieces():
             n_compared += len(piece.det)
-            _refuse_crowds(first, other, n_compared / 2)
+            _refuse_crowds(first, other, n_compared / 2)  # half, as pairs come again in later rounds
             i_first, i_other, iou = free_first[piece.det], free_other[piece.gt], piece.iou
             is_tied = (iou == lowest) & (first.rank[i_first] + other.rank[i_other] <= rank_sum)
             is_kept = (iou > lowest) | is_tied
@@ -314,6 +318,7 @@ def _pair_greedily(first: _Side, other: _Side, iou_min: float) -> tuple[Longs, L
             )
             if len(best[0]) > 2 * AT_A_TIME:  # the others wait until these are taken
                 best, is_complete = _sort_pairs(first, other, best, AT_A_TIME), False
+                # The last pair that was kept: only better ones can still come in.
                 lowest, rank_sum = (
                     float(best[2][-1]),
                     int(first.rank[best[0][-1]] + other.rank[best[1][-1]]),

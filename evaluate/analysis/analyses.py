@@ -52,6 +52,8 @@ def analyze(
 ) -> Evaluation:
     """Return the evaluation with analyses of each result, and intervals where `resampling` is given.
 
+    The images of `slices` become its `tags`, by ``name=value``.
+
     Parameters
     ----------
     evaluation
@@ -178,6 +180,7 @@ def calibration(table: Table) -> dict[str, Any]:
     n_classes = max(len(table.classes), 1)
     key = table.category[rows].astype(np.int64) * n_bins + bin_of_row
     is_true = (table.outcome[rows] == TP).astype(np.float64)
+    # n_of_bin, score_sums, true_sums: (classes, bins)
     n_of_bin = np.bincount(key, minlength=n_classes * n_bins).reshape(n_classes, n_bins)
     score_sums = np.bincount(key, weights=score, minlength=n_classes * n_bins).reshape(n_classes, n_bins)
     true_sums = np.bincount(key, weights=is_true, minlength=n_classes * n_bins).reshape(n_classes, n_bins)

@@ -182,6 +182,7 @@ def run_interval(
     if reason:
         return Interval(reason=reason)
     t = _approximate_t((1 + level) / 2, n)
+    # The interval is at least as wide as `least_error` makes it, on the scale of the number itself.
     lowest, highest = max(value - t * least_error, 0.0), min(value + t * least_error, 1.0)
     if np.ptp(defined) == 0:
         return Interval(min(lowest, value), max(highest, value))

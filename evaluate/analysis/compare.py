@@ -268,6 +268,7 @@ def make_headline(comparison: Comparison, run: str, names: Mapping[str, str]) ->
     elif low <= 0 <= high or p >= 1 - comparison.level:
         verdict_text = f"{other_name} differs from {first_name} by no more than chance"
     else:
+        # The whole interval is on one side of 0: the number fell (high < 0), or it rose.
         word = "better" if (high < 0) == (delta.key in comparison.lower_keys) else "worse"
         verdict_text = f"{other_name} is {word} than {first_name}"
     parts = [f"{verdict_text}: {delta.key} {format_points(delta.delta)} points"]
@@ -292,7 +293,7 @@ def find_corrected_p(comparison: Comparison, run: str, key: str) -> float:
         return p_of_run[run]
     standings = {name: s for s in comparison.ranking for name in (s.run, *s.same)}
     pair = [standings[name] for name in (comparison.runs[0].name, run)]
-    if comparison.ranking[0] in pair:
+    if comparison.ranking[0] in pair:  # then the p value of the one that is not the best
         return pair[pair[0] is comparison.ranking[0]].p_holm
     return dict(zip(p_of_run, correct_p_values(list(p_of_run.values())), strict=True))[run]
 
@@ -461,6 +462,7 @@ def find_regressions(comparison: Comparison, gates: Sequence[RegressionGate]) ->
             raise UsageError(f"{gate}: there is no {shorten(name)}{hint(name, names)}")
         for delta in selected:
             bounds = delta.interval
+            # Turned round where lower is better, so that negative numbers are a regression.
             low, high = (
                 (-bounds.high, -bounds.low) if key in comparison.lower_keys else (bounds.low, bounds.high)
             )

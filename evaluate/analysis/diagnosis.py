@@ -244,7 +244,7 @@ class _Sample(msgspec.Struct, frozen=True, eq=False):
         return is_covered
 
     def _get_edges(self, side: str, boxes: Floats, rows: Longs, index: Longs) -> _Edges:
-        """Return the boxes of a side at `rows`, (m, 4), and of these the left and right edges at `index`."""
+        """Return the boxes of a side at `rows`, (m, 4), and left and right of these at `index`; cached."""
         if side not in self.latest or self.latest[side][0] is not boxes or self.latest[side][1] is not index:
             xyxy = boxes.take(rows, axis=0)
             self.latest[side] = (boxes, index, (xyxy, xyxy[:, 0].take(index), xyxy[:, 2].take(index)))
@@ -454,7 +454,7 @@ def _list_candidates(sample: _Sample, is_covered: Mask) -> Iterator[_Candidate]:
 
     by_box, by_scale, by_turn = list_readings()
     if not (sample.sizes[sample.images] > 0).any():
-        by_scale, by_turn = by_scale[:SCALES_WITHOUT_SIZE], by_turn[-2:]
+        by_scale, by_turn = by_scale[:SCALES_WITHOUT_SIZE], by_turn[-2:]  # need no sizes of images
     single_readings = (*by_box, *by_scale)
     candidates = [candidate(side, (reading,)) for side in _WHOSE for reading in single_readings]
     candidates += [candidate("det", (reading,)) for reading in (*by_turn, *_find_constant_readings(sample))]

@@ -102,8 +102,11 @@ class Differences(Shown, TableMixin, msgspec.Struct, frozen=True, eq=False):
         names, image = self.names, self.image
         n_images = len(names)
         counts = {c: np.bincount(image[(self.change & c) > 0], minlength=n_images) for c in OF_BOTH}
-        n_boxes = [np.bincount(image[rows >= 0], minlength=n_images) for rows in (self.first, self.other)]
+        n_old, n_new = (
+            np.bincount(image[rows >= 0], minlength=n_images) for rows in (self.first, self.other)
+        )
         n_changed_boxes = np.bincount(image[self.change > 0], minlength=n_images)
+        # Where several hold, the last word counts.
         word_of_image = [""] * n_images
         for word, rows in (
             ("resized", self.resized),
@@ -127,8 +130,8 @@ class Differences(Shown, TableMixin, msgspec.Struct, frozen=True, eq=False):
                 "image": names[i],
                 "old_name": self.old.images.name[old_row_of_image[i]] if old_row_of_image[i] >= 0 else None,
                 "change": word_of_image[i],
-                "old": int(n_boxes[0][i]),
-                "new": int(n_boxes[1][i]),
+                "old": int(n_old[i]),
+                "new": int(n_new[i]),
                 **{WORDS[c]: int(counts[c][i]) for c in OF_BOTH},
             }
             for i in order.tolist()
@@ -188,10 +191,11 @@ class Differences(Shown, TableMixin, msgspec.Struct, frozen=True, eq=False):
                 [*map(number_of_name.__getitem__, dataset.categories.name), -1], np.int64
             )
             class_of_box.append(number_of_category[np.append(dataset.boxes.category, -1)[rows]])
-        counted_class = np.where(class_of_box[0] >= 0, class_of_box[0], class_of_box[1])
+        old_class, new_class = class_of_box
+        counted_class = np.where(old_class >= 0, old_class, new_class)
         columns = {
-            "old": np.bincount(class_of_box[0][class_of_box[0] >= 0], minlength=n_classes),
-            "new": np.bincount(class_of_box[1][class_of_box[1] >= 0], minlength=n_classes),
+            "old": np.bincount(old_class[old_class >= 0], minlength=n_classes),
+            "new": np.bincount(new_class[new_class >= 0], minlength=n_classes),
             "unchanged": np.bincount(counted_class[self.change == 0], minlength=n_classes),
             **{
                 WORDS[c]: np.bincount(counted_class[(self.change & c) > 0], minlength=n_classes)

@@ -181,6 +181,6 @@ class OutcomeTable(msgspec.Struct, frozen=True, eq=False, dict=True):
             outcome=outcome,
             gt=gt,
             iou=iou,
-            guess_image=matches.guesses[:, 2].astype(np.int32),
+            guess_image=matches.guesses[:, 2].astype(np.int32),  # its columns: class rank, hit rank, image
             chosen=joined.chosen,
         )

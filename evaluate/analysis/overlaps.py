@@ -85,7 +85,7 @@ def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
             det, gt = table_rows[chunk_det + det_start], chunk_gt + gt_start
             is_counting = is_counting_truth[gt]
             is_missed = is_counting & ~is_found[gt]
-            masks = (
+            masks = (  # of `same`, `other`, `matched`, `same_missed` and `other_missed`
                 is_same_class & is_counting,
                 ~is_same_class & is_counting,
                 is_same_class & is_counting & ~is_missed,
@@ -97,11 +97,8 @@ def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
             _update_highest(any_iou, det, iou)
             _update_highest(same_any_iou, det[is_same_class], iou[is_same_class])
             ignored_pairs = np.flatnonzero(~is_counting)
-            _update_highest(
-                ignored_cover,
-                det[ignored_pairs],
-                measure_overlaps(chunk, rules, chunk_det[ignored_pairs], chunk_gt[ignored_pairs])[1],
-            )
+            _, cover = measure_overlaps(chunk, rules, chunk_det[ignored_pairs], chunk_gt[ignored_pairs])
+            _update_highest(ignored_cover, det[ignored_pairs], cover)
             pairs_by_truth = argsort_int(gt, n_gt)
             for best, mask in zip(
                 best_detections, (is_same_class[pairs_by_truth], ~is_same_class[pairs_by_truth]), strict=True
@@ -140,7 +137,10 @@ def _update_best(
 
 
 def _update_highest(values: Floats, box: Longs | Ints, iou: Floats) -> None:
-    """Write into `values` the highest IoU of each box; equal `box` stand together."""
+    """Write into `values` the highest IoU of each `box`, of which equal ones stand together.
+
+    What a box had before is replaced.
+    """
     starts = first_of_runs(box)
     if len(starts):
         values[box[starts]] = np.maximum.reduceat(iou, starts)

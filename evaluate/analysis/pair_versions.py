@@ -72,6 +72,7 @@ def _make_content_keys(dataset: Dataset, images: Longs, number_of_class: Mapping
     category = np.array([number_of_class[name] for name in dataset.categories.name], np.int64)[
         boxes.category[rows]
     ]
+    # Columns: the cells of four edges (+ 0.0 makes 0 of -0), class, image.
     table = np.column_stack([_find_cells(boxes.xyxy[rows]) + 0.0, category, boxes.image[rows]])
     table = table[np.lexsort(table.T)]  # by image, then class and place
     row_bounds = np.searchsorted(table[:, -1], np.stack([images, images + 1]))
@@ -102,11 +103,12 @@ def pair_boxes_of(
     free_rows = [np.arange(len(side_rows)) for side_rows in rows]
     pairs: list[tuple[Longs, Longs]] = []
     unmarked = [0 * side_flags for side_flags in flags]
+    # Equal boxes with equal flags, then with any, each on two grids (see `_pair_equal_boxes`); None: by IoU.
     for flags_or_none, shift in ((flags, 0), (flags, 0.5), (unmarked, 0), (unmarked, 0.5), (None, 0)):
         unpaired = [side.take(positions) for side, positions in zip(sides, free_rows, strict=True)]
         if flags_or_none is None:
             old_positions, new_positions = (
-                rows.astype(np.int64) for rows in pair_boxes(unpaired[0], unpaired[1], iou)[:2]
+                positions.astype(np.int64) for positions in pair_boxes(unpaired[0], unpaired[1], iou)[:2]
             )
         else:
             labels = [
@@ -139,6 +141,7 @@ def _compare_shapes(
     if old.shapes is not None or new.shapes is not None:
         old_shapes = (old.shapes or Shapes.none(len(old))).take(old_rows)
         new_shapes = (new.shapes or Shapes.none(len(new))).take(new_rows)
+        # Kinds and numbers of rings, points and bytes first: only equal numbers can be compared one by one.
         is_different = (old_shapes.kind != new_shapes.kind) | _compare_lengths(
             old_shapes.ring, new_shapes.ring
         )

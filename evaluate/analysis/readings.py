@@ -83,7 +83,8 @@ def _make_scaling(factor: Size, shift: Size = lambda _: 0) -> Boxes:
     def change(xyxy: Floats, size: Floats) -> Floats:
         if not cached or cached[0] is not size:
             cached[:] = size, *(np.tile(np.broadcast_to(of(size), size.shape), 2) for of in (shift, factor))
-        scaled: Floats = (xyxy - cached[1]) * cached[2]
+        _, shift_xyxy, factor_xyxy = cached  # each (n, 4), x and y twice
+        scaled: Floats = (xyxy - shift_xyxy) * factor_xyxy
         return scaled
 
     return change

@@ -142,7 +142,8 @@ class _Comparison:
         if len(comparison.runs) > 2:
             document.append(self._make_leaderboard())
         if not is_short:
-            document += [[Line(comparison.verdict)]] * (len(comparison.runs) > 2)
+            if len(comparison.runs) > 2:
+                document.append([Line(comparison.verdict)])
             for run in comparison.runs[1:]:
                 document += (self._make_summary(run.name), self._make_classes(run.name))
                 document += (self._make_slices(run.name), *self._make_images(run.name))

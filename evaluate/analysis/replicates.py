@@ -98,9 +98,8 @@ class Plan:
         """
         if self.rules.metric == "ap":
             n_images = self.count_images_by_class(images)
-            n_images = n_images[
-                n_images > 0
-            ]  # the harmonic mean, as classes on few images are the most uncertain
+            n_images = n_images[n_images > 0]
+            # The harmonic mean, as classes on few images are the most uncertain.
             return len(n_images) / float((1 / n_images).sum()) if len(n_images) else 0.0
         return float(len(self.table.evaluated if images is None else images))
 
@@ -136,11 +135,12 @@ class Plan:
         """Sum the true positives of each class by image, for each (detection cap, area range).
 
         A true positive counts once for each IoU threshold. Caps are positions in `Protocol.caps`; under
-        `Protocol.apart` they are those of single IoU thresholds instead.
+        `Protocol.apart` the key has an IoU threshold instead, which alone is counted.
         """
         rules, matches = self.rules, self.table.matches
         sums = {}
         category, image = matches.category[matches.hit], matches.image[matches.hit]
+        # Each cap in the first area range, and the last cap in the others.
         cells = [(position, 0) for position in range(len(rules.caps))]
         cells += [(len(rules.caps) - 1, area) for area in self.areas[1:] if rules.caps]
         if rules.metric == "corloc":
@@ -151,7 +151,7 @@ class Plan:
         for cap_or_threshold, area in cells:
             counted = [cap_or_threshold] if rules.apart else thresholds
             hits = [find_hits(self.table, area, t)[0] for t in counted]
-            n_thresholds_hit = np.sum(hits, axis=0)
+            n_thresholds_hit = np.sum(hits, axis=0)  # (hits,) under how many each is a true positive
             if rules.caps and not rules.apart and (cap := rules.caps[cap_or_threshold]) != rules.max_dets:
                 n_thresholds_hit = np.where(matches.hit_rank < cap, n_thresholds_hit, 0)
             hit_positions = np.flatnonzero(n_thresholds_hit)
@@ -174,6 +174,7 @@ class Plan:
             # The detections of a class that is without ground truth in a weighting are not ranked there.
             ap = self._compute_ap(weights, [npos[0].sum(axis=1, keepdims=True)], ranked=npos[0] > 0)
             return Replicates({"AP": ap[0, 0, :, 0]}, {})
+        # ap: (areas, thresholds, weightings, classes); recall[cap or threshold, area]: (weightings, classes)
         ap = self._compute_ap(weights, npos)
         recall = {
             (m, area): share(sums.compute(weights), npos[self.areas.index(area)] * n_thresholds)
@@ -181,18 +182,18 @@ class Plan:
         }
         present = None if self.presence is None else self.presence.compute(weights)
         if present is not None and self.rules.detected_only:
-            ap[0, 0][np.isnan(ap[0, 0]) & (present > 0)] = 0
+            ap[0, 0][np.isnan(ap[0, 0]) & (present > 0)] = 0  # no image with its objects has detections of it
         frequency = np.array(self.table.matches.frequency)
         summary = self._compute_misses(weights, npos, ap) if self.rules.rates else {}
         for key, (quantity, i, j) in {} if summary else _select_quantities(self.rules, self.areas).items():
             if quantity == "recall":
                 values = recall[i, j]
             elif quantity == "frequency":
-                values = ap[0].mean(axis=0)[:, frequency == key[2:]]
+                values = ap[0].mean(axis=0)[:, frequency == key.removeprefix("AP")]
             else:
-                values = ap[j].mean(axis=0) if i < 0 else ap[j, i]
+                values = ap[j].mean(axis=0) if i < 0 else ap[j, i]  # i: the threshold, -1 = their mean
             summary[key] = mean_of_defined(values, present if self.rules.by_images else None)
-            if fixed := self.rules.mean_over:
+            if fixed := self.rules.mean_over:  # of these classes only, undefined ones as 0
                 is_fixed = np.isin(self.table.classes, fixed)
                 summary[key] = np.nan_to_num(values[:, is_fixed]).sum(axis=1) / len(fixed)
         class_ap = {
@@ -203,7 +204,8 @@ class Plan:
     def _compute_ap(self, weights: Longs, npos: list[Longs], ranked: Mask | None = None) -> Floats:
         """Return (areas, thresholds, weightings, classes) AP.
 
-        Where not all are, ``ranked`` (weightings, classes) says which classes are ranked.
+        `npos` has for each area the ground truths, (weightings, classes); `ranked`, of this shape, says which
+        classes are ranked, None = all. AP is NaN where `npos` is 0.
         """
         ap = np.zeros((len(self.areas), len(self.rules.ious), *npos[0].shape))
         # Several weightings are counted in one integer, as many as it has room for the sums of one class.
@@ -272,7 +274,7 @@ class Plan:
                 n_images = int(weights[b].sum())
                 rates[b] = compute_miss_rates(self.rules, *counted, n_images)
                 if self.rules.reading == "between":
-                    categories, false_before = (
+                    categories, false_before = (  # each true positive as often as its image
                         np.repeat(column, row_weights[hit_positions]) for column in counted[:2]
                     )
                     ap[i, 0, b] = compute_areas_between(categories, false_before, npos[i][b])
@@ -600,7 +602,7 @@ class _Curves:
         np.cumsum(tp_weights, out=tp_sums[1:])
         true_sums = np.repeat(tp_sums[self.class_ends], self.n_tp)
         true_sums -= tp_sums[self.read]
-        buffers = buffers[:, : len(self.read)]
+        buffers = buffers[:, : len(self.read)]  # the first two are filled below, for `_average`
         for j in range(len(npos)):
             for sums, column in zip((true_sums, ranked_sums), buffers, strict=False):
                 column[:] = packed.unpack(sums, j, buffers[2].view(np.int64))

@@ -91,9 +91,11 @@ def suspects(table: Table, overlaps: Overlaps, *, suspicion_min: float = SUSPICI
     kind = np.select([is_other_class, is_near_missed, is_alone, is_touching], [0, 1, 2, 4], -1)
     kind = np.where(is_fp, kind, -1)
     share = _measure_confidence(table)
+    # Of each row of the list: -suspicion, -IoU and position in the input, to sort by, and the row itself.
     entries: list[tuple[float, float, int, dict[str, Any]]] = []
     for row in np.flatnonzero((kind >= 0) & (share >= suspicion_min)).tolist():
         name = KINDS[kind[row]]
+        # The missed ground truth in question, by kind: none of `missing` and `both`.
         disputed = (overlaps.other_missed, overlaps.same_missed, None, None, None)[kind[row]]
         iou = float(overlaps.any_iou[row]) if disputed is None else float(disputed.iou[row])
         if disputed is None:
@@ -122,13 +124,17 @@ def suspects(table: Table, overlaps: Overlaps, *, suspicion_min: float = SUSPICI
         entries.append((-suspicion, -iou, fields["det"], {"kind": name, "suspicion": suspicion, **fields}))
     entries += [entry for entry in _list_undisputed(table, overlaps, share) if -entry[0] >= suspicion_min]
     entries.sort(key=lambda entry: (entry[3]["kind"] == "spurious", *entry[:3]))
-    return [entry[3] for entry in entries]
+    return [fields for *_, fields in entries]
 
 
 def _list_undisputed(
     table: Table, overlaps: Overlaps, share: Floats
 ) -> Iterator[tuple[float, float, int, dict[str, Any]]]:
-    """Yield the missed ground truths that no false positive disputes: ``duplicate`` and ``spurious`` ones."""
+    """Yield the missed ground truths that no false positive disputes: ``duplicate`` and ``spurious`` ones.
+
+    Yields -suspicion, -IoU, a number that sorts them after all detections, and the row; `share` (n,) is the
+    suspicion of each detection.
+    """
     n_tp = np.bincount(table.truth.category[table.is_found & table.counting], minlength=len(table.classes))
     best_same, best_iou = overlaps.truth_same, np.maximum(overlaps.truth_same.iou, overlaps.truth_other.iou)
     is_duplicate = table.missed & (best_same.at >= 0) & (best_same.iou >= table.threshold)

@@ -160,12 +160,13 @@ def _compute_differences(
 ) -> Iterator[dict[str, Any]]:
     """Yield a row for each plan but the first: its summary, and how it differs from that of the first.
 
-    `inside` are the numbers of the images of the slice; the numbers rest on `n` images (see
-    `Plan.count_images_behind`).
+    `inside` are the numbers of the images of the slice. The intervals of differences rest on `n` images (see
+    `Plan.count_images_behind`); they are NaN if `draws` have no replicates.
     """
     table, no_interval = plans[0].table, Interval()
     samples = bootstrap(plans, draws) if draws.replicates else []
-    unit_weights = np.ones((1, plans[0].n_images), np.int64)  # of all images as they are
+    # Each image once: the summaries of this one weighting have arrays (1,), so `value[0]` is the estimate.
+    unit_weights = np.ones((1, plans[0].n_images), np.int64)
     first_summary, *other_summaries = (plan.compute(unit_weights).summary for plan in plans)
     for i, summary in enumerate(other_summaries, 1):
         delta = {
@@ -223,11 +224,12 @@ def box_slices(joined: Joined, rules: Protocol) -> list[dict[str, Any]]:
     area, det_area = areas_of(truth), compared_areas(detections, rules)
     slices = [
         ("area", bounds.name, [(a >= bounds.low) & (a <= bounds.high) for a in (area, det_area)])
-        for bounds in list(AREAS.values())[1:]
+        for bounds in list(AREAS.values())[1:]  # small, medium and large; the first is that of all boxes
     ]
     with np.errstate(invalid="ignore", divide="ignore"):
         shapes = [np.nan_to_num(side.wh[:, 0] / side.wh[:, 1], nan=1.0) for side in (truth, detections)]
     slices += [
+        # Ranges are open below, but the first one has 0, too.
         ("aspect", value, [((s > low) | (i == 0)) & (s <= high) for s in shapes])
         for i, (value, low, high) in enumerate(ASPECTS)
     ]
@@ -252,7 +254,11 @@ def _require_boxes(rules: Protocol) -> None:
 def _match_inside(
     joined: Joined, rules: Protocol, truth_inside: Mask, detections_inside: Mask | None
 ) -> Table:
-    """Make the table in which boxes outside the range are ignored: ground truths and unmatched detections."""
+    """Make the table in which boxes outside the range are ignored: ground truths and unmatched detections.
+
+    The masks are (boxes,) of the sides of `joined`; with None no detection is outside. Only the first area
+    range of `rules` is kept.
+    """
     flags = np.where(truth_inside, joined.truth.flags, joined.truth.flags | _OUTSIDE)
     joined = replace(joined, truth=replace(joined.truth, flags=flags.astype(np.uint16)))
     rules = replace(rules, ignored=Flag(int(rules.ignored) | int(_OUTSIDE)), areas=rules.areas[:1])

@@ -196,8 +196,9 @@ def find_best_candidate(candidates: Candidates, rule: Rule, iou: float) -> tuple
     elif rule.name == "recall":
         value, is_allowed = precision, recall >= rule.values[0]
     elif rule.name == "cost":
-        value = -(rule.values[0] * fp + rule.values[1] * (candidates.n - tp))
-        value_of_nothing = -rule.values[1] * candidates.n
+        fp_cost, miss_cost = rule.values
+        value = -(fp_cost * fp + miss_cost * (candidates.n - tp))
+        value_of_nothing = -miss_cost * candidates.n
         if not len(value) or value_of_nothing >= value.max():
             return -1, -value_of_nothing
         is_allowed = np.ones(len(tp), np.bool_)

@@ -162,14 +162,14 @@ class _Aps:
         is_ranked, is_tp
             (n,) the detections that are there, and the true positives among them.
         category
-            (n,) their classes if changed.
+            (n,) their classes if changed, None = those of the table.
         npos
             (classes,) ground truths.
         """
         table, n_classes = self.table, len(self.table.classes)
         if category is None:
-            category, rows = table.category.astype(np.int64), table.ranked[0]
-        else:
+            category, (rows, _) = table.category.astype(np.int64), table.ranked
+        else:  # by their new classes, and within one by score as before
             rows = table.order[argsort_int(category[table.order], max(n_classes, 1))]
         rows = rows[is_ranked[rows]]
         row_class, is_right = category[rows], is_tp[rows]
@@ -184,6 +184,7 @@ class _Aps:
         n_seen = tp_positions - starts[tp_class] + 1
         precision = n_true / (n_seen + self.epsilon)
         ap = np.where((npos > 0) | (counts > 0), 0.0, np.nan)
+        # Classes with ground truth but without true positives keep their 0.
         class_starts = first_of_runs(tp_class)
         for start, stop in itertools.pairwise([*class_starts.tolist(), len(tp_class)]):
             k = int(tp_class[start])
@@ -194,7 +195,10 @@ class _Aps:
         return ap
 
     def _average(self, envelope: Floats, recall: Floats, npos: int, last: Floats) -> float:
-        """Return the AP of a class; `last` (1,) is the precision at its last detection."""
+        """Return the AP of a class from the envelope of precision and the recall at its true positives.
+
+        Both are by ascending recall; `last` (1,) is the precision at its last detection, for ``ramp``.
+        """
         if self.points is None:
             return float(envelope.sum() / npos)
         if self.reading == "steps":

@@ -13,7 +13,7 @@ from odm.tables import Ints, Longs, first_index_of
 
 
 def find_best_hits(pairs: Pairs, protocol: Protocol, eligible: Mask) -> tuple[Ints, Ints]:
-    """Return the eligible detections that reach the threshold with any ground truth, and each one's best.
+    """Return the eligible detections that reach the first IoU threshold, and each one's best ground truth.
 
     `eligible` is a mask (n,) of the detections; both results are positions, (hits,).
     """
@@ -54,7 +54,9 @@ def match_guesses(joined: Joined, protocol: Protocol, pairs: Pairs, order: Longs
     best_gt = np.full(len(detections), -1, np.int32)
     best_gt[det] = gt
     is_hit = best_gt[rows] >= 0
-    # The rank of the first guess with the right class, and of the first hit on a ground truth.
+    # first_ranks: (images, 3) the rank of the first guess whose class has ground truth on the image, that of
+    # the first hit, and the number of the image. Images without such a guess have rank `max_dets`:
+    # the -1 of `first_index_of` is the entry that is appended.
     first_ranks = np.empty((n_images, 3), np.int64)
     first_ranks[:, 2] = np.arange(n_images)
     for column, is_selected in enumerate((pairs.rank[rows] >= 0, is_hit)):

@@ -88,6 +88,7 @@ def match_by_truth(
     truth, detections, n_classes = sides.truth, sides.detections, len(sides.classes)
     is_region = protocol.crowds(truth.flags)
     iou_min = protocol.least_of(sides.classes)
+    # The least height that each area range asks of a box, 0 = any; heights are compared as whole pixels.
     heights_by_area = [[b.low for b in area.also if b.column == "height"] for area in protocol.areas]
     least_height = np.floor([max(area_heights, default=0) for area_heights in heights_by_area])
     is_small = np.floor(detections.wh[:, 1])[None] < least_height[:, None]
@@ -104,6 +105,7 @@ def match_by_truth(
     by_score = candidates.take(
         np.lexsort((candidates.det, -candidates.score, candidates.gt, candidates.category))
     )
+    # First with all scores: bit a of a word of `taken_areas`, (pairs,), stands for area range a.
     area_bit = (np.uint64(1) << np.arange(len(protocol.areas), dtype=np.uint64))[:, None]
     taken_areas = _take_in_turn(
         by_score, np.bitwise_or.reduce(np.where(by_score.is_able, area_bit, np.uint64(0)))
@@ -117,6 +119,7 @@ def match_by_truth(
             _choose_limits(by_score.score[is_true & (by_score.category == k)], int(n), protocol.n_limits)
             for k, n in enumerate(n_objects[area].tolist())
         ]
+        # Then under each limit: an object prefers detections that are high enough, by descending IoU.
         is_low = candidates.is_small[area]
         by_iou = np.where(is_low, 0, -candidates.iou)
         overlap_order = np.lexsort((candidates.det, by_iou, is_low, candidates.gt, candidates.category))
@@ -132,14 +135,15 @@ def match_by_truth(
             scores = detections.score[is_eligible[area] & (detections.category == k)]
             pair_columns = true_words[rows], used_words[rows], similarity[overlap_order][rows]
             curves[:, area, k, : len(class_limits)] = _measure_curves(class_limits, scores, *pair_columns)
-        curves[:, area, n_objects[area] == 0] = np.nan
+        curves[:, area, n_objects[area] == 0] = np.nan  # classes without objects
+        # The outcome of a detection is that in its own class, not those of its copies in other classes.
         taking_rows = np.flatnonzero((taken_words & _EVERY_SCORE) != 0)
         is_copy = by_overlap.category[taking_rows] != detections.category[by_overlap.detection[taking_rows]]
         taking_rows = taking_rows[~is_copy]
         det, is_hit = by_overlap.detection[taking_rows], (true_words[taking_rows] & _EVERY_SCORE) != 0
         hits.positive[det[is_hit], 0] |= np.uint64(1 << area)
         hits.ignored[det[~is_hit], 0] |= np.uint64(1 << area)
-        if area == 0:
+        if area == 0:  # the range that tables and reports are about
             hits.gt[det] = by_overlap.object[taking_rows]
     if np.isnan(similarity).any():
         curves[1] = np.nan
@@ -239,16 +243,16 @@ def _choose_limits(scores: Floats, n_objects: int, n_limits: int) -> Floats:
     """Choose the scores at which precision is measured, descending, at most `n_limits`.
 
     `scores` are those of the true positives, of `n_objects` objects. Each limit is the score whose recall is
-    nearest to the next step of 1 / (n_limits - 1).
+    nearest to the next step of 1 / (n_limits - 1); the lowest score is always a limit.
     """
     ranked = np.sort(scores)[::-1]
     limits: list[float] = []
-    recall = 0.0
+    recall = 0.0  # the step that is due
     for i, score in enumerate(ranked.tolist()):
         recall_here = (i + 1) / n_objects
         recall_next = (i + 2) / n_objects
         if i < len(ranked) - 1 and recall_next - recall < recall - recall_here:
-            continue
+            continue  # the next score is nearer to the step
         limits.append(score)
         recall += 1 / (n_limits - 1.0)
     return np.array(limits[:n_limits])
@@ -257,7 +261,7 @@ def _choose_limits(scores: Floats, n_objects: int, n_limits: int) -> Floats:
 def _find_reached_limits(score: Floats, category: Ints, limits: list[Floats]) -> Words:
     """(pairs,) the bits of the limits of its class that the score of each detection reaches.
 
-    `limits` has the descending score limits of each class.
+    `limits` has the descending score limits of each class. Bit 63, that of all scores, is always set.
     """
     words = np.full(len(score), _EVERY_SCORE)
     for k, class_limits in enumerate(limits):
@@ -312,6 +316,7 @@ def _measure_curves(
     """
     scores = np.sort(scores)
     n_true, n_used, similarity_sums = _sum_by_limit(len(limits), true_words, used_words, similarities)
+    # True positives, and the false ones: eligible detections at or above the limit that no object took.
     n_counted = n_true - n_used + len(scores) - np.searchsorted(scores, limits)
     totals = np.stack([n_true, similarity_sums])
     shares = np.divide(totals, n_counted, out=np.zeros(totals.shape), where=n_counted > 0)

@@ -132,7 +132,7 @@ def count_keys(keys: Longs, n: int) -> tuple[Longs, Longs]:
 def counts_as_nothing(joined: Joined, rules: Protocol) -> Mask:
     """(n,) mask of the ground truths that do not count as objects: crowds, groups and ignored ones."""
     truth = Truth(joined, rules)
-    nothing: Mask = truth.is_outside[0] | truth.is_group
+    nothing: Mask = truth.is_outside[0] | truth.is_group  # area range 0 is that of all sizes
     return nothing
 
 
@@ -175,6 +175,7 @@ def count_confusions(
         pair_rows = match_one_to_one(det, gt)
         det, gt = det[pair_rows], gt[pair_rows]
         det_class, gt_class = chunk.detections.category, chunk.truth.category
+        # Detections become false positives unless paired or on a void; objects are missed unless paired.
         is_unpaired, is_missed = np.ones(len(chunk.detections), np.bool_), ~is_void
         is_unpaired[det_on_void] = is_unpaired[det] = is_missed[gt] = False
         background_row = np.full(int(is_unpaired.sum()), n_classes)
@@ -208,7 +209,7 @@ def find_overlapping(chunk: Joined, rules: Protocol, is_void: Mask, iou: float) 
     Raises
     ------
     UsageError
-        If an image has too many.
+        If an image has more than `MOST_PAIRS` pairs.
     """
     columns: list[tuple[Ints, Ints, Floats]] = []
     det_on_void = [np.zeros(0, np.int32)]
@@ -229,5 +230,6 @@ def find_overlapping(chunk: Joined, rules: Protocol, is_void: Mask, iou: float) 
             )
     det, gt, overlap = (np.concatenate([f[i] for f in columns]) for i in range(3))
     is_other_class = chunk.detections.category[det] != chunk.truth.category[gt]
+    # By the last key first: same class, descending overlap, then as they stand.
     order = np.lexsort((gt, np.arange(len(det)), -overlap, is_other_class))
     return det[order], gt[order], np.concatenate(det_on_void)

@@ -74,6 +74,7 @@ def jaccard_ratios(sides: Joined, protocol: Protocol, pairs: Pairs) -> Floats:
         is_above = detections.score > score_limit
         is_edge = is_above[det]
         paired_edges = _pair_edges(detections.image[det[is_edge]], det[is_edge], gt[is_edge], iou[is_edge])
+        # Covered boxes do not count, unless they are in a pair.
         det_counts, gt_counts = is_above & ~is_covered, is_object & ~gt_covered
         det_counts[det[is_edge][paired_edges]] = gt_counts[gt[is_edge][paired_edges]] = True
         n_paired, n_detections, n_objects = (
@@ -112,7 +113,8 @@ def _find_covered(pairs: Pairs, by_ignored: Mask, ioa_min: float) -> Ints:
 def _pair_edges(image: Ints, det: Ints, gt: Ints, iou: Floats) -> Longs:
     """Return the rows of the edges that become pairs: of each image those of the greatest sum of IoUs.
 
-    An edge joins a detection and an object that overlap. All columns are (edges,), ordered by image.
+    An edge joins a detection and an object that overlap. All columns are (edges,), ordered by image. Boxes
+    whose best partner is beyond doubt are paired first, by `_pair_stars`; SciPy decides the rest.
     """
     from scipy.optimize import linear_sum_assignment  # an extra
 
@@ -141,7 +143,9 @@ def _pair_stars(centre: Ints, leaf: Ints, iou: Floats) -> tuple[Longs, Mask]:
     `centre`, `leaf` and `iou` are (edges,). Returns the rows of the edges that become pairs, and (edges,)
     which edges are decided by that. Where two leaves have the highest IoU, nothing is decided.
     """
-    # max_degree is, for each centre, the highest number of edges of any of its leaves; 1 = a star.
+    # An object with three detections that overlap nothing else is a star: it takes the best of them, and the
+    # other two are left. max_degree is, for each centre, the highest number of edges of any of its leaves;
+    # 1 = a star.
     max_degree = np.zeros(int(centre.max(initial=-1)) + 1, np.int64)
     np.maximum.at(max_degree, centre, np.bincount(leaf)[leaf])
     leaf_edges = np.flatnonzero(max_degree[centre] == 1)

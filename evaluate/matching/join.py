@@ -250,7 +250,7 @@ def admit(
         _check_coordinates(truth, detections, log, summary)
     pairing = pair(truth, detections, log)
     if extra_images == "error" or (pairing.image < 0).all():
-        report_images(truth, detections, pairing, log, one_by_one=False, unit=unit[:-1])
+        report_images(truth, detections, pairing, log, one_by_one=False, unit=unit.removesuffix("s"))
     if only_images is None:
         report_splits(truth, detections, pairing, log, summary.images)
         if log.errors == errors_before:
@@ -262,7 +262,7 @@ def admit(
     if not is_misread:
         is_used: NDArray[np.bool_] | None = None
         n_of_class: Longs | None = summary.per_class
-        if extra_images == "ignore" and (pairing.image < 0).any():
+        if extra_images == "ignore" and (pairing.image < 0).any():  # the summary counts boxes left out, too
             is_used, n_of_class = pairing.image[detections.boxes.image] >= 0, None
         requested = None if only_classes is None else set(only_classes)
         det_only, hints = report_classes(
@@ -273,6 +273,7 @@ def admit(
     partner_rows, gt_number = pairing.image, np.empty(len(order), np.int64)
     gt_number[order] = np.arange(len(order))
     extra_rows = np.flatnonzero(partner_rows < 0)
+    # Images of the detections have the numbers of their partners; those without one come after all others.
     det_number = np.where(partner_rows >= 0, gt_number[partner_rows] if len(gt_number) else partner_rows, 0)
     det_number[extra_rows] = len(gt_number) + np.arange(len(extra_rows))
     object_names = itertools.compress(pairing.gt_names, ~region_classes(truth))
@@ -486,7 +487,11 @@ def check_rows(side: Dataset, log: Log) -> None:
 
 
 def _check_coordinates(truth: Dataset, detections: Dataset, log: Log, summary: DetectionSummary) -> None:
-    """Report if one side is in pixels and the other in fractions of the image, 0..1."""
+    """Report if one side is in pixels and the other in fractions of the image, 0..1.
+
+    A side known to be relative is reported if the other is not; else the largest values decide. If both sides
+    lie in 0..1, this is noted only.
+    """
     if truth.relative or detections.relative:
         for side in (truth, detections) if truth.relative != detections.relative else ():
             if side.relative:

@@ -107,6 +107,8 @@ def match_all(joined: Joined, protocols: Sequence[Protocol]) -> Iterator[Matches
 
     Protocols that measure the same boxes alike share the comparison of boxes.
     """
+    # By the settings that decide: prepared sides with what was dropped, orders by score, and the lowest floor
+    # of the protocols concerned with its pairs and the detections beyond the cap.
     prepared: dict[tuple[Any, ...], tuple[Joined, tuple[tuple[str, int], ...]]] = {}
     orders: dict[tuple[int, bool], Longs] = {}
     pairs_of_settings: dict[tuple[Any, ...], tuple[float, Pairs, Mask | None]] = {}
@@ -210,7 +212,7 @@ def _match(
         npos = truth.count(n_classes)
         object_category = category[(sides.truth.flags & np.uint16(protocol.region_flags)) == 0]
         gt_ignored = np.bincount(object_category, minlength=n_classes) - npos[:, 0]
-    hit_gt = np.full(len(hits.det), -1, np.int32)
+    hit_gt = np.full(len(hits.det), -1, np.int32)  # positions in the sides become rows of the dataset
     has_truth = hits.gt >= 0
     hit_gt[has_truth] = sides.truth.row[hits.gt[has_truth]]
     frequency = tuple(sides.frequency.get(name, "") for name in sides.classes)
@@ -256,7 +258,7 @@ def _match_single(
 
 
 def _match_boxes(sides: Joined, protocol: Protocol, truth: Truth, pairs: Pairs) -> Hits:
-    """Match each detection with at most one ground truth."""
+    """Match each detection with at most one ground truth; `truth` keeps which are still free."""
     rule = {"free": _match_free, "best": _match_best, "greatest": _match_greatest}[protocol.match]
     hits, detections = rule(pairs, protocol, truth), sides.detections
     if pairs.large:  # a bounded number of pairs at a time, which take what is left
@@ -292,6 +294,7 @@ class Truth:
         self.is_crowd = protocol.crowds(side.flags)
         self.is_group = protocol.groups(side.flags)
         is_nothing = self.is_crowd | ((side.flags & np.uint16(protocol.ignored | protocol.region_flags)) != 0)
+        # Nothing are also objects without a labelled point, and those whose class is not detected there.
         if protocol.measure == "oks" and side.source is not None and side.source.keypoints is not None:
             is_nothing |= side.source.keypoints.count_labelled_or_stated()[side.row] == 0
         if protocol.detected_only:
@@ -347,9 +350,9 @@ def _set_bits(mask: Mask, block: range) -> Words:
 def _find_fp_areas(sides: Joined, protocol: Protocol, is_beyond_cap: Mask | None) -> NDArray[AreaBits] | None:
     """(n,) a bit per area range: whether an unmatched detection is a false positive there.
 
-    Never false positives are those beyond the limit and, if the protocol says so, those of a class that is
-    not annotated exhaustively on their image and those on images without objects. None if all are
-    everywhere.
+    It is none in a range that its area is outside of. Never false positives are those beyond the limit and,
+    if the protocol says so, those of a class that is not annotated exhaustively on their image and those on
+    images without objects. None if all are everywhere.
     """
     detections, is_exempt = sides.detections, is_beyond_cap
     if protocol.exempt_partial:
@@ -428,9 +431,12 @@ MANY_PAIRS = 32
 
 
 def _match_free(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
-    """Match each detection with the best free ground truth, one that counts before one that is ignored."""
+    """Match each detection with the best free ground truth, one that counts before one that is ignored.
+
+    Bits of the ground truths taken are removed from `truth.free_bits`.
+    """
     # IoA takes the place of IoU in pairs with a crowd; where the protocol ignores by IoA, it is kept beside
-    # IoU.
+    # IoU, and decides alone whether a ground truth that counts as nothing is reached.
     iou = pairs.iou
     if pairs.ioa is not None:
         iou = np.where(truth.is_crowd[pairs.gt], pairs.ioa, iou)
@@ -440,6 +446,7 @@ def _match_free(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     ioa = None if ioa is None else ioa[reaching]
     pair_starts = first_of_runs(det)  # of the pairs of each detection
     n_pairs = np.diff(pair_starts, append=len(det))
+    # Sort the pairs of each detection that has several by descending IoU; unsorted they are by ground truth.
     to_sort = np.flatnonzero(np.repeat((n_pairs > 1) & (n_pairs <= MANY_PAIRS), n_pairs))
     if len(to_sort):
         tie_breaker = -gt[to_sort] if protocol.last_of_equals else gt[to_sort]
@@ -465,7 +472,7 @@ def _match_free(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
         taking = _Taking(pair_starts, n_pairs, gt, iou, truth, protocol, word_index, hits)
         if ioa is not None:
             taking.covered_bits = taking.find_bits(ioa)
-        if truth.kept_bits:
+        if truth.kept_bits:  # area ranges that leave a detection out are not reached by it
             taking.reached_bits &= truth.kept_bits[word_index][det]
             taking.covered_bits &= truth.kept_bits[word_index][det]
         for rows in rounds:
@@ -621,6 +628,7 @@ def _match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
             positive[first_rows, word_index] |= bit & ~nothing_bits[first_rows]
             ignored[reaching_rows, word_index] |= bit & nothing_bits[reaching_rows]
             if threshold == protocol.reference:
+                # `hits.gt` names what is matched here: first hits, and those ignored in area range 0.
                 has_match[reaching_rows] = (
                     ignored[reaching_rows, word_index] & np.uint64(1 << (threshold - block.start)) != 0
                 )
@@ -640,7 +648,7 @@ def _match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     det, gt, ioa = pairs.det[is_group_pair], pairs.gt[is_group_pair], pairs.ioa[is_group_pair]
     best_pairs = best_of_each(det, ioa)
     det, gt = det[best_pairs], gt[best_pairs]
-    # A group that counts is one true positive, with the best of its detections.
+    # A group that counts is one true positive, with the best of its detections, under bit 0 alone.
     is_true_positive = (
         _is_first_of_each(gt, len(truth.is_group)) & (truth.weight > 0) & ~truth.is_outside[0][gt]
     )

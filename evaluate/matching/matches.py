@@ -188,7 +188,8 @@ def word_blocks(protocol: Protocol) -> list[range]:
 
 
 def threshold_bits(block: range, n_areas: int, *ious: int) -> np.uint64:
-    """Return the bits of the thresholds `ious` of a word, in all area ranges."""
+    """Return the bits of the thresholds `ious` (numbers, in `block`) of a word, in all area ranges."""
+    # block 0..9, 2 area ranges, ious 0 and 3: 0b1001 | 0b1001 << 10
     bits_of_one_area = sum(1 << (t - block.start) for t in ious)
     return np.uint64(sum(bits_of_one_area << (a * len(block)) for a in range(n_areas)))
 

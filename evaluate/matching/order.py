@@ -110,15 +110,15 @@ def match_one_to_one(det: Ints, gt: Ints) -> Longs:
         taken_pairs.append(open_pairs[is_first])
         # The pairs of an end go if the first pair of that end was taken.
         open_pairs = open_pairs[~(is_first[first_of_d] | is_first[first_of_g])]
-    used_ends: tuple[set[int], set[int]] = set(), set()
+    used_det, used_gt = set[int](), set[int]()  # what is left after the rounds, one pair after the other
     for start in range(0, len(open_pairs), AT_ONCE):
         chunk, chunk_taken = open_pairs[start : start + AT_ONCE], []
         for position, det_number, gt_number in zip(
             chunk.tolist(), det[chunk].tolist(), gt[chunk].tolist(), strict=True
         ):
-            if det_number not in used_ends[0] and gt_number not in used_ends[1]:
-                used_ends[0].add(det_number)
-                used_ends[1].add(gt_number)
+            if det_number not in used_det and gt_number not in used_gt:
+                used_det.add(det_number)
+                used_gt.add(gt_number)
                 chunk_taken.append(position)
         taken_pairs.append(np.array(chunk_taken, np.int64))
     return np.sort(np.concatenate(taken_pairs))

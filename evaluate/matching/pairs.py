@@ -25,7 +25,7 @@ Columns = tuple[Floats, ...]
 """Left, top, right, bottom and area."""
 _Half = tuple[Longs, Longs]
 Found = tuple[Ints, Ints, Floats, Floats]
-"""Detection, ground truth, IoU and IoA of pairs."""
+"""Detection, ground truth, IoU and IoA of pairs; IoA is the very array of IoU where no group is."""
 
 CHUNK = 2**15
 """Pairs that are compared at a time: their columns stay in the processor's cache."""
@@ -208,7 +208,8 @@ def intersection(det: Columns, truth: Columns, pixel: float = 0) -> Floats:
 
 def _look_up(keys_to_find: Longs, keys: Longs) -> Ints:
     """(n,) the position of each key in the ascending `keys`, -1 if it is not there."""
-    # Looking up in a table of all possible keys is faster than searching, as long as it is small.
+    # Looking up in a table of all possible keys is faster than searching, as long as it is small. Its last
+    # entry, -1, is for all keys beyond the highest.
     size = int(keys[-1]) + 1
     if size <= 4 * (len(keys_to_find) + len(keys)) + SPARSE:
         table = np.full(size + 1, -1, np.int32)
@@ -246,20 +247,21 @@ class _Boxes:
     ) -> tuple[Floats, Floats]:
         """Return IoU and IoA of pairs whose boxes share `width`; -1 where they do not overlap.
 
-        The arrays are broadcast, `grouped` too.
+        The arrays are broadcast, `grouped` (which pairs are with a group) too. IoA is 0 in pairs without a
+        group, and the very array of IoU if there is no group at all.
         """
         inter = width * np.maximum(measure_shared_length(det, truth, 1, self.protocol.pixel), 0)
-        area = det[4]
+        (*_, area), (*_, truth_area) = det, truth
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             if self.protocol.single:
                 # As floats of 64 bits that reach a threshold if they reach it as 32 bits.
-                iou_32 = inter / (area + truth[4] - inter + EPSILON)
+                iou_32 = inter / (area + truth_area - inter + EPSILON)
                 iou = iou_32.astype(np.float64)
                 for threshold in self.protocol.ious:
                     equal = iou_32 == np.float32(threshold)
                     iou[equal] = np.maximum(iou[equal], threshold)
             else:
-                iou = inter / (area + truth[4] - inter + self.protocol.added_area)
+                iou = inter / (area + truth_area - inter + self.protocol.added_area)
             det_area = area + self.protocol.added_area
             ioa = np.where(grouped, inter / det_area, 0) if self.any_grouped else iou
         is_apart = ~(inter > 0)
@@ -284,6 +286,7 @@ class _Boxes:
         best_only
             As for `find_pairs`.
         """
+        # Ranges of detections with at most `CHUNK` pairs together, or of a single one with more.
         pair_ends = np.cumsum(n_truth)
         range_starts = [0]
         while range_starts[-1] < len(pair_ends):
@@ -293,7 +296,7 @@ class _Boxes:
             )
 
         def compare_part(det_range: slice) -> Found:
-            """Return the pairs of the detections ``rows[part]``."""
+            """Return the pairs of the detections ``rows[det_range]``."""
             n_before = int(pair_ends[det_range.start - 1]) if det_range.start else 0
             n_truth_of_det = n_truth[det_range]
             # Each detection as often as it has ground truths, and beside it those of its image and class: the
@@ -305,9 +308,11 @@ class _Boxes:
                 truth_starts[det_range] - (pair_ends[det_range] - n_truth_of_det - n_before), n_truth_of_det
             )
             det = self.measure(rows[det_range])
+            det_left, _, det_right, *_ = det
+            truth_left, _, truth_right, *_ = self.truth
             # Most pairs lie apart in x already; only the others are looked at further.
-            width = np.minimum(det[2][det_index], self.truth[2][truth_at])
-            width -= np.maximum(det[0][det_index], self.truth[0][truth_at])
+            width = np.minimum(det_right[det_index], truth_right[truth_at])
+            width -= np.maximum(det_left[det_index], truth_left[truth_at])
             width += self.protocol.pixel
             meets = np.flatnonzero(width > 0)
             det_index, truth_at = det_index[meets], truth_at[meets]
@@ -317,6 +322,7 @@ class _Boxes:
                 tuple(c[truth_at] for c in self.truth),
                 self.grouped[truth_at],
             )
+            # Without groups IoA is the array of IoU, and so it stays.
             kept_rows = np.flatnonzero(iou >= floor if ioa is iou else (iou >= floor) | (ioa >= floor))
             iou_kept = iou[kept_rows]
             ioa_kept = iou_kept if ioa is iou else ioa[kept_rows]
@@ -327,9 +333,9 @@ class _Boxes:
         return map_by_threads(compare_part, list(map(slice, range_starts, range_starts[1:])))
 
     def to_joined_positions(self, rows: Longs, truth_at: Longs, iou: Floats, ioa: Floats) -> Found:
-        """Return pairs (n,) with ground truths as positions in the joined side, not in the sorted `truth`.
+        """Return pairs (n,) with ground truths as positions in the joined side, not among the sorted ones.
 
-        `rows` are the detections and `truth_at` the positions in `truth`.
+        `rows` are the detections, `truth_at` the positions of the ground truths by image and class.
         """
         return rows.astype(np.int32), self.truth_order[truth_at].astype(np.int32), iou, ioa
 
@@ -412,6 +418,7 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
                 todo.append((*upper_half, cut if axis == 0 else left, cut if axis == 1 else top))
                 continue
             for det_near, truth_near, iou, ioa in self._compare_all(det, truth, dets, truths):
+                # Columns 0 and 1 are left and top: where the common area of a pair begins.
                 is_near = np.maximum(det[0][det_near], truth[0][truth_near]) >= left
                 is_near &= np.maximum(det[1][det_near], truth[1][truth_near]) >= top
                 near_iou = iou[is_near]
@@ -483,6 +490,7 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
         best_cost = 0.8 * len(dets) * len(truths)
         halves = None
         for axis in (0, 1):
+            # The two entries of `edges`, `is_below` and `is_above` are of detections and ground truths.
             edges = [
                 (side[axis][rows], side[axis + 2][rows]) for side, rows in ((det, dets), (truth, truths))
             ]

@@ -24,8 +24,9 @@ from odm.tables.extra_fields import numbers_of
 
 
 def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str, int], ...]]:
-    """Apply a protocol's filters.
+    """Apply what a protocol does before boxes are compared: the class hierarchy, clipping and filters.
 
+    Scores become 32-bit values if the protocol is ``single``; regions to ignore become ground truths or go.
     Returns the joined sides and, for each filter, (what it drops, how many).
     """
     if protocol.hierarchical and joined.hierarchy:
@@ -73,6 +74,7 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
         keep(f"{OVER}{protocol.max_dets} per image", detections=is_within_cap)
     if protocol.drop_empty:
         detections = joined.detections
+        # Boxes as given have width and height of the file; others are judged by their corners.
         has_area: Mask = compared_areas(detections, protocol) > 0
         if not protocol.as_given:
             has_area = np.all(detections.xyxy[:, 2:] > detections.xyxy[:, :2], axis=1)
@@ -99,6 +101,7 @@ def _cut_to_corners(side: SideTable) -> SideTable:
     xyxy = side.xyxy.copy()
     if side.source is not None and side.source.shapes is not None:
         rows = np.flatnonzero(side.source.shapes.has_four_corners()[side.row])
+        # The 1st and 3rd of the (rows, 4, 2) corners lie opposite each other.
         xyxy[rows] = side.source.shapes.corners(side.row[rows])[:, [0, 2]].reshape(-1, 4)
     xyxy = np.trunc(xyxy)
     return replace(side, xyxy=xyxy, wh=xyxy[:, 2:] - xyxy[:, :2])
@@ -111,6 +114,7 @@ def _clip_to_images(joined: Joined, truth_sizes: Longs, detection_sizes: Longs) 
     truth.
     """
     height, width = np.where(detection_sizes > 0, detection_sizes, truth_sizes).T
+    # highest_corners: (images, 4) the highest left, top, right and bottom; inf where the size is not known.
     highest_corners = np.stack([width - 1, height - 1, width, height], axis=1).astype(np.float64)
     limits = np.where((height > 0) & (width > 0), highest_corners.T, np.inf).T
     sides = {name: getattr(joined, name) for name in ("truth", "detections", "regions")}
@@ -317,7 +321,10 @@ def areas_of(side: SideTable) -> Floats:
 
 
 def add_labelled_images(truth: Dataset, labels: Iterable[Label], log: Log) -> Dataset:
-    """Return the ground truth with the images that only the image-level labels name."""
+    """Return the ground truth with the images that only the image-level labels name, and note how many.
+
+    An image is known if its name fits without the extension, or without its folders.
+    """
     images = truth.images
     stems = {stem(name) for name in images.name}
     known_names = stems | {last_part(name) for name in images.name}
@@ -338,6 +345,7 @@ def add_labelled_images(truth: Dataset, labels: Iterable[Label], log: Log) -> Da
         "split": "",
         "file": -1,
     }
+    # -1 is no video or frame; without these columns none is added.
     blanks |= {key: -1 for key in ("video", "frame") if getattr(images, key) is not None}
     columns: dict[str, Any] = {"name": (*images.name, *added.values())}
     for field, value in {**blanks, "line": 0}.items():
@@ -371,7 +379,7 @@ def add_labels_and_ancestors(joined: Joined, labels: Iterable[Label] | None, log
 
 
 def _add_labels(joined: Joined, labels: Iterable[Label], log: Log) -> Joined:
-    """Add image-level labels to the joined sides, as rows of image, class and state."""
+    """Add image-level labels to the joined sides, as rows of image, class and state; note how many apply."""
     row_of_image = {name: i for i, name in enumerate(joined.images)}
     stems = index_unique_keys(stem(name) for name in joined.images)
     last_parts = index_unique_keys(last_part(name) for name in joined.images)

@@ -119,6 +119,7 @@ def _drop_classes_without_points(joined: Joined, truth: Dataset, detections: Dat
         [joined.classes[i] for i in np.flatnonzero(has_points == keeps).tolist()] for keeps in (True, False)
     )
     joined, kept_counts = apply_choice(joined, Choice(classes=kept_names))
+    # Row 1 is that of the choice of classes: objects and detections before it, then after it.
     n_objects, n_detections = (kept_counts.counts[1, :2] - kept_counts.counts[1, 2:]).tolist()
     log.note(
         f"left out {plural(len(left_names), 'class')} without keypoints, with "
@@ -185,7 +186,11 @@ BOX_AREAS = (
 
 
 def _check_sizes(joined: Joined, truth: Dataset, log: Log) -> None:
-    """Report images with masks to compare whose size is unknown, too large or not the same on both sides."""
+    """Report images with masks to compare whose size is unknown, too large or not the same on both sides.
+
+    Only images with boxes on both sides can differ; images with objects need a size. Nothing is checked
+    if `Joined.sizes` is None.
+    """
     if joined.sizes is None:
         return
     truth_sizes, detection_sizes = joined.sizes
@@ -249,7 +254,12 @@ def _fill_person_areas(joined: Joined, rules: Sequence[Protocol], log: Log) -> J
 
 
 def _fill_sigmas(joined: Joined, rules: Sequence[Protocol], truth: Dataset, log: Log) -> list[Protocol]:
-    """Return the protocols with a sigma for each keypoint."""
+    """Return the protocols with a sigma for each keypoint.
+
+    One sigma holds for all points; without any, 17 points have those of COCO, and Ultralytics' ``pose`` the
+    same for all. Raises UsageError if the number of points varies, differs from that of the sigmas, or none
+    are known for it.
+    """
     point_counts = [side.source.keypoints.counts()[side.row] for side in (joined.truth, joined.detections)
              if side.source is not None and side.source.keypoints is not None]  # fmt: skip
     point_numbers = np.unique(np.concatenate([np.zeros(0, np.int64), *point_counts])).tolist()

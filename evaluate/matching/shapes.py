@@ -80,12 +80,15 @@ def find_shape_pairs(
 
 
 def iterate_pairs(joined: Joined, protocol: Protocol, floor: float) -> Iterator[Pairs]:
-    """Yield the pairs a bounded number at a time; all pairs of a detection are in one piece."""
+    """Yield the pairs that reach `floor`, a bounded number at a time; those of a detection are in one piece.
+
+    With shapes, `Pairs.rank` is one array for all pieces, filled in image by image until the last one.
+    """
     if protocol.measure == "bbox":
         yield from find_pairs(joined, protocol, floor).pieces()
     else:
         rank = np.full(len(joined.detections), -1, np.int32)
-        yield from _find_pieces(joined, protocol, floor, None, None, rank)
+        yield from _find_pieces(joined, protocol, floor, order=None, among=None, rank=rank)
 
 
 def measure_overlaps(joined: Joined, protocol: Protocol, det: Longs | Ints, gt: Longs | Ints) -> Overlap:
@@ -94,9 +97,10 @@ def measure_overlaps(joined: Joined, protocol: Protocol, det: Longs | Ints, gt: 
     if protocol.measure == "bbox":
         det_box = measure_boxes(joined.detections.xyxy[det], joined.detections.wh[det], protocol)
         gt_box = measure_boxes(joined.truth.xyxy[gt], joined.truth.wh[gt], protocol)
+        (*_, det_area), (*_, gt_area) = det_box, gt_box
         inter = intersection(det_box, gt_box, protocol.pixel)
         with np.errstate(invalid="ignore", divide="ignore"):
-            iou[:], ioa[:] = (inter / (det_box[4] + gt_box[4] - inter), inter / det_box[4])
+            iou[:], ioa[:] = inter / (det_area + gt_area - inter), inter / det_area
         return iou, ioa
     for start in range(0, len(det), PAIRS_AT_A_TIME // 4):
         chunk = slice(start, start + PAIRS_AT_A_TIME // 4)
@@ -132,8 +136,8 @@ def _find_pieces(
 
     `rank`, (detections,), is filled in on the way: the rank of each detection in its image and class.
     """
-    # Only detections of an image and class that has ground truth are measured: positions in `part` lead
-    # through `det_start` to `contending`, and from there to the detections of `joined`.
+    # Only detections of an image and class that has ground truth are measured. Detection i of a chunk is
+    # number `det_start + i` of these, and `contending_rows` names its row in `joined`.
     takes_part = np.isin(joined.keys_of(joined.detections), joined.keys_of(joined.truth))
     if among is not None:
         takes_part &= among
@@ -357,11 +361,12 @@ class _Bands(_Masks):
     def measure_overlaps(self, det: Any, gt: Any) -> Overlap:
         iou, ioa = super().measure_overlaps(det, gt)
         overlapping = np.flatnonzero(iou > 0)
-        (det_bands, gt_bands), rows = self.bands, (np.asarray(det)[overlapping], np.asarray(gt)[overlapping])
+        det_bands, gt_bands = self.bands
+        det_rows, gt_rows = np.asarray(det)[overlapping], np.asarray(gt)[overlapping]
         shared_area = count_shared_pixels(
-            det_bands, rows[0].astype(np.int64), gt_bands, rows[1].astype(np.int64)
+            det_bands, det_rows.astype(np.int64), gt_bands, gt_rows.astype(np.int64)
         )
-        union = det_bands.areas()[rows[0]] + gt_bands.areas()[rows[1]] - shared_area
+        union = det_bands.areas()[det_rows] + gt_bands.areas()[gt_rows] - shared_area
         iou[overlapping] = np.minimum(iou[overlapping], shared_area / union)
         return iou, ioa
 

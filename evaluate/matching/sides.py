@@ -238,7 +238,8 @@ class Kept(msgspec.Struct, frozen=True, eq=False):
     """Counts of what a `Choice` leaves of the sides; counts of parts can be added."""
 
     counts: Longs
-    """(4, 4) for each choice how many ground truths and detections there were before, and after it."""
+    """(4, 4) a row for each choice: extra images, classes, images, scores. In columns how many ground truths
+    and detections there were before it, then after it."""
     highest: float
     """The highest score before scores were chosen, -inf where there was none."""
 
@@ -344,8 +345,9 @@ def keep_requested_classes(joined: Joined) -> Joined:
         sides.append(replace(side, category=category).take(category >= 0))
     labels = joined.image_labels
     if labels is not None:
-        is_kept = row_of[labels[1]] >= 0
-        labels = (labels[0][is_kept], row_of[labels[1]][is_kept].astype(np.int64), labels[2][is_kept])
+        image, label_class, state = labels
+        is_kept = row_of[label_class] >= 0
+        labels = (image[is_kept], row_of[label_class][is_kept].astype(np.int64), state[is_kept])
     return replace(
         joined, classes=classes, truth=sides[0], detections=sides[1], image_labels=labels, wanted=None
     )
