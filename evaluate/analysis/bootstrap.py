@@ -152,7 +152,7 @@ def bootstrap(plans: Sequence[Plan], draws: Resampling) -> list[Replicates]:
     parts = [range(b, min(b + n_per_part, replicates)) for b in range(0, replicates, n_per_part)]
     n_parts_per_round = max(1, len(parts) // (10 * worker_count())) * worker_count()
     rounds = [parts[i : i + n_parts_per_round] for i in range(0, len(parts), n_parts_per_round)]
-    computed: list[list[Replicates]] = []
+    computed: list[list[Replicates]] = []  # of each part of the replicates, of each plan
     for parts_of_round in rounds if draws.track is None else draws.track(rounds, "replicates"):
         computed += map_in_order(work, parts_of_round)
     return [

@@ -381,7 +381,7 @@ class _Candidate(msgspec.Struct, frozen=True, eq=False):
             ((r.option if r.name in options and self.changes == 1 else "") + r.remedy).format(
                 side=self.side, whose=_WHOSE[self.side]
             )
-            for r in self.readings[:1]
+            for r in self.readings[:1]  # the first says enough
         ]
         if self.step:
             parts.append("number the images of both sides alike")
@@ -427,7 +427,7 @@ def _choose_side(sample: _Sample, best: _Candidate, choices: Sequence[_Candidate
     """Choose the side to read otherwise, and name the other one if that would do as well.
 
     Reading the other side in the opposite way explains as much, or more if it makes all boxes larger. What
-    leaves fewer boxes outside their images is right.
+    leaves fewer boxes outside their images, by 5 % of all boxes or so, is right.
     """
     other_side = (c for c in choices if c.side != best.side and c.changes == best.changes and not c.step)
     twin = max(other_side, key=lambda c: c.gain, default=None)

@@ -65,7 +65,7 @@ def rank(
     `plans`, `samples` and `intervals` are those of each run, from the same draws of images.
     """
     names, tables = list(runs), list(runs.values())
-    names_of_twin: dict[int, list[str]] = {}
+    names_of_twin: dict[int, list[str]] = {}  # by the first run with these detections, all that have them
     for i, table in enumerate(tables):
         first_of_twins = next((j for j in names_of_twin if has_equal_detections(tables[j], table)), i)
         names_of_twin.setdefault(first_of_twins, []).append(names[i])

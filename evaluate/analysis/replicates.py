@@ -255,9 +255,10 @@ class Plan:
             is_false = (
                 np.ones(len(matches.score), np.bool_) if is_fp_candidate is None else is_fp_candidate.copy()
             )
-            is_false[matches.hit[np.logical_or(*find_hits(self.table, area, self.rules.reference))]] = False
+            is_positive, is_ignored = find_hits(self.table, area, self.rules.reference)
+            is_false[matches.hit[is_positive | is_ignored]] = False
             is_true = np.zeros(len(is_false), np.bool_)
-            is_true[matches.hit[find_hits(self.table, area, self.rules.reference)[0]]] = True
+            is_true[matches.hit[is_positive]] = True
             hit_positions = np.flatnonzero(is_true[rows])
             rates = np.empty((len(weights), self.n_classes))
             for b, row_weights in enumerate(weights_of_rows):

@@ -88,9 +88,8 @@ def match_by_truth(
     truth, detections, n_classes = sides.truth, sides.detections, len(sides.classes)
     is_region = protocol.crowds(truth.flags)
     iou_min = protocol.least_of(sides.classes)
-    # The least height that each area range asks of a box, 0 = any; heights are compared as whole pixels.
     heights_by_area = [[b.low for b in area.also if b.column == "height"] for area in protocol.areas]
-    least_height = np.floor([max(area_heights, default=0) for area_heights in heights_by_area])
+    least_height = np.floor([max(area_heights, default=0) for area_heights in heights_by_area])  # 0 = any
     is_small = np.floor(detections.wh[:, 1])[None] < least_height[:, None]
     is_covered = np.zeros(len(detections), np.bool_)
     if pairs.ioa is not None:
@@ -102,16 +101,14 @@ def match_by_truth(
     candidates = _find_candidates(sides, protocol, np.flatnonzero(~is_region), is_outside, is_small, iou_min)
     similarity = _measure_similarities(truth, detections, candidates)
     n_objects = np.stack([np.bincount(truth.category[rows], minlength=n_classes) for rows in is_counting])
-    by_score = candidates.take(
-        np.lexsort((candidates.det, -candidates.score, candidates.gt, candidates.category))
-    )
+    score_order = np.lexsort((candidates.det, -candidates.score, candidates.gt, candidates.category))
+    by_score = candidates.take(score_order)
     # First with all scores: bit a of a word of `taken_areas`, (pairs,), stands for area range a.
     area_bit = (np.uint64(1) << np.arange(len(protocol.areas), dtype=np.uint64))[:, None]
-    taken_areas = _take_in_turn(
-        by_score, np.bitwise_or.reduce(np.where(by_score.is_able, area_bit, np.uint64(0)))
-    )
+    able_areas = np.bitwise_or.reduce(np.where(by_score.is_able, area_bit, np.uint64(0)))
+    taken_areas = _take_in_turn(by_score, able_areas)
     curves = np.zeros((2, len(protocol.areas), n_classes, protocol.n_limits))
-    hits = Hits.unmatched(np.arange(len(detections), dtype=np.int32), 1)
+    hits = Hits.unmatched(np.arange(len(detections), dtype=np.int32), 1)  # a word: bit a of area range a
     for area in range(len(protocol.areas)):
         is_true = (taken_areas & area_bit[area]) != 0
         is_true &= ~(by_score.is_nothing[area] | by_score.is_small[area])
@@ -136,10 +133,9 @@ def match_by_truth(
             pair_columns = true_words[rows], used_words[rows], similarity[overlap_order][rows]
             curves[:, area, k, : len(class_limits)] = _measure_curves(class_limits, scores, *pair_columns)
         curves[:, area, n_objects[area] == 0] = np.nan  # classes without objects
-        # The outcome of a detection is that in its own class, not those of its copies in other classes.
         taking_rows = np.flatnonzero((taken_words & _EVERY_SCORE) != 0)
         is_copy = by_overlap.category[taking_rows] != detections.category[by_overlap.detection[taking_rows]]
-        taking_rows = taking_rows[~is_copy]
+        taking_rows = taking_rows[~is_copy]  # the outcome of a detection is that in its own class
         det, is_hit = by_overlap.detection[taking_rows], (true_words[taking_rows] & _EVERY_SCORE) != 0
         hits.positive[det[is_hit], 0] |= np.uint64(1 << area)
         hits.ignored[det[~is_hit], 0] |= np.uint64(1 << area)
@@ -173,6 +169,7 @@ def _find_candidates(
     truth, detections = sides.truth, sides.detections
     rows_as_evaluated = map_evaluated_classes(sides.classes, protocol).tolist()
     row_of_class = {sides.classes[row].casefold(): row for row in rows_as_evaluated if row >= 0}
+    # Rows of objects, the class of each and whether it is a neighbour of its own; then in the file's order.
     column_sets = [(objects, truth.category[objects], np.zeros(len(objects), np.bool_))]
     for neighbour_name, class_name in protocol.neighbours:
         if neighbour_name.casefold() in row_of_class and class_name.casefold() in row_of_class:
@@ -185,7 +182,7 @@ def _find_candidates(
     is_neighbour = np.concatenate([is_copy for *_, is_copy in column_sets])[file_order]
 
     keys = distinct(truth.image[gt_rows].astype(np.int64) * max(len(sides.classes), 1) + gt_category)
-    image, gt_class_of_key = np.divmod(keys, max(len(sides.classes), 1))
+    image, gt_class_of_key = np.divmod(keys, max(len(sides.classes), 1))  # image and class with objects
     small_rows = np.flatnonzero(is_small.any(axis=0))
     start, end = (np.searchsorted(detections.image[small_rows], image, side) for side in ("left", "right"))
     n_small = end - start

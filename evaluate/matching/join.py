@@ -224,7 +224,8 @@ def admit(
     """Decide which images and classes of the two sides correspond.
 
     `detections` need hold only a sample of the boxes, beside all images and classes: the first of each class
-    and those of the highest scores. `summary` counts all of them. `unit` is ``images`` or ``videos``.
+    and those of the highest scores. `summary` counts all of them. `unit` is ``images`` or ``videos``. With
+    `image_labels` the ground truth has the images that only these name, too.
 
     Raises
     ------
@@ -240,7 +241,7 @@ def admit(
         log.report(NO_TRUTH, source_of(truth))
     elif not len(truth):
         log.report(NO_BOXES, source_of(truth), n=len(truth.images))
-    is_scored = len(truth) and not np.isnan(truth.boxes.score).any()
+    is_scored = len(truth) and not np.isnan(truth.boxes.score).any()  # as detections are, not ground truth
     if is_scored or (truth.kind == "det" and len(truth)):
         log.report(ALL_SCORED, source_of(truth), n=len(truth))
     _check_scores(detections, log, summary)

@@ -294,7 +294,7 @@ class Truth:
         self.is_crowd = protocol.crowds(side.flags)
         self.is_group = protocol.groups(side.flags)
         is_nothing = self.is_crowd | ((side.flags & np.uint16(protocol.ignored | protocol.region_flags)) != 0)
-        # Nothing are also objects without a labelled point, and those whose class is not detected there.
+        # Objects without a labelled point are nothing, too, and so are those of a class not detected there.
         if protocol.measure == "oks" and side.source is not None and side.source.keypoints is not None:
             is_nothing |= side.source.keypoints.count_labelled_or_stated()[side.row] == 0
         if protocol.detected_only:

@@ -158,6 +158,7 @@ def replace_rows(totals: Matches, tables: Sequence[Mapping[str, NDArray[Any]]], 
 
     fp_if_unmatched = None
     if any("fp_if_unmatched" in table for table in tables):
+        # Without the column all area ranges count a false positive: all bits are set.
         fp_if_unmatched = column("fp_if_unmatched", AreaBits, 2 ** len(totals.protocol.areas) - 1)
     in_tables = any("row" in table for table in tables)
     columns = {

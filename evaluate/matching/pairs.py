@@ -471,7 +471,7 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
             else:
                 is_reaching = iou >= self.floor if ioa is iou else (iou >= self.floor) | (ioa >= self.floor)
                 kept_cells = np.flatnonzero(is_reaching)
-            det_index = kept_cells // len(truths)
+            det_index = kept_cells // len(truths)  # row and column of each cell of (det_rows, truths)
             truth_at = kept_cells - det_index * len(truths)
             kept_iou = iou.ravel()[kept_cells]
             kept_ioa = kept_iou if ioa is iou else ioa.ravel()[kept_cells]

@@ -118,7 +118,8 @@ def measure_areas(joined: Joined, side: SideTable, iou_type: IouType) -> Floats:
         return np.abs(signed_areas(_get_corners(side)))
     shapes, (height, width) = _get_shapes(side), _get_sizes(joined, side)
     if (known_extents := shapes.known_extents(side.row, height)) is not None:
-        return known_extents[0].astype(np.float64)
+        known_areas, _ = known_extents
+        return known_areas.astype(np.float64)
     rows = split_by_size(_estimate_bytes(side), BYTES_AT_A_TIME)
     areas = (shapes.take(side.row[piece]).extents(height[piece], width[piece])[0] for piece in rows)
     return np.concatenate([np.zeros(0), *areas])
@@ -285,6 +286,7 @@ class _Masks(_Measure):
         self.is_large = sum(side.n_runs for side in self.sides) > RUNS_AT_A_TIME
         extents = [side.extents(is_large=self.is_large) for side in self.sides]
         (self.det_area, det_box), (self.gt_area, gt_box) = extents
+        # From left, top, width and height to xyxy.
         boxes = (np.concatenate([b[:, :2], b[:, :2] + b[:, 2:]], axis=1) for b in (det_box, gt_box))
         super().__init__(joined, *(box.astype(np.float64) for box in boxes))
 
@@ -318,6 +320,8 @@ class _SideMasks:
     def __init__(self, joined: Joined, side: SideTable) -> None:
         self.rows: Longs | Ints = side.row
         self.shapes, self.size = _get_shapes(side), _get_sizes(joined, side)
+        # Areas and boxes of masks that were measured before: then `rows` leads to the shapes of the dataset.
+        # Else `known` is None, and `shapes` are those of this side alone.
         self.known = self.shapes.known_extents(side.row, self.size[0])
         self.runs: Runs | None = None
         if self.known is None:
