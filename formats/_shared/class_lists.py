@@ -142,11 +142,11 @@ def report_other_list(
 
     `first_list` is the path and the names of the earlier list. The two lists must differ.
     """
-    pairs = zip([*first_list[1], "(nothing)"], [*names, "(nothing)"], strict=False)
-    class_id, (first_name, name) = next((i, pair) for i, pair in enumerate(pairs) if pair[0] != pair[1])
-    log.report(
-        code, path, line=class_id + 1, number=class_id, value=name, other=first_name, first=first_list[0]
-    )
+    first_path, first_names = first_list
+    # The end of the shorter list differs from the name in the longer one.
+    pairs = zip([*first_names, "(nothing)"], [*names, "(nothing)"], strict=False)
+    class_id, first_name, name = next((i, a, b) for i, (a, b) in enumerate(pairs) if a != b)
+    log.report(code, path, line=class_id + 1, number=class_id, value=name, other=first_name, first=first_path)
 
 
 def is_description(path: str) -> bool:
@@ -216,6 +216,7 @@ def parse_names(entries: dict[str, Node], path: str, log: Log) -> list[str] | No
                 n=len(items),
             )
     names = Names(item.value for item in items)
+    # A mapping without the id 0 begins at 1.
     if (
         items
         and names_node is not None
@@ -241,9 +242,8 @@ def _names_by_id(node: Node, path: str, log: Log) -> list[Node]:
     lowest_id = 0 if 0 in node_of_id else 1  # ids from 1 on have no class 0
     missing_id = next((i for i in range(lowest_id, lowest_id + len(node_of_id)) if i not in node_of_id), None)
     if missing_id is not None:
-        missing_id = (
-            0 if missing_id == lowest_id else missing_id
-        )  # without 0 and 1 the list lacks its beginning
+        # Without 0 and 1 the list lacks its beginning.
+        missing_id = 0 if missing_id == lowest_id else missing_id
         log.report(BAD_CLASS_LIST, path, line=node.line, field="names", reason=f"id {missing_id} has no name")
     return [node_of_id[i] for i in sorted(node_of_id)]
 

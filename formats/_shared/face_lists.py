@@ -19,8 +19,8 @@ LEVELS = ("easy", "medium", "hard")
 def read_levels(folder: str | None, dataset_folder: str, log: Log) -> Levels | None:
     """Read the lists in `folder`, or without one in the folder of the dataset or its ``ground_truth``.
 
-    Returns None if the dataset has no lists. Raises UsageError if a list in `folder` is missing, is not such
-    a list, or if SciPy is not installed.
+    Returns None if the dataset has no lists, or, with a note, without SciPy. Raises UsageError if a list in
+    `folder` is missing or is not such a list, or if SciPy is not installed to read it.
     """
     folders = [dataset_folder, os.path.join(dataset_folder, "ground_truth")] if folder is None else [folder]
     names = [f"wider_{level}_val.mat" for level in LEVELS]

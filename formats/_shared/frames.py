@@ -20,6 +20,7 @@ def number_tracks(dataset: Dataset, log: Log, *, id_min: int = 0, across_videos:
     video = np.zeros(len(tracks), np.int32) if across_videos else tracks.video
     if ids.dtype != object and (ids >= id_min).all():
         source_ids: Longs = ids.astype(np.int64)
+        # Each pair of video and id once.
         if len(np.unique(np.stack([video.astype(np.int64), source_ids]), axis=1).T) == len(source_ids):
             return source_ids
     order = np.argsort(video, kind="stable")
@@ -27,10 +28,10 @@ def number_tracks(dataset: Dataset, log: Log, *, id_min: int = 0, across_videos:
         np.flatnonzero(np.append(True, video[order][1:] != video[order][:-1])) if len(order) else order
     )
     numbers = np.empty(len(tracks), np.int64)
-    # Tracks sorted by video, first = [0, 3, 5] where a video begins, n = 6:
-    #   arange        0 1 2 3 4 5
-    #   repeat(first) 0 0 0 3 3 5   (videos of 3, 2 and 1 tracks)
-    #   difference+1  1 2 3 1 2 1   the number of each track within its video
+    # 6 tracks sorted by video, video_starts = [0, 3, 5]:
+    #   arange               0 1 2 3 4 5
+    #   repeat(video_starts) 0 0 0 3 3 5   (videos of 3, 2 and 1 tracks)
+    #   difference + 1       1 2 3 1 2 1   the number of each track within its video
     numbers[order] = (
         np.arange(len(order)) - np.repeat(video_starts, np.diff(np.append(video_starts, len(order)))) + 1
     )
@@ -53,6 +54,7 @@ def require_frames(dataset: Dataset, layout: str) -> tuple[Ints, Ints]:
     """Return (images,) video rows and (images,) frame numbers. UsageError if an image is not a frame."""
     images = dataset.images
     columns = images.video, images.frame
+    # Without a column no image is a frame; -1 is for an image that is none.
     lacks_frame = np.any([np.full(len(images), -1) < 0 if c is None else c < 0 for c in columns], axis=0)
     video, frame = columns
     if video is None or frame is None or lacks_frame.any():

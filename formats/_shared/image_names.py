@@ -93,6 +93,7 @@ def _name_by_folders(
         if key_folder in candidates:
             places.append(Place(path, None, stem(path)))
             continue
+        # The folders that stay in the name, and the folders of image files that have them, or that they have.
         remaining = tuple(folder_name for folder_name in key_folder if not ANNOTATIONS.fullmatch(folder_name))
         matching = [
             candidate
@@ -161,7 +162,7 @@ def find_by_folders(keys: Sequence[str], pictures: Pictures) -> dict[str, tuple[
             if _is_subsequence(parts, tuple(key_folder))
         ]
         if matches:
-            parts, picture = max(matches, key=lambda fit: len(fit[0]))
+            parts, picture = max(matches, key=lambda match: len(match[0]))  # the most folders in common
             pairs[key] = "/".join([*parts, last]), picture
     n_keys_of_picture = Counter(picture.location for _, picture in pairs.values())
     return {k: (name if n_keys_of_picture[p.location] == 1 else k, p) for k, (name, p) in pairs.items()}
@@ -204,7 +205,8 @@ def drop_folder(place: Place, path: str) -> str:
     *folder, last = place.key.split("/")
     *path_folders, _ = path.replace("\\", "/").split("/")
     n_up = path_folders.count("..")
-    if place.root is not None or not 0 < n_up <= len(folder) or path_folders[:n_up] != [".."] * n_up:
+    begins_with_up = path_folders[:n_up] == [".."] * n_up
+    if place.root is not None or not 0 < n_up <= len(folder) or not begins_with_up:
         return place.key
     key_folder = tuple(folder)
     i = _find_replaced(key_folder, (*folder[: len(folder) - n_up], *path_folders[n_up:]))
@@ -233,7 +235,7 @@ def choose_url_names(
     """Choose the shortest way to name images by their URLs that gives no two of `texts` the same name.
 
     `name_of` is tried first, then the folders of the URLs, then the host or bucket too; a longer name than
-    the first is noted.
+    the first is noted. It is `name_of` again if all three give some the same name.
     """
     urls = {text for text in texts if isinstance(text, str)}
 
@@ -243,6 +245,7 @@ def choose_url_names(
     def name_with_host(text: str) -> str:
         name = name_with_folders(text)
         host = text.partition("://")[2].partition("/")[0]
+        # Only before a name that is the path of the URL.
         return f"{host}/{name}" if name != name_of(text) or text.endswith(f"://{host}/{name}") else name
 
     for name_function in (name_of, name_with_folders, name_with_host):

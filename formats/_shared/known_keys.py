@@ -39,6 +39,7 @@ class KnownKeys(msgspec.Struct, frozen=True, eq=False):
         while stack:
             value, name = stack.pop()
             if type(value) is list:
+                # Only into a list of objects, or of lists of either: others hold numbers, such as points.
                 first_element = value[0] if value else None
                 if type(first_element) is dict or (
                     type(first_element) is list and first_element and type(first_element[0]) in (dict, list)
@@ -51,7 +52,7 @@ class KnownKeys(msgspec.Struct, frozen=True, eq=False):
                         if value[key] not in EMPTY_VALUES and not key.isdecimal():
                             count_extra(extras, key)
                 stack += [
-                    (inner, key if key in self.names else "/")
+                    (inner, key if key in self.names else "/")  # "/" is no name, so its keys are not free
                     for key, inner in value.items()
                     if type(inner) in (dict, list)
                     and inner

@@ -200,7 +200,7 @@ class Pictures:
             self._by_stem.setdefault(stem(picture.name), []).append(picture)
 
     def _read_sizes(self, path: str, below: str = "") -> None:
-        """Read a CSV file of image sizes, whose image names are relative to the folder `below`."""
+        """Read a CSV file of image sizes, by names relative to the folder `below`; report faulty rows."""
         source = Source(path, follow_links=True, max_size=MAX_SIZE)
         data = source.read("", self._log)
         if data is None:
@@ -253,7 +253,8 @@ class Pictures:
     def find_size(self, name: str, picture: Picture | None = None) -> tuple[int, int] | None:
         """Width and height of an image in pixels, by the first source that knows; None if none does.
 
-        A picture whose header cannot be read is an issue.
+        A picture whose header cannot be read is an issue. Images of the other side are found by their name,
+        without its extension, or by the last part of it if that is unique there.
         """
         name = self._short(name)
         key = stem(name)
@@ -283,8 +284,11 @@ class Pictures:
                 }
         return self._others.get(name) or self._others.get(key) or self._lasts.get(key.rpartition("/")[2])
 
-    def is_silent(self, name: str, picture: Picture | None) -> bool:
-        """Whether no image file, link or other side of an evaluation could give the size of this image."""
+    def lacks_any_hint(self, name: str, picture: Picture | None) -> bool:
+        """Whether nothing hints at the size of an image, so that it need not have one.
+
+        A hint is an image file, a refused link, or another side of an evaluation that knows other sizes.
+        """
         return not self._linked and picture is None and self._explain_no_size(name) is None
 
     def report_no_size(self, name: str, picture: Picture | None, path: str, **location: Any) -> None:
@@ -315,7 +319,7 @@ class Pictures:
             reason = f"the other side has {len(namesakes)} images with this name, {shown}"
             remedy = "select one split with --split, or use the same names, including folders, on both sides"
             return reason, remedy
-        if namesakes:
+        if namesakes:  # which has no size either
             return None
         reason = "the other side has sizes, but no image with this name"
         return reason, "remove it here, add it there, or use --images DIR or --image-size WxH"

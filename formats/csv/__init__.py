@@ -106,10 +106,12 @@ def sniff(source: Source) -> Sniff | None:
     header_faults: list[HeaderFaults] = []
     for file in files[:50]:
         head = source.head(file)
+        # A long head is cut to whole characters, which take up to four bytes in UTF-16 and UTF-32.
         decoded = to_utf8(head if len(head) < 2**16 else head[: len(head) // 4 * 4])
         if isinstance(decoded, str):
             continue
-        text = decoded[0].decode("utf-8", "replace")
+        utf8_text, _ = decoded
+        text = utf8_text.decode("utf-8", "replace")
         if len(head) >= 2**16 and "\n" in text:
             text = text[: text.rindex("\n")]
         layout = find_layout(text, None)
@@ -148,7 +150,11 @@ def _lists_images(source: Source, file: str) -> bool:
 
 
 def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> None:
-    """Read a file, or every CSV file of a folder."""
+    """Read a file, or the CSV files of a folder: boxes, then masks, then the images of Open Images' lists.
+
+    Lists of classes, and Open Images' files without boxes beside others, are no tables of boxes. Raises
+    UsageError for an unknown role in the option `columns`.
+    """
     from odm.formats.csv.reader import Reader
 
     for role in options.columns or ():
@@ -164,13 +170,13 @@ def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> Non
     without_boxes = [f for f in files_to_read if len(files_to_read) > 1 and _has_no_boxes(source, f)]
     if without_boxes and len(without_boxes) < len(files_to_read):
         files_to_read = [f for f in files_to_read if f not in without_boxes]
-        image_lists = [f for f in without_boxes if _lists_images(source, f)]
-        if unread := [f for f in without_boxes if f not in image_lists]:
+        with_images = [f for f in without_boxes if _lists_images(source, f)]
+        if unread := [f for f in without_boxes if f not in with_images]:
             file_names = ", ".join(map(printable, unread))
             log.note(
                 f"{printable(source.path)}: not read, because Open Images has no boxes in them: {file_names}"
             )
-        files_to_read += image_lists
+        files_to_read += with_images
     if not files_to_read:
         log.report(NO_HEADER, source.path, found="no file that ends in .csv or .tsv")
     else:

@@ -135,13 +135,14 @@ def _read_class_names(source: Source, file: str, log: Log) -> ClassNames | None:
             return None
         if line.strip():
             rows.append((line_number, [cell.strip() for cell in cells]))
-    if rows and [c.lower() for c in rows[0][1]] in (["labelname", "displayname"], ["class", "id"]):
-        del rows[0]
+    first_cells = rows[0][1] if rows else []
+    if [c.lower() for c in first_cells] in (["labelname", "displayname"], ["class", "id"]):
+        del rows[0]  # a header
     widths = {len(cells) for _, cells in rows}
     faults: list[tuple[int, str]] = []
     if len(widths) > 1:
-        shorter_line = next(line_number for line_number, cells in rows if len(cells) != len(rows[0][1]))
-        faults.append((shorter_line, "its lines differ in their number of cells"))
+        other_line = next(line_number for line_number, cells in rows if len(cells) != len(rows[0][1]))
+        faults.append((other_line, "its lines differ in their number of cells"))
     line_of_name: dict[str, int] = {}
     for line_number, cells in rows:
         if (reason := next((r for c in cells if (r := refuse_class(c)) is not None), None)) is not None:
@@ -151,13 +152,16 @@ def _read_class_names(source: Source, file: str, log: Log) -> ClassNames | None:
                 (line_number, f"{shorten(cells[0])!r} is a duplicate of line {line_of_name[cells[0]]}")
             )
     if faults:
-        log.report(BAD_CLASS_LIST, path, line=faults[0][0], reason=faults[0][1])
+        first_line, reason = faults[0]
+        log.report(BAD_CLASS_LIST, path, line=first_line, reason=reason)
         return None
     names = ClassNames(path)
     if widths == {1}:
         names.order = [cells[0] for _, cells in rows]
     elif all(len(cells) == 2 and parse_number(cells[1]) >= 0 for _, cells in rows):
-        names.order = [cells[0] for _, cells in sorted(rows, key=lambda row: parse_number(row[1][1]))]
+        names.order = [
+            cells[0] for _, cells in sorted(rows, key=lambda row: parse_number(row[1][1]))
+        ]  # by id
     else:
         names.by_cell = {cells[0]: cells[1] for _, cells in rows}
     for name in names.order or list(names.by_cell.values()):
@@ -245,6 +249,7 @@ def find_layout(text: str, options: CsvOptions | None) -> Layout | HeaderFaults 
         layout = _read_header(cells, sep, explicit, _find_list(text, sep, len(cells)))
         if isinstance(layout, Layout):
             return layout
+        # The separator that gives the most columns is probably the right one.
         if (
             best_faults is None
             or len(layout.columns) > len(best_faults.columns)
@@ -269,6 +274,7 @@ def _find_bare_layout(text: str, sep: str) -> Layout | None:
     """Return the layout of a file without a header, if most of its first rows are in such a dialect."""
     rows = [read_record(line, 0, sep)[0] for line in text.split("\n", 50)[:50] if line.strip()]
     first_row = rows[0] if rows else ()
+    # A first row of words would be a header; one without any number may be of an image without objects.
     if isinstance(first_row, QuoteFault) or not (
         _count_numbers(first_row) or not any(cell.strip() for cell in first_row[1:])
     ):
@@ -284,6 +290,7 @@ def _find_bare_layout(text: str, sep: str) -> Layout | None:
             if not cells[roles["image"]].strip():
                 continue
             other_cells = [*cells[: box.start], *cells[box.stop :]]
+            # Six columns are those of keras-RetinaNet, which have no image size.
             has_image = len(columns) == 6 or cells[roles["image"]].strip().lower().endswith(_PICTURES)
             has_size = len(columns) == 6 or _count_numbers(other_cells) >= 2
             is_empty = not any(cell.strip() for cell in cells[box])
@@ -370,6 +377,7 @@ def _read_header(
             roles.pop("frame", None)
     lacking = [r for r in ("image", "class", *FORMS[form]) if r not in roles and r not in constants]
     is_header = len(columns) >= 6 and not _count_numbers(columns)
+    # Image, class and all four coordinates lack: this may be no header at all.
     if len(lacking) == 6 and not (is_header or explicit or faults):
         return HeaderFaults(columns, [(NO_HEADER, "", {"found": repr(shorten(sep.join(columns)))})])
     header.report_lacking(lacking)

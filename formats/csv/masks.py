@@ -55,7 +55,7 @@ class ObjectMasks:
         """Return the masks of n boxes: each mask goes to one box with its key and edges.
 
         `key` (n,) and `edges` (n, 4) are of the boxes, as in `add`; `sizes` (n, 2) of their images, 1 if
-        unknown.
+        unknown. These masks no longer count as unread.
         """
         # the boxes with the image and class of mask m are order[first_boxes[m] : end_boxes[m]]
         order = np.argsort(key, kind="stable")
@@ -104,5 +104,5 @@ class ObjectMasks:
             if not self._by_name:
                 self._by_name = {posixpath.basename(f): f for f in self._source.with_suffix(".png")}
             return find_png(self._source, self._by_name[name]) if name in self._by_name else None
-        folders = ("", "masks/", f"masks/{name[:1].upper()}/")
+        folders = ("", "masks/", f"masks/{name[:1].upper()}/")  # a folder for each first character
         return next((read for p in folders if (read := find_png(self._source, p + name)) is not None), None)

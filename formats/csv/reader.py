@@ -88,7 +88,7 @@ class Reader(TableReader):
     # -- one file
 
     def read_file(self, file: str, *, track: bool) -> None:
-        """Take the rows of a file, and report their faults. `track` shows a progress bar."""
+        """Take the rows of a file, with the split in its name, and report faults. `track` shows progress."""
         log, path = self.log, self.source.full(file)
         data = self.source.read(file, log)
         if data is None:
@@ -108,7 +108,8 @@ class Reader(TableReader):
             else:
                 log.report(NO_HEADER, path, found="an empty file")
             return
-        start = 6 if split_sep_line(head)[0] else 0
+        explicit_sep, _ = split_sep_line(head)
+        start = 6 if explicit_sep else 0  # behind "sep=;\n"
         while start < len(head) and head[start] == "\n":
             start += 1
         line = head.count("\n", 0, start) + 1
@@ -120,8 +121,8 @@ class Reader(TableReader):
         if split := self.split_of(file):
             layout = replace(layout, constants={**layout.constants, "split": split})
         if layout.has_header:
-            record = read_record(head, start, layout.sep, spaced=layout.spaced)
-            stop = record[1] + 1
+            _, header_end = read_record(head, start, layout.sep, spaced=layout.spaced)
+            stop = header_end + 1
             bad_columns = [
                 i for i, name in enumerate(layout.columns) if SURROGATE.search(name) or "\0" in name
             ]
@@ -142,17 +143,17 @@ class Reader(TableReader):
         rows.decimals.report_marks(path, log)
 
     def read_images(self, file: str) -> None:
-        """Take the images in a list of Open Images whose pictures lie in the source."""
+        """Take the images in a list of Open Images whose pictures lie in the source; count other columns."""
         data, path = self.source.read(file, self.log), self.source.full(file)
         rows = None if data is None else read_table(data, path, self.log, self.builder)
-        if not rows or "ImageID" not in rows[0][1]:
+        if not rows or "ImageID" not in (header := rows[0][1]):
             return
-        column = rows[0][1].index("ImageID")
+        column = header.index("ImageID")
         pictures = {stem(path).rpartition("/")[2] for path in self.source.files if stem(path) != path}
         rows_with_picture = [
             (line, cells) for line, cells in rows[1:] if set(cells[column : column + 1]) & pictures
         ]
-        for i, name in enumerate(rows[0][1]):
+        for i, name in enumerate(header):
             if name and i != column and (n := sum(any(cells[i : i + 1]) for _, cells in rows_with_picture)):
                 count_extra(self.builder.extras, name, n)
         lines_and_names = [(line, cells[column]) for line, cells in rows_with_picture]
@@ -164,7 +165,7 @@ class Reader(TableReader):
                 self.images.splits.setdefault(image, split)
 
     def read_masks(self, file: str, *, with_boxes: bool) -> None:
-        """Take the masks of a table. Its rows become boxes too if `with_boxes`: there is no other table."""
+        """Take the masks of a table, unread until matched; boxes too if `with_boxes` (no other table)."""
         n_parts_before, self._mask_names, self._only_known_boxes = len(self.boxes), {}, not with_boxes
         self._masks = self._masks or ObjectMasks(self.source, self.builder, self.log)
         self.read_file(file, track=False)
@@ -303,6 +304,7 @@ class Reader(TableReader):
         cells: list[list[str]] = []
         for i, cell in enumerate(columns[column]):
             boxes: list[Any] | None = parse_boxes(cell) if cell.strip() else []
+            # No list is reported below as None is; an empty list is a row without a box.
             for box in [None] if boxes is None else boxes or [kind()]:
                 if not isinstance(box, kind):
                     expected = f"a list of boxes{' with ' if keys else ''}{', '.join(keys)}"
@@ -432,4 +434,5 @@ def _split_columns(text: str, layout: Layout) -> list[list[str]] | None:
     if len(rows) != len(lines) or set(map(len, rows)) != {n}:
         return None
     columns = list(map(list, zip(*rows, strict=True)))
+    # A quote that is left in a cell may be a stray one.
     return None if '"' in text and any('"' in "".join(column) for column in columns) else columns

@@ -106,9 +106,9 @@ def _make_canonical(dataset: Dataset, classes: list[str], quote: Quote) -> tuple
         iter_cells(classes, boxes.category),
         _format_scores(boxes.score),
         *_format_edges(dataset),
-        _format_flags(boxes.flags, [FLAGS[name] for name in CANONICAL[9:]], sep),
+        _format_flags(boxes.flags, [FLAGS[name] for name in CANONICAL[9:]], sep),  # from difficult on
     ]
-    image_lines = [image + sep * 11 for image in images]
+    image_lines = [image + sep * 11 for image in images]  # class, score, 4 edges and 5 flags are empty
     if dataset.images.video is None and boxes.track is None:
         return CANONICAL, format_box_lines(dataset, sep, columns, image_lines)
     frames = _format_frames(dataset, quote)
@@ -120,9 +120,9 @@ def _make_canonical(dataset: Dataset, classes: list[str], quote: Quote) -> tuple
 
 
 def _format_frames(dataset: Dataset, quote: Quote) -> list[str]:
-    """Return the cells of video and frame number of each image, joined; then those of no image."""
+    """Return the cells of video and frame number of each image, joined, empty where it has none."""
     images = dataset.images
-    names = [quote(name) for name in dataset.videos.name] + [""]
+    names = [quote(name) for name in dataset.videos.name] + [""]  # the last is for -1, no video
     no_values = np.full(len(images), -1)
     video = no_values if images.video is None else images.video
     frame = no_values if images.frame is None else images.frame

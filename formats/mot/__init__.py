@@ -92,6 +92,7 @@ def sniff(source: Source) -> Sniff | None:
     for cells in label_rows.sample_rows(source, files, b","):
         n_lines += 1
         numbers = [cell for cell in cells if NUMBER.fullmatch(cell)]
+        # All are numbers, or all but one, which is reported when the file is read.
         n_fitting += (
             len(cells) in (7, 9, 10, 11) and len(numbers) >= len(cells) - 1 and float(numbers[0]).is_integer()
         )
@@ -122,7 +123,8 @@ def _find_files(source: Source, kind: str) -> list[str]:
 def _find_row_shape(n: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
     """Return the shape of a row of n values; None for a wrong number of them.
 
-    9 columns end with class and visibility; the last three of 10 are world coordinates, which are not read.
+    9 columns end with class and visibility; the last three of 10 are world coordinates, which are not read,
+    nor is what follows the first 9 of 11 to 13.
     """
     if n < 7 or n > 13 or (n == 8 and kind(7)):  # two rows in a line; a comma at the end of 7 columns
         return None
@@ -135,7 +137,7 @@ GRAMMAR = label_rows.Grammar(
 
 
 def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> None:
-    """Read a file, a sequence, or a folder of sequences."""
+    """Read a file, a sequence, or a folder of sequences: ground truth if there is any, or the asked kind."""
     kind, truth, detections = builder.kind, _find_files(source, "gt"), _find_files(source, "det")
     files = detections if kind == "det" else truth or (detections if kind is None else [])
     if source.is_dir and not truth and not detections:
@@ -197,7 +199,7 @@ class _WrittenSequence:
         self.frames = np.arange(1, len(rows) + 1) if frames is None else frames + self.shift
         self.length = len(rows) if frames is None else int(self.frames.max(initial=0))
         classes = dataset.categories.name
-        self.is_official = set(classes) <= set(CLASSES[1:])
+        self.is_official = set(classes) <= set(CLASSES[1:])  # number 0 is no class
         self.images = [dataset.images.name[row] for row in rows.tolist()]
         self.is_full = not all(name.startswith(folder) for name in self.images)
         """Whether the list of images holds whole names, not names in the folder."""
@@ -249,7 +251,7 @@ class _WrittenSequence:
         frame_of_image[self.rows] = self.frames
         frame = frame_of_image[boxes.image] if len(boxes) else np.zeros(0, np.int64)
         order = np.argsort(frame, kind="stable")
-        order = order[np.searchsorted(frame[order], 1) :]
+        order = order[np.searchsorted(frame[order], 1) :]  # frame 0 is for images of other sequences
         class_ids = [CLASSES.index(name) if self.is_official else i for i, name in enumerate(classes, 1)]
         texts = to_decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1)[order].ravel())
         n_boxes = len(order)

@@ -196,6 +196,7 @@ def find_first_class(source: Source, tables: list[tuple[label_rows.Labels, Class
     A row of class 0, as X-AnyLabeling writes them, shows that classes are counted from 0. With n names from
     the option, a row of class n shows that they are counted from 1, and no such row that they are from 0.
     """
+    # Column 7 is the class, -1 for none, and column 0 the frame.
     class_columns = [labels.values[:, 7] for labels, _ in tables]
     counts = [len(classes.names or ()) for _, classes in tables]
     has_list = any(classes.path for _, classes in tables)
@@ -229,7 +230,7 @@ def add_sequence(
     options: MotOptions,
     first_class: int,
 ) -> None:
-    """Add the images and the boxes of a sequence, whose first class has the number `first_class`."""
+    """Add the images and valid boxes of a sequence, report other rows; classes begin at `first_class`."""
     builder, values, frame = labels.builder, labels.values, labels.values[:, 0]
     limit = (sequence.length or 10**9) if sequence.names is None else len(sequence.names)
     lowest_frame = 1 if sequence.names is not None or sequence.shift else 0
@@ -279,7 +280,7 @@ def _add_images(
     video: int,
     options: MotOptions,
 ) -> dict[int, int]:
-    """Add an image for every frame of the sequence and all `used_frames`; return image rows by frame."""
+    """Add the image of each frame that has one, of the sequence or used; return image rows by frame."""
     gather, log = labels.gather, labels.log
     row_of_frame: dict[int, int] = {}
     path = labels.source.full(sequence.folder + "images.txt")
@@ -324,7 +325,7 @@ def _add_classes(
 
     `first_class` is the number of the first class. Boxes with the class -1 are pedestrians.
     """
-    names = None if classes.names is None else ["", *classes.names]
+    names = None if classes.names is None else ["", *classes.names]  # position 0 is no class
     position = labels.values[:, 7]
     lacks_class = position == -1
     position = position + (1 - first_class)

@@ -113,12 +113,12 @@ def read(source: Source, builder: Builder, log: Log, options: ParquetOptions) ->
 
 
 def _read_file(opened: Any, path: str, collect: Collect, log: Log, options: ParquetOptions) -> None:
-    """Find the layout of an open file, and read its row groups into `collect`."""
+    """Find the layout of an open file, count unread columns, and read its row groups into `collect`."""
     schema, metadata = opened.schema_arrow, decode_metadata(opened.schema_arrow)
     first_column: dict[str, int] = {}
     for i, column in enumerate(schema.names, 1):
-        if (first_row := first_column.setdefault(column, i)) != i:
-            log.report(DUPLICATE_COLUMN, path, field=shorten(column), value=column, first=first_row, second=i)
+        if (first := first_column.setdefault(column, i)) != i:
+            log.report(DUPLICATE_COLUMN, path, field=shorten(column), value=column, first=first, second=i)
     if len(first_column) < len(schema.names):
         return
     odm_metadata = metadata.get(METADATA_KEY.decode(), {})

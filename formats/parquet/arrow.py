@@ -82,7 +82,7 @@ def open_file(source: Source, file: str, log: Log) -> Any:
         max_bytes = max((group.total_byte_size for group in groups), default=0)
         if n_rows <= max(MANY_ROWS, size) and max_bytes <= max(MANY_BYTES, 16 * size):
             return opened
-        opened.close()
+        opened.close()  # and `reporting` reports the error
         if n_rows > max(MANY_ROWS, size):
             raise ValueError(f"it claims {n_rows} rows in {size} bytes")
         raise ValueError(f"its {size} bytes would fill {max_bytes} bytes of memory")
@@ -126,7 +126,7 @@ def encode_column(column: Any) -> tuple[list[Any], Ints]:
     used_codes, first_rows = np.unique(codes, return_index=True)
     order = used_codes[np.argsort(first_rows, kind="stable")]
     order = order[order >= 0]
-    new_code_of = np.full(len(values) + 1, -1, np.int32)
+    new_code_of = np.full(len(values) + 1, -1, np.int32)  # the last is for the code -1
     new_code_of[order] = np.arange(len(order), dtype=np.int32)
     return [values[i] for i in order.tolist()], new_code_of[codes]
 

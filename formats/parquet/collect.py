@@ -48,9 +48,8 @@ class Collect:
         first_rows = np.zeros(len(names), np.int32)
         rows_backwards = np.flatnonzero(codes >= 0)[::-1]
         first_rows[codes[rows_backwards]] = rows_backwards  # the last one written is the first one met
-        return np.append(self.add_named([str(name) for name in names], first_rows + first_line, origin), -1)[
-            codes
-        ]
+        image_of_code = self.add_named([str(name) for name in names], first_rows + first_line, origin)
+        return np.append(image_of_code, -1)[codes]  # the last is for the code -1, null
 
     def add_named(self, names: list[str], lines: Ints, origin: Origin) -> Ints:
         """Return (n,) image numbers of n names, -1 after an issue for a bad name; `lines` (n,) are rows."""
@@ -65,7 +64,10 @@ class Collect:
     # -- classes
 
     def declare_classes(self, classes: Sequence[Any]) -> None:
-        """Add the classes that the metadata list: names, or mappings with name, id and frequency."""
+        """Add the classes that the metadata list: names, or mappings with name, id and frequency.
+
+        Names that are not valid are left out. The first list also says what class numbers mean.
+        """
         names = []
         for entry in classes:
             description = entry if isinstance(entry, dict) else {"name": entry}
@@ -107,7 +109,7 @@ class Collect:
     # -- all files
 
     def finish(self) -> None:
-        """Add images and boxes to the builder."""
+        """Add images and boxes to the builder; without boxes the kind is that of the metadata."""
         gather, builder = self.gather, self.builder
         self.images.add_to(gather, np.zeros(len(self.images.rows), bool))
         builder.named = not self._has_class_numbers

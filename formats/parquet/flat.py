@@ -87,7 +87,7 @@ class FlatRows:
         self._first_line = 0
 
     def take(self, table: Any, first_line: int) -> None:
-        """Add the rows of a table, a row group; `first_line` is the number of its first row, from 1."""
+        """Add the rows of a row group, report faulty ones; `first_line` is its first row in the file."""
         n, layout = table.num_rows, self._layout
         self._is_lost, self._first_line = np.zeros(n, bool), first_line
         if not self._check_types(table):
@@ -159,7 +159,10 @@ class FlatRows:
         return False
 
     def _read_four_numbers(self, table: Any) -> tuple[Floats, NDArray[np.bool_]]:
-        """Return (n, 4) numbers of the boxes, NaN where null, and (4, n) True where null."""
+        """Return (n, 4) numbers of the boxes, NaN where null, and (4, n) True where null.
+
+        Lists in one column that are neither empty nor of four numbers are reported, and 0.
+        """
         layout, n = self._layout, table.num_rows
         if not layout.packed_column:
             columns, nulls = zip(
@@ -178,7 +181,10 @@ class FlatRows:
         return values, is_null.T
 
     def _read_numbers(self, table: Any, role: str) -> tuple[Floats, NDArray[np.bool_]]:
-        """Return (n,) numbers of a role and (n,) True where null; all are, and NaN, if it has no column."""
+        """Return (n,) numbers of a role, NaN where null, and (n,) True where null.
+
+        A role without a column is null in all rows.
+        """
         name = self._layout.columns.get(role)
         if name is None:
             return np.full(table.num_rows, np.nan), np.ones(table.num_rows, bool)

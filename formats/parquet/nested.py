@@ -91,7 +91,8 @@ def find_nested(schema: Any) -> NestedLayout | None:
             return NestedLayout(objects, is_struct, lists, image, sizes, None)
     lists = _find_lists(name for name in names if is_list(schema.field(name).type))
     if {"bbox", "category"} <= lists.keys():
-        form = "ltrb" if lists["bbox"] == "boxes" and lists["category"] == "labels" else None
+        is_torchvision = lists["bbox"] == "boxes" and lists["category"] == "labels"
+        form = "ltrb" if is_torchvision else None
         return NestedLayout("", True, lists, image, sizes, form)
     return None
 
@@ -115,7 +116,7 @@ class NestedRows:
         collect.form = collect.form or layout.form
 
     def take(self, table: Any, first_line: int) -> None:
-        """Take the rows of a table, a row group; `first_line` is the number of its first row, from 1."""
+        """Take a row group to `Collect.nested_boxes`; `first_line` is its first row in the file, from 1."""
         self._first_line, layout = first_line, self._layout
         n, collect = table.num_rows, self._collect
         outer_name, _, inner_name = layout.image.partition(".")
@@ -133,7 +134,8 @@ class NestedRows:
         lists = self._read_lists(table)
         if lists is None:
             return
-        counts = lists["bbox"][1]
+        boxes, counts = lists["bbox"]
+        classes, _ = lists["category"]
         if not all(np.array_equal(counts, lengths) for _, lengths in lists.values()):
             for role, (_, lengths) in lists.items():
                 for row in np.flatnonzero(lengths != counts).tolist():
@@ -142,8 +144,8 @@ class NestedRows:
             collect.builder.skipped += int(counts.sum())
             return
         row_of_box = np.repeat(np.arange(n), counts)
-        numbers, has_size = self._read_numbers(lists["bbox"][0], row_of_box, layout.lists["bbox"])
-        category, has_class = self._find_classes(lists["category"][0], row_of_box, layout.lists["category"])
+        numbers, has_size = self._read_numbers(boxes, row_of_box, layout.lists["bbox"])
+        category, has_class = self._find_classes(classes, row_of_box, layout.lists["category"])
         is_kept = has_size & has_class & (image[row_of_box] >= 0)
         collect.builder.skipped += int(np.count_nonzero(~is_kept))
         rows = row_of_box[is_kept]
@@ -155,9 +157,11 @@ class NestedRows:
             "line": (rows + first_line).astype(np.int32),
         }
         for role in {"score", "area"} & lists.keys():
-            columns[role] = to_floats(lists[role][0])[0][is_kept]
+            values, _ = to_floats(lists[role][0])
+            columns[role] = values[is_kept]
         if "crowd" in lists:
-            is_crowd = np.nan_to_num(to_floats(lists["crowd"][0])[0]) != 0
+            crowd, _ = to_floats(lists["crowd"][0])
+            is_crowd = np.nan_to_num(crowd) != 0
             columns["flags"] = np.where(is_crowd[is_kept], np.uint16(Flag.CROWD), np.uint16(0))
         ids = lists["id"][0] if "id" in lists else None
         if ids is not None and pyarrow().types.is_integer(ids.type) and not ids.null_count:
@@ -230,7 +234,7 @@ class NestedRows:
 
 
 def add_nested(collect: Collect, form: str | None) -> None:
-    """Decide the form of the numbers of boxes, if no option sets it, and add the boxes to the builder."""
+    """Decide the form of the numbers of boxes, if no option sets it, and add the boxes; none if unclear."""
     form = form or collect.form or _find_form(collect)
     row_of_image = collect.images.find_rows()
     for _, numbers, _, columns in collect.nested_boxes if form is not None else ():
@@ -273,6 +277,7 @@ def find_class_labels(data: Any, path: tuple[str, ...] = ()) -> list[str] | None
             is_of_class = path and path[-1] in FIELDS["category"]
             return [str(name) for name in data["names"]] if is_of_class else None
         for key, value in data.items():
+            # These keys are levels of the description, and the others names of columns.
             inner = path if key in ("feature", "dtype", "info", "features") else (*path, str(key))
             names = find_class_labels(value, inner)
             if names is not None:

@@ -72,6 +72,7 @@ def sniff(source: Source) -> Sniff | None:
     """Recognise a file that begins with a length and its checksum."""
     for file in find_files(source)[:20] if source.is_dir else [""]:
         head = source.head(file)
+        # A length below 2^40, its checksum, and 0x0A, the tag of field 1, with which an Example begins.
         if len(head) > 12 and head[5:8] == b"\0\0\0" and head[12] == 0x0A and begins_record(head):
             name = f"{printable(file)} begins" if file else "it begins"
             return Sniff(SURE, f"{name} with a record of TFRecord")
@@ -79,17 +80,16 @@ def sniff(source: Source) -> Sniff | None:
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: TfrecordOptions) -> None:
-    """Write the files of each split, and ``label_map.pbtxt``."""
+    """Write the files of each split, and ``label_map.pbtxt``; nothing after an issue."""
     images = dataset.images
     with_pictures = options.pictures and any(images.path)
     can_write = check_classes(dataset, log)
-    is_without_boxes = (
-        np.bincount(dataset.boxes.image, minlength=len(images)) == 0
-    )  # others are looked at below
+    # Of images with boxes `divide_by_images` reports the sizes that lack.
+    is_without_boxes = np.bincount(dataset.boxes.image, minlength=len(images)) == 0
     lacks_size = is_without_boxes & (np.minimum(images.width, images.height) <= 0)
     lacks_picture = np.array([with_pictures and not path for path in images.path], bool)
-    for code, rows in ((NO_SIZE, lacks_size), (NO_PICTURE_HERE, lacks_picture)):
-        for row in np.flatnonzero(rows).tolist():
+    for code, is_faulty in ((NO_SIZE, lacks_size), (NO_PICTURE_HERE, lacks_picture)):
+        for row in np.flatnonzero(is_faulty).tolist():
             path, line, pointer = dataset.image_place(row)
             log.report(code, path, line=line, pointer=pointer, value=images.name[row])
             can_write = False
@@ -134,7 +134,7 @@ def _plan_shards(
             n_bytes = (
                 sum(_find_size(images.path[row]) for row in rows if images.path[row]) if with_pictures else 0
             )
-            n_files = -(-n_bytes // SHARD)
+            n_files = -(-n_bytes // SHARD)  # rounded up
         n_files = max(1, min(n_files, len(rows)))
         if n_files == 1:
             shards.append((f"{name}.tfrecord", rows))

@@ -129,6 +129,7 @@ def read_label_map(data: bytes, path: str, log: Log) -> dict[int, str] | None:
         if item is None:
             log.report(BAD_CLASS_LIST, path, line=line, reason="expected items of an id and a name here")
             return None
+        # The groups of `_KEY`: the key, and its value in double quotes, in single quotes or without.
         keys = {
             m[1]: m[4] if m[4] is not None else _unescape(m[2] or m[3] or "") for m in _KEY.finditer(item[1])
         }
@@ -151,9 +152,10 @@ def _unescape(text: str) -> str:
     r"""Replace the escapes in a text, such as \n or \303\251 (bytes of UTF-8), by their characters."""
 
     def decode_escape(match: re.Match[bytes]) -> bytes:
-        if match[1]:
-            return bytes([int(match[1], 8) & 0xFF])
-        return bytes([int(match[2], 16)]) if match[2] else _SIGNS.get(match[3], match[3])
+        octal, hexadecimal, character = match.groups()
+        if octal:
+            return bytes([int(octal, 8) & 0xFF])
+        return bytes([int(hexadecimal, 16)]) if hexadecimal else _SIGNS.get(character, character)
 
     return _ESCAPE.sub(decode_escape, text.encode()).decode("utf-8", "replace")
 

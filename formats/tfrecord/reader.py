@@ -102,10 +102,10 @@ def _read_names(
         names = None if data is None else read_label_map(data, path, log)
         if names is None:
             return path, None
-        if first_list is None:
-            first_list = path, names
-        elif names != first_list[1]:
-            log.note(f"{printable(path)}: not read, because {printable(first_list[0])} has other classes")
+        first_list = first_list or (path, names)
+        first_path, first_names = first_list
+        if names != first_names:
+            log.note(f"{printable(path)}: not read, because {printable(first_path)} has other classes")
     return first_list
 
 
@@ -115,7 +115,7 @@ class _Records(Reader):
         self.boxes: dict[str, list[_Boxes]] = {TRUTH: [], DETECTION: []}
 
     def read_file(self, file: str, split: str) -> None:
-        """Read the records of a file."""
+        """Read the records of a file; damaged ones are reported, and other messages end it with an issue."""
         log, path = self.log, self.source.full(file)
         try:
             with open_binary(path, max_size=self.source.max_size) as stream:
@@ -196,7 +196,8 @@ class _Records(Reader):
     ) -> None:
         """Take the boxes of one kind, `TRUTH` or `DETECTION`; `size` is the image's width and height.
 
-        If a list has not one value for each box, that is reported and the boxes are skipped.
+        If a list has not one value for each box, that is reported and the boxes are skipped; so is a box with
+        an edge far outside 0..1, or with a score that is not finite.
         """
         present_keys = {key for key, values in features.items() if len(values)}
         names, score = [f"{kind}bbox/{edge}" for edge in EDGES], f"{DETECTION}score"
@@ -209,7 +210,8 @@ class _Records(Reader):
         classes = [key for key in (label_key, text_key) if key] or [f"{kind}class/label"]
         for key in (*names, *classes, *([score] if kind == DETECTION else []), *flag_keys):
             feature_values = features.get(key, ())
-            if len(feature_values) != n or isinstance(feature_values, list) != (key == text_key):
+            has_right_type = isinstance(feature_values, list) == (key == text_key)  # texts are no array
+            if len(feature_values) != n or not has_right_type:
                 shown = f"{len(feature_values)}{' of another kind' if len(feature_values) == n else ''}"
                 location.report(self.log, LENGTHS, n=n, value=key, found=shown)
                 self.builder.skipped += n
@@ -256,13 +258,14 @@ class _Records(Reader):
                 path = printable(self.source.path)
                 self.log.note(f"{path}: the objects are read, not the detections (--kind det)")
         else:
-            counts_and_locations = [
+            truth_summary, detection_summary = (
                 (sum(len(chunk.edges) for chunk in chunks), chunks[0].location if chunks else None)
                 for chunks in (truth, detections)
-            ]
-            report_other_kind(builder, self.log, counts_and_locations[0], counts_and_locations[1])
+            )
+            report_other_kind(builder, self.log, truth_summary, detection_summary)
         chunks = detections if builder.kind == "det" else truth
-        by_label = dict((names[1] if names else None) or {})
+        _, listed_names = names or ("", None)
+        by_label = dict(listed_names or {})
         if names is None:  # labels are named by the texts beside them, or by themselves where no box has one
             unnamed_labels: set[int] = set()
             for chunk in chunks:

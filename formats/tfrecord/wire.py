@@ -138,7 +138,7 @@ def decode_example(data: bytes, names: frozenset[str]) -> tuple[Features, list[s
                     feature = value
             if name in names:
                 feature_of[name] = _decode_feature(feature)
-            elif len(feature) > 2:
+            elif len(feature) > 2:  # an empty list takes two bytes
                 other_names.append(name)
     return feature_of, other_names
 
@@ -149,6 +149,7 @@ def is_other_message(data: bytes) -> bool:
         field_numbers = {field_number for field_number, _, _ in _read_fields(memoryview(data))}
     except Damaged:
         return False
+    # Higher numbers come from damaged bytes rather than from a message.
     return len(field_numbers) > 1 and max(field_numbers) < 2**14
 
 
@@ -206,6 +207,7 @@ def _encode_varint(value: int) -> bytes:
 def encode_example(features: Features) -> bytes:
     """Encode a ``tf.train.Example``; arrays of whole numbers become int64 lists, others float lists."""
     entries = []
+    # A Feature has bytes in field 1, floats in 2 or int64 in 3; an entry has its name in 1, the feature in 2.
     for name, values in sorted(features.items()):
         if isinstance(values, list):
             feature = _encode(1, b"".join(_encode(1, value) for value in values))

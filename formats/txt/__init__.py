@@ -117,19 +117,20 @@ def sniff(source: Source) -> Sniff | None:
 
 
 def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> None:
-    """Read a folder of text files, or one."""
-    decided = options.decided or decide((source,), log, options)[0]
-    meaning, n = decided.meaning, len(decided.labels.files)
+    """Read a folder of text files, or one; what its numbers mean is `options.decided`, or decided here."""
+    (decided,) = [options.decided] if options.decided else decide((source,), log, options)
+    meaning, n_files = decided.meaning, len(decided.labels.files)
     log.extend(decided.labels.log)
     if source.is_dir:
         report_others(source, list_files(source), log)
     log.extend(decided.log)
     labels = decided.labels.attach(gather_labels(source, builder, log, options))
     is_valid = _check_scores(labels)
-    needs_size, file = np.zeros(n, bool), labels.rows.file
+    needs_size, file = np.zeros(n_files, bool), labels.rows.file
     needs_size[file] = meaning.is_relative
     images = labels.add_images(needs_size)
-    is_valid &= images[0][file] >= 0 if len(file) else is_valid
+    image_of_file, _ = images
+    is_valid &= image_of_file[file] >= 0 if len(file) else is_valid
     category, has_class = _add_categories(labels, is_valid, options)
     is_valid &= has_class
     is_valid &= meaning.is_clear
@@ -137,9 +138,9 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
         is_commented = is_valid & (labels.name == i) if name.startswith("#") else is_valid[:0]
         if n := int(is_commented.sum()):
             noun = "a class" if n == 1 else f"a class of {n} boxes; this is the first"
-            is_commented[np.argmax(is_commented) + 1 :] = False
+            is_commented[np.argmax(is_commented) + 1 :] = False  # only the first is reported
             labels.report(COMMENTED, is_commented, 0, "class", value=name, what=Trusted(noun))
-    sizes = np.array([builder.image_size(row) if row >= 0 else (0, 0) for row in images[0].tolist()])
+    sizes = np.array([builder.image_size(row) if row >= 0 else (0, 0) for row in image_of_file.tolist()])
     size_of_box = sizes.reshape(-1, 2)[file]
     box, reasons = _check_guess(labels, is_valid, size_of_box, meaning)
     for reason in reasons:
@@ -156,7 +157,7 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
         names = builder.image_names
         for i in distinct(file[lacks_size]).tolist():
             code = LINKED_PICTURE if source.picture_links else NO_SIZE
-            log.report(code, source.full(labels.files[i]), value=names[images[0][i]])
+            log.report(code, source.full(labels.files[i]), value=names[image_of_file[i]])
         is_valid &= ~lacks_size
         corners = corners * np.tile(size_of_box, 2)
         wh = wh * size_of_box if wh is not None else None
@@ -172,6 +173,7 @@ def _check_scores(labels: Labels) -> NDArray[np.bool_]:
     has_score = ~np.isnan(labels.score)
     is_in_range: NDArray[np.bool_] = (labels.score >= 0) & (labels.score <= 1)
     if not decide_kind(labels.builder, int(has_score.sum()), len(has_score)):
+        # The score is the fifth value from the right.
         labels.report(SCORE_UNEXPECTED, has_score & is_in_range, -5, "score")
         labels.rows.report(labels.log, WRONG_COUNT, np.flatnonzero(has_score & ~is_in_range), _report_extra)
         return ~np.asarray(has_score, bool)
@@ -194,7 +196,7 @@ def _check_guess(
     `size_of_box` (n, 2) is width and height of the images, 0 if unknown.
     """
     values, has_size = labels.values, is_valid & (size_of_box[:, 0] > 0)
-    limit = size_of_box * 1.02 + 1
+    limit = size_of_box * 1.02 + 1  # as for `find_alternatives`: 2 % and a pixel are rounding
     is_beyond = has_size & (values > np.tile(limit, 2)).any(axis=1)
     box, reasons = meaning.box, meaning.reasons
     readings = [*find_alternatives(values[is_valid], meaning, size_of_box[is_valid])]
@@ -241,7 +243,11 @@ def _report_far(cells: list[Cell]) -> dict[str, Any]:
 def _add_categories(
     labels: Labels, is_valid: NDArray[np.bool_], options: TxtOptions
 ) -> tuple[Ints, NDArray[np.bool_]]:
-    """Add the classes; return (n,) the category row of each box, and (n,) True if it has a class."""
+    """Add the classes; return (n,) the category row of each box, and (n,) True if it has a class.
+
+    With a list of classes, numbers are positions in it. Without one, numbers alone are names, which
+    `builder.named` says, and their classes are in the order of the numbers.
+    """
     builder, log = labels.builder, labels.log
     used_names = distinct(labels.name[is_valid])
     texts = [labels.texts[i] for i in used_names.tolist()]

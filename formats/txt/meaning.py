@@ -183,6 +183,7 @@ def _has_too_many_words(name: bytes) -> bool:
     last_word = words[-1]
     if NON_FINITE.fullmatch(last_word):
         return True
+    # "route 66" is a name; "car 0.9" and "1 2" have values too many.
     return NUMBER.fullmatch(last_word) is not None and (
         not last_word.isdigit() or all(NUMBER.fullmatch(word) for word in words)
     )
@@ -192,6 +193,7 @@ def _make_grammar(sep: str) -> Grammar:
     """Return the grammar of rows of a class, perhaps a score, and four numbers; `sep` "" for blanks."""
 
     def find_shape(n: int, kind: KindOf) -> Shape | None:
+        """Return the shape of n values: the last four are the box, before them a score if there is one."""
         if n < 5 or (sep and n > 6):
             return None
         has_score = n == 6 if sep else n > 5 and kind(n - 5) == "number"
@@ -207,7 +209,8 @@ def _make_grammar(sep: str) -> Grammar:
             shown = f"1 value (if the columns are separated by {marks[0]!r}, use --sep {marks[0]!r})"
             log.report(WRONG_COUNT, path, **location, expected=_EXPECTED, found=shown)
             return True
-        words = [word for _, word in cells[: shape.name[1]]]
+        _, n_words = shape.name
+        words = [word for _, word in cells[:n_words]]
         name = b" ".join(words)
         if not sep and _has_too_many_words(name):
             shown = f"{sum(NUMBER.fullmatch(word) is not None for _, word in cells)} numbers"
@@ -284,7 +287,7 @@ def decide(sources: Sequence[Source], log: Log, options: TxtOptions) -> list[Dec
     if meaning.is_clear:
         values = np.concatenate([side.values for side in sides])
         is_whole = meaning.is_relative and options.coords is None and bool((values == np.rint(values)).all())
-        other_layouts = BOXES if options.box is None else ()
+        other_layouts = BOXES if options.box is None else ()  # of which those that fit are kept
         meaning = replace(meaning, n_boxes=len(values), may_be_pixels=is_whole, other_layouts=other_layouts)
         meaning = replace(meaning, other_layouts=find_alternatives(values, meaning))
     return [Decided(side, meaning, meaning_log if side is sides[0] else log.fresh()) for side in sides]
@@ -332,6 +335,7 @@ def _find_meaning(sides: list[Labels], log: Log, options: TxtOptions) -> Meaning
             box="ltrb",
             reasons=(f"read as ltrb, because {because} (otherwise use --box)",) if n_boxes else (),
         )
+    # One row in 20 is no fault any more, if it is three rows at least, or all.
     if 20 * n_inverted >= n_boxes and (n_inverted >= 3 or n_inverted == n_boxes):
         because = f"{n_inverted} of {n_boxes} boxes would be inverted as ltrb{both_text}"
         for side, rows in zip(sides, inverted_rows, strict=True):

@@ -88,10 +88,9 @@ class Field(msgspec.Struct, frozen=True, eq=False):
 
     ``id`` and ``int`` become (n,) int64 with `NONE` where the key is missing, or a list where an id is text;
     ``flag`` is an ``int`` of 0 and 1 that may be false, true and null, too; ``number`` becomes (n,) float64
-    with NaN; ``numbers`` (n, 4) float64; ``text``, and ``ints`` for lists of
-    whole numbers, a list with None; ``kept`` a list of the JSON of the values, empty where there is none, and
-    ``raw`` the same of values that count as unread too. With `decoding` they go to `Chunk.decoded` instead,
-    if every record has a value of that type.
+    with NaN; ``numbers`` (n, 4) float64; ``text``, and ``ints`` for lists of whole numbers, a list with None;
+    ``kept`` a list of the JSON of the values, empty where there is none, and ``raw`` the same of values that
+    count as unread too. With `decoding` they go to `Chunk.decoded` instead, if all records have that type.
     """
 
     key: str
@@ -104,8 +103,7 @@ class Chunk(msgspec.Struct, eq=False):
     """Some records of a list: as columns, or where that was not possible as Python values in ``records``.
 
     ``start`` is the index of the first in its list and ``n`` how many there are. ``extras`` counts the keys
-    that no field names, where their value is not empty. ``written_float`` gives, by key, the index of the
-    first id that is written as ``1.0``.
+    that no field names, where not empty. ``written_float`` has, by key, the index of the first id like 1.0.
     """
 
     start: int
@@ -201,7 +199,7 @@ def _find_first_number() -> int:
         msgspec.json.decode(b"[]x")
     except msgspec.DecodeError as e:
         match = _TRAILING.search(str(e))
-        return int(match[1]) - 2 if match else 0
+        return int(match[1]) - 2 if match else 0  # the "x" has index 2
     raise AssertionError
 
 
@@ -358,6 +356,7 @@ class Document:
                 break
             return chunk, slice_start - 1 + length if list_ends else None
         try:
+            # The bound is for the values of a record; the list and the record are two levels around them.
             records, end = self._decode_python(piece, slice_start - 1, retry=not is_rest, outer=2)
         except _BadCut:
             return self._decode_piece(None, slice_start, index, shapes)
@@ -369,10 +368,10 @@ class Document:
     def _decode_python(
         self, piece: Any, offset: int, *, retry: bool = False, outer: int = 0
     ) -> tuple[Any, int | None]:
-        """Decode the first value of `piece`, which begins at `offset` of the text, into Python values.
+        """Decode the first value of `piece`, which begins at `offset` of the text, and go on behind it.
 
         Returns the value and the number of bytes that it takes, None if that is the whole piece. A syntax
-        error is reported; with `retry` it raises _BadCut instead. `outer` is that of `is_deeper`.
+        error is reported; with `retry` it raises _BadCut instead. At most `MOST_LEVELS` + `outer` levels.
         """
         text = str(piece, "utf-8")
         try:
@@ -404,7 +403,7 @@ class Document:
         return match.end()
 
     def _report_syntax_error(self, location: int | None = None, reason: str = "") -> NoReturn:
-        """Report the first syntax error of the whole text, or the one that is known."""
+        """Report the syntax error at `location`, by default the first of the whole text; raise Broken."""
         data = self._data
         if location is None:
             location, reason = self._at, "expected ',' or the end of the object"
@@ -418,7 +417,7 @@ class Document:
                 location = len(text[:location].encode())
             except RecursionError:
                 self._report_too_deep()
-        self._refuse_deeper(self._view[:location], outer=3)
+        self._refuse_deeper(self._view[:location], outer=3)  # the outermost object, its list and the record
         line, column = find_line_column(data, location)
         if location >= len(data.rstrip(b" \t\r\n")) or "Unterminated string" in reason:
             reason = "it ends too early, as if the file were truncated"
@@ -486,10 +485,11 @@ class RecordTypes:
         try:
             return self._decode(piece, start)
         except _Unusual:
-            self._decodes, self.shape = False, None
+            self._decodes, self.shape = False, None  # from here on without `Field.decoding`
             return self._decode(piece, start)
 
     def _decode(self, piece: Any, start: int) -> Chunk | None:
+        """Decode a slice by the last record type that fitted, else by one that is learnt from the slice."""
         if self.shape is not None:
             try:
                 return self.shape.decode(piece, start)
@@ -525,7 +525,7 @@ class RecordTypes:
                     ]
                     has_text_ids = any(r[:1] == b'"' for r in id_texts)
                     if float_rows and has_text_ids:
-                        return None, {}
+                        return None, {}  # 1.0 beside "a": no column holds both
                     kind = "float-id" if float_rows else "any-id" if has_text_ids else "id"
                     if float_rows:
                         first_float_id[key] = start + float_rows[0]
@@ -536,13 +536,13 @@ class RecordTypes:
         if any(
             field.required and n_records_with[field.key] < len(records) for field in self._fields.values()
         ):
-            return None, {}
+            return None, {}  # so that the format reports the missing key
         if len(spec) > 200 or any(_NO_FIELD.search(key) for key in n_records_with):
             return None, {}  # keys that are data: a type per slice would cost more than it saves
         shape = self._type_by_spec.get(tuple(spec))
         if shape is None:
             if len(self._type_by_spec) == 64:
-                return None, {}
+                return None, {}  # records that differ so much cost more to learn than they save
             shape = self._type_by_spec[tuple(spec)] = _RecordType(spec)
         return shape, first_float_id
 
@@ -596,14 +596,14 @@ class _RecordType:
         self._decoder = msgspec.json.Decoder(list[record])  # type: ignore[valid-type]
 
     def decode(self, piece: Any, start: int) -> Chunk | None:
-        """Decode a slice into columns; None if a number does not fit or the colons do not add up."""
+        """Decode a slice to columns; None if values or colons do not fit, _Unusual beside a `Decoding`."""
         records = self._decoder.decode(piece)
         n = len(records)
         chunk = Chunk(start, n)
         n_colons = 0
         for index, (key, kind, always) in enumerate(self._spec):
             values = _get_values(records, index)
-            n_keys = n
+            n_keys = n  # how many records have the key, each with a colon
             if kind in ("id", "int", "flag", "any-id"):
                 try:
                     column: Any = pack_whole_numbers(values, null=kind == "flag")
@@ -618,7 +618,7 @@ class _RecordType:
                     n_present = int(np.count_nonzero(column != NONE))
                     if n_present < n:
                         if always:
-                            return None
+                            return None  # the file has the number that stands for a missing key
                         n_keys = n_present
             elif kind in ("number", "float-id"):
                 numbers = pack_floats(values, 1)[:, 0]
@@ -634,8 +634,8 @@ class _RecordType:
             elif not isinstance(kind, str):
                 if (packed := kind[1](values)) is None:
                     raise _Unusual
-                column, n_colons = None, n_colons + packed[1]
-                chunk.decoded[key] = packed[0]
+                chunk.decoded[key], n_inner_colons = packed
+                column, n_colons = None, n_colons + n_inner_colons
             elif kind in ("ints", "text"):
                 column = values
                 if not always:

@@ -159,7 +159,7 @@ class Item:
         return value
 
     def numbers(self, *keys: str) -> list[float]:
-        """The numbers under these keys, which must all be there."""
+        """The numbers under these keys; all NaN, after an issue, if one is missing or wrong."""
         values: list[Any] = [self.record.get(key) for key in keys]
         if NUMBER_TYPES.issuperset(map(type, values)):
             return list(map(float, values))
@@ -172,7 +172,7 @@ class Item:
         return [NAN] * len(keys)
 
     def number(self, key: str, default: float) -> float:
-        """The number under a key, `default` where it is null or not there."""
+        """The number under a key, `default` where it is null or not there; NaN, after an issue, if wrong."""
         value = self.record.get(key)
         if value is None:
             return default
@@ -211,7 +211,7 @@ class Item:
         return numbers
 
     def points(self, key: str, n_min: int) -> list[list[float]]:
-        """The list of at least so many points [x, y] under a key, which must be there."""
+        """The list of at least `n_min` points [x, y] under a required key; NaN, after an issue, if wrong."""
         self.need(key)
         value, location = self.record[key], self.location / key
         points: list[list[float]] = []
@@ -275,13 +275,13 @@ class Item:
         else:
             names = {str(id_): name for id_, name in enumerate(self.array(key))}
         rows, location = {}, self.location / key
-        for id_ in sorted(names, key=lambda id_: (len(id_), id_)):
+        for id_ in sorted(names, key=lambda id_: (len(id_), id_)):  # 2 before 10
             row = self.reader.category(names[id_], location / id_, listed=True)
             rows[id_] = -1 if row is None else row
         return rows
 
     def category_with_id(self, key: str, id_key: str) -> int:
-        """The row of the class that is named under a key; the id beside it becomes that of the class."""
+        """The row of the class that is named under a key; a new class takes the number under `id_key`."""
         name, id_ = self.record.get(key), self.record.get(id_key)
         is_new = isinstance(name, str) and name not in self.reader.classes
         if not is_new or type(id_) is not int or not 0 <= id_ < 2**31:
@@ -289,7 +289,7 @@ class Item:
         return self.category_named(name, self.location / key, source_id=id_)
 
     def category_number(self, value: Any, location: Location, classes: Mapping[str, int]) -> int:
-        """The row of class number `value` in `classes`, if empty of the class so named; -1 after an issue."""
+        """The row of class `value` in `classes`, or, if these are empty, of that name; -1 after an issue."""
         id_ = self.reader.find_class_number(value, location, classes)
         if not classes:
             return self.category_named(id_, location)
@@ -393,7 +393,8 @@ class Item:
             elements = self.reader.check_object(value, location)
         else:
             elements = self.reader.check_list(value, location)
-        return Rows(self.reader, location, elements, self.origin if location.line else None)
+        has_line = bool(location.line)  # in a file of one record a line, which is then the origin of rows
+        return Rows(self.reader, location, elements, self.origin if has_line else None)
 
 
 class Row(DrawnRow, Item):
@@ -411,7 +412,7 @@ class Row(DrawnRow, Item):
     def add_labelled(
         self, labels: Sequence[Any], location: Location, note: str, corners: Corners, **columns: Any
     ) -> None:
-        """Add a box for each label of the list at `location`; `note` is logged if there are several."""
+        """Add a box for each valid label of a list; a wrong one marks the row, several log the `note`."""
         if self.is_bad:
             return
         categories = [self.reader.category(label, location / i) for i, label in enumerate(labels)]
@@ -482,7 +483,7 @@ class Rows:
                 read(row, *more)
             except BadRecord:
                 continue
-            self.reader.builder.skipped -= not row.is_bad
+            self.reader.builder.skipped -= not row.is_bad  # all were counted when `Rows` was made
 
     def read_relative(
         self,
@@ -541,7 +542,7 @@ def read_line_items(reader: Reader, file: str) -> Iterator[Item]:
     path = reader.source.full(file)
     lines, listed = Origin(reader.builder, path), Origin(reader.builder, path, "/")
     for location, _, value in read_lines(reader, file):
-        line = location.line or int(location.pointer[1:] or 0)
+        line = location.line or int(location.pointer[1:] or 0)  # in a list its index: 3 of "/3"
         try:
             yield Item(reader, value, location, listed if location.pointer else lines, line)
         except BadRecord:
@@ -690,7 +691,7 @@ def check_sizes(dataset: Dataset, log: Log) -> bool:
 def plan_file(dataset: Dataset, target: Output, name: str, content_name: str, log: Log) -> str | None:
     """The path below the target of a format with one file: ``""`` for the target itself, `name` in a folder.
 
-    None, after an issue, if this name or the name of a class cannot be written.
+    None, after an issue, if this or a class cannot be written; `content_name` says in it what the file is.
     """
     if not check_classes(dataset, log):
         return None

@@ -45,22 +45,22 @@ def find_too_deep(head: bytes) -> int:
 
 
 def is_deeper(value: bytes | memoryview, outer: int = 0) -> bool:
-    """Whether a JSON text is nested deeper than `MOST_LEVELS` plus `outer`, the levels put around it.
+    """Whether a JSON text has more than `MOST_LEVELS` + `outer` levels of lists and objects.
 
-    Six rounds of removing ``[]`` decide usual texts; only what is left is measured.
+    `outer` is the number of levels in the text that are not those of a value, such as the list of all
+    records. Six rounds of removing ``[]`` decide usual texts; only what is left is measured.
     """
     levels_max = MOST_LEVELS + outer
     brackets = bytes(value).translate(_SQUARE, _NO_BRACKET)
     # Each round takes the innermost level away: "[[[][]][]]" -> "[[]]" -> "[]" -> "".
     for _ in range(_ROUNDS):
         brackets = brackets.replace(b"[]", b"")
-    if len(brackets) <= 2 * (levels_max - _ROUNDS):
+    if len(brackets) <= 2 * (levels_max - _ROUNDS):  # each level that is left takes two brackets
         return False
     steps = 92 - np.frombuffer(brackets, np.int8)  # "[" is 91 and "]" is 93
     deepest = int(np.cumsum(steps, dtype=np.int64).max()) + _ROUNDS
-    return (
-        deepest > levels_max and find_deeper(bytes(value), levels_max) > 0
-    )  # brackets in texts do not count
+    # Brackets in texts were counted so far; `find_deeper` leaves them out.
+    return deepest > levels_max and find_deeper(bytes(value), levels_max) > 0
 
 
 def find_deeper(data: bytes, levels_max: int = MOST_LEVELS) -> int:
@@ -87,7 +87,7 @@ def parse_syntax_error(e: json.JSONDecodeError) -> tuple[int, str]:
     """
     if not e.msg.startswith("Illegal trailing comma"):
         return e.pos, e.msg
-    position = len(e.doc) - len(e.doc[e.pos + 1 :].lstrip(" \t\r\n"))
+    position = len(e.doc) - len(e.doc[e.pos + 1 :].lstrip(" \t\r\n"))  # the first character after the comma
     expected = "value" if e.doc[position] == "]" else "property name enclosed in double quotes"
     return position, f"Expecting {expected}"
 
@@ -149,6 +149,7 @@ def glance(head: bytes) -> JsonPreview:
             if len(stack) == 1:
                 keys.setdefault(key, first_char)
                 n_records = 0
+            # In the first record of a list, {"images": [{"id": 1, or of an outermost list.
             elif n_records == 1 and "".join(stack) in ("{[{", "[{"):
                 first_records.setdefault(key, {}).setdefault(inner_key, first_char)
         if first_char == '"':

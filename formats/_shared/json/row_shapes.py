@@ -74,8 +74,8 @@ class DrawnRow:
     ) -> tuple[int, int]:
         """Set the mask of the row: `pixels` decodes the value under a key, pasted at `left`, `top` in pixels.
 
-        Returns the width and height of the decoded mask. If no shapes are wanted, or the size of the image is
-        unknown, the mask is counted as read as its bounding box.
+        Returns the width and height of the decoded mask, (0, 0) after an issue. If no shapes are wanted, or
+        the size of the image is unknown, the mask is counted as read as its bounding box.
         """
         size = self.reader.builder.image_size(self.owner.image)
         try:
@@ -95,7 +95,10 @@ class DrawnRow:
         self.drawn.points = points
 
     def set_only_keypoints(self, points: Points) -> Corners:
-        """Set the keypoints of a row without a box; return the box around the labelled ones."""
+        """Set the keypoints of a row without a box, and count it; return the box around the labelled ones.
+
+        If no shapes are wanted, the keypoints are counted as unread.
+        """
         self.reader.around_points += 1
         if self.wants:
             self.set_keypoints(points)
@@ -117,7 +120,7 @@ class DrawnRow:
         return find_bounds(points)
 
     def draw_oriented(self, corners: Floats) -> Corners:
-        """Set an oriented box by its (4, 2) corners; return the box around it."""
+        """Set an oriented box by its (4, 2) corners, which need pixels; return the box around it."""
         points = corners.tolist()
         self.reader.need_pixels(self.owner.image)
         self.draw("oriented", points, "rotated boxes")

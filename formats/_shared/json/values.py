@@ -88,6 +88,7 @@ def choose_files(
     if not source.is_dir:
         return [""]
     candidates = source.with_suffix(*suffixes) if among is None else list(among)
+    # `find_recognised` looks at the first fifty only.
     later_files = [file for file in candidates[LOOKED_AT:] if check_head(source.head(file), recognise)]
     fitting_files = {*find_recognised(source, recognise, suffixes), *later_files} & set(candidates)
     key_sets = (
@@ -365,7 +366,7 @@ class Reader(Gather):
     def check_size(
         self, width: Any, height: Any, location: Location, keys: tuple[str, str]
     ) -> tuple[int, int] | None:
-        """The size of an image where it is given; 0 and null stand for unknown, (0, 0) for a fault."""
+        """The size of an image; None if a side is missing, null or 0; (0, 0), after an issue, if wrong."""
         if width is None and height is None:
             return None
         if type(width) is int and type(height) is int and 1 <= width < 2**31 and 1 <= height < 2**31:
@@ -397,7 +398,10 @@ class Reader(Gather):
         return size or (1, 1)
 
     def finish(self, *, field: str = "score") -> None:
-        """Decide between ground truth and detections, report outlines, and hand over the boxes."""
+        """Decide between ground truth and detections, and hand over the boxes.
+
+        Shapes that are read as their boxes are reported, and counted as the keys rotation and segmentation.
+        """
         _, total = self.count_boxes()
         super().finish(field=field)
         if (location := self._first_outline) is None:
@@ -483,6 +487,7 @@ def _read_lines(
             )
         except json.JSONDecodeError as e:
             reason = f"{e.msg[:1].lower()}{e.msg[1:]}"
+            # The error counts from the tab on, so the key and the tab (`keyed`) are added.
             log.report(SYNTAX, path, line=line_number, column=len(key) + keyed + e.pos + 1, reason=reason)
         except RecursionError:
             log.report(TOO_DEEP, path, line=line_number)
@@ -492,7 +497,10 @@ def _read_lines(
 
 
 def decode(text: str) -> Any:
-    """Decode a JSON text to Python values. Raises RecursionError beyond `MOST_LEVELS` levels."""
+    """Decode a JSON text to Python values.
+
+    Raises JSONDecodeError, or RecursionError if the values of its object have more than `MOST_LEVELS` levels.
+    """
     value, error = None, None
     try:
         value = _PYTHON.decode(text)

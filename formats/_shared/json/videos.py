@@ -42,7 +42,7 @@ def read_video(
     frame_name: str = "frame_{:06d}",
     **columns: Any,
 ) -> None:
-    """Add `length` frames from `first_frame` on, and those with objects.
+    """Add `length` frames from `first_frame` on (none beyond `MOST_FRAMES`), and those with objects.
 
     `read` is called with the objects of each track in each frame, the row of its image and its number.
 
@@ -87,7 +87,8 @@ def fill_frames(
     """The numbers of a track in all its frames, from those in its key frames.
 
     Between a key frame that `goes_on` and the next they are interpolated; after the last key frame, if it is
-    one of these, they stay until the frame `last`.
+    one of these, they stay until the frame `last`. Only `values` are returned if their lengths differ, or for
+    more than `MOST_FRAMES` frames.
     """
     frames = np.array(sorted(values))
     lengths = {*map(len, values.values())}

@@ -53,6 +53,7 @@ def divide_by_images(dataset: Dataset, values: Floats, log: Log, *, margin: floa
         return None
     size = limits[boxes.image]
     fractions = values / np.tile(size, 2)
+    # 0 to 1 is 0.5 around 0.5; the last term is for rounding. NaN is outside.
     rows = np.flatnonzero(~(np.abs(fractions - 0.5) <= 0.5 + margin + 1e-9).all(axis=1))
     if not len(rows):
         return fractions

@@ -78,7 +78,7 @@ class Groups:
             table[row, 9] = np.bitwise_or.reduce(members[:, 9].astype(int))
             new_track_of[members[:, 12].astype(int) + 1] = members[0, 12]
             part_kind[row], is_kept[rows[1:]] = int(box_row < 0), False
-        # new_track_of[t + 1] is the track that track t has become, so that -1 (no track) has a place: 0.
+        # new_track_of[t + 1] is the track that track t has become; -1, which is no track, has the place 0.
         new_track_of[0] = -1
         table[:, 12] = new_track_of[table[:, 12].astype(int) + 1]
         if objects:

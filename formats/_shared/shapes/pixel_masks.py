@@ -69,7 +69,10 @@ def decode_mask(text: bytes, height: int) -> tuple[int, int, Pixels]:
 
 
 def check_mask(text: Any, size: Any, width: int, height: int) -> tuple[bytes, tuple[int, int, int, int]]:
-    """Check COCO's text of a mask of an image of this size; return it and its left, top, width, height."""
+    """Check COCO's text of a mask in an image; return it and the mask's left, top, width and height.
+
+    `size` is that beside the text. Raises BadMask if it is not [height, width], or the text not of that size.
+    """
     if size != [height, width] or width * height >= MOST_PIXELS:
         raise BadMask(f"a mask of the image's size [{height}, {width}]")
     data = np.frombuffer(text.encode() if isinstance(text, str) else b"", np.uint8)
@@ -135,6 +138,7 @@ def find_edges(pixels: Pixels) -> tuple[int, int, int, int]:
     """Left, top, right and bottom around pixels. Raises BadMask if there are none."""
     if not pixels.any():
         raise BadMask("a mask with at least one pixel")
+    # Axis 1 leaves the rows that have pixels, axis 0 the columns; [0, -1] are the first and the last of them.
     (top, bottom), (left, right) = (np.flatnonzero(pixels.any(axis=k))[[0, -1]].tolist() for k in (1, 0))
     return left, top, right + 1, bottom + 1
 
@@ -143,6 +147,7 @@ def encode_rows(pixels: Pixels) -> list[int]:
     """Encode (h, w) pixels as run lengths along the rows, the first one (maybe 0) of background."""
     flat = np.concatenate([[False], pixels.ravel()])
     edges = np.flatnonzero(flat[1:] != flat[:-1])
+    # [[1 1 0] [0 1 1]] is 1 1 0 0 1 1, which begins to differ at 0, 2 and 4: lengths 0 2 2 2.
     lengths: list[int] = np.diff(np.concatenate([[0], edges, [pixels.size]])).tolist()
     return lengths
 

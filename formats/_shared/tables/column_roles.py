@@ -146,7 +146,7 @@ class Header:
     def __init__(self, cells: Sequence[str], explicit: Mapping[str, str]) -> None:
         self.columns = tuple(cell.strip() for cell in cells)
         self.explicit = explicit
-        self.spaced = len(cells) > 1 and all(c[:1] == " " for c in cells[1:])
+        self.spaced = len(cells) > 1 and all(c[:1] == " " for c in cells[1:])  # "image, left, top"
         self.roles: dict[str, int] = {}
         self.constants: dict[str, str] = {}
         self.faults: list[tuple[Code, str, dict[str, Any]]] = []
@@ -220,8 +220,10 @@ class Header:
         They are beside x and y, unless the size of the image has other columns.
         """
         explicit = self.explicit.keys() & set(itertools.chain(*FORMS.values()))
-        names: Sequence[str] = () if explicit else self._find_four()[1]
-        if explicit and explicit <= {"left", "top"}:
+        names: Sequence[str] = ()
+        if not explicit:
+            _, names, _ = self._find_four()
+        elif explicit <= {"left", "top"}:
             names = self._find_sizes() or ()
         image_sizes = self.places.keys() & {*_NAMES["width"][0]}
         return {"width", "height"} if "width" in names and not image_sizes else set()
@@ -244,6 +246,7 @@ class Header:
         for names in _FOURS:
             if {*names} <= self._bare.keys():
                 return "ltrb", names, self._bare
+        # Beside a width and height, plain x and y are the left and top; no plain name is a centre.
         for form, axes in (("ltwh", "xy"), ("cxcywh", ("", ""))):
             usual_names = [
                 (*itertools.chain(*_NAMES[role]), axis) for role, axis in zip(FORMS[form], axes, strict=False)
@@ -252,13 +255,14 @@ class Header:
                 next((name for name in names if name in self._bare), "") for names in usual_names
             ]
             if all(position_names) and (sizes := self._find_sizes(*position_names)):
+                # Beside bbox_w, x is the column bbox_x rather than another x.
                 prefix = sizes[0].removesuffix("width").removesuffix("w")
                 places = {name: self.places.get(prefix + name) or self._bare[name] for name in position_names}
                 return form, (*position_names, *sizes), places | {name: self.places[name] for name in sizes}
         return "ltrb", (), {}
 
     def find_coordinates(self) -> str:
-        """Find the columns of the four coordinates, and return the form of the box (`FORMS`)."""
+        """Find the `roles` of four coordinates, or one `packed` column; return the box's form (`FORMS`)."""
         explicit = self.explicit.keys() & set(itertools.chain(*FORMS.values()))
         if explicit:
             form = max(FORMS, key=lambda f: len(explicit & set(FORMS[f])))
@@ -277,7 +281,7 @@ class Header:
         packed = next((name for name in _PACKED if name in self.places), "")
         if packed and self.packed is None:
             self.packed = self.places[packed][0]
-        if self.packed is not None:
+        if self.packed is not None:  # its four numbers become columns behind all others
             self.roles |= {role: len(self.columns) + k for k, role in enumerate(FORMS["ltwh"])}
             return "ltwh"
         for role in FORMS["ltrb"]:  # what is there, so that only the rest is reported as missing

@@ -77,7 +77,7 @@ SIZE_CONFLICT = Code(
 
 
 def report_quote(fault: QuoteFault, path: str, log: Log, builder: Builder, *, line: int, field: str) -> None:
-    """Report wrong quotes in the record that begins in this line, which is lost."""
+    """Report wrong quotes in the record that begins in this line, and count the record as skipped."""
     code, quote_shown = OPEN_QUOTE if fault.is_open else STRAY_QUOTE, fault.found
     log.report(code, path, line=line + fault.lines, field=field, found=quote_shown, value=quote_shown)
     builder.skipped += 1
@@ -148,8 +148,10 @@ def read_head_rows(source: Source, file: str, n: int = 20) -> list[list[str]]:
     decoded = to_utf8(source.head(file)[: 2**14])
     if isinstance(decoded, str):
         return []
-    lines = decoded[0].decode("utf-8", "replace").split("\n")
-    rows = (read_record(line, 0)[0] for line in lines[: min(n, max(1, len(lines) - 1))])
+    text, _ = decoded
+    lines = text.decode("utf-8", "replace").split("\n")
+    n_complete = max(1, len(lines) - 1)  # the last line may be cut
+    rows = (read_record(line, 0)[0] for line in lines[: min(n, n_complete)])
     return [cells for cells in rows if not isinstance(cells, QuoteFault) and any(cells)]
 
 
@@ -158,19 +160,21 @@ Rows = list[tuple[int, list[str]]]
 
 
 def read_table(data: bytes, path: str, log: Log, builder: Builder) -> Rows | None:
-    """The rows of a file that are not blank, each with its line; faults of quotes are reported.
+    """The rows of a file that are not blank, each with its line.
 
+    Rows with wrong quotes or a NUL are reported and counted as skipped.
     None, and an issue, if the file is not text in UTF-8 or UTF-16.
     """
     decoded = to_utf8(data)
     if isinstance(decoded, str):
         log.report(NOT_UTF8, path, value=decoded)
         return None
+    utf8_text, _ = decoded
     try:
-        text = decoded[0].decode()
+        text = utf8_text.decode()
     except UnicodeDecodeError as e:
-        line = decoded[0].count(b"\n", 0, e.start) + 1
-        log.report(NOT_UTF8, path, line=line, value=show_byte(decoded[0][e.start]))
+        line = utf8_text.count(b"\n", 0, e.start) + 1
+        log.report(NOT_UTF8, path, line=line, value=show_byte(utf8_text[e.start]))
         return None
     rows = []
     for line, _, cells in read_records(text):

@@ -68,14 +68,12 @@ class TableImages:
         # From the last to the first, so that the first row of an image is the one that is written last.
         new_rows_backwards = np.nonzero(images >= n_before)[0][::-1]
         first_rows = np.zeros(n_new, np.int64)
-        first_rows[images[new_rows_backwards] - n_before] = (
-            new_rows_backwards  # the last one written is the first one met
-        )
+        first_rows[images[new_rows_backwards] - n_before] = new_rows_backwards
         self.line += lines[first_rows].tolist()
         self.origin += [origin] * n_new
         n_missing = n_before + n_new - len(self.is_usable)
         if n_missing > 0:
-            n_missing += len(self.is_usable)
+            n_missing += len(self.is_usable)  # at least twice the room, so that it seldom grows
             self.is_usable = np.concatenate([self.is_usable, np.zeros(n_missing, bool)])
             self.sizes = np.concatenate([self.sizes, np.zeros((n_missing, 2), np.int64)])
         scratch_log, n_reported = Log(keep=0), 0
@@ -100,6 +98,7 @@ class TableImages:
         Most rows of an image decide, else the first. A size that was taken before stays.
         """
         is_new = self.sizes[images, 0] == 0
+        # Backward, so that the first row of an image is written last.
         backward = np.nonzero(is_new)[0][::-1]
         self.sizes[images[backward]] = sizes[backward]
         differs: NDArray[np.bool_] = (self.sizes[images] != sizes).any(axis=1)
@@ -119,7 +118,8 @@ class TableImages:
     def add_to(self, gather: Gather, needed: NDArray[np.bool_], *, pixels: bool = True) -> int:
         """Add the images to the builder with the sizes that are known, and look for the others.
 
-        Images where `needed` is True must have a size. Afterwards `sizes` holds all sizes: 0 where unknown,
+        Images where `needed` is True must have a size; a size that is given as 0 and found nowhere is
+        reported. Afterwards `sizes` holds all sizes: 0 where unknown,
         or 1 if all coordinates stay relative, which needs that no boxes are in `pixels`. Returns the number
         of images whose size is not from a row.
         """
@@ -161,6 +161,7 @@ class TableImages:
                     name, location
                 )
             image_name = name
+            # An id gets the extension of its picture, unless another image has that name.
             if (
                 origin.has_ids
                 and has_no_extension

@@ -126,7 +126,7 @@ class Decimals:
         if not joined:
             return np.full(n, np.nan), np.ones(n, bool)
         other_bytes = joined.encode("utf-8", "surrogatepass").translate(None, _NUMERIC)
-        if not other_bytes.strip(b","):
+        if not other_bytes.strip(b","):  # only numbers, so that `float` parses all at once
             point_cells = cells
             if other_bytes:
                 self._note_commas(cells, lines)
@@ -140,7 +140,7 @@ class Decimals:
                     n,
                 )
             except ValueError:
-                pass
+                pass  # such as 1.2.3: below, cell by cell
             else:
                 if not np.isinf(values).any() and not (other_bytes and self._explicit == "point"):
                     return values, np.isnan(values)
@@ -162,7 +162,10 @@ class Decimals:
         return values, is_blank
 
     def _note_commas(self, cells: list[str], lines: Ints) -> None:
-        """Note the first number with a decimal comma, and the first whose comma may stand after thousands."""
+        """Note the first number with a decimal comma, and the first whose comma may stand after thousands.
+
+        3,5 is surely a decimal, which ends the search; 3,500 may be either, and 3,500,000 has thousands.
+        """
         for i, cell in enumerate(cells):
             if "," in cell and NUMBER.fullmatch(cell.strip(" \t")):
                 if self._comma is None or lines[i] < self._comma[0]:
@@ -305,7 +308,7 @@ class TableReader:
         """The shapes of boxes that a file has in other places than their rows; None if there are none."""
 
     def _add_boxes(self, box_rows: BoxRows, row_of_image: NDArray[Any]) -> None:
-        """Add boxes to the builder, except for those of the other kind and those far outside their images."""
+        """Add boxes to the builder; skip those of the other kind, or relative and far outside or unsized."""
         layout, gather = box_rows.layout, self.gather
         column = layout.roles.get("score")
         field = "score" if column is None else layout.field(column)
@@ -432,7 +435,7 @@ class TableRows:
         return self.decimals.parse(self._columns[column], column, self._lines, self._faults)
 
     def _report(self) -> None:
-        """Report the faults of the piece, sorted by row and column."""
+        """Report the faults of the piece, sorted by row and column; without a code, that of an image name."""
         log, layout, path = self._table.log, self._layout, self._path
         for row, column, code, values in sorted(self._faults.found, key=lambda fault: fault[:2]):
             line, field = int(self._lines[row]), layout.field(column)
@@ -442,7 +445,7 @@ class TableRows:
                 log.report(code, path, line=line, field=field, **values)
 
     def _find_images(self) -> tuple[Ints, NDArray[np.bool_]]:
-        """Return (n,) image numbers of the rows, and (n,) True for rows of which any cell is filled."""
+        """Return (n,) image numbers, and (n,) True for rows with a filled cell; add faults for bad names."""
         n, images, faults = len(self._lines), self._table.images, self._faults
         constant = self._layout.constants.get("image")
         column = self._roles.get("image", 0)
@@ -471,7 +474,8 @@ class TableRows:
         """Add faults for incomplete boxes and boxes without a class.
 
         `numbers` (n, k) are the k numbers of each box, `is_blank` (k, n) is True where a cell is empty, and
-        `is_used` (n,) is that of `_find_images`. A class or score without any number is an incomplete box.
+        `is_used` (n,) where any cell of a row is filled. `category` (n,) is -1 for none, below for a fault. A
+        class or score without any number is an incomplete box.
         """
         layout, faults = self._layout, self._faults
         no_box = is_blank.all(axis=0)
@@ -513,7 +517,7 @@ class TableRows:
         return flags
 
     def _take_frames(self, images: Ints, is_used: NDArray[np.bool_]) -> None:
-        """Take the video and frame of each image from its first row."""
+        """Take the video and frame of each image from its first row; add a fault for a frame that is none."""
         videos, column = self._columns[self._roles["video"]], self._roles.get("frame")
         image, first_positions = np.unique(images[is_used], return_index=True)
         for i, row in zip(image.tolist(), np.flatnonzero(is_used)[first_positions].tolist(), strict=True):
@@ -540,7 +544,10 @@ class TableRows:
                 faults.lost |= images == image
 
     def _take_sizes(self, images: Ints, is_used: NDArray[np.bool_]) -> None:
-        """Take the image sizes of the rows; add faults for sizes that are wrong, half or contradictory."""
+        """Take the image sizes of the rows; add faults for sizes that are wrong, half or contradictory.
+
+        If the layout is lenient, half a size is no fault, but 0 is one.
+        """
         n, roles, faults, is_lenient = len(images), self._roles, self._faults, self._layout.lenient
         table = self._table.images
         size, lacks_side = np.zeros((n, 2), np.int64), np.ones((n, 2), bool)

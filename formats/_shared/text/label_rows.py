@@ -145,14 +145,14 @@ class Labels:
     def __len__(self) -> int:
         return len(self.name)
 
-    def keep(self, rows: NDArray[np.bool_]) -> None:
-        """Leave all other rows out, which are no boxes."""
+    def keep(self, is_box: NDArray[np.bool_]) -> None:
+        """Leave out the rows where `is_box`, (n,), is False."""
         columns = (self.name, self.values, self.score, self.ended, self.rows.file, self.rows.line)
-        self.name, self.values, self.score, self.ended, file, line = (column[rows] for column in columns)
+        self.name, self.values, self.score, self.ended, file, line = (column[is_box] for column in columns)
         self.rows = replace(self.rows, file=file, line=line)
 
     def _split(self, chunk: Chunk) -> tuple[Ints, Floats, Floats, NDArray[np.bool_]]:
-        """Split the n rows of a chunk.
+        """Split the n rows of a chunk, and add the names that are new to `texts`.
 
         Returns (n,) name numbers (-1 faulty, -2 no row), (n, k) columns, (n,) scores, and (n,) whether a word
         ends the row.
@@ -172,7 +172,7 @@ class Labels:
             numbers, invalid = chunk.parse_numbers((first_token[:, None] + positions[order]).ravel())
             table = numbers.reshape(-1, len(positions))
             if shape.score >= 0:
-                score_column = int(np.flatnonzero(order == len(positions) - 1)[0])
+                score_column = int(np.flatnonzero(order == len(positions) - 1)[0])  # it was put last
                 score[rows] = table[:, score_column]
                 values[rows, : len(positions) - 1] = np.delete(table, score_column, axis=1)
             else:
@@ -206,8 +206,9 @@ class Labels:
         name[~is_sound] = -1
         if grammar.more is not None:
             is_sound &= name >= 0
-            values = np.concatenate([values, np.zeros((n, grammar.more[1]))], axis=1)
-            values[is_sound, n_columns:] = grammar.more[0](chunk, np.flatnonzero(is_sound))
+            parse_more, n_more = grammar.more
+            values = np.concatenate([values, np.zeros((n, n_more))], axis=1)
+            values[is_sound, n_columns:] = parse_more(chunk, np.flatnonzero(is_sound))
         if grammar.headers:
             first_tokens = chunk.pick(chunk.first)
             is_header = np.array([token.startswith(grammar.headers) for token in first_tokens], bool)
@@ -296,7 +297,7 @@ class Labels:
 
         The shapes are oriented boxes. They are None if shapes are not wanted, or if all boxes are upright and
         the format does not call its boxes `oriented`. If shapes are not wanted, valid rows with a rotated box
-        are reported.
+        are counted as unread, and reported together at the first.
         """
         points = self.values[:, :8].reshape(-1, 4, 2)
         low, high = (f(points, axis=1) if len(points) else points[:, 0] for f in (np.min, np.max))
@@ -355,6 +356,7 @@ class Labels:
         of `Builder.boxes`.
         """
         file = self.rows.file
+        # Of each file to of each row; without rows both are empty.
         image, file_number = (column[file] if len(file) else file for column in images or self.add_images())
         score = (self.score if score is None else score) if self.builder.kind == "det" else None
         self.add_rows(
@@ -363,7 +365,7 @@ class Labels:
         self.gather.finish()
 
     def add_rows(self, is_valid: NDArray[np.bool_], *, image: NDArray[Any], **columns: Any) -> None:
-        """Add the boxes of the valid rows with an image; `columns` are those of `Builder.boxes`."""
+        """Add the boxes of valid rows with an image, with columns of `Builder.boxes`; skip other rows."""
         is_valid = is_valid & (image >= 0)
         self.builder.skipped += len(is_valid) - int(is_valid.sum())
         columns |= {"image": image, "line": self.rows.line}
@@ -382,7 +384,7 @@ def _group_by_shape(chunk: Chunk, counts: Longs, grammar: Grammar) -> Iterator[t
             rows, kind_of_position = pending.pop()
             try:
                 shape = grammar.shape(count, kind_of_position.__getitem__)
-            except KeyError as e:
+            except KeyError as e:  # the grammar asks for a kind that is not known yet: divide the rows by it
                 position = int(e.args[0])
                 token_rows = chunk.first[rows] + position
                 not_numbers = chunk.parse_numbers(token_rows)[1]
@@ -406,7 +408,7 @@ def _find_kind(value: bytes) -> str:
 
 
 def _explain(grammar: Grammar, cells: list[Cell], path: str, line: int, log: Log) -> None:
-    """Report what is wrong with the values of a faulty row."""
+    """Report the first fault among the values of a row: their number, numbers, flags, or the name."""
     last_word, least_count = grammar.last
     cells = cells[:-1] if last_word and len(cells) >= least_count and cells[-1][1] == last_word else cells
     n, column = len(cells), cells[0][0]
@@ -418,6 +420,7 @@ def _explain(grammar: Grammar, cells: list[Cell], path: str, line: int, log: Log
         n_values = plural(n, "value")
         log.report(WRONG_COUNT, path, line=line, column=column, expected=grammar.expected, found=n_values)
         return
+    # The field at each position, with -1 for a score that the row does not have.
     fields = dict(zip(shape.numbers, grammar.fields, strict=False)) | {shape.score: grammar.score}
     flag_positions = [position for position, field in fields.items() if field in grammar.flags]
     number_positions = sorted(
@@ -447,9 +450,10 @@ def _explain(grammar: Grammar, cells: list[Cell], path: str, line: int, log: Log
             return
     if grammar.explain and grammar.explain(cells, shape, path, line, log):
         return
-    name_cells = cells[shape.name[0] : sum(shape.name)]
+    name_begin, n_words = shape.name
+    name_cells = cells[name_begin : name_begin + n_words]
     try:
-        name = b" ".join(last_word for _, last_word in name_cells).decode()
+        name = b" ".join(word for _, word in name_cells).decode()
     except UnicodeDecodeError:
         return  # the file's encoding has been reported
     location: dict[str, Any] = {"line": line, "column": name_cells[0][0] if name_cells else column}
@@ -530,7 +534,7 @@ def sample_rows(source: Source, files: Sequence[str], sep: bytes | None = None) 
     step = max(1, len(files) // 50)
     for file in list(files)[::step][:50]:
         lines = source.once(_read_head_lines, file)
-        for line in lines[: 50 if len(lines) < 50 else -1][:50]:
+        for line in lines[: 50 if len(lines) < 50 else -1][:50]:  # the last of many lines may be cut
             if line.strip():
                 yield line.split() if sep is None else [cell.strip(b" \t") for cell in line.split(sep)]
 

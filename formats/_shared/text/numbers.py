@@ -102,6 +102,7 @@ def _format_decimals(numbers: Floats, places: int) -> Cells:
         only_zeros &= column == _ZERO
         column[only_zeros] = 0
     point = np.where(only_zeros, 0, ord(".")).astype(np.uint8)
+    # The digits before the point, and a minus.
     lead_length = np.searchsorted(10 ** np.arange(1, 16), integers, side="right") + 1 + is_negative
     cells = np.zeros((len(numbers), int(lead_length.max()) + 1 + places), np.uint8)
     for length in np.flatnonzero(np.bincount(lead_length)).tolist():
@@ -109,10 +110,10 @@ def _format_decimals(numbers: Floats, places: int) -> Cells:
         rows_of_length: Any = slice(None) if len(rows) == len(numbers) else rows
         cells[rows_of_length, length] = point[rows_of_length]
         cells[rows_of_length, length + 1 : length + 1 + places] = digits[:places, rows_of_length].T
-        remaining = integers[rows_of_length]
+        integer = integers[rows_of_length]
         for position in reversed(range(length)):
-            remaining, dividend = remaining // 10, remaining
-            cells[rows_of_length, position] = dividend - 10 * remaining + _ZERO
+            integer, dividend = integer // 10, integer
+            cells[rows_of_length, position] = dividend - 10 * integer + _ZERO
         cells[rows[is_negative[rows]], 0] = ord("-")
     return cells.view(f"S{cells.shape[1]}")[:, 0]
 
@@ -134,7 +135,7 @@ def round_edges(xyxy: Floats) -> Floats:
 
 
 def round_boxes(dataset: Dataset, log: Log) -> Dataset:
-    """Round the edges of boxes, for tools that read whole numbers only; a note counts the changed boxes."""
+    """Round the edges of boxes, for tools that read whole numbers only; a note counts changed coordinates."""
     rounded = round_edges(dataset.boxes.xyxy)
     if n := int(np.count_nonzero(rounded != dataset.boxes.xyxy)):
         log.note(f"round=true: {n} of {rounded.size} coordinates are rounded to whole pixels")

@@ -57,7 +57,11 @@ def choose_xml(
 def read_roots(
     reader: Reader, files: Iterable[str], root: str, title: str
 ) -> Iterator[tuple[str, Origin, Any]]:
-    """Yield the path, origin and root element of each file that can be read."""
+    """Yield the name in the source, origin and root element of each file that can be read.
+
+    The root element must be called `root`; `title` is that of the format, for messages. Elements and
+    attributes that the format does not know are counted.
+    """
     parser = SafeXmlParser(root, title)
     for file in files:
         path, data = reader.source.full(file), reader.source.read(file, reader.log)
@@ -107,7 +111,7 @@ def read_csv_records(
 ) -> Iterator[tuple[Location, dict[str, str]]]:
     """Yield the location and the cells, by column name, of each row below the header.
 
-    Faulty rows are reported and left out.
+    Faulty rows are reported and counted as skipped. No rows, after an issue, without a `needed` column.
     """
     path, log = reader.source.full(file), reader.log
     data, n_errors = reader.source.read(file, log), log.errors

@@ -152,7 +152,7 @@ def _report_syntax_error(e: Any, data: bytes, path: str, declared: re.Match[byte
     """Report lxml's error `e` as one of the encoding (`declared` is its declaration) or of the syntax."""
     line, column = e.position or (0, 0)
     reason = str(e.msg)
-    reason = reason[: reason.rfind(", line ")] if ", line " in reason else reason
+    reason = reason[: reason.rfind(", line ")] if ", line " in reason else reason  # "..., line 3, column 5"
     name = declared[1].decode().lower() if declared else "utf-8"
     if reason.startswith(("Unsupported encoding", "Document labelled")):
         log.report(XML_ENCODING, path, line=line, reason=reason)
@@ -207,6 +207,7 @@ def find_root(head: bytes) -> tuple[str, str]:
     position = skip_prolog(text)
     if text.startswith("<!", position):
         doctype = DOCTYPE.match(text, position)
+        # The end of <!DOCTYPE a>, or the bracket of <!DOCTYPE a [...]>, which ends with the ">" after "]".
         end = -1 if doctype is None else doctype.end() - 1
         if end >= 0 and text[end] == "[":
             end = text.find(">", text.find("]", end)) if "]" in text[end:] else -1

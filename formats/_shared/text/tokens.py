@@ -75,11 +75,14 @@ class Chunk(msgspec.Struct, eq=False):
     line: Ints
     """(n,) line in the file, from 1."""
     _text: bytes
+    """The text that was split into the tokens; then its bytes, and (tokens,) where each begins in it."""
     _bytes: NDArray[np.uint8]
     _starts: Longs
     _parts: dict[int, bytes]
+    """The text of each file, by its number, as it was before any change for the splitting."""
     _sep: bytes | None
     _lines: tuple[int, list[bytes]] = (-1, [])
+    """The number and the lines of the file that `split_line` looked at last."""
 
     def __len__(self) -> int:
         return len(self.first)
@@ -118,8 +121,9 @@ class Chunk(msgspec.Struct, eq=False):
         values, not_numbers = (
             (decoded, np.zeros(0, np.int64)) if decoded is not None else parse_floats(tokens)
         )
-        underscores = np.flatnonzero(self._bytes == 95)  # underscores
+        underscores = np.flatnonzero(self._bytes == ord("_"))
         if len(underscores):
+            # The token of a byte is the last that begins before the byte or at it.
             has_underscore = np.zeros(len(self.tokens), bool)
             has_underscore[np.searchsorted(self._starts, underscores, "right") - 1] = True
             not_numbers = np.union1d(not_numbers, np.flatnonzero(has_underscore[token_rows]))
@@ -139,9 +143,11 @@ class Chunk(msgspec.Struct, eq=False):
 
     def split_line(self, file: int, line: int) -> list[Cell]:
         """The tokens of one line as they stand in the file, each with its column from 1 in characters."""
-        if self._lines[0] != file:
-            self._lines = file, self._parts[file].split(b"\n")
-        return split_cells(self._lines[1][line - 1], self._sep)
+        last_file, lines = self._lines
+        if last_file != file:
+            lines = self._parts[file].split(b"\n")
+            self._lines = file, lines
+        return split_cells(lines[line - 1], self._sep)
 
 
 _WORD = re.compile(rb"[^ \t]+")
@@ -247,9 +253,8 @@ def find_wide_encoding(data: bytes) -> str:
         return ""
     if not data.strip(b"\0"):
         return "only NUL characters"
-    mostly_nul = [
-        2 * data[i::4].count(0) > len(data[i::4]) for i in range(4)
-    ]  # by place, whether most are NUL
+    # For each place in a group of four bytes, whether most bytes there are NUL.
+    mostly_nul = [2 * data[i::4].count(0) > len(data[i::4]) for i in range(4)]
     if sum(mostly_nul) == 3 and len(data) > 4:
         return "what looks like UTF-32 without a byte order mark"
     if max(data[::2].count(0), data[1::2].count(0)) * 4 > len(data):
@@ -363,18 +368,16 @@ class Rows(msgspec.Struct, frozen=True, eq=False):
         `split_cells` splits them, and returns the keywords of `Log.report`.
         """
         sep_bytes = self.sep.encode() if self.sep else None
-        lines_of_file: tuple[int, list[bytes]] = (-1, [])
+        current_file, lines = -1, list[bytes]()
         silent_log = log.fresh()
         for file_number, line in zip(self.file[rows].tolist(), self.line[rows].tolist(), strict=True):
             if not log.keeps(code):
                 log.report(code, "")
                 continue
-            if lines_of_file[0] != file_number:
+            if current_file != file_number:
                 data = self.source.read(self.files[file_number], silent_log) or b""
-                lines_of_file = file_number, clean_text(data, "", silent_log).split(b"\n")
-            values = (
-                split_cells(lines_of_file[1][line - 1], sep_bytes) if line <= len(lines_of_file[1]) else []
-            )
+                current_file, lines = file_number, clean_text(data, "", silent_log).split(b"\n")
+            values = split_cells(lines[line - 1], sep_bytes) if line <= len(lines) else []
             log.report(code, self.source.full(self.files[file_number]), line=line, **say(values))
 
 
@@ -395,7 +398,8 @@ _BEGINS_AS_NUMBER = re.compile(rb"[+-]?(?:[0-9]|\.[0-9])")
 def find_second_row(words: Sequence[bytes], n_numbers: int) -> int:
     """The position in the words of a name where a second row begins, whose line break was lost; 0 if none.
 
-    It begins after a word and the `n_numbers` of a row. The last number may run into its first word.
+    It begins after a word and the `n_numbers` of a row. The last number may run into its first word: with 4
+    numbers it begins at 5 in ``car 0 0 9 9 bus``, and at 4 in ``car 0 0 9 9bus``.
     """
     n_in_run = 0
     for i, word in enumerate(words[1:], 1):
@@ -455,7 +459,7 @@ def format_relative(values: Floats, width: Ints, height: Ints) -> Cells:
     Images of unknown size get as many decimals as an image of 100 000 pixels.
     """
     largest = np.maximum(np.where(width > 0, np.maximum(width, height), 10**5), 2) - 1
-    places = np.floor(np.log10(largest)).astype(np.int64) + 7
+    places = np.floor(np.log10(largest)).astype(np.int64) + 7  # as `count_decimals`
     distinct_places = distinct(places)
     if len(distinct_places) <= 1:
         return to_fixed_cells(values.ravel(), int(distinct_places[0]) if len(distinct_places) else 7)
@@ -485,12 +489,14 @@ def format_pages(n_images: int, image: Ints, columns: Sequence[Column], sep: str
 def assemble(n_images: int, image: Ints, pieces: Sequence[bytes | Column]) -> Iterator[bytes]:
     """Yield the text of each image: for each of its boxes, in their order, the pieces one after another."""
     order = np.argsort(image, kind="stable")
+    # The boxes of image i are order[box_bounds[i] : box_bounds[i + 1]]; order is 0, 1, ... if `is_ordered`.
     box_bounds = np.searchsorted(image[order], np.arange(n_images + 1))
     is_ordered = len(order) == 0 or bool((order[1:] > order[:-1]).all())
     columns = [_make_cells(piece) for piece in pieces]
     n_pieces = len(columns)
     first_image = 0
     while first_image < n_images:
+        # As many images as have `ROWS` boxes together, but at least one.
         end_image = max(
             first_image + 1,
             int(np.searchsorted(box_bounds, box_bounds[first_image] + ROWS, side="right")) - 1,
@@ -502,11 +508,12 @@ def assemble(n_images: int, image: Ints, pieces: Sequence[bytes | Column]) -> It
             else order[image_bounds[0] : image_bounds[-1]]
         )
         n_boxes = int(image_bounds[-1] - image_bounds[0])
-        texts = [b""] * (n_pieces * n_boxes)  # piece i of box k at k * m + i
+        texts = [b""] * (n_pieces * n_boxes)  # piece i of box k at k * n_pieces + i
         for i, (cells, index) in enumerate(columns):
             if index is not None:
                 texts[i::n_pieces] = cells[index[rows]].tolist()
             else:
+                # One cell is for all boxes (of one box, this is the same).
                 texts[i::n_pieces] = cells[rows].tolist() if len(cells) > 1 else cells.tolist() * n_boxes
         for start, end in itertools.pairwise(((image_bounds - image_bounds[0]) * n_pieces).tolist()):
             yield b"".join(texts[start:end])
