@@ -131,7 +131,7 @@ def find_cause(
         statement, advice, other_sides = reading(best_sides)
         other_ap50 = best_ap50 if other_sides is best_sides else _ap50(other_sides)
         if other_ap50 >= best_ap50 + 0.1 and (
-            other_ap50 >= 1.5 * best_ap50 or 1 - other_ap50 <= (1 - best_ap50) / 2
+            other_ap50 >= 1.5 * best_ap50 or 1 - other_ap50 <= (1 - best_ap50) / 2  # half as much is missing
         ):
             best_sides, best_ap50 = other_sides, other_ap50
             statements.append(statement)
@@ -572,7 +572,7 @@ def _find_classes(sample: _Sample) -> tuple[_Sample, str, str] | None:
         step
         and len(shifted_classes) >= n_needed
         and len(np.unique(shifted_classes)) > 2
-        and np.median(det_classes) <= gt_classes[-1]
+        and np.median(det_classes) <= gt_classes[-1]  # else most have no objects
     ):
         new_class = (np.arange(n_classes) - step) % n_classes
         shift_text = f"{step} too high" if step <= n_classes // 2 else f"{n_classes - step} too low"
@@ -688,7 +688,7 @@ def _drop_duplicates(joined: Joined) -> Joined:
     side = joined.detections
     order = np.lexsort((-side.score, side.category, side.image))
     keys, is_kept = joined.keys_of(side), np.ones(len(side), bool)
-    rows = order[np.arange(len(order)) - np.searchsorted(keys[order], keys[order]) < 300]
+    rows = order[np.arange(len(order)) - np.searchsorted(keys[order], keys[order]) < 300]  # the surest
     while len(rows):  # the surest of each image and class, beside all others that are left there
         key = keys[rows]
         is_surest = np.concatenate([[True], key[1:] != key[:-1]])

@@ -137,8 +137,8 @@ def _keep(joined: Joined, dropped: list[tuple[str, int]], reason: str, **sides: 
 def _choose_evaluated(joined: Joined, protocol: Protocol, dropped: list[tuple[str, int]]) -> Joined:
     """Drop boxes that regions cover, detections too many in their file, and classes that are not evaluated.
 
-    What and how many is appended to `dropped`. With ``detections_in == "file"`` scores are raised to those
-    that follow in the file.
+    What (of ground truths after `TRUTHS`) and how many is appended to `dropped`. With ``detections_in`` of
+    ``"file"`` scores are raised to those that follow in the file.
     """
     if protocol.covered is not None and joined.regions is not None and len(joined.regions):
         for name in ("truth", "detections"):

@@ -259,7 +259,7 @@ class _Measure:
         union_min = np.where(in_group, det_area, det_area + gt_area - shared_max)
         limits: Floats = np.divide(
             shared_max, union_min, out=np.zeros(len(shared_max)), where=union_min > 0
-        ) * (1 + 1e-9)
+        ) * (1 + 1e-9)  # rounding must not rule out a pair
         return limits
 
     def measure_overlaps(self, det: Any, gt: Any) -> Overlap:

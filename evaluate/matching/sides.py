@@ -285,7 +285,8 @@ def apply_choice(joined: Joined, choice: Choice) -> tuple[Joined, Kept]:
     """Return the part of the sides that a choice leaves, and its counts.
 
     With a class hierarchy, classes are only marked as `Joined.wanted`: `keep_requested_classes` drops
-    the others after the hierarchy was applied. Raises UsageError if there is no such class.
+    the others after the hierarchy was applied. Chosen classes also set `SideTable.rank_in_image`, by all
+    classes. Raises UsageError if there is no such class.
     """
     counts = np.zeros((4, 4), np.int64)
     highest = float(joined.detections.score.max(initial=-np.inf))
@@ -362,7 +363,8 @@ def make_choice(
 ) -> Choice:
     """Make a choice from the options of a user, with images as row numbers.
 
-    `only_images` are names with or without extension. Raises UsageError if there is no such image.
+    `only_images` are names with or without extension; with `extra_images` ``ignore`` those of the ground
+    truth alone. Raises UsageError if there is no such image.
     """
     image_rows: list[int] | None = None
     if only_images is not None:
