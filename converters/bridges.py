@@ -418,18 +418,17 @@ def from_fiftyone(
     """
     images = []
     for sample in samples:
-        size = sample.metadata
-        if size is None or not size.width or not size.height:
+        metadata = sample.metadata
+        if metadata is None or not metadata.width or not metadata.height:
             raise ValueError(f"{sample.filepath}: the size of the image is unknown: call compute_metadata()")
-        scale = np.array([size.width, size.height, size.width, size.height])
+        size = metadata.width, metadata.height
         value = sample[field]
         detections = value.detections if value is not None else []
-        ltwh = np.array([d.bounding_box for d in detections], np.float64).reshape(-1, 4) * scale
+        ltwh = np.array([d.bounding_box for d in detections], np.float64).reshape(-1, 4) * np.tile(size, 2)
         xyxy = np.hstack([ltwh[:, :2], ltwh[:, :2] + ltwh[:, 2:]])
         scores = [d.confidence for d in detections]
         crowd = [bool(getattr(d, "iscrowd", None)) for d in detections]
         confidences = scores if any(s is not None for s in scores) else None
-        size = (size.width, size.height)
         images.append(
             _ImageBoxes(sample.filepath, xyxy, [d.label for d in detections], confidences, crowd, size=size)
         )

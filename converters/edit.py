@@ -42,12 +42,12 @@ class Edits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def apply_edits(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
-    """Return the dataset with its classes edited. What is left out or renamed is booked in the ledger.
+    """Return the dataset with its classes kept, dropped, renamed, then ordered, then numbered; all is booked.
 
     Raises
     ------
     UsageError
-        If a class that is named does not exist.
+        If a class that is named does not exist, or a new name, order or numbering does not fit the classes.
     """
     if edits.only or edits.drop or edits.rename:
         dataset = _edit_names(edits, dataset, ledger)
@@ -59,7 +59,7 @@ def apply_edits(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
 
 
 def write_underscores(dataset: Dataset, ledger: Ledger) -> Dataset:
-    """Return the dataset with underscores for the spaces in the names of its classes."""
+    """Return the dataset with underscores for spaces in class names. UsageError if two become equal."""
     names = dataset.categories.name
     new_names = tuple(re.sub(r"\s", "_", name) for name in names)
     old_name_of: dict[str, str] = {}
@@ -73,7 +73,7 @@ def write_underscores(dataset: Dataset, ledger: Ledger) -> Dataset:
 
 
 def _put_in_order(dataset: Dataset, order: tuple[str, ...], ledger: Ledger) -> Dataset:
-    """Return the dataset with the classes of a list, in the order of the list."""
+    """Return the dataset with the classes of a list, in its order. UsageError if it lacks or repeats one."""
     names = dataset.categories.name
     new_row = {name: row for row, name in enumerate(order)}
     if len(new_row) < len(order):
@@ -106,6 +106,7 @@ def _set_classes(
 
     `old_rows` has the old row of each new class, -1 = it is new; `new_rows` the new row of each old class,
     -1 = it is left out. `columns` are columns of the new classes that are not taken from the old ones.
+    Raises UsageError as `check_keypoint_counts`.
     """
     old = dataset.categories
     # A row of -1 takes the last value, so the value for none is appended.
@@ -234,7 +235,7 @@ def _number_as_coco(dataset: Dataset, id_scheme: str, ledger: Ledger) -> Dataset
 
 
 def _edit_names(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
-    """Keep, drop and rename classes by name."""
+    """Keep, drop and rename classes by name. UsageError for an unknown class or an invalid new name."""
     names = dataset.categories.name
     check_classes("only_classes", edits.only, names)
     check_classes("drop", edits.drop, names)

@@ -28,7 +28,7 @@ BAD_HIERARCHY = Code(
 
 
 def _read_text(path: str, code: Code, log: Log) -> str:
-    """Read a file of UTF-8 text. Raises PathError for a folder, and DataError if it cannot be read."""
+    """Read UTF-8 text. PathError for a folder, DataError if unreadable; `code` is for other encodings."""
     source = Source(path, follow_links=True)
     if source.is_dir:
         raise PathError(f"{printable(path)}: this is a folder, not a file")
@@ -102,6 +102,8 @@ def read_image_labels(
 
 def read_hierarchy(path: str, log: Log, names: dict[str, str] | None = None) -> dict[str, Any]:
     """Read the class hierarchy of Open Images: nested dicts with ``LabelName`` and ``Subcategory``.
+
+    With `names`, by MID, each ``LabelName`` is replaced by the name of the class.
 
     Raises
     ------

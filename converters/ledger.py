@@ -235,8 +235,8 @@ def _lose_field(name: str, n: int, target: Format, ledger: Ledger) -> None:
 
 
 def _book_extra(dataset: Dataset, target: Format, ledger: Ledger) -> None:
-    """Book extra fields of the source as lost, or the file fields that differ where images now share a
-    file.
+    """Book extra fields of the source as lost, or, if the target keeps them, the fields of files that differ
+    where their images now share a file.
     """
     images, keeps = dataset.images, target.keeps
     if "own_fields" not in keeps:
@@ -257,7 +257,8 @@ def _book_extra(dataset: Dataset, target: Format, ledger: Ledger) -> None:
         fields = [
             dataset.files[file].extra for image_split, file in pairs if image_split == split and file >= 0
         ]
-        for change, n in join_members(fields)[2].items():
+        *_, n_changes = join_members(fields)
+        for change, n in n_changes.items():
             ledger.change(change, n)
 
 

@@ -155,8 +155,8 @@ def load(
 
 
 def _report_no_boxes(side: PendingSource, dataset: Dataset, log: Log) -> None:
-    """Report a source without boxes if a file that was read has content, or if it holds objects that are
-    not read.
+    """Report a source without boxes if it holds objects that are not read, or if a file that was read has
+    content, unless detections are asked for.
     """
     source, read_paths = side.source, {file.path for file in dataset.files}
     has_content = any(source.full(file) in read_paths and source.head(file).strip() for file in source.files)
@@ -286,14 +286,15 @@ def _read_pair(
 
     What only one side reports and the other one makes up for is withdrawn.
     """
+    truth_side, detections_side = sides
     _find_formats(sides)
     if refuse:
         formats_in_use = [(side.format, "read") for side in sides if side.format is not None]
-        shared = {**sides[0].request.shared, **sides[1].request.shared}
+        shared = {**truth_side.request.shared, **detections_side.request.shared}
         check_shared({name: value for name, value in shared.items() if name not in spare}, formats_in_use)
-    format_, request = sides[1].format, sides[1].request
+    format_, request = detections_side.format, detections_side.request
     if format_ is not None and format_.begin and not (request.options or request.own_fields or request.wants):
-        format_.begin(sides[1].source)
+        format_.begin(detections_side.source)
     # Each side in turn is side_a, and the other one is side_b.
     for side_a, side_b in (sides, sides[::-1]):
         if side_a.format is side_b.format and side_a.complete_options() == side_b.complete_options():
@@ -317,35 +318,47 @@ def _read_pair(
     for side, dataset, other_dataset in zip(sides, datasets, datasets[::-1], strict=True):
         if not dataset.categories.named and other_dataset.categories.named and len(other_dataset.categories):
             side.log.withdraw(NUMBERED_CLASSES.name)  # the other side names them
-    detections = _check(sides[1], datasets[1], sides[1].log, skip_bad, check, refuse=False)
+    truth_dataset, detections_dataset = datasets
+    detections = _check(
+        detections_side, detections_dataset, detections_side.log, skip_bad, check, refuse=False
+    )
     if kept_truth.side is None:
-        truth = _check(sides[0], datasets[0], sides[0].log, skip_bad, check, refuse=False)
-        if not (sides[0].has_asked or sides[0].left_out.files or sides[1].left_out.files):
-            kept_truth.side, kept_truth.loaded = sides[0], truth
-    elif kept_truth.loaded is not None and not sides[1].left_out.files:
+        truth = _check(truth_side, truth_dataset, truth_side.log, skip_bad, check, refuse=False)
+        has_left_out = bool(truth_side.left_out.files or detections_side.left_out.files)
+        if not (truth_side.has_asked or has_left_out):  # else it depends on these detections
+            kept_truth.side, kept_truth.loaded = truth_side, truth
+    elif kept_truth.loaded is not None and not detections_side.left_out.files:
         truth = kept_truth.loaded
     else:  # it was reported before
-        truth = _check(sides[0], datasets[0], sides[0].log.fresh(), skip_bad, check, refuse=False)
+        truth = _check(truth_side, truth_dataset, truth_side.log.fresh(), skip_bad, check, refuse=False)
     return truth, detections
 
 
 def _report_swapped(sides: tuple[PendingSource, PendingSource], datasets: list[Dataset]) -> None:
-    """Report one error instead of many if ground truth and detections are swapped."""
-    truth, detections = (side.log for side in sides)
+    """Report one error instead of many if ground truth and detections are swapped.
+
+    That is if all of one have scores that they should not have, and the other lacks them.
+    """
+    truth_side, detections_side = sides
+    truth, detections = truth_side.log, detections_side.log
+    truth_dataset, detections_dataset = datasets
     scored = (SCORE_UNEXPECTED.name, ALL_SCORED.name, "results-as-ground-truth")
     scoreless = (SCORE_MISSING.name, NO_SCORES.name)
-    if len(datasets[1]) or (len(datasets[0]) and not truth.counts[ALL_SCORED.name]):
+    if len(detections_dataset) or (len(truth_dataset) and not truth.counts[ALL_SCORED.name]):
         return
     if any(truth.counts[name] for name in scored) and any(detections.counts[name] for name in scoreless):
         truth.withdraw(*scored)
         detections.withdraw(*scoreless)
-        truth.report(SIDES_SWAPPED, sides[0].request.path, other=sides[1].request.path)
+        truth.report(SIDES_SWAPPED, truth_side.request.path, other=detections_side.request.path)
 
 
 def _check(
     side: PendingSource, dataset: Dataset, log: Log, skip_bad: bool, check: Check, *, refuse: bool
 ) -> Loaded:
-    """Check a dataset, refuse it or leave out its bad rows, and return it as `Loaded`."""
+    """Check a dataset and return it as `Loaded`, with `skip_bad` without its bad rows.
+
+    Raises DataError for too many classes, and with `refuse` for errors that `skip_bad` does not leave out.
+    """
     assert side.format is not None
     if len(dataset.categories) > MOST_CLASSES:
         raise DataError(
@@ -403,12 +416,12 @@ class Reference:
 
 
 def is_refused(log: Log, left_out: LeftOut, *, skip_bad: bool) -> bool:
-    """Whether a log holds errors that are not left out."""
+    """Whether a log holds errors besides those of `left_out`; with `skip_bad`, errors of more than a row."""
     return log.fatal > left_out.fatal or (log.errors > left_out.errors and not skip_bad)
 
 
 def build_refusal(log: Log, path: str, *, skip_bad: bool = False) -> DataError:
-    """Return the DataError that refuses the data whose errors `log` holds."""
+    """Return the DataError for the errors in `log`; with `skip_bad` it names those of more than a row."""
     text = f"{printable(path)}: {plural(log.errors, 'error')} in the data"
     if skip_bad and log.fatal:
         codes = [name for name in log.counts if CODES[name].severity == "error" and not CODES[name].row]
@@ -427,7 +440,7 @@ def build_refusal(log: Log, path: str, *, skip_bad: bool = False) -> DataError:
 
 
 def check_shared(shared: Mapping[str, Any], uses: list[tuple[Format, str]]) -> None:
-    """Raise UsageError if a shared option fits none of the formats in use."""
+    """Raise UsageError if a shared option fits none of `uses`: formats, each with ``read`` or ``write``."""
     known_names = {
         spec.name
         for format_, side in uses
@@ -446,7 +459,7 @@ def check_shared(shared: Mapping[str, Any], uses: list[tuple[Format, str]]) -> N
 
 
 def _find_formats(sides: tuple[PendingSource, PendingSource]) -> None:
-    """Set the format of each side. An empty side takes that of the other, or one that fits its suffixes."""
+    """Set the format of each side, of an empty one by the other side or its suffixes. Raises if none fits."""
     undetected: list[tuple[PendingSource, UsageError | PathError]] = []
     for side in sides:
         try:

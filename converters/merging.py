@@ -289,7 +289,7 @@ def _format_examples(names: Sequence[str]) -> str:
 
 def _make_prefixes(datasets: Sequence[Dataset]) -> list[str]:
     """Return, for each source, the last parts of its path and a ``/``: as few parts as make all prefixes
-    differ.
+    differ. Raises UsageError if there are none.
     """
     names_of_paths = []
     for dataset in datasets:
@@ -396,7 +396,9 @@ class _RowMap:
         return mapped_rows
 
     def find_common_ids(self, columns: Sequence[NDArray[Any]]) -> NDArray[Any] | None:
-        """Return (n,) the id of each merged row; None if sources disagree or a row has none."""
+        """Return (n,) the id of each merged row, `NO_ID` for all if no source has ids; None if sources
+        disagree, a row has none, or two rows have one id.
+        """
         ids = np.concatenate(columns)
         has_id = np.asarray(ids != NO_ID, bool)
         if not has_id.any():
@@ -453,7 +455,8 @@ def _merge_images(
 ) -> Images:
     """Merge the images of all datasets: each has the first size, split, path and line that a dataset states.
 
-    `rows` maps images to merged rows, and `video_rows` videos. Raises DataError if sizes of an image differ.
+    `rows` maps images to merged rows, and `video_rows` videos; in `changed` images in
+    another split of a later source are counted. Raises DataError if sizes of an image differ.
     """
     tables = [dataset.images for dataset in datasets]
     size = np.concatenate([np.stack([images.width, images.height], axis=1) for images in tables])
@@ -551,7 +554,8 @@ def _merge_categories(datasets: Sequence[Dataset], changed: dict[str, int]) -> t
 
     Returns the map and the merged classes, whose ids are set later.
 
-    The parent of a class is that of the first dataset that has the class, so there can be no circle.
+    The parent of a class is that of the first dataset that has the class, so there can be no circle. Classes
+    that lose their frequency are counted in `changed`. Raises UsageError as `check_keypoint_counts`.
     """
     tables = [d.categories for d in datasets]
     rows, names = _RowMap.from_keys([categories.name for categories in tables])
@@ -630,7 +634,7 @@ def _find_equal(boxes: Boxes, datasets: Sequence[Dataset], images: _RowMap, kind
 def _merge_labels(
     datasets: Sequence[Dataset], images: _RowMap, categories: _RowMap, boxes: Boxes, changed: dict[str, int]
 ) -> ImageLabels:
-    """Merge the image-level labels; a class with a box in one source is not absent in another."""
+    """Merge the image-level labels; drop and count absences of a class with a box in another source."""
     tables = [
         np.column_stack(
             [images.rows_of[i][d.labels.image], categories.rows_of[i][d.labels.category], d.labels.verdict]

@@ -136,7 +136,7 @@ class PendingSource:
         """The options, where they are complete already."""
 
     def _open(self) -> Source:
-        """Open the path of the request. Raises UsageError for an unknown encoding."""
+        """Open the path of the request. UsageError for an unknown encoding, PathError for the path."""
         request = self.request
         if request.encoding and not is_encoding(request.encoding):
             raise UsageError(
@@ -152,7 +152,8 @@ class PendingSource:
 
     def find_format(self) -> Format:
         """Return the format that the user named, else the one that is detected, else the one whose options
-        the user gave, if only one format has them.
+        the user gave, if only one format has them, which is noted. Raises UsageError, or PathError for an
+        empty folder.
         """
         if self.request.format is not None:
             return get(self.request.format)
@@ -233,7 +234,10 @@ class PendingSource:
         return self._draft
 
     def read(self, counterpart: Counterpart | None) -> Dataset:
-        """Read and return the dataset. `counterpart` is called if the reader needs the other side."""
+        """Read the dataset once, and return it. `counterpart` is called if the reader needs the other side.
+
+        Files that are left out are noted. Data of another kind than requested is one error, not many.
+        """
         if self._dataset is not None:
             return self._dataset
         assert self.format is not None

@@ -111,7 +111,8 @@ def locate(
 def check_pictures(loaded: Loaded, request: Request, folder: str, log: Log, *, partial: bool = False) -> None:
     """Compare the images of a dataset with the image files in a folder: which exist, and their sizes.
 
-    If the dataset is `partial`, image files of no image are no fault.
+    If the dataset is `partial`, image files of no image are no fault. Sizes that were read from the image
+    files, and files behind links, are not compared.
     """
     dataset, images = loaded.dataset, loaded.dataset.images
     source = Source(folder, follow_links=request.follow_links, max_size=request.max_size)

@@ -197,7 +197,10 @@ def _make_requests(
     options: Mapping[str, Any],
     source_options: Sequence[Mapping[str, Any]] | None,
 ) -> list[Request]:
-    """Make the request of each source: `common` with `options`, and with one of `source_options`."""
+    """Make the request of each source: `common` with `options`, and with one of `source_options`.
+
+    Of several sources, `options` need to fit only one. Raises UsageError for a wrong number of sets.
+    """
     option_sets = source_options or [{}] * len(sources)
     if len(option_sets) != len(sources):
         expected = plural(len(sources), "source")
@@ -331,7 +334,7 @@ def _expand_formats(
 ) -> list[str | None]:
     """Return the format of each source, None if it is to be detected.
 
-    Raises UsageError if the names do not fit.
+    Raises UsageError if sources, names or `same_image` do not fit, or a source is repeated.
     """
     if not sources:
         raise UsageError("there is no source")

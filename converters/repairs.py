@@ -50,7 +50,7 @@ def check_repairs(names: Iterable[str]) -> frozenset[str]:
 
 
 def order_edges(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
-    """Exchange edges that are the wrong way round: left with right, top with bottom."""
+    """Swap edges of finite boxes that are the wrong way round, and drop a negative area of these boxes."""
     del log
     boxes = dataset.boxes
     low, high = boxes.xyxy[:, :2], boxes.xyxy[:, 2:]
@@ -155,7 +155,7 @@ def repair_names(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
 
 
 def number_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
-    """Give new ids, after the highest one, to boxes whose id an earlier box of the same file has."""
+    """Give boxes whose id an earlier box of the file has ids above the highest, and withdraw their issues."""
     log.withdraw("duplicate-box-id")
     ids = dataset.boxes.source_id
     rows = np.flatnonzero(ids != NO_ID)

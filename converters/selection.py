@@ -134,6 +134,8 @@ def select(selection: Selection, dataset: Dataset, ledger: Ledger, log: Log) -> 
     ------
     DataError
         If no image is left.
+    UsageError
+        If an image that is named does not exist, or thresholds need scores or pixels that there are not.
     """
     n_images = len(dataset.images)
     if selection.only_images is not None:
@@ -258,7 +260,8 @@ def divide(selection: Selection, dataset: Dataset, log: Log, *, tiled: bool = Fa
         if groups is not None:
             available += f" in {plural(len(set(groups)), 'group')}"
         option = spell("folds" if selection.folds is not None else "split_into")
-        is_stratify_cause = selection.stratify and divide_images(stratify=False)[1].all()
+        _, plain_counts = divide_images(stratify=False)
+        is_stratify_cause = selection.stratify and plain_counts.all()
         advice = (
             f"{spell('no_stratify')} divides them by their number alone"
             if is_stratify_cause

@@ -38,7 +38,7 @@ def settle(dataset: Dataset) -> Dataset:
     """Leave each shape of a checked dataset in one form: as it was read, in JSON, or as a row of `Shapes`.
 
     Outlines of fewer than three corners are dropped. A box that loses some loses its JSON, and is written
-    from the rest; any other box with JSON has no row of `Shapes`.
+    from the rest; any other box with JSON has no row of `Shapes`. Keypoints in JSON replace the columns, too.
     """
     if "keypoints" in dataset.categories.extra:
         categories = replace(dataset.categories, keypoints=None, skeleton=None)
@@ -95,9 +95,10 @@ def report_too_large(
             (outlines.kind == ShapeKind.POLYGONS) & (are_masks | (np.diff(outlines.ring) > 1))
         )
         width = dataset.limits()[dataset.boxes.image[rows], 0]
-        is_large, n_columns, limit = outlines.take(rows).find_unfillable(width, is_held=not are_masks)
-        report_unfillable(dataset, rows[is_large], n_columns, limit, log)
-        is_too_large[rows[is_large]] = True
+        large, n_columns, limit = outlines.take(rows).find_unfillable(width, is_held=not are_masks)
+        large_rows = rows[large]  # `large` are positions in `rows`
+        report_unfillable(dataset, large_rows, n_columns, limit, log)
+        is_too_large[large_rows] = True
     return is_too_large
 
 
@@ -107,7 +108,7 @@ def fit(dataset: Dataset, target: Format, ledger: Ledger, *, shapes: AsShapes | 
     Parameters
     ----------
     shapes
-        What all shapes are to be, where the user asked for it.
+        What all shapes are to be, where the user asked for it; UsageError if the target does not hold it.
     """
     shapes_kept = dataset.boxes.shapes
     if shapes_kept is not None:
@@ -343,7 +344,7 @@ class _Fitting:
 
 
 def _add_rectangles(dataset: Dataset, outlines: bool, ledger: Ledger) -> Dataset:
-    """Give each box without a shape its rectangle as a shape."""
+    """Give each box without a shape its rectangle: with `outlines` as outline, else as oriented box."""
     boxes = dataset.boxes
     shapes = boxes.shapes or Shapes.none(len(boxes))
     rows = np.flatnonzero(shapes.kind == ShapeKind.NONE)
@@ -365,7 +366,8 @@ def _book_boxes(boxes: Boxes, ledger: Ledger) -> None:
 def clip_outlines(dataset: Dataset, has_size: NDArray[np.bool_], ledger: Ledger) -> Dataset:
     """Cut the outlines of boxes at the edges of their images; oriented boxes and keypoints stay.
 
-    `has_size` (n,) is a mask of the boxes on images of known size. Parts of outlines that lie outside vanish.
+    `has_size` (n,) is a mask of the boxes on images of known size. Parts of outlines that lie outside vanish;
+    what is cut, and what stays beyond its image, is booked.
     """
     boxes = dataset.boxes
     limit = dataset.limits().astype(np.float64)[boxes.image]

@@ -53,7 +53,7 @@ def read_good_files(source: Source, log: Log, read: Callable[[Log], Dataset]) ->
     """
     left_out, file_log = LeftOut(), log.fresh(keep=EVERY)
     source.report_links(file_log)
-    _leave_out(source, {link[0] for link in source.bad_links}, left_out)
+    _leave_out(source, {path for path, *_ in source.bad_links}, left_out)
     for _ in range(ROUNDS):
         if not source.files:
             log.extend(file_log)
@@ -96,7 +96,7 @@ def _build_refusal(source: Source, left_out: LeftOut, log: Log) -> DataError:
 
 
 def drop_left_out(dataset: Dataset, left_out: LeftOut, other_side: Dataset) -> Dataset:
-    """Drop the images from one side of an evaluation that were left out on the other side, `other_side`."""
+    """Drop images of one side of an evaluation that were left out, and are nowhere else, on `other_side`."""
     if not left_out.files:
         return dataset
     other_stems = {stem(name) for name in other_side.images.name}

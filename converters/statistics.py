@@ -238,6 +238,7 @@ def describe(dataset: Dataset) -> Statistics:
     """Count and measure a dataset.
 
     A box belongs to an area range by its own ``area`` where it has one, as in COCO, else by width * height.
+    Regions to ignore are only counted among `Statistics.flags`.
 
     Examples
     --------
@@ -255,7 +256,7 @@ def describe(dataset: Dataset) -> Statistics:
     box_counts, images_of_count = np.unique(n_boxes_of_image, return_counts=True)
     has_size = (images.width > 0) & (images.height > 0)
     sizes = Counter(zip(images.width[has_size].tolist(), images.height[has_size].tolist(), strict=True))
-    sizes_by_count = sorted(sizes.items(), key=lambda size: (-size[1], size[0]))
+    sizes_by_count = sorted(sizes.items(), key=lambda item: (-item[1], item[0]))  # items: (w, h), count
     area = areas_of(dataset)
     in_pixels = not dataset.relative  # else there are no areas in pixels
     is_in_range = {name: in_pixels & (area >= low) & (area < high) for name, (low, high) in AREAS.items()}
@@ -265,7 +266,7 @@ def describe(dataset: Dataset) -> Statistics:
     n_boxes_of_class = np.bincount(boxes.category, minlength=n_classes)
     class_and_image = distinct(boxes.category.astype(np.int64) * max(n_images, 1) + boxes.image)
     images_of_class = np.bincount(class_and_image // max(n_images, 1), minlength=n_classes)
-    aspect = aspects_of(dataset)[: None if in_pixels else 0]
+    aspect = aspects_of(dataset)[: None if in_pixels else 0]  # none of fractions
     known_scores = boxes.score[np.isfinite(boxes.score)] if dataset.kind == "det" else np.zeros(0)
     n_flagged = {flag: int(np.count_nonzero(boxes.has(flag))) for flag in Flag}
     n_flagged[Flag.REGION] = int(np.count_nonzero(is_region))
@@ -297,7 +298,7 @@ def describe(dataset: Dataset) -> Statistics:
         box_width=Distribution.of(boxes.wh[:, 0]),
         box_height=Distribution.of(boxes.wh[:, 1]),
         area=Distribution.of(area),
-        areas={name: int(np.count_nonzero(rows)) for name, rows in is_in_range.items()},
+        areas={name: int(np.count_nonzero(mask)) for name, mask in is_in_range.items()},
         aspect=Distribution.of(aspect),
         aspects=_count_in_ranges(aspect, ASPECTS),
         score=Distribution.of(known_scores),

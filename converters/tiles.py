@@ -230,6 +230,7 @@ def _cut_boxes(
     if boxes.shapes is not None or boxes.keypoints is not None:
         tiled = _replace_images(dataset, _resize_images(dataset.images, tiles), boxes)
         boxes = clip_outlines(tiled, np.ones(len(rows), np.bool_), Ledger("", "")).boxes
+    # `corners` is (n, 4): 0, 0, and width and height of the tile.
     xyxy = np.clip(boxes.xyxy, corners[:, [0, 1, 0, 1]], corners[:, [2, 3, 2, 3]])
     xyxy = _shrink_to_shapes(boxes, uncut, xyxy, limit[:, 1])
     boxes = _unlabel_outside(boxes, limit, ledger)
@@ -264,10 +265,10 @@ def _shrink_to_shapes(boxes: Boxes, uncut: Boxes, xyxy: Floats, height: Longs) -
     masks = np.flatnonzero((kind == ShapeKind.MASK) & is_cut)
     ltwh = boxes.shapes.take(masks).measure_masks(height[masks]).box
     around[masks] = np.hstack([ltwh[:, :2], ltwh[:, :2] + ltwh[:, 2:]])
-    is_cut &= (kind == ShapeKind.MASK) | (kind == ShapeKind.POLYGONS)
+    is_shrunk = is_cut & ((kind == ShapeKind.MASK) | (kind == ShapeKind.POLYGONS))
     edges = np.hstack([np.maximum(xyxy[:, :2], around[:, :2]), np.minimum(xyxy[:, 2:], around[:, 2:])])
     edges[:, 2:] = np.maximum(edges[:, :2], edges[:, 2:])
-    return np.where(is_cut[:, None], edges, xyxy)
+    return np.where(is_shrunk[:, None], edges, xyxy)
 
 
 def _drop_json_shapes(boxes: Boxes, ledger: Ledger) -> Boxes:
@@ -385,7 +386,7 @@ class Cuts:
         return path in self._windows
 
     def picture(self, path: str) -> bytes:
-        """The bytes of a tile in the format of its source; none if that cannot be read, see `check`."""
+        """The bytes of a tile in the format of its source; none if unreadable, which is kept for `check`."""
         from PIL import ImageOps
 
         from odm.pictures import open_picture
@@ -395,13 +396,15 @@ class Cuts:
         if source in self._faults:
             return b""
         try:
-            if self._open[0] != source:  # tiles of one image follow one another
+            open_path, opened = self._open
+            if open_path != source:  # tiles of one image follow one another
                 with open_binary(source) as stream, open_picture(stream) as image:
                     kind = image.format
                     upright = ImageOps.exif_transpose(image)
                     upright.load()
-                self._open = source, (upright, {"MPO": "JPEG"}.get(str(kind), kind))
-            upright, kind = self._open[1]
+                opened = upright, {"MPO": "JPEG"}.get(str(kind), kind)
+                self._open = source, opened
+            upright, kind = opened
             upright.crop(window).save(target, kind, **({"quality": 95} if kind in ("JPEG", "WEBP") else {}))
         except Unreadable as e:
             self._faults[source] = str(e)
@@ -441,7 +444,7 @@ def join(dataset: Dataset, share: float, ledger: Ledger) -> Dataset:
             f"{spell('untile')}: {plural(len(other_names), 'image')} of other names than those of tiles, "
             f"which end with _x512_y0_of_4000x3000: {listed(other_names[:3])}"
         )
-    origins = [match[1] + (match[6] or "") for match in matches if match]
+    origins = [match[1] + (match[6] or "") for match in matches if match]  # a_x512_y0_of_99x99.jpg: a.jpg
     row_of_name = {name: k for k, name in enumerate(dict.fromkeys(origins))}
     image_of_tile = np.array([row_of_name[name] for name in origins], np.int64)
     # (tiles, 4): where a tile begins, x and y, and the width and height of its whole image.

@@ -143,6 +143,8 @@ def examine(
     ------
     UsageError, PathError
         If a request does not fit or a path is not usable.
+    DataError
+        If nothing could be read and no issue tells why.
     """
     if gt is not None and against is not None:
         raise UsageError(
@@ -203,14 +205,14 @@ def _limit_check(check: Check, take: Callable[[Dataset], Dataset]) -> Check:
 
 
 def _take_part(side: Loaded, take: Callable[[Dataset], Dataset], log: Log) -> Loaded:
-    """Take a part of a dataset that was read, and withdraw the issues of files that no image or box of the
-    part comes from.
+    """Take a part of a dataset that was read, and withdraw from the log the issues of files that no image or
+    box of the part comes from; their rows no longer count as skipped.
     """
     dataset, taken = side.dataset, take(side.dataset)
     is_taken = np.isin(dataset.images.name, taken.images.name)
     chosen_files, other_files = (
-        {*dataset.images.file[rows].tolist(), *dataset.boxes.file[rows[dataset.boxes.image]].tolist()}
-        for rows in (is_taken, ~is_taken)
+        {*dataset.images.file[mask].tolist(), *dataset.boxes.file[mask[dataset.boxes.image]].tolist()}
+        for mask in (is_taken, ~is_taken)
     )
     withdrawn_paths = {dataset.files[file].path for file in other_files - chosen_files - {-1}}
     withdrawn = [issue for issue in log.issues if issue.path in withdrawn_paths]

@@ -186,7 +186,7 @@ def _drop_losses(
     dataset: Dataset, source: Format, holder: Format, target: Target, ledger: Ledger, log: Log
 ) -> Dataset:
     """Return the part of a dataset that `holder` can hold, without classes of regions to ignore that lose
-    all boxes.
+    all boxes. Images without a split get one, unless it is a copy in the same format.
     """
     is_copy = ledger.source_format == holder.name and not ledger.sources and holder.use != "training"
     if "split" in holder.keeps and not is_copy:
@@ -198,7 +198,7 @@ def _drop_losses(
 
 def _fit_shapes(dataset: Dataset, holder: Format, target: Target, ledger: Ledger, log: Log) -> Dataset:
     """Return the dataset with shapes as `holder` holds them, without those that are too large to be
-    filled.
+    filled. Raises DataError for these without ``skip_bad``.
     """
     has_any = dataset.boxes.shapes is not None or dataset.boxes.keypoints is not None
     if not (has_any or target.shapes or holder.boxes_as_shapes):
@@ -494,7 +494,7 @@ def split_picture_options(
 
 
 def _put_images(dataset: Dataset, output: Output, folder: str, action: str, log: Log) -> None:
-    """Copy or link the image file of each image into a folder of the output, under the image's name."""
+    """Put the file of each image, under its name, into `folder`; if one is absent, put none and report it."""
     images = dataset.images
     rows_without_path = [row for row in range(len(images)) if not images.path[row]]
     if rows_without_path:

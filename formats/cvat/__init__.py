@@ -126,7 +126,7 @@ _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: CvatOptions) -> None:
-    """Write one file of images, or one of tracks per video."""
+    """Write one file of images, or with ``layout=video`` one of tracks per video; nothing after an issue."""
     if options.layout == "video":
         _write_videos(dataset, target, log)
         return
@@ -139,7 +139,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: CvatOptions) -> N
         return
     frame_texts: list[str] = []
     if images.video is not None:
-        names = [f" video={_quote(video)}" for video in dataset.videos.name] + [""]
+        names = [f" video={_quote(video)}" for video in dataset.videos.name] + [""]  # for -1
         frame_column = np.full(len(images), -1) if images.frame is None else images.frame
         pairs = zip(images.video.tolist(), frame_column.tolist(), strict=True)
         frame_texts = [names[v] + (f' frame="{frame}"' if min(v, frame) >= 0 else "") for v, frame in pairs]
@@ -159,14 +159,10 @@ def write(dataset: Dataset, target: Output, log: Log, options: CvatOptions) -> N
     for i, (text, width, height, split) in enumerate(
         zip(images.name, images.width.tolist(), images.height.tolist(), images.split, strict=True)
     ):
-        image_attributes = (
-            f" subset={_quote(split)}" if split else "",
-            frame_texts[i] if frame_texts else "",
-        )
-        lines.append(
-            f'  <image id="{i}" name={_quote(text)}{image_attributes[0]} width="{width}" height="{height}"'
-            f"{image_attributes[1]}>"
-        )
+        subset_text = f" subset={_quote(split)}" if split else ""
+        frame_text = frame_texts[i] if frame_texts else ""
+        size_text = f'width="{width}" height="{height}"'
+        lines.append(f'  <image id="{i}" name={_quote(text)}{subset_text} {size_text}{frame_text}>')
         for row in range(first_row, image_ends[i]):
             tag, values_of_elements = "box", [_format_edges(texts[4 * row : 4 * row + 4])]
             if boxes.shapes is not None and boxes.shapes.kind[order[row]]:
@@ -193,7 +189,7 @@ def _format_edges(texts: Sequence[str], rotation: str = "") -> str:
 
 
 def _format_shape(shapes: Shapes, row: int, height: int) -> tuple[str, list[str]]:
-    """Return the tag of a shape, and for each of its outlines the attributes with its coordinates."""
+    """Return the tag of a shape, and for each outline its attributes; `height` is that of the image."""
     if shapes.kind[row] == ShapeKind.MASK:
         left, top, pixels = decode_mask(shapes.counts(row), height)
         runs = ", ".join(map(str, encode_rows(pixels)))
@@ -303,6 +299,7 @@ def _choose_track_ids(dataset: Dataset, log: Log) -> Longs:
     next_id += len(trackless)
     pairs = np.stack([track, boxes.category], axis=1)[track >= 0]
     unique_pairs = np.unique(pairs, axis=0)
+    # Sorted by track, then class: each pair whose track is also that of the pair before.
     further_classes = unique_pairs[1:][unique_pairs[1:, 0] == unique_pairs[:-1, 0]]
     for i, (track_row, category) in enumerate(
         further_classes.tolist()
@@ -339,7 +336,7 @@ class _Writer:
         self.video_starts = np.searchsorted(video_of_box, np.arange(len(dataset.videos) + 1))
 
     def format_video(self, row: int) -> str:
-        """Return the XML of a video; `row` is its row."""
+        """Return the XML of the video of this row, and add its frames without an image to `n_unlisted`."""
         dataset, images = self.dataset, self.dataset.images
         image_rows = np.flatnonzero(self.video_of_image == row)
         frames = np.sort(self.frame[image_rows])
@@ -370,6 +367,7 @@ class _Writer:
     def _format_track(self, rows: Longs, frames: Longs) -> list[str]:
         """Return the lines of a track: its boxes `rows`, by frame; `frames` are all frames of the video.
 
+        All boxes get the group of the first; those of another group are added to `n_regrouped`.
         CVAT shows a box until the next one, so after the last one before a gap a box is marked ``outside``.
         """
         first_row = int(rows[0])

@@ -95,7 +95,7 @@ class Reader:
     # -- one file
 
     def read_file(self, file: str, *, has_folder: bool = False) -> None:
-        """Read one file; with `has_folder` the images of its frames are in a folder of its name."""
+        """Read the wanted split of one file; with `has_folder` its frames are in a folder of its name."""
         self.folder = f"{file.rpartition('.')[0]}/" if has_folder else ""
         data = self.source.read(file, self.log)
         if data is None:
@@ -195,7 +195,7 @@ class Reader:
         )
 
     def read_tracks(self, root: Any, tracks: list[Any]) -> None:
-        """Read the boxes of all tracks; every frame is an image."""
+        """Read the boxes of all tracks; frames are images, empty ones unless filtered or too many."""
         shapes_of_frame: dict[int, list[tuple[Any, Any, Id | None]]] = {}
         for track in tracks:
             id_ = parse_track_id(track.get("id"))
@@ -232,7 +232,7 @@ class Reader:
         video = self.builder.video(name, length=length if len(frames) == length else 0)
         for frame in sorted(frames):
             frame_shapes = shapes_of_frame.get(frame, [])
-            line = (frame_shapes[0][0].sourceline or 0) if frame_shapes else 0
+            line = next((shape.sourceline or 0 for shape, *_ in frame_shapes), 0)
             image = self.add_named_image(
                 f"{self.folder}frame_{frame:06d}", size, line, video_and_frame=(video, frame)
             )
@@ -248,7 +248,11 @@ class Reader:
     def add_shape(
         self, shape: Any, image: int | None, label: str | None, track: int = -1, group: str | None = None
     ) -> None:
-        """Add the box of one object, or report what is wrong with it."""
+        """Add the box of one object, and its class if new.
+
+        If anything is wrong, that is reported, and the object counted in ``builder.skipped``; a tag that is
+        not read is only counted in ``builder.extras``.
+        """
         tag, wants_shapes = shape.tag, bool(self.builder.wants)
         read_shape = _READERS.get(tag)
         if read_shape is None or (tag == "skeleton" and not _has_points(shape)):
@@ -279,8 +283,8 @@ class Reader:
         if tag == "skeleton":
             self.gather.around_points += 1
             self.builder.extras.update(() if wants_shapes else ("keypoints",))
-        elif drawn_shape is not None and (
-            not wants_shapes or not (drawn_shape.value is not None or drawn_shape.points)
+        elif drawn_shape is not None and not (
+            wants_shapes and (drawn_shape.value is not None or drawn_shape.points)
         ):
             self.shapes_read_as_boxes.append((self.path, line, tag))
         if category < 0:  # which is first met here
@@ -412,7 +416,11 @@ class Reader:
             raise _BadShape from None
 
     def read_skeleton(self, shape: Any) -> tuple[Corners, Drawn | None]:
-        """Return the edges around the labelled points of a skeleton, and all of its keypoints."""
+        """Return the edges around the labelled points of a skeleton, and all of its keypoints.
+
+        The first skeleton names the points of its class, if the labels do not. Raises `_BadShape`, after an
+        issue, without a labelled point or with a point of another name.
+        """
         points: dict[str, tuple[float, float, int]] = {}
         for point in shape.iterchildren("points"):
             coordinates = (point.get("points") or "").split(",")

@@ -98,12 +98,12 @@ def sniff(source: Source) -> Sniff | None:
         name = source.relative()
         if RESULT_NAME.fullmatch(name):
             return Sniff(SURE, f"{name} is named like a result file of the VOC kit")
-        answer = _inspect_head(source.head())
-        if answer is None or (answer[1] == "" and not name.lower().endswith(".xml")):
+        confidence, root = _inspect_head(source.head()) or (0, "")
+        if root:
+            return Sniff(confidence, f"the root is <{root}>")
+        if not confidence or not name.lower().endswith(".xml"):
             return None
-        if answer[1] == "":
-            return Sniff(LIKELY, "the file is called .xml, and it has no other root element")
-        return Sniff(answer[0], f"the root is <{answer[1]}>")
+        return Sniff(LIKELY, "the file is called .xml, and it has no other root element")
     files = _find_xml_files(source)
     if files:
         count_text = plural(len(files), "XML file")
@@ -112,9 +112,10 @@ def sniff(source: Source) -> Sniff | None:
             answer = _inspect_head(source.head(file))
             if answer is None:
                 continue
-            if answer[1]:
+            confidence, root = answer
+            if root:
                 file_text = "the first" if file == files[0] else file
-                return Sniff(answer[0], f"{count_text}, {file_text} has the root <{answer[1]}>")
+                return Sniff(confidence, f"{count_text}, {file_text} has the root <{root}>")
             n_rootless += 1
         if n_rootless == min(len(files), 20):
             return Sniff(LIKELY, f"{count_text}, none of which has another root element")
@@ -133,11 +134,13 @@ def _find_xml_files(source: Source) -> list[str]:
         [] if xml_files else [file for file in source.files if "." not in file.rpartition("/")[2]]
     )
 
-    def is_xml(file: str) -> bool:
+    def has_voc_root(file: str) -> bool:
         answer = _inspect_head(source.head(file))
         return answer is not None and bool(answer[1])
 
-    return list(filter(is_xml, without_suffix)) if any(map(is_xml, without_suffix[:20])) else xml_files
+    if any(map(has_voc_root, without_suffix[:20])):  # only then are all opened
+        return list(filter(has_voc_root, without_suffix))
+    return xml_files
 
 
 def _inspect_head(head: bytes) -> tuple[int, str] | None:
@@ -177,7 +180,7 @@ def read(source: Source, builder: Builder, log: Log, options: VocOptions) -> Non
 
     gather = Gather(source, builder, log, options, find_folders(source), size_field="size")
     images = name_images(source, files, gather.pictures)
-    if files[0] and not files[0].lower().endswith(".xml"):
+    if files[0] and not files[0].lower().endswith(".xml"):  # names without folders, if they stay different
         short_images = [image._replace(key=image.key.rpartition("/")[2]) for image in images]
         images = short_images if len({image.key for image in short_images}) == len(short_images) else images
     file_images = list(zip(files, images, strict=True))
@@ -205,7 +208,7 @@ def _check_options(options: VocOptions) -> None:
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: VocOptions) -> None:
-    """Write one XML file per image, or one result file per class."""
+    """Write one XML file per image, or one result file per class; after an issue nothing is written."""
     _check_options(options)
     edges = dataset.boxes.xyxy
     if options.round:
@@ -240,9 +243,9 @@ def write(dataset: Dataset, target: Output, log: Log, options: VocOptions) -> No
     if not target.plan([*files, *list_files.values()], owners, log) or log.errors > n_errors:
         return
 
-    size = "\t<size>\n\t\t<width>%d</width>\n\t\t<height>%d</height>\n\t\t<depth>3</depth>\n\t</size>\n"
+    size_xml = "\t<size>\n\t\t<width>%d</width>\n\t\t<height>%d</height>\n\t\t<depth>3</depth>\n\t</size>\n"
     sizes = [
-        size % (w, h) if w > 0 and h > 0 else ""
+        size_xml % (w, h) if w > 0 and h > 0 else ""
         for w, h in zip(images.width.tolist(), images.height.tolist(), strict=True)
     ]
     names = _escape_all(images.name)
@@ -284,7 +287,7 @@ def _format_frames(dataset: Dataset) -> list[str]:
 def _format_objects(dataset: Dataset, edges: Floats, origin: int) -> list[bytes | Column]:
     """The pieces of XML of the objects: constant bytes, and columns with a text for each box."""
     boxes = dataset.boxes
-    # All that stands before the coordinates depends on class and flags alone, so there are few of them.
+    # The text before the coordinates depends on class and flags, below 65536, alone: there are few of them.
     known_flags = int(Flag.TRUNCATED | Flag.DIFFICULT | Flag.OCCLUDED)
     kinds = boxes.category.astype(np.int64) * 65536 + (boxes.flags & known_flags)
     unique, kind_of_box = np.unique(kinds, return_inverse=True)
@@ -310,6 +313,7 @@ def _format_objects(dataset: Dataset, edges: Floats, origin: int) -> list[bytes 
     if boxes.track is not None:
         ids = _escape_all([str(i) for i in dataset.tracks.source_id.tolist()])
         cells = [f"\t\t<trackid>{id_}</trackid>\n".encode() for id_ in ids] + [b""]
+        # after the class and before a score
         pieces.insert(1, (np.array(cells, np.bytes_), np.where(boxes.track < 0, len(ids), boxes.track)))
     texts = np.array(to_decimals(edges.reshape(-1)), np.bytes_)
     separator = b"\t\t<bndbox>\n"

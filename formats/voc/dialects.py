@@ -18,7 +18,7 @@ CORNERS = tuple(
 
 
 def unify(root: Any) -> None:
-    """Give the elements of a file the names and places that they have in Pascal VOC."""
+    """Give the elements of a file of HRSC2016 or FAIR1M the names and places of Pascal VOC, in place."""
     if root.tag == HRSC:
         _unify_hrsc(root)
     elif root.find("objects/object/points") is not None:

@@ -23,7 +23,7 @@ def find_masks(source: Source, file_images: Sequence[tuple[str, Place]]) -> dict
     masks = {}
     for file, image in file_images:
         if image.root is not None and source.is_dir:
-            inner = file[len(image.root) :].partition("/")[2]
+            inner = file[len(image.root) :].partition("/")[2]  # Annotations/a/b.xml: a/b.xml
             mask_file = f"{image.root}SegmentationObject/{inner.rpartition('.')[0]}.png"
             if (read := find_png(source, mask_file, decode_png_numbers)) is not None:
                 masks[image.key] = source.full(mask_file), read
@@ -76,7 +76,7 @@ class ObjectMasks:
         )
 
     def _read_pixels(self, image: int) -> NDArray[np.uint8] | None:
-        """The (h, w) numbers of objects in the pixels of an image; None after an issue if unreadable."""
+        """The (h, w) object numbers in an image's pixels, which set its size if unknown; None if faulty."""
         path, read = self._of_image[image]
         width, height = self._builder.image_size(image)
         try:

@@ -121,10 +121,10 @@ def _parse_layout(object_text: bytes) -> _Layout | None:
     if (
         element_order is None
         or "".join(element_order.groups()) != "".join(f"{tag}," for tag in tags)
-        or sorted(element_order[2].split(",")) != ["", *sorted(EDGES)]
+        or sorted(element_order[2].split(",")) != ["", *sorted(EDGES)]  # in <bndbox>
         or not {"name", *EDGES} <= {*tags} <= _PLAIN.keys()
         or len({*tags}) < len(tags)
-        or {*SCORES} <= {*tags}
+        or {*SCORES} <= {*tags}  # both names of the score
     ):
         return None
     pattern = re.escape(literals[0])
@@ -208,7 +208,11 @@ class Reader:
         """The video and the frame number of images, -1 = not given."""
 
     def read(self, data: bytes, path: str, key: str) -> None:
-        """Take the image and the objects of a file; `key` is the name of the image without extension."""
+        """Take the image and the objects of a file; `key` is the name of the image without extension.
+
+        Objects of one layout are split by `_find_alike`, and only the rest is parsed, or nothing if it is
+        like the rest of an earlier file but for plain values.
+        """
         uniform, root = self._find_alike(data), None
         pieces = _LEAF.split(uniform.before) if uniform is not None else []
         form = (*pieces[0::3], *pieces[1::3], uniform.after if uniform is not None else b"")
@@ -407,7 +411,7 @@ class Reader:
     # -- objects
 
     def _find_alike(self, data: bytes) -> _UniformObjects | None:
-        """Split the objects of a file by the layout of the first; None if one has another layout."""
+        """Split the objects of a file by the layout of the first, which is kept; None if another occurs."""
         start, end = data.find(b"<object>"), data.rfind(b"</object>") + len(b"</object>")
         first_text = data[start : data.find(b"</object>", start, start + 4000) + len(b"</object>")]
         if start < 0 or not first_text or (b"encoding" in data[:200] and b"utf-8" not in data[:200].lower()):
@@ -423,6 +427,7 @@ class Reader:
             layout = self._last_layout = self._layouts.get(key)
         if layout is None:
             return None
+        # For two objects of 5 values: gap, 5 values, gap, 5 values, gap; the outer gaps are empty.
         pieces = layout.pattern.split(data[start:end])
         gaps = {*pieces[:: len(layout.value_indices) + 1][1:-1]}
         if pieces[0] or pieces[-1] or len(gaps) > 1 or any(gap.strip(WHITE) for gap in gaps):
@@ -435,7 +440,10 @@ class Reader:
         return uniform if max(map(len, uniform.names)) <= MOST_OF_CLASS else None
 
     def _add_alike(self, uniform: _UniformObjects, path: str, image: int | None) -> None:
-        """Keep the objects of a file with one layout until `_pack`, and add their classes."""
+        """Keep the objects of a file with one layout until `_pack`, and add their classes.
+
+        Without an image they are skipped and counted. Those of another layout are packed before.
+        """
         names = uniform.names
         for name in dict.fromkeys(names):
             if name not in self._row_by_text:
@@ -449,12 +457,16 @@ class Reader:
         self._alike_images.append(image)
         self._n_alike += len(names)
 
-    def _make_alike_table(self) -> Floats:
-        """(n, 9) float64 values of the objects with one layout; columns as in `_values`."""
+    def _take_alike_table(self) -> Floats:
+        """Empty `_alike`, and return (n, 9) float64 of its objects, columns as in `_values`.
+
+        These are image, class, four edges, score, flags and line. Poses, which are not read, are counted.
+        """
         value_indices, files = self._alike[0].layout.value_indices, self._alike
         pieces = [piece for file in files for piece in file.pieces[:-1]]
 
         def take_column(tag: str) -> list[bytes]:
+            # every object has its gap, then its values
             return pieces[value_indices[tag] :: len(value_indices) + 1] if tag in value_indices else []
 
         names = take_column("name")
@@ -581,11 +593,11 @@ class Reader:
     # -- all files
 
     def _pack(self) -> None:
-        """Turn the boxes that wait in `_values` and `_alike` into a chunk of columns."""
+        """Turn the boxes that wait in `_values` and `_alike`, which are emptied, into a chunk of columns."""
         table = np.array(self._values, np.float64).reshape(-1, 9)
         self._values.clear()
         if self._alike:
-            table = np.concatenate([table, self._make_alike_table()])
+            table = np.concatenate([table, self._take_alike_table()])
         n = len(table)
         xyxy = np.ascontiguousarray(table[:, 2:6])
         if self._origin:
@@ -648,7 +660,7 @@ class Reader:
         self._gather.finish(field="object/confidence")
 
     def _exclude_last_pixels(self) -> None:
-        """Move right and bottom by a pixel if they are one beyond the last pixel, as supervision counts."""
+        """Move right and bottom of all boxes by -1 if one is 1 beyond its image, as supervision counts."""
         sizes = np.array(list(map(self._builder.image_size, range(self._builder.n_images))))
         min_edges = [chunk["xyxy"][:, :2].min(initial=np.inf) for chunk in self._chunks]
         max_excess = [

@@ -54,7 +54,7 @@ def read_results(source: Source, builder: Builder, log: Log, options: VocOptions
         files = source.with_suffix(".txt") if options.results else find_result_files(source)
     if not files:
         log.report(NO_FILES, source.path, expected="XML files", n=len(source.files))
-    loaded = []
+    loaded = []  # category, file number, path, and names, values and lines of the rows, of each file
     for file in log.track(files, "reading"):
         path = source.full(file)
         file_name = (file or source.path.replace("\\", "/")).rsplit("/", 1)[-1]
@@ -182,7 +182,7 @@ def _split_results(data: bytes) -> tuple[list[bytes], Floats, Any] | None:
 
 
 def write_results(dataset: Dataset, target: Output, log: Log, edges: Floats) -> None:
-    """Write one result file per class."""
+    """Write one result file per class. UsageError without scores; after an issue nothing is written."""
     images, boxes = dataset.images, dataset.boxes
     if np.isnan(boxes.score).any():
         raise UsageError("results=true writes detections, but these boxes have no score")

@@ -81,7 +81,7 @@ def refuse_names(names: Sequence[str], log: Log) -> None:
 
 
 def count_from_zero(xyxy: Floats) -> None:
-    """Move left and top of (n, 4) edges by one pixel, in place.
+    """Convert (n, 4) edges counted from 1, last pixel included, in place: left and top become one less.
 
     The subtraction rounds: a box without a width, with a left edge of 1.1, must not become inverted by it.
     """

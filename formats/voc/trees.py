@@ -126,7 +126,7 @@ def _read_lists(
         members = _read_list(source, match[0], keys, keys_of_end, prefix, log)
         if members is not None:
             lists.append((match[2], members))
-    if requested is not None:
+    if requested is not None:  # the list itself, else the names to choose from, without those of one class
         return [(name, members) for name, members in lists if name == requested] or [
             (name, members) for name, members in lists if "_" not in name
         ]

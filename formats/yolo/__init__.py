@@ -110,7 +110,11 @@ _CORNERS = re.compile(rb"^(?:-?[0-9.]+ ){8}[^0-9\s]", re.MULTILINE)
 
 
 def sniff(source: Source) -> Sniff | None:
-    """Recognise rows of a whole number and values in 0..1, or one of the well-known layouts."""
+    """Recognise rows of a whole number and values in 0..1, or one of the well-known layouts.
+
+    Label files below ``labels`` are looked at, if there are any, else all. DOTA's labels beside a
+    data.yaml, and folders without a description but with XML files, are none.
+    """
     if not source.is_dir:
         lower_path = source.path.lower()
         if lower_path.endswith((".yaml", ".yml")):
@@ -150,7 +154,7 @@ def _holds_corners(source: Source) -> bool:
 
 
 def _sniff_lines(source: Source, labels: list[str]) -> Sniff | None:
-    """Recognise the lines of label files; None if most do not look like those of YOLO."""
+    """Recognise the lines of label files, or that all are empty; None if most are not like YOLO's."""
     if not labels:
         return None
     if points := find_key_points(source, labels):
@@ -180,7 +184,10 @@ def _sniff_lines(source: Source, labels: list[str]) -> Sniff | None:
 
 
 def _find_points(plan: Plan, files: list[str], task: str | None, builder: Builder, log: Log) -> None:
-    """Set in the plan how many numbers of keypoints follow a box, from the options or the first files."""
+    """Set in the plan how many numbers of keypoints follow a box, and note a guess from the first files.
+
+    They are 0 for the tasks segment and obb, and else those that the description stated, if any.
+    """
     shown = printable(plan.source.path)
     if task in ("segment", "obb"):
         plan.n_point_numbers = 0
@@ -197,7 +204,10 @@ def _find_points(plan: Plan, files: list[str], task: str | None, builder: Builde
 
 
 def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> None:
-    """Read a dataset of label files, in any of its layouts."""
+    """Read a dataset of label files, in any of its layouts, into the builder.
+
+    Invalid rows are counted in ``builder.skipped``, and shapes that are not asked for in ``builder.extras``.
+    """
     plan = _make_plan(source, options, log)
     source = plan.source
     builder.extras.update(plan.unread)
@@ -221,6 +231,7 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
         images, image_of_file[parsed.file[is_valid]], file_of_image, gather, tracked=bool(plan.tracks)
     )
     image = image_of_file[parsed.file] if len(image_of_file) else parsed.file.astype(np.int64)
+    # Rows of an image that was refused, or whose size is unknown, are left out.
     is_valid &= (rows[image] >= 0) & (sizes[image, 0] > 0) if len(rows) else is_valid
     category, has_class = parsed.add_categories(is_valid)
     is_valid &= has_class
@@ -239,6 +250,7 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
         if plan.point_names or plan.flip_idx is not None:
             describe_points(plan, builder, parsed.classes)
     elif plan.n_point_numbers and (
+        # more than a class, a box and a confidence
         n_unread := int(np.count_nonzero(is_valid & ~parsed.is_outline & (parsed.n_values > 6)))
     ):
         builder.extras["keypoints"] = n_unread
@@ -262,7 +274,10 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
 
 
 def _make_plan(source: Source, options: YoloOptions, log: Log) -> Plan:
-    """Plan what to read of a source, from its description or else from the layout of its folders."""
+    """Plan what to read of a source, from its description or else from the layout of its folders.
+
+    Class names are chosen too, and files of the source that are not read are reported.
+    """
     description = ""
     if not source.is_dir and source.path.lower().endswith((".yaml", ".yml", ".data")):
         source = source.inner or NamedSource(source)
@@ -313,7 +328,8 @@ def settle(options: YoloOptions, dataset: Dataset, shapes: str) -> YoloOptions:
     """Return the options with a task, if the user has not chosen one.
 
     With `shapes` as ``same`` it is the task whose shapes the dataset has: obb, segment, pose or detect. Other
-    `shapes` are a kind to which all are converted, which decides.
+    `shapes` are a kind to which all are converted, which decides; if empty, it is obb for a dataset of
+    nothing but oriented boxes, else detect.
     """
     if options.task is not None:
         return options

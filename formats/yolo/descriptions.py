@@ -57,7 +57,10 @@ NOT_THERE = Code(
 
 
 def read_yaml(plan: Plan, file: str, options: YoloOptions, log: Log) -> None:
-    """Add what ``data.yaml`` names to the plan."""
+    """Add what ``data.yaml`` names to the plan: classes, unless the options do, keypoints, task and splits.
+
+    Faults are reported, and make the plan unsound. Keys that are not read are counted in ``plan.unread``.
+    """
     source = plan.source
     path = source.full(file)
     data = source.read(file, log)
@@ -88,6 +91,7 @@ def read_yaml(plan: Plan, file: str, options: YoloOptions, log: Log) -> None:
     items_of_split: dict[str, list[Node]] = {}
     """What each split is made of: the values of ``train``, ``val``, ... one by one."""
     for key, node in entries.items():
+        # ``night: images/night`` is a split, too.
         is_split = key in SPLITS or (isinstance(node.value, str) and node.value == f"images/{key}")
         if is_split and not is_none(node):
             items = node.value if isinstance(node.value, list) else [node]
@@ -96,6 +100,7 @@ def read_yaml(plan: Plan, file: str, options: YoloOptions, log: Log) -> None:
             plan.unread[key] = 1
     absent_items = _add_splits(plan, items_of_split, path, options, log)
     check_split(plan, path, items_of_split, options, log)
+    # If others are there and none is requested, a split that is not there is only a warning.
     code = ABSENT_SPLIT if plan.groups and options.wanted is None else MISSING_SPLIT
     for item, key in absent_items:
         tried_text = ""
@@ -127,6 +132,7 @@ def _read_points(plan: Plan, entries: dict[str, Node], path: str) -> None:
     if len(shape) == 2:
         plan.n_point_numbers, plan.numbers_per_point = shape[0] * shape[1], shape[1]
     flip = _parse_whole_numbers(entries.get("flip_idx"))
+    # an order of all points, other than that which changes nothing
     if shape and sorted(flip) == list(range(shape[0])) != flip:
         plan.flip_idx = path, flip
     task = entries["task"].value if "task" in entries else None
@@ -158,7 +164,7 @@ def note_outside_folders(plan: Plan, path: str, log: Log) -> None:
 def _add_splits(
     plan: Plan, items_of_split: dict[str, list[Node]], path: str, options: YoloOptions, log: Log
 ) -> list[tuple[Node, str]]:
-    """Add the places of the requested splits to the plan; return those that are missing, with their split."""
+    """Add the places of the requested splits to the plan, each once; return absent ones and their split."""
     splits_of_location: dict[str, list[str]] = {}
     for split, items in items_of_split.items():
         for item in items:
@@ -207,7 +213,10 @@ def _normalize_location(source: Source, item: Node) -> str:
 
 
 def read_data_file(plan: Plan, file: str, options: YoloOptions, log: Log) -> None:
-    """Add what darknet's ``obj.data`` names to the plan."""
+    """Add what darknet's ``obj.data`` names to the plan: classes, unless the options do, and splits.
+
+    Faults are reported, and make the plan unsound.
+    """
     source = plan.source
     path = source.full(file)
     data = source.read(file, log)
@@ -238,6 +247,7 @@ def read_data_file(plan: Plan, file: str, options: YoloOptions, log: Log) -> Non
     for key, (value, line_number) in entries.items():
         split = ALIASES.get(key, key)
         location = _find_by_tail(source, value) if value and key not in _DARKNET_KEYS else None
+        # A split has one of the usual keys, or any other key with a list of pictures as its value.
         if not value or (key not in _DARKNET_SPLITS and not (location and lists_pictures(source, location))):
             plan.unread |= {key: 1} if value and key not in _DARKNET_KEYS else {}
             continue
@@ -298,7 +308,7 @@ _DATASETS = ((), ("datasets",), (os.pardir, "datasets"))
 
 
 def _relative_to_source(source: Source, text: str) -> str | None:
-    """Return a path of a description relative to the source; None if it leads out of the source."""
+    """Return a path of a description, which may be absolute, relative to the source; None if it leads out."""
     text = text.strip().replace("\\", "/")
     if text.startswith("/") or re.match(r"[A-Za-z]:", text) or "://" in text:
         real_path, real_root = os.path.realpath(text), os.path.realpath(source.path)
@@ -341,12 +351,11 @@ def _join(folder: str, location: str) -> str:
 def _add_location(
     plan: Plan, text: str, split: str, path: str, line: int, options: YoloOptions, log: Log
 ) -> bool:
-    """Add the images of a folder or a list of image files to the plan; False if there are none."""
+    """Add the images of a folder or a list of image files to the plan; False if none is there."""
     source, candidates = plan.source, _list_candidates(plan, text)
-    if _relative_to_source(source, text) is None and not os.path.exists(
-        text.strip()
-    ):  # of the machine that wrote it
-        # Any folder may be called images, so that alone says nothing.
+    is_outside = _relative_to_source(source, text) is None
+    if is_outside and not os.path.exists(text.strip()):  # a path of the machine that wrote the file
+        # The end of the path may be here. Any folder may be called images, so that alone says nothing.
         tails = [tail for tail in _list_ends(text) if "/" in tail or tail in SPLITS]
         if tail := next((t for t in tails if source.holds(t) or source.below(t)), None):
             log.note(f"{printable(path)}: {printable(text)} is not there, so {printable(tail)} here is read")
@@ -396,15 +405,16 @@ def _group_folder(source: Source, location: str, split: str) -> Group | None:
             _join(location, "images"),
         )
     elif not labels:
-        labels, folder = [f for f in files.labels if f in files_here], location
+        labels, folder = [f for f in files.labels if f in files_here], location  # beside the pictures
     if not labels and not pictures:
         return None
     prefix_length = len(folder) + 1 if folder else 0
+    # the labels without folder and .txt
     return Group(split, {f[prefix_length:-4]: f for f in labels}, (source.full(location),))
 
 
 def _add_list(plan: Plan, file: str, split: str, options: YoloOptions, log: Log) -> bool:
-    """Add the images of a ``.txt`` list of pictures; False if none of them is there."""
+    """Add the images of a ``.txt`` list; False if none is there, True also if the list is unreadable."""
     source = plan.source
     plan.lists.add(file)
     path = source.full(file)
@@ -427,9 +437,10 @@ def _add_listed_images(
     options: YoloOptions,
     log: Log,
 ) -> bool:
-    """Add the images of a list to the plan, as a group of their own; False if none of them is there.
+    """Add the images of a list to the plan, as a group of their own.
 
-    `entries` are (line number, path of an image file) of the list at `path`, which lies in `folder`.
+    `entries` are (line number, path of an image file) of the list at `path`, which lies in `folder`. If
+    no image file is there, returns True if lines that are no paths of one are reported, else False.
     """
     source = plan.source
     group = Group(split, {}, (), only_listed=True)
@@ -452,7 +463,7 @@ def _add_listed_images(
                 candidates = (source.named(os.path.join(parent_path, parent)) for parent_path in parents)
                 folders_of_parent[parent] = list(dict.fromkeys(candidates))
             exact_paths = [_join(located_folder, name) for located_folder in folders_of_parent[parent]]
-        if path_inside is None and (exact_paths or options.images is not None):
+        if path_inside is None and (exact_paths or options.images is not None):  # /x/images/a/b.jpg: a/b.jpg
             path_inside = entry.rsplit("/images/", 1)[-1] if "/images/" in entry else entry.rsplit("/", 1)[-1]
         if path_inside is None:
             path_inside = path_end = _find_existing_end(source, entry)

@@ -191,7 +191,10 @@ def is_data_file(head: bytes) -> bool:
 
 
 def find_groups(plan: Plan, source_files: Listing, options: YoloOptions, log: Log) -> None:
-    """Set the groups of a source without a description, by its folders ``labels``, ``images`` and splits."""
+    """Set the groups of a source without a description, by its folders ``labels``, ``images`` and splits.
+
+    Only groups of the requested split are kept. Of two label files of one image the second is reported.
+    """
     source = plan.source
     if not source.is_dir:
         folder = os.path.dirname(source.path) or "."
@@ -211,6 +214,7 @@ def find_groups(plan: Plan, source_files: Listing, options: YoloOptions, log: Lo
         parts = file.split("/")
         is_label = file.lower().endswith(".txt")
         if in_labels:
+            # the last folder called labels, or images: of a/labels/train/x.txt outer a, inner train, x.txt
             marker_folders = ("labels",) if is_label else picture_kinds
             marker_index = next((i for i in range(len(parts) - 2, -1, -1) if parts[i] in marker_folders), -1)
             if marker_index < 0:
@@ -240,7 +244,7 @@ def find_groups(plan: Plan, source_files: Listing, options: YoloOptions, log: Lo
             picture_places = ["/".join([sibling, *inner]) if sibling else source.path]
         group = groups.setdefault((root, split), Group(ALIASES.get(split, split), {}, tuple(picture_places)))
         if is_label:
-            key = "/".join(inner_parts)[:-4]
+            key = "/".join(inner_parts)[:-4]  # without .txt
             if group.labels.setdefault(key, file) != file:
                 log.report(
                     DUPLICATE_IMAGE, source.full(file), value=key, first=source.full(group.labels[key])
@@ -288,7 +292,7 @@ def drop_own_files(source_files: Listing, lists: set[str]) -> Listing:
 
 
 def keep_described(source_files: Listing, folders: set[str]) -> Listing:
-    """Keep of a listing the files in the folders that a description names, and class lists beside it."""
+    """Keep of a listing the files in `folders`, "" for all, and class lists beside the description."""
     prefixes = tuple(f"{folder}/" for folder in folders if folder)
 
     def select(files: list[str], beside: Collection[str] = ()) -> list[str]:
@@ -314,7 +318,11 @@ def _find_class_lists(source_files: Listing, *, described: bool) -> list[str]:
 
 
 def settle_names(plan: Plan, source_files: Listing, options: YoloOptions, log: Log) -> None:
-    """Choose the list of class names for the plan, and report lists that disagree with it."""
+    """Choose the list of class names for the plan, and report lists that disagree with it.
+
+    The list of the options comes first, then that of the description, then lists in the source. Without any
+    of them, ``plan.names_above`` gets the names of a dataset above the source.
+    """
     lists, is_described = plan.name_lists, bool(plan.name_lists)
     if options.classes is not None:
         list_source = Source(options.classes, follow_links=True, encoding=plan.source.encoding)
@@ -352,7 +360,7 @@ def _find_names_above(source: Source, log: Log) -> tuple[str, list[str]] | None:
     if "labels" not in parts:
         return None
     i = len(parts) - 1 - parts[::-1].index("labels")
-    levels = [len(parts) - i]
+    levels = [len(parts) - i]  # how many folders up from the source the list may lie
     if parts[i - 1] in SPLITS:
         levels.append(len(parts) - i + 1)
     for level in levels:
@@ -391,7 +399,11 @@ class Image(msgspec.Struct, eq=False):
 
 
 def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) -> list[Image]:
-    """Find the images of all groups of the plan, with their image files, in code-point order of names."""
+    """Find the images of all groups of the plan, with their image files, in code-point order of names.
+
+    Each label file is read once, and pictures without labels are images of ground truth. They are reported.
+    If two splits have images of one name, all names get their split before them.
+    """
     source = plan.source
     images: list[Image] = []
     first_pictures: Pictures | None = None
@@ -495,6 +507,7 @@ def _belongs(source: Source, group: Group, file: str) -> bool:
     for folder in group.folders:
         parts = [p for p in os.path.relpath(folder, source.path).split(os.sep) if p != "."]
         images_index = len(parts) - 1 - parts[::-1].index("images") if "images" in parts else len(parts)
+        # Of the pictures a/images/train, labels may lie in a/*/train: what is before and after is equal.
         parts_below = parts[images_index + 1 :]
         file_folders = file.split("/")[:-1]
         if (
@@ -531,6 +544,9 @@ def add_images(
     images: list[Image], boxed: NDArray[Any], file_rows: NDArray[Any], gather: Gather, *, tracked: bool
 ) -> tuple[Ints, Longs]:
     """Add n images; return (n,) their rows, -1 if refused, and (n, 2) sizes in pixels, 0 if unknown.
+
+    Unknown sizes of labelled images, and missing pictures, are reported. If no image has a size, all sizes
+    may become 1, and coordinates stay fractions.
 
     `boxed` are the positions of images with boxes, whose size is needed, and `file_rows` (n,) the numbers of
     their label files. If `tracked`, images may be frames of videos.

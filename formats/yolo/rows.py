@@ -64,12 +64,16 @@ class ParsedRows:
     """
 
     def __init__(self, plan: Plan, files: list[str], builder: Builder, log: Log) -> None:
-        """Read the rows of the label `files`, which are relative to the source of the plan."""
+        """Read the rows of the label `files`, which are relative to the source of the plan.
+
+        Faulty rows are reported and counted in ``builder.skipped``.
+        """
         self.plan, self.builder, self.log = plan, builder, log
         self.classes: list[int] = []
         """The rows of the classes by their numbers, if the classes have names."""
         no_ints = np.zeros(0, np.int32)
         no_longs, no_flags = no_ints.astype(np.int64), no_ints == 1
+        # The columns of `_split_rows`; the first part is empty, for files without rows.
         column_parts: list[tuple[NDArray[Any], ...]] = [
             (
                 no_longs,
@@ -125,14 +129,14 @@ class ParsedRows:
     def choose_columns(self, conf_column: str | None) -> tuple[NDArray[np.bool_], Floats, Floats]:
         """Decide whether rows are detections, and which column is the confidence.
 
-        Returns (n,) which rows are valid, (n, 4) boxes and (n,) scores.
+        Rows that do not fit are reported. Returns (n,) which rows are valid, (n, 4) boxes and (n,) scores.
         """
         has_score = ~np.isnan(self.columns[:, 4])
         is_det = decide_kind(self.builder, int(has_score.sum()), len(has_score))
         box, score = self.columns[:, :4], np.array(self.columns[:, 4])
         size, score_position, is_second = 6 if is_det else 5, -1, False
         # Several rows of this size in one line would be outlines, where the others are boxes.
-        is_joined = self.is_outline & self.may_be_joined[:, size - 5]
+        is_joined = self.is_outline & self.may_be_joined[:, size - 5]  # columns: rows of 5, rows of 6
         if (self.is_outline & ~is_joined).any() or self.is_outline.all():
             is_joined[:] = False
         if is_det:
@@ -181,7 +185,11 @@ class ParsedRows:
         return is_valid & ~is_far, box, score
 
     def _is_second(self, rows_of_six: NDArray[Any], conf_column: str | None) -> bool:
-        """Whether the confidence is the second column of these rows of six values."""
+        """Whether the confidence is the second column of these rows of six values.
+
+        `conf_column` decides if given. Else it is where more rows have it in 0..1 and their box in the image,
+        the last column in a tie, and that is noted.
+        """
         if conf_column is not None or not len(rows_of_six):
             return conf_column == "second"
         values, n = self.columns[rows_of_six], len(rows_of_six)
@@ -216,17 +224,18 @@ class ParsedRows:
         return corners, wh
 
     def add_categories(self, is_valid: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.bool_]]:
-        """Add the classes; return (n,) the category row of each row, and (n,) True if it has a class."""
+        """Add the classes to the builder; return (n,) category rows, and (n,) whether a row has one.
+
+        Names are those of the plan, else those above the source, if enough; else numbers are names. Rows with
+        a number beyond the names, or with a refused name, have no class; of `is_valid` rows it is reported.
+        """
         plan, builder, log, hint = self.plan, self.builder, self.log, ""
         used_ids = self.id[is_valid]
         if plan.names_above is not None:
             path, names = plan.names_above
             # A description is what a trainer goes by; a list may belong to other labels.
-            if (
-                not len(used_ids)
-                or int(used_ids.max()) < len(names)
-                or path.lower().endswith((".yaml", ".yml"))
-            ):
+            has_all_names = not len(used_ids) or int(used_ids.max()) < len(names)
+            if has_all_names or path.lower().endswith((".yaml", ".yml")):
                 plan.names_from, plan.names = plan.names_above
                 log.note(f"{printable(plan.source.path)}: class names are from {printable(path)}")
             else:
@@ -241,12 +250,9 @@ class ParsedRows:
                 log.report(NUMBERED_CLASSES, plan.source.path, value=shown, near=Trusted(hint))
             return np.searchsorted(ids, self.id).astype(np.int32), np.ones(len(self.id), bool)
         category_rows = np.array(add_list(plan.names, builder, log, plan.names_from), np.int32)
-        if (
-            category_rows[:1] < 0
-            and len(used_ids)
-            and used_ids.min() == 0
-            and used_ids.max() < len(plan.names)
-        ):
+        # A list that begins with a placeholder counts from 1: rows of class 0 mean the second name.
+        lacks_first = len(category_rows) > 0 and category_rows[0] < 0
+        if lacks_first and len(used_ids) and used_ids.min() == 0 and used_ids.max() < len(plan.names):
             log.report(NAMES_FROM_1, plan.names_from, field="names")
             category_rows = category_rows[1:]
         self.classes = category_rows.tolist()
@@ -262,8 +268,9 @@ class ParsedRows:
         return category_rows[np.where(has_class, self.id, 0)], has_class
 
     def report_outlines(self, is_valid: NDArray[np.bool_]) -> None:
-        """Report and count the rows that have a shape which is read as its box."""
+        """Report the outlines that are read as their boxes, and count them in ``builder.extras``."""
         outline_rows = np.flatnonzero(is_valid & self.is_outline)
+        # a class and four corners, perhaps with a confidence
         n_rotated = int(((self.n_values[outline_rows] == 9) | (self.n_values[outline_rows] == 10)).sum())
         if n_rotated:
             self.builder.extras["rotation"] = n_rotated
@@ -294,6 +301,7 @@ def _split_rows(
     is_outline, is_far, is_box = np.zeros((3, n), bool)
     may_be_joined = np.zeros((n, 2), bool)
     value_parts: list[tuple[NDArray[Any], NDArray[Any], Floats]] = []
+    # Rows of boxes: a class, a box, perhaps keypoints, perhaps a confidence. All other rows are outlines.
     for size in dict.fromkeys((5, 6, 5 + n_point_numbers, 6 + n_point_numbers)):
         rows = np.flatnonzero(n_values == size)
         if not len(rows):
@@ -408,7 +416,7 @@ def _parse_outlines(
     coordinates = values[~is_score]
     n_coordinates = n_values - has_score
     coordinate_starts = np.cumsum(n_coordinates) - n_coordinates
-    xs, ys = coordinates[0::2], coordinates[1::2]  # every length is even
+    xs, ys = coordinates[0::2], coordinates[1::2]  # x y x y; the length of every row is even
     columns[:, 0], columns[:, 2] = (
         np.minimum.reduceat(xs, coordinate_starts // 2),
         np.maximum.reduceat(xs, coordinate_starts // 2),
@@ -491,15 +499,16 @@ def _are_tracks(rows: list[tuple[str, list[float]]], parity: int, *, is_det: boo
 def guess_point_layout(source: Source, files: list[str], kind: str | None) -> tuple[int, int]:
     """Return how many keypoint numbers follow a box, and how many each point has, for rows with keypoints.
 
-    Of the possible readings, 2 or 3 numbers a point, with or
-    without a confidence at the end, the one in which most boxes contain their points wins, then the first.
+    Of the possible readings, 2 or 3 numbers a point, with or without a confidence at the end, that with most
+    points in their boxes wins, then the first. 0 numbers if rows differ in length.
     """
     table = _sample_table(source, files)
-    best = 0.0, 0, 3
+    best = 0.0, 0, 3  # the share of points in boxes, n, numbers per point
     if table is None:
         return best[1:]
     for n_scores, numbers_per_point in ((0, 3), (0, 2), (1, 3), (1, 2)):
         n = table.shape[1] - 5 - n_scores
+        # Ground truth has no confidence, and detections have one.
         if n <= 0 or n % numbers_per_point or n_scores == {"gt": 1, "det": 0}.get(kind or ""):
             continue
         points = table[:, 5 : 5 + n].reshape(len(table), -1, numbers_per_point)
@@ -540,8 +549,8 @@ def find_key_points(source: Source, files: list[str], kind: str | None = None) -
 def may_be_points(source: Source, files: list[str]) -> bool:
     """Whether rows read as polygons may be boxes with keypoints of two numbers each.
 
-    Several rows must have the same length, and each box must hold all of its points. The four corners of a
-    rotated box may look so too.
+    Several rows must have the same length, and each box must hold all of its points. Rows of 9 or 10 values
+    are not taken for it, as they may be the four corners of a rotated box.
     """
     table = _sample_table(source, files)
     if table is None or len(table) < _ROWS or table.shape[1] < 7 or table.shape[1] in (8, 9, 10):

@@ -29,13 +29,13 @@ def find_task(parsed: ParsedRows, is_valid: NDArray[np.bool_], task: str | None,
     The `task` of the options comes first, then that of the description; else outlines are oriented boxes if
     all have four corners. Keypoints may follow boxes in any task.
     """
-    outlines = is_valid & parsed.is_outline
+    is_outline = is_valid & parsed.is_outline
     task = task or parsed.plan.task
-    if not outlines.any() or task == "detect":
+    if not is_outline.any() or task == "detect":
         return "detect"
     if task:
         return task
-    if (parsed.n_shape_values[outlines] != 8).any():
+    if (parsed.n_shape_values[is_outline] != 8).any():
         return "segment"
     shown = printable(parsed.plan.source.path)
     log.note(f"{shown}: all outlines have 4 corners: oriented boxes (-O task=segment reads them as outlines)")
@@ -55,9 +55,9 @@ def refuse_other_outlines(parsed: ParsedRows, is_valid: NDArray[np.bool_]) -> ND
 
 
 def make_columns(parsed: ParsedRows, is_valid: NDArray[np.bool_], size: Floats, task: str) -> dict[str, Any]:
-    """Return the columns ``shapes`` and ``keypoints`` of the m valid rows.
+    """Return the columns ``shapes`` and ``keypoints`` of the m valid rows, without a column that no row has.
 
-    `size` is (m, 2) the width and height of the image of each in pixels.
+    `size` is (m, 2) the width and height of the image of each in pixels. Boxes among outlines are reported.
     """
     values = parsed.shape_values[np.repeat(is_valid, parsed.n_shape_values)]
     n_values, is_outline = parsed.n_shape_values[is_valid], parsed.is_outline[is_valid]
@@ -83,6 +83,7 @@ def make_columns(parsed: ParsedRows, is_valid: NDArray[np.bool_], size: Floats, 
     points = values[~is_of_outline].reshape(-1, numbers_per_point)
     n_points = np.where(is_outline, 0, n_values) // numbers_per_point
     xy = points[:, :2] * np.repeat(size, n_points, axis=0)
+    # A point of two numbers is not labelled at 0 0 or a negative place, and else visible.
     is_hidden = (points < 0).any(axis=1) | (points == 0).all(axis=1)
     visibility = points[:, 2] if numbers_per_point == 3 else np.where(is_hidden, 0, 2)
     first_point = np.concatenate([[0], np.cumsum(n_points)]).astype(np.int64)

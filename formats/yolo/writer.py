@@ -27,7 +27,7 @@ POINT_COUNTS = Code(
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> None:
-    """Write ``labels/``, ``data.yaml`` and, on request, ``images/``."""
+    """Write ``labels/``, ``data.yaml`` and, on request, ``images/``; after an issue nothing is written."""
     images, boxes = dataset.images, dataset.boxes
     splits = _list_split_folders(dataset)
     stems = _list_stems(dataset)
@@ -99,6 +99,7 @@ def _make_outline_pages(dataset: Dataset, outlines: Shapes) -> Iterator[bytes]:
     cells = format_relative(outlines.xy / dataset.limits()[image], width, height)
     # A line is made of its corners: the class stands before the first, and the end after the last.
     classes, line_ends = np.unique(boxes.category), [f" {score}\n" for score in to_decimals(boxes.score)]
+    # The texts are numbered from 1, and 0 is the empty text of all other corners.
     start_of_corner, stop_of_corner = np.zeros((2, len(box_of_corner)), np.int64)
     start_of_corner[first_corners[:-1]] = np.searchsorted(classes, boxes.category) + 1
     stop_of_corner[first_corners[1:] - 1] = np.arange(len(boxes)) + 1 if dataset.kind == "det" else 1
