@@ -76,7 +76,9 @@ def _watch_over_limit() -> None:
     if code == -signal.SIGTERM:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)
-    if code < 0 or code == _NO_THREAD_DATA or not (is_loaded or code == 130):
+    # Without memory the copy ends by a signal, by the C library's code, or before it has loaded everything.
+    failed_to_load = not is_loaded and code != 130  # 130: ctrl-C
+    if code < 0 or code == _NO_THREAD_DATA or failed_to_load:
         purpose = "this data" if is_loaded else "odm itself, which takes about 110 MB"
         from odm.cli._streams import say, screens
 

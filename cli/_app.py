@@ -141,7 +141,7 @@ def run(args: Sequence[str]) -> int:
             return _fail("cannot write the output: standard output is closed", 3)
         with contextlib.suppress(ValueError, OSError):
             signal.signal(signal.SIGTERM, _terminate)
-        if any("://" in word for word in args):
+        if any("://" in word for word in args):  # an address: hide its secrets, let ctrl-C end a long wait
             from odm.files import conceal, end_soon
 
             args = [conceal(word) for word in args]
@@ -223,7 +223,10 @@ def _run(args: list[str]) -> int:
 
 
 def _advise_skip_bad(args: Sequence[str], error: DataError) -> str:
-    """Advise ``--skip-bad``, if the command has it and only rows have errors; else return an empty text."""
+    """Advise ``--skip-bad``, if the command has it and only rows have errors; else return an empty text.
+
+    If rows of the ground truth have errors, advise against it, and name the command that repairs them.
+    """
     command = importlib.import_module(f"odm.cli.{args[0]}").command
     has_option = any(param.name == "skip_bad" for param in command.params) and "--skip-bad" not in args
     has_only_row_errors = error.log is not None and error.log.errors and not error.log.fatal
@@ -256,7 +259,9 @@ def _format_message(error: Exception) -> str:
 
 
 def _trace_error(error: Exception) -> str:
-    """Return an unexpected error and the last places that it passed, on one line."""
+    """Return the type and text of an unexpected error, and the last four calls of its traceback, on one line:
+    ``ValueError: bad shape (a.py:12 > b.py:7)``, the innermost last.
+    """
     import traceback
 
     frames = traceback.extract_tb(error.__traceback__)[-4:]

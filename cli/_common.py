@@ -53,11 +53,13 @@ _complete_folder = functools.partial(_complete_path, "dir")
 def take_formats(
     values: dict[str, Any], sides: Sequence[str], writing: Sequence[str], *, numbered: bool
 ) -> FormatOptions:
-    """Take the options of formats out of click's values, by the side to which they apply.
+    """Return the options of formats by the side to which they apply, and remove them from click's `values`.
 
     Of `sides`, those in `writing` write. With `numbered`, ``-O 2.name=value`` is for the second source.
+    Raises UsageError for an option with two different values, or for a side that is read if it only writes.
     """
     options_by_side: dict[str, dict[str, Any]] = {side: {} for side in ("", *sides)}
+    # The name of a flag of formats: "fo__gt__sep" for --gt-sep, "fo____sep" for --sep.
     for key in [k for k in values if k.startswith("fo__")]:
         _, side, name = key.split("__")
         value = values.pop(key)
@@ -68,7 +70,8 @@ def take_formats(
         if side not in writing:
             _check_reading(name, text)
         earlier_value = options_by_side.setdefault(side, {}).setdefault(name, value)
-        if earlier_value != value and (earlier_value, value) != (True, "true"):
+        is_repeated_switch = (earlier_value, value) == (True, "true")  # --excel-safe -O excel_safe=true
+        if earlier_value != value and not is_repeated_switch:
             both_values = printable(f"{earlier_value} and {value}")
             raise click.UsageError(f"-O {text}: {name} is given twice, as {both_values}")
     return options_by_side
@@ -113,11 +116,11 @@ class FormatCommand(click.Command):
         for param in self.params:
             if isinstance(param.type, click.Path):
                 param.type.readable = False  # whatever opens it has the message and the exit code
-        words = {word.rpartition("=")[2] for word in args}
+        words = {word.rpartition("=")[2] for word in args}  # also the values of --to=yolo
         if ctx.resilient_parsing:  # a shell asks for completions
             flag_names = {name for param in self.params for name in param.opts}
             if all(word.partition("=")[0] in flag_names for word in args if word.startswith("--")):
-                ctx.meta[_NAMED] = []
+                ctx.meta[_NAMED] = []  # no flag of a format is among the words
         elif words.isdisjoint({"-h", "--help"}):
             sides = getattr(self.callback, "sides", ())
             flags = {_drop_side(word, sides) for word in args if word.startswith("--")}
@@ -171,7 +174,7 @@ class FormatCommand(click.Command):
                 formatter.write_text(", ".join(FORMATS))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command, and record its paths as inputs, except those of type `TargetPath`."""
+        """Check the paths and run the command; those not of type `TargetPath` are recorded as inputs."""
         with inputs.gather():
             for param in self.params:
                 if isinstance(param.type, click.Path):
@@ -201,6 +204,7 @@ def _refuse_same_path(params: Iterable[click.Parameter], ctx: click.Context) -> 
         if not value or not isinstance(param.type, TargetPath) or "\0" in value:
             continue
         name = _get_flag(param)
+        # The metavar is DIR, FILE, DST, or FILE|DIR for a page.
         is_shareable = "DIR" in str(param.metavar) and not value.lower().endswith(".html")
         other_name, is_other_shareable = outputs.setdefault(os.path.realpath(value), (name, is_shareable))
         if other_name != name and not (is_shareable and is_other_shareable):
@@ -208,7 +212,7 @@ def _refuse_same_path(params: Iterable[click.Parameter], ctx: click.Context) -> 
 
 
 def _check_folder(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Return the path of a folder. Raises PathError if it is a file."""
+    """Return the path of a folder or zip file. Raises UsageError for an empty path, PathError for a file."""
     del ctx
     if value == "":
         raise click.UsageError(f"{param.opts[0]} is an empty path")
@@ -261,7 +265,7 @@ def _make_flags(
         _make_flag(flag, side, named_specs)
         for flag, named_specs in specs_by_flag.items()
         for side in ("", *sides)
-        if any(  # whether the option does anything for a side of a command
+        if any(  # options of writing only for the sides in `writing`, options of reading for others and ""
             side in writing
             if spec.side == "write"
             else spec.side == "both" or not side or side not in writing
@@ -278,7 +282,7 @@ def _check_reading(name: str, text: str) -> None:
 
 
 def _make_flag(flag: str, side: str, named_specs: Sequence[tuple[str, OptionSpec]]) -> click.Option:
-    """Make one flag of the formats that have it, for a side or plain; `named_specs` are (format, option)."""
+    """Make a flag, hidden for a side, with the most common help of `named_specs`: (format, option) pairs."""
     ((text, _),) = Counter(spec.help for _, spec in named_specs).most_common(1)  # what most formats mean
     spec = next(spec for _, spec in named_specs if spec.help == text)
     name = f"--{side}-{flag[2:]}" if side else flag
@@ -306,7 +310,7 @@ def _make_flag(flag: str, side: str, named_specs: Sequence[tuple[str, OptionSpec
 
 
 def _split_option(text: str, sides: Sequence[str], *, numbered: bool) -> tuple[str, str, str]:
-    """Split ``SIDE.name=value`` into side, name and value; the side is empty for ``name=value``."""
+    """Split ``SIDE.name=value`` into side (``""`` if none; with `numbered` also ``2``), name and value."""
     name, equals, value = text.partition("=")
     side = ""
     prefix, dot, option_name = name.partition(".")

@@ -46,6 +46,7 @@ def add_flags(record: type[Options], *, writing: Sequence[str] = (), numbered: b
             for name, field in record.fields().items()
             if field.spec
         ]
+        # click collects decorators here from the last to the first, and reverses the list.
         vars(call).setdefault("__click_params__", []).extend(reversed(flags))
         vars(call).update(record=record, sides=record.sides, writing=tuple(writing))
         return make_text_option(record.sides, numbered=numbered)(call)
@@ -62,7 +63,8 @@ class Flag(click.Option):
 def _make_flag(field: Field, spec: Spec, hint: Any) -> click.Option:
     """Make the flag of an option. `hint` is the annotation of the field, such as ``str | None``.
 
-    A Literal in it gives the choices of the flag, bool a flag without a value.
+    A Literal in it gives the choices of the flag, bool a flag without a value. With `Spec.flag_value` the
+    value may be left out.
     """
     name, default = field.name, field.default
     value_types = (
@@ -99,6 +101,7 @@ def _choose_type(spec: Spec, value_types: tuple[Any, ...], words: Sequence[str])
         return TARGET if spec.path == "written" else PATH
     if spec.parse is not None:
         return _Parsed(spec.parse)
+    # Formats and lists (completions) are checked where they are used; only protocols have words and metavar.
     if words and spec.metavar != "FORMAT" and spec.completions is None:
         return ProtocolChoice(words) if spec.metavar else click.Choice(list(words))
     if spec.bounds is not None:

@@ -252,17 +252,25 @@ MAX_LOCATED = 2**27
 
 
 def _make_line_finder() -> Callable[[Issue], int]:
-    """Return a function that finds the line of an issue, for a JSON pointer in the file; 0 if it cannot."""
-    lines_of = functools.cache(_make_pointer_finder)
-    return lambda issue: (
-        issue.line if issue.line or not issue.pointer else lines_of(issue.path)(issue.pointer)
-    )
+    """Return a function that returns the line of an issue: its own, or that of its JSON pointer; 0 = none.
+
+    The file of a pointer is read at the first issue in it.
+    """
+    pointer_finder_of = functools.cache(_make_pointer_finder)  # by path
+
+    def find_line(issue: Issue) -> int:
+        if issue.line or not issue.pointer:
+            return issue.line
+        return pointer_finder_of(issue.path)(issue.pointer)
+
+    return find_line
 
 
 def _make_pointer_finder(path: str) -> Callable[[str], int]:
     """Return a function that finds the line on which the value of a JSON pointer begins in a file, else 0.
 
-    Values are decoded level by level as `msgspec.Raw`, a view into the bytes: its address gives the offset.
+    Values are decoded level by level as `msgspec.Raw`, a view into the bytes: its address, less that of the
+    first byte, is the offset. The function returns 0 for every pointer of a file that cannot be read.
     """
     import msgspec
     import numpy as np
@@ -286,7 +294,7 @@ def _make_pointer_finder(path: str) -> Callable[[str], int]:
             parent, _, key = pointer.rpartition("/")
             if parent not in container_of:
                 raw = inner(parent)
-                is_list = bytes(memoryview(raw)[:64]).lstrip()[:1] == b"["
+                is_list = bytes(memoryview(raw)[:64]).lstrip()[:1] == b"["  # white space may come first
                 kind = list[msgspec.Raw] if is_list else dict[str, msgspec.Raw]
                 container_of[parent] = msgspec.json.decode(raw, type=kind)
             container = container_of[parent]

@@ -16,7 +16,10 @@ NOTES = 3
 
 
 def print_notes(log: Log, options: MessageOptions) -> None:
-    """Print the decisions that were taken to the standard error stream."""
+    """Print the notes of a log to the standard error stream, none with ``--quiet``.
+
+    Without ``--verbose`` only `NOTES` are printed, usual ones only if there is room, in the log's order.
+    """
     if options.quiet:
         return
     notes = sorted(log.notes, key=lambda text: isinstance(text, Usual))
@@ -29,10 +32,10 @@ def print_notes(log: Log, options: MessageOptions) -> None:
 
 
 def print_log(log: Log, options: MessageOptions, *, first_codes: Iterable[Code] = ()) -> None:
-    """Print notes, issues and their counts; errors before warnings.
+    """Print notes, issues and their counts; errors before warnings, as many as `options` allow.
 
-    Issues of the codes in `first_codes` come before all others. ``--quiet`` hides neither these nor the codes
-    that cast doubt on the results.
+    Issues of the codes in `first_codes` come before the notes, all others after them. ``--quiet`` hides notes
+    and warnings, but not of these codes or of codes that cast doubt on the results, which then come first.
     """
     quiet, limit = options.quiet, options.max_errors
     per_code = PER_CODE if options.max_per_code is None else options.max_per_code
@@ -84,7 +87,7 @@ def print_annotations(log: Log, options: MessageOptions, *, first_codes: Iterabl
 def select_issue_lines(
     log: Log, *, codes: Collection[str], limit: int, per_code: int
 ) -> Iterator[Issue | str]:
-    """Yield the issues of some codes, errors first, and after each code how many more there are.
+    """Yield the issues of some codes, errors first, and after those of a code how many more there are of it.
 
     At most `limit` issues are yielded in all, and `per_code` of each code.
     """

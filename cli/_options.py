@@ -79,7 +79,7 @@ class ProtocolChoice(_Choice):
         super().__init__(list(words), case_sensitive=False)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The word in its own letters."""
+        """Return the protocol's name in its own letters. Raises BadParameter, with the most similar names."""
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter as e:

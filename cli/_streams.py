@@ -109,6 +109,7 @@ def lay_out(message: Issue | str, *, err: bool = False) -> str:
 
 HEADLINE = "1;36"
 STYLES = {"error": "1;31", "gate failed": "1;31", "Error": "1;31", "warning": "1;33", "note": "2"}
+# Severities in "odm: error: ...", "Error: ...", "   3  warning  CODE" and "labels/a.txt:2: error CODE ...".
 _SEVERITY = re.compile(
     r"^(?P<before>(?:odm: )?|[ 0-9]+  |.*?: (?=\w+ [a-z0-9-]+ ))"
     r"(?P<word>error|warning|note|gate failed|Error)\b"
@@ -140,7 +141,7 @@ def progress(items: Iterable[T], title: str) -> Iterator[T]:
     tqdm.monitor_interval = 0  # no thread of its own
     screen = Screen(_get_err().stream, required=False, keep="\n\r")
     bar = tqdm(items, desc=title, leave=False, delay=DELAY, file=screen)
-    BARS.append(bar)
+    BARS.append(bar)  # `show` wipes it out before it prints
     try:
         yield from bar
     finally:

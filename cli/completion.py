@@ -96,7 +96,7 @@ def answer(instruction: str, app: click.Command) -> int:
 
 
 def find_places(shell: str) -> tuple[str, str]:
-    """Return the path for the script of a shell, and the startup file that must name it (``""`` = none)."""
+    """Return a shell's script path and startup file (``""`` = none). PathError if HOME is no folder."""
     home = os.environ.get("HOME", os.path.expanduser("~"))
     if not (os.path.isabs(home) and os.path.isdir(home)):
         raise PathError(f"HOME={printable(home)}: not an existing folder; correct this variable")

@@ -126,7 +126,7 @@ def _show(evaluation: Evaluation, options: OutputOptions) -> None:
 
 
 def print_messages(log: Log, output: str, options: MessageOptions) -> None:
-    """Print the log; what puts the numbers in doubt comes first and is never hidden."""
+    """Print the log; what puts the numbers in doubt is never hidden, and is first unless there are errors."""
     if output == GITHUB:
         print_annotations(log, options, first_codes=DOUBTFUL)
         return

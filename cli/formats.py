@@ -39,6 +39,7 @@ def format_page(format_: Format, width: int | None = None, *, brief: bool = Fals
     """Format the page of a format: the specification in its module, its options, what it preserves."""
     doc = format_.doc.strip().replace("``", "`")
     text = refill_text(doc.split("\n\n")[0] if brief else doc, width)
+    # As in reStructuredText: "::" alone on a line is dropped, and at the end of a line becomes ":".
     text = re.sub("::$", ":", re.sub(r"^::\n\n", "", text, flags=re.MULTILINE), flags=re.MULTILINE)
     lines = [f"{format_.name}: {format_.title}", "", text, "", "Options (-O name=value):"]
     for spec in option_specs(format_.options):
@@ -83,6 +84,7 @@ def _group_lines(lines: list[str]) -> list[list[str]]:
     blocks: list[list[str]] = []
     for line in lines:
         is_item = line.lstrip().startswith("- ")
+        # The underline of a heading, or the line after it, begins a block.
         is_underline = any(
             re.fullmatch("[-=~]{3,}", text) for text in (line, blocks[-1][-1] if blocks else "")
         )
@@ -172,6 +174,7 @@ def _draw_table(headers: list[str], rows: list[list[str]], width: int | None) ->
     """Draw the table of formats. If it is too wide, some columns are left out, titles broken, and uses become
     headings.
     """
+    # rows: 0 name, 1 use, 2 title, 3 stored as, 4 and 5 "read, write" or "read", 6 attributes, 7 image sizes
     text = text_table(headers, rows, left=headers)
     if width is None or max(map(len, text.split("\n"))) <= width:
         return text
@@ -186,7 +189,7 @@ def _draw_table(headers: list[str], rows: list[list[str]], width: int | None) ->
         table_rows.append([row[0], first_line, row[3], row[7]])
         table_rows += [["", f"  {line}", "", ""] for line in other_lines]
     head, rule, *lines = text_table([headers[i] for i in columns], table_rows, left=headers).split("\n")
-    for start, use in reversed(use_at_row.items()):
+    for start, use in reversed(use_at_row.items()):  # from the end, so that the row numbers stay right
         lines[start:start] = ["", f"{use[:1].upper()}{use[1:]}"]
     lines = [head, rule, *lines]
     read_only_names = [row[0] for row in rows if row[4] == "read"]

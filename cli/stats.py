@@ -115,7 +115,7 @@ def make_statistics_document(statistics: Statistics) -> Document:
     if s.image_sizes:
         sizes = [(f"{w} x {h}", n) for w, h, n in s.image_sizes[:MOST_SIZES]]
         if other_sizes := s.image_sizes[MOST_SIZES:]:
-            sizes.append((f"{len(other_sizes)} other sizes", sum(row[2] for row in other_sizes)))
+            sizes.append((f"{len(other_sizes)} other sizes", sum(n for _, _, n in other_sizes)))
         document.append(_make_shares("Images by size", ["width x height", "images"], sizes, s.images))
     if s.shapes and s.shapes.points:
         points: Rows = [[p.category, cell(p.name), p.visible, p.hidden, p.objects] for p in s.shapes.points]
@@ -129,7 +129,7 @@ def make_statistics_document(statistics: Statistics) -> Document:
         [c.name, c.boxes, format_share(c.boxes, s.boxes), c.images, c.small, c.medium, c.large]
         for c in s.classes
     ]
-    columns = 4 if s.relative else 7
+    columns = 4 if s.relative else 7  # small, medium and large are areas in pixels
     headers = ["class", "boxes", "share", "images", "small", "medium", "large"]
     return [*document, _make_section("Classes", headers[:columns], [row[:columns] for row in classes])]
 
@@ -218,7 +218,7 @@ def _format_ranges(groups: Iterable[ValueRange]) -> Iterator[tuple[str, int]]:
 
 def _group_by_boxes(s: Statistics) -> Iterator[tuple[str, int]]:
     """Yield numbers of boxes and how many images have them: each number if there are few, else ranges."""
-    numbers = s.images_by_boxes
+    numbers = s.images_by_boxes  # (number of boxes, images), ascending
     if len(numbers) <= 12:
         yield from ((str(boxes), n) for boxes, n in numbers)
         return

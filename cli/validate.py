@@ -110,7 +110,7 @@ def command(options: ValidateCommand) -> int:
     check_report(options.report, options, paths)
     check_markdown(options.markdown, overwrite=options.overwrite)
     if options.select or options.ignore:
-        all_codes()
+        all_codes()  # imports every module that declares codes, before their names are checked
     select, ignore = check_codes(_split_each(options.select)), check_codes(_split_each(options.ignore))
     log = make_terminal_log(
         keep=KEPT_FOR_MACHINES
@@ -140,12 +140,13 @@ def command(options: ValidateCommand) -> int:
     _print(log, loaded, ledger, options)
     if error is not None:
         raise error
+    # With --fix, errors were repaired, left out as asked for, or have raised DataError.
     failed = (log.errors and ledger is None) or (options.strict and log.warnings)
     return 1 if failed else 0
 
 
 def _explain(name: str, output: str) -> int:
-    """Print what a code means, or all that fit a pattern, and return the exit code."""
+    """Print what the codes that fit a pattern mean, and return 0. Raises UsageError if there are none."""
     codes = all_codes()
     chosen_codes = (
         list(codes.values()) if name == "all" else [codes[n] for n in codes if fnmatchcase(n, name)]
@@ -155,7 +156,7 @@ def _explain(name: str, output: str) -> int:
             raise UsageError(
                 f"there is no code {shorten(name)!r}; codes with this word: {listed(similar_codes, 10)}"
             )
-        check_codes([name])
+        check_codes([name])  # raises
     if output not in ("text", "json", "markdown"):
         raise click.UsageError(f"--explain is printed as text, json or markdown, not as {output}")
     show(explain(chosen_codes, output))
@@ -185,8 +186,8 @@ def _examine_each(
 
 
 def _print(log: Log, loaded: tuple[Loaded, ...], ledger: Ledger | None, options: ValidateCommand) -> None:
-    """Print the report to standard output. Notes, and the ledger beside a report for machines, go to the
-    standard error stream.
+    """Print the report to standard output, and with ``--markdown`` write it to a file too. Notes, and the
+    ledger beside a report for machines, go to the standard error stream.
     """
     output, is_quiet = options.output, options.quiet
     sources = [

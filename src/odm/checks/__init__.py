@@ -78,7 +78,7 @@ FOLLOWS = {
     for rule in RULES
     if isinstance(rule, SetRule) and rule.explains is not None
 }
-"""Codes reported box by box -> the code of the rule that explains all these boxes at once."""
+"""Code of a rule about the whole dataset -> the code, reported box by box, that it explains for all boxes."""
 
 
 def run(
@@ -91,7 +91,9 @@ def run(
     also: Collection[str] = (),
     without: Collection[str] = (),
 ) -> NDArray[np.bool_]:
-    """Check a dataset.
+    """Run the rules on a dataset and report their findings; `all_rules` also notes gaps in tracks.
+
+    If a rule about the dataset explains the warnings of a rule about boxes, only the first of these is kept.
 
     Parameters
     ----------
@@ -115,11 +117,12 @@ def run(
     columns = DerivedColumns(dataset, tolerance, options)
     has_error = np.zeros(len(dataset), np.bool_)
     with np.errstate(invalid="ignore", over="ignore"):
+        duplicate_rows, _ = columns.duplicates
         # Most rules are skipped for usual data, which has none of the subjects they need.
         has_subject = {
             "suspects": len(columns.suspects),
             "margin": dataset.margin is not None and not np.isnan(columns.refused_numbers).all(),
-            "duplicates": len(columns.duplicates[0]),
+            "duplicates": len(duplicate_rows),
             "normalised": columns.normalised,
             "scores": dataset.kind == "det" or not np.isnan(dataset.boxes.score).all(),
             "areas": not np.isnan(dataset.boxes.area).all(),
@@ -138,7 +141,7 @@ def run(
             for rule in rules
             if isinstance(rule, SetRule) and not any(log.counts[name] for name in rule.unless)
         }
-        reasons = {
+        reasons = {  # code of single boxes -> the code that explains all of them
             FOLLOWS[r.code.name]: r.code.name for r in findings if findings[r] and r.code.name in FOLLOWS
         }
         for rule in rules:

@@ -60,7 +60,7 @@ def outside(columns: DerivedColumns) -> BoxFindings:
     unit = "times its size" if columns.dataset.relative else "px"
 
     def describe(row: int) -> dict[str, Any]:
-        distance = columns.beyond[np.searchsorted(columns.upright_suspects, row)]
+        distance = columns.beyond[np.searchsorted(columns.upright_suspects, row)]  # ascending rows
         images, image = columns.dataset.images, columns.boxes.image[row]
         has_size = images.width[image] > 0
         size = f"{images.width[image]}x{images.height[image]}" if has_size else "of unknown size"
@@ -160,7 +160,7 @@ def _compute_max_area(wh: Floats) -> Floats:
     needs=("areas",),
 )
 def area_differs(columns: DerivedColumns) -> BoxFindings:
-    """Find boxes whose recorded area is 0, or larger than any shape in the box can be.
+    """Find boxes whose recorded area is 0 though they have a size, or larger than any shape in them can be.
 
     None are reported for relative coordinates, recorded or suspected: their areas may be in pixels.
     """
@@ -190,6 +190,7 @@ def area_differs(columns: DerivedColumns) -> BoxFindings:
     validate_only=True,
 )
 def tiny(columns: DerivedColumns) -> BoxFindings:
+    """Find upright boxes less than a pixel wide or high; none in relative coordinates."""
     size = columns.boxes.xyxy[:, 2:] - columns.boxes.xyxy[:, :2]
     is_tiny = (size > 0).all(axis=1) & (size < 1).any(axis=1) & columns.is_upright
     in_pixels = not (columns.normalised or columns.dataset.relative)

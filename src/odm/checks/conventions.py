@@ -33,9 +33,9 @@ def normalised(columns: DerivedColumns) -> SetFindings:
 
 def _find_fitting(columns: DerivedColumns, xyxy: Floats) -> NDArray[np.bool_]:
     """(n,) mask of the boxes that, if their edges were `xyxy` (n, 4), would have a positive width and height
-    and lie inside their image, or nearly.
+    and leave their image by at most `NEARLY` of its size and the tolerance.
     """
-    size = columns.limits[columns.boxes.image]
+    size = columns.limits[columns.boxes.image]  # infinite where unknown
     leeway = np.where(np.isfinite(size), size * NEARLY, 0) + columns.tolerance
     is_inside = (xyxy[:, :2] >= -leeway) & (xyxy[:, 2:] <= size + leeway)
     return np.asarray((is_inside & (xyxy[:, 2:] > xyxy[:, :2])).all(axis=1))
@@ -53,8 +53,8 @@ def _find_fitting(columns: DerivedColumns, xyxy: Floats) -> NDArray[np.bool_]:
     explains=INVERTED,
 )
 def looks_ltwh(columns: DerivedColumns) -> SetFindings:
-    """Report a quarter or more of inverted boxes, if nearly all boxes fit their images as left, top, width,
-    height.
+    """Report inverted boxes if three or more, a quarter of all, are inverted, some in x and some in y, and
+    nearly all boxes fit their images as left, top, width, height.
     """
     rows, total = columns.inverted, len(columns.boxes)
     xyxy = columns.boxes.xyxy
@@ -95,25 +95,25 @@ def _find_misread(columns: DerivedColumns, reread_xyxy: Floats) -> tuple[Locatio
     """Return the result of `_find_outside`, if nearly all boxes would fit their images with the edges
     `reread_xyxy` (n, 4), and as they are, at least half of those outside lie far outside; else None.
 
-    The message gets, as `left`, the number of boxes that would still be outside.
+    The message also gets the number of boxes that would still be outside, as ``left``; None if these are
+    more than a fifth of those outside now.
     """
     signs = _find_outside(columns)
     if signs is None:
         return None
-    size = columns.limits[columns.boxes.image[columns.upright_suspects]].max(axis=1)
-    n_far = np.count_nonzero(columns.beyond > NEARLY * size)
+    longest_side = columns.limits[columns.boxes.image[columns.upright_suspects]].max(axis=1)
+    n_far = np.count_nonzero(columns.beyond > NEARLY * longest_side)
     is_fitting = _find_fitting(columns, reread_xyxy)
     rows = columns.outside
     if 2 * n_far < len(rows) or is_fitting.sum() < (1 - ODD) * len(is_fitting):
         return None
-    size = columns.limits[columns.boxes.image] + columns.tolerance
-    is_leaving = (reread_xyxy[:, :2] < -columns.tolerance).any(axis=1) | (reread_xyxy[:, 2:] > size).any(
-        axis=1
-    )
+    high = columns.limits[columns.boxes.image] + columns.tolerance
+    is_leaving = ((reread_xyxy[:, :2] < -columns.tolerance) | (reread_xyxy[:, 2:] > high)).any(axis=1)
     n_leaving = int(np.count_nonzero(is_leaving))
     if n_leaving * 5 > len(rows):
         return None
-    return signs[0], {**signs[1], "left": Trusted(f"only {n_leaving}" if n_leaving else "none")}
+    location, values = signs
+    return location, {**values, "left": Trusted(f"only {n_leaving}" if n_leaving else "none")}
 
 
 @set_rule(
@@ -129,9 +129,11 @@ def _find_misread(columns: DerivedColumns, reread_xyxy: Floats) -> tuple[Locatio
 def looks_ltrb(columns: DerivedColumns) -> SetFindings:
     if not len(columns.outside):
         return
+    # What was read as width and height is tried as right and bottom.
     misread = _find_misread(columns, np.concatenate([columns.boxes.xyxy[:, :2], columns.boxes.wh], axis=1))
     if misread:
-        yield misread[0], {**misread[1], "option": columns.advise_option("box", ", or set --box ltrb")}
+        location, values = misread
+        yield location, {**values, "option": columns.advise_option("box", ", or set --box ltrb")}
 
 
 @set_rule(
@@ -160,6 +162,7 @@ def looks_swapped(columns: DerivedColumns) -> SetFindings:
     explains=boxes.outside.code,
 )
 def off_by_one(columns: DerivedColumns) -> SetFindings:
+    """Report boxes outside their images if all lie exactly one pixel outside, and none is wrong otherwise."""
     low = columns.boxes.xyxy[:, :2]
     # Of boxes counted from 1 few touch the right or lower border, but none the left or upper one.
     signs = _find_outside(columns, few_suffice=len(low) >= 3 and bool((low >= 1).all()))

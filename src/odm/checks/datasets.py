@@ -15,7 +15,8 @@ from odm.names import stem
 def _find_similar(names: Sequence[str], *, ignore_spaces: bool) -> Iterator[tuple[int, int, str]]:
     """Yield (first index, index, difference) of names that differ only by letter case or Unicode form.
 
-    With `ignore_spaces`, also of those that differ by spaces.
+    With `ignore_spaces`, also of those that differ by spaces. The difference is in words: "letter case",
+    "spaces", "letter case and spaces" or "Unicode form".
     """
     if not ignore_spaces and all(map(str.isascii, names)) and len(set(map(str.lower, names))) == len(names):
         return  # the usual case, tested cheaply
@@ -87,7 +88,7 @@ def similar_classes(columns: DerivedColumns) -> SetFindings:
     validate_only=True,
 )
 def same_last_part(columns: DerivedColumns) -> SetFindings:
-    """Find images in different folders whose names have one stem."""
+    """Report how many images have the file stem of one in another folder, and the first; no video frames."""
     names = columns.dataset.images.name
     if not any("/" in name for name in names):
         return
@@ -97,8 +98,10 @@ def same_last_part(columns: DerivedColumns) -> SetFindings:
     for row, name in enumerate(names):
         if video is not None and video[row] >= 0:  # frames of videos are numbered alike
             continue
-        earlier = row_of_last_part.setdefault(stem(name).rpartition("/")[2], row)
-        if earlier != row and names[earlier].rpartition("/")[0] != name.rpartition("/")[0]:
+        folder, _, _ = name.rpartition("/")
+        _, _, last_part = stem(name).rpartition("/")
+        earlier = row_of_last_part.setdefault(last_part, row)
+        if earlier != row and names[earlier].rpartition("/")[0] != folder:
             pairs.append((earlier, row))
     if pairs:
         earlier, later = pairs[0]
@@ -136,6 +139,7 @@ def rare_class(columns: DerivedColumns) -> SetFindings:
     unless=("image-size-missing", "image-size-unknown", "bad-image-size"),
 )
 def no_sizes(columns: DerivedColumns) -> SetFindings:
+    """Report how many images have no size, unless all have none, as in many formats."""
     images = columns.dataset.images
     has_no_size = (images.width <= 0) | (images.height <= 0)
     if has_no_size.any() and not has_no_size.all():

@@ -27,9 +27,10 @@ SIZES_DIFFER = Code(
 
 
 def compare(truth: Dataset, detections: Dataset, log: Log) -> None:
-    """Report where detections do not fit the ground truth that they belong to.
+    """Report where detections do not fit the ground truth that they belong to: images, classes and sizes.
 
-    Images and classes are paired as an evaluation does it; see `odm.pairing`.
+    Images and classes are paired as an evaluation does it; see `odm.pairing`. Classes are left out if the
+    images fit by name or id, but numbers of images or classes were evidently misread.
     """
     paired = pairing.pair(truth, detections, log)
     n_errors = log.errors
@@ -46,6 +47,7 @@ def compare(truth: Dataset, detections: Dataset, log: Log) -> None:
             counts = np.bincount(category, minlength=len(names))
             det_names = set(paired.det_names)
             for n, row in enumerate(c for c in np.flatnonzero(counts).tolist() if names[c] not in det_names):
+                # The search takes time, so only the first hundred have a suggestion.
                 suggestion = pairing.find_nearest_name(names[row], paired.det_names) if n < 100 else None
                 log.report(
                     CLASS_ONLY_IN_TRUTH,

@@ -34,6 +34,7 @@ NO_ROWS = np.zeros(0, np.intp)
 NEAR = 0.95
 """IoU above which two boxes of one class are taken for one object."""
 
+# Odd factors that spread the bits of the six columns of `_hash_boxes`.
 _MIX = [np.uint64(m) for m in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93,
                                0xA0761D6478BD642F, 0xE7037ED1A0B428DB)]  # fmt: skip
 
@@ -63,7 +64,7 @@ class DerivedColumns:
 
     @functools.cached_property
     def suspects(self) -> NDArray[np.intp]:
-        """Rows, ascending, of the boxes that are not inside their image with a positive width and height.
+        """Rows, ascending, of the boxes that are too large, or not inside their image with a positive size.
 
         The other rules of single boxes need to look only at these, which are usually none.
         """
@@ -115,8 +116,9 @@ class DerivedColumns:
 
     @functools.cached_property
     def normalised(self) -> bool:
-        """Whether the numbers look relative to the size of the image: all in 0..1, and not all whole."""
+        """Whether pixels look like fractions: three boxes or more, in 0..1, none inverted, not all whole."""
         xyxy = self.boxes.xyxy
+        # The first three boxes tell soonest that the numbers are pixels, as nearly always.
         if self.dataset.relative or len(xyxy) < 3 or not (xyxy[:3] <= 1.01).all() or len(self.inverted):
             return False
         in_range = xyxy.max() <= 1.01 and xyxy.min() >= -0.01
@@ -145,6 +147,7 @@ class DerivedColumns:
         """(n,) a relative number of each box below -margin or above 1 + margin, NaN if it has none.
 
         It is the farthest one of centre, width and height, or else of the first keypoint with such a number.
+        All are NaN for detections, and if the dataset has no margin.
         """
         boxes, farthest = self.boxes, np.full(len(self.boxes), np.nan)
         margin = self.dataset.margin
@@ -161,6 +164,7 @@ class DerivedColumns:
             numbers = np.concatenate([numbers, np.tile(points, 2)])
         worst = numbers[np.arange(len(numbers)), np.abs(numbers - 0.5).argmax(axis=1)]
         rows = np.flatnonzero(np.abs(worst - 0.5) > 0.5 + margin + 1e-9)  # the last digit is of the division
+        # The index of a box without such a number is -1, that of the appended NaN.
         return np.append(worst[rows], np.nan)[first_index_of(box_of_number[rows], len(boxes))]
 
     @functools.cached_property
@@ -174,7 +178,8 @@ class DerivedColumns:
         earlier boxes, and the IoU; exact duplicates are left out.
         """
         is_usable = self.is_upright.copy()
-        is_usable[self.duplicates[0]] = False
+        duplicate_rows, _ = self.duplicates
+        is_usable[duplicate_rows] = False
         return find_near_duplicates(self.dataset, is_usable)
 
     def format_edges(self, row: int) -> Trusted:
@@ -261,7 +266,10 @@ def set_rule(
     unless: tuple[str, ...] = (),
     explains: Code | None = None,
 ) -> Callable[[Callable[[DerivedColumns], SetFindings]], SetRule]:
-    """Decorate a function as the rule about the whole dataset for a code, as `box_rule` does."""
+    """Decorate a function as the rule about the whole dataset for a code, as `box_rule` does.
+
+    For `needs`, `unless` and `explains` see `SetRule`.
+    """
     rule_code = code if isinstance(code, Code) else Code(code, severity, template, advice, explanation)
     return lambda find: SetRule(rule_code, find, needs, validate_only, unless, explains)
 
@@ -273,7 +281,10 @@ def format_number(value: float) -> str:
 
 
 def find_common_location(dataset: Dataset) -> tuple[str, int, str]:
-    """Return the only file of the dataset, or else the folder of all files."""
+    """Return the only file of the dataset, or else the folder of its files, without line and pointer.
+
+    Of many files only the last and the first hundred are looked at.
+    """
     paths = list(dict.fromkeys(file.path for file in dataset.files))
     if len(paths) <= 1:
         return (paths[0] if paths else ""), 0, ""
@@ -289,7 +300,7 @@ def find_common_location(dataset: Dataset) -> tuple[str, int, str]:
 
 
 def _hash_boxes(dataset: Dataset) -> NDArray[np.uint64]:
-    """(n,) hashes that are equal for equal boxes, and rarely for different ones."""
+    """(n,) hashes of image, class, edges and, for detections, score: rarely equal for different boxes."""
     boxes = dataset.boxes
     with_score = dataset.kind == "det"
     hashes = np.empty(len(boxes), np.uint64)
@@ -383,7 +394,7 @@ def find_near_duplicates(
     rows, class_of_image = rows[order], class_of_image[order]
     xyxy = np.ascontiguousarray(boxes.xyxy[rows].T)
     left, top, right, bottom = xyxy
-    height_share = (1 - NEAR) / NEAR * (1 + 1e-9)
+    height_share = (1 - NEAR) / NEAR * (1 + 1e-9)  # a little more, against rounding
     max_dx, max_dy = (right - left) * ((1 - NEAR) / NEAR), (bottom - top) * height_share
     # In round `step` each box is compared with the one `step` places later in the order of left edges.
     # `positions` are those of the boxes whose left edge is still near that of the box `step` places later.

@@ -52,6 +52,7 @@ def beyond_one(columns: DerivedColumns) -> BoxFindings:
 
 @set_rule(SOME_SCORES, needs=("scores",))
 def truth_scored(columns: DerivedColumns) -> SetFindings:
+    """Report how many boxes of ground truth have a score; this runs only if some box has one (`needs`)."""
     if columns.dataset.kind == "gt":
         is_scored = ~np.isnan(columns.boxes.score)
         values = {"found": int(is_scored.sum()), "total": len(columns.boxes)}
@@ -60,6 +61,7 @@ def truth_scored(columns: DerivedColumns) -> SetFindings:
 
 @set_rule(PERCENT, needs=("scores",), explains=beyond_one.code)
 def percentages(columns: DerivedColumns) -> SetFindings:
+    """Report how many scores are above 1, if those of the detections look like 0 to 100."""
     if columns.dataset.kind == "det" and columns.boxes.in_percent:
         is_above_one = columns.boxes.score > 1
         n, largest = int(is_above_one.sum()), Trusted(format_number(columns.boxes.score.max()))

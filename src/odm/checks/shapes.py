@@ -26,7 +26,9 @@ _OFF = 2.0
 class ShapeColumns:
     """Columns derived from the shapes of a dataset that several rules need.
 
-    Each is computed at its first use; n is the number of boxes.
+    Each is computed at its first use; n is the number of boxes. In ``shapes``, ``ring`` (n + 1,) has the
+    first outline of each box and ``point`` the first corner of each outline: ``point[ring]`` is the first
+    corner of each box.
     """
 
     def __init__(self, columns: DerivedColumns) -> None:
@@ -94,7 +96,8 @@ class ShapeColumns:
         rows = np.flatnonzero(self.is_usable & has_size & (self.kind == ShapeKind.POLYGONS))
         for batch in split_by_size(np.diff(self.shapes.point[self.shapes.ring])[rows], _CORNERS_AT_A_TIME):
             batch_rows = rows[batch]
-            area = self.shapes.take(batch_rows).extents(self.height[batch_rows], self.width[batch_rows])[0]
+            batch_shapes = self.shapes.take(batch_rows)
+            area, _ = batch_shapes.extents(self.height[batch_rows], self.width[batch_rows])
             pixels[batch_rows] = np.where(area < 0, -2, area)
         return pixels
 
@@ -144,7 +147,7 @@ class ShapeColumns:
 def _shape_rule(
     *words: Any, needs: tuple[str, ...] = ("shapes",), validate_only: bool = False
 ) -> Callable[[Callable[[ShapeColumns], BoxFindings]], BoxRule]:
-    """Decorate a rule about shapes, as `box_rule` does.
+    """Decorate a rule about shapes, as `box_rule` does with `words`: a code, or its name, severity and texts.
 
     The function takes `ShapeColumns`, made once for all rules.
     """
@@ -240,6 +243,7 @@ def overlong_mask(columns: ShapeColumns) -> BoxFindings:
     "A shape without a pixel, or an outline without area, cannot be seen and can never be matched.",
 )
 def empty_shape(columns: ShapeColumns) -> BoxFindings:
+    """Find shapes without a pixel or, where pixels are not counted (-1), without an area."""
     is_flat = (columns.pixels == -1) & (columns.outline_area == 0)
     return np.flatnonzero(columns.is_usable & ((columns.pixels == 0) | is_flat)), lambda _: {}
 
@@ -278,9 +282,12 @@ def outline_crosses(columns: ShapeColumns) -> BoxFindings:
 
 
 def _crosses(outline: Floats) -> bool:
-    """Whether two sides of an outline (n, 2) that are no neighbours cross at a point within both."""
+    """Whether two sides of an outline (n, 2) that are no neighbours cross at a point within both.
+
+    False for more than 2000 corners, as of a traced mask, which has bridges and never crosses.
+    """
     n = len(outline)
-    if n < 4 or n > 2000:  # a traced mask has bridges, and never crosses
+    if n < 4 or n > 2000:
         return False
     starts, ends = outline, np.roll(outline, -1, axis=0)
     sides = ends - starts
@@ -301,6 +308,7 @@ def _crosses(outline: Floats) -> bool:
     "Box and shape of an object belong together. Where they differ, one was edited without the other.",
 )
 def box_differs(columns: ShapeColumns) -> BoxFindings:
+    """Find boxes with an edge more than `_OFF` pixels and a twentieth of the side from that of the shape."""
     xyxy = columns.boxes.xyxy
     allowed = np.maximum(_OFF, 0.05 * np.abs(np.tile(xyxy[:, 2:] - xyxy[:, :2], 2)))
     rows = np.flatnonzero((np.abs(columns.edges - xyxy) > allowed).any(axis=1))
@@ -316,10 +324,14 @@ def box_differs(columns: ShapeColumns) -> BoxFindings:
     validate_only=True,
 )
 def area_differs(columns: ShapeColumns) -> BoxFindings:
-    """Find boxes whose recorded area is that of the shape neither by its pixels nor by its corners."""
+    """Find boxes whose recorded area is that of the shape neither by its pixels nor by its corners.
+
+    Areas are the same up to 10 pixels or a twentieth; a box or a shape without an area is not reported.
+    """
     recorded_area = columns.boxes.area
     shape_area = np.where(columns.kind == ShapeKind.ORIENTED, columns.outline_area, columns.pixels)
     shape_area[shape_area <= 0] = np.nan
+    # difference: (2, n), from the pixels and from the area within the corners
     difference = np.stack([np.abs(recorded_area - shape_area), np.abs(recorded_area - columns.outline_area)])
     is_near = (difference <= 10) | (difference <= 0.05 * np.abs(recorded_area))
     rows = np.flatnonzero(~np.isnan(difference[0]) & ~is_near.any(axis=0))
@@ -342,8 +354,8 @@ def not_a_rectangle(columns: ShapeColumns) -> BoxFindings:
     distance = distances_from_rectangle(corners)
     distance_by_row = np.zeros(len(columns.boxes))
     distance_by_row[rows] = distance
-    is_off = np.flatnonzero(distance > _OFF)
-    return rows[is_off[is_convex(corners[is_off])]], lambda row: {
+    far_positions = np.flatnonzero(distance > _OFF)
+    return rows[far_positions[is_convex(corners[far_positions])]], lambda row: {
         "value": Trusted(f"{distance_by_row[row]:.3g}")
     }
 

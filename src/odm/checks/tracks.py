@@ -55,7 +55,7 @@ def frame_twice(columns: DerivedColumns) -> SetFindings:
     validate_only=True,
 )
 def frame_beyond(columns: DerivedColumns) -> SetFindings:
-    """Find frames beyond the length of their video."""
+    """Find frames beyond the length of their video; frames count from 0 if one is 0, otherwise from 1."""
     images, videos = columns.dataset.images, columns.dataset.videos
     if images.video is None or images.frame is None:
         return
@@ -141,6 +141,7 @@ def note_gaps(columns: DerivedColumns, log: Log) -> None:
     rank_of_box = rank[columns.boxes.image[rows]]
     np.minimum.at(first_rank, track[rows], rank_of_box)
     np.maximum.at(last_rank, track[rows], rank_of_box)
+    # Boxes of a track in one frame count once: a number for each pair, track * n_images + rank.
     track_and_rank = np.unique(track[rows].astype(np.int64) * max(len(images), 1) + rank_of_box)
     n_frames = np.bincount(track_and_rank // max(len(images), 1), minlength=len(dataset.tracks))
     n_gaps = int(np.count_nonzero((n_frames > 0) & (last_rank - first_rank + 1 > n_frames)))

@@ -101,7 +101,7 @@ class COCO:
         areaRng: Any = (),  # noqa: N803
         iscrowd: bool | None = None,
     ) -> list[Any]:
-        """Ids of the annotations of some images and categories, in a range of areas."""
+        """Ids of annotations by image, category, area (inside the range) and crowd; empty arguments: any."""
         image_ids, category_ids, area_range = _as_list(imgIds), set(_as_list(catIds)), list(areaRng)
         records: Iterable[Record] = self.dataset.get("annotations", ())
         if image_ids:
@@ -180,7 +180,8 @@ class COCO:
         """Load results as annotations of these images: a file, a list of records, or an array (n, 7).
 
         As in pycocotools, the first record decides what all are: captions, boxes, masks or keypoints; areas
-        are those of the boxes if there are boxes.
+        are those of the boxes if there are boxes. A list of records is completed in place. RefusedError is
+        raised for other objects, and for ids of images that the annotations lack.
         """
         results = COCO()
         start = time.time()
@@ -225,7 +226,7 @@ class COCO:
         ]
 
     def annToRLE(self, ann: Record) -> Record:  # noqa: N802
-        """The mask of an annotation as RLE."""
+        """The mask of an annotation as RLE; one with compressed counts is returned as it is."""
         image = self.imgs[ann["image_id"]]
         shape = ann["segmentation"]
         if isinstance(shape, list):

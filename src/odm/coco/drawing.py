@@ -42,11 +42,13 @@ def draw(coco: Any, records: Iterable[dict[str, Any]], draw_bbox: bool) -> None:
             outlines.append(np.array([[x, y], [x, y + h], [x + w, y + h], [x + w, y]]))
         if isinstance(record.get("keypoints"), list):
             x, y, visibility = np.reshape(record["keypoints"], (-1, 3)).T
+            # Pairs of points, counted from 0; a line is drawn where both are labelled.
             skeleton = np.array(coco.cats[record["category_id"]].get("skeleton", ()), int).reshape(-1, 2) - 1
             for pair in skeleton[(visibility[skeleton] > 0).all(axis=1)]:
                 axes.plot(x[pair], y[pair], linewidth=3, color=colour)
             marker: dict[str, Any] = {"markersize": 8, "markerfacecolor": colour, "markeredgewidth": 2}
             axes.plot(x[visibility > 0], y[visibility > 0], "o", markeredgecolor="k", **marker)
+            # 2 is visible; the others keep their black edge.
             axes.plot(x[visibility > 1], y[visibility > 1], "o", markeredgecolor=colour, **marker)
         patches += [Polygon(outline) for outline in outlines]
         colours += [colour] * len(outlines)

@@ -93,7 +93,10 @@ class COCOeval:
     # ------------------------------------------------------------------------------------------- evaluate
 
     def evaluate(self) -> None:
-        """Match the detections of all images under all thresholds and area ranges."""
+        """Match the detections of all images under all thresholds and area ranges; earlier results are lost.
+
+        As in pycocotools, ids and limits in ``params`` are sorted. Raises UsageError without both sides.
+        """
         if self.cocoGt is None or self.cocoDt is None:
             raise UsageError("COCOeval needs annotations and results: COCOeval(truth, truth.loadRes(...))")
         start = time.time()
@@ -240,14 +243,14 @@ class COCOeval:
                 else:  # distances of the points from a box three times as wide and high
                     dx = np.maximum(0, left - width - xd) + np.maximum(0, xd - (left + width * 2))
                     dy = np.maximum(0, top - height - yd) + np.maximum(0, yd - (top + height * 2))
-                errors = (dx**2 + dy**2) / variances / (gt["area"] + np.spacing(1)) / 2
+                errors = (dx**2 + dy**2) / variances / (gt["area"] + np.spacing(1)) / 2  # never by 0
                 errors = errors[visibility > 0] if n_labelled else errors
                 oks[i, j] = np.sum(np.exp(-errors)) / errors.shape[0]
         return oks
 
     def evaluateImg(self, imgId: Any, catId: Any, aRng: Any, maxDet: int) -> Record | None:  # noqa: N802, N803
         """Return the record of ``evalImgs`` for an image and category, None if it has neither detections
-        nor ground truth.
+        nor ground truth. In its matches, (thresholds, boxes), is the id of the partner, 0 = none.
         """
         p = self.params
         gt, dt = self._select_records(imgId, catId)
@@ -297,13 +300,14 @@ class COCOeval:
     # ----------------------------------------------------------------------------------------- accumulate
 
     def accumulate(self, p: Any = None) -> None:
-        """Compute precision and recall from the matches: ``eval``, with pycocotools' arrays."""
+        """Compute ``eval``, with pycocotools' arrays, for `p` or ``params``. UsageError before `evaluate`."""
         if not self._paramsEval:
             raise UsageError("call evaluate() first")
         start = time.time()
         print_line("Accumulating evaluation results...")
         p = self.params if p is None else p
         p.catIds = p.catIds if p.useCats == 1 else [-1]
+        # The axes of precision and scores; recall is without the second.
         shape = len(p.iouThrs), len(p.recThrs), len(p.catIds), len(p.areaRng), len(p.maxDets)
         arrays = None
         if self._matches is not None:
@@ -379,15 +383,13 @@ class COCOeval:
             recalls = tp / n_objects
             recall[(t, *position)] = recalls[-1] if len(tp) else 0
             envelope = tp / (fp + tp + np.spacing(1))
-            envelope = np.maximum.accumulate(envelope[::-1])[::-1]
+            envelope = np.maximum.accumulate(envelope[::-1])[::-1]  # the best precision from there on
             indices = np.searchsorted(recalls, p.recThrs, side="left")
             is_reached = indices < len(tp)
-            curve = np.zeros((2, len(p.recThrs)))
+            curve = np.zeros((2, len(p.recThrs)))  # precision and score, 0 beyond the last recall
             curve[:, is_reached] = envelope[indices[is_reached]], score[indices[is_reached]]
-            (
-                precision[t, :, position[0], position[1], position[2]],
-                scores[t, :, position[0], position[1], position[2]],
-            ) = curve
+            # (thresholds, recalls, categories, area ranges, detection limits)
+            precision[(t, slice(None), *position)], scores[(t, slice(None), *position)] = curve
 
     # ------------------------------------------------------------------------------------------ summarize
 
@@ -409,13 +411,14 @@ class COCOeval:
             rows += [(1, None, area, max_dets) for area in areas]
             rows += [(0, None, "all", max_dets), (0, 0.5, "all", max_dets), (0, 0.75, "all", max_dets)]
         else:
-            rows[0] = (1, None, "all", 100)
+            rows[0] = (1, None, "all", 100)  # as in pycocotools, whatever the limits are
             rows += [(1, None, area, max_dets) for area in areas]
-            rows += [(0, None, "all", n) for n in (p.maxDets * 3)[:3]]
+            rows += [(0, None, "all", n) for n in (p.maxDets * 3)[:3]]  # repeated if there are fewer
         rows += [(0, None, area, max_dets) for area in areas]
-        if rows[0][3] not in p.maxDets:
+        *_, ap_limit = rows[0]
+        if ap_limit not in p.maxDets:
             warnings.warn(
-                f"AP is -1, as in pycocotools: params.maxDets has no {rows[0][3]}, at which it is reported",
+                f"AP is -1, as in pycocotools: params.maxDets has no {ap_limit}, at which it is reported",
                 stacklevel=2,
             )
         self.stats = np.array([self._summarize_one(*row) for row in rows])
@@ -431,7 +434,7 @@ class COCOeval:
         values = self.eval["precision" if is_ap else "recall"]
         if threshold is not None:
             values = values[np.where(threshold == np.asarray(p.iouThrs))[0]]
-        values = values[..., area_positions, :][..., cap_positions]
+        values = values[..., area_positions, :][..., cap_positions]  # the last axes: area ranges, limits
         defined = values[values > -1]
         mean = float(np.mean(defined)) if len(defined) else -1.0
         first_iou, last_iou = p.iouThrs[0], p.iouThrs[-1]

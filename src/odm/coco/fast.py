@@ -29,11 +29,12 @@ Records = list[dict[str, Any]]
 
 
 def match_all(evaluation: Any) -> Matches | None:
-    """Return the matches of an evaluation; None if its parameters or records are unusual."""
+    """Return the matches of an evaluation; None if parameters or records are unusual, or (it warns) unfit."""
     p = evaluation.params
     if not _is_usual(p) or not len(p.imgIds) or not len(p.catIds):
         return None
     class_position = {category: i for i, category in enumerate(p.catIds)}
+    # The records of each side by category; the keys of a side are (image, category).
     truth, detections = (
         [
             r
@@ -47,19 +48,20 @@ def match_all(evaluation: Any) -> Matches | None:
         sizes = _find_mask_sizes(p, truth + detections)
         if sizes is None or any(record["id"] <= 0 for side in (truth, detections) for record in side):
             return None
-        tables = _make_tables(truth, p, sizes, "gt"), _make_tables(detections, p, sizes, "det")
+        truth_table = _make_tables(truth, p, sizes, "gt")
+        det_table = _make_tables(detections, p, sizes, "det")
     except KeyError:  # is an error only where the key is needed
         return None
-    if tables[0] is None or tables[1] is None:
+    if truth_table is None or det_table is None:
         return None
     try:
-        joined = join(tables[0], tables[1], Log())
+        joined = join(truth_table, det_table, Log())
     except DataError as e:
         problem = next((issue.message for issue in e.log if issue.severity == "error"), e.args[0])
         warnings.warn(f"{problem.split(';')[0]}; compared all the same, as pycocotools does", stacklevel=3)
         return None
     protocol = _make_protocol(p)
-    joined, (protocol,) = adapt_to_shapes(joined, [protocol], tables[0], tables[1], Log())
+    joined, (protocol,) = adapt_to_shapes(joined, [protocol], truth_table, det_table, Log())
     return match(joined, protocol)
 
 
@@ -79,12 +81,13 @@ def make_arrays(evaluation: Any, p: Any) -> dict[str, Array] | None:
         return None
     curves = make_curve_arrays(matches)
     rows = [matches.classes.index(str(category)) for category in categories]
+    # (thresholds, recalls, classes, area ranges, limits); recall is without the second.
     arrays = curves.precision[:, :, rows], curves.recall[:, rows], curves.scores[:, :, rows]
     return dict(zip(("precision", "recall", "scores"), map(np.ascontiguousarray, arrays), strict=True))
 
 
 def _is_usual(p: Any) -> bool:
-    """Whether the engine can evaluate with these parameters of pycocotools."""
+    """Whether the engine can evaluate with these parameters: rising IoUs in 0..1, nothing else repeated."""
     ious, limits = list(p.iouThrs), list(p.maxDets)
     return (
         ious == sorted(set(ious))
@@ -130,7 +133,7 @@ def _find_mask_sizes(p: Any, records: Records) -> Array | None:
 
 def _make_tables(records: Records, p: Any, sizes: Array, kind: Kind) -> Dataset | None:
     """Return the records as tables: an image for each of `imgIds`, in that order, and a class for each
-    category.
+    category. None if a shape or box is wrong, or an area of detections is not that of the box.
     """
     builder = Builder()
     images, categories = list(p.imgIds), list(p.catIds) if p.useCats else [-1]

@@ -53,14 +53,15 @@ def merge(rleObjs: Sequence[Rle], intersect: bool = False) -> Rle:  # noqa: N803
     if len(rleObjs) == 1:
         return _encode_counts(rleObjs[0])
     runs, height, width = masks.read_runs(rleObjs)
-    merged = runs.merge(len(rleObjs) if intersect else 1)
+    merged = runs.merge(len(rleObjs) if intersect else 1)  # pixels of at least so many masks
     return _encode_counts(masks.compress_runs(merged, height[:1], width[:1])[0])
 
 
 def iou(dt: Any, gt: Any, pyiscrowd: Sequence[int]) -> Any:
     """(n, m) intersection over union of masks, or of boxes (n, 4) of left, top, width and height.
 
-    Masks whose boxes overlap, but whose sizes differ, have -1.
+    Masks whose boxes overlap, but whose sizes differ, have -1; ``[]`` if one side is empty. `pyiscrowd` has a
+    value for each of `gt`. Raises UsageError if that or the shapes of the sides do not fit.
     """
     boxes = [np.asarray(side, np.float64) for side in (dt, gt) if len(side) and not isinstance(side[0], dict)]
     for side in boxes:

@@ -56,6 +56,7 @@ def agreement_page(
     """
     if not agreement.sides:
         raise UsageError("an agreement computed from arrays has no page: give datasets")
+    # rows_of: for each annotator, the rows in its dataset
     image, category, xyxy, kind, first_class, change, iou, *rows_of = _collect_boxes(agreement)
     datasets = [dataset for dataset, _ in agreement.sides]
     used_images, position_of_image = np.unique(image, return_inverse=True)

@@ -190,12 +190,12 @@ def _fill_page(
             if shot.jpeg:
                 write(sources[-1], shot.jpeg)
     # Image files that exist and cannot be shown, or have another size.
-    unusable = [(entry[0], entry[3]) for entry in entries if entry[3] and entry[3] != "no picture"]
+    unusable = [(name, remark) for name, _, _, remark in entries if remark not in ("", "no picture")]
     for name, remark in unusable[:3]:
         log.note(f"report: {printable(name)}: {remark}")
     if (n := len(unusable) - 3) > 0:
         log.note(f"report: {n} more pictures are damaged or have another size; the page lists them")
-    n_missing = sum(entry[3] == "no picture" for entry in entries)
+    n_missing = sum(remark == "no picture" for *_, remark in entries)
     if n_missing and n_missing == len(entries):
         log.note("report: no pictures found, so boxes are drawn on a blank background; use --images DIR")
     elif n_missing:

@@ -178,7 +178,8 @@ class ShownImages:
     def place_boxes(self, image: NDArray[Any], xyxy: Floats) -> Ints:
         """Return (n,) the number on the page of the image of each box, -1 = not shown.
 
-        `image` (n,) are rows among all images, `xyxy` (n, 4) the boxes. `make_page` fits those shown.
+        `image` (n,) are rows among all images, `xyxy` (n, 4) the boxes; the extents of their images grow to
+        hold them, for `make_page`.
         """
         page_number: Ints = self.number[image]
         shown_rows = np.flatnonzero(page_number >= 0)  # of all images only few are shown

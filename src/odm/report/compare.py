@@ -109,10 +109,11 @@ def changes_of(
     run_levels = (first.best, other.best) if levels is None else levels
     names = list(dict.fromkeys((*first.images, *other.images)))
     index_of_name = {name: image for image, name in enumerate(names)}
-    errors = np.zeros((2, len(names)), np.int64)
+    errors = np.zeros((2, len(names)), np.int64)  # (runs, images)
     for run, table, level in zip((0, 1), (first, other), run_levels, strict=True):
         image_rows = np.array([index_of_name[name] for name in table.images], np.int64)
-        errors[run, image_rows] = table.find_errors(level)[2]
+        _, _, n_errors = table.find_errors(level)
+        errors[run, image_rows] = n_errors
     is_wrong = errors > 0
     is_outcome = {
         FIXED: is_wrong[0] & ~is_wrong[1],
@@ -171,8 +172,8 @@ def _collect_run_boxes(
             for counts, is_found in zip(truth.counts[gt_rows], is_gt_found[gt_rows], strict=True)
         ]
         det_texts = [_word_kind(kind) for kind in det_kinds]
-        # The boxes are the detections, then the ground truth. shape_columns takes for each box its row in the
-        # ground truth and its row in the detections: -1 in the one that it is not from.
+        # The boxes are the detections, then the ground truth. make_shape_columns takes for each its row
+        # in the ground truth and its row in the detections: -1 in the one that it is not from.
         shown_rows = (
             np.append(np.full(len(det_rows), -1), truth.row[gt_rows]),
             np.append(detections.row[det_rows], np.full(len(gt_rows), -1)),
@@ -203,7 +204,7 @@ def _collect_run_boxes(
 
 
 def _word_kind(kind: int) -> words.Text:
-    """Return the text for the kind of a detection; `kind` is its position in `KINDS`."""
+    """Return the text for the kind of a detection, its position in `KINDS`: 0 is found, the last ignored."""
     if kind in (0, len(KINDS) - 1):
         return words.name_text("ignored" if kind else "found")
     return words.name_text("false", kind=words.name_text("kind." + KINDS[kind]))
@@ -382,12 +383,13 @@ def _make_pair_data(
 
 def _make_curves(result: Result, table: ReportData, names: Sequence[str]) -> list[Any]:
     """Return the curve of all classes together, then that of each class: lists of recall and of precision."""
+    # (kinds, levels), from the highest level down: detections of each kind with at least that score
     outcomes = table.outcomes.dense().sum(axis=0)[:, ::-1].cumsum(axis=1)
     tp, fp, n_objects = outcomes[0], outcomes[1:-1].sum(axis=0), int(table.truth.counts.sum())
-    has_point = np.flatnonzero((tp > 0) & (n_objects > 0))
+    drawn_levels = np.flatnonzero((tp > 0) & (n_objects > 0))
     overall = [
-        round_numbers(tp[has_point] / max(n_objects, 1), 4),
-        round_numbers(tp[has_point] / (tp + fp)[has_point], 4),
+        round_numbers(tp[drawn_levels] / max(n_objects, 1), 4),
+        round_numbers(tp[drawn_levels] / (tp + fp)[drawn_levels], 4),
     ]
     return [overall, *sample_curves(result.curves, names)]
 

@@ -85,6 +85,7 @@ def statistics_page(
     except that all images shown are samples of the classes.
     """
     per_image = np.bincount(dataset.boxes.image, minlength=len(dataset.images))
+    # All images with boxes weigh the same, and come before those without.
     shown = _choose_images(dataset, np.minimum(per_image, 1).astype(np.int64), images)
     data = _make_data(dataset, shown, log, sources, title) | {"statistics": dict(statistics)}
     return shown.make_page("statistics", data, pictures)

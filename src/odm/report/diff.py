@@ -51,12 +51,15 @@ def diff_page(
     n_changes = np.bincount(image[change > 0], minlength=len(names))
     by_class = differences.class_rows()
     class_number = {row["class"]: i for i, row in enumerate(by_class)}
-    class_of_box = []  # for the old and the new version (n,) the row in `by_class`, -1 = not in this version
+    # For the old and the new version, (n,) the row in `by_class`, -1 = not in this version: the row -1 of
+    # such a box selects the -1 appended to its categories, which selects the -1 appended to the numbers.
+    class_of_box = []
     for dataset, rows in ((differences.old, differences.first), (differences.new, differences.other)):
         number_of_category = np.array([*map(class_number.__getitem__, dataset.categories.name), -1], np.int64)
         class_of_box.append(number_of_category[np.append(dataset.boxes.category, -1)[rows]])
-    shown_category = np.where(class_of_box[1] >= 0, class_of_box[1], class_of_box[0])
-    old_class = np.where(class_of_box[0] >= 0, class_of_box[0], class_of_box[1])
+    class_in_old, class_in_new = class_of_box
+    shown_category = np.where(class_in_new >= 0, class_in_new, class_in_old)
+    old_class = np.where(class_in_old >= 0, class_in_old, class_in_new)
     # A box that moved and has another shape is one box.
     n_changed = np.bincount(old_class[(change & sum(OF_BOTH)) > 0], minlength=len(by_class)).tolist()
     classes = [
@@ -145,19 +148,20 @@ def _make_box_columns(
     kind[(change_bits & (Change.REMOVED | Change.IMAGE_REMOVED)) > 0] = "FP"
     kind[is_old_place] = "GT"
     is_relabelled = ((change_bits & Change.RELABELLED) > 0) & ~is_old_place
-    shown_class = np.where(is_new, class_of_box[1][change_row], class_of_box[0][change_row])
-    flags = [np.append(side.boxes.flags, 0) for side in (differences.old, differences.new)]
+    class_in_old, class_in_new = class_of_box
+    shown_class = np.where(is_new, class_in_new[change_row], class_in_old[change_row])
+    old_flags, new_flags = (np.append(side.boxes.flags, 0) for side in (differences.old, differences.new))
     shift = np.where(change_bits & Change.MOVED, differences.shift[change_row], 0)
     flag_pairs = zip(
-        flags[0][differences.first[change_row]].tolist(),
-        flags[1][differences.other[change_row]].tolist(),
+        old_flags[differences.first[change_row]].tolist(),
+        new_flags[differences.other[change_row]].tolist(),
         strict=True,
     )
     return {
         "image": page_number.tolist(),
         "kind": kind.tolist(),
         "class": shown_class.tolist(),
-        "was": np.where(is_relabelled, class_of_box[0][change_row], -1).tolist(),
+        "was": np.where(is_relabelled, class_in_old[change_row], -1).tolist(),
         "change": change_bits.tolist(),
         "shift": [f"{pixels:.3g}" if pixels else "" for pixels in shift.tolist()],
         "flags": [

@@ -201,6 +201,7 @@ def _make_miss_curves(result: Result) -> list[dict[str, Any]]:
     for curve in result.miss_curves:
         row, n_points = result.classes[curve.category], len(curve.miss_rate)
         kept_points = np.unique(np.linspace(0, n_points - 1, min(n_points, MAX_POINTS)).astype(int))
+        # Half the lowest rate of the protocol stands for lower ones, as 0 has no logarithm.
         log_rate = np.log10(np.maximum(curve.false_per_image[kept_points], min(rules.rates) / 2))
         rows.append(
             {
@@ -300,7 +301,7 @@ def _make_slider_data(result: Result, table: ReportData, on_page: ShownImages) -
 
 def _floor_ious(iou: NDArray[np.float64]) -> list[float]:
     """Cut numbers to three decimals, so that an IoU stays on its side of each threshold of the slider."""
-    return round_numbers(np.floor(iou * 1000 + 1e-9) / 1000, 3)
+    return round_numbers(np.floor(iou * 1000 + 1e-9) / 1000, 3)  # 1e-9 against rounding
 
 
 def _pack_changes(counts: Counts, neighbour: Counts) -> dict[str, Any]:

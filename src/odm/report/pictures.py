@@ -127,7 +127,7 @@ class _Budget:
         width, height = image.size
         n_bytes = width * height * _BYTES.get(image.format or "", 4)
         if image.info.get("progressive"):  # whose coefficients are held at full size, whatever is drawn
-            n_bytes = math.prod(image.info["stored"]) * 6
+            n_bytes = math.prod(image.info["stored"]) * 6  # 2 bytes for each of 3 components
         if n_bytes > BUDGET:
             width, height = image.info["stored"]
             raise Unreadable(

@@ -73,7 +73,7 @@ def agree(options: AgreeOptions) -> Agreement:
 
 
 def measure(options: AgreeOptions, log: Log) -> Agreement:
-    """Measure the agreement of two annotators.
+    """Measure the agreement of two annotators; notes say how many images and boxes are left out.
 
     Raises UsageError or PathError, before anything is read, for a bad option or target.
     """
@@ -90,7 +90,7 @@ def measure(options: AgreeOptions, log: Log) -> Agreement:
         wants=SHAPE_WORDS if options.report else frozenset(),  # the page draws shapes
         draws=bool(options.report),
     )
-    a, b, classes, left_out = select_shared_boxes(*datasets)
+    a, b, classes, left_out = select_shared_boxes(*datasets)  # a and b: the boxes of each side
     for dataset, (n_images, n_groups) in zip(datasets, left_out, strict=True):
         prefix = f"{printable(dataset.path)}: left out:"
         if n_images:

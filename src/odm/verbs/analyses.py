@@ -68,7 +68,10 @@ class Analyzer(msgspec.Struct, frozen=True):
     def analyze(
         self, evaluation: Evaluation, truth: Dataset | None, log: Log, warn: Callable[[str], None]
     ) -> Evaluation:
-        """Return the evaluation with its analyses; `truth` is its ground truth, `warn` takes warnings."""
+        """Return the evaluation with its analyses; `truth` is its ground truth, `warn` takes warnings.
+
+        In this order: scores of a file are applied, analyses and intervals, confusion, chosen thresholds.
+        """
         options = self.options
         if self.thresholds is not None:
             from odm.evaluate.analysis.analyses import at_scores, make_digest
@@ -262,10 +265,11 @@ def _parse_table(path: str, text: str) -> tuple[list[str], list[tuple[int, list[
     from odm.csv_text import QuoteFault, normalise_line_ends, read_records
 
     text = normalise_line_ends(text)
-    first_record = next(read_records(text), None)
-    if (first_record is None or "image" not in first_record[2]) and not path.lower().endswith(".csv"):
-        lines = enumerate(text.split("\n"), 1)
-        return ["image", splitext(basename(path))[0]], [
+    first_record = next(read_records(text), None)  # (first line, last line, cells)
+    is_table = first_record is not None and "image" in first_record[2]
+    if not is_table and not path.lower().endswith(".csv"):
+        lines, (list_name, _) = enumerate(text.split("\n"), 1), splitext(basename(path))
+        return ["image", list_name], [
             (line_number, [line, LISTED]) for line_number, line in lines if line.strip()
         ]
     rows: list[tuple[int, list[str]]] = []
@@ -274,7 +278,7 @@ def _parse_table(path: str, text: str) -> tuple[list[str], list[tuple[int, list[
             location = f"{printable(path)}:{line + cells.lines}"
             raise UsageError(f"{spell('tags')} {location}: expected cells of a CSV file, found {cells}")
         rows.append((line, cells))
-    header = rows.pop(0)[1] if rows else []
+    _, header = rows.pop(0) if rows else (0, [])
     if "image" not in header or len(header) < 2 or len(set(header)) < len(header):
         raise UsageError(
             f"{spell('tags')} {printable(path)}:1: expected a header with a column image and others, no two "
@@ -294,7 +298,7 @@ class _ImageNames:
             self.names_by_stem.setdefault(stem(image), []).append(image)
 
     def find(self, name: str) -> str | None:
-        """Return the image with a name, or the only one with its stem; None if there is none."""
+        """Return the image with a name or the only one with its stem; else also without folders, or None."""
         for candidate in dict.fromkeys((name, basename(name))):
             images_of_stem = self.names_by_stem.get(stem(candidate), [])
             if candidate in self.names:

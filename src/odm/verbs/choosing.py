@@ -67,11 +67,12 @@ class Choice:
         self._image_names: dict[str, None] = {}
 
     def take(self, dataset: Dataset) -> Dataset:
-        """Return a dataset with only the chosen images, classes and detections; `check` knows its names."""
+        """Return a dataset with only the chosen images, classes and detections; keep names for `check`."""
         names = dataset.categories.name
         self._class_names.update(dict.fromkeys(names))
         self._image_names.update(dict.fromkeys(dataset.images.name))
         classes = tuple(name for name in self.classes if name in names)
+        # An empty `only` keeps all classes, so if the dataset has none of those chosen, all are dropped.
         edits = Edits(only=classes, drop=names if self.classes and not classes else ())
         return keep_chosen(self.selection, apply_edits(edits, dataset, Ledger("", "")), Ledger("", ""))
 

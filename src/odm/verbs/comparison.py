@@ -149,8 +149,8 @@ def name_runs(runs: Any) -> dict[str, Any]:
 def _find_runs(source: Files) -> dict[str, str]:
     """Return the paths of the runs in a folder by name: its files of results, or else its folders.
 
-    A folder with one file of results stands for that file. Raises UsageError if one has several, or if there
-    are fewer than two runs.
+    A folder with one file of results stands for that file, one without any for itself; of several only that
+    with a name of `NAMES_OF_RESULTS` counts. Raises UsageError if more are left, or for fewer than two runs.
     """
     if not source.is_dir:
         raise UsageError("compare needs the detections of at least two runs: odm compare GT A B")
@@ -194,7 +194,8 @@ def plan_runs(options: CompareOptions, runs: Mapping[str, Any]) -> Plan:
 def evaluate_runs(
     options: CompareOptions, plan: Plan, runs: Mapping[str, Any], log: Log, *, keep: bool = False
 ) -> tuple[dict[str, Table], list[Evaluation], list[ImageSlice]]:
-    """Evaluate each run. Returns the tables by name, the evaluations, and the slices of ``tags``.
+    """Evaluate each run; issues go to `log`, equal ones once. Returns the tables by name, the evaluations,
+    and the slices of ``tags``.
 
     To save memory only the first evaluation is returned, unless all are to `keep` or needed for a page.
     """
@@ -263,7 +264,7 @@ def make_page(
 
     (baseline, *others), datasets_of = evaluations, attrgetter("truth_dataset", "detections_dataset")
     datasets = [dataset for dataset in datasets_of(baseline) if dataset is not None]
-    limit = max(1, options.report_images // len(others))
+    limit = max(1, options.report_images // len(others))  # the runs share the images of the page
     n_objects = {row.name: row.gt for row in baseline.result.classes}
 
     tables = [evaluation.result.report_data() for evaluation in evaluations]
@@ -274,21 +275,21 @@ def make_page(
         deltas = [delta for delta in comparison.deltas if delta.run == run.name]
         pairs.append(
             RunPair(
-                run.name,
-                [_make_page_row(comparison, d, None) for d in deltas if d.category is None],
-                [
+                name=run.name,
+                summary=[_make_page_row(comparison, d, None) for d in deltas if d.category is None],
+                classes=[
                     _make_page_row(comparison, d, n_objects[d.category])
                     for d in deltas
                     if d.category is not None and d.key == "AP"
                 ],
-                changes_of(
+                changes=changes_of(
                     *table_pair,
                     levels=levels,
                     images=limit,
                     datasets=(datasets_of(baseline), datasets_of(evaluation)),
                 ),
-                [(e.result, table) for e, table in zip(run_pair, table_pair, strict=True)],
-                [row for row in comparison.slices if row["run"] == run.name],
+                curves=[(e.result, table) for e, table in zip(run_pair, table_pair, strict=True)],
+                slices=[row for row in comparison.slices if row["run"] == run.name],
             )
         )
     names = list(dict.fromkeys(image.name for pair in pairs for image in pair.changes.images))
@@ -320,24 +321,25 @@ def _make_page_row(comparison: Comparison, delta: Delta, n_objects: int | None) 
     from odm.report import ClassDelta
 
     name, interval, is_chance = delta.category, delta.interval, False
+    # Of several runs one differs by chance sooner; that is corrected for the metric of the ranking only.
     if name is None and delta.key == comparison.ranking[0].key:
         is_chance = find_corrected_p(comparison, delta.run, delta.key) >= 1 - comparison.level
     return ClassDelta(
-        name or delta.key,
-        delta.first,
-        delta.other,
-        delta.delta,
-        interval.low,
-        interval.high,
-        interval.p if name is None else delta.p_holm,
-        n_objects,
-        delta.key in comparison.lower_keys,
-        is_chance,
+        name=name or delta.key,
+        first=delta.first,
+        other=delta.other,
+        delta=delta.delta,
+        low=interval.low,
+        high=interval.high,
+        p=interval.p if name is None else delta.p_holm,
+        gt=n_objects,
+        lower=delta.key in comparison.lower_keys,
+        chance=is_chance,
     )
 
 
 def _add_new_messages(log: Log, run_log: Log) -> None:
-    """Add the messages of a run to the log, without those about the ground truth that it already has."""
+    """Add the messages of a run to `log`, after taking out of `run_log` the issues that `log` already has."""
     # Codes of which every issue is in the log already count 0, even if more were counted than kept.
     logged_issues = set(log.issues)
     repeated_codes = {issue.code for issue in run_log.issues} - {

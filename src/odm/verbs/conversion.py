@@ -253,7 +253,7 @@ class SelectionOptions(Options, heading=MERGE):
     )
 
     def to_tiling(self) -> Tiling | None:
-        """Return how images are cut, None if they are not. Raises UsageError if options need ``tile``."""
+        """Return how images are cut, None if not. Raises UsageError if options need or exclude ``tile``."""
         if self.tile is None:
             for name, default in (("overlap", OVERLAP), ("tile_min", LEAST)):
                 if getattr(self, name) != default:
@@ -374,7 +374,7 @@ def convert(options: ConvertOptions) -> Ledger:
 
 
 def run(options: ConvertOptions, source_options: Sequence[Mapping[str, Any]] | None, log: Log) -> Ledger:
-    """Convert one source or several; `source_options` has the format options of each source."""
+    """Convert paths, with the `source_options` of each, or data in memory; UsageError for both together."""
     shared_options = {**options.formats[""], **(options.options or {})}
     from_options = {**options.formats["from"], **(options.from_options or {})}
     to_options = {**options.formats["to"], **(options.to_options or {})}

@@ -308,7 +308,10 @@ class Plan(msgspec.Struct, frozen=True):
         }
 
     def evaluate(self, det: Any, log: Log, truth_cache: KeptTruth | None = None) -> Evaluation:
-        """Read both sides and evaluate them. With `truth_cache`, several runs read the ground truth once."""
+        """Read both sides and evaluate them. With `truth_cache`, several runs read the ground truth once.
+
+        Raises UsageError if ``only_images`` is the path of a list, given without ``@``.
+        """
         options, gt = self.options, self.options.gt
         iou_type, arguments = self.rules[0].iou_type, self.read_arguments(log)
         only_classes = arguments["only_classes"]
@@ -375,7 +378,8 @@ class Plan(msgspec.Struct, frozen=True):
                 wants=SHAPES_OF[self.rules[0].iou_type],
             )
         )
-        return add_regions(truth, regions, pair_images(truth.images, regions.images)[0], log)
+        truth_row_of_image, _ = pair_images(truth.images, regions.images)
+        return add_regions(truth, regions, truth_row_of_image, log)
 
 
 def _read_open_images(
@@ -401,12 +405,12 @@ def _read_open_images(
 
 
 def _parse_sigmas(value: float | str | Sequence[float] | None) -> list[float] | None:
-    """Parse numbers: ``A,B``, a list of JSON, or the path of a file that has either, or one per line."""
+    """Parse ``A,B``, a list of JSON, or the path of a file with either or lines; others are a UsageError."""
     if value is None:
         return None
     if not isinstance(value, str):
         return list(value) if isinstance(value, Iterable) else [value]
-    for lines in ([value], None):
+    for lines in ([value], None):  # the text itself, then the lines of the file that it names
         try:
             texts = ",".join(lines or expand_files([f"@{value}"])).strip(" []").split(",")
             return [float(text) for text in texts if text.strip()]

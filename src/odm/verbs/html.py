@@ -135,6 +135,7 @@ def draw_curves(series: Sequence[tuple[str, Floats, Floats]], labels: tuple[str,
     `series` has the name, x (n,) and y (n,) of each curve, `labels` the names of the x and y axis.
     """
     size, left, top = 190.0, 40.0, 8.0
+    x_label, y_label = labels
     elements = [
         element("rect", x=left, y=top, width=size, height=size, fill="none", stroke="#8888"),
         *(
@@ -145,10 +146,10 @@ def draw_curves(series: Sequence[tuple[str, Floats, Floats]], labels: tuple[str,
             element("text", f"{share:g}", x=left + size * share, y=top + size + 13, text_anchor="middle")
             for share in (0, 0.5, 1)
         ),
-        element("text", labels[0], x=left + size / 2, y=top + size + 26, text_anchor="middle"),
+        element("text", x_label, x=left + size / 2, y=top + size + 26, text_anchor="middle"),
         element(
             "text",
-            labels[1],
+            y_label,
             x=9,
             y=top + size / 2,
             text_anchor="middle",
@@ -156,11 +157,11 @@ def draw_curves(series: Sequence[tuple[str, Floats, Floats]], labels: tuple[str,
         ),
     ]
     for i, (name, x, y) in enumerate(series):
-        shown_points = np.unique(np.linspace(0, len(x) - 1, min(len(x), 150)).astype(int))
+        shown_points = np.unique(np.linspace(0, len(x) - 1, min(len(x), 150)).astype(int))  # evenly spread
         points = zip(left + size * x[shown_points], top + size * (1 - y[shown_points]), strict=True)
         stroke = draw_line(points, COLOURS[i % len(COLOURS)], stroke_width=1.6)
         elements.append(element("g", element("title", name), stroke))
-    label = f"{labels[1]} over {labels[0]}"
+    label = f"{y_label} over {x_label}"
     return make_svg(left + size + 12, top + size + 32, *elements, label=label)
 
 
@@ -196,8 +197,9 @@ def draw_boxes(jpeg: str, size: tuple[int, int], boxes: Iterable[Sequence[Any]],
     `size` is the width and height of the image; each box has edges in pixels of the image, a name, and the
     index of its colour.
     """
-    scale = width / max(size[0], 1)
-    height = size[1] * scale
+    image_width, image_height = size
+    scale = width / max(image_width, 1)
+    height = image_height * scale
     elements = [element("rect", x=0, y=0, width=f"{width:g}", height=f"{height:g}", fill="#8882")]
     if jpeg:
         data = f"data:image/jpeg;base64,{jpeg}"

@@ -121,7 +121,7 @@ def _dataset_html(dataset: Dataset) -> str:
 
 
 def _draw_images(dataset: Dataset) -> list[Html]:
-    """Draw the boxes of the first images that have an image file."""
+    """Draw up to 200 boxes on each of the first `PICTURES` images that have an image file."""
     from odm.report.pictures import Picture, make_shots
 
     images, boxes = dataset.images, dataset.boxes
@@ -180,7 +180,7 @@ def _result_html(result: Result) -> str:
 
 
 def _draw_result(result: Result) -> Html:
-    """Draw a result: its definition, numbers, classes and curves."""
+    """Draw a result: its definition, numbers, classes, curves of the largest classes, and analyses."""
     row = result.overall
     summary = {key: format_percent(value) for key, value in result.summary.items()}
     numbers: list[list[object]] = [[*summary.values()]]
@@ -236,7 +236,7 @@ def _analysis_table_html(rows: AnalysisTable) -> str:
 
 
 def _draw_rows(rows: AnalysisTable) -> Html:
-    """Draw the first `ROWS` rows of a table, with the columns of text first."""
+    """Draw the first `ROWS` rows of a table; columns before the first of numbers are aligned as text."""
     shown_rows = [[_format_cell(row.get(name)) for name in rows.names] for row in rows[:ROWS]]
     has_text = [any(isinstance(row.get(name), str) for row in rows) for name in rows.names]
     n_text_columns = [*has_text, False].index(False)
@@ -274,6 +274,7 @@ def _comparison_html(comparison: Comparison) -> str:
 
     has_several = len(comparison.runs) > 2
     first_name, other_name = (shorten(run.name, 24) for run in comparison.runs[:2])
+    # The columns: first, other, change (as texts), and the interval (drawn as a bar).
     columns = make_difference_columns(first_name, "this run" if has_several else other_name)[:4]
 
     def make_rows(deltas: list[Delta]) -> list[list[object]]:
@@ -370,7 +371,7 @@ def _statistics_html(statistics: Statistics) -> str:
     distributions = [(name.replace("_", " "), getattr(statistics, name)) for name in measured]
     columns = ("min", "median", "mean", "max")
     return make_view(
-        element("p", element("b", repr(statistics)[1:-1])),
+        element("p", element("b", repr(statistics)[1:-1])),  # without < and >
         draw_table(["class", "boxes", "images", "small", "medium", "large"], by_class),
         draw_table(
             ["", *columns],

@@ -9,7 +9,7 @@ dictionary of options.
 To convert a command, or to add one: state its options in a record in its module of `odm.verbs` (what
 several commands have is in `shared` and `eval_options` there), name the generated record of the formats'
 options among the bases, and put ``@verb(RECORD)`` on a function that takes ``options: RECORD``. In
-`odm.cli` derive a record with what is printed (`odm.cli._records`), and put ``@takes(RECORD)`` on the
+`odm.cli` derive a record with what is printed (`odm.cli._records`), and put ``@add_flags(RECORD)`` on the
 command. Below a heading the options stand in the order of the bases; ``common`` names those that ``-h``
 shows.
 """
@@ -166,6 +166,7 @@ class Options:
         """Return the fields by name: positional ones, then those of the record, then those of its bases.
 
         A field that is stated again stands where the base has it, under its heading unless it states another.
+        A field with `Spec.after` stands below that field.
         """
         if cls._fields is None:
             stated = [vars(record).get("_stated", {}) for record in cls.__mro__]
@@ -198,8 +199,8 @@ class Options:
 
     @classmethod
     def parameters(cls) -> list[inspect.Parameter]:
-        """The parameters of a function that takes the fields, with options of formats as further keywords."""
-        kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+        """The parameters of a function that takes the fields, ``log`` last, then keywords for formats."""
+        kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY  # by `kw_only`
         fields = sorted(cls.fields().values(), key=lambda field: field.name == "log")
         parameters = [
             inspect.Parameter(f.name, kinds[f.kw_only], default=f.default, annotation=f.annotation)

@@ -43,7 +43,10 @@ def write_files(path: Path | None, save: Callable[[Put], object], *, overwrite: 
 def check_report(
     target: Path | None, options: PageOptions, sources: Sequence[str], *, is_shown: bool = False
 ) -> None:
-    """Raise PathError for a target that cannot be used, and UsageError for options of a page without one."""
+    """Raise PathError for a target that cannot be used, and UsageError for one that is not HTML.
+
+    Without a target, an option of the page raises UsageError, unless the page `is_shown` in a notebook.
+    """
     if target:
         from odm.report import check_target
 
@@ -75,7 +78,7 @@ def find_pictures(
     log = Log()
     locations = locate(names, datasets, folders, log, **options.opening_arguments())
     print_log(log)
-    return [Picture(name, *location) for name, location in zip(names, locations, strict=True)]
+    return [Picture(name, *path_and_size) for name, path_and_size in zip(names, locations, strict=True)]
 
 
 def write_report(

@@ -96,7 +96,7 @@ def load_measured(options: StatsOptions, log: Log) -> Loaded | Dataset:
     """
     if options.plots is not None:
         check_matplotlib()
-    loaded = _load_source(options.source, options, log, draws=bool(options.report))[0]
+    loaded, _ = _load_source(options.source, options, log, draws=bool(options.report))
     (dataset,) = choose([get_dataset(loaded)], options, options.encoding)
     return replace(loaded, dataset=dataset) if isinstance(loaded, Loaded) else dataset
 

@@ -64,7 +64,8 @@ def verb(record: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T]]
         @functools.wraps(function)
         def call(*args: P.args, **keywords: P.kwargs) -> T:
             all_keywords = {**dict(zip(positional_names, args, strict=False)), **keywords}
-            if len(args) > len(positional_names) or len(all_keywords) < len(args) + len(keywords):
+            is_repeated = len(all_keywords) < len(args) + len(keywords)  # by position and by name
+            if len(args) > len(positional_names) or is_repeated:
                 signature.bind(*args, **keywords)  # raises what Python raises
             with inputs.gather():
                 return function(from_keywords(record_type, all_keywords))
@@ -96,6 +97,7 @@ def from_keywords(record: type[O], keywords: Mapping[str, Any]) -> O:
         # The types of all options of formats are collected at the first one, as that imports every format.
         for spec in () if type_of_option else (s for f in FORMATS.values() for s in option_specs(f.options)):
             type_of_option[spec.name] = type_of_option.get(spec.name, str) | spec.type
+        # "gt_box" is the option "box" of the side "gt", unless a format has an option "gt_box".
         side = next((s for s in record.sides if name.startswith(f"{s}_") and name not in type_of_option), "")
         option_name = name.removeprefix(f"{side}_") if side else name
         if option_name not in type_of_option or not record.takes_formats:
@@ -118,6 +120,7 @@ def _put_in_memory(value: Any) -> Any:
     if not isinstance(value, Mapping) and not (isinstance(value, (list, tuple)) and value):
         return value
     try:
+        # `as_json` returns a value that is not COCO's as it is; a mapping may then be one of runs.
         if (text := as_json(value)) is value and isinstance(value, Mapping):
             runs = {name: as_json(run) for name, run in value.items()}
             return value if all(run is value[name] for name, run in runs.items()) else runs
@@ -127,7 +130,7 @@ def _put_in_memory(value: Any) -> Any:
 
 
 def as_list(value: Any) -> list[Any]:
-    """Return the values of an option that takes one or several, as a list."""
+    """Return the values of an option that takes one or several, as a list, empty for None."""
     is_single = value is None or isinstance(value, (str, Mapping)) or not isinstance(value, Iterable)
     return [*(() if value is None else (value,) if is_single else map(_to_plain, value))]
 
@@ -213,6 +216,7 @@ def read_source(
             raise UsageError(f"{options.verb}: {side_text}{e}") from None
     inputs.name(*paths)
     format_options = {**side.shared, **side.options}
+    # Options that the format need not have: all if several paths may be of several formats.
     droppable_options = (
         frozenset(format_options) if len(paths) > 1 else frozenset({"images"} if draws else ())
     )
@@ -269,7 +273,7 @@ def load_sides(
             for path, side in zip((first, second), sides, strict=True)
         ]
         inputs.name(first, second)
-        loaded = load_pair(
+        first_loaded, second_loaded = load_pair(
             requests[0],
             requests[1],
             log,
@@ -279,7 +283,7 @@ def load_sides(
             kept=truth_cache,
             check=check,
         )
-        return loaded[0].dataset, loaded[1].dataset
+        return first_loaded.dataset, second_loaded.dataset
 
     def read_side(k: int, counterpart: Callable[[], Dataset | None] | None = None) -> Dataset:
         """Read the first (`k` = 0) or second (1) side."""
@@ -312,7 +316,10 @@ def make_truth_reader(
     draws: bool = False,
     same_image: SameImage = "error",
 ) -> Callable[[], Dataset] | None:
-    """Return a function that reads the ground truth of a results file; `side` is how that file is read."""
+    """Return a function that returns the ground truth of a results file, None if `truth` is None.
+
+    A path is read when the function is called, other data at once, as `side` says of the results file.
+    """
     if truth is None or is_path(truth):
         from odm.converters import reference
 
@@ -337,7 +344,7 @@ def split_names(text: str | Iterable[str] | None) -> tuple[str, ...]:
 
 
 def read_text(path: str, encoding: str = "") -> str:
-    """Read a text file, in UTF-8 if no encoding is named. Raises PathError if that fails."""
+    """Read a text file, in UTF-8 or `encoding`. Raises PathError, or UsageError for an unknown encoding."""
     try:
         data = read_bytes(path)
         return (as_utf8(data, encoding) if encoding else data).removeprefix(b"\xef\xbb\xbf").decode()

@@ -291,7 +291,8 @@ def examine_source(
 ) -> list[Dataset]:
     """Read and check a source, and the detections that it is compared with; issues go to `log`.
 
-    Returns the datasets that could be read, without what `choice` leaves out.
+    Returns the datasets that could be read, without what `choice` leaves out; with data in memory, none of
+    them after an error.
     """
     gt, against = options.gt, options.against
     if is_path(source) and all(side is None or is_path(side) for side in (gt, against)):
@@ -322,7 +323,11 @@ def examine_source(
 def examine_files(
     source: str, options: ValidateOptions, log: Log, choice: Choice | None = None
 ) -> tuple[Loaded, ...]:
-    """Examine a path, and the paths that it refers to or is compared with, as `examine_source` does."""
+    """Examine a path, and the paths that it refers to or is compared with; issues go to `log`.
+
+    An empty file whose format is not clear is noted as an image without objects, and nothing is returned.
+    Raises UsageError for options of one side if there is only one.
+    """
     gt, against = options.gt, options.against
     if gt is None and against is None and (options.formats["gt"] or options.formats["det"]):
         raise UsageError(_format_refusal(f"need {spell('gt')} or {spell('against')}"))
