@@ -296,7 +296,7 @@ def option_specs(options: type[Options]) -> tuple[OptionSpec, ...]:
 
 
 def make_options(format: Format, given: Mapping[str, Any]) -> Any:  # noqa: A002 -- the field's word
-    """Make the options of a format from values by name; strings are parsed.
+    """Make the options of a format from values by name, also with hyphens; strings are parsed.
 
     Raises
     ------

@@ -29,8 +29,10 @@ def find_possible(source: Source, names: Sequence[str], signs: Mapping[str, Sign
 
     def fits(looks_at: Sequence[str], begins: str | None, holds: Sequence[str]) -> bool:
         """Whether the source has the signs of a format; see the fields of `Format` for what they mean."""
-        if source.is_dir or (holds and not any(word in head for word in holds)):
-            return source.is_dir and not suffixes.isdisjoint(looks_at)
+        if source.is_dir:
+            return not suffixes.isdisjoint(looks_at)
+        if holds and not any(word in head for word in holds):
+            return False
         if not suffixes.isdisjoint(looks_at) or begins is None:
             return True
         # "[{" wants one of these characters, "^[{" any character but these.
@@ -85,7 +87,7 @@ def detect(
 
 
 def _report_unreadable(source: Source, log: Log) -> None:
-    """Report each damaged file. Raises DataError if there is one, since no format can recognise it."""
+    """Report unread links and each damaged file. Raises DataError after any error, also an earlier one."""
     source.report_links(log)
     for file in source.files[:1000]:
         report_damage(source, file, log)

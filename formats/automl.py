@@ -86,7 +86,7 @@ class AutomlOptions(SplitOptions):
 
 
 def sniff(source: Source) -> Sniff | None:
-    """Recognise CSV files of which two thirds of the rows have a set, a path, a label and corners in 0..1."""
+    """Recognise CSV files of which two thirds of the rows have a set, path, label and corners in -1..2."""
     n_rows = n_fitting = 0
     for file in source.with_suffix(".csv")[:20]:
         for cells in read_head_rows(source, file):
@@ -96,7 +96,8 @@ def sniff(source: Source) -> Sniff | None:
             row = cells if cells[0].strip().upper() in SPLITS else ["", *cells]
             corners = [cell.strip() for cell in row[3:11]]
             is_relative = all(not c or (is_number(c) and -1 <= float(c) <= 2) for c in corners)
-            n_fitting += is_relative and bool(cells[0].strip()) and (sum(map(bool, corners)) in (0, 4, 8))
+            n_corners = sum(map(bool, corners)) / 2  # two, or four; none in a row of an empty image
+            n_fitting += is_relative and bool(cells[0].strip()) and n_corners in (0, 2, 4)
     if not n_rows or 3 * n_fitting < 2 * n_rows:
         return None
     return Sniff(
@@ -132,7 +133,8 @@ LAYOUT = Columns(
 def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> None:
     """Read a file, or every CSV file of a folder.
 
-    A first pass collects the split of each image, because only one of its rows need name it.
+    A first pass collects the split of each image, because only one of its rows need name it. Rows of other
+    splits than `options.split` are left out; faulty rows are reported and skipped.
     """
     table = TableReader(source, builder, log, options)
     files = list(read_tables(source, builder, log, options))
@@ -156,7 +158,7 @@ def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> 
                 continue
             if split is None:
                 log.report(BAD_SET, file, line=line, field="set", value=cells[0])
-            elif n_cells > 12 or n_cells < 2 or 3 < n_cells < 9:
+            elif n_cells > 12 or n_cells < 2 or 3 < n_cells < 9:  # 2 or 3 for an image without boxes
                 expected, shown = "a set, a path, a label and 8 cells of corners", f"{n_cells} cells"
                 log.report(WRONG_COUNT, file, line=line, expected=expected, found=shown)
             elif path_of.setdefault(name, path) != path:

@@ -100,7 +100,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 
 def read(source: Source, builder: Builder, log: Log, options: AzureOptions) -> None:
-    """Read the records one by one."""
+    """Read the records of each file: one per line or in a list, or a file of predictions, one record."""
     reader = Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)
     for file in log.track(choose_files(source, looks_like, "JSON of Azure", log, _SUFFIXES), "reading"):
         first_bytes = source.head(file).lstrip(b"\xef\xbb\xbf \t\r\n")

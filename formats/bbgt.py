@@ -80,7 +80,7 @@ def read(source: Source, builder: Builder, log: Log, options: SpacesOptions) -> 
     files = label_rows.find_label_files(source, GRAMMAR)
     label_rows.report_files(source, files, log)
     labels = label_rows.read_labels(label_rows.gather_labels(source, builder, log, options), files, GRAMMAR)
-    is_valid, values = labels.settle_kind(), labels.values
+    is_valid, values = labels.settle_kind(), labels.values  # the columns are `_FIELDS`
     labels.count("visible parts", is_valid & (values[:, 5:9] > 0).any(axis=1))
     labels.count("angles", is_valid & (values[:, 10] != 0))
     flags = (values[:, 4] > 0) * np.uint16(Flag.OCCLUDED) | (values[:, 9] > 0) * np.uint16(Flag.CROWD)

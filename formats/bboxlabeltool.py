@@ -47,14 +47,18 @@ _EDGES = ("left", "top", "right", "bottom")
 
 
 def sniff(source: Source) -> Sniff | None:
-    """Recognise text files that begin with the number of the lines below, which have four numbers or more."""
+    """Recognise text files that begin with the number of the lines below, which have four numbers or more.
+
+    Two of three files must, of the first 50. More may be announced than there are rows in the sample.
+    """
     if not label_rows.are_text(source):
         return None
     files = label_rows.find_label_files(source, _make_grammar(class_first=False))[:50]
     n_fitting = n_boxes = 0
     for file in files:
         head, *rows = list(label_rows.sample_rows(source, [file])) or [[]]
-        n_fitting += len(head) == 1 and _COUNT.fullmatch(head[0]) is not None and int(head[0]) >= len(rows)
+        is_count = len(head) == 1 and _COUNT.fullmatch(head[0]) is not None
+        n_fitting += is_count and int(head[0]) >= len(rows)
         n_boxes += sum(sum(NUMBER.fullmatch(cell) is not None for cell in row) >= 4 for row in rows)
     if not n_boxes or 3 * n_fitting < 2 * len(files):
         return None

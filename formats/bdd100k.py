@@ -170,13 +170,14 @@ def _find_mask_size(labels: Rows) -> Size | None:
         or not all(type(n) is int and 0 < n < 2**31 for n in size)
     ):
         return None
-    return size[1], size[0]
+    return size[1], size[0]  # RLE gives the height first
 
 
 def _read_label(label: Row, video: int | None) -> None:
     """Add the object of a label, whose id is its track in the video with the row number `video`.
 
-    The row is -1 for a video without a name, None for an image outside of videos.
+    The row is -1 for a video without a name, None for an image outside of videos. The box is ``box2d``, else
+    that of the polygons or the mask; a label without any is counted.
     """
     has_box = label.get("box2d") is not None
     shapes = ("poly2d", "rle") if label.wants or not has_box else ()

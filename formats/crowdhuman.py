@@ -127,7 +127,7 @@ def _add_image(record: Item, split: str) -> int | None:
     if isinstance(name, str) and pictures:
         picture = pictures.find(name, path=record.location.path)
         picture = picture or pictures.find(f"Images/{name}") or pictures.find(f"images/{name}")
-        name += picture.name[len(stem(picture.name)) :] if picture else ""
+        name += picture.name[len(stem(picture.name)) :] if picture else ""  # IDs have no extension
     if size == BAD_SIZE:
         return None
     return record.image_named(name, field="ID", size=size, picture=picture, split=split)

@@ -198,7 +198,7 @@ def _is_elsewhere(box: Row, slot_name: Any) -> bool:
 
 
 def _read_annotation(box: Row, slot_name: Any, layers: Layers, size: Size | None) -> None:
-    """Add the object of an annotation in the slot that is read; `size` is (width, height) of the image."""
+    """Add the object of an annotation, from its box, else its shape; `size` is (width, height) in pixels."""
     if _is_elsewhere(box, slot_name):
         return
     box.text("name")

@@ -127,7 +127,7 @@ def _read_item(item: Item, split: str, classes: dict[str, int]) -> None:
         if isinstance(annotation, dict) and annotation.get("type") == "bbox" and annotation.get("group")
     }
     media = item.object(item.first_key("image", "media"), optional=True)
-    if len(height_width := media.array("size")) == 2:
+    if len(height_width := media.array("size")) == 2:  # for `size`, which reads two keys
         media.record.update(height=height_width[0], width=height_width[1])
     size = media.size("width", "height")
     name, path = item.get("id"), media.get("path")

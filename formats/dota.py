@@ -124,7 +124,7 @@ GRAMMAR = label_rows.Grammar(
 
 
 def read(source: Source, builder: Builder, log: Log, options: DotaOptions) -> None:
-    """Read a folder of label files, or one; or result files."""
+    """Read a folder of label files, or one; or result files, if `_find_results` finds any."""
     if results := _find_results(source, builder.kind):
         _read_results(source, results if source.is_dir else [""], builder, log, options)
         return
@@ -142,13 +142,17 @@ def read(source: Source, builder: Builder, log: Log, options: DotaOptions) -> No
 
 
 def _read_results(source: Source, files: list[str], builder: Builder, log: Log, options: DotaOptions) -> None:
-    """Read the detections of result files, one per category; each row names its image."""
+    """Read the detections of result files, one per category; each row names its image.
+
+    Files of Task 1 have four corners, of Task 2 edges. As ground truth, all rows are reported and left out.
+    """
     gather = Gather(source, builder, log, options)
     builder.kind = kind = builder.kind or "det"
     for file in files:
         match = _RESULT.fullmatch((file or source.path.replace("\\", "/")).rsplit("/", 1)[-1])
         assert match is not None
-        fields = FIELDS if match[1] == "1" else EDGES
+        task, category_name = match.groups()
+        fields = FIELDS if task == "1" else EDGES
         width = len(fields)
 
         def choose_columns(n_cells: int, _: label_rows.KindOf, width: int = width) -> label_rows.Shape | None:
@@ -181,10 +185,8 @@ def _read_results(source: Source, files: list[str], builder: Builder, log: Log, 
         if kind == "gt":
             labels.report(SCORE_UNEXPECTED, has_image, 1, "score")
             has_image[:] = False
-        category = np.full(len(labels), builder.category(match[2]))
-        xyxy, shapes = (
-            labels.find_upright(has_image, oriented=True) if match[1] == "1" else (labels.values, None)
-        )
+        category = np.full(len(labels), builder.category(category_name))
+        xyxy, shapes = labels.find_upright(has_image, oriented=True) if task == "1" else (labels.values, None)
         columns = {"file": file_number, "score": labels.score, "shapes": shapes}
         labels.add_rows(has_image, image=image_of_box, category=category, xyxy=xyxy, **columns)
     gather.finish()
@@ -208,7 +210,10 @@ def write(dataset: Dataset, target: Output, log: Log, options: DotaOptions) -> N
 
 
 def _write_results(dataset: Dataset, target: Output, log: Log) -> None:
-    """Write the detections of each category to a file of its own; oriented boxes as Task1, else as Task2."""
+    """Write the detections of each category to a file of its own; with any shape as Task1, else as Task2.
+
+    Raises UsageError for ground truth. Nothing is written, after an issue, if a name would be misread.
+    """
     if dataset.kind != "det":
         raise UsageError("results=true writes detections, but this is ground truth")
     boxes, classes = dataset.boxes, dataset.categories.name

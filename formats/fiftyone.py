@@ -135,7 +135,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 
 def read(source: Source, builder: Builder, log: Log, options: FiftyoneOptions) -> None:
-    """Read the file, or those of a folder."""
+    """Read the file, or those of a folder. The splits of samples are tags, those of labels in file names."""
     files = find_recognised(source, looks_like) if source.is_dir else [""]
     file_folders = list(dict.fromkeys(os.path.dirname(source.full(file)) for file in files))
     file_folders += [os.path.dirname(path) for path in file_folders if os.path.basename(path) == "labels"]
@@ -158,7 +158,7 @@ def read(source: Source, builder: Builder, log: Log, options: FiftyoneOptions) -
 
 
 def _read_labels(record: Item, split: str) -> None:
-    """Add the images of ``labels.json`` and their detections."""
+    """Add the images of ``labels.json`` and their detections; nothing after an issue in the classes."""
     reader = record.reader
     record.count_unread(frozenset({"classes", "labels"}))
     record.need("labels")
@@ -217,7 +217,7 @@ def _choose_field(reader: Reader, samples: Sequence[Item]) -> str:
 
 
 def _read_sample(sample: Item, field: str, split: str) -> None:
-    """Add the image of a sample, and the objects in one of its fields."""
+    """Add the image of a sample, and the objects in one of its fields; an absolute path loses its folders."""
     reader = sample.reader
     sample.count_unread(_SAMPLE | {field}, free=True)
     label = sample.object(field, optional=True)
@@ -255,6 +255,7 @@ def _read_box(box: Row, size: Size, names: Sequence[str] | None) -> None:
     flags_and_track = _read_flags_and_track(box, attributes)
     width, height = size
     x, y, w, h = x * width, y * height, w * width, h * height
+    # `need_pixels` is True if the size of the image is unknown, so that there are no pixels to paint.
     if key and math.isfinite(x + y + w + h) and not box.reader.need_pixels(box.owner.image):
         paint = functools.partial(_stretch_pixels, decode, width=round(w), height=round(h))
         box.paint(box, key, paint, round(x), round(y))
@@ -280,6 +281,7 @@ def _read_outline(box: Row, size: Size, _: None) -> None:
         return
     box.need("label", "points")
     category, point_lists, location = box.category("label"), box.array("points"), box.location / "points"
+    # Each part gets a key, "0", "1", ..., since `points` reads the points under a key.
     lists = Item(
         box.reader,
         {str(i): points for i, points in enumerate(point_lists)},

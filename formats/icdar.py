@@ -146,11 +146,12 @@ def _sample_rows(source: Source, files: Sequence[str]) -> tuple[str | None, int,
 def _guess_layout(source: Source, files: Sequence[str], kind: Kind | None, names: Sequence[str]) -> Layout:
     """Guess the layout of the rows from the first ones.
 
-    `kind` is what the user asked for, None for either; `names` are those of a list of classes, if any.
+    `kind` is what the user asked for, None for either; `names` are those of a list of classes, if any. What
+    most rows have counts; a number after the coordinates is a confidence in files of detections, or in 0..1.
     """
     sep, width, rows, _ = _sample_rows(source, files)
     other_cells = [cells[width:] for cells in rows]
-    prefix = _KINDS.get(label_rows.find_common_prefix(source, files, GRAMMAR))
+    file_kind = _KINDS.get(label_rows.find_common_prefix(source, files, GRAMMAR))
 
     def are_most(n_rows: int) -> bool:
         return 2 * n_rows > len(other_cells)
@@ -159,10 +160,10 @@ def _guess_layout(source: Source, files: Sequence[str], kind: Kind | None, names
     rows_with_difficulty = [
         r for r in rows_with_number if r[0] in (b"0", b"1") and len(r) > 1 and r[1].startswith(b'"')
     ]
-    marked = width == 8 and prefix != "det" and are_most(len(rows_with_difficulty))
-    if prefix == "gt" or marked:
+    marked = width == 8 and file_kind != "det" and are_most(len(rows_with_difficulty))
+    if file_kind == "gt" or marked:
         scored = False
-    elif prefix == "det" or kind == "det":
+    elif file_kind == "det" or kind == "det":
         scored = are_most(len(rows_with_number))
     else:
         scored = are_most(sum(0 <= float(r[0]) <= 1 for r in rows_with_number))
@@ -175,7 +176,10 @@ def _guess_layout(source: Source, files: Sequence[str], kind: Kind | None, names
 
 
 def sniff(source: Source) -> Sniff | None:
-    """Recognise rows of four corners and a text; or files named gt_* or res_* with rows of coordinates."""
+    """Recognise rows of four corners and a text, or of edges and a text in quotes.
+
+    Files named gt_* or res_* need no text after their rows of coordinates between commas.
+    """
     if not label_rows.are_text(source):
         return None
     files = label_rows.find_label_files(source, GRAMMAR)
@@ -186,7 +190,8 @@ def sniff(source: Source) -> Sniff | None:
     n_with_text = sum(any(cell and not NUMBER.fullmatch(cell) for cell in r) for r in other_cells)
     is_fitting = [width == 4 or _are_corners(list(map(float, cells[:8]))) for cells in rows]
     is_quoted = width == 4 and 2 * n_quoted > len(rows)
-    if not (is_quoted or (sep and (prefix or (n_with_text and width == 8)))):
+    is_comma_row = sep is not None and (prefix != "" or (n_with_text > 0 and width == 8))
+    if not (is_quoted or is_comma_row):
         return None
     coordinates = "four corners" if width == 8 else "left, top, right and bottom"
     tail = " and a text" if n_with_text else f", and the files are named {prefix}*"
@@ -210,14 +215,18 @@ def _make_grammar(layout: Layout, name: str = CLASS) -> label_rows.Grammar:
     width, n_before_text = layout.width, layout.needed
 
     def choose_columns(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
-        """The columns of a row; None if it has too few values, or two rows on a line."""
+        """The columns of a row; None if it has too few values, or two rows on a line.
+
+        Seven numbers in turn in the text belong to a second row whose first one is part of a word: of
+        "1,1,9,1,9,5,1,5,stop2,2,8,2,8,6,2,6,go" the second row is "2,2,8,2,8,6,2,6,go".
+        """
         score = width if layout.scored else -1
-        name = n_before_text - 1, int(layout.classed)
+        name = n_before_text - 1, int(layout.classed)  # its first value, and how many it has
         if n_cells < n_before_text:
             return None
-        n_in_turn = 0  # numbers in the transcription; 7 belong to a second row that begins in a word of it
-        may_have_row = width == 8 and n_cells >= n_before_text + width
-        for position in range(n_before_text, n_cells if may_have_row else 0):
+        n_in_turn = 0
+        may_have_second_row = width == 8 and n_cells >= n_before_text + width
+        for position in range(n_before_text, n_cells if may_have_second_row else 0):
             n_in_turn = n_in_turn + 1 if kind(position) == "number" else 0
             if n_in_turn == width - 1:
                 return None
@@ -266,7 +275,10 @@ GRAMMAR = _make_grammar(Layout())
 
 
 def read(source: Source, builder: Builder, log: Log, options: IcdarOptions) -> None:
-    """Read a folder of label files, or one."""
+    """Read a folder of label files, or one.
+
+    Detections without any confidence get `options.score`, or are errors, as are classes that no list has.
+    """
     files = label_rows.find_label_files(source, GRAMMAR)
     label_rows.report_files(source, files, log)
     names, path = read_class_list(options.classes, source, "classes.txt", log)

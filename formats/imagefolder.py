@@ -115,7 +115,7 @@ def _split_of(file: str) -> str:
 
 
 def read(source: Source, builder: Builder, log: Log, options: ImagefolderOptions) -> None:
-    """Read the records of each file."""
+    """Read the records of each file. Without any metadata file, that is reported."""
     files = _list_metadata_files(source) if source.is_dir else [""]
     if not files:
         log.report(
@@ -149,12 +149,14 @@ def _read_records(reader: Reader, file: str) -> Iterator[Item]:
     path = source.full(file)
     data = source.read(file, log)
     rows = None if data is None else read_table(data, path, log, reader.builder)
-    if not rows or "file_name" not in rows[0][1]:
-        if rows is not None:
-            shown = repr(",".join(rows[0][1])) if rows else "an empty file"
-            log.report(NO_HEADER, path, line=1 if rows else 0, found=shown)
+    if rows is None:
         return
-    header, origin = rows[0][1], Origin(reader.builder, path)
+    _, header = rows[0] if rows else (0, [])
+    if "file_name" not in header:
+        shown = repr(",".join(header)) if rows else "an empty file"
+        log.report(NO_HEADER, path, line=1 if rows else 0, found=shown)
+        return
+    origin = Origin(reader.builder, path)
     for line, cells in rows[1:]:
         location = Location(path, line=line)
         if len(cells) != len(header):

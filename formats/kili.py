@@ -86,7 +86,7 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
                 labels = list(asset.items("labels")) or [asset.object("latestLabel", optional=True)]
                 labels_by_kind: tuple[list[Item], list[Item]] = ([], [])
                 for label in labels:
-                    if label.get("jsonResponse"):
+                    if label.get("jsonResponse"):  # False is 0, by people, and True 1, by machines
                         labels_by_kind[label.get("labelType") in _BY_MACHINES].append(label)
                 assets.append((asset, labels_by_kind))
     if builder.kind is None:
@@ -96,7 +96,7 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
         with contextlib.suppress(BadRecord):
             labels = labels_by_kind[builder.kind == "det"]
             labels = sorted(labels, key=lambda label: str(label.get("createdAt", "")))
-            _read_asset(asset, labels[-1] if labels else None)
+            _read_asset(asset, labels[-1] if labels else None)  # the newest of this kind
     reader.finish(field="confidence")
 
 

@@ -88,9 +88,9 @@ def sniff(source: Source) -> Sniff | None:
         return None
     n_rows = n_fitting = n_with_type = 0
     for row in label_rows.sample_rows(source, label_rows.find_label_files(source, GRAMMAR)):
-        cells = [*row[:1], *(_MARKS.get(cell, cell) for cell in row[1:])]
+        cells = [*row[:1], *(_MARKS.get(cell, cell) for cell in row[1:])]  # a type may be called True
         n_rows += 1
-        n_with_type += len(cells) > 2 and not NUMBER.fullmatch(cells[2])
+        n_with_type += len(cells) > 2 and not NUMBER.fullmatch(cells[2])  # after a frame and a track
         if len(cells) >= 15 and all(map(NUMBER.fullmatch, cells[-14:])):
             start = len(cells) - 14 - (len(cells) >= 16 and NUMBER.fullmatch(cells[-15]) is not None)
             truncated, occluded = float(cells[start]), float(cells[start + 1])
@@ -142,7 +142,7 @@ GRAMMAR, TRACKING = _make_grammar(0), _make_grammar(LEAD)
 
 
 def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> None:
-    """Read a folder of label files, or one."""
+    """Read a folder of label files, one for each image, or in the tracking layout for each video; or one."""
     files = label_rows.find_label_files(source, GRAMMAR)
     label_rows.report_files(source, files, log)
     is_tracking = _is_tracking(source, files)
@@ -171,6 +171,7 @@ def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> N
     category = labels.find_classes(is_valid)
     extra: Mapping[str, Sequence[bytes]] | None = None
     if builder.wants_fields:  # which KITTI's levels and its similarity of directions are about
+        # of the first three columns, truncated, occluded and alpha
         extra = {FIELDS[i]: [b"%r" % value for value in values[:, i].tolist()] for i in range(3)}
     if not is_tracking:
         labels.add(is_valid, category, values[:, 3:7], flags=flags, extra=extra)

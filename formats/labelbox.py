@@ -95,7 +95,7 @@ def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 
 def read(source: Source, builder: Builder, log: Log, options: LabelboxOptions) -> None:
-    """Read the records one by one."""
+    """Read the records one by one, in the form of version 1 those with ``Labeled Data``."""
     files = find_recognised(source, looks_like, _SUFFIXES)[:1] if source.is_dir else [""]
     is_old = any(b'"Labeled Data"' in source.head(file) for file in files)
     reader = Reader(source, builder, log, options, sized=not is_old, keys=_KEYS)
@@ -158,7 +158,7 @@ def _read_record(
     if annotations.get("classifications"):
         record.reader.count("classifications of images")
     size = record.object("media_attributes", optional=True).size("width", "height")
-    key = _find_name(record)[1]
+    _, key = _find_name(record)
     name = name_of if key == "row_data" else str
     objects.read(data_row.image(key, name, size=size), _read_object)
 
@@ -182,7 +182,7 @@ def _read_old(
     objects = label.rows("objects")
     if label.get("classifications"):
         record.reader.count("classifications of images")
-    key = _find_name(record)[1]
+    _, key = _find_name(record)
     objects.read(record.image(key, name_of if key == "Labeled Data" else str), _read_object)
 
 
@@ -194,7 +194,7 @@ def _read_object(value: Row) -> None:
         kind_by_key = next((_OTHER_SHAPES[key] for key in _OTHER_SHAPES if key in value), None)
         kind = value.get("annotation_kind") or kind_by_key
         if kind in ("ImageBoundingBox", None):
-            value.need(box_key)
+            value.need(box_key)  # BadRecord: it is missing
         value.reader.count(f"{kind} objects" if isinstance(kind, str) else "other objects")
         return
     category, score = value.category(name_key), value.score("confidence")

@@ -123,9 +123,10 @@ def _read_image(record: Item, image_place: Place) -> None:
 
 
 def _find_name(record: Item, image_place: Place) -> str | None:
-    """The name of the image: that of the JSON file, with the extension of the picture at ``imagePath``.
+    """The name of the image: that of the JSON file, with the extension in ``imagePath``.
 
-    A warning says so if ``imagePath`` has another name. None, after an issue, if it is unusable.
+    Without ``imagePath`` the extension is that of the image file, if one is found. A warning says so if
+    ``imagePath`` has another name. None, after an issue, if it is unusable.
     """
     reader, location, path = record.reader, record.location, record.get("imagePath")
     if path is None or path == "":
@@ -141,7 +142,7 @@ def _find_name(record: Item, image_place: Place) -> str | None:
     key = drop_folder(image_place, path)
     file_name = file_name.rpartition("/")[2]
     json_stem = key.rpartition("/")[2]
-    if file_name == json_stem:
+    if file_name == json_stem:  # a.jpg.json names a.jpg, with its extension
         return key
     file_stem = stem(file_name)
     name = key + file_name[len(file_stem) :]
@@ -151,7 +152,10 @@ def _find_name(record: Item, image_place: Place) -> str | None:
 
 
 def _read_shape(shape: Row) -> None:
-    """Add the object of a shape, or a keypoint to the object of its group; lines are counted."""
+    """Add the object of a shape, or a keypoint to the object of its group; lines are counted.
+
+    Without a type, two points are a rectangle. Raises BadRecord, after an issue, for an unknown type.
+    """
     kind = shape.get("shape_type")
     if kind is None:
         raw_points = shape.get("points")

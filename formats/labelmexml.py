@@ -100,7 +100,7 @@ def read(source: Source, builder: Builder, log: Log, options: RotationOptions) -
 
 
 def _find_name(item: Item, image_place: Place) -> str:
-    """The name of the image: that of the XML file, with the extension of ``filename``."""
+    """The name of the image: that of the XML file, with the extension of ``filename``, or of the picture."""
     file_name = strip_parents(item.get("filename", "")).rpartition("/")[2]
     if not file_name:
         return add_extension(
@@ -130,7 +130,7 @@ def _read_object(reader: Reader, element: Any, image: int | None, origin: Origin
 def _read_shape(shape: Row) -> None:
     """Add an object with the points, or the box, that `_read_object` has taken from its element."""
     category, attributes = shape.category("name"), {}
-    for text in shape.get("attributes", "").split(","):
+    for text in shape.get("attributes", "").split(","):  # "score=0.9, truncated=true, rotation=30"
         key, _, value = text.strip().partition("=")
         attributes[key] = value
     if "box" in shape:

@@ -199,7 +199,10 @@ def _read_tasks(reader: Reader, file: str) -> Iterator[Item]:
 
 
 def _read_task(task: Item, data: Item, key: str, name_of: Callable[[str], str]) -> None:
-    """Add the image, or the frames of the video, that the object `data` of a task names under `key`."""
+    """Add the image, or the frames of the video, that the object `data` of a task names under `key`.
+
+    The size is that of the first result with one, else of `data`, else of the image file.
+    """
     score = NAN
     if "data" in task:
         task.object("data")

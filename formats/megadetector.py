@@ -97,7 +97,7 @@ def _read_pixels(row: Row) -> None:
 
 
 def _read_fractions(row: Row, size: items.Size, classes: dict[str, int]) -> None:
-    """Add a detection whose numbers are relative to the `size` of its image in pixels."""
+    """Add a detection, relative to the `size` of its image in pixels; those of videos are left out."""
     if "frame_number" in row:  # of a video
         return
     row.need("category")

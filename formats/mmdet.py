@@ -158,7 +158,7 @@ def _read_predictions(record: Item, file: str, labels: _Labels) -> None:
 def _read_arrays(
     item: Item, image: int | None, labels: _Labels, boxes_key: str, labels_key: str, flags: int = 0
 ) -> None:
-    """Add boxes whose edges, class numbers and scores stand in lists, of the same length or else reported.
+    """Add boxes whose edges, class numbers and scores stand in lists; reported if these differ in length.
 
     Boxes with `flags` may lack classes.
     """

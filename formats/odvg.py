@@ -42,7 +42,8 @@ _EDGES = "4 numbers: left, top, right, bottom"
 def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Recognise records with a filename and a detection or grounding by the keys of the first one."""
     keys = preview.keys if preview.top == "{" else preview.first.get("", {})
-    if keys.get("filename") != '"' or not {keys.get("detection"), keys.get("grounding")} & {"{"}:
+    has_objects = "{" in (keys.get("detection"), keys.get("grounding"))  # one of them is an object
+    if keys.get("filename") != '"' or not has_objects:
         return None
     if any(key in head for key in (b'"instances"', b'"instance"', b'"regions"')):
         return SURE, "its records have a filename and a detection or grounding, as ODVG has"

@@ -74,7 +74,7 @@ def _split_line(line: str) -> tuple[str, list[str], int] | None:
         if is_number and n_after in (4 * int(count), 5 * int(count)):
             return line.rsplit(None, n_after + 1)[0].strip(), words[index + 1 :], int(count)
         if words[index - 1].lower().endswith(tuple(PICTURE_SUFFIXES)) and count.isdigit():
-            break
+            break  # the number after the picture, which does not fit
     return None
 
 
@@ -110,7 +110,7 @@ def sniff(source: Source) -> Sniff | None:
 
 
 def read(source: Source, builder: Builder, log: Log, options: OpencvOptions) -> None:
-    """Read a file, or those of a folder, line by line."""
+    """Read a file, or those of a folder, line by line; in lists of negatives a line may be just a path."""
     reader = Reader(source, builder, log, options)
     files, negatives = [""], []
     if source.is_dir:

@@ -119,7 +119,7 @@ def sniff(source: Source) -> Sniff | None:
 
 
 def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) -> None:
-    """Read a file, or those of a folder, line by line."""
+    """Read a file, or those of a folder, line by line; without label files, results of PaddleOCR 3."""
     reader = Reader(source, builder, log, options, keys=_KEYS)
     path = source.path.replace("\\", "/")
     chosen_split = normalise_split(options.split)

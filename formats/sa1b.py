@@ -36,7 +36,7 @@ _KEYS = declare_keys(
 def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Recognise SA-1B by an image and annotations, whose first has the marks of an automatic mask."""
     first_mask = preview.first.get("annotations", {})
-    is_cut_mask = preview.cut and "segmentation" in first_mask
+    is_cut_mask = preview.cut and "segmentation" in first_mask  # the marks may come later
     is_mask = {"predicted_iou", "stability_score"} & first_mask.keys() or is_cut_mask
     if preview.keys.get("image") == "{" and preview.keys.get("annotations") == "[" and b'"image_id"' in head:
         return (SURE, "it has an image and masks with predicted_iou, as SA-1B has") if is_mask else None

@@ -152,7 +152,7 @@ def _read_box(box: Row, objects: list[Any], classes: dict[str, Any], collected: 
     else:
         category = box.category_named(name, box.location / "class_id")
     corners, wh = box.xywh(*_PLACE)
-    index = int(box.location.pointer.rpartition("/")[2])
+    index = int(box.location.pointer.rpartition("/")[2])  # of /labels/annotations/7: 7
     object_metadata = objects[index] if index < len(objects) and isinstance(objects[index], dict) else {}
     score = box.reader.check_score(object_metadata.get("confidence"), box.location / "confidence")
     if score is None or box.is_bad:

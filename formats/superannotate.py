@@ -185,7 +185,7 @@ class _Reader(Reader):
 
 
 def read(source: Source, builder: Builder, log: Log, options: SuperannotateOptions) -> None:
-    """Read the files one by one."""
+    """Read the files one by one, after classes.json, which is in the folder, or beside a single file."""
     reader = _Reader(source, builder, log, options, sized=True, keys=_KEYS)
     reader.used_ids, reader.fps = set(), options.fps
     files = source.with_suffix(".json") if source.is_dir else [""]
@@ -317,7 +317,8 @@ def _read_tracks(row: Row, fps: float, tracks: list[Track]) -> None:
                 object_of_frame[frame] = i, meta.record | stamp.record
                 numbers_of_frame[frame] = _list_numbers(stamp.get("points"))
         if object_of_frame and not row.is_bad:
-            first_points = next(iter(object_of_frame.values()))[1].get("points")
+            _, first_object = next(iter(object_of_frame.values()))
+            first_points = first_object.get("points")
             for frame, numbers in fill_frames(numbers_of_frame, numbers_of_frame).items():
                 points: Any = numbers
                 if isinstance(first_points, dict):
@@ -335,7 +336,7 @@ def _list_numbers(points: Any) -> list[float]:
 
 
 def _read_instance(box: Row) -> None:
-    """Add an instance, or count it if its type is not read."""
+    """Add an instance, or count it if its type is not read; it has a score if a machine made it."""
     kind = "pixels" if "parts" in box and "points" not in box else box.text("type")
     if kind == "meta":  # in old exports, what is said of the image
         return
@@ -367,7 +368,10 @@ def _read_points(box: Row) -> list[Any]:
 
 
 def _read_corners(box: Row, kind: str) -> Corners:
-    """Give an instance its shape, if it is no upright box; return the corners of the box around it."""
+    """Give an instance its shape, if it is no upright box; return the corners of the box around it.
+
+    Raises BadRecord, after an issue, if the points of a polygon or of its holes are malformed.
+    """
     if kind == "bbox":
         left, top, right, bottom = box.object("points").numbers(*_CORNERS)
         return left, top, right, bottom

@@ -115,7 +115,8 @@ def sniff(source: Source) -> Sniff | None:
     answers = [answer for file in files[:20] if (answer := check_head(source.head(file), _looks_like))]
     if not answers:
         return None
-    return Sniff(answers[0][0], f"of {printable(files[0])} and {len(files) - 1} more: {answers[0][1]}")
+    confidence, reason = answers[0]
+    return Sniff(confidence, f"of {printable(files[0])} and {len(files) - 1} more: {reason}")
 
 
 def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions) -> None:
@@ -223,6 +224,7 @@ def _read_object(record: Row, shapes: dict[str, str]) -> None:
     has_two_points = kind == "rectangle" or (
         not is_drawn and len(record.object("points").array("exterior")) == 2
     )
+    # In a group polygons and masks are parts of an object and a rectangle is its box; None for other shapes.
     is_part = None if kind in ("oriented_bbox", "graph") else kind == "polygon" or not has_two_points
     record.add(category, corners, score=score, flags=flags, group=record.group("instance"), is_part=is_part)
 

@@ -73,7 +73,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 
 def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
-    """Read the records one by one."""
+    """Read the records one by one; that of the dataset, the first of a file, has the class names."""
     reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
     chosen_split, splits = normalise_split(options.split), set[str]()
     for file in log.track(choose_files(source, looks_like, "Ultralytics NDJSON", log, _SUFFIXES), "reading"):
@@ -112,7 +112,7 @@ def _read_image(record: Item, classes: dict[str, int], chosen_split: str | None,
 
 
 def _read_label(label: Row, size: Size, kind: str, classes: dict[str, int]) -> None:
-    """Add a box, polygon, oriented box or pose from a list of a class number and relative coordinates."""
+    """Add a box or shape from a list: class number, relative coordinates, and at the end a score if any."""
     class_number, *values = label.any_numbers(kind) or [NAN]
     n_values, score = len(values), NAN
     if kind in ("segments", "obb"):

@@ -160,6 +160,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: VertexaiOptions) 
             prediction = {
                 "displayNames": [box.label for box in image.boxes],
                 "confidences": [box.score for box in image.boxes],
+                # x min, x max, y min, y max
                 "bboxes": [[ltrb_of_row(box.row)[i] for i in (0, 2, 1, 3)] for box in image.boxes],
             }
             record = {"instance": {"content": prefix + image.name}, "prediction": prediction}

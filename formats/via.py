@@ -181,7 +181,7 @@ def _read_project(project: Item, waiting: _Waiting) -> None:
     attributes = dict(project.object("attribute", optional=True).objects())
     regions: dict[Any, dict[str, Any]] = {}
     for key, metadata in project.object("metadata", optional=True).objects():
-        shape, *numbers = metadata.array("xy") or [0]
+        shape, *numbers = metadata.array("xy") or [0]  # [2, x, y, w, h] is a rectangle, see `_SHAPES`
         if not shape or metadata.get("z"):
             reader.count("attributes of images, or segments of videos")
             continue
@@ -400,7 +400,7 @@ def _make_project(images: list[tuple[str, list[dict[str, Any]]]], attributes: li
         files[vid] = {"fid": vid, "fname": image, "type": 2, "loc": 1, "src": image}
         for k, region in enumerate(regions, 1):
             kind, *coordinates = region["shape_attributes"].values()
-            xy = [2, *coordinates]
+            xy = [2, *coordinates]  # a rectangle in `_SHAPES`, 7 a polygon
             if kind == "polygon":
                 xy = [7, *(value for point in zip(*coordinates, strict=True) for value in point)]
             values = {ids[key]: value for key, value in region["region_attributes"].items()}

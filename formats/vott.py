@@ -129,7 +129,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 
 def sniff(source: Source) -> Sniff | None:
-    """Recognise tables by their header and numbers above 1, and JSON by the outermost keys."""
+    """Recognise tables, if all have the header and numbers above 1, and JSON by the outermost keys."""
     files = source.with_suffix(".csv")
     for file in files:
         rows = read_head_rows(source, file)
@@ -272,7 +272,7 @@ def _read_tables(source: Source, builder: Builder, log: Log, options: ImageOptio
     """Read CSV tables; rows with a wrong number of cells are reported and left out."""
     table = TableReader(source, builder, log, options)
     for path, rows in read_tables(source, builder, log, options):
-        header = rows[0][1] if rows else []
+        _, header = rows[0] if rows else (0, [])
         if header not in _HEADERS:
             shown = repr(",".join(header)) if header else "an empty file"
             log.report(NO_HEADER, path, line=1 if header else 0, found=shown)
@@ -285,7 +285,7 @@ def _read_tables(source: Source, builder: Builder, log: Log, options: ImageOptio
                 expected = f"{n_columns} cells as in the header"
                 log.report(WRONG_COUNT, path, line=line, expected=expected, found=str(len(cells)))
                 builder.skipped += 1
-        layout = _LAYOUT if n_columns == 6 else replace(_LAYOUT, roles={**_LAYOUT.roles, "score": 6})
+        layout = _LAYOUT if header == HEADER else replace(_LAYOUT, roles={**_LAYOUT.roles, "score": 6})
         table.add(path, layout, kept_rows)
     table.finish()
 

@@ -129,7 +129,10 @@ class WiderfaceOptions(SplitOptions):
 
 
 def sniff(source: Source) -> Sniff | None:
-    """Recognise lines with the name of an image, the number of its faces, and rows of numbers."""
+    """Recognise files that begin with the name of an image, the number of its faces, and rows of numbers.
+
+    More than half of the first 20 must. With an official name, a file that begins otherwise counts too.
+    """
     if not are_text(source):
         return None
     files = _find_files(source)
@@ -294,7 +297,7 @@ def read(source: Source, builder: Builder, log: Log, options: WiderfaceOptions) 
     gather.finish()
     if levels is not None:
         check_levels(levels, builder.image_names, source.path)
-    n_heavy = builder.extras.pop(_HEAVY, 0)
+    n_heavy = builder.extras.pop(_HEAVY, 0)  # which detections do not have, and the kind is known only now
     if builder.kind == "gt" and n_heavy:
         builder.extras[_HEAVY] = n_heavy
 
@@ -302,8 +305,9 @@ def read(source: Source, builder: Builder, log: Log, options: WiderfaceOptions) 
 def _read_file(file: str, split: str, gather: Gather, levels: Levels | None, *, several: bool) -> None:
     """Add the images of a file and their faces.
 
-    With `several` files, names without a folder get that of the file. `levels` are the numbers, from 1, of
-    the faces that count at each level of difficulty, by image; None if they are not needed.
+    With `several` files, names without a folder get that of the file. An image with a wrong number of rows is
+    reported and left out. `levels` are the numbers, from 1, of the faces that count at each level of
+    difficulty, by image; None if they are not needed.
     """
     source, builder, log = gather.source, gather.builder, gather.log
     data, path = source.read(file, log), source.full(file)

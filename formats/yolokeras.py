@@ -163,12 +163,13 @@ def _split_of(file: str) -> str:
 
 
 def read(source: Source, builder: Builder, log: Log, options: YolokerasOptions) -> None:
-    """Read a file, or those of a folder."""
+    """Read a file, or those of a folder with a usual name or with boxes; unknown classes are skipped."""
     path = source.path.replace("\\", "/")
     files = [""]
     if source.is_dir:
         candidates = _list_candidate_files(source)
         usual_files = {file for file in candidates if _USUAL.fullmatch(file.rpartition("/")[2])}
+        # of `_count_fitting`, [0] is the number of lines with boxes
         files = [file for file in candidates if file in usual_files or _count_fitting(source.head(file))[0]]
         report_unread(source, candidates, files, "YOLO-Keras text", log)
     class_list = _find_names(source, log, options)
@@ -197,11 +198,12 @@ def read(source: Source, builder: Builder, log: Log, options: YolokerasOptions) 
     )
     table = TableReader(source, builder, log, options)
     for table_path, split, split_rows in tables:
-        # Without the line, a row is image, left, top, right, bottom, class id (5) and score.
-        kept_rows = [(line, [*row, split]) for line, *row in split_rows if row[5] in categories]
+        kept_rows = [
+            (line, [image, *edges, categories[class_id], score, split])
+            for line, image, *edges, class_id, score in split_rows
+            if class_id in categories
+        ]
         builder.skipped += len(split_rows) - len(kept_rows)
-        for _, row in kept_rows:
-            row[5] = categories[row[5]]
         table.add(table_path, LAYOUT, kept_rows)
     table.finish()
 

@@ -142,7 +142,7 @@ def _looks_like(preview: JsonPreview) -> tuple[int, str] | None:
     if has_instances(preview):
         return SURE, "its records have an image_id and instances, as predictions of Detectron2"
     if preview.top == "[":
-        first_record = preview.first.get("", {})
+        first_record = preview.first.get("", {})  # "" is the key of an outermost list
         keys = [key for key in ("image_id", "category_id", "bbox", "score") if key in first_record]
         if "image_id" in keys and len(keys) >= 2:
             return (SURE if len(keys) >= 3 else LIKELY), f"it is a list of records with {_join(keys)}"
@@ -176,10 +176,10 @@ def _looks_like(preview: JsonPreview) -> tuple[int, str] | None:
 
 def _check_head(head: bytes) -> tuple[int, str] | None:
     """Return confidence and reason from the first bytes of a file; the first 4096 suffice for most."""
-    answer = _looks_like(glance(head[:4096]))
-    if (answer is None or answer[0] < SURE) and len(head) > 4096:
-        answer = _looks_like(glance(head))
-    return answer
+    confidence_and_reason = _looks_like(glance(head[:4096]))
+    if (confidence_and_reason is None or confidence_and_reason[0] < SURE) and len(head) > 4096:
+        confidence_and_reason = _looks_like(glance(head))
+    return confidence_and_reason
 
 
 def _join(words: Sequence[str]) -> str:
@@ -187,21 +187,22 @@ def _join(words: Sequence[str]) -> str:
 
 
 def sniff(source: Source) -> Sniff | None:
-    """Look at the outermost keys of the first bytes."""
+    """Look at the outermost keys of the first bytes, in a folder those of the first file that is read."""
     if not source.is_dir:
         head = source.head()
         if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"["):
             return None
-        answer = _check_head(head)
-        return Sniff(*answer) if answer else None
+        confidence_and_reason = _check_head(head)
+        return Sniff(*confidence_and_reason) if confidence_and_reason else None
     coco_files, _ = source.once(_choose_files)
     if not coco_files:
         return None
     names = [file for file, _ in coco_files]
     names_text = _join(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more files"
-    answer = _check_head(source.head(names[0]))
-    assert answer
-    return Sniff(answer[0], f"of {names_text}: {answer[1]}")
+    confidence_and_reason = _check_head(source.head(names[0]))
+    assert confidence_and_reason  # `_choose_files` takes no other files
+    confidence, reason = confidence_and_reason
+    return Sniff(confidence, f"of {names_text}: {reason}")
 
 
 _SPLIT = re.compile(r"(?:instances|detections|results|annotations)[-_](.+)\.json", re.IGNORECASE)
@@ -210,7 +211,10 @@ _MAX_SNIFFED = 50
 
 
 def _choose_files(source: Source) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return the files of a folder that are read, each with its split, and the other ``.json`` files."""
+    """Return the files of a folder that are read, each with its split, and the other ``.json`` files.
+
+    Of those that look like COCO, ``instances*`` are read, else all that are objects, else all lists.
+    """
     heads: dict[str, bytes] = {}
     json_files = source.with_suffix(".json")
     for index, file in enumerate(json_files):
@@ -246,7 +250,7 @@ def _split_of(file: str) -> str:
     """Return the split that a path names, else an empty text."""
     folder, _, name = file.rpartition("/")
     if match := _SPLIT.fullmatch(name):
-        if match[1].lower() in ("coco", "coco.json"):
+        if match[1].lower() in ("coco", "coco.json"):  # train/annotations_coco.json
             return folder.rsplit("/", 1)[-1]
         return match[1]
     word = name[: -len(".json")]
@@ -257,7 +261,7 @@ def _split_of(file: str) -> str:
 
 
 def read(source: Source, builder: Builder, log: Log, options: CocoOptions) -> None:
-    """Read one file, or the files of a folder with one class order."""
+    """Read one file, or the files of a folder with one class order; only those of `options.split`, if any."""
     from odm.formats.coco.reader import Reader
 
     if not source.is_dir:
@@ -273,7 +277,7 @@ def read(source: Source, builder: Builder, log: Log, options: CocoOptions) -> No
         errors = log.errors
         should_be_coco = _expect_coco(source, other_files, log)
         files = [*coco_files, *((file, _split_of(file)) for file in should_be_coco if should_be_coco[file])]
-        if files or log.errors == errors:
+        if files or log.errors == errors:  # else all that is there could not be opened, as was reported
             candidates = [*(file for file, _ in coco_files), *should_be_coco]
             report_unread(source, candidates, [file for file, _ in files], "COCO JSON", log)
         if not files or report_missing_split(options.split, (split for _, split in files), source, log):
@@ -306,7 +310,7 @@ def parts(source: Source, options: CocoOptions, rows: int, log: Log) -> list[Par
     from odm.formats.coco.long_lists import divide
 
     chosen, other_files = source.once(_choose_files)
-    should_be_coco = _expect_coco(source, other_files, log.fresh())
+    should_be_coco = _expect_coco(source, other_files, log.fresh())  # its issues come when they are read
     # Those that cannot be read are parts too, so that their fault ends the run here as well.
     chosen = [*chosen, *((file, _split_of(file)) for file in other_files if should_be_coco.get(file, True))]
     if source.is_dir and chosen:
@@ -331,7 +335,7 @@ def parts(source: Source, options: CocoOptions, rows: int, log: Log) -> list[Par
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: CocoOptions) -> None:
-    """Write one file, or one per split."""
+    """Write one file, or one per split. Raises UsageError for a results list of ground truth."""
     from odm.formats.coco.writer import encode_object, encode_results, find_result_ids
 
     as_results = options.results

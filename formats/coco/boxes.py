@@ -28,7 +28,7 @@ from odm.formats._shared.shapes.rotation import note_turned
 from odm.formats.coco.ids import add_other_type, as_list, look_up, suggest_id
 from odm.formats.coco.shapes import ORIENTED_KEYS, Fault, RecordShapes, find_boxes, read_shapes, turn_boxes
 from odm.issues import Code, Log, Trusted, first_few, plural, printable
-from odm.tables import NO_ID, Builder, Flag, Floats, Id, Ints, Keypoints, Longs, Shapes
+from odm.tables import NO_ID, Builder, Flag, Floats, Id, Ints, Keypoints, Longs, ShapeKind, Shapes
 from odm.tables.extra_fields import ExtraRows, count_extra
 
 FEW_IMAGES = 10
@@ -99,7 +99,8 @@ class Table(msgspec.Struct, eq=False):
 
         `index` (n,) int32 are the positions of their records, and `columns` the (n, ...) values by key, as in
         `Chunk.columns`. `extra` are the JSON of other keys, or their lists of numbers. `unread_shapes` are
-        shapes that are not stored; they give the edges of a record without a bbox.
+        shapes that are not stored; they give the edges of a record without a bbox. Values of the flag's key
+        other than 0 and 1 go to the column ``odd``, for `add_to` to report.
         """
         row_start, row_end = self.n, self.n + len(index)
         self.n = row_end
@@ -123,12 +124,14 @@ class Table(msgspec.Struct, eq=False):
         for name in ("score", "area", "turn"):
             values = columns.get(name)
             if values is not None or name in self.columns:
-                self._append(name, row_start, _COLUMNS[name][2] if values is None else values)
-        flag = columns.get(self.flag[0])
+                _, _, missing = _COLUMNS[name]
+                self._append(name, row_start, missing if values is None else values)
+        flag_key, flag_meaning = self.flag
+        flag = columns.get(flag_key)
         for name in ("flags", "odd"):
             values = None
             if flag is not None and name == "flags":
-                values = np.where(flag == 1, np.uint16(self.flag[1]), 0)
+                values = np.where(flag == 1, np.uint16(flag_meaning), 0)
             elif flag is not None:
                 values = np.where((flag == 1) | (flag == NONE), 0, flag)
             if name in self.columns or (values is not None and values.any()):
@@ -144,14 +147,21 @@ class Table(msgspec.Struct, eq=False):
             self._fill_boxes(row_start, unread_shapes)
 
     def _fill_boxes(self, row_start: int, unread_shapes: Mapping[str, Sequence[bytes]]) -> None:
-        """Compute the boxes of the rows from `row_start` on that have neither a box nor a stored shape."""
+        """Set the boxes of the rows from `row_start` on that have neither a box nor a stored shape.
+
+        They are those around `unread_shapes`, the JSON by key of the same rows. Faults of these shapes are
+        kept in `faults`, and the boxes are counted in `n_around`.
+        """
         is_empty = np.isnan(self.columns["xyxy"][row_start : self.n]).all(axis=1)
         if self.shape_keys:
-            is_empty &= (self.shapes[-1].shapes.kind == 0) & (self.shapes[-1].keypoints.counts() == 0)
-        rows = np.flatnonzero(is_empty)
-        shape_columns = {key: [column[row] for row in rows.tolist()] for key, column in unread_shapes.items()}
-        shapes, rows = read_shapes(shape_columns, len(rows)), rows + row_start
-        self.faults += [(int(rows[row]), code, key, values) for row, code, key, values in shapes.faults]
+            stored = self.shapes[-1]  # of the same rows, as `add` has just read them
+            is_empty &= (stored.shapes.kind == ShapeKind.NONE) & (stored.keypoints.counts() == 0)
+        positions = np.flatnonzero(is_empty)  # from row_start
+        shape_columns = {
+            key: [column[i] for i in positions.tolist()] for key, column in unread_shapes.items()
+        }
+        shapes, rows = read_shapes(shape_columns, len(positions)), positions + row_start
+        self.faults += [(int(rows[i]), code, key, values) for i, code, key, values in shapes.faults]
         score = self.columns.get("score", np.full(self.n, np.nan))[rows]
         n_points = self._box_around(shapes, np.arange(len(rows)), rows, ~np.isnan(score))
         n_boxes = int(np.count_nonzero(~np.isnan(self.columns["xyxy"][rows]).any(axis=1)))
@@ -172,11 +182,14 @@ class Table(msgspec.Struct, eq=False):
             if "area" not in self.columns:
                 self._append("area", 0, np.nan)
             self.columns["area"][rows[has_score]] = area[has_score]
-        is_around_points = ~np.isnan(edges).any(axis=1) & (shapes.shapes.kind[shape_rows] == 0)
+        has_no_outline = shapes.shapes.kind[shape_rows] == ShapeKind.NONE
+        is_around_points = ~np.isnan(edges).any(axis=1) & has_no_outline
         return int(np.count_nonzero(is_around_points))
 
     def _append(self, name: str, row_start: int, values: Any) -> None:
-        """Set a column from `row_start` on; in a new column, rows before are missing. None: make room only.
+        """Set a column from `row_start` on; in a new column, rows before get the missing value of `_COLUMNS`.
+
+        With the `values` None, the column only gets room for these rows, and they must be set by the caller.
 
         A column that is too short grows to `_n_allocated` rows.
         """
@@ -207,7 +220,7 @@ class Table(msgspec.Struct, eq=False):
         return chunks[0]
 
     def _to_pixels(self, builder: Builder, log: Log, image: Ints, is_valid: NDArray[np.bool_]) -> None:
-        """Multiply the boxes by the sizes of their images, in place.
+        """Multiply boxes and areas by the sizes of their images, (n,) rows `image`, in place; set `_scale`.
 
         Images without a size are reported, and `is_valid`, (n,), becomes False for their boxes.
         """
@@ -234,7 +247,11 @@ class Table(msgspec.Struct, eq=False):
     def add_to(
         self, builder: Builder, log: Log, n_scored: int, total: int, *, relative: bool = False
     ) -> None:
-        """Add the valid boxes to the builder; `n_scored` of the `total` boxes of all files have a score."""
+        """Add the valid boxes to the builder; `n_scored` of the `total` boxes of all files have a score.
+
+        All others are reported and counted as skipped. Boxes that are `relative` to their images become
+        pixels. Scores are left out, with a warning, unless the builder's kind is ``det``.
+        """
         if not self.n:
             return
         score, index = self.column("score"), self.column("index")
@@ -242,8 +259,7 @@ class Table(msgspec.Struct, eq=False):
         is_valid = np.ones(self.n, bool)
         if (odd_flags := self.column("odd")) is not None:
             bad_rows = np.flatnonzero(odd_flags)
-            expected = {"expected": "0 or 1"}
-            key = self.flag[0]
+            (key, _), expected = self.flag, {"expected": "0 or 1"}
             self._report(log, BAD_FLAG, bad_rows, key, lambda i: {"value": int(odd_flags[i]), **expected})
             is_valid[bad_rows] = False
         if builder.kind == "det":
@@ -264,10 +280,11 @@ class Table(msgspec.Struct, eq=False):
             score = None
         image = self._look_up_rows(log, "image_id", self.images, UNKNOWN_IMAGE, is_valid)
         shapes = self._finish_shapes(builder, log, image, is_valid, relative=relative)
-        for noun, n in (+self.n_around).items():
+        for noun, n in (+self.n_around).items():  # + leaves out counts of 0
             boxes = f"{plural(n, 'annotation')} without a bbox"
             log.note(f"{printable(self.path)}: {boxes}: the box around the {noun} is read")
         category = self._look_up_rows(log, "category_id", self.categories, UNKNOWN_CATEGORY, is_valid)
+        # Annotations without a box are not skipped, but the invalid ones, counted below, will include them.
         builder.skipped -= self._drop_boxless(builder, log, is_valid)
         ids = self.id_column("id")
         if ids is not None:
@@ -301,12 +318,12 @@ class Table(msgspec.Struct, eq=False):
     def _drop_boxless(self, builder: Builder, log: Log, is_valid: NDArray[np.bool_]) -> int:
         """Set `is_valid` to False for annotations without a box or shape; return how many were dropped.
 
-        They are counted if others have boxes, and are errors (and not counted here) if none has one.
+        They are noted if others have boxes. If none has one, and in results, they are errors, not counted.
         """
         lacks_box = np.isnan(self.columns["xyxy"][: self.n]).all(axis=1)
         rows = np.flatnonzero(is_valid & lacks_box)
         is_valid[rows] = False
-        if not len(rows) or lacks_box.all() or not self.pointer:
+        if not len(rows) or lacks_box.all() or not self.pointer:  # a results list has an empty pointer
             self._report(log, MISSING_BOX_KEY, rows, "", lambda _: {"value": "bbox"})
             return 0
         builder.extras["annotations without a box"] += len(rows)
@@ -318,7 +335,8 @@ class Table(msgspec.Struct, eq=False):
     ) -> dict[str, Shapes | Keypoints | None]:
         """Return the columns ``shapes`` and ``keypoints``, and compute boxes that the file does not give.
 
-        Faulty shapes are reported, and `is_valid`, (n,), becomes False for their boxes.
+        Faulty shapes are reported, and `is_valid`, (n,), becomes False for their boxes. `shapes` is emptied,
+        images without a size get that of their masks, and boxes with a ``turn`` become oriented boxes.
         """
         if not self.shapes:
             if not (self.faults or np.isnan(self.columns["xyxy"][: self.n]).any()):
@@ -328,10 +346,11 @@ class Table(msgspec.Struct, eq=False):
         self.shapes.clear()
         faults = [fault for fault in (*record_shapes.faults, *self.faults) if is_valid[fault[0]]]
         mask_rows = np.flatnonzero(is_valid & (record_shapes.size.min(axis=1) > 0) & (image >= 0))
+        # the images that have masks, and the first mask of each, by its position in mask_rows
         mask_images, first_positions = np.unique(image[mask_rows], return_index=True)
         for row, i in zip(mask_images.tolist(), mask_rows[first_positions].tolist(), strict=True):
             if not all(builder.image_size(row)):
-                builder.size_image(row, *record_shapes.size[i, ::-1].tolist())
+                builder.size_image(row, *record_shapes.size[i, ::-1].tolist())  # height, width reversed
         image_sizes = np.array([builder.image_size(row) for row in mask_images.tolist()], np.int64).reshape(
             -1, 2
         )[:, ::-1]
@@ -366,7 +385,7 @@ class Table(msgspec.Struct, eq=False):
         }
 
     def _find_tracks(self, builder: Builder, image: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return (n,) track rows of the boxes, whose image rows are `image`; -1 for a box without a track."""
+        """Add the tracks and their scores; return (n,) track rows of the boxes, -1 for none."""
         ids = self.id_column("track_id")
         assert ids is not None
         if isinstance(ids, list):
@@ -408,7 +427,8 @@ class Table(msgspec.Struct, eq=False):
     ) -> NDArray[np.int32]:
         """Look up the ids of a key: (n,) rows. Unknown ids are reported, and `is_valid` becomes False there.
 
-        A row of -2 is not reported: the entry with that id is in the log already.
+        Only one is reported if all image ids have one reason (`_find_shared_reason`), and none of a list that
+        is `unlisted`. A row of -2 is not reported: the entry with that id is in the log already.
         """
         ids = self.id_column(key)
         assert ids is not None
@@ -439,19 +459,19 @@ class Table(msgspec.Struct, eq=False):
         return rows
 
     def find_references(self, text: bytes) -> None:
-        """Set `references` from the text of the file, if any box id is repeated, which is rare."""
+        """Add to `references` from the text of the file, if any box id is repeated, which is rare."""
         ids = self.id_column("id")
         if ids is not None and self._find_repeated(ids):
-            for match in _REFERENCE.finditer(text):
-                for id_ in re.findall(rb'"[^"\\]*"|-?[0-9]+', match[2]):
-                    self.references.setdefault(json.loads(id_), match[1].decode())
+            for key, one_or_more_ids in _REFERENCE.findall(text):  # such as "ann_ids": [3, 4]
+                for id_ in re.findall(rb'"[^"\\]*"|-?[0-9]+', one_or_more_ids):
+                    self.references.setdefault(json.loads(id_), key.decode())
 
     @staticmethod
     def _find_repeated(ids: NDArray[Any] | list[Any]) -> dict[int, int]:
         """Return the rows whose id an earlier row has, each with the first row of that id."""
         if isinstance(ids, np.ndarray):
             sorted_ids = np.sort(ids[ids != NONE])
-            if (sorted_ids[1:] > sorted_ids[:-1]).all():
+            if (sorted_ids[1:] > sorted_ids[:-1]).all():  # the usual case, without a dict of all ids
                 return {}
         first_row_of_id: dict[Id, int] = {}
         pairs = ((i, first_row_of_id.setdefault(id_, i)) for i, id_ in enumerate(as_list(ids)) if id_ != NONE)
@@ -498,6 +518,7 @@ def _find_shared_reason(
     return f" ({n_unknown} are on {len(unknown_images)} unknown images: {format_ids(unknown_images)})"
 
 
+# Shape of a row, dtype and missing value.
 _COLUMNS: dict[str, tuple[tuple[int, ...], Any, float]] = {
     "index": ((), np.int32, 0),
     "xyxy": ((4,), np.float64, 0),

@@ -46,7 +46,7 @@ def look_up(ids: NDArray[Any] | list[Any], row_of_id: Mapping[Id, int]) -> NDArr
     keys, rows = np.array(list(row_of_id)), np.array(list(row_of_id.values()))
     low, high = int(keys.min()), int(keys.max())
     row_of_each: NDArray[np.int32]
-    if high - low <= max(2**16, 4 * len(ids)):
+    if high - low <= max(2**16, 4 * len(ids)):  # a table of all numbers between is small enough
         row_of_offset = np.full(high - low + 1, -1, np.int32)
         row_of_offset[keys - low] = rows
         positions = ids - low
@@ -135,7 +135,11 @@ def choose_reading(
 def note_categories(
     row_of_id: Mapping[Id, int], reference: Dataset, path: str, log: Log, *, has_zero: bool
 ) -> None:
-    """Report which class each id means if ids are positions in a list; `has_zero`: one of the ids is 0."""
+    """Report which class each id means if ids are positions in a list; `has_zero`: one of the ids is 0.
+
+    A warning where the order of the classes was guessed, as the ground truth has neither ids nor a list; a
+    note where it is a list of names. Nothing is reported for other ids, or for a single class.
+    """
     categories = reference.categories
     if len(categories) < 2 or not row_of_id or isinstance(next(iter(row_of_id)), str):
         return
@@ -173,9 +177,9 @@ def _format_order(row_of_id: Mapping[Id, int], categories: Categories) -> str:
 
 
 def suggest_positions(column: NDArray[Any] | list[Any] | None, categories: Categories) -> str:
-    """Advise, in brackets, if partly unknown ids would all be valid positions; else empty.
+    """Advise, in brackets, if some ids are unknown, but all would be valid positions; else empty.
 
-    The others are then known by chance and mean another class.
+    Those that are known then mean another class, by chance. `column` are the category ids of the results.
     """
     if not isinstance(column, np.ndarray) or not len(column) or not (categories.source_id != NO_ID).any():
         return ""
@@ -193,6 +197,7 @@ def suggest_positions(column: NDArray[Any] | list[Any] | None, categories: Categ
 def list_image_readings(names: Sequence[str]) -> list[tuple[str, dict[Id, int]]]:
     """Return the meanings that an image_id may have besides an id: their names, and image rows by value."""
     last_parts = [stem(name.rsplit("/", 1)[-1]) for name in names]
+    # whole names count before stems, and stems before those without folders
     by_name = {**index_unique(last_parts), **index_unique(map(stem, names)), **index_unique(names)}
     by_number = {n: row for n, row in index_unique(map(parse_number, last_parts)).items() if n != -1}
     return [
@@ -205,7 +210,8 @@ def list_image_readings(names: Sequence[str]) -> list[tuple[str, dict[Id, int]]]
 def list_category_readings(reference: Dataset) -> list[tuple[str, dict[Id, int]]]:
     """Return the meanings that a category_id may have besides an id, as `list_image_readings` does.
 
-    They are the position and the name of a class, if the ground truth has no ids of its own.
+    If the ground truth is a list of names, only the position in it from 1; else none if its classes have ids,
+    and if they have none, the position or the name of a class.
     """
     categories = reference.categories
     by_position: dict[Id, int] = {row + 1: row for row in range(len(categories))}
@@ -226,16 +232,18 @@ def list_category_readings(reference: Dataset) -> list[tuple[str, dict[Id, int]]
 
 
 def list_counted_ids(categories: Categories, counted: str) -> NDArray[np.int64]:
-    """Return (n,) the id of each category when ids are positions in a list; `counted` as in `Reader`.
+    """Return (n,) the id of each category when ids are positions in a list.
 
-    If all classes are only numbers, these are their positions, also if some numbers are absent.
+    `counted` is ``positions`` (from 0), ``positions-from-1``, or ``80`` for positions in COCO's 80 classes.
+    Classes without names are numbers from 0, and these are their positions, also if some are absent.
     """
     if counted == "80":
         return list_trainer_ids(categories)
     numbers = [parse_number(name) for name in categories.name]
-    numbered = not categories.named and min(numbers, default=-1) >= 0
-    positions = numbers if numbered else range(len(categories))
-    return np.array(positions, np.int64) + (counted == "positions-from-1")
+    are_numbers = not categories.named and min(numbers, default=-1) >= 0
+    positions = numbers if are_numbers else range(len(categories))
+    first_position = 1 if counted == "positions-from-1" else 0
+    return np.array(positions, np.int64) + first_position
 
 
 def list_trainer_ids(categories: Categories) -> NDArray[np.int64]:

@@ -69,7 +69,8 @@ class LongList:
     def _decode_part(self, part_index: int) -> tuple[int, int] | None:
         """Decode a part into the shared columns; return its first row and number of rows.
 
-        None if the part is unusual, so that `Reader` must read the file.
+        None if the part is unusual, or its records are shorter than the columns have room for, so that
+        `Reader` must read the file.
         """
         span_and_chunk = self._read_part(part_index)
         if span_and_chunk is None:
@@ -99,6 +100,7 @@ class LongList:
         last_cut = None if is_last else CUT.search(text, SLICE)
         if (part_index and first_cut is None) or not (is_last or last_cut):
             return None
+        # a cut is the text `}, {`: a part goes from the last character of one to the first of the next
         start = first_cut.end() - 1 if first_cut else 0
         body = memoryview(text)[start : last_cut.start() + 1 if last_cut else len(text)]
         try:
@@ -114,9 +116,9 @@ class LongList:
         return (part_start + start, part_start + start + len(body)), chunk
 
     def fill(self, table: Table) -> bool:
-        """Move the records that the workers decoded into a table.
+        """Wait for the workers, and move the records that they decoded into a table; works only once.
 
-        Returns False if a worker gave up or the file has changed, so that it must be read in
+        Returns False if there are no workers, one gave up or the file has changed, so that it must be read in
         the usual way.
         """
         team, self._team = self._team, None
@@ -179,6 +181,8 @@ def divide(source: Source, file: str, size: int, units: str) -> tuple[list[Span]
 
 def _divide(stream: IO[bytes], length: int, size: int, units: str) -> tuple[list[Span], str] | None:
     """Divide the list in `stream`, a file of `length` bytes, as `divide` does; raises msgspec's errors.
+
+    With the `units` ``auto`` all boxes are decoded: one outside 0..1 means pixels.
 
     Each round takes the whole records at the beginning of `text`, which begins at `offset` of the file.
     """

@@ -72,7 +72,7 @@ def _name_of(image: Mapping[str, Any]) -> tuple[str, Any]:
 
 
 def _find_category_columns(dataset: Dataset) -> dict[str, list[Any]]:
-    """Return frequency, image count and instance count of each class; the counts are of the boxes."""
+    """Return image and instance counts of each class, by the boxes, and its frequency, else by its images."""
     boxes, classes = dataset.boxes, dataset.categories
     pairs = np.unique(np.stack([boxes.category, boxes.image], axis=1), axis=0)
     n_images = np.bincount(pairs[:, 0], minlength=len(classes)).tolist()

@@ -1,8 +1,4 @@
-"""The files of COCO JSON as images, classes and boxes.
-
-The format takes more lines than others because it is four: annotations, results, LVIS, and boxes in videos;
-and millions of results are read as columns.
-"""
+"""The files of COCO JSON as images, classes and boxes: annotations, results, LVIS, and boxes in videos."""
 
 from __future__ import annotations
 
@@ -93,9 +89,10 @@ NO_ANNOTATIONS = Code(
     "A file that only lists images looks the same, and so does an incomplete export.",
 )
 
-
 _MAX_EXTRA_BYTES = 2**20
 """Bytes of a member of a file that is kept for writing."""
+_Labels = Mapping[str, list[tuple[int, list[int]]]]
+"""By key of `Dialect.labels`, the row of each image with such a list, and the class ids in the list."""
 
 
 class Reader:
@@ -128,21 +125,18 @@ class Reader:
         span: Span | None = None,
     ) -> None:
         """Start without files; `dialect` is COCO or LVIS, and `options` are those on pictures."""
-        self._span = span
-        self._dialect, self._units = dialect, units
+        self._dialect, self._units, self._counted, self._span = dialect, units, counted, span
         wants = builder.wants if boxes == "given" else {*builder.wants, "polygon", "mask"}
         self._shapes: dict[str, Any] = {"shape_keys": list_keys(wants), "boxes_of_shapes": boxes == "shapes"}
         self._shapes["outlines"] = not {"polygon", "mask"}.isdisjoint(wants)
         self._has_turns = getattr(options, "rotation", "ignore") == "cvat"
         self._shapes["passes_shapes_on"] = builder.passes_shapes_on
         self._source, self._builder, self._log = source, builder, log
-        self._counted = counted
+
         self._tables: list[Table] = []
         self._tubes: list[TubeReader] = []
-        self._result_files: list[str] = []
-        """The files that are results lists."""
-        self._file_with_images = ""
-        """The first file that is no results list, and so has images of its own."""
+        self._result_files: list[str] = []  # those that are results lists
+        self._file_with_images = ""  # the first that is no results list, and so has images of its own
         has_option = (options.images, options.image_size, options.image_sizes) != (None, None, None)
         folders = find_folders(source)
         self._pictures = Pictures(options, Builder(), log, source, folders) if has_option or folders else None
@@ -152,7 +146,7 @@ class Reader:
         self._reference_added = False
 
     def read(self, file: str, split: str) -> None:
-        """Read one file; a syntax error ends it."""
+        """Read one file, or take a long list from the workers that decode it; a syntax error ends it."""
         path = self._source.full(file)
         self._folders = posixpath.dirname(file), split, f"images/{split}"
         values = Values(path, self._builder, self._log, self._dialect)
@@ -179,8 +173,9 @@ class Reader:
                 data, document = flat_list, Document(flat_list, self._log, path)
                 self._log.note(f"{printable(path)}: instances are numbered through all images, from #/0")
             elif may_be_list and document.top == "{" and (panoptic := flatten_segments(data)) is not None:
-                data, document = panoptic[0], Document(panoptic[0], self._log, path)
-                values.count({"masks of segments in PNG files": panoptic[1]})
+                data, n_segments = panoptic
+                document = Document(data, self._log, path)
+                values.count({"masks of segments in PNG files": n_segments})
                 text = "segments are read as boxes, numbered through all images from #/annotations/0"
                 self._log.note(f"{printable(path)}: {text}")
             if may_be_list and is_tubes(data):
@@ -208,7 +203,7 @@ class Reader:
             return None
 
     def finish(self) -> None:
-        """Decide between ground truth and detections, and hand over the boxes."""
+        """Decide between ground truth and detections, report a mix of both, and add boxes to the builder."""
         builder = self._builder
         builder.protocol = self._dialect.protocol
         if self._file_with_images:
@@ -234,14 +229,17 @@ class Reader:
             tubes.add_to(builder, n_scored, total)
 
     def _are_relative(self) -> bool:
-        """Whether boxes are relative to the image size: by `_units` or, for ``auto``, if all are in 0..1."""
+        """Whether boxes are relative to the image size: by `_units` or, for ``auto``, by their values.
+
+        All edges must then be in 0..1, and one between them; a note says so.
+        """
         if self._units != "auto":
             return self._units == "normalized"
         boxes = [xyxy for table in self._tables if (xyxy := table.column("xyxy")) is not None]
         pieces = (piece for xyxy in boxes for piece in (xyxy[:100], xyxy[100:]))  # the first mostly show it
-        if not all((~((piece < 0) | (piece > 1 + SLACK))).all() for piece in pieces):
+        if any(((piece < 0) | (piece > 1 + SLACK)).any() for piece in pieces):
             return False
-        if not any(((xyxy > 0) & (xyxy < 1)).any() for xyxy in boxes):
+        if not any(((xyxy > 0) & (xyxy < 1)).any() for xyxy in boxes):  # all are 0, 1 or missing
             return False
         self._log.note(
             f"{printable(self._source.path)}: all boxes lie in 0..1, so they are read as relative to the "
@@ -251,19 +249,18 @@ class Reader:
 
     def _read_object(self, document: Document, values: Values, split: str, data: bytes) -> None:
         """Read a file with lists of images, boxes and classes; `data` is the text of `document`."""
-        path = values.path
-        if self._result_files:  # whose images the builder holds
+        path, dialect = values.path, self._dialect
+        if self._result_files:  # only the syntax is checked: `finish` reports that they do not go together
             self._file_with_images = self._file_with_images or path
             for _ in document.members():
                 pass
             return
         self._file_with_images = path
-        dialect = self._dialect
         table = Table(path, "/annotations", dialect.flag, **self._shapes)
         present: set[str] = set()
         frames, scores = Frames(self._builder), []
         extra_fields: dict[str, bytes] = {}
-        labels: dict[str, list[tuple[int, list[int]]]] = {key: [] for key in dialect.labels}
+        labels: _Labels = {key: [] for key in dialect.labels}
         for key, first_char in document.members():
             if key in ("videos", "tracks") and first_char == "[":
                 if key == "videos":
@@ -290,11 +287,12 @@ class Reader:
                 table.categories = values.read_categories(document)
             else:
                 self._read_boxes(document, values, table, dialect.annotation)
+        # Classes are needed where there are boxes; annotations that are not needed only give a warning.
         for key, id_key in (("images", "image_id"), ("annotations", ""), ("categories", "category_id")):
             if key not in present and (key in dialect.needs or (key == "categories" and table.n_records)):
                 self._log.report(MISSING_KEY, path, value=key)
                 table.unlisted.add(id_key)
-        if "images" in present and not {"annotations"} <= present | dialect.needs:
+        if "images" in present and "annotations" not in present | dialect.needs:
             self._log.report(NO_ANNOTATIONS, path)
         if extra_fields:
             if table.file < 0:
@@ -318,30 +316,26 @@ class Reader:
     def _note_root_class(self, data: bytes, table: Table, path: str) -> None:
         """Note a class without objects that is only the supercategory of the others."""
         root, ids = find_root_class(data[:65536]), table.id_column("category_id")
-        if root is None or (ids is not None and root[0] in (ids if isinstance(ids, list) else ids.tolist())):
+        if root is None or (ids is not None and root[0] in as_list(ids)):  # its id
             return
-        shown = printable(root[1])
+        shown = printable(root[1])  # its name
         self._log.note(
             f"{printable(path)}: the class {shown!r} has no objects and is only the supercategory of the "
             f"others, as Roboflow exports it (convert --drop {shown!r} leaves it out)"
         )
 
     def _read_images(
-        self,
-        document: Document,
-        values: Values,
-        split: str,
-        table: Table,
-        frames: Frames,
-        labels: Mapping[str, list[tuple[int, list[int]]]],
+        self, document: Document, values: Values, split: str, table: Table, frames: Frames, labels: _Labels
     ) -> None:
-        """Add the images of the list that begins here; `labels` gets (row, class ids) by key."""
+        """Add the images of the list that begins here; invalid ones are reported and have no row.
+
+        `table` gets the row of each id, `frames` the frame numbers, and `labels` the lists of class ids.
+        """
         path, builder, dialect = values.path, self._builder, self._dialect
         extra_rows = ExtraRows() if builder.keeps_extra else None
         first_row, index_of_id = builder.n_images, dict[Id, int]()
         images: list[tuple[str, int, int, str, Id, int]] = []
         repeated_names = set[str]()
-
         take = functools.partial(self._take_images, table, first_row, index_of_id, images)
         for i, record in values.read_entries(document, "/images", dialect.image, extra_rows, take=take):
             location = f"/images/{i}"
@@ -355,7 +349,7 @@ class Reader:
             if index_of_id.setdefault(id_, i) != i:
                 values.report_duplicate_id(location, id_, f"#/images/{index_of_id[id_]}")
                 continue
-            table.images[id_] = -2
+            table.images[id_] = -2  # until it is valid: boxes of this image are then not reported
             if name is None and dialect.id_names:
                 name = str(id_)
                 values.report(FILE_NAME_MISSING, location, where="file_name", name=name, source="its id")
@@ -407,9 +401,10 @@ class Reader:
     def _take_images(
         self, table: Table, first_row: int, index_of_id: dict[Id, int], images: list[Any], chunk: Chunk
     ) -> bool:
-        """Add the images of a chunk at once; return False, adding none, if one may need an issue.
+        """Take the images of a chunk at once; return False, taking none, if one may need an issue.
 
-        `first_row` is the row of the first image of the file, and `images` gets a tuple for each.
+        All must have just an id, a name and a size, and new, usual names. `images` gets a tuple for each,
+        `index_of_id` its index and `table` its row; the first image of the file has row `first_row`.
         """
         if chunk.columns.keys() != {"id", "file_name", "width", "height"} or self._pictures is not None:
             return False
@@ -419,13 +414,11 @@ class Reader:
         indices = range(chunk.start, chunk.start + chunk.n)
         new_ids = dict(zip(as_list(ids), indices, strict=True))
         locations = {name: (table.path, i) for name, i in zip(names, indices, strict=True)}
-        if (
-            len(new_ids) + len(locations) < 2 * chunk.n
-            or None in locations
-            or not index_of_id.keys().isdisjoint(new_ids)
-            or not self._location_of_name.keys().isdisjoint(locations)
-            or not all(map(is_usual, names))
-        ):
+        has_repeats = len(new_ids) < chunk.n or len(locations) < chunk.n
+        are_new = index_of_id.keys().isdisjoint(new_ids) and self._location_of_name.keys().isdisjoint(
+            locations
+        )
+        if has_repeats or not are_new or None in locations or not all(map(is_usual, names)):
             return False
         rows = range(first_row + len(images), first_row + len(images) + chunk.n)
         index_of_id.update(new_ids)
@@ -437,7 +430,10 @@ class Reader:
     def _find_size(
         self, name: str, record: Mapping[str, Any], values: Values, location: str
     ) -> tuple[int, int, str]:
-        """Return width and height, 0 if unknown, and the path of the image file, "" if there is none."""
+        """Return width and height, 0 if unknown, and the path of the image file, "" if there is none.
+
+        Without a size in the record, that of the options or, with an issue, of the image file is returned.
+        """
         pictures, size, has_fault = self._pictures, [], False
         width, height = record.get("width"), record.get("height")
         if type(width) is type(height) is int and 0 < width < 2**31 and 0 < height < 2**31 and not pictures:
@@ -468,7 +464,10 @@ class Reader:
         return 0, 0, file
 
     def _read_boxes(self, document: Document, values: Values, table: Table, fields: Sequence[Field]) -> None:
-        """Add the records of the list that begins here to `table`; `fields` are the keys that are read."""
+        """Add the records of the list that begins here to `table`; `fields` are the keys that are read.
+
+        Shapes that are not asked for are counted, and kept for writing if the builder keeps extra fields.
+        """
         keeps, shape_keys = self._builder.keeps_extra, table.shape_keys
         unread_keys = [key for key in SHAPE_KEYS if key not in shape_keys] if shape_keys else []
         if shape_keys:  # a record without a bbox gets its box from its shape
@@ -503,7 +502,7 @@ class Reader:
         values.count(table.extra_rows.lost + table.unread)
 
     def _add_slowly(self, chunk: Chunk, values: Values, table: Table, fields: Sequence[Field]) -> None:
-        """Add a chunk that came as Python values, and report what is wrong with each record."""
+        """Add a chunk that came as Python values; records with an error are reported, skipped and counted."""
         log, (key, _) = self._log, table.flag
         keys = {field.key for field in fields}
         rows: list[tuple[Any, ...]] = []
@@ -562,7 +561,7 @@ class Reader:
         table.add(np.array(index, np.int32), ids | columns, extra_rows.columns, unread_shapes=unread.columns)
 
     def _read_tubes(self, document: Document, values: Values, split: str) -> None:
-        """Read boxes that stand in the tracks that they belong to, one record for each."""
+        """Read boxes that stand in the tracks that they belong to; an outermost list is results."""
         reference = None
         if document.top == "[":
             self._result_files.append(values.path)
@@ -585,7 +584,7 @@ class Reader:
         self._take_list(table)
 
     def _take_list(self, table: Table) -> None:
-        """Keep the table of a results list, and choose what its image and category ids mean."""
+        """Keep the table of a results list, if it has a ground truth, and choose what its ids mean."""
         path = table.path
         self._result_files.append(path)
         if self._file_with_images:
@@ -647,7 +646,7 @@ class Reader:
         reference_ids: NDArray[Any],
         other_readings: Callable[[], list[tuple[str, dict[Id, int]]]],
     ) -> dict[Id, int]:
-        """Return the row of each id under the reading that `choose_reading` chooses for a key."""
+        """Return the row of each id as `choose_reading` reads a key; may set the rows in `table.rows`."""
         column = table.id_column(key)
         assert column is not None
         row_of_id, rows = choose_reading(column, reference_ids, other_readings, key, table.path, self._log)
@@ -656,7 +655,7 @@ class Reader:
         return row_of_id
 
     def _add_reference(self, reference: Dataset) -> None:
-        """Add the images and classes of the ground truth, once."""
+        """Add the videos, images, classes and keypoint names of the ground truth, once."""
         if self._reference_added:
             return
         self._reference_added = True

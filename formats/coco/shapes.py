@@ -138,12 +138,12 @@ def read_shapes(columns: Mapping[str, Any], n: int) -> RecordShapes:
         for first_char, read_values_of in ((b"{", _read_masks), (b"[", _read_outlines)):
             rows = np.array([i for i, value in enumerate(values) if value[:1] == first_char], np.int64)
             if len(rows):
-                read_values, value_faults = read_values_of([values[i] for i in rows.tolist()], size, rows)
+                new_shapes, value_faults = read_values_of([values[i] for i in rows.tolist()], size, rows)
                 faults += [
                     (int(rows[i]), code, "segmentation", message_values)
                     for i, code, message_values in value_faults
                 ]
-                shapes = shapes.replace_rows(rows, read_values)
+                shapes = shapes.replace_rows(rows, new_shapes)
         faults += [
             (i, OUTLINE_NUMBERS, "segmentation", {"value": _shorten_json(value)})
             for i, value in enumerate(values)
@@ -221,7 +221,7 @@ def _read_outlines(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[S
 def _read_masks(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[Shapes, ValueFaults]:
     """Read the masks of n records from their JSON, and set their height and width in ``size[rows]``."""
     records, faults = _decode_values(values, _Mask, MASK_SYNTAX)
-    json_text = b"".join(values)
+    json_text = b"".join(values)  # packed at once if nothing is unusual, else mask by mask
     keys_are_usual = all(json_text.count(key) == len(values) for key in (b'"size"', b'"counts"'))
     if (
         not faults
@@ -229,7 +229,7 @@ def _read_masks(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[Shap
         and b"\\u" not in json_text
         and (packed := _pack_masks(records)) is not None
     ):
-        size[rows], shapes = packed[0]
+        (size[rows], shapes), _ = packed
         return shapes, []
     texts: list[bytes] = []
     for key in ("size", "counts"):  # the text of runs has no quotes
@@ -261,6 +261,8 @@ def _read_masks(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[Shap
 
 def _pack_masks(masks: list[_Mask]) -> tuple[tuple[Floats, Shapes], int] | None:
     """Join n masks: (n, 2) height and width with the shapes, and the number of colons in their JSON.
+
+    By the colons, `RecordTypes` sees whether the text has keys that it did not decode.
 
     Returns None if any is not ASCII text with a usual size: each must then be checked by itself.
     """
@@ -296,6 +298,7 @@ def _put_oriented(
     """Return the shapes of n records with the oriented boxes under `key` in place of their outlines.
 
     If the outline is a rectangle that is the same box, the corners are taken from it, as they were written.
+    An oriented box of an earlier key stays. Lists of another length are added to `faults`.
     """
     n_numbers = 8 if key == "poly" else 5
     lists, value_faults = _read_lists(values, OUTLINE_NUMBERS)
@@ -331,9 +334,9 @@ def _read_points(values: Sequence[bytes] | NumberLists, faults: list[Fault]) -> 
     numbers, sizes = lists.numbers, lists.sizes
     is_wrong = sizes % 3 > 0
     if is_wrong.any():
-        message_values = {"expected": "three for each keypoint"}
+        expected = {"expected": "three for each keypoint"}
         for i in np.flatnonzero(is_wrong).tolist():
-            value_faults.append((i, KEYPOINT_COUNT, {"value": f"{sizes[i]} numbers", **message_values}))
+            value_faults.append((i, KEYPOINT_COUNT, {"value": f"{sizes[i]} numbers", **expected}))
         numbers, sizes = numbers[np.repeat(~is_wrong, sizes)], np.where(is_wrong, 0, sizes)
     faults += [
         (i, code, "keypoints", {"expected": "a list of numbers", **message_values})

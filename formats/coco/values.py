@@ -148,7 +148,8 @@ class Values:
         """Yield the index of each object in the list at `pointer`, and its values of `fields`.
 
         Other keys are kept in `extra_rows`, which gets a row for each entry, or else are counted as unread.
-        Entries of a chunk for which `take` returns True are left out.
+        Entries of a chunk for which `take` returns True are left out; it is asked only about columns, and not
+        with `extra_rows`.
         """
         keys = {field.key for field in fields}
         for chunk in document.records(fields, rest=extra_rows is not None):
@@ -172,7 +173,7 @@ class Values:
                 chunk, pointer, fields, ENTRY, count=count and extra_rows is None
             ):
                 if extra_rows is not None:
-                    extra_rows.extend(i - extra_rows.n, {})
+                    extra_rows.extend(i - extra_rows.n, {})  # empty rows for entries that are no objects
                     extra_rows.extend(
                         1, encode_extra(record, keys - self.dialect.kept_keys, lambda k: self.count({k: 1}))
                     )
@@ -184,7 +185,7 @@ class Values:
 
     def note_unread(self, chunk: Chunk, pointer: str) -> None:
         """Count the unread keys of a chunk, and report the first of its ids that have a decimal point."""
-        silent_keys = self.dialect.silent if pointer else _UNREAD_IN_RESULTS
+        silent_keys = self.dialect.silent if pointer else _UNREAD_IN_RESULTS  # these have an empty pointer
         if pointer == "/categories":
             silent_keys |= {"keypoints", "skeleton"}  # which say what those of boxes are
         self.count({k: n for k, n in chunk.extras.items() if k not in silent_keys and k != "video_id"})
@@ -192,13 +193,14 @@ class Values:
             self._report_float_id(f"{pointer}/{i}", key)
 
     def count(self, counts: Mapping[str, int]) -> None:
-        """Count keys that are not read."""
+        """Count keys that are not read in the builder's `extras`; beyond 30 names as "other keys"."""
         extras = self._builder.extras
         for key, n in counts.items():
             name = key if key in extras or len(extras) < _MAX_EXTRA_NAMES else "other keys"
             extras[name] += n
 
     def _report_float_id(self, location: str, key: str) -> None:
+        """Report an id with a decimal point, only the first of each list and key."""
         list_and_key = re.sub("[0-9]+", "", location), key
         if list_and_key not in self._float_ids:
             self._float_ids.add(list_and_key)
@@ -224,11 +226,12 @@ class Values:
 
         With `fields` the keys that none of them names are counted as unread.
         """
+        _, wrong_type_code, repeated_key_code = codes
         if not isinstance(record, dict):
-            self.report_wrong(codes[1], location, "", "an object", record)
+            self.report_wrong(wrong_type_code, location, "", "an object", record)
             return False
         if isinstance(record, Repeated):
-            self.report(codes[2], location, value=record.repeated)
+            self.report(repeated_key_code, location, value=record.repeated)
             return False
         if fields:
             read_keys = {field.key for field in fields if field.kind != "raw"} | {"video_id"}
@@ -244,7 +247,7 @@ class Values:
         Records without any key are only counted once enough of them were reported: a short file can hold
         millions.
         """
-        missing_code = codes[0]
+        missing_code, _, _ = codes
         assert chunk.records is not None
         n_empty = 0 if self.log.keeps(missing_code) else chunk.records.count({})
         if n_empty:
@@ -259,27 +262,32 @@ class Values:
     # -- values
 
     def parse_id(self, record: Mapping[str, Any], key: str, location: str, codes: Codes = ENTRY) -> Id | None:
-        """Return the id under a key; None, after an issue, if there is none or it is not valid."""
+        """Return the id under a key; None, after an issue, if there is none or it is not valid.
+
+        A whole number in 64 bits, text, or, with a warning, a whole float; in dialects with `whole_ids` a
+        number, or for references to images and classes also the text of one.
+        """
+        missing_code, wrong_type_code, _ = codes
         if key not in record:
-            self.log.report(codes[0], self.path, pointer=location, value=key)
+            self.log.report(missing_code, self.path, pointer=location, value=key)
             return None
         value = record[key]
         if type(value) is int and -(2**63) < value < 2**63:
             return value
         is_number = type(value) is str and type(to_other_type(value)) is int
         if self.dialect.whole_ids and not (is_number and key in ("image_id", "category_id")):
-            self.report_wrong(codes[1], location, key, "a whole number", value)
+            self.report_wrong(wrong_type_code, location, key, "a whole number", value)
             return None
         if isinstance(value, float) and value.is_integer() and abs(value) < 2.0**53:
             self._report_float_id(location, key)
             return int(value)
         if type(value) is str:
             return value
-        self.report_wrong(codes[1], location, key, "an id: a 64-bit whole number or text", value)
+        self.report_wrong(wrong_type_code, location, key, "an id: a 64-bit whole number or text", value)
         return None
 
     def parse_track_id(self, record: dict[str, Any], location: str) -> Id:
-        """Return the id of the track of a box; `NONE` if there is none, or after an issue."""
+        """Return the id of the track of a box, or in its attributes; `NONE` if none, or after an issue."""
         attributes = record.get("attributes")
         candidates = [(record, location, key) for key in TRACK_KEYS]
         if isinstance(attributes, dict):
@@ -327,7 +335,11 @@ class Values:
     # -- classes
 
     def read_categories(self, document: Document, *, count: bool = True) -> dict[Id, int]:
-        """Add the classes of the list that begins here; return their rows by id, -2 for a bad class."""
+        """Add the classes of the list that begins here; return their rows by id, -2 for a bad class.
+
+        Classes of one name are merged, with a warning. Their keypoint names, if wanted, and extra fields are
+        added to the builder as well.
+        """
         builder, fields = self._builder, self.dialect.category
         wants_points = "keypoints" in builder.wants
         extra_rows = ExtraRows() if builder.keeps_extra or wants_points else None
@@ -392,7 +404,7 @@ def encode_extra(
             else:  # under another name than that of a key that the target has
                 count(f"{key} that are not valid JSON, as NaN")
     if "keypoints" in record and "keypoints" not in {*json_of, *read_keys}:
-        json_of.pop("num_keypoints", None)
+        json_of.pop("num_keypoints", None)  # as the keypoints themselves are left out
     return json_of
 
 
@@ -485,8 +497,9 @@ def find_root_class(head: bytes) -> tuple[Id, str] | None:
         root, *children = [(record["id"], record["name"], record["supercategory"]) for record in records]
     except (ValueError, KeyError, TypeError):
         return None
-    is_root = isinstance(root[0], int | str) and isinstance(root[1], str) and root[2] in ("none", "", None)
-    return root[:2] if is_root and children and {parent for *_, parent in children} == {root[1]} else None
+    id_, name, supercategory = root
+    is_root = isinstance(id_, int | str) and isinstance(name, str) and supercategory in ("none", "", None)
+    return (id_, name) if is_root and children and {parent for *_, parent in children} == {name} else None
 
 
 def flatten_segments(data: bytes) -> tuple[bytes, int] | None:

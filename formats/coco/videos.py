@@ -60,7 +60,7 @@ def has_tubes(preview: JsonPreview) -> bool:
 
 
 def is_tubes(data: bytes) -> bool:
-    """Whether a whole JSON text is in the layout of tubes."""
+    """Whether a JSON text is in the layout of tubes; behind a long list of videos any ``track`` is a sign."""
     preview = glance(data[: 2**16])
     if has_tubes(preview):
         return True
@@ -96,12 +96,12 @@ class Frames:
         self._rows = add_other_type(self._rows, valid_ids, "video_id", path, log)
 
     def finish(self, path: str, log: Log) -> None:
-        """Resolve the ids of videos, and give the builder the video and frame number of each image."""
+        """Resolve the ids of videos, add unlisted ones, and give the builder the frame of each image."""
         if not self._frames_of_images:
             return
         self.add_other_type((id_ for _, id_, _ in self._frames_of_images), path, log)
-        first_row = self._frames_of_images[0][0]
-        n = self._frames_of_images[-1][0] - first_row + 1
+        first_row, last_row = self._frames_of_images[0][0], self._frames_of_images[-1][0]
+        n = last_row - first_row + 1
         videos, frames = [-1] * n, [-1] * n
         for row, id_, frame in self._frames_of_images:
             if isinstance(id_, (int, str)) and not isinstance(id_, bool):
@@ -252,6 +252,7 @@ class TubeReader:
                     continue
                 columns["track"] = [_PYTHON.decode(str(t, "utf-8")) for t in map(bytes, columns["track"])]
                 records = [{key: column[i] for key, column in columns.items()} for i in range(chunk.n)]
+                # Values that a record lacks are NONE or NaN, which is not equal to itself.
                 records = [{k: v for k, v in r.items() if v != NONE and v == v} for r in records]  # noqa: PLR0124
             else:
                 records = chunk.records
@@ -274,14 +275,17 @@ class TubeReader:
         self._tubes += zip(
             record_indices, columns["video_id"], columns["category_id"], ids, scores, strict=True
         )
-        counts, table, n_outside = boxes
+        counts, table, n_outside = boxes  # table: (boxes, 6), the last column is the score
         track_rows = np.repeat(np.arange(n), counts)
         table[:, 5] = np.where(np.isnan(table[:, 5]), np.array(scores, np.float64)[track_rows], table[:, 5])
         self._chunks.append((first_tube + track_rows, table))
         self._n_outside += n_outside
 
     def _add_slowly(self, record: Any, i: int) -> None:
-        """Add one track, the i-th record, and check each value; after an issue it is skipped."""
+        """Add one track, the i-th record, and check each value; after an error its boxes are skipped.
+
+        A box without a score gets that of its track, ``confidence`` before ``score``.
+        """
         values, location = self._values, f"{self._pointer}/{i}"
         n_errors = self._log.errors
         if not values.is_object(record, location, ROW):
@@ -335,8 +339,9 @@ class TubeReader:
 
     def add_to(self, builder: Builder, n_scored: int, total: int) -> None:
         """Add images, tracks and boxes to the builder; `n_scored` of the `total` boxes of all files have a
-        score.
+        score. Scores are left out, with a warning, unless the builder's kind is ``det``.
         """
+        index = np.array([i for i, *_ in self._tubes], np.int32)
         if self._n_outside:
             self._log.report(OUTSIDE_COUNTS, self._values.path, n=self._n_outside, total=self.n_boxes)
         video, category, is_valid = self._resolve_ids(builder)
@@ -344,10 +349,10 @@ class TubeReader:
         tube_of_box = np.concatenate([tubes for tubes, _ in chunks])
         box_values = np.concatenate([rows for _, rows in chunks])
         is_det = builder.kind == "det"
-        score = box_values[:, 5]
+        score = box_values[:, 5]  # columns: frame, left, top, width, height, score
         if not is_det and self.n_scored:  # which is reported at the first
             first_scored = tube_of_box[int(np.argmax(~np.isnan(score)))]
-            pointer = f"{self._pointer}/{self._tubes[first_scored][0]}"
+            pointer = f"{self._pointer}/{index[first_scored]}"
             issue_args: dict[str, Any] = {"pointer": pointer, "field": "confidence"}
             if n_scored < total:
                 self._log.report(SOME_SCORES, self._values.path, **issue_args, found=n_scored, total=total)
@@ -357,7 +362,7 @@ class TubeReader:
         if is_det:
             lacks_score = np.isnan(score) & is_kept
             for tube_index in dict.fromkeys(tube_of_box[lacks_score].tolist()):
-                pointer = f"{self._pointer}/{self._tubes[tube_index][0]}"
+                pointer = f"{self._pointer}/{index[tube_index]}"
                 self._log.report(SCORE_MISSING, self._values.path, pointer=pointer, field="confidence")
             is_kept &= ~lacks_score
         builder.skipped += int(np.count_nonzero(~is_kept))
@@ -372,7 +377,6 @@ class TubeReader:
         wh = box_values[:, 3:5]
         with np.errstate(over="ignore"):
             xyxy = np.concatenate([box_values[:, 1:3], box_values[:, 1:3] + wh], axis=1)
-        index = np.array([tube[0] for tube in self._tubes], np.int32)
         builder.boxes(
             image=image,
             category=category[tube_of_box],
@@ -387,12 +391,15 @@ class TubeReader:
     def _resolve_ids(self, builder: Builder) -> tuple[Any, Any, Any]:
         """Look up the ids of all tracks; return (tracks,) video rows, category rows, and True if both exist.
 
-        A track whose id is repeated is reported, and gets an unused id.
+        A track whose id is repeated is reported, and gets an unused id in `_tubes`. Results get the videos of
+        the ground truth by name or id, and others are added.
         """
         reference, log, path = self._reference, self._log, self._values.path
+        video_ids = [video_id for _, video_id, *_ in self._tubes]
+        category_ids = [category_id for _, _, category_id, *_ in self._tubes]
         categories = self._categories
         if reference is not None:
-            column = pack_ids([tube[2] for tube in self._tubes])
+            column = pack_ids(category_ids)
             if len(self._tubes):
                 categories, _ = choose_reading(
                     column,
@@ -405,18 +412,16 @@ class TubeReader:
             row_of_video: dict[Id, int] = {name: row for row, name in enumerate(reference.videos.name)}
             ids = reference.videos.source_id.tolist()
             row_of_video |= {id_: row for row, id_ in enumerate(ids) if id_ != NO_ID}
-            row_of_video = add_other_type(
-                row_of_video, (tube[1] for tube in self._tubes), "video_id", path, log
-            )
+            row_of_video = add_other_type(row_of_video, video_ids, "video_id", path, log)
         else:
-            self._frames.add_other_type((tube[1] for tube in self._tubes), path, log)
-        categories = add_other_type(categories, (tube[2] for tube in self._tubes), "category_id", path, log)
+            self._frames.add_other_type(video_ids, path, log)
+        categories = add_other_type(categories, category_ids, "category_id", path, log)
         video = np.full(len(self._tubes), -1, np.int64)
         category = np.full(len(self._tubes), -1, np.int64)
         is_valid = np.ones(len(self._tubes), np.bool_)
         index_of_id: dict[Id, int] = {}
         issue_args: dict[str, Any]
-        last_free_id = max((tube[3] for tube in self._tubes if type(tube[3]) is int), default=0)
+        last_used_id = max((id_ for *_, id_, _ in self._tubes if type(id_) is int), default=0)
         for tube_index, (i, video_id, category_id, id_, score) in enumerate(self._tubes):
             location = f"{self._pointer}/{i}"
             if reference is None:
@@ -439,8 +444,8 @@ class TubeReader:
                 log.report(
                     DUPLICATE_BOX_ID, path, **issue_args, value=Trusted(show(id_)), first=first_pointer
                 )
-                last_free_id += 1  # a track of its own
-                self._tubes[tube_index] = (i, video_id, category_id, last_free_id, score)
+                last_used_id += 1  # a track of its own
+                self._tubes[tube_index] = (i, video_id, category_id, last_used_id, score)
         return video, category, is_valid
 
     def _find_or_add_images(self, builder: Builder, video: Any, frame: Any) -> Any:

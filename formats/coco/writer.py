@@ -33,8 +33,9 @@ def find_result_ids(
 ) -> tuple[list[Id], list[Id]] | None:
     """Return the ids of images and of categories, by row, for a results list.
 
-    With a `reference` they are its ids, by name (also without extension or folder). None, after issues, if
-    an image or class with boxes is not in it.
+    With a `reference` they are its ids, by name (also without extension or folder), or, where it has none,
+    the stems of its images and the positions of its classes from 1. None, after issues, if an image or class
+    with boxes is not in it; those without boxes get 0.
     """
     if reference is None:
         return [*choose_ids(dataset.images.source_id, 0)], [*choose_ids(dataset.categories.source_id, 0)]
@@ -47,24 +48,24 @@ def find_result_ids(
     row_of_name = {name: row for row, name in enumerate(reference_images.name)}
     row_of_stem = index_unique(map(stem, reference_images.name))
     row_of_last_part = index_unique(stem(name.rsplit("/", 1)[-1]) for name in reference_images.name)
-    used_rows = set(distinct(dataset.boxes.image).tolist())
+    image_rows_with_boxes = set(distinct(dataset.boxes.image).tolist())
     image_ids: list[Id] = []
     for row, name in enumerate(dataset.images.name):
         reference_row = row_of_name.get(
             name, row_of_stem.get(stem(name), row_of_last_part.get(stem(name.rsplit("/", 1)[-1])))
         )
-        if reference_row is None and row in used_rows:
+        if reference_row is None and row in image_rows_with_boxes:
             suggestion = Trusted(hint(name, reference_images.name))
             log.report(NOT_IN_REFERENCE, "", what="image", value=name, near=suggestion)
         image_ids.append(0 if reference_row is None else image_id_of_row[reference_row])
     classes = reference.categories
     reference_ids = classes.source_id.tolist()
     row_of_class = {name: row for row, name in enumerate(classes.name)}
-    used_rows = set(distinct(dataset.boxes.category).tolist())
+    classes_with_boxes = set(distinct(dataset.boxes.category).tolist())
     category_ids: list[Id] = []
     for row, name in enumerate(dataset.categories.name):
         reference_row = row_of_class.get(name)
-        if reference_row is None and row in used_rows:
+        if reference_row is None and row in classes_with_boxes:
             suggestion = Trusted(hint(name, classes.name))
             log.report(NOT_IN_REFERENCE, "", what="class", value=name, near=suggestion)
         position = reference_row + 1 if reference_row is not None else 0
@@ -118,12 +119,12 @@ def encode_object(
     dialect: Dialect = COCO,
     rle: str | None = None,
 ) -> bytes:
-    """Build the COCO object of some images and boxes, with all categories."""
+    """Encode some images and boxes, with all categories, as one JSON object; `rle` as in `_encode_shapes`."""
     categories, least_id = dataset.categories, dialect.least_id
     image_ids = choose_ids(dataset.images.source_id[image_rows], least_id)
     category_ids = choose_ids(categories.source_id, least_id)
-    # The extra fields of the files of these images, and of the images.
     file_of = dataset.images.file[image_rows].tolist()
+    # The extra fields of the files of these images become members of the object.
     used_files = [row for row in dict.fromkeys(file_of) if row >= 0]
     files = [dataset.files[row].extra for row in used_files] or [f.extra for f in dataset.files if f.extra]
     members, ids, _ = join_members(files) if any(files) else ({}, [], {})
@@ -265,8 +266,8 @@ def _measure_areas(dataset: Dataset, rows: Longs) -> Floats:
     rows_with_shape = np.flatnonzero((boxes.shapes.kind[rows] != ShapeKind.NONE) & (size > 0).all(axis=1))
     for start in range(0, len(rows_with_shape), _SHAPES_AT_A_TIME):
         batch = rows_with_shape[start : start + _SHAPES_AT_A_TIME]
-        area[batch] = boxes.shapes.take(rows[batch]).extents(size[batch, 1], size[batch, 0])[0]
-    area[area < 0] = np.nan
+        area[batch], _ = boxes.shapes.take(rows[batch]).extents(size[batch, 1], size[batch, 0])
+    area[area < 0] = np.nan  # -1 for shapes that are too large to be measured
     return area
 
 
@@ -425,7 +426,7 @@ def _encode(
         text = encode(list(map(record, *batch, raw or itertools.repeat(empty_value), *optional_batch)))
         if extra:
             text = _append_extra(text, {key: column[start : start + _BATCH] for key, column in extra.items()})
-        text = text[:-1].replace(b"\n", b",\n")
+        text = text[:-1].replace(b"\n", b",\n")  # all but the last newline
         if first_members:
             lines = zip(first_members[start : start + _BATCH], text.split(b"\n"), strict=True)
             text = b"\n".join([b"{" + head + b"," + line[1:] for head, line in lines])
