@@ -246,7 +246,10 @@ class BatchReader(msgspec.Struct, frozen=True):
             check_sizes(image, np.concatenate([side.mask_size for side in sides]), names)
 
     def read_flat(self, preds: Mapping[str, Any], target: Any, image_ids: Iterable[Any] | None) -> Batch:
-        """Read a batch from one mapping for each side, whose ``image`` is the image of each row."""
+        """Read a batch from one mapping for each side, whose ``image`` is the image of each row.
+
+        `image_ids` lists all images, also those without rows; None = those that have rows. Raises ValueError.
+        """
         if not isinstance(target, Mapping):
             raise ValueError("preds is a single mapping, so target must be one too")  # noqa: TRY004 -- documented
         ids_of_rows = []

@@ -429,8 +429,9 @@ def report_after(results: Sequence[Result], joined: Joined, path: str, log: Log)
         if not row.gt and row.gt_ignored:
             log.report(ALL_IGNORED, path, protocol=rules.name, n=row.gt_ignored)
     _report_uncounted(results[0], joined, path, log)
-    has_cause = log.counts[LIKELY_CAUSE.name] or not results
-    if not has_cause and all(r.overall.tp == 0 and min(r.overall.gt, r.overall.det) >= FEW for r in results):
+    is_explained = log.counts[LIKELY_CAUSE.name] > 0
+    is_all_missed = all(r.overall.tp == 0 and min(r.overall.gt, r.overall.det) >= FEW for r in results)
+    if results and is_all_missed and not is_explained:
         row, report = results[0].overall, joined.report
         n_classes = len(report.classes_both)
         both_words = (

@@ -330,14 +330,15 @@ def find_tube_pairs(joined: Joined, truth: Tubes, detections: Tubes, floor: floa
     rank = np.empty(n_det, np.int32)
     rank[ranked] = rank_in_runs(first_of_runs(key[ranked]), n_det)
     pair, shared_volume = _shared_volumes(joined, truth, detections)
-    det, gt = pair // max(n_gt, 1), pair % max(n_gt, 1)
+    det, gt = pair // max(n_gt, 1), pair % max(n_gt, 1)  # as `_shared_volumes` numbers pairs
     volumes = detections.volume[joined.detections.row][det] + truth.volume[joined.truth.row][gt]
     union = volumes - shared_volume
     iou = np.divide(shared_volume, union, out=np.zeros(len(union)), where=union > 0)
     kept_pairs = np.flatnonzero(iou >= floor)
     det, gt, iou = det[kept_pairs], gt[kept_pairs], iou[kept_pairs]
     by_rank = np.lexsort((gt, rank[det], key[det]))
-    return Pairs(det[by_rank].astype(np.int32), gt[by_rank].astype(np.int32), iou[by_rank], None, rank)
+    gt_by_rank = gt[by_rank].astype(np.int32)
+    return Pairs(det=det[by_rank].astype(np.int32), gt=gt_by_rank, iou=iou[by_rank], ioa=None, rank=rank)
 
 
 def _shared_volumes(joined: Joined, truth: Tubes, detections: Tubes) -> tuple[Longs, Floats]:
@@ -351,7 +352,7 @@ def _shared_volumes(joined: Joined, truth: Tubes, detections: Tubes) -> tuple[Lo
     frames = np.concatenate([gt_frame, det_frame])
     first_frame = int(frames.min(initial=0))
     n_frames = int(frames.max(initial=0)) - first_frame + 1
-    if max(len(joined.images) * len(joined.classes), 1) * n_frames >= 2**62:
+    if max(len(joined.images) * len(joined.classes), 1) * n_frames >= 2**62:  # keys would not fit
         frames = np.unique(frames, return_inverse=True)[1].reshape(-1)
         first_frame, n_frames = 0, int(frames.max()) + 1
     frames = frames - first_frame

@@ -225,7 +225,7 @@ def _draw_all_curves(result: Result) -> Figure:
             x, y = _make_staircase(curve.recall, curve.precision)
             envelope = np.maximum.accumulate(curve.precision[::-1])[::-1]
             indices = np.searchsorted(curve.recall, points)
-            mean += np.append(envelope, 0.0)[indices]
+            mean += np.append(envelope, 0.0)[indices]  # 0 beyond the last recall
         else:
             x, y = np.zeros(2), np.array([1.0, 0.0])
         ap = _get_ap(result, [row.name for row in result.classes].index(name))
@@ -295,7 +295,7 @@ def _draw_f1(result: Result) -> Figure:
     outcome, _ = find_outcomes(matches)
     figure, axes = _make_axes("F1 against confidence", f"{result.protocol}, {_format_iou(result)}")
     # The axis spans all scores, and at least 0..1.
-    low, high = (float(f(matches.score, initial=i)) for f, i in ((np.min, 0.0), (np.max, 1.0)))
+    low, high = float(np.min(matches.score, initial=0.0)), float(np.max(matches.score, initial=1.0))
     grid = np.linspace(low, high, 501)
     names = [row.name for row in result.classes if row.name in result.curves]
     n = 0

@@ -137,6 +137,7 @@ def _collect_class_rows(results: Iterable[Result]) -> tuple[list[str], list[dict
         summary = {**result.to_dict()["summary"], **make_summary_columns(result)}
         summary = {_COLUMN_OF.get(key, key): value for key, value in summary.items()}
         rows.append({**head, **result.overall.to_dict(), **summary})
+        # These stay even if they are undefined everywhere.
         shown_keys.update({"ap", "AP50", "AP75"} & summary.keys())
     keys = dict.fromkeys(key for row in rows for key in row)
     shown_keys.update(key for key in keys if any(row.get(key) not in (None, "") for row in rows))
@@ -463,7 +464,8 @@ def _make_level_section(result: Result) -> Section:
         for row, n_objects in zip(result.classes, npos, strict=True)
         if n_objects.any()
     ]
-    table_rows += [("(all)", npos.sum(axis=0), result.summary)] * (len(table_rows) != 1)
+    if len(table_rows) != 1:  # of a single class the means are its own numbers
+        table_rows.append(("(all)", npos.sum(axis=0), result.summary))
     columns = [
         Column("class", cell),
         Column("level"),
@@ -552,7 +554,7 @@ def _make_summary(result: Result, width: int | None) -> Part:
         lines = [
             f"{key} = {format_percent(value)}"
             for key, value in numbers
-            # The last line has those of mAP.
+            # Named ranges have a table of their own, and the last line has mAP50-95, mAP50 and mAP75.
             if key != "score"
             and ("@" not in key or result.rules.rates)
             and not (result.rules.shared_score and key.startswith("mAP"))

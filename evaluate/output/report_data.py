@@ -343,10 +343,11 @@ def _compute_confusions(
     n_cells = (n + 1) ** 2
     step_cell = gt_class * (n + 1) + det_class
     n_keys = n_cells * (n_levels + 1)
-    steps = [count_keys(step_cell * (n_levels + 1) + bound, n_keys) for bound in (low, high)]
-    step_key = np.concatenate([key for key, _ in steps])
+    low_key, n_low = count_keys(step_cell * (n_levels + 1) + low, n_keys)
+    high_key, n_high = count_keys(step_cell * (n_levels + 1) + high, n_keys)
+    step_key = np.concatenate([low_key, high_key])
     order = np.argsort(step_key, kind="stable")
-    running_count = np.cumsum(np.concatenate([steps[0][1], -steps[1][1]])[order])
+    running_count = np.cumsum(np.concatenate([n_low, -n_high])[order])
     cell, step_level = np.divmod(step_key[order], n_levels + 1)
     n_of_step = np.where(running_count > 0, np.diff(step_level, append=0), 0)
     levels, of_step = expand_ranges(step_level, n_of_step)

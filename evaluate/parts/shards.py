@@ -303,8 +303,9 @@ def evaluate_parts(
     labels_log = Log()
     chosen = add_labels_and_ancestors(apply_choice(all_joined, choice)[0], image_labels, labels_log)
     rules = add_switches(rules, all_joined, score_min=score_min, **selection)
-    sides = admitted, all_joined, chosen
-    work, task_of_image, mappings = _plan_work(*sides, choice, merged, surveys, rules, rows_per_task)
+    work, task_of_image, mappings = _plan_work(
+        admitted, all_joined, chosen, choice, merged, surveys, rules, rows_per_task
+    )
     _write_truth(all_joined, chosen, task_of_image, len(parts) + work.n_cut, store)
     del surveys
     outcomes, totals, kept_counts = runner.match(parts, mappings, work)
@@ -313,13 +314,13 @@ def evaluate_parts(
     report_before(chosen, rules, source_of(truth), log)
     points = runner.find_overall_points(outcomes, totals, at_score)
     scores = [
-        at_score if p.shared_score else point_of_result["score"]
-        for p, (point_of_result, _) in zip(rules, points, strict=True)
+        at_score if p.shared_score else overall_point["score"]
+        for p, (overall_point, _) in zip(rules, points, strict=True)
     ]
     counted = runner.count(outcomes, totals, work, scores)
     results = [
-        make_result(matches, point_of_result, *point, at_score)
-        for matches, point_of_result, point in zip(totals, counted, points, strict=True)
+        make_result(matches, class_counts, overall_point, overall_best, at_score)
+        for matches, class_counts, (overall_point, overall_best) in zip(totals, counted, points, strict=True)
     ]
     if is_default:
         report_default(truth, merged.dataset, log)

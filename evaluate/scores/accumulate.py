@@ -548,7 +548,7 @@ def make_class_extras(matches: Matches, ap: Floats, recall: Floats, tp: Longs) -
         columns |= {f"AP@{area.name}": mean_of_classes(ap[:, i]) for i, area in rules.named_areas.items()}
         columns["ap_per_iou"] = ap[:, 0].T
     elif rules.apart:
-        columns = _summarize_apart(rules, ap, recall, lambda values: values)
+        columns = _summarize_apart(rules, ap, recall, lambda values: values)  # each class keeps its own
     else:
         columns = _compute_averages(rules, ap, recall, mean_of_classes)
         del columns["AP"]

@@ -134,6 +134,7 @@ class PrecisionReader:
         assert self.n_needed is not None and self.points is not None  # noqa: PT018
         is_reached = self.n_needed <= counted.tp[:, None]
         scores = np.zeros(is_reached.shape)
+        # Number n of the true positives of a class is at its start + n - 1 among those of all classes.
         positive_scores = score[ranked.hit_positions[counted.positive_hits]]
         scores[is_reached] = positive_scores[(counted.starts[:, None] + self.n_needed - 1)[is_reached]]
         filled_classes = np.flatnonzero(ranked.counts)
@@ -201,7 +202,7 @@ def average_at_limits(
         start, n_rows = int(ranked.starts[k]), int(ranked.counts[k])
         class_scores = scaled_score[start : start + n_rows]
         end_rows = start + (
-            np.searchsorted(-class_scores, -limits, side="right") if high > low else limits * 0
+            np.searchsorted(-class_scores, -limits, side="right") if high > low else np.zeros(len(limits))
         ).astype(int)
         n_true, n_false = counted.count_down_to(ranked, k, end_rows)
         precision = np.divide(n_true, n_true + n_false, out=np.zeros(len(limits)), where=n_true + n_false > 0)

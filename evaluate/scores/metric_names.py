@@ -45,6 +45,7 @@ class MetricName(msgspec.Struct, frozen=True):
         The key itself is tried before the key that it is an alias of.
         """
         name, separator, area = self.key.partition("@")
+        # mAP50@tiny: first the key itself, then AP50@tiny.
         for key in (self.key, f"{ALIASES.get(name, name)}{separator}{area}"):
             if key in keys:
                 return key
