@@ -65,7 +65,7 @@ class ImageBoxes(msgspec.Struct, frozen=True, eq=False):
         return cls(**{name: np.concatenate(arrays) for name, arrays in columns.items()})
 
     def take(self, images: Longs) -> ImageBoxes:
-        """Return the boxes of these images, in this order."""
+        """Return the boxes of these images, in this order. `shape` alone has several rows for a box."""
         rows = _list_positions(self.count, images)
         columns = {name: getattr(self, name) for name in _COLUMNS[1:]}
         columns = {

@@ -445,7 +445,7 @@ def report_after(results: Sequence[Result], joined: Joined, path: str, log: Log)
 
 
 def _report_uncounted(result: Result, joined: Joined, path: str, log: Log) -> None:
-    """Report listed classes without an object that have detections: no mean over classes shows them."""
+    """Report classes without an object, but with detections, that the join did not: no mean shows them."""
     reported = set(joined.report.classes_det_only)
     empty_classes = [
         r for r in result.classes if not (r.gt or r.gt_ignored) and r.fp and r.name not in reported

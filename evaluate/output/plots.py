@@ -63,7 +63,7 @@ def draw(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
             folder = _name_folder(evaluation, result_number, result)
             for name, figure in _draw_pictures(result):
                 for suffix in FORMATS:
-                    write(f"{folder}/{name}.{suffix}", encode(figure, suffix, 120))
+                    write(f"{folder}/{name}.{suffix}", encode(figure, suffix, dpi=120))
                     figure.set_layout_engine("none")  # the other pictures keep the places of the first
 
 

@@ -208,7 +208,8 @@ def make_detection_frame(result: Result) -> dict[str, list[Any]]:
 def make_class_frame(result: Result) -> dict[str, list[Any]]:
     """Return the columns of ``per_class.csv`` of the classes of one result, by name."""
     columns, rows = _collect_class_rows([result])
-    return {name: [_blank_to_none(row.get(name)) for row in rows[:-1]] for name in columns}
+    *class_rows, _summary = rows
+    return {name: [_blank_to_none(row.get(name)) for row in class_rows] for name in columns}
 
 
 def list_missed(result: Result) -> Rows[dict[str, Any]]:
@@ -274,7 +275,7 @@ def _format_in_blocks(
         zip(
             *map(itertools.repeat, _get_head(result)),
             *make_columns(result, slice(start, start + _BLOCK)),
-            strict=False,
+            strict=False,  # protocol and IoU are repeated without end
         )
         for result in evaluation.results
         for start in range(0, count_rows(result), _BLOCK)
@@ -481,7 +482,7 @@ def _make_level_section(result: Result) -> Section:
 
 
 def _make_area_section(result: Result) -> Section:
-    """Make the table of the area ranges that the user named, or of the miss rate of each set-up."""
+    """Make the table of the miss rate of each set-up, or else of the area ranges that the user named."""
     rules = result.rules
     n_objects = [int(n) for n in result.matches.npos.sum(axis=0)]
     first_name = next(iter(rules.named_areas.values())).name if rules.named_areas else ""
@@ -662,7 +663,7 @@ def make_class_table(result: Result) -> Table:
 
 
 def _make_class_part(result: Result) -> list[Part]:
-    """Make the table of classes, and the note that says where its score comes from."""
+    """Make the table of classes, and a note if its score is that of the best F1, which nobody chose."""
     point = _name_point(result)
     if not point.startswith("at score ") or result.at_score is not None or result.rules.shared_score:
         return [make_class_table(result)]
@@ -686,7 +687,7 @@ def _format_count_or_number(value: float) -> str:
 def _get_cells(result: Result, row: Row, fields: Iterable[str], keys: Sequence[str]) -> list[Any]:
     """Return the cells of a row of the table of classes: its name, the `fields` of the row, and the APs.
 
-    `keys` are the columns of APs; the row of all classes has them from the summary.
+    `keys` are the columns of APs; the row of all classes has them from the summary, as ``AP`` or ``mAP``.
     """
     is_overall = row is result.overall
     values = []

@@ -371,6 +371,7 @@ def check_rules(rules: Sequence[Rules]) -> None:
 
 def _write_truth(all_joined: Joined, chosen: Joined, task_of_image: Ints, n_tasks: int, store: Store) -> None:
     """Write for every task the ground truth of its images, and their image labels if there are any."""
+    # Columns of a table, and the name of the column that holds the image of each row.
     tables: list[tuple[Columns, str]] = [(all_joined.truth.columns(), "image")]
     if chosen.image_labels is not None:
         tables.append((dict(zip(LABELS, chosen.image_labels, strict=True)), LABELS[0]))

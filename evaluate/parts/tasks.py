@@ -361,7 +361,7 @@ def _load_matches(pieces: Sequence[Piece], i: int, totals: Matches, store: Store
     for task, start, stop in pieces:
         table = unpack(store.read(f"matches-{task}", start, stop))
         tables.append({k.removeprefix(prefix): v for k, v in table.items() if k.startswith(prefix)})
-    return replace_rows(totals, tables)  # of one image all rows are in one table, in their order
+    return replace_rows(totals, tables)  # the rows of an image are in one table, in their order
 
 
 def count_down_to_scores(task: int, start: int, stop: int, store: Store) -> list[Longs]:

@@ -400,7 +400,7 @@ def find_best_points(
     candidates = np.flatnonzero((tp > 0) & (npos[category] > 0))
     best_score, best_f1 = np.full(len(npos), np.nan), np.where(npos > 0, 0.0, np.nan)
     f1 = 2 * tp[candidates] / (tp[candidates] + fp[candidates] + npos[category[candidates]])
-    best_rows = best_of_each(category[candidates], f1)
+    best_rows = best_of_each(category[candidates], f1)  # positions among the candidates
     best_points = candidates[best_rows]
     best_score[category[best_points]] = score[best_points]
     best_f1[category[best_points]] = f1[best_rows]
@@ -502,7 +502,7 @@ def find_shared_points(
     # at_confidences: (classes, (precision, recall, tp, fp), confidences)
     has_truth, best_index = npos > 0, 0
     precision, recall = at_confidences[:, 0], at_confidences[:, 1]
-    f1 = 2 * precision * recall / (precision + recall + 1e-16)
+    f1 = 2 * precision * recall / (precision + recall + 1e-16)  # as ``yolo val`` avoids 0 / 0
     if at_score is None and has_truth.any():  # of a moving average, the ends being repeated
         padded = np.pad(f1[has_truth].mean(axis=0), _SMOOTHED_OVER // 2, "edge")
         best_index = int(np.convolve(padded, np.ones(_SMOOTHED_OVER) / _SMOOTHED_OVER, "valid").argmax())

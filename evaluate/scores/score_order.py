@@ -130,7 +130,7 @@ class Ranked:
         elif self.fp_if_unmatched is not None:
             n_false = self.fp_if_unmatched & AreaBits(1 << area) != 0
         else:
-            n_false = np.ones(len(self.rows), np.bool_)
+            n_false = np.ones(len(self.rows), np.bool_)  # one detection for each row
         np.cumsum(n_false, out=n_before_row[1:])
         return _Unmatched(n_before_row, n_before_row[self.hit_positions], n_false[self.hit_positions] > 0)
 
