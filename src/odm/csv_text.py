@@ -26,6 +26,7 @@ class QuoteFault(NamedTuple):
     lines: int
     """How many lines after the start of the record the cell begins."""
     found: str
+    """The cell, as far as messages show it; of a quote that runs on, how it ends."""
 
     def __str__(self) -> str:
         return "a quote that is never closed" if self.is_open else f"a stray quote in {shorten(self.found)!r}"
@@ -86,9 +87,10 @@ def read_record(
 def read_records(
     text: str, sep: str = ",", *, line: int = 1, spaced: bool = False
 ) -> Iterator[tuple[int, int, list[str] | QuoteFault]]:
-    """Yield first line, last line and cells of every record of a text that is not blank.
+    """Yield first line, last line and cells, or the fault of its quotes, of every record that is not blank.
 
-    Lines end with LF and are counted from `line`. After a fault, it goes on in the next line.
+    Lines end with LF and are counted from `line`; `sep` and `spaced` are those of `read_record`. After a
+    fault, it goes on in the next line.
     """
     start = 0
     while start < len(text):

@@ -193,7 +193,7 @@ def _draw_latex_table(table: Table, caption: str, width: int | None) -> str:
     shown = choose_columns(table.titles, table.cells, width=width, drop=table.drop)
     columns = [table.columns[i] for i in shown]
     cells = [[re.sub(r"(?<!\S)-(?=\d)", "$-$", latex(row[i])) for i in shown] for row in table.cells]
-    spans, rules, start = [], [], 1
+    spans, rules, start = [], [], 1  # columns are counted from 1
     # Neighbours with the same group title share it, above a rule; the others have an empty cell there.
     for group_title, group in itertools.groupby(column.group_title for column in columns):
         n = len(list(group))

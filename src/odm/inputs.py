@@ -111,9 +111,10 @@ def refuse(target: str, sources: Iterable[str] = ()) -> None:
             raise PathError(f"{subject} contains the source {printable(source)}; choose another target")
     if identity is None:  # what is not there yet is no file that was opened, and holds none
         return
-    if identity[1] in run.opened.get(identity[0], ()):
+    device, number = identity
+    if number in run.opened.get(device, ()):
         raise PathError(f"{subject} is an input file; choose another target")
-    seen_paths: set[str] = set()
+    seen_paths: set[str] = set()  # folders of inputs have most folders above them in common
     for folder, file in run.folders.items():
         for parent, their_identity in _list_with_parents(folder, seen_paths):
             if parent == location or their_identity == identity:

@@ -133,8 +133,8 @@ class Screen(io.TextIOBase):
 def escape_unsafe(text: str, keep: str = "\n") -> str:
     """Escape everything in a text that a terminal obeys or that moves the text around it.
 
-    These are control characters, separators of lines, marks of direction and other invisible signs. Text of
-    any language passes as it is, so that CSV keeps the names that people use.
+    These are control characters but for `keep`, separators of lines, marks of direction and other invisible
+    signs. Text of any language passes as it is, so that CSV keeps the names that people use.
     """
     if text.isascii() and text.replace("\n", "").isprintable():
         return text

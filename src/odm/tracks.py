@@ -70,7 +70,7 @@ def find_repeated_boxes(dataset: Dataset) -> NDArray[np.intp]:
         return np.zeros(0, np.intp)
     rows = _find_boxes_in_videos(dataset)
     tube = boxes.track[rows].astype(np.int64) * max(len(dataset.categories), 1) + boxes.category[rows]
-    key = tube * max(len(dataset.images), 1) + boxes.image[rows]
+    key = tube * max(len(dataset.images), 1) + boxes.image[rows]  # one number for track, class and image
     order = np.argsort(key, kind="stable")
     is_repeated = np.zeros(len(rows), np.bool_)
     is_repeated[order[1:]] = key[order][1:] == key[order][:-1]

@@ -329,7 +329,7 @@ def _list_archive(
         name = info.filename
         if (reason := refuse_name(name)) is not None:
             raise Unreadable(f"its entry {name!r} is not a safe name: {reason}")
-        if stat.S_ISLNK(info.external_attr >> 16):
+        if stat.S_ISLNK(info.external_attr >> 16):  # its mode on Unix
             raise Unreadable(f"its entry {name!r} is a link")
         if name in entries:
             raise Unreadable(f"it has two entries {name!r}")

@@ -122,15 +122,15 @@ class Output:
         self.written: list[str] = []
         self.stayed: list[str] = []
         self._overwrite = overwrite
-        self._folders = {""}
+        self._folders = {""}  # made in the staging folder
         self._planned: Collection[str] = ()
-        self._made_folders: list[str] = []
+        self._made_folders: list[str] = []  # above the target
         self._n_placed = 0
         self._stage_descriptor = -1
         self._lock_descriptor: int | None = None
         self._stage = ""
-        self._copies: dict[str, str] = {}
-        self._sync_each = single
+        self._copies: dict[str, str] = {}  # where each picture was copied first
+        self._sync_each = single  # each file is made durable by itself, where one call cannot do it for all
         self._real_target = os.path.realpath(target)
         self._old_status: os.stat_result | None = None
         self._sources = tuple(sources)
@@ -280,7 +280,7 @@ class Output:
             self._clean()
 
     def write(self, name: str, data: bytes | memoryview) -> None:
-        """Write one file; `name` is relative, ``""`` for a single file."""
+        """Write one file, or in a dry run only note it; `name` is relative, ``""`` for a single file."""
         self.written.append(name)
         if self.dry_run:
             return
@@ -316,7 +316,7 @@ class Output:
                 self._fail(e)
 
     def copy(self, name: str, picture: str) -> None:
-        """Copy `picture` into the folder; further copies are hard links if the file system has them."""
+        """Copy `picture`, or let `cuts` make it; further copies are hard links where the system has them."""
         if self.dry_run:
             self.written.append(name)
             return

@@ -169,7 +169,7 @@ class Source:
         # A link may lead out of the folder and stay in this source, so that only here it is followed.
         if is_listed and not self.bad_links and (self.follow_links or not self._has_links):
             relative = folder.removeprefix(self._prefix).rstrip("/")
-            if files := self.below(relative) if relative != folder else []:
+            if files := self.below(relative) if relative != folder else []:  # else it lies elsewhere
                 folder_source._files = [file[len(relative) + 1 :] for file in files]
                 folder_source.picture_links = {
                     file[len(relative) + 1 :]: target
@@ -379,6 +379,7 @@ class Source:
         n_links_left = _NESTED_LINKS
         while pending:
             folder_name, folder, linked_folders = pending.pop()
+            is_below_link = len(linked_folders) > 1
             try:
                 with os.scandir(folder) as entries:
                     sorted_entries = sorted(entries, key=lambda e: e.name)
@@ -415,12 +416,12 @@ class Source:
                     target.rstrip(os.sep) + os.sep
                 ):
                     self.bad_links.append((name, "the link points to a folder above it", False))
-                elif len(linked_folders) > 1 and not n_links_left:
+                elif is_below_link and not n_links_left:
                     self.bad_links.append((name, "too many nested links", False))
                 elif deep:
                     # The folders entered by links are kept, so that a loop over several of them ends; the
                     # budget ends what is no loop but grows like one.
-                    n_links_left -= len(linked_folders) > 1
+                    n_links_left -= is_below_link
                     pending.append((name, entry.path, linked_folders | {target}))
 
     def _resolve(self, link: str) -> tuple[str, bool]:

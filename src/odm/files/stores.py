@@ -57,7 +57,7 @@ def conceal(address: str) -> str:
 
     def mask_secret(match: re.Match[str]) -> str:
         """Return the ``***`` that stands for a secret; that of further secrets has a number."""
-        if match[0] in _hidden:
+        if match[0] in _hidden:  # concealed already
             return match[0]
         for i in itertools.count(1):
             label = f"***{'' if i == 1 else i}"

@@ -189,7 +189,7 @@ def rasterise(outlines: Sequence[ArrayLike], height: int, width: int) -> dict[st
     corners = [_parse_corners(outline) for outline in outlines]
     height, width = _parse_size(height, width)
     xy = np.concatenate([np.zeros((0, 2)), *corners])
-    point, ring = offsets(np.array([len(c) for c in corners])), np.array([0, len(corners)])
+    point, ring = offsets(np.array([len(c) for c in corners])), np.array([0, len(corners)])  # one object
     text, _ = write_outlines(xy, point, ring, np.array([height]), np.array([width]))
     return {"size": [height, width], "counts": text.tobytes().decode()}
 
@@ -252,7 +252,7 @@ def read_runs(masks: Compressed | Sequence[Compressed]) -> tuple[Runs, Longs, Lo
     for i, mask in enumerate(mask_list):
         try:
             height, width = mask["size"]
-            mask["counts"]
+            mask["counts"]  # must be there
         except (KeyError, TypeError, ValueError, IndexError):
             raise ValueError(f"mask {i}: a compressed mask has size [height, width] and counts") from None
         pairs.append(_parse_size(height, width))

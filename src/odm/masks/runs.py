@@ -95,7 +95,7 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
         """(n, 4) left, top, width and height of the pixels, zeros for none; `height` of each image, (n,)."""
         n_runs = np.diff(self.starts) // 2
         height_of_run = np.repeat(height.astype(np.float64), n_runs)
-        if len(height_of_run) and (height == height[0]).all():
+        if len(height_of_run) and (height == height[0]).all():  # one number takes the place of many
             height_of_run = np.broadcast_to(height_of_run[0], len(height_of_run))
         run_start, run_stop = self.edge[0::2], self.edge[1::2]
         # Floats divide many times as fast, and exactly enough below `MOST_PIXELS`.
@@ -183,7 +183,8 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
         order = np.argsort(self.edge, kind="stable")
         step = np.where(order % 2 == 0, 1, -1)  # a mask has an even number of edges
         inside = np.cumsum(step)
-        # Where a run ends at the pixel at which another begins, the two edges cancel.
+        # Edges of the union: no mask goes on (0), or the first one begins (1 after a step of 1). Where a run
+        # ends at the pixel at which another begins, the two edges cancel.
         return Runs.of_keys(self.edge[order][(inside == 0) | (inside == step)], 1)
 
 
@@ -413,11 +414,13 @@ def _measure_long(text: NDArray[np.uint8], height: Longs) -> Measured:
             )
         n_lengths, counts, is_unreadable = _decode_texts(text[start:stop], np.array([stop - start]))
         counts = counts.astype(np.int64)
-        if start and not is_unreadable[0] and stop > start:  # the first lengths are differences as well
+        if start and not is_unreadable[0] and stop > start:
+            # The first three numbers were taken for lengths, but are differences to the length two before:
+            # what the first and the second lack is missing in every other length after them, too.
             counts[0] += last_lengths[0]
             counts[1::2] += last_lengths[1]
             counts[2::2] += counts[0]
-        if is_unreadable[0] or stop == start or (counts < 0).any():
+        if is_unreadable[0] or stop == start or (counts < 0).any():  # stop == start: a number has no end
             return Measured(height, np.array([0]), np.array([True]), np.array([0]), no_box)
         if n_pixels + int(counts.sum()) < MOST_PIXELS:
             runs = Runs.of_counts(np.array([0, n_lengths[0]]), counts)

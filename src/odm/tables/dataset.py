@@ -317,7 +317,7 @@ class Builder:
         video: Sequence[int] | Longs | Ints | None = None,
         frame: Sequence[int] | Longs | Ints | None = None,
     ) -> int:
-        """Add many images at once and return the row of the first. ValueError if a name is there already."""
+        """Add images and return the row of the first. ValueError for equal names, or lengths that differ."""
         first_row, n = len(self._image_rows), len(names)
         if width.shape != (n,) or height.shape != (n,) or (source_id is not None and len(source_id) != n):
             raise ValueError(f"width, height and source_id must have {n} rows, as names has")
@@ -331,7 +331,7 @@ class Builder:
             [""] * n if path is None else path,
             [""] * n if split is None else split,
             [file] * n if isinstance(file, int) else file,
-            range(n) if line is None else line,
+            range(n) if line is None else line,  # indices in the list of a JSON file
         ]
         for column, values in zip(self._image_columns.values(), new_columns, strict=True):
             column.extend(values)
@@ -383,7 +383,7 @@ class Builder:
         if video >= 0:
             keys = [(video, source_id)] if (video, source_id) in self._tracks else []
         else:
-            keys = [key for key in self._tracks if key[1] == source_id]
+            keys = [(of_video, id_) for of_video, id_ in self._tracks if id_ == source_id]
         for key in keys:
             self._track_scores[self._tracks[key]] = score
 
@@ -630,7 +630,7 @@ def _add_categories(
     category_ids: Sequence[int] | None,
     frequency: Sequence[str] | None,
 ) -> None:
-    """Add the categories of `Dataset.from_arrays`. Raises ValueError if a column has the wrong length."""
+    """Add the categories of `Dataset.from_arrays`. ValueError for equal names or wrong values."""
     n = len(categories)
     if len(set(categories)) != n:
         raise ValueError("two categories have the same name")
@@ -655,7 +655,7 @@ def _compute_wh(xyxy: Floats) -> Floats:
 
 
 def _make_columns(columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """Convert lists of values to columns: texts to a tuple, ids and whole numbers to an array."""
+    """Convert lists to columns: texts to a tuple, numbers to an array, and ids to one, or one of objects."""
     result: dict[str, Any] = {}
     column: NDArray[Any]
     for name, values in columns.items():

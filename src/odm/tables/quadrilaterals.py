@@ -71,7 +71,8 @@ def _clip_and_measure(a: Floats, b: Floats) -> Floats:
         is_cut = is_used & ((inside >= 0) != (next_inside >= 0))
         share = np.divide(inside, inside - next_inside, out=np.zeros_like(inside), where=is_cut)
         # Of each side its first corner, if it is inside, then the point where it is cut; `target_row` is the
-        # row to which each of these moves up: is_kept 1 0 1 1 -> target_row 0 . 1 2.
+        # row to which each of these moves up: is_kept 1 0 1 1 -> target_row 0 . 1 2. Both are (2 * corners,
+        # pairs), and flat positions in them are row * pairs + pair.
         is_kept = np.stack([is_used & (inside >= 0), is_cut], axis=1).reshape(-1, len(a))
         target_row = np.cumsum(is_kept, axis=0) - 1
         n_corners = target_row[-1] + 1

@@ -89,7 +89,7 @@ class _Ragged(msgspec.Struct, frozen=True, eq=False):
     @classmethod
     def concatenate(cls, tables: Sequence[Self]) -> Self:
         """Concatenate several tables."""
-        offsets = dict(cls._LEVELS)
+        offsets = dict(cls._LEVELS)  # by name of the columns that are offsets
         columns = {
             name: _join_offsets([getattr(table, name) for table in tables])
             if name in offsets
@@ -235,7 +235,7 @@ class Shapes(_Ragged, frozen=True, dict=True):
         outlines = rasterise_all(self.xy, self.point, self.ring, height, width, column_range=column_range)
         if not is_mask.any():
             return outlines
-        # A box has a mask or corners, and is empty in the other set.
+        # A box has a mask or corners, and is empty in the other set; the outlines come after the masks.
         edge = np.concatenate([masks.edge, outlines.edge])
         masks_and_outlines = Runs(
             np.concatenate([masks.starts, outlines.starts[1:] + masks.starts[-1]]), edge
