@@ -228,7 +228,7 @@ def report_images(
         return
     n = 1 if one_by_one else len(unpaired_rows)  # images of one issue
     for i, row in enumerate(unpaired_rows if one_by_one else unpaired_rows[:1]):
-        location = detections.image_place(row)
+        location = detections.image_place(row)  # path, line and pointer
         suggestion = find_nearest_name(names[row], truth.images.name) if i < 10 else None  # slow
         log.report(
             IMAGE_ONLY_IN_DETECTIONS,
@@ -405,7 +405,7 @@ def report_classes(
         if suggestion is not None:
             hints[name] = suggestion
         if requested is None or name in requested:
-            location = detections.location(int(first_box[first_row_by_name[name]]))
+            location = detections.location(int(first_box[first_row_by_name[name]]))  # path, line, pointer
             log.report(
                 CLASS_ONLY_IN_DETECTIONS,
                 location if location[0] else source_of(detections),
@@ -571,8 +571,9 @@ def _share_list(gt_classes: Categories, det_classes: Categories) -> bool:
 
 
 def _list_readings(gt_classes: Categories, det_classes: Categories) -> list[tuple[str, dict[int, int]]]:
-    """Return each possible reading of class numbers: its name, as the option ``ids`` of COCO has it, and the
-    rows of the ground truth's classes by number. That of numbers which are 1 too low is no option: ``""``.
+    """Return each possible reading of class numbers: its name, and the rows of the ground truth's classes by
+    number. ``positions`` and ``positions-from-1`` are values of COCO's option ``ids``; the reading of numbers
+    that are 1 too low has no name.
     """
     numbers = range(len(gt_classes)) if gt_classes.named else [parse_number(name) for name in gt_classes.name]
     readings = [
@@ -613,7 +614,7 @@ def _find_overlapping_pairs(
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return pairs with an IoU of at least 0.5, as positions in `xyxy` (n, 4) and rows of the ground truth.
 
-    `image` (n,) are the rows of the images in the ground truth.
+    `image` (n,) are their images in the ground truth; `MOST_PER_IMAGE` objects of each are compared.
     """
     truth_image = truth.boxes.image
     order = (

@@ -142,7 +142,7 @@ class Worker(Generic[T]):
             os.close(pipe_fd)
             return
         if self._pid == 0:
-            _serve(work, pipe_fd)
+            _serve(work, pipe_fd)  # never returns
         os.close(pipe_fd)
 
     def result(self) -> T | None:

@@ -476,7 +476,7 @@ class Output:
             )
 
     def _merge(self, tree: str) -> None:
-        """Move files into a folder that exists, one by one; then set `stayed` to the files that were there.
+        """Move files into a folder that exists, one by one; then set `stayed` to all other files in it.
 
         A marker stands meanwhile, unless it is one move. It stays if only some of the moves succeed.
         """
@@ -495,7 +495,7 @@ class Output:
         stayed = []
         for folder, folders, names in os.walk(self._real_target):
             if folder == self._real_target:
-                folders[:] = [f for f in folders if not scratch.STAGE.fullmatch(f)]
+                folders[:] = [f for f in folders if not scratch.STAGE.fullmatch(f)]  # the walk skips these
             links = [f for f in folders if os.path.islink(os.path.join(folder, f))]
             for file_name in [*names, *links]:
                 name = os.path.relpath(os.path.join(folder, file_name), self._real_target).replace(

@@ -120,7 +120,7 @@ def connect(address: str) -> tuple[Any, str]:
             f"{printable(address)}: an object store needs pyarrow: pip install pyarrow"
         ) from None
     location, query = split_query(address)
-    if location.lower().startswith("g") and "retry_limit_seconds" not in query:
+    if location.lower().startswith("g") and "retry_limit_seconds" not in query:  # gs and gcs: Google
         query += f"{'&' if query else '?'}retry_limit_seconds={_SECONDS}"
     with refused(address):
         system, root = ask(address, fs.FileSystem.from_uri, reveal(location + query))

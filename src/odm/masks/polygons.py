@@ -327,7 +327,7 @@ class _Steps(_Sides, frozen=True, eq=False):
             middle = (low[open_rows] + high[open_rows]) // 2
             image_height = self.height[self.sides.owner[side[open_rows]]]
             below = self.sides.find_rows(side[open_rows], middle, image_height) <= row[moving[open_rows]]
-            further = below == falls[open_rows]
+            further = below == falls[open_rows]  # not passed yet: the row is below a side that falls
             low[open_rows[further]] = middle[further] + 1
             high[open_rows[~further]] = middle[~further]
         column[moving] = low
