@@ -230,6 +230,7 @@ class Gather:
             builder, log, source.path, joins=getattr(options, "groups", "ignore") == "objects"
         )
         self._turns, self._turned = getattr(options, "rotation", "ignore") == "cvat", 0
+        """Whether CVAT's rotations are read, and how many were."""
         self._locations: list[Location] = []
         self._chunks: list[tuple[dict[str, Any], RowLocator]] = []
 

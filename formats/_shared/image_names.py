@@ -93,7 +93,7 @@ def _name_by_folders(
         if key_folder in candidates:
             places.append(Place(path, None, stem(path)))
             continue
-        # The folders that stay in the name, and the folders of image files that have them, or that they have.
+        # `train` of `train/labels`; `train/images` matches it, and so do `images` and `a/train`.
         remaining = tuple(folder_name for folder_name in key_folder if not ANNOTATIONS.fullmatch(folder_name))
         matching = [
             candidate
@@ -115,7 +115,7 @@ def _name_by_folders(
                     name_folder_of[key_folder] = key_folder[:i] + key_folder[i + 1 :]
                     break
         name_folder = name_folder_of.get(key_folder, remaining)
-        if name_folder != remaining:
+        if name_folder != remaining:  # by an unusual name, so any folder of image files may be its own
             matching = [candidate for candidate in candidates if candidate not in annotation_folders]
         picture_folder = min(
             matching, key=lambda folder: (_drop_pictures(folder) != name_folder, folder), default=None

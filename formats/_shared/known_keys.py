@@ -39,11 +39,10 @@ class KnownKeys(msgspec.Struct, frozen=True, eq=False):
         while stack:
             value, name = stack.pop()
             if type(value) is list:
-                # Only into a list of objects, or of lists of either: others hold numbers, such as points.
-                first_element = value[0] if value else None
-                if type(first_element) is dict or (
-                    type(first_element) is list and first_element and type(first_element[0]) in (dict, list)
-                ):
+                # Lists of values, and of lists of values, such as points [[1, 2], [3, 4]], hold no keys.
+                first = value[0] if value else None
+                holds_lists = type(first) is list and first and type(first[0]) in (dict, list)
+                if type(first) is dict or holds_lists:
                     stack += [(inner, name) for inner in value]
             elif type(value) is dict:
                 is_free = name in self.free

@@ -140,6 +140,7 @@ class Pictures:
         if self._asked is not None:
             self._list(self._asked)
             self._linked = any(outside for _, _, outside in self._asked.bad_links)
+        # Files of --images go before those of the same name in the folders below.
         names_of_option = {
             *self._by_stem,
             *(os.path.abspath(picture.location) for picture in self._by_name.values()),

@@ -282,7 +282,7 @@ def _find_bare_layout(text: str, sep: str) -> Layout | None:
     for title, columns, names in _HEADERLESS:
         roles = {role: i for i, role in enumerate(names.split())}
         form = "ltwh" if "box_width" in roles else "ltrb"
-        box = slice(roles[FORMS[form][0]], roles[FORMS[form][3]] + 1)
+        box = slice(roles[FORMS[form][0]], roles[FORMS[form][3]] + 1)  # the four columns, side by side
         n_fitting = 0
         for cells in rows:
             if isinstance(cells, QuoteFault) or len(cells) != len(columns):
@@ -355,6 +355,7 @@ def _read_header(
     columns, roles, constants, faults = header.columns, header.roles, header.constants, header.faults
     column_keys = set(header.places)
     is_open_images = {"imageid", "labelname", "xmin", "xmax", "ymin", "ymax"} <= column_keys
+    # The Confidence of the boxes of Open Images is no score.
     header.find_roles(*(("score",) if is_open_images and "score" not in column_keys else ()))
     common_fields: Any = {
         "sep": sep,

@@ -189,6 +189,7 @@ class Reader(TableReader):
         image = layout.roles.get("image", 0)
         has_ids = coords == "rel" and names[image].lower() == "imageid"
         layout = replace(layout, coords=coords, has_ids=has_ids)
+        # What is unpacked stands behind the columns of the file; of prediction strings, behind the image.
         if layout.packed_column is not None:
             packed = (*names, *[names[layout.packed_column]] * 4)
             return replace(layout, columns=packed, corners=tuple(range(len(names), len(packed))))

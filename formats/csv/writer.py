@@ -77,13 +77,13 @@ def _format_scores(values: Floats) -> Iterable[str]:
 
 def _format_flags(flags: NDArray[np.uint16], bits: Iterable[Flag], sep: str) -> Iterator[str]:
     """Yield for each box the cells of the flags `bits`, 0 or 1, joined by `sep`; `flags` is (n,)."""
-    distinct_flags, flags_of_box = np.unique(flags, return_inverse=True)
+    distinct_flags, position_of_box = np.unique(flags, return_inverse=True)
     return iter_cells(
         [
             sep.join("1" if bits_of_kind & bit else "0" for bit in bits)
             for bits_of_kind in distinct_flags.tolist()
         ],
-        flags_of_box,
+        position_of_box,
     )
 
 

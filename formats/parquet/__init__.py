@@ -171,7 +171,7 @@ def parts(source: Source, options: ParquetOptions, rows: int, log: Log) -> list[
                 parts_of_source.append(Part(file, n_rows, dataclasses.replace(options, groups=(start, k))))
                 start, n_rows = k, 0
             n_rows += size
-        groups = None if start == 0 else (start, len(sizes))
+        groups = None if start == 0 else (start, len(sizes))  # None for the whole file
         parts_of_source.append(Part(file, n_rows, dataclasses.replace(options, groups=groups)))
     return parts_of_source
 

@@ -38,6 +38,7 @@ class FlatLayout:
         header = Header(names, explicit)
         has_id = "image_id" in schema.names
         header.find_roles(image_groups=3 if has_id else None)
+        # Without another name of images, image_id is theirs.
         if "image" not in header.roles and has_id and "image" not in header.constants:
             names = [*names, "image_id"]
             header.columns = tuple(names)
@@ -87,16 +88,17 @@ class FlatRows:
         self._first_line = 0
 
     def take(self, table: Any, first_line: int) -> None:
-        """Add the rows of a row group, report faulty ones; `first_line` is its first row in the file."""
+        """Add the rows of a row group, report faulty ones; `first_line` is the number of its first row."""
         n, layout = table.num_rows, self._layout
         self._is_lost, self._first_line = np.zeros(n, bool), first_line
         if not self._check_types(table):
             return
         image = self._find_images(table, n)
-        values, is_blank = self._read_four_numbers(table)
+        values, is_blank = self._read_four_numbers(table)  # (n, 4) and (4, n)
         lacks_box: NDArray[np.bool_] = np.logical_and.reduce(is_blank)
         score, lacks_score = self._read_numbers(table, "score")
         category, lacks_class = self._find_classes(table, n, ~lacks_box)
+        # A box lacks a number, or a class lacks its box.
         is_incomplete = (is_blank.any(axis=0) & ~lacks_box) | (
             lacks_box & ~lacks_class & ("class" in layout.columns)
         )
@@ -136,7 +138,7 @@ class FlatRows:
     # -- columns
 
     def _check_types(self, table: Any) -> bool:
-        """Whether every column has a type that fits its role; others are reported."""
+        """Whether every column has a type that fits its role; others are reported, and all rows skipped."""
         types, n_errors = pyarrow().types, self._log.errors
         for role, name in self._layout.columns.items():
             kind = table.schema.field(name).type
@@ -181,10 +183,7 @@ class FlatRows:
         return values, is_null.T
 
     def _read_numbers(self, table: Any, role: str) -> tuple[Floats, NDArray[np.bool_]]:
-        """Return (n,) numbers of a role, NaN where null, and (n,) True where null.
-
-        A role without a column is null in all rows.
-        """
+        """Return (n,) numbers of a role, NaN where null, and (n,) True where null: all without a column."""
         name = self._layout.columns.get(role)
         if name is None:
             return np.full(table.num_rows, np.nan), np.ones(table.num_rows, bool)

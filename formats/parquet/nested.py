@@ -116,7 +116,7 @@ class NestedRows:
         collect.form = collect.form or layout.form
 
     def take(self, table: Any, first_line: int) -> None:
-        """Take a row group to `Collect.nested_boxes`; `first_line` is its first row in the file, from 1."""
+        """Take a row group to `Collect.nested_boxes`; `first_line` is the number of its first row."""
         self._first_line, layout = first_line, self._layout
         n, collect = table.num_rows, self._collect
         outer_name, _, inner_name = layout.image.partition(".")
@@ -176,6 +176,7 @@ class NestedRows:
         compute, layout = pyarrow().compute, self._layout
         lists = {}
         for role, name in layout.lists.items():
+            # A column of lists, a struct of lists, or a list of structs.
             if not layout.objects:
                 column = table[name].combine_chunks()
             elif layout.is_struct:

@@ -207,7 +207,7 @@ class _Records(Reader):
         label_key = next((key for key in LABELS if key.startswith(kind) and key in present_keys), "")
         text_key = next((key for key in TEXTS if key.startswith(kind) and key in present_keys), "")
         flag_keys = [key for key in FLAGS if kind == TRUTH and key in present_keys]
-        classes = [key for key in (label_key, text_key) if key] or [f"{kind}class/label"]
+        classes = [key for key in (label_key, text_key) if key] or [f"{kind}class/label"]  # which lacks
         for key in (*names, *classes, *([score] if kind == DETECTION else []), *flag_keys):
             feature_values = features.get(key, ())
             has_right_type = isinstance(feature_values, list) == (key == text_key)  # texts are no array

@@ -258,6 +258,7 @@ def _add_categories(
             return np.zeros(len(labels), np.int32), np.zeros(len(labels), bool)
         category_of_number = add_list(names, builder, log, path)
         for i, text in zip(used_names.tolist(), texts, strict=True):
+            # 3 is a position in the list; so are 3.0 and 03, unless a class is called so.
             if re.fullmatch(r"[0-9]+(\.0*)?", text) and (PLAIN.fullmatch(text) or text not in names):
                 number_text = text.split(".")[0]
                 category_of_name[i] = (

@@ -269,6 +269,7 @@ def find_alternatives(values: Floats, meaning: Meaning, size: Floats | None = No
         )
         n_bad[layout] = int((~is_fitting.all(axis=1)).sum())
     is_sure = meaning.box == "ltrb" and meaning.n_boxes >= SURE_ALONE and not (limit > 0).all()
+    # Layouts that fit as many boxes, and one at least.
     return tuple(
         layout
         for layout in meaning.other_layouts

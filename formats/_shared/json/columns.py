@@ -312,7 +312,7 @@ class Document:
         slice_start, index, end = self._at + 1, self._first, None
         while end is None:
             cut = CUT.search(data, slice_start + self._size)
-            if cut is None:
+            if cut is None:  # the rest of the text; the list that begins it has a bracket of its own
                 is_whole = data[slice_start - 1 : slice_start] == b"[" and index == self._first
                 json_slice: Any = self._view[slice_start - 1 :] if is_whole else None
             else:
@@ -519,7 +519,7 @@ class RecordTypes:
             if field is not None:
                 kind = field.kind
                 if kind == "id":
-                    id_texts = [bytes(r[key]) if key in r else b"0" for r in records]
+                    id_texts = [bytes(r.get(key, b"0")) for r in records]  # a missing id decides nothing
                     float_rows = [
                         i for i, r in enumerate(id_texts) if r[:1] != b'"' and not r.lstrip(b"-").isdigit()
                     ]
@@ -584,7 +584,7 @@ class _RecordType:
             elif kind == "ints":
                 type_, default = list[int], None
             elif not isinstance(kind, str):
-                type_ = kind[0]
+                type_ = kind[0]  # of a `Decoding`, whose values all records have
             else:
                 type_, default = msgspec.Raw, msgspec.Raw(b"")
             # Fields without a default come first.
@@ -632,7 +632,7 @@ class _RecordType:
                     return None
                 column = pack_floats(values, 4)
             elif not isinstance(kind, str):
-                if (packed := kind[1](values)) is None:
+                if (packed := kind[1](values)) is None:  # by a `Decoding`
                     raise _Unusual
                 chunk.decoded[key], n_inner_colons = packed
                 column, n_colons = None, n_colons + n_inner_colons
@@ -653,7 +653,7 @@ class _RecordType:
                 column = values if kind in ("raw", "kept") else None
             if column is not None:
                 chunk.columns[key] = column
-            n_colons += n_keys * (1 + key.count(":"))
+            n_colons += n_keys * (1 + key.count(":"))  # behind the key, and in it
         data = np.frombuffer(piece, np.uint8)
         text_slices = (data[offset : offset + SLICE] == ord(":") for offset in range(0, len(data), SLICE))
         if sum(map(np.count_nonzero, text_slices)) == n_colons:

@@ -672,7 +672,7 @@ def make_relative(
         fractions = np.concatenate([first_pair, right_bottom if form == "ltrb" else boxes.wh], axis=1) * scale
         fractions = fractions / np.tile(size, 2)[boxes.image]
     # Finer than centres are written elsewhere, or halves of a width would be rounded up and down in turn.
-    extra_decimals = 1 if scale == 100 else 3
+    extra_decimals = 1 if scale == 100 else 3  # percent move the point by two
     n_decimals = np.array([count_decimals(*wh) + extra_decimals for wh in size.tolist()], np.int64)
     texts = to_fixed_rows(fractions, n_decimals[boxes.image])
     return lambda row: [simplify(float(text)) for text in texts[row]]

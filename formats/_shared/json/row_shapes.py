@@ -95,10 +95,7 @@ class DrawnRow:
         self.drawn.points = points
 
     def set_only_keypoints(self, points: Points) -> Corners:
-        """Set the keypoints of a row without a box, and count it; return the box around the labelled ones.
-
-        If no shapes are wanted, the keypoints are counted as unread.
-        """
+        """Set the keypoints of a row without a box, and count it; return the box around the labelled ones."""
         self.reader.around_points += 1
         if self.wants:
             self.set_keypoints(points)

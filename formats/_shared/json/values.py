@@ -539,6 +539,7 @@ def is_upright(points: Sequence[Sequence[float]]) -> bool:
     ring = [tuple(p) for p in points]
     if set(ring) != {(left, top), (right, top), (right, bottom), (left, bottom)}:
         return False
+    # Each side is vertical or horizontal, so the corners are in order.
     return all((a[0] == b[0]) or (a[1] == b[1]) for a, b in zip(ring, [*ring[1:], ring[0]], strict=True))
 
 

@@ -66,6 +66,7 @@ class Groups:
             return None
         image, category, group, part_kind = table[:, [0, 1, 13, 14]].T
         objects = find_objects(image, category, group, part_kind == 1, part_kind == 0, table[:, 2:6])
+        # new_track_of[t + 1] is the track that track t has become; -1, which is no track, has the place 0.
         new_track_of, is_kept = np.arange(-1, int(table[:, 12].max()) + 1), np.ones(len(table), np.bool_)
         for rows, box_row in objects:
             row, members, parts = rows[0], table[rows], [shapes[i] for i in rows if i != box_row]
@@ -78,7 +79,6 @@ class Groups:
             table[row, 9] = np.bitwise_or.reduce(members[:, 9].astype(int))
             new_track_of[members[:, 12].astype(int) + 1] = members[0, 12]
             part_kind[row], is_kept[rows[1:]] = int(box_row < 0), False
-        # new_track_of[t + 1] is the track that track t has become; -1, which is no track, has the place 0.
         new_track_of[0] = -1
         table[:, 12] = new_track_of[table[:, 12].astype(int) + 1]
         if objects:

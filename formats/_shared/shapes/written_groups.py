@@ -30,8 +30,10 @@ def number_groups(boxes: Boxes, group_min: int) -> NDArray[np.int64]:
     """
     group = np.full(len(boxes), -1, np.int64) if boxes.group is None else boxes.group.astype(np.int64)
     has_group = group >= 0
+    # Groups that begin below `group_min` are all shifted, so that the lowest is `group_min`.
     group[has_group] += group_min - group[has_group].min(initial=group_min)
     if boxes.shapes is not None:
-        is_group = (boxes.shapes.kind == ShapeKind.POLYGONS) & (np.diff(boxes.shapes.ring) > 1) & ~has_group
+        has_several_rings = np.diff(boxes.shapes.ring) > 1
+        is_group = (boxes.shapes.kind == ShapeKind.POLYGONS) & has_several_rings & ~has_group
         group[is_group] = group.max(initial=group_min - 1) + 1 + np.arange(np.count_nonzero(is_group))
     return np.where(group < group_min, group_min - 1, group)

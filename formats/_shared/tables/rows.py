@@ -544,10 +544,7 @@ class TableRows:
                 faults.lost |= images == image
 
     def _take_sizes(self, images: Ints, is_used: NDArray[np.bool_]) -> None:
-        """Take the image sizes of the rows; add faults for sizes that are wrong, half or contradictory.
-
-        If the layout is lenient, half a size is no fault, but 0 is one.
-        """
+        """Take the image sizes of the rows; add faults for wrong, half (unless lenient) or differing ones."""
         n, roles, faults, is_lenient = len(images), self._roles, self._faults, self._layout.lenient
         table = self._table.images
         size, lacks_side = np.zeros((n, 2), np.int64), np.ones((n, 2), bool)

@@ -120,6 +120,7 @@ class Labels:
         self._known: dict[bytes, int] = {}
         """The position in `texts` of each name so far, -1 for one that is not valid."""
         width = len(grammar.fields) + (grammar.more[1] if grammar.more else 0)
+        # Name, values, score, ended, file and line of the rows of each chunk; the first part is for no chunk.
         no_rows = np.zeros(0, np.int32)
         parts = [(no_rows, np.zeros((0, width)), np.zeros(0), no_rows == 1, no_rows, no_rows)]
         for chunk in read_chunks(source, files, log, sep=grammar.sep):
@@ -178,7 +179,7 @@ class Labels:
             else:
                 values[rows, : len(positions)] = table
             is_sound[rows] = np.logical_and.reduce(np.ascontiguousarray(np.isfinite(table).T))
-            is_sound[rows[invalid // len(positions)]] = False
+            is_sound[rows[invalid // len(positions)]] = False  # the numbers were looked up row by row
             if n_words == 1:
                 names = chunk.pick(first_token + name_begin)
             elif grammar.exact:
@@ -356,7 +357,7 @@ class Labels:
         of `Builder.boxes`.
         """
         file = self.rows.file
-        # Of each file to of each row; without rows both are empty.
+        # From the values of files to those of rows; without rows both are empty.
         image, file_number = (column[file] if len(file) else file for column in images or self.add_images())
         score = (self.score if score is None else score) if self.builder.kind == "det" else None
         self.add_rows(

@@ -87,8 +87,8 @@ def _format_decimals(numbers: Floats, places: int) -> Cells:
     remaining = np.abs(numbers).astype(np.int64)
     integers = remaining // 10**places
     remaining -= integers * 10**places
-    # 12345 with 4 places: whole = 1, remaining = 2345, which fills 2 groups of 3 digits as 234 500; the
-    # digits array has a row for each of these 6 digits, and trailing zeros become NULs: "1.2345".
+    # 12345 with 4 places: integers 1, remaining 2345, which fills 2 groups of 3 digits as 234 500; `digits`
+    # has a row for each of these 6, and trailing zeros become NULs. A row of `cells` is "1.2345" and NULs.
     n_groups = -(-places // 3)
     remaining *= 10 ** (3 * n_groups - places)
     digits = np.empty((3 * n_groups, len(numbers)), np.uint8)

@@ -423,8 +423,8 @@ def explain_rows(
 
     Rows with less than five values all have one fault, so they are only counted once the log is full of it.
     """
-    short_rows = np.flatnonzero(chunk.count[faulty] < 5)
-    only_counted = short_rows[max(0, log.room(WRONG_COUNT)) :]
+    short_positions = np.flatnonzero(chunk.count[faulty] < 5)
+    only_counted = short_positions[max(0, log.room(WRONG_COUNT)) :]
     rows = np.delete(faulty, only_counted)
     current_file, path = -1, ""
     for file, line in zip(chunk.file[rows].tolist(), chunk.line[rows].tolist(), strict=True):
