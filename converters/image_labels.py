@@ -72,7 +72,8 @@ def read_image_labels(
             log.report(BAD_LABEL_FILE, path, line=line + row.lines, reason=f"found {row}")
         elif any(cell.strip() for cell in row):
             numbered_rows.append((line, row))
-    header = [cell.strip() for cell in numbered_rows[0][1]] if numbered_rows else []
+    _, first_row = numbered_rows[0] if numbered_rows else (1, [])
+    header = [cell.strip() for cell in first_row]
     columns = {cell.lower(): i for i, cell in enumerate(header)}
     try:
         i_image, i_label, i_confidence = (columns[key] for key in ("imageid", "labelname", "confidence"))

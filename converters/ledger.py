@@ -174,7 +174,7 @@ def drop_unsupported(
     if "group" not in keeps and boxes.group is not None:
         keys = (boxes.image.astype(np.int64) << 32 | boxes.group)[boxes.group >= 0]
         group_sizes = np.unique(keys, return_counts=True)[1]
-        ledger.lose("groups of boxes", int(group_sizes[group_sizes > 1].sum()))
+        ledger.lose("groups of boxes", int(group_sizes[group_sizes > 1].sum()))  # a box alone is no group
     if "track_score" not in keeps:
         ledger.lose("scores of tracks", int(np.count_nonzero(~np.isnan(dataset.tracks.score))))
     if "empty" not in keeps:
@@ -207,7 +207,7 @@ def _drop_groups(dataset: Dataset, target: Format, ledger: Ledger, *, keep_group
     keeps = target.keeps
     is_region = dataset.boxes.has(Flag.REGION)
     if "region" not in keeps and "crowd" in keeps and is_region.any():
-        flags = dataset.boxes.flags ^ (is_region * np.uint16(Flag.REGION | Flag.CROWD))
+        flags = dataset.boxes.flags ^ (is_region * np.uint16(Flag.REGION | Flag.CROWD))  # one for the other
         dataset = replace(dataset, boxes=replace(dataset.boxes, flags=freeze(flags)))
         ledger.change(
             "regions to ignore, written as crowd boxes of one class", int(np.count_nonzero(is_region))

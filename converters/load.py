@@ -493,7 +493,7 @@ def check_one_run(detections: Dataset) -> None:
     file_of[boxes.image] = boxes.file
     if (boxes.file == file_of[boxes.image]).all():
         return
-    n_files = len(detections.files) + 1
+    n_files = len(detections.files) + 1  # a file of -1 is none
     # Distinct (image, class, file). An image and class that occurs twice among them is in several files.
     keys = (boxes.image.astype(np.int64) * n_classes + boxes.category) * n_files + boxes.file + 1
     image_class = np.unique(keys) // n_files

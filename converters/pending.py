@@ -314,7 +314,7 @@ class PendingSource:
         keeps = self.format.keeps if self.format is not None and self.request.own_fields else ()
         builder.wants_fields = FIELD_WORD in self.request.wants
         words = self.request.wants - {FIELD_WORD}
-        builder.passes_shapes_on = "own_fields" in keeps and not words <= SHAPE_WORDS
+        builder.passes_shapes_on = "own_fields" in keeps and not words <= SHAPE_WORDS  # as JSON among fields
         builder.wants = SHAPE_WORDS if builder.passes_shapes_on else self.request.wants & SHAPE_WORDS
         return builder
 

@@ -144,6 +144,7 @@ def check_pictures(loaded: Loaded, request: Request, folder: str, log: Log, *, p
         size = read_picture_size(source.full(file_of[row]), scratch_log)
         declared_size = int(images.width[row]), int(images.height[row])
         if size is None:
+            # message: "path: reason; advice"
             reason = scratch_log.issues[0].message.partition(": ")[2].partition(";")[0]
             log.report(UNREADABLE_PICTURE, source.full(file_of[row]), reason=reason)
         elif declared_size != size:

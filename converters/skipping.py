@@ -54,7 +54,7 @@ def read_good_files(source: Source, log: Log, read: Callable[[Log], Dataset]) ->
     left_out, file_log = LeftOut(), log.fresh(keep=EVERY)
     source.report_links(file_log)
     _leave_out(source, {path for path, *_ in source.bad_links}, left_out)
-    for _ in range(ROUNDS):
+    for _ in range(ROUNDS):  # a file that is left out may uncover a fault of another
         if not source.files:
             log.extend(file_log)
             raise _build_refusal(source, left_out, log)

@@ -228,8 +228,9 @@ def _cut_boxes(
     boxes = replace(boxes, image=freeze(tile.astype(np.int32)))
     uncut = boxes
     if boxes.shapes is not None or boxes.keypoints is not None:
+        unused_ledger = Ledger("", "")  # `cut` books boxes that are cut
         tiled = _replace_images(dataset, _resize_images(dataset.images, tiles), boxes)
-        boxes = clip_outlines(tiled, np.ones(len(rows), np.bool_), Ledger("", "")).boxes
+        boxes = clip_outlines(tiled, np.ones(len(rows), np.bool_), unused_ledger).boxes
     # `corners` is (n, 4): 0, 0, and width and height of the tile.
     xyxy = np.clip(boxes.xyxy, corners[:, [0, 1, 0, 1]], corners[:, [2, 3, 2, 3]])
     xyxy = _shrink_to_shapes(boxes, uncut, xyxy, limit[:, 1])

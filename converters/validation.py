@@ -214,7 +214,7 @@ def _take_part(side: Loaded, take: Callable[[Dataset], Dataset], log: Log) -> Lo
         {*dataset.images.file[mask].tolist(), *dataset.boxes.file[mask[dataset.boxes.image]].tolist()}
         for mask in (is_taken, ~is_taken)
     )
-    withdrawn_paths = {dataset.files[file].path for file in other_files - chosen_files - {-1}}
+    withdrawn_paths = {dataset.files[file].path for file in other_files - chosen_files - {-1}}  # -1: none
     withdrawn = [issue for issue in log.issues if issue.path in withdrawn_paths]
     log.counts -= Counter(issue.code for issue in withdrawn)
     log.issues = [issue for issue in log.issues if issue.path not in withdrawn_paths]

@@ -157,7 +157,7 @@ def merge_loaded(
         left_out=LeftOut(files=[file for source in sources for file in source.left_out.files]),
     )
     ledger = open_ledger(loaded, target.name, dry_run=dry_run)
-    ledger.read += merged.equal
+    ledger.read += merged.equal  # as these are no boxes of the merged dataset, but were read
     ledger.sources = tuple(
         (
             source.dataset.path,
@@ -320,8 +320,8 @@ def _select(dataset: Dataset, target: Target, ledger: Ledger, log: Log) -> tuple
 
 
 def _choose_holder(path: str, format_: Format, dataset: Dataset, ledger: Ledger, log: Log) -> Format:
-    """Return the format, without ``split`` in `keeps` if it has a file for each split and the target is one
-    file; the loss is noted or booked.
+    """Return the format. If it has a file for each split, and the target is one file, that images lose their
+    split is booked; of several splits it is noted instead, and ``split`` taken out of `keeps`.
     """
     splits = set(dataset.images.split)
     if not format_.split_is_file or not _is_single(path, format_) or splits <= {""}:
@@ -405,6 +405,7 @@ def _iterate_pieces(
     names = list(selection.parts)
     rounds = [("", names, part_of)]
     if selection.folds is not None:
+        # 1 = val, the images of the fold
         rounds = [(name, ["train", "val"], (part_of == i).astype(np.int64)) for i, name in enumerate(names)]
     for folder, part_names, part_rows in rounds:
         if keeps_split:

@@ -307,7 +307,7 @@ class Reader:
             file=self.file,
             line=line,
             track=track,
-            group=group_number or -1,
+            group=group_number or -1,  # CVAT's 0 is no group
             is_part=None if is_turned or tag == "skeleton" else tag != "box",
             score=score,
             flags=flags,

@@ -214,7 +214,7 @@ class Reader:
         like the rest of an earlier file but for plain values.
         """
         uniform, root = self._find_alike(data), None
-        pieces = _LEAF.split(uniform.before) if uniform is not None else []
+        pieces = _LEAF.split(uniform.before) if uniform is not None else []  # text, tag, value, text, ...
         form = (*pieces[0::3], *pieces[1::3], uniform.after if uniform is not None else b"")
         if uniform is not None and (head := self._find_known_head(form, pieces)) is not None:
             self._add_alike(uniform, path, self._add_image(path, key, head))
@@ -343,6 +343,7 @@ class Reader:
             and all(tag in tags and text.count(b"<" + tag) == 1 for tag in values_of_head)
             and all(values[tags.index(tag)].decode() == value for tag, value in values_of_head.items())
         ):
+            # pieces: text, tag, value, text, tag, value, ...
             self._heads[form] = [3 * tags.index(tag) + 2 for tag in values_of_head], head
 
     def _read_head(self, root: Any, path: str) -> _Head | None:

@@ -170,7 +170,7 @@ def _read_list(
         n_rows += 1
         key = find_key(name)
         if key is None:
-            name_and_mark = name.rsplit(None, 1)
+            name_and_mark = name.rsplit(None, 1)  # "2008_000001 -1" of a list of one class
             if len(name_and_mark) == 2 and re.fullmatch(r"-?[0-9]+", name_and_mark[1], re.ASCII):
                 marks.add(name_and_mark[1])
                 key = find_key(name_and_mark[0])

@@ -323,7 +323,7 @@ def _split_rows(
             is_finite &= np.isfinite(table[:, 5])
         if with_points:
             is_finite &= np.isfinite(points).all(axis=1)
-        is_finite[not_numbers // len(positions)] = False
+        is_finite[not_numbers // len(positions)] = False  # the rows of these values
         is_sound[rows] = is_finite
     outline_rows = np.flatnonzero(~is_box & is_sound)
     ids[outline_rows], not_numbers = chunk.parse_numbers(chunk.first[outline_rows])

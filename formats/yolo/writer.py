@@ -48,7 +48,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
     if outlines is None or dataset.kind == "gt":  # trainers judge an outline by the box around it
         wh = boxes.wh if outlines is None else values[:, 2:] - values[:, :2]
         values = np.concatenate([(values[:, :2] + values[:, 2:]) / 2, wh], axis=1)
-    margin = MARGIN if dataset.kind == "gt" else FAR - 1
+    margin = MARGIN if dataset.kind == "gt" else FAR - 1  # detections may lie further out
     fractions = divide_by_images(dataset, values, log, margin=margin)
     n_points = _count_points(dataset, log) if options.task == "pose" else 0
     can_write &= n_points >= 0
