@@ -233,10 +233,7 @@ class Team(Generic[T, R]):
         return result_by_index
 
     def results(self) -> list[R]:
-        """Work on items too, and return the result for each; the copies are gone then.
-
-        What a copy did not deliver is done here.
-        """
+        """Work too, do what copies left undone, and return the result for each item. The copies are gone."""
         with self._stack:
             result_by_index = self._work_on_queue() if self._copies else {}
             for copy in self._copies:

@@ -162,10 +162,7 @@ class DetectionPart(msgspec.Struct, frozen=True):
     request: Request
 
     def read(self, truth: Callable[[], Dataset], *, check: bool) -> tuple[Dataset, Log]:
-        """Read the detections and their log; their ids refer to the images and classes of `truth`.
-
-        With `check`, the log also has what the checks of ``odm validate`` find.
-        """
+        """Read the detections, whose ids are those of `truth`, and their log; `check` runs all checks."""
         log = Log()
         pending = PendingSource(self.request, log, options=self.options)
         pending.format = get(self.format)

@@ -179,7 +179,6 @@ def text_table(
     shown = choose_columns(headers, rows, width=width, drop=drop)
     columns = [[headers[i], *(row[i] for row in rows)] for i in shown]
     widths = [_find_width(column) for column in columns]
-    # Two spaces stand between columns.
     if width is not None and (excess := sum(widths) + 2 * (len(widths) - 1) - width) > 0:
         limit = max(min(LEAST_NAME, widths[0]), widths[0] - excess)
         columns[0] = [shorten(text, limit) for text in columns[0]]

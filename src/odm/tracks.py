@@ -164,9 +164,8 @@ def refuse_contradictory(dataset: Dataset, log: Log, codes: Collection[Code] | N
 
 
 def report_tubes(dataset: Dataset, log: Log) -> None:
-    """Report what keeps the tracks of a dataset from being measured, as a whole and one by one.
-
-    Changes of class in detections are one warning with an example; those in ground truth one each.
+    """Report what keeps the tracks of a dataset from being measured, as a whole and one by one; changes of
+    class in detections are one warning with an example.
     """
     refuse_contradictory(dataset, log)
     log.report_rows(

@@ -309,9 +309,9 @@ class Source:
 
     def _decode_head(self, head: bytes) -> bytes:
         """Return the beginning of a text as UTF-8, or unchanged if its encoding is unclear."""
-        if not self.encoding and is_utf8(head, is_cut=len(head) >= HEAD):
-            return head
         is_cut = len(head) >= HEAD
+        if not self.encoding and is_utf8(head, is_cut=is_cut):
+            return head
         name = self.encoding or recognise_encoding(head, is_cut=is_cut)[0]
         try:
             return as_utf8(head, name, is_cut=is_cut) if name else head

@@ -48,10 +48,7 @@ _hidden: dict[str, str] = {}
 
 
 def conceal(address: str) -> str:
-    """Replace the credentials in an address by ``***``, so that it can be shown, logged and saved.
-
-    They are kept in `_hidden`, for `reveal`.
-    """
+    """Replace the credentials in an address by ``***``, to show, log or save it; `_hidden` keeps them."""
     if "://" not in address:
         return address
 

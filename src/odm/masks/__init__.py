@@ -105,7 +105,8 @@ def area(mask: Compressed | Sequence[Compressed]) -> Any:
     >>> area({"size": [2, 2], "counts": [0, 2, 1, 1]})
     3
     """
-    areas = read_runs(mask)[0].areas()
+    runs, _, _ = read_runs(mask)
+    areas = runs.areas()
     return int(areas[0]) if isinstance(mask, Mapping) else areas
 
 
@@ -225,7 +226,8 @@ def _parse_corners(outline: ArrayLike) -> Floats:
         corners = np.asarray(outline, np.float64)
     except (TypeError, OverflowError) as e:
         raise ValueError(f"an outline is 3 or more pairs of x and y: {e}") from None
-    if corners.size % 2 or corners.size < 6 or not (corners.ndim == 1 or corners.shape[1:] == (2,)):
+    is_flat_or_pairs = corners.ndim == 1 or corners.shape[1:] == (2,)
+    if corners.size % 2 or corners.size < 6 or not is_flat_or_pairs:
         raise ValueError(f"an outline is 3 or more pairs of x and y, not an array of shape {corners.shape}")
     if not np.isfinite(corners).all():
         raise ValueError("an outline has a corner that is not finite")

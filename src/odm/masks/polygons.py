@@ -260,6 +260,7 @@ class _Sides(msgspec.Struct, frozen=True, eq=False):
     def find_rows(self, side_rows: Longs, column: Longs, height: Longs) -> Longs:
         """(n,) the first row below side `side_rows[i]` where it passes `column[i]`, at most ``height[i]``."""
         x, y, slope, u = self.x[side_rows], self.y[side_rows], self.slope[side_rows], 5 * column + 2
+        # y at the upper end of the step from u to u + 1, which is u + 1 where the slope is negative.
         with np.errstate(invalid="ignore"):  # of steep sides, which are put right
             v = (y + slope * (u - x + (slope < 0)) + 0.5).astype(np.int64)
         # Steps of steep sides go along y: the last one before the side has passed from u to u + 1.
