@@ -81,7 +81,7 @@ def print_annotations(log: Log, options: MessageOptions, *, first_codes: Iterabl
     print_notes(log, options)
     urgent_codes = _find_urgent_codes(log, first_codes)
     issues = [i for i in log.issues if not options.quiet or i.severity == "error" or i.code in urgent_codes]
-    show(render(Report(log, sort_issues(issues), []), GITHUB), commands=True)
+    show(render(Report(log, sort_issues(issues), sources=[]), GITHUB), commands=True)
 
 
 def select_issue_lines(

@@ -204,7 +204,7 @@ def _print(log: Log, loaded: tuple[Loaded, ...], ledger: Ledger | None, options:
     ]
     if options.markdown:
         text = render(Report(log, _select_lines(log, "markdown", options), sources), "markdown")
-        write_markdown(options.markdown, text, (), overwrite=options.overwrite)
+        write_markdown(options.markdown, text, gates=(), overwrite=options.overwrite)
     report = Report(log, _select_lines(log, output, options), sources)
     print_notes(log, options)
     is_for_people = output == "text"

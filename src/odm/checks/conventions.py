@@ -146,6 +146,7 @@ def looks_ltrb(columns: DerivedColumns) -> SetFindings:
     explains=boxes.outside.code,
 )
 def looks_swapped(columns: DerivedColumns) -> SetFindings:
+    # Columns 1, 0, 3, 2 are top, left, bottom, right.
     misread = _find_misread(columns, columns.boxes.xyxy[:, [1, 0, 3, 2]]) if len(columns.outside) else None
     if misread:
         yield misread

@@ -266,10 +266,7 @@ def set_rule(
     unless: tuple[str, ...] = (),
     explains: Code | None = None,
 ) -> Callable[[Callable[[DerivedColumns], SetFindings]], SetRule]:
-    """Decorate a function as the rule about the whole dataset for a code, as `box_rule` does.
-
-    For `needs`, `unless` and `explains` see `SetRule`.
-    """
+    """Decorate a function as the rule about the dataset for a code, as `box_rule` does; see `SetRule`."""
     rule_code = code if isinstance(code, Code) else Code(code, severity, template, advice, explanation)
     return lambda find: SetRule(rule_code, find, needs, validate_only, unless, explains)
 

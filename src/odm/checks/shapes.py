@@ -282,12 +282,9 @@ def outline_crosses(columns: ShapeColumns) -> BoxFindings:
 
 
 def _crosses(outline: Floats) -> bool:
-    """Whether two sides of an outline (n, 2) that are no neighbours cross at a point within both.
-
-    False for more than 2000 corners, as of a traced mask, which has bridges and never crosses.
-    """
+    """Whether two sides of an outline (n, 2), no neighbours, cross within both; False above 2000 corners."""
     n = len(outline)
-    if n < 4 or n > 2000:
+    if n < 4 or n > 2000:  # a traced mask has bridges, and never crosses
         return False
     starts, ends = outline, np.roll(outline, -1, axis=0)
     sides = ends - starts

@@ -200,7 +200,7 @@ class COCOeval:
         self._ious = value
 
     def _select_records(self, image: Any, category: Any) -> tuple[list[Record], list[Record]]:
-        """Return the ground truths of an image and category, and the detections by descending score."""
+        """Return ground truths of an image and category (any without ``useCats``), and detections by rank."""
         p = self.params
         if p.useCats:
             gt, dt = self._gts[image, category], self._dts[image, category]
@@ -211,7 +211,7 @@ class COCOeval:
         return gt, [dt[i] for i in order]
 
     def computeIoU(self, imgId: Any, catId: Any) -> Any:  # noqa: N802, N803
-        """(detections, ground truths) overlaps of an image and category; ``[]`` if there are none."""
+        """(best detections, ground truths) overlaps of an image and category; ``[]`` if there are none."""
         p = self.params
         gt, dt = self._select_records(imgId, catId)
         if not gt and not dt:

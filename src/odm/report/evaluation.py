@@ -142,6 +142,7 @@ def _make_result(
         else f"{result.protocol} · IoU {result.rules.ious[0]:g}",
         "definition": result.definition.partition(": ")[2],
         "summary": contract["summary"],
+        # Only top-k has errors, and then its summary has nothing else; MR is a miss rate.
         "lower": [key for key in contract["summary"] if result.errors or key.partition("@")[0] == "MR"],
         "ap": to_plain(result.overall.ap),
         "errors": contract.get("errors", {}),

@@ -60,7 +60,7 @@ def validation_page(
     sides = [
         _DatasetOnPage(d, np.array([index_of_name[n] for n in d.images.name], np.int64)) for d in datasets
     ]
-    subjects = [_find(issue, sides) for issue in issues[:LISTED]]
+    subjects = [_find(issue, sides) for issue in issues[:LISTED]]  # side, box and image of those listed
     weight = np.zeros(len(names), np.int64)
     for issue, (_, _, image) in zip(issues, subjects, strict=False):
         if image >= 0:

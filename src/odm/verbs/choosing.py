@@ -72,9 +72,10 @@ class Choice:
         self._class_names.update(dict.fromkeys(names))
         self._image_names.update(dict.fromkeys(dataset.images.name))
         classes = tuple(name for name in self.classes if name in names)
-        # An empty `only` keeps all classes, so if the dataset has none of those chosen, all are dropped.
+        # An empty `only` keeps all classes: if none of those chosen is here, all are dropped.
         edits = Edits(only=classes, drop=names if self.classes and not classes else ())
-        return keep_chosen(self.selection, apply_edits(edits, dataset, Ledger("", "")), Ledger("", ""))
+        unread = Ledger("", "")
+        return keep_chosen(self.selection, apply_edits(edits, dataset, unread), unread)
 
     def check(self) -> None:
         """Raise UsageError for a chosen name that no dataset had which went through `take`."""

@@ -413,7 +413,7 @@ def run(options: ConvertOptions, source_options: Sequence[Mapping[str, Any]] | N
         )
     if from_options or source_options:
         raise UsageError("convert: options for reading do not apply to data in memory")
-    side = Side("--format", options.kind, options.from_, "", shared_options, {})  # type: ignore[arg-type]
+    side = Side("--format", options.kind, options.from_, encoding="", options=shared_options, shared={})  # type: ignore[arg-type]
     values = [source]
     if isinstance(source, (list, tuple)) and any(isinstance(value, Dataset) for value in source):
         values = list(source)

@@ -367,7 +367,7 @@ class Plan(msgspec.Struct, frozen=True):
         from odm.converters.merging import add_regions
 
         options = self.options
-        side = Side("--format", "gt", None, options.encoding, {}, {})
+        side = Side("--format", "gt", format=None, encoding=options.encoding, options={}, shared={})
         regions = get_dataset(
             read_source(
                 options.ignore_regions,

@@ -409,7 +409,7 @@ def dataset_page(
     check_report(out, record, (), is_shown=True)
     page = showing.make_page(value, [value], record, log, log.extend)
     page.data["columns"] = columns
-    return show_page(page, out, record, [], log.extend)
+    return show_page(page, out, record, sources=[], print_log=log.extend)
 
 
 @arguments.checked
@@ -440,7 +440,7 @@ def comparison_report(value: Comparison, out: Path | None, images: Path | None, 
     record, log = _make_page_options("report", options, images), Log()
     check_report(out, record, (), is_shown=True)
     page = comparing.make_page(value, value.evaluations, [], record, log, log.extend)
-    return show_page(page, out, record, [], log.extend)
+    return show_page(page, out, record, sources=[], print_log=log.extend)
 
 
 @arguments.checked

@@ -171,9 +171,11 @@ class Options:
         if cls._fields is None:
             stated = [vars(record).get("_stated", {}) for record in cls.__mro__]
             fields: dict[str, Field] = {}
+            # stated: by the class itself, then by each base. A field stands where the last base has it, with
+            # the default and text of the first that states it.
             for k, base_fields in enumerate(stated):
                 for name in base_fields:
-                    if not any(name in later for later in stated[k + 1 :]):  # the place is that of the base
+                    if not any(name in later for later in stated[k + 1 :]):
                         statements = [d[name] for d in stated[: k + 1] if name in d]
                         fields[name] = _add_heading(statements[0], statements)
             positional = [f.name for declared in reversed(stated) for f in declared.values() if not f.kw_only]

@@ -106,6 +106,7 @@ def from_keywords(record: type[O], keywords: Mapping[str, Any]) -> O:
         if value is not None and value is not False:
             formats[side][option_name] = _to_plain(value)
     types = record.types()
+    # Arrays become lists, except where a table or other data is an argument (an open type).
     for name, value in values.items():
         is_array = hasattr(value, "tolist") and name in types and not arguments.is_open(types[name])
         values[name] = value.tolist() if is_array else _to_plain(value)

@@ -168,7 +168,7 @@ class ValidateOptions(ReportOptions, ChoiceOptions, SkipFilesOptions, ValidateFo
         """The source, to which the options of the side `name` apply too."""
         kind: Kind | None = self.kind or (None if self.against is None else "gt")
         of_side = self.formats.get(name, {}) if name else {}
-        return Side("--format", kind, self.format, "", of_side, self.formats[""])
+        return Side("--format", kind, self.format, encoding="", options=of_side, shared=self.formats[""])
 
     @property
     def gt_side(self) -> Side:
@@ -312,7 +312,7 @@ def examine_source(
             datasets = [choice.take(entry) for entry in datasets]
         for side, value in zip((source, against), datasets, strict=False):
             if not is_path(side):  # what is read from files is checked then
-                checks.run(value, log, (), all_rules=True, tolerance=options.tolerance)
+                checks.run(value, log, options=(), all_rules=True, tolerance=options.tolerance)
         if len(datasets) == 2:
             checks.compare(datasets[0], datasets[1], log)
             add_refusals(datasets[0], datasets[1], log)
@@ -331,7 +331,7 @@ def examine_files(
     gt, against = options.gt, options.against
     if gt is None and against is None and (options.formats["gt"] or options.formats["det"]):
         raise UsageError(_format_refusal(f"need {spell('gt')} or {spell('against')}"))
-    side = "gt" if against is not None else "det" if gt is not None else ""
+    side = "gt" if against is not None else "det" if gt is not None else ""  # of `source`
     log_of_all = log if choice is None else log.fresh(keep=EVERY)  # those of other images are withdrawn
     try:
         loaded = examine(
@@ -375,7 +375,7 @@ def add_refusals(truth: Dataset, detections: Dataset, log: Log) -> None:
         if CODES[name].severity == "error" and not CODES[name].row and name not in log.counts
     ]
     if refused_codes:
-        refusals = chosen(join_log, refused_codes, ())
+        refusals = chosen(join_log, refused_codes, ignore=())
         refusals.notes = []
         log.extend(refusals)
 
