@@ -112,7 +112,7 @@ class ClassNames(msgspec.Struct, eq=False):
 
 
 def _read_class_names(source: Source, file: str, log: Log) -> ClassNames | None:
-    """Read a file of class names. Returns None, after an issue, if it is not usable."""
+    """Read class names: one a line, with its id or behind its MID. None, after an issue, if not usable."""
     data, path, n_errors = source.read(file, log), source.full(file), log.errors
     if data is None:
         return None
@@ -159,9 +159,8 @@ def _read_class_names(source: Source, file: str, log: Log) -> ClassNames | None:
     if widths == {1}:
         names.order = [cells[0] for _, cells in rows]
     elif all(len(cells) == 2 and parse_number(cells[1]) >= 0 for _, cells in rows):
-        names.order = [
-            cells[0] for _, cells in sorted(rows, key=lambda row: parse_number(row[1][1]))
-        ]  # by id
+        rows.sort(key=lambda line_and_cells: parse_number(line_and_cells[1][1]))  # by id
+        names.order = [cells[0] for _, cells in rows]
     else:
         names.by_cell = {cells[0]: cells[1] for _, cells in rows}
     for name in names.order or list(names.by_cell.values()):

@@ -23,7 +23,7 @@ def pack_floats(values: Sequence[Any], width: int) -> Floats:
     They pass through MessagePack, where every float takes nine bytes, so all rows have one length and are
     seen by strides. `width` is less than 2**16.
     """
-    # The end of the bytes, for two records of two floats (an array header, then 0xcb and 8 bytes a float):
+    # The end of the bytes, for two records of two floats (a header of `lead` bytes, then 0xcb and 8 a float):
     #   .. 92 cb ffffffff cb ffffffff | 92 cb ffffffff cb ffffffff    lead = 1, row = 1 + 2 * 9 = 19 bytes
     packed = msgspec.msgpack.encode(values)
     n, lead = len(values), 0 if width == 1 else 1 if width < 16 else 3

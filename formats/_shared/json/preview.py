@@ -171,7 +171,7 @@ def glance(head: bytes) -> JsonPreview:
                     position = _pass_over(head, match.start(), stack)
                     continue
             stack.append(first_char)
-            if len(stack) > 100:
+            if len(stack) > 100:  # nothing is learnt so deep
                 break
         elif first_char in "]}":
             if not stack:

@@ -126,7 +126,7 @@ class DrawnRow:
     def draw_ellipse(
         self, x: float, y: float, rx: float, ry: float, turn: float = 0.0, kind: str = ""
     ) -> Corners:
-        """Set the outline of an ellipse, turned by `turn` radians; return the box around it.
+        """Set the outline of an ellipse, turned by `turn` radians (of pixels); return the box around it.
 
         If no shapes are wanted, `kind` is counted as read as its bounding box.
         """

@@ -303,7 +303,7 @@ class Reader(Gather):
         flag_by_key: Mapping[str, Flag] = FLAG_NAMES,
         unsaid: Sequence[Any] = (),
     ) -> int:
-        """The flags in attributes. Counts others with a value, except `unsaid`, and odd values."""
+        """The flags in attributes. Counts as unread flags that are not 0 or 1, and others except `unsaid`."""
         flags = Flag(0)
         for key, content in attributes.items():
             if key in flag_by_key:

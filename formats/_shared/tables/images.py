@@ -80,10 +80,11 @@ class TableImages:
         accepted: list[bool] = []
         warned: list[int] = []
         for row in first_rows.tolist():
-            accepted.append(accept_name(names[row], scratch_log, origin.path))
+            is_accepted = accept_name(names[row], scratch_log, origin.path)
+            accepted.append(is_accepted)
             if len(scratch_log.counts) and scratch_log.counts.total() > n_reported:
                 n_reported = scratch_log.counts.total()
-                if accepted[-1]:
+                if is_accepted:
                     warned.append(row)
         self.is_usable[n_before : n_before + n_new] = accepted
         return images, warned

@@ -450,18 +450,18 @@ class TableRows:
         constant = self._layout.constants.get("image")
         column = self._roles.get("image", 0)
         cells = self._columns[column] if constant is None else [constant] * n
-        rows, warned = images.take(cells, self._lines, self._origin)
-        for row in warned:
-            faults.warn(row, column, None)
+        image_numbers, warned_rows = images.take(cells, self._lines, self._origin)
+        for row in warned_rows:
+            faults.warn(row, column, None)  # without a code: `accept_name` says what is wrong with the name
         is_used = np.ones(n, bool)
-        for i in np.nonzero(~images.is_usable[rows])[0].tolist():
+        for i in np.nonzero(~images.is_usable[image_numbers])[0].tolist():
             if cells[i].strip():
                 faults.add(i, column, None)
             elif any(c[i].strip() for c in self._columns):
                 faults.add(i, column, NO_IMAGE_NAME)
             else:
                 is_used[i] = False
-        return rows, is_used
+        return image_numbers, is_used
 
     def _find_incomplete(
         self,

@@ -337,18 +337,18 @@ def _separate(data: bytes, sep: bytes) -> bytes:
     framed = b"\n" + data + b"\n"
     if not any(unusual in framed for unusual in (b" ", b"\t", sep + sep, sep + b"\n", b"\n" + sep)):
         return data.replace(sep, b" ")  # neither blanks nor empty values, as in most files
-    data = re.sub(rb"(?m)^[ \t]++$", b"", data)
+    data = re.sub(rb"(?m)^[ \t]++$", b"", data)  # lines of blanks only; then blanks before a separator
     data = re.sub(
         rb"(?<!" + blank_pattern + rb")" + blank_pattern + rb"++(?=" + sep_pattern + rb")", b"", data
     )
-    data = re.sub(sep_pattern + blank_pattern + rb"++", lambda _: sep, data)
+    data = re.sub(sep_pattern + blank_pattern + rb"++", lambda _: sep, data)  # and behind one
     # an empty value: a separator at the start, at the end, or right after another
     data = re.sub(
         rb"(?m)(?:^|(?<=" + sep_pattern + rb"))(?=" + sep_pattern + rb")|(?<=" + sep_pattern + rb")$",
         EMPTY,
         data,
     )
-    data = re.sub(rb"(?m)^[ \t]++|(?<![ \t])[ \t]++$", b"", data)
+    data = re.sub(rb"(?m)^[ \t]++|(?<![ \t])[ \t]++$", b"", data)  # blanks at the ends of a line
     return b" ".join(piece.translate(_INNER) for piece in data.split(sep))
 
 
