@@ -83,6 +83,7 @@ def sniff(source: Source) -> Sniff | None:
         if len(cells) >= 9 and all(map(NUMBER.fullmatch, cells[:8])):
             n_with_class += not NUMBER.fullmatch(cells[8])
             last_numbers = [float(cell) for cell in cells[-2:] if NUMBER.fullmatch(cell)]
+            # without a difficulty, or with one at the end or before a score
             n_fitting += len(cells) == 9 or not {0, 1, 2}.isdisjoint(last_numbers)
     description = "four corners, a category and a difficulty, as in DOTA"
     return label_rows.sniff_lines(n_fitting, n_rows, description) if n_with_class else None

@@ -163,7 +163,7 @@ def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> N
     flags |= ((occluded == 1) | (occluded == 2)) * np.uint16(Flag.OCCLUDED)
     if builder.kind == "gt":
         is_dont_care = [text.casefold() == DONT_CARE.casefold() for text in labels.texts] or [False]
-        is_region = np.array(is_dont_care)[labels.name]
+        is_region = np.array(is_dont_care)[labels.name]  # by index in texts; [False] without rows
         flags |= is_region * np.uint16(Flag.REGION)
     labels.count("degrees of truncation", is_valid & (truncated > 0) & (truncated < 1))
     labels.count("degrees of occlusion", is_valid & (occluded >= 2))

@@ -177,7 +177,9 @@ class _Reader(Reader):
             return box.category("className")
         if self.names is None:
             self.used_ids.add(id_)
-            return self.category(str(id_), box.location / "classId", source_id=id_) or 0
+            return (
+                self.category(str(id_), box.location / "classId", source_id=id_) or 0
+            )  # no number is refused
         if id_ not in self.names:
             box.report(UNKNOWN_CLASS, "classId", value=id_, n=len(self.names), where=_CLASSES)
             raise BadRecord

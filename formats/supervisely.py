@@ -120,7 +120,7 @@ def sniff(source: Source) -> Sniff | None:
 
 
 def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions) -> None:
-    """Read the annotation files of all datasets of a project, or others of the format."""
+    """Read the classes in meta.json, and the annotation files of all datasets of a project, or others."""
     files = _list_annotation_files(source) if source.is_dir else [""]
     if files and source.is_dir and not any(map(_is_in_dataset, files)):
         unique_keys = frozenset({"objects", "size"})

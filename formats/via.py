@@ -227,7 +227,7 @@ def _collect_option_texts(attributes: Any) -> _OptionTexts:
 
 
 def _read_csv(reader: Reader, file: str, waiting: _Waiting) -> None:
-    """Add the images of a CSV file, and collect their regions, one for each row, in `waiting`."""
+    """Add the images of a CSV file, and collect in `waiting` the region of each row, if it has any."""
     images: dict[str, int | None] = {}
     origin = Origin(reader.builder, reader.source.full(file))
     for location, record in read_csv_records(

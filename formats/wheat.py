@@ -99,7 +99,7 @@ def sniff(source: Source) -> Sniff | None:
 
 
 def read(source: Source, builder: Builder, log: Log, options: WheatOptions) -> None:
-    """Read a file, or the CSV files of a folder."""
+    """Read a file, or the CSV files of a folder: submissions only as detections or if there are no others."""
     table = TableReader(source, builder, log, options)
     files: dict[str, tuple[str, Rows]] = {}
     for path, rows in read_tables(source, builder, log, options):

@@ -139,15 +139,15 @@ def sniff(source: Source) -> Sniff | None:
     n_fitting = 0
     for file in files[:20]:
         lines = clean_text(source.head(file)[: 2**14], "", Log(keep=0)).split(b"\n")
-        blocks = list(_split_blocks(lines[:-1] if len(lines) > 1 else lines))
+        block = next(_split_blocks(lines[:-1] if len(lines) > 1 else lines), None)
         name = source.relative(file).rpartition("/")[2]
-        if blocks and blocks[0].count is not None and not blocks[0].stray:
-            image = blocks[0].name
+        if block is not None and block.count is not None and not block.stray:
+            image = block.name
             is_image = image.lower().endswith(_SUFFIXES) or image.decode("utf-8", "replace") in name
             # A list of nothing but images is no list of faces.
             has_counts = any(line.startswith(b"#") or line.strip().isdigit() for line in lines)
             is_named = bool(_OFFICIAL.fullmatch(name)) or (is_image and has_counts)
-            n_fitting += is_named and (blocks[0].count == 0 or len(blocks[0].rows) > 0)
+            n_fitting += is_named and (block.count == 0 or len(block.rows) > 0)
         elif _OFFICIAL.fullmatch(name):
             n_fitting += 1
     if not files or 2 * n_fitting <= min(20, len(files)):
@@ -433,7 +433,7 @@ def _read_landmarks(words: list[bytes], gather: Gather) -> Drawn | None:
 def _report_row(row: bytes, n_numbers: int, name: bytes, location: Location, log: Log) -> None:
     """Report what is wrong with a row: a number, the class, or the number of values."""
     placed_cells = split_cells(row, None)
-    n_columns = 10 if len(placed_cells) >= 10 else 4
+    n_columns = 10 if len(placed_cells) >= 10 else 4  # the rest is a class
     number_cells = placed_cells[: 5 if len(placed_cells) == 5 else n_columns]
     if report_numbers(number_cells, FIELDS[: len(number_cells)], location.path, location.line, log):
         return

@@ -189,9 +189,8 @@ class Table(msgspec.Struct, eq=False):
     def _append(self, name: str, row_start: int, values: Any) -> None:
         """Set a column from `row_start` on; in a new column, rows before get the missing value of `_COLUMNS`.
 
-        With the `values` None, the column only gets room for these rows, and they must be set by the caller.
-
-        A column that is too short grows to `_n_allocated` rows.
+        With the `values` None, the column only gets room for these rows, which the caller must set. A column
+        that is too short grows to `_n_allocated` rows.
         """
         old_column = self.columns.get(name)
         if old_column is None or len(old_column) < self.n:
@@ -391,7 +390,7 @@ class Table(msgspec.Struct, eq=False):
         if isinstance(ids, list):
             ids = np.array([None if i in (NONE, -1) else i for i in ids], object)
         else:
-            ids = np.where(ids < 0, NO_ID, ids)
+            ids = np.where(ids < 0, NO_ID, ids)  # a negative id is no track
         rows = np.full(len(image), -1, np.int32)
         has_image = image >= 0
         rows[has_image] = builder.tracks_of_images(image[has_image], ids[has_image])

@@ -189,7 +189,7 @@ def _divide(stream: IO[bytes], length: int, size: int, units: str) -> tuple[list
     boxes, records = msgspec.json.Decoder(list[_Box]), msgspec.json.Decoder(list[msgspec.Raw])
     piece_size = max(min(PIECE, size), 2 * MARGIN)
     text = stream.read(piece_size)
-    offset = len(text) - len(text[1:].lstrip(b" \t\r\n"))
+    offset = len(text) - len(text[1:].lstrip(b" \t\r\n"))  # of the first record, after the bracket
     if not text.startswith(b"[") or text[offset : offset + 1] != b"{":
         return None
     text, spans, n_records, has_fractions = text[offset:], [Span(offset, offset, 0)], 0, False

@@ -476,7 +476,7 @@ class Reader:
                 shape_keys, decodes=not self._builder.passes_shapes_on, outlines=table.outlines
             )
         for chunk in document.records(fields, rest=keeps):
-            # Attributes may name the track, and more.
+            # Kept as JSON to be written again, although they are read: attributes may name more than a track.
             for key in (*(("attributes",) if keeps else ()), *shape_keys):
                 if key in chunk.columns:
                     chunk.rest[key] = to_one_line(chunk.columns[key])
@@ -485,7 +485,7 @@ class Reader:
             for key in unread if keeps else ():
                 chunk.rest[key] = unread[key]
                 chunk.extras.pop(key, None)
-            chunk.rest.pop("video_id", None)
+            chunk.rest.pop("video_id", None)  # which the image has
             if self._has_turns and "attributes" in chunk.columns:
                 turn, other_attributes = split_rotations(to_one_line(chunk.columns["attributes"]))
                 if turn is not None:
@@ -614,7 +614,7 @@ class Reader:
                 has_zero = column is not None and 0 in column
                 note_categories(table.categories, reference, path, self._log, has_zero=has_zero)
                 rows = table.rows.get("category_id")
-                if rows is None or rows.min() < 0:
+                if rows is None or rows.min() < 0:  # some are no ids of the ground truth
                     table.hint = suggest_positions(column, categories)
                     adds_classes = "category_id" in self._builder.unlisted
                     if adds_classes and not table.hint and has_zero and 0 not in table.categories:

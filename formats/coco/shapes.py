@@ -366,7 +366,7 @@ def find_boxes(
         edges[mask_rows] = np.column_stack([left, top, left + width, top + height])
         area[mask_rows] = measures.area[rows[mask_rows]]
     rows_without_edges = np.flatnonzero(np.isnan(edges).any(axis=1))
-    points = record_shapes.keypoints.take(rows[rows_without_edges])
+    points = record_shapes.keypoints.take(rows[rows_without_edges])  # labelled if their visibility is not 0
     is_counted = (points.xyv[:, 2] > 0) | ~np.repeat(only_labelled[rows_without_edges], points.counts())
     edges[rows_without_edges] = point_edges = points.edges(is_counted)
     area[rows_without_edges] = (point_edges[:, 2] - point_edges[:, 0]) * (

@@ -422,6 +422,7 @@ def _encode(
             [_to_shortest(column[start : start + _BATCH]) for column in columns_by_key.values()]
             for columns_by_key in (columns, optional)
         )
+        # [] without any segmentation: then all records get the value that is left out
         raw = [msgspec.Raw(v) if v else empty_value for v in outlines[start : start + _BATCH]]
         text = encode(list(map(record, *batch, raw or itertools.repeat(empty_value), *optional_batch)))
         if extra:
