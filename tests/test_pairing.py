@@ -226,6 +226,23 @@ def test_image_ids_off_by_one_are_an_error(run, tmp_path, step):
         assert ("subtract 1 from" if step > 0 else "add 1 to") in text
 
 
+@pytest.mark.parametrize("names", ["{:03}.jpg", "{}.jpg"])
+@pytest.mark.parametrize("step", [-1, 1])
+def test_images_go_by_the_numbers_that_are_their_names_whatever_their_order(step, names):
+    """Numbers from 0; the detections of each image are called those of the next or the one before."""
+    number_of_row = [2, 0, 5, 1, 4, 3]
+    images = [names.format(number) for number in number_of_row]
+    kept = [n for n, i in enumerate(IMAGE) if 0 <= number_of_row[i] + step < 6]
+    theirs = found(
+        images=images, image=[number_of_row.index(number_of_row[IMAGE[n]] + step) for n in kept],
+        category=[CLASS[n] for n in kept], ltwh=[PLACES[n] for n in kept], score=np.linspace(0.9, 0.1, len(kept)),
+    )  # fmt: skip
+    log = Log()
+    checks.compare(truth(images=images), theirs, log)
+    (issue,) = [i for i in log if i.code == "image-numbers-shifted"]
+    assert f"{len(kept)} would in the image {'after' if step < 0 else 'before'} it" in issue.message
+
+
 def test_detectors_are_not_doubted():
     rng = np.random.default_rng(3)
     shift = numbered(truth(categories=list("01234")))

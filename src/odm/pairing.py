@@ -450,7 +450,7 @@ def _report_shifted_images(
 
     They fit if `MOST_AGREE` of them, in two images or more, overlap an object there. `rows` are the
     detections looked at, `image` their images in the ground truth, and `n_hit` of them overlap an object of
-    these. Images are numbered by their ids, else by numbers in their names, else by their order.
+    these. Images are numbered by their ids, else by names that are numbers, else by their order.
     """
     numbers = truth.images.source_id
     if numbers.dtype == object or (numbers == NO_ID).any():  # an id is text, or missing
