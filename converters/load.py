@@ -357,7 +357,8 @@ def _check(
 ) -> Loaded:
     """Check a dataset and return it as `Loaded`, with `skip_bad` without its bad rows.
 
-    Raises DataError for too many classes, and with `refuse` for errors that `skip_bad` does not leave out.
+    Raises DataError for too many classes; with `refuse` also for errors that `skip_bad` does not leave out,
+    and if `skip_bad` would leave no box, or leave out none.
     """
     assert side.format is not None
     if len(dataset.categories) > MOST_CLASSES:
@@ -377,7 +378,7 @@ def _check(
     if boxes.shapes is not None or boxes.keypoints is not None or "keypoints" in dataset.categories.extra:
         from odm.converters.shapes import settle  # which most evaluations do without
 
-        dataset = settle(dataset)
+        dataset = settle(dataset)  # each shape in one form: as read, in JSON, or as a row of `Shapes`
     loaded = Loaded(dataset, side.format, n_bad, side.source, side.left_out)
     if refuse and skip_bad:
         _check_rows_left(side, loaded)

@@ -50,6 +50,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Which ids of results, ``image_id`` and ``category_id``, may be ones that the ground truth lacks."""
 
     def __post_init__(self) -> None:
+        """Hide the credentials of an address in ``path``; they are revealed when it is opened."""
         force_setattr(self, "path", conceal(self.path))
 
     def __reduce__(self) -> Any:

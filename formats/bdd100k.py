@@ -136,7 +136,7 @@ def _read_frames(reader: Reader, file: str) -> Iterator[tuple[Item, Any, Size | 
 
 
 def _drop_url(name: str) -> str:
-    """The name of an image, which may be the URL that it is served from."""
+    """The image name: ``a.jpg`` for ``https://host/folder/a.jpg?x``, any other name unchanged."""
     return find_url_name(name).rpartition("/")[2] if "://" in name else name
 
 

@@ -103,7 +103,8 @@ def sniff(source: Source) -> Sniff | None:
         return None
     summary = describe_lines(*counts[file])
     has_negatives = any(f.rpartition("/")[2].lower() in _NEGATIVES for f in files)
-    confidence = NARROWER if has_negatives else SURE  # WIDER FACE takes a list of names for its own
+    # WIDER FACE is sure of a list of names, such as the negatives, and NARROWER goes before SURE.
+    confidence = NARROWER if has_negatives else SURE
     return Sniff(
         confidence, f"{summary} a picture, a number, and as many boxes, as for OpenCV's cascade classifiers"
     )

@@ -157,12 +157,16 @@ def sniff(source: Source) -> Sniff | None:
 
 
 def _find_files(source: Source, kind: Kind | None = None) -> list[str]:
-    """The files to read: those with official names, of `kind` or else of one kind, or all label files."""
+    """The files to read: those with official names, of `kind`, or all label files if there are none such.
+
+    If `kind` is None these are ground truth if there is any, else detections.
+    """
     if not source.is_dir:
         return [""]
     label_files = [f for f in list_files(source).labels if not f.endswith("_filelist.txt")]
     kind_of_file = {f: match[2] for f in label_files if (match := _OFFICIAL.fullmatch(f.rsplit("/", 1)[-1]))}
-    for kind_in_name in {"gt": ("bbx_gt",), "det": ("det",)}.get(kind or "", ("bbx_gt", "det")):
+    kinds_in_names = {"gt": ("bbx_gt",), "det": ("det",)}.get(kind or "", ("bbx_gt", "det"))
+    for kind_in_name in kinds_in_names:
         if files := [f for f, file_kind in kind_of_file.items() if file_kind == kind_in_name]:
             return files
     return label_files

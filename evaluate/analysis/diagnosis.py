@@ -376,13 +376,13 @@ class _Candidate(msgspec.Struct, frozen=True, eq=False):
         return " and ".join(parts if self.readings else parts[1:])
 
     def advice(self, options: Collection[str]) -> str:
-        """What to do, also with one of the `options`; it helps only if nothing else is wrong."""
-        parts = [
-            ((r.option if r.name in options and self.changes == 1 else "") + r.remedy).format(
-                side=self.side, whose=_WHOSE[self.side]
-            )
-            for r in self.readings[:1]  # the first says enough
-        ]
+        """What to do. `options` names those that the format of this side has; one helps only by itself."""
+        parts = []
+        if self.readings:
+            reading = self.readings[0]  # the first says enough
+            option_advice = reading.option if reading.name in options and self.changes == 1 else ""
+            remedy = option_advice + reading.remedy
+            parts.append(remedy.format(side=self.side, whose=_WHOSE[self.side]))
         if self.step:
             parts.append("number the images of both sides alike")
         return "; ".join(parts)

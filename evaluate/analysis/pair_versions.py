@@ -142,6 +142,7 @@ def _compare_shapes(
         old_shapes = (old.shapes or Shapes.none(len(old))).take(old_rows)
         new_shapes = (new.shapes or Shapes.none(len(new))).take(new_rows)
         # Kinds and numbers of rings, points and bytes first: only equal numbers can be compared one by one.
+        # Of each box `ring` has the first outline, ``point[ring]`` the first corner, `mask` the first byte.
         is_different = (old_shapes.kind != new_shapes.kind) | _compare_lengths(
             old_shapes.ring, new_shapes.ring
         )
@@ -150,9 +151,10 @@ def _compare_shapes(
         )
         equal_so_far = np.flatnonzero(~is_different)
         old_shapes, new_shapes = old_shapes.take(equal_so_far), new_shapes.take(equal_so_far)
+        corner_starts = old_shapes.point[old_shapes.ring]
         for starts, part_differs in (
             (old_shapes.ring, _compare_lengths(old_shapes.point, new_shapes.point)),
-            (old_shapes.point[old_shapes.ring], _are_apart(old_shapes.xy, new_shapes.xy, tolerance)),
+            (corner_starts, _are_apart(old_shapes.xy, new_shapes.xy, tolerance)),
             (old_shapes.mask, old_shapes.text != new_shapes.text),
         ):
             is_different[equal_so_far[sum_groups(part_differs, starts) > 0]] = True

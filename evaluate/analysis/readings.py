@@ -11,7 +11,7 @@ import numpy as np
 
 from odm.tables import Floats
 
-Boxes = Callable[[Floats, Floats], Floats]
+BoxChange = Callable[[Floats, Floats], Floats]
 """Corners and the sizes of their images, (n, 4) and (n, 2), to other corners."""
 
 
@@ -20,7 +20,7 @@ class Reading(msgspec.Struct, frozen=True):
 
     description: str
     remedy: str
-    change: Boxes
+    change: BoxChange
     option: str = ""
     """Advice to read all files of a side so, by the option `name`, which not all formats have."""
     name: str = ""
@@ -73,7 +73,7 @@ Size = Callable[[Floats], Floats | float]
 """A function of the sizes of images, (n, 2), to numbers that fit them."""
 
 
-def _make_scaling(factor: Size, shift: Size = lambda _: 0) -> Boxes:
+def _make_scaling(factor: Size, shift: Size = lambda _: 0) -> BoxChange:
     """Return a function that takes a shift from coordinates and multiplies them by a factor.
 
     Both are functions of the sizes of the images.
@@ -132,14 +132,15 @@ def _list_scale_readings() -> Iterator[Reading]:
         yield Reading(f"pixels of a picture whose longer side is {side}", convert, _make_scaling(resized))
 
 
-def _make_turn(x: int, y: int, *, mirrored: tuple[bool, bool]) -> Boxes:
+def _make_turn(x: int, y: int, *, mirrored: tuple[bool, bool]) -> BoxChange:
     """Return a function that turns or mirrors boxes in their images.
 
-    Columns `x` and `y` of corners, 0 and 1 or 1 and 0, become the new x and y; those that are `mirrored` are
-    measured from the far edge.
+    `x` and `y` are the columns of a corner, 0 and 1 or 1 and 0, that become its new x and y. `mirrored` says
+    of the new x and of the new y whether they are measured from the far edge of the image.
     """
 
     def change(xyxy: Floats, size: Floats) -> Floats:
+        # size: (n, 2) width and height of the image of each box as the ground truth has it
         corner, far_corner = xyxy[:, [x, y]], xyxy[:, [2 + x, 2 + y]]
         low = np.where(mirrored, size - far_corner, corner)
         return np.hstack([low, np.where(mirrored, size - corner, far_corner)])
@@ -147,7 +148,7 @@ def _make_turn(x: int, y: int, *, mirrored: tuple[bool, bool]) -> Boxes:
     return change
 
 
-def _make_exchange(share: float) -> Boxes:
+def _make_exchange(share: float) -> BoxChange:
     """Return a function that exchanges width and height of boxes, about the point at a `share` of both."""
 
     def change(xyxy: Floats, _: Floats) -> Floats:

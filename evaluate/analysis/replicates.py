@@ -185,13 +185,18 @@ class Plan:
             ap[0, 0][np.isnan(ap[0, 0]) & (present > 0)] = 0  # no image with its objects has detections of it
         frequency = np.array(self.table.matches.frequency)
         summary = self._compute_misses(weights, npos, ap) if self.rules.rates else {}
-        for key, (quantity, i, j) in {} if summary else _select_quantities(self.rules, self.areas).items():
+        quantities: dict[str, tuple[str, int, int]] = {}
+        if not summary:
+            quantities = _select_quantities(self.rules, self.areas)
+        for key, (quantity, *place) in quantities.items():
             if quantity == "recall":
-                values = recall[i, j]
+                cap_or_threshold, area = place
+                values = recall[cap_or_threshold, area]
             elif quantity == "frequency":
                 values = ap[0].mean(axis=0)[:, frequency == key.removeprefix("AP")]
             else:
-                values = ap[j].mean(axis=0) if i < 0 else ap[j, i]  # i: the threshold, -1 = their mean
+                t, i = place  # the threshold, -1 = their mean, and the position of the area
+                values = ap[i].mean(axis=0) if t < 0 else ap[i, t]
             summary[key] = mean_of_defined(values, present if self.rules.by_images else None)
             if fixed := self.rules.mean_over:  # of these classes only, undefined ones as 0
                 is_fixed = np.isin(self.table.classes, fixed)

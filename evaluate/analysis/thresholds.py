@@ -218,8 +218,9 @@ def lrp(table: Table) -> dict[str, Any]:
     dict
         ``olrp``, the least LRP, from 0 (perfect) to 1 (nothing found), and at its threshold ``loc``, mean
         1 - IoU of the true positives, ``fp``, FP / (TP + FP), and ``fn``, FN / ground truths: means over the
-        classes with ground truth. ``classes`` has them for each, with the ``score`` that is the threshold,
-        None where no detection is right. Where the protocol has no single IoU threshold below 1 all is None,
+        classes with ground truth, of ``loc`` and ``fp`` over those with a true positive. ``classes`` has them
+        for each, with the ``score`` that is the threshold. Where no detection is right ``olrp`` and ``fn``
+        are 1 and the others None. Where the protocol has no single IoU threshold below 1 all is None,
         and ``reason`` says why.
     """
     keys = ("olrp", "loc", "fp", "fn")

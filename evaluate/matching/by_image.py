@@ -26,13 +26,15 @@ def find_best_hits(pairs: Pairs, protocol: Protocol, eligible: Mask) -> tuple[In
 def match_guesses(joined: Joined, protocol: Protocol, pairs: Pairs, order: Longs) -> tuple[Hits, Mask, Longs]:
     """Match the best detections of every image with ground truth, whatever their class.
 
-    The guesses of an image are its `Protocol.max_dets` best detections. The first hit of an image and class
-    is a true positive; further hits and the detections beyond the guesses are ignored.
+    The guesses of an image with ground truth are its `Protocol.max_dets` best detections of any class; they
+    hit only ground truth of their own class. The first hit of an image and class is a true positive; further
+    hits and the detections beyond the guesses are ignored.
 
     Returns
     -------
     tuple
-        The hits, (n,) which detections are guesses, and `Matches.guesses`.
+        The hits, (n,) which detections are guesses, and `Matches.guesses`: for each image with ground truth
+        the rank of the first guess whose class it has, that of the first hit, and the number of the image.
     """
     assert protocol.max_dets is not None
     detections, n_images = joined.detections, len(joined.images)
@@ -59,7 +61,8 @@ def match_guesses(joined: Joined, protocol: Protocol, pairs: Pairs, order: Longs
     # the -1 of `first_index_of` is the entry that is appended.
     first_ranks = np.empty((n_images, 3), np.int64)
     first_ranks[:, 2] = np.arange(n_images)
-    for column, is_selected in enumerate((pairs.rank[rows] >= 0, is_hit)):
+    class_is_present = pairs.rank[rows] >= 0
+    for column, is_selected in enumerate((class_is_present, is_hit)):
         first_ranks[:, column] = np.append(rank[is_selected], protocol.max_dets)[
             first_index_of(image[is_selected], n_images)
         ]

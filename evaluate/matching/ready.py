@@ -82,9 +82,10 @@ def report_missing(dataset: Dataset, iou_type: IouType, log: Log, among: Mask | 
 
 
 def report_unfit(dataset: Dataset, iou_type: IouType, log: Log, among: Mask) -> Mask:
-    """Report boxes as `report_missing` does, for masks also outlines too large to fill; return their mask.
+    """Report the boxes `among` (n,) that cannot be compared; return (n,) which they are.
 
-    Outlines are checked on images of known size.
+    These are the boxes of `report_missing` and, where shapes are compared by pixels (``segm``, ``boundary``),
+    those with outlines too large to fill. Outlines are checked on images of known size.
     """
     is_unfit = report_missing(dataset, iou_type, log, among)
     if iou_type in ("segm", "boundary") and dataset.boxes.shapes is not None:

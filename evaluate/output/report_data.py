@@ -303,18 +303,18 @@ def _make_truth_table(rules: Protocol, table: DetectionTable) -> TruthTable:
 
 def _pair_boxes(joined: Joined, rules: Protocol) -> Pairing:
     """Return the pairs of the confusion matrix, as `odm.evaluate.analysis.errors.confusion` defines them."""
-    is_nothing = counts_as_nothing(joined, rules)
+    is_void = counts_as_nothing(joined, rules)
     # Of each prepared detection its row in the table, which is sorted by the row in the dataset.
     table_row = np.empty(len(joined.detections), np.int32)
     table_row[np.argsort(joined.detections.row)] = np.arange(len(joined.detections), dtype=np.int32)
     is_spared = np.zeros(len(joined.detections), np.bool_)
     dets, gts = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
     for gt_start, det_start, shard in split_images(joined):
-        det, gt, on_void = find_overlapping(shard, rules, is_nothing[gt_start:], CONFUSION_IOU)
+        det, gt, on_void = find_overlapping(shard, rules, is_void[gt_start:], CONFUSION_IOU)
         is_spared[table_row[det_start + on_void]] = True
         dets.append(table_row[det_start + det])
         gts.append((gt_start + gt).astype(np.int32))
-    return Pairing(np.concatenate(dets), np.concatenate(gts), is_spared, ~is_nothing)
+    return Pairing(det=np.concatenate(dets), gt=np.concatenate(gts), spared=is_spared, eligible=~is_void)
 
 
 def _compute_confusions(

@@ -370,7 +370,10 @@ def check_rules(rules: Sequence[Rules]) -> None:
 
 
 def _write_truth(all_joined: Joined, chosen: Joined, task_of_image: Ints, n_tasks: int, store: Store) -> None:
-    """Write for every task the ground truth of its images, and their image labels if there are any."""
+    """Write for every task the ground truth of its images, and their image labels if there are any.
+
+    `all_joined` is before the user's choice of images and classes, `chosen` after it, with the image labels.
+    """
     # Columns of a table, and the name of the column that holds the image of each row.
     tables: list[tuple[Columns, str]] = [(all_joined.truth.columns(), "image")]
     if chosen.image_labels is not None:

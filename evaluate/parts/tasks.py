@@ -347,7 +347,9 @@ def count_bucket(
 ) -> list[ClassCounts]:
     """Rank the detections of some classes, and read their precision, under each protocol.
 
-    `pieces` are what was written of these classes, `totals` those of the classes under each protocol.
+    `pieces` are where the matches of these classes were written. For each protocol `totals` has the `Matches`
+    of these classes without rows, and `at_scores` the score of the operating points, as `count_classes` takes
+    it. Returns the numbers of the classes for each protocol.
     """
     return [
         count_classes(_load_matches(pieces, i, matches, store), at_scores[i])

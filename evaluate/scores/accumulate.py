@@ -380,8 +380,9 @@ _KITTI_AVERAGES |= {key.replace("AP", "AOS"): (1, entries) for key, (_, entries)
 
 def level_keys(rules: Protocol) -> tuple[str, ...]:
     """Return the keys of the summary, and of classes, of protocols with levels of difficulty; else none."""
-    if rules.reading != "limits":
+    if rules.reading != "limits":  # which KITTI and WIDER FACE have
         return ()
+    # Only KITTI, where ground truths choose their detections, has several averages.
     kinds = _KITTI_AVERAGES if rules.match == "truth" else ("AP",)
     return tuple(f"{kind}@{a.name}" for kind in kinds for a in rules.areas)
 

@@ -107,15 +107,19 @@ class PrecisionReader:
         return precision
 
     def read_at_points(self, counted: Counted) -> Floats:
-        """(classes, points) the highest precision at that recall or more; 0 where it is not reached."""
+        """(classes, points) the highest precision at that recall or more.
+
+        Where the recall is not reached it is 0, or if the reading is ``ramp`` on a line down to recall 1.
+        """
         assert self.n_needed is not None and self.points is not None  # noqa: PT018
         is_reached = self.n_needed <= counted.tp[:, None]
         highest = np.zeros(is_reached.shape)
         if is_reached.any():
-            # The highest between this point and the next that is reached, which for the last point of a class
-            # is the first of the next class, needing one true positive; then the highest of all that follow.
-            #   precision at 5 true positives 1 .9 .7 .8 .6, points that need 1, 2, 4:  begin  0   1   3
-            #   maximum of each stretch [1] [.9 .7] [.8 .6]                             highest  1  .9  .8
+            # Each point has a stretch of true positives from the one that reaches it up to the next point's;
+            # that of a class's last point ends with the class, as the next class's first needs only one.
+            # `highest` is the maximum of each stretch, and the envelope the maximum of all from there on.
+            #   precision at 5 true positives 1 .9 .7 .8 .6, points that need 1, 2, 4:  stretch_starts 0 1 3
+            #   stretches [1] [.9 .7] [.8 .6]:  highest 1 .9 .8
             stretch_starts = (counted.starts[:, None] + self.n_needed - 1)[is_reached]
             highest[is_reached] = np.maximum.reduceat(self.compute_precision(counted), stretch_starts)
         envelope: Floats = np.maximum.accumulate(highest[:, ::-1], axis=1)[:, ::-1]
@@ -496,11 +500,12 @@ def find_shared_points(
 ) -> tuple[list[OperatingPoint], OperatingPoint]:
     """Return the operating point of every class, and the means over the classes with ground truth.
 
-    `at_confidences` is what `read_at_confidences` returned, for the same `at_score`. The score is `at_score`,
-    or that of the best mean F1.
+    `at_confidences` is what `read_at_confidences` returned, for the same `at_score`. The score is `at_score`;
+    if None, the one at which the moving average of the mean F1 is highest, NaN without ground truth.
     """
     # at_confidences: (classes, (precision, recall, tp, fp), confidences)
-    has_truth, best_index = npos > 0, 0
+    has_truth = npos > 0
+    best_index = 0  # the only one if `at_score` is given
     precision, recall = at_confidences[:, 0], at_confidences[:, 1]
     f1 = 2 * precision * recall / (precision + recall + 1e-16)  # as ``yolo val`` avoids 0 / 0
     if at_score is None and has_truth.any():  # of a moving average, the ends being repeated
@@ -514,6 +519,7 @@ def find_shared_points(
     counts = np.vstack([at_confidences[:, 2:, best_index].T.astype(np.int64), npos])
     points = [make_point(score, *class_counts) for class_counts in counts.T.tolist()]
     overall = make_point(score, *counts.sum(axis=1).tolist())
+    # The ratios of ``yolo val`` are interpolated between scores, and so are not those of the counts.
     columns = precision[:, best_index], recall[:, best_index], f1[:, best_index]
     for k in np.flatnonzero(has_truth).tolist():
         points[k] = _replace_ratios(points[k], *(float(column[k]) for column in columns))

@@ -127,18 +127,19 @@ class Reader:
         """Start without files; `dialect` is COCO or LVIS, and `options` are those on pictures."""
         self._dialect, self._units, self._counted, self._span = dialect, units, counted, span
         wants = builder.wants if boxes == "given" else {*builder.wants, "polygon", "mask"}
-        self._shapes: dict[str, Any] = {"shape_keys": list_keys(wants), "boxes_of_shapes": boxes == "shapes"}
-        self._shapes["outlines"] = not {"polygon", "mask"}.isdisjoint(wants)
+        self._shape_keywords: dict[str, Any] = {"shape_keys": list_keys(wants)}  # arguments of `Table`
+        self._shape_keywords["boxes_of_shapes"] = boxes == "shapes"
+        self._shape_keywords["outlines"] = not {"polygon", "mask"}.isdisjoint(wants)
         self._has_turns = getattr(options, "rotation", "ignore") == "cvat"
-        self._shapes["passes_shapes_on"] = builder.passes_shapes_on
+        self._shape_keywords["passes_shapes_on"] = builder.passes_shapes_on
         self._source, self._builder, self._log = source, builder, log
-
         self._tables: list[Table] = []
         self._tubes: list[TubeReader] = []
         self._result_files: list[str] = []  # those that are results lists
         self._file_with_images = ""  # the first that is no results list, and so has images of its own
         has_option = (options.images, options.image_size, options.image_sizes) != (None, None, None)
         folders = find_folders(source)
+        # A Builder of their own has no counterpart, so sizes are not taken from the other side.
         self._pictures = Pictures(options, Builder(), log, source, folders) if has_option or folders else None
         self._folders: tuple[str, ...] = ()
         """Where pictures of the file that is read may lie: beside it, or in a folder of the split's name."""
@@ -150,7 +151,7 @@ class Reader:
         path = self._source.full(file)
         self._folders = posixpath.dirname(file), split, f"images/{split}"
         values = Values(path, self._builder, self._log, self._dialect)
-        needs_no_extra = not (self._builder.keeps_extra or any(self._shapes.values()))
+        needs_no_extra = not (self._builder.keeps_extra or any(self._shape_keywords.values()))
         if not file and self._dialect.results and needs_no_extra and self._span is None:
             long_list, table = self._source.once(begin_decoding), Table(path, "")
             if long_list is not None and long_list.fill(table):
@@ -167,7 +168,7 @@ class Reader:
                 return
             if self._has_turns and b'"rotation"' in data and b'"occluded"' in data:  # of plain boxes
                 keys = list_keys({*self._builder.wants, "polygon", "mask"})
-                self._shapes |= {"shape_keys": keys, "outlines": True}
+                self._shape_keywords |= {"shape_keys": keys, "outlines": True}
             may_be_list = self._dialect.results
             if may_be_list and (flat_list := flatten_instances(data)) is not None:
                 data, document = flat_list, Document(flat_list, self._log, path)
@@ -256,7 +257,7 @@ class Reader:
                 pass
             return
         self._file_with_images = path
-        table = Table(path, "/annotations", dialect.flag, **self._shapes)
+        table = Table(path, "/annotations", dialect.flag, **self._shape_keywords)
         present: set[str] = set()
         frames, scores = Frames(self._builder), []
         extra_fields: dict[str, bytes] = {}
@@ -578,7 +579,7 @@ class Reader:
 
     def _read_list(self, document: Document, values: Values) -> None:
         """Read a results list, which is the whole document, into a table of boxes."""
-        table = Table(values.path, "", **self._shapes)
+        table = Table(values.path, "", **self._shape_keywords)
         self._read_boxes(document, values, table, RESULT)
         document.check_end()
         self._take_list(table)

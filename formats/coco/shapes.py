@@ -73,7 +73,8 @@ def _pack_lists(values: list[list[float]]) -> tuple[NumberLists, int]:
 def split_rotations(texts: Sequence[bytes]) -> tuple[Floats | None, list[bytes]]:
     """Split the JSON of the attributes of n records into CVAT's rotations and all other attributes.
 
-    Returns (n,) radians, None if all are 0, and the n JSON texts without the rotations.
+    Returns (n,) radians, None if all are 0, and the n JSON texts: without the rotation where it is CVAT's and
+    not 0, else unchanged.
     """
     turns, other_attributes = np.zeros(len(texts)), list(texts)
     for i, text in enumerate(texts):

@@ -65,7 +65,10 @@ class reporting(contextlib.AbstractContextManager[None]):  # noqa: N801 -- used 
 
 
 def open_file(source: Source, file: str, log: Log) -> Any:
-    """Open a Parquet file, verifying page checksums while reading; None after an issue if it is none."""
+    """Open a Parquet file, verifying page checksums while reading.
+
+    Returns None after an issue if it is none, cannot be read, or claims far more rows or bytes than it holds.
+    """
     path = source.full(file)
     pa = pyarrow()
     with reporting(path, log):

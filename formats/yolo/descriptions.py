@@ -287,11 +287,12 @@ def _list_ends(text: str) -> list[str]:
 
 
 def _find_base_folders(source: Source, text: str) -> list[str]:
-    """Return the folders of the source that ``path`` may mean, best first.
+    """Return the folders of the source that ``path``, whose value is `text`, may mean, best first.
 
-    In a file that the user named it may be absolute, above, or relative to the working folder or a
-    ``datasets`` in it or beside it, where Ultralytics looks. Else, as on another machine, places are looked
-    for beside the file.
+    If the user named the file: those that exist from its folder or the working folder, then from a
+    ``datasets`` in these, then beside these, where Ultralytics looks; `text` may be absolute. In any case
+    then: the place in the source; if it leads out, as on another machine, its longest end that the source
+    holds; and the source itself.
     """
     folders = []
     if text and isinstance(source, NamedSource):

@@ -117,9 +117,9 @@ def _make_outline_pages(dataset: Dataset, outlines: Shapes) -> Iterator[bytes]:
 
 
 def _count_points(dataset: Dataset, log: Log) -> int:
-    """The number of keypoints that all boxes with keypoints have.
+    """The number of keypoints that all boxes with keypoints have, 0 if no box has any.
 
-    Returns -1, and reports an issue, if it varies.
+    Returns -1 if it varies, and reports the first box that has not as many as the first one.
     """
     points = dataset.boxes.keypoints
     counts = np.zeros(0, np.int64) if points is None else points.counts()

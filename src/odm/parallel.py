@@ -128,6 +128,7 @@ class Worker(Generic[T]):
     """
 
     def __init__(self, work: Callable[[], T]) -> None:
+        """Start the copy. If that fails ``_pid`` stays 0, and `result` returns None."""
         self._pid = 0
         self._result: T | None = None
         self._begun = time.monotonic()

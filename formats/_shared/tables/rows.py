@@ -544,7 +544,11 @@ class TableRows:
                 faults.lost |= images == image
 
     def _take_sizes(self, images: Ints, is_used: NDArray[np.bool_]) -> None:
-        """Take the image sizes of the rows; add faults for wrong, half (unless lenient) or differing ones."""
+        """Take the image sizes of the rows; add faults for wrong, half or differing ones.
+
+        `images` (n,) is the image of each row; sizes count only where `is_used`. In a lenient layout a side
+        that stands alone is no fault, but 0 is; in others a size with a 0 is noted in ``zeros``.
+        """
         n, roles, faults, is_lenient = len(images), self._roles, self._faults, self._layout.lenient
         table = self._table.images
         size, lacks_side = np.zeros((n, 2), np.int64), np.ones((n, 2), bool)
@@ -552,6 +556,7 @@ class TableRows:
             if role not in roles:
                 continue
             cells = self._columns[roles[role]]
+            # Of a lenient layout the parser's faults are dropped: all but empty cells are added below.
             side_faults = RowFaults(n) if is_lenient else faults
             values, is_empty = self.decimals.parse(cells, roles[role], self._lines, side_faults)
             is_valid = (values >= int(is_lenient)) & (values < 2**31) & (values == np.rint(values))

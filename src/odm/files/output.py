@@ -307,7 +307,8 @@ class Output:
         if split_archive_path(picture) is not None:
             raise PathError(f"{printable(picture)}: it lies in an archive, so it can only be copied")
         self.written.append(name)
-        with contextlib.suppress(OSError):  # a link that replaces its picture would lead to itself
+        # The picture becomes an input, which no target may replace: the link would lead to itself.
+        with contextlib.suppress(OSError):
             inputs.opened(os.path.realpath(picture), os.stat(picture))
         if not self.dry_run:
             try:

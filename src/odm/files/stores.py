@@ -236,7 +236,7 @@ class RemoteSource(Source):
 
     def __init__(self, path: str, *, max_size: int = MAX_SIZE, encoding: str = "") -> None:
         """Connect to the store. Raises PathError if nothing is at the address."""
-        path = conceal(path)
+        path = conceal(path)  # only hides the credentials from messages: `connect` reveals them
         location, self._query = split_query(path)
         self._set_up(location, follow_links=False, max_size=max_size, encoding=encoding)
         self._archive = None

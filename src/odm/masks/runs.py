@@ -184,8 +184,9 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
         step = np.where(order % 2 == 0, 1, -1)  # a mask has an even number of edges
         inside = np.cumsum(step)
         # Edges of the union: no mask goes on (0), or the first one begins (1 after a step of 1). Where a run
-        # ends at the pixel at which another begins, the two edges cancel.
-        return Runs.of_keys(self.edge[order][(inside == 0) | (inside == step)], 1)
+        # ends at the pixel at which another begins, both are such edges, and `of_keys` drops the pair.
+        is_edge_of_union = (inside == 0) | (inside == step)
+        return Runs.of_keys(self.edge[order][is_edge_of_union], 1)
 
 
 def expand_ranges(starts: Longs, sizes: Longs) -> tuple[Longs, Longs]:

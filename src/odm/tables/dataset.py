@@ -317,7 +317,7 @@ class Builder:
         video: Sequence[int] | Longs | Ints | None = None,
         frame: Sequence[int] | Longs | Ints | None = None,
     ) -> int:
-        """Add images and return the row of the first. ValueError for equal names, or lengths that differ."""
+        """Add images, return the first row. ValueError: equal names, or not n widths, heights, source ids."""
         first_row, n = len(self._image_rows), len(names)
         if width.shape != (n,) or height.shape != (n,) or (source_id is not None and len(source_id) != n):
             raise ValueError(f"width, height and source_id must have {n} rows, as names has")

@@ -63,6 +63,7 @@ class Choice:
         scores = (options.score_min, options.at_scores) if isinstance(options, ScoreOptions) else (None, None)
         self.selection = make_selection(options.only_images, *scores, encoding)
         self.classes = read_names("only_classes", options.only_classes, encoding) or ()
+        # The names of all datasets that went through `take`, in order, as ordered sets for `check`.
         self._class_names: dict[str, None] = {}
         self._image_names: dict[str, None] = {}
 

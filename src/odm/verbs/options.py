@@ -214,7 +214,7 @@ class Options:
         return parameters
 
     def in_use(self) -> Iterator[tuple[str, Spec]]:
-        """Yield the options that have a value: not None, False or empty."""
+        """Yield name and `Spec` of the options that have a value: not None, False or empty; 0 is a value."""
         for name, field in self.fields().items():
             value = self.__dict__[name]
             is_empty = isinstance(value, (str, tuple, list, dict)) and not value
