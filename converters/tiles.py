@@ -292,7 +292,6 @@ def _measure_areas(boxes: Boxes) -> Floats:
     shapes = boxes.shapes
     if shapes is None:
         return areas
-    areas = areas.copy()
     # The shoelace formula for all outlines at once. Corners 0 1 2 | 3 4 5 are followed by 1 2 0 | 4 5 3, and
     # sums over an outline are differences of one running sum. Relative to its first corner, values are small.
     n_corners = np.diff(shapes.point)

@@ -24,6 +24,7 @@ from odm.evaluate.analysis.bootstrap import (
 )
 from odm.evaluate.analysis.compare import compare, find_regressions, parse_regression_gate
 from odm.evaluate.analysis.leaderboard import Standing, verdict
+from odm.evaluate.analysis.render_comparison import render_comparison
 from odm.evaluate.analysis.replicates import Plan, find_running_maximum, list_class_keys
 from odm.evaluate.analysis.slices import (
     ImageSlice,
@@ -501,6 +502,15 @@ def compared():
 def test_gates(compared, text, proven, fails):
     lines = find_regressions(compared, [parse_regression_gate(text, proven=proven)])
     assert bool(lines) == fails, lines
+
+
+def test_the_table_of_classes_counts_those_without_an_interval(compared):
+    without = [d.category for d in compared.deltas if d.category and d.key == "AP" and d.interval.reason]
+    assert without == ["dog", "bird"]
+    text = render_comparison(compared)
+    assert "no interval: 2 classes (undefined in more than 5 % of the samples)" in text
+    everything = compare({"a": table_of(cases.fixture()), "b": table_of(cases.fixture())}, replicates=20)
+    assert "no interval: 0" not in render_comparison(everything)
 
 
 def test_a_proven_regression_fails():

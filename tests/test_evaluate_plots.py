@@ -125,6 +125,7 @@ def test_f1_curves_reach_their_best():
 def lines_of(figure):
     """The x and y of each line, by its label, of the axes of a figure."""
     (axes,) = figure.axes
+    assert not axes.get_legend().get_frame_on()
     return axes, {str(line.get_label()): (line.get_xdata(), line.get_ydata()) for line in axes.lines}
 
 

@@ -1,5 +1,6 @@
 """Text, XML and CSV of the neighbours: files as their own tools write them, quirks, and damaged input."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -322,6 +323,16 @@ COUNTED = {
     "visdrone": (
         "".join(f"10,20,30,40,1,4,{t},{o}\n" for t, o in ((0, 0), (1, 1), (0, 2), (1, 2), (0, 1))),
         {"degrees of occlusion": 2},
+    ),
+    "paddleocr": (
+        "a.jpg\t"
+        + json.dumps(
+            [
+                {"transcription": t, "points": [[10, 20], [50, 20], [50, 40], [10, 40]]}
+                for t in ("word", "###", "*", "", "two words")
+            ]
+        ),
+        {"transcriptions": 2},
     ),
     "icdar": (
         "10,10,50,10,50,30,10,30,Genaxis\n10,10,50,10,50,30,10,30,###\n60,10,90,10,90,30,60,30,Theatre\n",

@@ -222,10 +222,11 @@ def test_tracks_with_a_list_of_boxes_are_found_wherever_they_stand(n_videos, ord
 
 def test_coco_scores_of_tracks_come_back(tmp_path):
     box = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 1, 2, 2], "score": 0.5, "track_id": 3}
-    tracks = [{"id": 3, "video_id": 5, "score": 0.75}]
+    tracks = [{"id": 3, "video_id": 5, "score": 0.75, "color": "red"}]
     path = tmp_path / "a.json"
     path.write_text(json.dumps({**COCO_VIDEO, "annotations": [box], "tracks": tracks}))
     data = odm.read(str(path))
+    assert not data.extras  # of boxes, which have no colour
     assert data.tracks.score.tolist() == [0.75]
     for name in ("coco", "lvis"):
         assert written(data, tmp_path, name).tracks.score.tolist() == [0.75]
