@@ -227,6 +227,30 @@ def test_classes_above_the_confusion_matrix_are_whole_where_they_fit(pair, width
     assert table.titles == ["GT / det", above, "person", "bicycle", "(missed)"]
 
 
+@pytest.mark.parametrize("n_confused", [2, 30])
+def test_of_many_classes_the_most_frequent_confusions_are_listed(pair, n_confused):
+    """Not what is right, nor what does not occur; missed and background are confusions, too."""
+    result = evaluate(*pair).result
+    n = 50
+    counts = np.diag(np.arange(1, n + 2))
+    counts[n, n] = 0
+    for i in range(n_confused - 1):
+        counts[i, i + 1] = 5 + i
+    counts[n, 7] = 99
+    table = {
+        **result.confusion().to_dict(),
+        "classes": [f"c{k}" for k in range(n)],
+        "counts": counts.tolist(),
+    }
+    ((title, listed),) = make_sections(replace(result, analysis={"confusion": table}), 80)
+    shown = min(n_confused, 20)
+    few = "the 20 most frequent of " if n_confused > 20 else ""
+    assert title.text.endswith(f"counts; {few}{n_confused} confusions")
+    assert listed.cells[0] == ["(background)", "c7", "99"]
+    assert [row[2] for row in listed.cells[1:]] == [str(4 + n_confused - 1 - k) for k in range(shown - 1)]
+    assert listed.cells[1][:2] == [f"c{n_confused - 2}", f"c{n_confused - 1}"]
+
+
 def test_the_csv_of_the_confusion_matrix_has_counts_and_shares(pair):
     evaluation = evaluate(*pair)
     table = evaluation.result.confusion()
