@@ -13,7 +13,7 @@ import one_format
 import pytest
 from cost import cost
 from hypothesis import HealthCheck, example, given, settings
-from selection import examples, slow
+from selection import examples, params
 
 import odm
 from odm import checks
@@ -390,12 +390,11 @@ MEGABYTES = [
     b"\xff\xfe" + b"<\0" * 500_000,
     random.Random(1).randbytes(MEGA),
 ]
-FIRST = 0, 3, 10, 15, 21, 23, 28  # nested, comments, attributes, repeated, deep, long numbers, rubbish
+USUAL = [MEGABYTES[i] for i in (0, 3, 10, 15, 21, 23, 28)]
+"""Nested, comments, attributes, repeated, deep, long numbers, rubbish."""
 
 
-@pytest.mark.parametrize(
-    "data", [pytest.param(d, marks=[slow] * (i not in FIRST)) for i, d in enumerate(MEGABYTES)], ids=range(29)
-)
+@pytest.mark.parametrize("data", params(MEGABYTES, USUAL), ids=range(29))
 def test_a_megabyte_of_anything_is_answered_soon(tmp_path, data):
     path = tmp_path / "a.xml"
     path.write_bytes(data)

@@ -137,7 +137,7 @@ class _Records(Reader):
                             remedy = "convert the records to tf.train.Example, or the boxes to COCO"
                             log.report(OTHER_TASK, path, what=_OTHER_MESSAGE, remedy=Trusted(remedy))
                             break
-                        log.report(BAD_RECORD, path, **location.where, reason=str(e))
+                        location.report(log, BAD_RECORD, reason=str(e))
                         continue
                     for name in other_names:
                         if name not in PICTURE:

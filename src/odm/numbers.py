@@ -33,11 +33,8 @@ def format_points(value: float | None) -> str:
 
 def format_interval(bounds: Bounds) -> str:
     """Format the interval of a difference of shares: ``-0.50 to +1.25``."""
-    return (
-        "-"
-        if format_points(bounds[0]) == "-"
-        else f"{format_points(bounds[0])} to {format_points(bounds[1])}"
-    )
+    low, high = map(format_points, bounds)
+    return "-" if low == "-" else f"{low} to {high}"
 
 
 def format_percents(bounds: Bounds, form: str = ".2f") -> str:
