@@ -18,7 +18,7 @@ from odm.tables import Floats, Keypoints, Longs, ShapeKind, Shapes
 from odm.tables.shapes import rectangle_corners
 
 FIELDS = {"segm": "masks", "boundary": "masks", "keypoints": "keypoints", "obb": "obb"}
-"""The field of a mapping that holds what is compared."""
+"""The field of a mapping that holds the shapes, by ``iou_type``."""
 
 
 def read_shapes(values: Any, name: str, kind: str, n: int) -> tuple[dict[str, NDArray[Any]], Floats]:
@@ -35,36 +35,51 @@ def read_shapes(values: Any, name: str, kind: str, n: int) -> tuple[dict[str, ND
     if field == "masks":
         return _read_masks(values, f"{name}: masks", n)
     array = to_array(values, f"{name}: {field}").astype(np.float64)
-    if field == "keypoints":
-        if n == 0:
-            array = np.zeros((0, 0, 3))
-        has_points = n == 0 or (array.ndim == 3 and array.shape[1] > 0)
-        if array.ndim != 3 or array.shape[0] != n or array.shape[2] != 3 or not has_points:
-            raise ValueError(f"{name}: keypoints has shape {array.shape}, expected ({n}, k, 3)")
-        # Points that are not labelled have no place; a box without labelled points is around all of them.
-        is_labelled = array[:, :, 2:] > 0
-        is_hidden = ~is_labelled & is_labelled.any(axis=1, keepdims=True)
-        low, high = (np.where(is_hidden, beyond, array[:, :, :2]) for beyond in (np.inf, -np.inf))
-        boxes = np.hstack([low.min(axis=1), high.max(axis=1)]) if n else np.zeros((0, 4))
-    else:
-        if n == 0:
-            array = np.zeros((0, 4, 2))
-        elif array.shape == (n, 5):
-            array = rectangle_corners(array)
-        elif array.shape not in ((n, 8), (n, 4, 2)):
-            raise ValueError(
-                f"{name}: obb has shape {array.shape}, expected ({n}, 5), ({n}, 8) or ({n}, 4, 2)"
-            )
-        array = array.reshape(n, 4, 2)
-        boxes = np.hstack([array.min(axis=1), array.max(axis=1)])
-    if not np.isfinite(array).all():
+    read_points = _read_keypoints if field == "keypoints" else _read_corners
+    points, boxes = read_points(array, name, n)
+    if not np.isfinite(points).all():
         raise ValueError(f"{name}: {field}: expected finite numbers")
-    n_values = np.full(n, array[0].size if n else 0, np.int64)
-    return {"shape": array.reshape(-1), "n_values": n_values, "mask_size": np.zeros((n, 2), np.int32)}, boxes
+    n_values = np.full(n, points[0].size if n else 0, np.int64)  # the same number for every shape
+    return {"shape": points.reshape(-1), "n_values": n_values, "mask_size": np.zeros((n, 2), np.int32)}, boxes
+
+
+def _read_keypoints(array: Floats, name: str, n: int) -> tuple[Floats, Floats]:
+    """Return (n, k, 3) x, y and visibility of keypoints, and (n, 4) the boxes around the labelled ones.
+
+    Raises ValueError if the array has another shape.
+    """
+    if n == 0:
+        return np.zeros((0, 0, 3)), np.zeros((0, 4))
+    if array.ndim != 3 or array.shape[0] != n or array.shape[1] == 0 or array.shape[2] != 3:
+        raise ValueError(f"{name}: keypoints has shape {array.shape}, expected ({n}, k, 3)")
+    # Points that are not labelled have no place; a box without labelled points is around all of them.
+    is_labelled = array[:, :, 2:] > 0
+    is_hidden = ~is_labelled & is_labelled.any(axis=1, keepdims=True)
+    low, high = (np.where(is_hidden, beyond, array[:, :, :2]) for beyond in (np.inf, -np.inf))
+    return array, np.hstack([low.min(axis=1), high.max(axis=1)])
+
+
+def _read_corners(array: Floats, name: str, n: int) -> tuple[Floats, Floats]:
+    """Return (n, 4, 2) the corners of oriented boxes, and (n, 4) the upright boxes around them.
+
+    A row of five numbers is centre, width, height and angle in radians. Raises ValueError for other shapes.
+    """
+    if n == 0:
+        array = np.zeros((0, 4, 2))
+    elif array.shape == (n, 5):
+        array = rectangle_corners(array)
+    elif array.shape not in ((n, 8), (n, 4, 2)):
+        raise ValueError(f"{name}: obb has shape {array.shape}, expected ({n}, 5), ({n}, 8) or ({n}, 4, 2)")
+    corners = array.reshape(n, 4, 2)
+    return corners, np.hstack([corners.min(axis=1), corners.max(axis=1)])
 
 
 def _read_masks(values: Any, name: str, n: int) -> tuple[dict[str, NDArray[Any]], Floats]:
-    """Return the columns and boxes of arrays (n, height, width) or of n dictionaries of run lengths."""
+    """Return the columns and boxes of `read_shapes`, from one of the two forms of masks.
+
+    `values` are boolean arrays (n, height, width), or n dictionaries of COCO's run lengths. Raises
+    ValueError for anything else.
+    """
     if isinstance(values, Mapping):
         raise ValueError(f"{name}: expected a list of run lengths, found a single one")  # noqa: TRY004
     if isinstance(values, Sequence) and len(values) and all(isinstance(mask, Mapping) for mask in values):
@@ -130,6 +145,7 @@ def make_shape_tables(kind: str, shape: NDArray[Any], n_values: Longs) -> dict[s
         }
     values = shape.astype(np.float64)
     if kind == "keypoints":
-        return {"keypoints": Keypoints(value_starts // 3, values.reshape(-1, 3))}
+        point_starts = value_starts // 3  # a point has three values: x, y and visibility
+        return {"keypoints": Keypoints(point_starts, values.reshape(-1, 3))}
     corners = np.full(n, 4, np.int64)
     return {"shapes": Shapes.of_outlines(values.reshape(-1, 2), corners, ShapeKind.ORIENTED)}

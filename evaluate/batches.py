@@ -22,7 +22,10 @@ from odm.tables import NO_ID, Flag, Floats, Longs
 FLAGS = {"iscrowd": Flag.CROWD, "difficult": Flag.DIFFICULT}
 """The fields of a target that mark boxes, and the flag that each sets."""
 _PLAIN = {name.removeprefix("is"): name for name in (*FLAGS, "area")}
-"""What may be given of ground truth, by how it begins and ends in any spelling."""
+"""The optional fields of ground truth, by the form to which `_refuse_misspelled` reduces a spelling.
+
+These are crowd: iscrowd, difficult: difficult, area: area.
+"""
 
 MAGIC = b"odm.Metric\n"
 STATE_VERSION = 2
@@ -67,9 +70,9 @@ class ImageBoxes(msgspec.Struct, frozen=True, eq=False):
     def take(self, images: Longs) -> ImageBoxes:
         """Return the boxes of these images, in this order. `shape` alone has several rows for a box."""
         rows = _list_positions(self.count, images)
-        columns = {name: getattr(self, name) for name in _COLUMNS[1:]}
         columns = {
-            k: column[rows] if len(column) and k != "shape" else column for k, column in columns.items()
+            name: column[rows] if len(column) and name != "shape" else column
+            for name, column in get_columns(self).items()
         }
         if len(self.n_values):
             columns["shape"] = self.shape[_list_positions(self.n_values, rows)]
@@ -86,26 +89,28 @@ class ImageBoxes(msgspec.Struct, frozen=True, eq=False):
             self.n_values.astype("<i8")[:, None],
             self.mask_size.astype("<i4"),
         )
+        # (n, bytes of a box): the values of each box side by side. Columns that are absent are empty.
         table = np.hstack(
-            # Columns that are absent are empty.
             [np.ascontiguousarray(c).view(np.uint8) for c in columns if len(c) == len(self.label)]
         )
         row_starts = np.append(0, np.cumsum(self.count, dtype=np.int64))
         contents = [table[start:stop].tobytes() for start, stop in itertools.pairwise(row_starts.tolist())]
         if not len(self.n_values):
             return contents
-        value_starts = np.append(0, np.cumsum(self.n_values))[row_starts].tolist()
+        value_starts = np.append(0, np.cumsum(self.n_values))[
+            row_starts
+        ].tolist()  # of each image, in `shape`
         shapes = (self.shape[start:stop].tobytes() for start, stop in itertools.pairwise(value_starts))
         return [content + shape for content, shape in zip(contents, shapes, strict=True)]
 
 
 _COLUMNS = ImageBoxes.__struct_fields__
-_SHAPE_COLUMNS = _COLUMNS[-3:]
+_SHAPE_COLUMNS = _COLUMNS[-3:]  # shape, n_values, mask_size
 
 
 def get_columns(side: ImageBoxes) -> dict[str, NDArray[Any]]:
-    """Return the columns of the boxes of one side by name."""
-    return {name: getattr(side, name) for name in _COLUMNS[1:]}
+    """Return the columns of the boxes of one side by name: all fields but `count`, which is of images."""
+    return {name: getattr(side, name) for name in _COLUMNS if name != "count"}
 
 
 def _list_positions(count: NDArray[Any], groups: Longs) -> Longs:
@@ -144,7 +149,11 @@ class Batch(msgspec.Struct, frozen=True, eq=False):
         return Batch(ids, self.detections.take(images), self.truth.take(images))
 
     def list_contents(self) -> list[bytes]:
-        """Return the bytes of each image's boxes on both sides, ground truth first."""
+        """Return the bytes of each image's boxes on both sides, ground truth first.
+
+        The length of the ground truth stands before it, as in ``b"26 ..."``: otherwise the same boxes could
+        be read as those of the other side.
+        """
         sides = zip(self.truth.list_contents(), self.detections.list_contents(), strict=True)
         return [b"%d " % len(truth) + truth + detections for truth, detections in sides]
 
@@ -248,25 +257,13 @@ class BatchReader(msgspec.Struct, frozen=True):
     def read_flat(self, preds: Mapping[str, Any], target: Any, image_ids: Iterable[Any] | None) -> Batch:
         """Read a batch from one mapping for each side, whose ``image`` is the image of each row.
 
-        `image_ids` lists all images, also those without rows; None = those that have rows. Raises ValueError.
+        `image_ids` lists all images, also those without rows; None = those that have rows. The images of the
+        batch are in ascending order of their ids. Raises ValueError if the batch is invalid.
         """
         if not isinstance(target, Mapping):
             raise ValueError("preds is a single mapping, so target must be one too")  # noqa: TRY004 -- documented
-        ids_of_rows = []
-        for side_name, side in (("preds", preds), ("target", target)):
-            if "image" not in side:
-                raise ValueError(f"{side_name} has no image: the id of each row's image")
-            image_column = to_array(side["image"], f"{side_name}: image", "iuU").reshape(-1)
-            ids_of_rows.append(
-                to_ids(image_column.tolist() if len(image_column) else [], f"{side_name}: image")
-            )
-        listed_ids = None if image_ids is None else to_ids(image_ids)
-        id_arrays = [ids for ids in (*ids_of_rows, listed_ids) if ids is not None and len(ids)]
-        if len({ids.dtype.kind for ids in id_arrays}) > 1:
-            raise ValueError(f"image: {_MIXED}")
-        unique_ids = np.unique(np.concatenate(id_arrays)) if id_arrays else np.zeros(0, np.int64)
-        if listed_ids is not None and (is_unlisted := ~np.isin(unique_ids, listed_ids)).any():
-            raise ValueError(f"image {unique_ids[is_unlisted][0]!s} is not in image_ids")
+        ids_of_rows = [_read_row_ids(preds, "preds"), _read_row_ids(target, "target")]
+        unique_ids = _list_image_ids(ids_of_rows, None if image_ids is None else to_ids(image_ids))
         names = [f"image {i}" for i in unique_ids.tolist()]
         sides = []
         for ids, side_name, side in zip(ids_of_rows, ("preds", "target"), (preds, target), strict=True):
@@ -276,6 +273,7 @@ class BatchReader(msgspec.Struct, frozen=True):
             image_index = np.searchsorted(unique_ids, ids) if len(ids) else np.zeros(0, np.int64)
             order = np.argsort(image_index, kind="stable")
             count = np.bincount(image_index, minlength=len(unique_ids)).astype(np.int32)
+            # Sort the rows by image: `take` orders images, so each row counts as an image of one box.
             sorted_boxes = ImageBoxes(np.ones(len(ids), np.int32), **columns).take(order)
             sides.append(self.check(count, get_columns(sorted_boxes), names))
         self._check_sizes(sides, names)
@@ -296,7 +294,10 @@ class BatchReader(msgspec.Struct, frozen=True):
         return self.check(all_boxes.count, get_columns(all_boxes), names)
 
     def _read_columns(self, fields: Mapping[str, Any], name: str, *, scored: bool) -> dict[str, NDArray[Any]]:
-        """Read the columns of one mapping, with its shapes; without ``boxes`` those around the shapes."""
+        """Read the columns of one mapping, with its shapes.
+
+        Without ``boxes`` they are those around the shapes; without ``area`` it is that of the masks.
+        """
         if self.iou_type == "bbox":
             return _read_columns(fields, name, scored=scored)
         from odm.evaluate import batch_shapes
@@ -315,7 +316,7 @@ class BatchReader(msgspec.Struct, frozen=True):
                 "boxes": boxes_around if self.box == "xyxy" else np.hstack([first_columns, wh]),
             }
         columns = _read_columns(fields, name, scored=scored)
-        if len(columns["area"]) and "area" in shapes:
+        if len(columns["area"]) and "area" in shapes:  # areas that are given go before those of the masks
             shapes["area"] = np.where(np.isnan(columns["area"]), shapes["area"], columns["area"])
         return {**columns, **shapes}
 
@@ -357,13 +358,46 @@ class BatchReader(msgspec.Struct, frozen=True):
         return ImageBoxes(count, **{**columns, "label": label.astype(np.int32)})
 
 
-def _read_columns(fields: Mapping[str, Any], name: str, *, scored: bool) -> dict[str, NDArray[Any]]:
-    """Read the columns of one mapping and check their shapes; values are not checked."""
+def _read_row_ids(side: Mapping[str, Any], side_name: str) -> NDArray[Any]:
+    """Return (n,) the id of each row's image. Raises ValueError if there are none."""
+    if "image" not in side:
+        raise ValueError(f"{side_name} has no image: the id of each row's image")
+    image_column = to_array(side["image"], f"{side_name}: image", "iuU").reshape(-1)
+    return to_ids(image_column.tolist() if len(image_column) else [], f"{side_name}: image")
+
+
+def _list_image_ids(ids_of_rows: Sequence[NDArray[Any]], listed_ids: NDArray[Any] | None) -> NDArray[Any]:
+    """Return (images,) the distinct ids of the rows of both sides and of the list, ascending.
+
+    Raises ValueError if some are numbers and some text, or if there is a list that lacks the id of a row.
+    """
+    id_arrays = [ids for ids in (*ids_of_rows, listed_ids) if ids is not None and len(ids)]
+    if len({ids.dtype.kind for ids in id_arrays}) > 1:
+        raise ValueError(f"image: {_MIXED}")
+    unique_ids = np.unique(np.concatenate(id_arrays)) if id_arrays else np.zeros(0, np.int64)
+    if listed_ids is not None and (is_unlisted := ~np.isin(unique_ids, listed_ids)).any():
+        raise ValueError(f"image {unique_ids[is_unlisted][0]!s} is not in image_ids")
+    return unique_ids
+
+
+def _refuse_misspelled(fields: Mapping[str, Any], name: str) -> None:
+    """Raise ValueError for an optional field of ground truth in another spelling, such as ``is_crowd``.
+
+    It would count for nothing. Fields that other tools add, such as masks, may stay.
+    """
     for key in fields:
-        # A flag of another spelling would count for nothing; what other tools add, such as masks, may stay.
         field_meant = _PLAIN.get(str(key).lower().replace("_", "").removeprefix("is").removesuffix("s"))
-        if not scored and field_meant and key != field_meant:
+        if field_meant and key != field_meant:
             raise ValueError(f"{name}: {key}: not a field, use {field_meant}")
+
+
+def _read_columns(fields: Mapping[str, Any], name: str, *, scored: bool) -> dict[str, NDArray[Any]]:
+    """Read the columns of one mapping and check their shapes; values are not checked.
+
+    `scored` says that it is of detections, which have scores, where ground truth has flags and areas.
+    """
+    if not scored:
+        _refuse_misspelled(fields, name)
     for field in ("boxes", "labels", *(("scores",) if scored else ())):
         if field not in fields:
             raise ValueError(f"{name}: there is no {field}")
@@ -436,13 +470,13 @@ def from_bytes(data: bytes) -> tuple[Any, Batch, bool]:
     ValueError
         If the bytes are not a state, are cut or damaged, or are of another version.
     """
-    # MAGIC, 8 bytes: the length of the header, the header, the arrays, 4 bytes: CRC-32 of all that.
+    # MAGIC | length of the header (8 bytes) | header (JSON) | arrays | CRC-32 of all that (4 bytes)
     header_start = len(MAGIC) + 8
     if not data.startswith(MAGIC) or len(data) < header_start:
         raise ValueError("these bytes are not the state of a metric")
-    offset = header_start + int.from_bytes(data[header_start - 8 : header_start], "little")
+    arrays_start = header_start + int.from_bytes(data[len(MAGIC) : header_start], "little")
     try:
-        head = json.loads(data[header_start:offset])
+        head = json.loads(data[header_start:arrays_start])
         version, settings = head["version"], head["settings"]
         text_ids, descriptions = head["text_ids"], head["arrays"]
     except (ValueError, TypeError, KeyError, RecursionError):
@@ -451,46 +485,50 @@ def from_bytes(data: bytes) -> tuple[Any, Batch, bool]:
         raise ValueError(f"the state of a metric has version {version!r}; this odm reads {STATE_VERSION}")
     if zlib.crc32(memoryview(data)[:-4]) != int.from_bytes(data[-4:], "little"):
         raise ValueError(f"{_DAMAGED}: its checksum is wrong")
-    data = data[:-4]
     try:
-        arrays: dict[str, NDArray[Any]] = {}
-        for name, dtype, shape in descriptions:
-            array_dtype = np.dtype(dtype)
-            if array_dtype.kind not in "iuf" or not all(
-                isinstance(column, int) and column >= 0 for column in shape
-            ):
-                raise ValueError("unexpected array type")
-            count = int(np.prod(shape, dtype=object))
-            if offset + count * array_dtype.itemsize > len(data):
-                raise ValueError("it is truncated")
-            arrays[name] = np.frombuffer(data, array_dtype, count, offset).reshape(shape)
-            offset += count * array_dtype.itemsize
-        if offset != len(data):
-            raise ValueError("extra bytes after its end")
-        sides = [
-            ImageBoxes(
-                **{
-                    column: arrays.pop(f"{side_name}.{column}")
-                    for column in _COLUMNS
-                    if column not in _SHAPE_COLUMNS or f"{side_name}.{column}" in arrays
-                }
-            )
-            for side_name in ("detections", "truth")
-        ]
-        ids = arrays.pop("ids", None) if text_ids is None else to_ids(text_ids)
+        arrays = _read_arrays(data[:-4], arrays_start, descriptions)
+        detections, truth = (_take_side(arrays, side_name) for side_name in ("detections", "truth"))
+        ids = arrays.get("ids") if text_ids is None else to_ids(text_ids)
     except (TypeError, KeyError, ValueError, OverflowError) as e:
         raise ValueError(f"{_DAMAGED}: {e}") from None
-    batch = Batch(ids, *sides)
-    n_images = {len(side.count) for side in sides} | ({len(ids)} if ids is not None else set())
-    if len(n_images) > 1 or not all(map(_fits, sides, (True, False))) or (ids is not None and ids.ndim != 1):
+    n_images = {len(detections.count), len(truth.count)} | ({len(ids)} if ids is not None else set())
+    has_columns = _fits(detections, scored=True) and _fits(truth, scored=False)
+    if len(n_images) > 1 or not has_columns or (ids is not None and ids.ndim != 1):
         raise ValueError(f"{_DAMAGED}: its columns do not match")
-    return settings, batch, bool(head.get("merged"))
+    return settings, Batch(ids, detections, truth), bool(head.get("merged"))
+
+
+def _read_arrays(data: bytes, offset: int, descriptions: Iterable[Any]) -> dict[str, NDArray[Any]]:
+    """Read arrays by name from the bytes after `offset`, where they follow one another up to the end.
+
+    `descriptions` are (name, dtype, shape) of each, as `to_bytes` writes them. Raises ValueError if they are
+    not of numbers, or there are fewer or more bytes than they take.
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, dtype_name, shape in descriptions:
+        dtype = np.dtype(dtype_name)
+        if dtype.kind not in "iuf" or not all(isinstance(length, int) and length >= 0 for length in shape):
+            raise ValueError("unexpected array type")
+        count = int(np.prod(shape, dtype=object))  # of Python's integers, which do not overflow
+        if offset + count * dtype.itemsize > len(data):
+            raise ValueError("it is truncated")
+        arrays[name] = np.frombuffer(data, dtype, count, offset).reshape(shape)
+        offset += count * dtype.itemsize
+    if offset != len(data):
+        raise ValueError("extra bytes after its end")
+    return arrays
+
+
+def _take_side(arrays: Mapping[str, NDArray[Any]], side_name: str) -> ImageBoxes:
+    """Make one side of its arrays, ``truth.count`` and so on; only the columns of shapes may be absent."""
+    names = [c for c in _COLUMNS if c not in _SHAPE_COLUMNS or f"{side_name}.{c}" in arrays]
+    return ImageBoxes(**{name: arrays[f"{side_name}.{name}"] for name in names})
 
 
 _KINDS = {"count": "i", "boxes": "f", "label": "i", "score": "f", "flags": "u", "area": "f"}
 
 
-def _fits(side: ImageBoxes, scored: bool) -> bool:
+def _fits(side: ImageBoxes, *, scored: bool) -> bool:
     """Return whether the columns of one side, detections if `scored`, have the right dtypes and lengths."""
     n = len(side.label)
     lengths = {"score": (n if scored else 0,), "flags": (0 if scored else n,)}

@@ -29,6 +29,7 @@ from odm.tables import Builder, Dataset, Kind, Longs
 
 if TYPE_CHECKING:
     from odm.evaluate.results import Evaluation
+    from odm.evaluate.scores.protocols import Protocol
 
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
 
@@ -87,12 +88,7 @@ class Metric:
         self._class_ids: NDArray[np.int32] | None = None
         if isinstance(classes, Mapping):
             self._class_ids, classes = batches.parse_class_ids(classes)
-        self.classes = tuple(classes)
-        if isinstance(classes, str) or not all(isinstance(c, str) and c for c in self.classes):
-            raise ValueError("classes must be a list of names")
-        if len(set(self.classes)) < len(self.classes):
-            repeated_name = next(c for c in self.classes if self.classes.count(c) > 1)
-            raise ValueError(f"the class {repeated_name!r} is listed twice")
+        self.classes = _check_names(classes)
         if box not in ("xyxy", "xywh", "cxcywh"):
             raise ValueError(f"box {box!r}: choose xyxy, xywh or cxcywh")
         self.protocol = protocol if isinstance(protocol, str) else tuple(protocol)
@@ -106,21 +102,12 @@ class Metric:
         if missing := set(switches.get("only_classes") or ()) - set(self.classes):
             raise ValueError(f"only_classes: there is no class {min(missing)!r}")
         rules = resolve(self.protocol, **{k: v for k, v in switches.items() if k in _RULES})
-        if tube_protocol := next((p.name for p in rules if p.tubes), None):
-            raise ValueError(
-                f"{tube_protocol} measures tracks of videos, but Metric takes boxes of images: "
-                f"use odm.evaluate.evaluate"
-            )
-        if labelled_protocol := next((p.name for p in rules if p.labelled_only), None):
-            raise ValueError(
-                f"{labelled_protocol} needs to know which classes were looked for in each image, which "
-                f"Metric does not: use odm.evaluate.evaluate"
-            )
+        _refuse_unsupported(rules)
         self._iou_type = rules[0].iou_type
         self._reader = BatchReader(len(self.classes), box, self._class_ids, self._iou_type)
         self._batches: list[Batch] = []
-        self._merged = False
-        self._evaluation: Evaluation | None = None
+        self._merged = False  # whether the batches are of several metrics, so that images have no order
+        self._evaluation: Evaluation | None = None  # that of all batches, once it is computed
 
     def __repr__(self) -> str:
         n = sum(map(len, self._batches))
@@ -243,6 +230,7 @@ class Metric:
         scalars: dict[str, float] = {}  # the undefined ones too: names do not depend on what is defined
 
         def add(name: str, value: float) -> None:
+            """Set the value under the cleaned name, or that name with the first free number."""
             clean = re.sub(r"[^\w\-./ ]", "_", name)
             numbered = (f"{clean}_{n}" for n in itertools.count(2))
             while clean in scalars:
@@ -266,6 +254,7 @@ class Metric:
     def _make_datasets(self) -> tuple[Dataset, Dataset]:
         """Return the two sides as `evaluate` takes them: every image once, ranked as the module says."""
         batch = Batch.join(self._batches)
+        # The images, ranked: by input, by a hash of their content, or by their ids.
         if batch.ids is None and not self._merged:
             order = np.arange(len(batch))
         elif batch.ids is None:
@@ -275,6 +264,8 @@ class Metric:
             order = _choose_each_once(batch, batch.ids)
         batch = batch.take(order)
         names = [str(i) for i in (range(len(batch)) if batch.ids is None else batch.ids.tolist())]
+
+        # (images, 2) height and width, which only masks tell.
         size = np.zeros((len(names), 2), np.int32)
         if self._iou_type in ("segm", "boundary"):
             from odm.evaluate.batch_shapes import find_image_sizes
@@ -340,6 +331,7 @@ class Metric:
             metric = cls(classes, protocol, box=box, **settings["switches"])
         except (TypeError, KeyError, UsageError) as e:
             raise ValueError(f"the state of a metric is damaged: {e}") from None
+        # The values are checked as those of a batch; the messages name the state in place of an image.
         for side in (batch.detections, batch.truth):
             metric._reader.check(
                 side.count, batches.get_columns(side), ["state of a metric"] * len(side.count)
@@ -350,6 +342,31 @@ class Metric:
             metric._batches.append(batch)
             metric._merged = merged
         return metric
+
+
+def _check_names(classes: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the classes. Raises ValueError if one is no text, is empty or is listed twice."""
+    names = tuple(classes)
+    if isinstance(classes, str) or not all(isinstance(name, str) and name for name in names):
+        raise ValueError("classes must be a list of names")
+    if len(set(names)) < len(names):
+        repeated_name = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the class {repeated_name!r} is listed twice")
+    return names
+
+
+def _refuse_unsupported(rules: Sequence[Protocol]) -> None:
+    """Raise ValueError for protocols of tracks, and of images that are labelled for some classes only."""
+    if tube_protocol := next((p.name for p in rules if p.tubes), None):
+        raise ValueError(
+            f"{tube_protocol} measures tracks of videos, but Metric takes boxes of images: "
+            f"use odm.evaluate.evaluate"
+        )
+    if labelled_protocol := next((p.name for p in rules if p.labelled_only), None):
+        raise ValueError(
+            f"{labelled_protocol} needs to know which classes were looked for in each image, which "
+            f"Metric does not: use odm.evaluate.evaluate"
+        )
 
 
 def _replace_advice(issue: Issue) -> Issue:
@@ -365,6 +382,9 @@ def _replace_advice(issue: Issue) -> Issue:
 
 def _choose_each_once(batch: Batch, ids: NDArray[Any]) -> Longs:
     """Return the images by rising id, each once: of copies that differ the one with the smallest bytes."""
+    # ids[order]      3 5 5 8
+    # is_first_copy   1 1 0 1
+    # group           0 1 1 2   so positions 1 and 2 of `order` are copies
     order = np.argsort(ids, kind="stable")
     is_first_copy = np.append(True, ids[order[1:]] != ids[order[:-1]])[: len(ids)]  # empty without images
     group = np.cumsum(is_first_copy) - 1

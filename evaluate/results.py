@@ -122,7 +122,7 @@ class Classes(tuple[Row, ...], TableMixin):  # noqa: SLOT001 -- a tuple cannot h
         classes.result = result
         return classes
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Any, ...]:  # pickled as a plain tuple, without the result
         return tuple, (tuple(self),)
 
     def columns(self) -> dict[str, list[Any]]:
