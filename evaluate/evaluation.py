@@ -28,8 +28,8 @@ from odm.evaluate.matching.match import match_all
 from odm.evaluate.matching.matches import OVER, TRUTHS
 from odm.evaluate.matching.prepare import areas_of
 from odm.evaluate.matching.ready import adapt_to_shapes
-from odm.evaluate.matching.sides import ExtraImages, Joined, Label, merge_classes
-from odm.evaluate.results import Evaluation, Result
+from odm.evaluate.matching.sides import ExtraImages, Joined, JoinReport, Label, merge_classes
+from odm.evaluate.results import Evaluation, Result, Row
 from odm.evaluate.scores.accumulate import accumulate
 from odm.evaluate.scores.protocol_overrides import (
     Areas,
@@ -331,11 +331,24 @@ def _note_rules(joined: Joined, rules: Sequence[Protocol], log: Log) -> None:
 def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log) -> None:
     """Report what the protocols may treat in an unexpected way, or what the ground truth lacks for them.
 
-    Boxes that stand for many objects, or for a region, may count as ordinary objects. Raises DataError if
-    there are too many classes, UsageError if a class with a threshold of its own does not exist.
+    Raises DataError if there are too many classes, UsageError if a class with a threshold of its own does not
+    exist.
     """
     _refuse_many_classes(joined, log)
     check_class_ious(rules, joined.classes)
+    _report_groups(joined, rules, path, log)
+    _note_rules(joined, rules, log)
+    if any(p.measure == "oks" for p in rules):
+        truth = joined.truth
+        n = int(np.count_nonzero((areas_of(truth) == 0) & (truth.flags & np.uint16(Flag.CROWD) == 0)))
+        if n:
+            log.report(KEYPOINTS_WITHOUT_AREA, path, n=n, total=len(truth))
+    for p in rules:
+        _note_lacks(joined, p, log)
+
+
+def _report_groups(joined: Joined, rules: Sequence[Protocol], path: str, log: Log) -> None:
+    """Report boxes around a crowd or group that a protocol counts as ordinary objects."""
     truth, n_classes = joined.truth, len(joined.classes)
     for flag, word in ((Flag.CROWD, "crowd"), (Flag.GROUP_OF, "group-of")):
         counting_protocols = [p for p in rules if not _exempts(p, flag)]
@@ -345,11 +358,13 @@ def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log
         n = int(np.count_nonzero(is_counted))
         if not (n and counting_protocols):
             continue
+        # The classes with such boxes, and those with no others.
         n_counted = np.bincount(truth.category[is_counted], minlength=n_classes)
         class_names = [joined.classes[i] for i in np.flatnonzero(n_counted).tolist()]
         n_all = np.bincount(truth.category, minlength=n_classes)
         only_groups = np.flatnonzero((n_counted > 0) & (n_counted == n_all))
         group_names = [joined.classes[i] for i in only_groups.tolist()]
+
         group_words = ""
         if group_names and any(p.metric in ("ap", "corloc") for p in counting_protocols):
             verb, ap_words = ("have", "their APs are") if len(group_names) > 1 else ("has", "its AP is")
@@ -366,27 +381,24 @@ def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log
             alone=Trusted(group_words),
             other=next(p.name for p in PROTOCOLS.values() if _exempts(p, flag)),
         )
-    _note_rules(joined, rules, log)
-    if any(p.measure == "oks" for p in rules):
-        n = int(np.count_nonzero((areas_of(truth) == 0) & (truth.flags & np.uint16(Flag.CROWD) == 0)))
-        if n:
-            log.report(KEYPOINTS_WITHOUT_AREA, path, n=n, total=len(truth))
-    for p in rules:
-        if p.jaccard and not can_pair():
-            log.note(f"{p.name}: JI needs SciPy (pip install scipy) and is undefined without it")
-        if p.clipped and joined.sizes is not None:
-            n_unsized = int(np.count_nonzero(joined.sizes.max(axis=0).min(axis=1) == 0))
-            if n_unsized:
-                log.note(f"{p.name}: boxes of {plural(n_unsized, 'image')} of unknown size are not cut")
-        if p.labelled_only and joined.image_labels is None:
-            log.note(
-                f"{p.name}: there are no image-level labels, so only detections of classes annotated "
-                f"on the image count"
-            )
-        if p.by_frequency and not joined.frequency:
-            log.note(
-                f"{p.name}: the ground truth has no class frequencies, so APr, APc and APf are undefined"
-            )
+
+
+def _note_lacks(joined: Joined, p: Protocol, log: Log) -> None:
+    """Note what the protocol needs and is not there: SciPy, sizes of images, image labels, frequencies."""
+    if p.jaccard and not can_pair():
+        log.note(f"{p.name}: JI needs SciPy (pip install scipy) and is undefined without it")
+    if p.clipped and joined.sizes is not None:
+        # sizes: (sides, images, 2); the size of an image is known if either side states both lengths.
+        n_unsized = int(np.count_nonzero(joined.sizes.max(axis=0).min(axis=1) == 0))
+        if n_unsized:
+            log.note(f"{p.name}: boxes of {plural(n_unsized, 'image')} of unknown size are not cut")
+    if p.labelled_only and joined.image_labels is None:
+        log.note(
+            f"{p.name}: there are no image-level labels, so only detections of classes annotated "
+            f"on the image count"
+        )
+    if p.by_frequency and not joined.frequency:
+        log.note(f"{p.name}: the ground truth has no class frequencies, so APr, APc and APf are undefined")
 
 
 PROGRAMS = {"ultralytics": "yolo val", "coco": "pycocotools", "lvis": "lvis-api"}
@@ -415,33 +427,40 @@ def report_after(results: Sequence[Result], joined: Joined, path: str, log: Log)
     Whole evaluations and those in parts call it alike: it looks at nothing but counts and names of classes.
     """
     for result in results:
-        rules = result.rules
-        defaults = PROTOCOLS.get(rules.name, rules)
-        for reason, n in () if rules.tubes else result.dropped.items():
-            side = "" if reason.startswith(TRUTHS) else "detections "
-            if reason.startswith(OVER) and rules.metric == "ap" and rules.max_dets == defaults.max_dets:
-                ending = Trusted("es" if n == 1 else "")
-                dropped_words = Trusted(f"{plural(n, 'detection')} {reason}")
-                log.report(BEYOND_LIMIT, path, protocol=rules.name, what=dropped_words, es=ending)
-            else:
-                log.note(f"{result.protocol}: {n} {side}dropped: {reason}")
+        if not result.rules.tubes:
+            _report_dropped(result, path, log)
         row = result.overall
         if not row.gt and row.gt_ignored:
-            log.report(ALL_IGNORED, path, protocol=rules.name, n=row.gt_ignored)
+            log.report(ALL_IGNORED, path, protocol=result.protocol, n=row.gt_ignored)
     _report_uncounted(results[0], joined, path, log)
     is_explained = log.counts[LIKELY_CAUSE.name] > 0
     is_all_missed = all(r.overall.tp == 0 and min(r.overall.gt, r.overall.det) >= FEW for r in results)
-    if results and is_all_missed and not is_explained:
-        row, report = results[0].overall, joined.report
-        n_classes = len(report.classes_both)
-        both_words = (
-            f"{plural(report.images_both, report.unit[:-1])} and {plural(n_classes, 'class', 'classes')} are"
-        )
-        sides = ("ground truth", report.images_gt_only), ("detections", report.images_det_only)
-        only_words = "".join(f", {len(names)} only in the {side}" for side, names in sides if names)
-        log.report(
-            NO_MATCH, path, n=row.det, total=row.gt, both=Trusted(both_words), only=Trusted(only_words)
-        )
+    if is_all_missed and not is_explained:
+        _report_no_match(results[0].overall, joined.report, path, log)
+
+
+def _report_dropped(result: Result, path: str, log: Log) -> None:
+    """Note the boxes that the protocol dropped; warn of detections beyond a limit that nobody chose."""
+    rules = result.rules
+    is_default_limit = rules.max_dets == PROTOCOLS.get(rules.name, rules).max_dets
+    for reason, n in result.dropped.items():
+        side = "" if reason.startswith(TRUTHS) else "detections "
+        if reason.startswith(OVER) and rules.metric == "ap" and is_default_limit:
+            ending = Trusted("es" if n == 1 else "")
+            dropped_words = Trusted(f"{plural(n, 'detection')} {reason}")
+            log.report(BEYOND_LIMIT, path, protocol=rules.name, what=dropped_words, es=ending)
+        else:
+            log.note(f"{result.protocol}: {n} {side}dropped: {reason}")
+
+
+def _report_no_match(row: Row, report: JoinReport, path: str, log: Log) -> None:
+    """Report that nothing matches, and what the sides have in common; `row` is of all classes."""
+    n_classes = len(report.classes_both)
+    image_words = plural(report.images_both, report.unit[:-1])  # "images" or "videos" without its "s"
+    both_words = f"{image_words} and {plural(n_classes, 'class', 'classes')} are"
+    sides = ("ground truth", report.images_gt_only), ("detections", report.images_det_only)
+    only_words = "".join(f", {len(names)} only in the {side}" for side, names in sides if names)
+    log.report(NO_MATCH, path, n=row.det, total=row.gt, both=Trusted(both_words), only=Trusted(only_words))
 
 
 def _report_uncounted(result: Result, joined: Joined, path: str, log: Log) -> None:
@@ -452,19 +471,14 @@ def _report_uncounted(result: Result, joined: Joined, path: str, log: Log) -> No
     ]
     if empty_classes and result.overall.gt and result.rules.metric == "ap":
         n, names = sum(row.fp for row in empty_classes), [row.name for row in empty_classes]
-        detection_words, verb_ending, plural_ending = (
-            plural(n, "detection"),
-            "s" if n == 1 else "",
-            "es" if len(names) > 1 else "",
+        log.report(
+            CLASS_WITHOUT_OBJECTS,
+            path,
+            what=Trusted(plural(n, "detection")),
+            classes=Trusted(list_first_three(names)),
+            s=Trusted("s" if n == 1 else ""),
+            es=Trusted("es" if len(names) > 1 else ""),
         )
-        values: dict[str, Any] = {
-            "what": detection_words,
-            "classes": list_first_three(names),
-            "s": verb_ending,
-            "es": plural_ending,
-        }
-        values = {key: Trusted(text) for key, text in values.items()}
-        log.report(CLASS_WITHOUT_OBJECTS, path, **values)
 
 
 def add_switches(
