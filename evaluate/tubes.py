@@ -120,6 +120,8 @@ class _Frames(msgspec.Struct, frozen=True, eq=False):
 def _join_frames(truth: Dataset, detections: Dataset, log: Log) -> tuple[_Frames, _Frames]:
     """Return the frames of both sides, joined by their numbers where both have them, else by the names of
     the images. If each side has a single video, it is taken to be the same.
+
+    Reports frame numbers that seem to be shifted by one.
     """
     # Frames without a number get negative ones, distinct on both sides: -2, -3, ... and on from there.
     gt_video, gt_frame = _get_frame_numbers(truth)
@@ -127,15 +129,16 @@ def _join_frames(truth: Dataset, detections: Dataset, log: Log) -> tuple[_Frames
         truth, gt_video, np.where(gt_frame >= 0, gt_frame, -2 - np.arange(len(gt_frame)))
     )
     det_video, det_frame = _get_frame_numbers(detections)
-    is_numbered = (det_video >= 0) & (det_frame >= 0)
-    if not (gt_frame >= 0).any():
-        is_numbered[:] = False
-    if (
+    is_same_side = (
         detections.images.name == truth.images.name
         and (det_video == gt_video).all()
         and (det_frame == gt_frame).all()
-    ):
+    )
+    if is_same_side:
         return gt_frames, _assign_videos(detections, det_video, gt_frames.frame)
+
+    # By numbers: those of the detections, if the ground truth has any.
+    is_numbered = (det_video >= 0) & (det_frame >= 0) & (gt_frame >= 0).any()
     names = list(detections.videos.name)
     if len(names) == len(truth.videos) == 1 and names[0] != truth.videos.name[0]:
         log.note(
@@ -145,7 +148,9 @@ def _join_frames(truth: Dataset, detections: Dataset, log: Log) -> tuple[_Frames
     video_rows = {name: row for row, name in enumerate(names)}
     unmatched_number = -2 - len(gt_frame) - np.arange(len(det_frame))
     key = np.where(is_numbered, det_frame, unmatched_number)
-    if not is_numbered.all():  # the images decide
+
+    # By images: those of the detections without a number have video and frame of the same image.
+    if not is_numbered.all():
         partner, _ = pair_images(truth.images, detections.images)
         for row in np.flatnonzero(~is_numbered & (partner >= 0)).tolist():
             key[row] = gt_frames.frame[partner[row]]
@@ -158,25 +163,13 @@ def _join_frames(truth: Dataset, detections: Dataset, log: Log) -> tuple[_Frames
 
 def _report_shift(gt_frames: _Frames, det_frames: _Frames, path: str, log: Log) -> None:
     """Report detections that begin and end one frame later, or one frame earlier, than the ground truth."""
-    frame_ranges = []
-    # For each side the first and last frame number of each video, (videos,); last is -1 if none has a number.
-    for side in (gt_frames, det_frames):
-        is_numbered = side.frame >= 0
-        first, last = np.full(len(side.names), 2**62), np.full(len(side.names), -1)
-        np.minimum.at(first, side.video[is_numbered], side.frame[is_numbered])
-        np.maximum.at(last, side.video[is_numbered], side.frame[is_numbered])
-        frame_ranges.append((first, last))
-    (gt_first, gt_last), (det_first, det_last) = frame_ranges
-    gt_row_by_name = {name: row for row, name in enumerate(gt_frames.names)}
+    (gt_first, gt_last), (det_first, det_last) = map(_find_frame_ranges, (gt_frames, det_frames))
+    # The videos of both sides that have numbers on both.
+    gt_row_by_name = {name: row for row, name in enumerate(gt_frames.names) if gt_last[row] >= 0}
     pairs = [
         (gt_row_by_name[name], row, name)
         for row, name in enumerate(det_frames.names)
-        if name in gt_row_by_name
-    ]
-    pairs = [
-        (gt_row, det_row, name)
-        for gt_row, det_row, name in pairs
-        if gt_last[gt_row] >= 0 and det_last[det_row] >= 0
+        if name in gt_row_by_name and det_last[row] >= 0
     ]
     if not pairs:
         return
@@ -195,6 +188,15 @@ def _report_shift(gt_frames: _Frames, det_frames: _Frames, path: str, log: Log) 
         )
 
 
+def _find_frame_ranges(side: _Frames) -> tuple[Longs, Longs]:
+    """Return (videos,) the first and the last frame number of each video; last is -1 if none has a number."""
+    is_numbered = side.frame >= 0
+    first, last = np.full(len(side.names), 2**62), np.full(len(side.names), -1)
+    np.minimum.at(first, side.video[is_numbered], side.frame[is_numbered])
+    np.maximum.at(last, side.video[is_numbered], side.frame[is_numbered])
+    return first, last
+
+
 def _get_frame_numbers(side: Dataset) -> tuple[Longs, Longs]:
     """Return the video and frame number of each image as the source states them, -1 if it does not."""
     no_numbers = np.full(len(side.images), -1, np.int64)
@@ -206,10 +208,10 @@ def _get_frame_numbers(side: Dataset) -> tuple[Longs, Longs]:
 def _assign_videos(
     side: Dataset, video: Longs, frame: Longs, names: tuple[str, ...] | None = None
 ) -> _Frames:
-    """Assign a video to every image, in `video`; an image without one (-1) becomes a video of one frame.
+    """Make the frames of one side; an image without a video (-1) becomes a video of its own name.
 
-    `video` and `frame` (images,) are the numbers of each image's video, in `names` or those of the side, and
-    frame.
+    `video` (images,) is the row of each image's video in `names`, or among the videos of the side; it is
+    changed in place. `frame` (images,) is its frame number.
     """
     video_rows = {name: row for row, name in enumerate(side.videos.name if names is None else names)}
     for row in np.flatnonzero(video < 0).tolist():
@@ -225,6 +227,8 @@ def _make_side_tubes(side: Dataset, frames: _Frames, counts: NDArray[np.bool_]) 
     rows = np.arange(len(side)) if counts.all() else np.flatnonzero(counts)
     boxes = side.boxes if len(rows) == len(side) else side.boxes.take(rows)
     video = frames.video[boxes.image]
+
+    # One number for the track, class and video of each box.
     n_tracks = len(side.tracks)
     track = np.arange(n_tracks, n_tracks + len(rows))  # one of its own for each box without a track
     if boxes.track is not None:
@@ -236,6 +240,8 @@ def _make_side_tubes(side: Dataset, frames: _Frames, counts: NDArray[np.bool_]) 
             if int(key.max()) < 2**62 // n_videos
             else np.unique(key, return_inverse=True)[1] * n_videos + video
         )
+
+    # `unique` numbers the tubes by key; they are renumbered in the order of their first boxes.
     _, first_rows, tube = np.unique(key, return_index=True, return_inverse=True)
     by_first = np.argsort(first_rows)
     new_number = np.empty(len(first_rows), np.int64)
@@ -255,24 +261,12 @@ def _make_tube_dataset(
     of a tube is that of its track, or else the mean of its boxes.
     """
     n_tubes = len(first_rows)
-    images, image_files = side.images, np.append(side.images.file, -1)  # the last for videos without images
-    xyxy = np.empty((n_tubes, 4))
-    if n_tubes:
-        order = np.argsort(tube, kind="stable")
-        run_starts = first_of_runs(tube[order])
-        for k, extremum in enumerate((np.minimum, np.minimum, np.maximum, np.maximum)):
-            xyxy[:, k] = extremum.reduceat(boxes.xyxy[order, k], run_starts)
-    sums = np.bincount(tube, boxes.score, minlength=n_tubes).astype(np.float64)
-    score = sums / np.maximum(np.bincount(tube, minlength=n_tubes), 1)
-    if n_tubes:  # the mean of equal scores is that score, whatever rounding makes of it
-        low, high = (
-            extremum.reduceat(boxes.score[order], run_starts) for extremum in (np.minimum, np.maximum)
-        )
-        score = np.where(low == high, low, score)
+    xyxy, score = _span_boxes(boxes, tube, n_tubes)
     if boxes.track is not None and n_tubes:
         track = boxes.track[first_rows]
-        track_score = np.append(side.tracks.score, np.nan)[track]
+        track_score = np.append(side.tracks.score, np.nan)[track]  # track -1 (none) takes the NaN at the end
         score = np.where(np.isnan(track_score), score, track_score)
+    images, image_files = side.images, np.append(side.images.file, -1)  # -1 for videos without images
     no_ids, n_videos = np.full(n_tubes, -1, np.int64), len(frames.names)
     return replace(
         side,
@@ -302,6 +296,21 @@ def _make_tube_dataset(
     )
 
 
+def _span_boxes(boxes: Boxes, tube: Longs, n_tubes: int) -> tuple[Floats, Floats]:
+    """Return (tubes, 4) what the boxes of each tube span, and (tubes,) the mean of their scores."""
+    if not n_tubes:
+        return np.empty((0, 4)), np.zeros(0)
+    order = np.argsort(tube, kind="stable")
+    run_starts = first_of_runs(tube[order])
+    xyxy = np.empty((n_tubes, 4))
+    for k, extremum in enumerate((np.minimum, np.minimum, np.maximum, np.maximum)):
+        xyxy[:, k] = extremum.reduceat(boxes.xyxy[order, k], run_starts)
+    mean = np.bincount(tube, boxes.score, minlength=n_tubes) / np.bincount(tube, minlength=n_tubes)
+    # The mean of equal scores is that score, whatever rounding makes of it.
+    low, high = (extremum.reduceat(boxes.score[order], run_starts) for extremum in (np.minimum, np.maximum))
+    return xyxy, np.where(low == high, low, mean)
+
+
 # ------------------------------------------------------------------------------------------- overlaps
 
 
@@ -323,12 +332,17 @@ def match_tubes(
 
 
 def find_tube_pairs(joined: Joined, truth: Tubes, detections: Tubes, floor: float, order: Longs) -> Pairs:
-    """Return all pairs of tubes of one video and class whose STT-IoU is at least `floor`."""
+    """Return all pairs of tubes of one video and class whose STT-IoU is at least `floor`.
+
+    `order` (detections,) are the detections by falling score. The pairs are by video and class, then rank.
+    """
     n_det, n_gt = len(joined.detections), len(joined.truth)
+    # The rank of each detection among those of its video and class.
     key = joined.keys_of(joined.detections)
     ranked = order[np.argsort(key[order], kind="stable")]
     rank = np.empty(n_det, np.int32)
     rank[ranked] = rank_in_runs(first_of_runs(key[ranked]), n_det)
+
     pair, shared_volume = _shared_volumes(joined, truth, detections)
     det, gt = pair // max(n_gt, 1), pair % max(n_gt, 1)  # as `_shared_volumes` numbers pairs
     volumes = detections.volume[joined.detections.row][det] + truth.volume[joined.truth.row][gt]
@@ -349,30 +363,25 @@ def _shared_volumes(joined: Joined, truth: Tubes, detections: Tubes) -> tuple[Lo
     """
     gt_tube, gt_group, gt_frame, gt_xyxy = _make_key_columns(joined, joined.truth, truth)
     det_tube, det_group, det_frame, det_xyxy = _make_key_columns(joined, joined.detections, detections)
-    frames = np.concatenate([gt_frame, det_frame])
-    first_frame = int(frames.min(initial=0))
-    n_frames = int(frames.max(initial=0)) - first_frame + 1
-    if max(len(joined.images) * len(joined.classes), 1) * n_frames >= 2**62:  # keys would not fit
-        frames = np.unique(frames, return_inverse=True)[1].reshape(-1)
-        first_frame, n_frames = 0, int(frames.max()) + 1
-    frames = frames - first_frame
-    # One number for the video, class and frame of each box of both sides.
-    gt_key, gt_order = _sort_keys(gt_group * n_frames + frames[: len(gt_frame)])
-    det_key, det_order = _sort_keys(det_group * n_frames + frames[len(gt_frame) :])
+    n_groups = max(len(joined.images) * len(joined.classes), 1)
+    gt_frame, det_frame, n_frames = _renumber_frames(gt_frame, det_frame, 2**62 // n_groups)
+
+    # One number for the video, class and frame of each box. The boxes of the ground truth with the number of
+    # a detection are n_gt_boxes entries of `gt_order`, from gt_start on.
+    gt_key, gt_order = _sort_keys(gt_group * n_frames + gt_frame)
+    det_key, det_order = _sort_keys(det_group * n_frames + det_frame)
     gt_start = np.searchsorted(gt_key, det_key, "left")
     n_gt_boxes = np.searchsorted(gt_key, det_key, "right") - gt_start
-    rows_with_gt = np.flatnonzero(n_gt_boxes)
-    gt_start, n_gt_boxes, det_order = (
-        gt_start[rows_with_gt],
-        n_gt_boxes[rows_with_gt],
-        det_order[rows_with_gt],
-    )
+    with_gt = np.flatnonzero(n_gt_boxes)
+    gt_start, n_gt_boxes, det_order = gt_start[with_gt], n_gt_boxes[with_gt], det_order[with_gt]
+
+    # As many detections at a time as have `AT_A_TIME` pairs of boxes, but at least one.
     pair_ends = np.cumsum(n_gt_boxes)
     n_gt = max(len(joined.truth), 1)
     pairs_of_batches: list[Longs] = [np.zeros(0, np.int64)]
     volumes_of_batches: list[Floats] = [np.zeros(0)]
     start = 0
-    while start < len(rows_with_gt):
+    while start < len(with_gt):
         n_pairs_done = int(pair_ends[start - 1]) if start else 0
         stop = max(start + 1, int(np.searchsorted(pair_ends, n_pairs_done + AT_A_TIME, "right")))
         batch = slice(start, stop)
@@ -393,6 +402,21 @@ def _shared_volumes(joined: Joined, truth: Tubes, detections: Tubes) -> tuple[Lo
         volumes_of_batches.append(volume)
         start = stop
     return _sum_by_key(np.concatenate(pairs_of_batches), np.concatenate(volumes_of_batches))
+
+
+def _renumber_frames(gt_frame: Longs, det_frame: Longs, limit: int) -> tuple[Longs, Longs, int]:
+    """Return the frame numbers of the boxes of both sides from 0 on, and a number above all of them.
+
+    If that would reach `limit`, frames that no box has get no number.
+    """
+    frames = np.concatenate([gt_frame, det_frame])
+    first_frame = int(frames.min(initial=0))
+    n_frames = int(frames.max(initial=0)) - first_frame + 1
+    if n_frames >= limit:
+        frames = np.unique(frames, return_inverse=True)[1].reshape(-1)
+        first_frame, n_frames = 0, int(frames.max()) + 1
+    frames = frames - first_frame
+    return frames[: len(gt_frame)], frames[len(gt_frame) :], n_frames
 
 
 def _make_key_columns(joined: Joined, side: SideTable, tubes: Tubes) -> tuple[Longs, Longs, Longs, Floats]:
