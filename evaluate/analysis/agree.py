@@ -183,23 +183,15 @@ def agree(first: Annotations, other: Annotations, classes: Sequence[str], *, iou
             "does not fit into memory"
         )
     first_rows, other_rows, overlap = pair_boxes(first, other, iou)
-    confusion = np.zeros((n_classes + 1, n_classes + 1), np.int64)
-    np.add.at(confusion, (first.category[first_rows], other.category[other_rows]), 1)
     n_first = np.bincount(first.category, minlength=n_classes)
     n_other = np.bincount(other.category, minlength=n_classes)
-    confusion[:n_classes, n_classes] = n_first - confusion[:n_classes].sum(axis=1)
-    confusion[n_classes, :n_classes] = n_other - confusion[:n_classes, :n_classes].sum(axis=0)
-    n_same_class = np.diag(confusion)[:n_classes]
-    n_of_class = n_first + n_other
-    n_pairs = len(first_rows)
-    # Kappa is (p_o - p_e) / (1 - p_e), with the observed and the expected share of pairs of one class. Both
-    # are taken times n_pairs ** 2: in whole numbers p_e = 1 is exact, and so is the case of no pairs.
-    n_paired_first, n_paired_other = (
-        confusion[:n_classes, :n_classes].sum(axis=axis).astype(object) for axis in (1, 0)
-    )
-    expected = int((n_paired_first * n_paired_other).sum())
-    observed = int(n_same_class.sum()) * n_pairs
-    n_boxes = len(first) + len(other)
+    confusion = np.zeros((n_classes + 1, n_classes + 1), np.int64)
+    paired = confusion[:n_classes, :n_classes]  # a view; the last row and column follow from it
+    np.add.at(paired, (first.category[first_rows], other.category[other_rows]), 1)
+    confusion[:n_classes, n_classes] = n_first - paired.sum(axis=1)
+    confusion[n_classes, :n_classes] = n_other - paired.sum(axis=0)
+    n_same_class, n_of_class = np.diag(paired), n_first + n_other
+    n_pairs, n_boxes = len(first_rows), len(first) + len(other)
     return Agreement(
         names=tuple(classes),
         iou_least=iou,
@@ -208,9 +200,7 @@ def agree(first: Annotations, other: Annotations, classes: Sequence[str], *, iou
         f1_location=2 * n_pairs / n_boxes if n_boxes else math.nan,
         f1=float(2 * n_same_class.sum() / n_boxes) if n_boxes else math.nan,
         mean_iou=float(overlap.mean()) if n_pairs else math.nan,
-        kappa=math.nan
-        if expected == n_pairs * n_pairs
-        else (observed - expected) / (n_pairs * n_pairs - expected),
+        kappa=_compute_kappa(paired),
         classes={
             name: {
                 "f1": float(2 * n_same_class[i] / n_of_class[i]) if n_of_class[i] else math.nan,
@@ -225,6 +215,17 @@ def agree(first: Annotations, other: Annotations, classes: Sequence[str], *, iou
         other=other_rows,
         iou=overlap,
     )
+
+
+def _compute_kappa(paired: Longs) -> float:
+    """Return Cohen's kappa of (classes, classes) pairs; NaN without pairs, or if all are of one class."""
+    # Kappa is (p_o - p_e) / (1 - p_e), with the observed and the expected share of pairs of one class. Both
+    # are taken times n_pairs ** 2: in whole numbers p_e = 1 is exact, and so is the case of no pairs.
+    n_pairs = int(paired.sum())
+    n_of_first, n_of_other = (paired.sum(axis=axis).astype(object) for axis in (1, 0))
+    expected = int((n_of_first * n_of_other).sum())
+    observed = int(np.trace(paired)) * n_pairs
+    return math.nan if expected == n_pairs**2 else (observed - expected) / (n_pairs**2 - expected)
 
 
 AT_A_TIME = 2**20
@@ -243,13 +244,12 @@ def pair_boxes(first: Annotations, other: Annotations, iou_min: float) -> tuple[
     sides = [_Side.from_annotations(first), _Side.from_annotations(other)]
     n_images = int(max(side.image.max(initial=-1) for side in sides)) + 1
     n_first, n_other = (np.bincount(side.image, minlength=n_images) for side in sides)
-    pairs_before = np.cumsum(np.append(0, n_first * n_other))
+    pairs_before = np.cumsum(np.append(0, n_first * n_other))  # (images + 1,), before each image and in all
     row_pairs: list[tuple[Longs, Longs]] = [(sides[0].row[:0], sides[1].row[:0])]
     start = 0
-    while start < n_images:  # several images together where they have few boxes
-        stop = max(
-            start + 1, int(np.searchsorted(pairs_before, pairs_before[start] + AT_A_TIME, side="right")) - 1
-        )
+    while start < n_images:  # as many images together as have `AT_A_TIME` pairs of boxes, but at least one
+        most_pairs = pairs_before[start] + AT_A_TIME
+        stop = max(start + 1, int(np.searchsorted(pairs_before, most_pairs, side="right")) - 1)
         first_chunk, other_chunk = (side.select_images(start, stop) for side in sides)
         first_positions, other_positions = _pair_greedily(first_chunk, other_chunk, iou_min)
         row_pairs.append((first_chunk.row[first_positions], other_chunk.row[other_positions]))
@@ -293,47 +293,59 @@ def _pair_greedily(first: _Side, other: _Side, iou_min: float) -> tuple[Longs, L
     At most some multiples of `AT_A_TIME` candidate pairs are in memory at a time. Raises UsageError if far
     too many boxes of an image overlap.
     """
-    if not len(first.image) or not len(other.image):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
     free_first, free_other = np.arange(len(first.image)), np.arange(len(other.image))
     if len(free_first) * len(free_other) > MOST_PAIRS:
         _refuse_crowds(first, other, _estimate_overlaps(first, other))
-    taken_pairs: list[tuple[Longs, Longs]] = []
+    taken_first, taken_other = [free_first[:0]], [free_other[:0]]
     is_complete, n_compared = False, 0
-    while not is_complete:  # each round takes the best pairs that fit into memory
-        joined = Joined((), 0, ("",), other.to_side(free_other), first.to_side(free_first), NOTHING_JOINED)
-        candidates = find_pairs(joined, Protocol("agree"), iou_min, np.arange(len(free_first)))
-        is_complete, lowest, rank_sum = True, iou_min, len(first.rank) + len(other.rank)
-        # The best pairs so far, as columns: position in `first`, position in `other`, IoU.
-        best: tuple[Any, ...] = (free_first[:0], free_other[:0], np.zeros(0))
-        for piece in candidates.pieces():
-            n_compared += len(piece.det)
-            _refuse_crowds(first, other, n_compared / 2)  # half, as pairs come again in later rounds
-            i_first, i_other, iou = free_first[piece.det], free_other[piece.gt], piece.iou
-            is_tied = (iou == lowest) & (first.rank[i_first] + other.rank[i_other] <= rank_sum)
-            is_kept = (iou > lowest) | is_tied
-            best = tuple(
-                np.concatenate(c)
-                for c in zip(best, (i_first[is_kept], i_other[is_kept], iou[is_kept]), strict=True)
-            )
-            if len(best[0]) > 2 * AT_A_TIME:  # the others wait until these are taken
-                best, is_complete = _sort_pairs(first, other, best, AT_A_TIME), False
-                # The last pair that was kept: only better ones can still come in.
-                lowest, rank_sum = (
-                    float(best[2][-1]),
-                    int(first.rank[best[0][-1]] + other.rank[best[1][-1]]),
-                )
-        best = _sort_pairs(first, other, best)
-        pair_rows = match_one_to_one(best[0], best[1])
-        taken_pairs.append((best[0][pair_rows], best[1][pair_rows]))
-        free_first, free_other = (
-            np.setdiff1d(free_first, taken_pairs[-1][0]),
-            np.setdiff1d(free_other, taken_pairs[-1][1]),
+    while not is_complete and len(free_first) and len(free_other):  # a round for the pairs that memory holds
+        candidates, is_complete, n_compared = _find_best_pairs(
+            first, other, free_first, free_other, iou_min, n_compared
         )
-        is_complete |= not len(free_first) or not len(free_other)
-    i_first, i_other = (np.concatenate(rows) for rows in zip(*taken_pairs, strict=True))
+        pair_rows = match_one_to_one(candidates.first, candidates.other)
+        taken_first.append(candidates.first[pair_rows])
+        taken_other.append(candidates.other[pair_rows])
+        free_first = np.setdiff1d(free_first, taken_first[-1])
+        free_other = np.setdiff1d(free_other, taken_other[-1])
+    i_first, i_other = np.concatenate(taken_first), np.concatenate(taken_other)
     order = np.argsort(i_first)
     return i_first[order], i_other[order]
+
+
+class _Candidates(NamedTuple):
+    """Candidate pairs of boxes, (n,): position in the first side, in the other, and IoU."""
+
+    first: NDArray[Any]
+    other: NDArray[Any]
+    iou: Floats
+
+
+def _find_best_pairs(
+    first: _Side, other: _Side, free_first: Longs, free_other: Longs, iou_min: float, n_compared: int
+) -> tuple[_Candidates, bool, int]:
+    """Return the best pairs of free boxes in the order of `_sort_pairs`, and whether these are all.
+
+    `free_first` and `free_other` are positions in the sides. `n_compared` counts the pairs of all rounds; it
+    is returned too. Raises UsageError if it is far too large.
+    """
+    joined = Joined((), 0, ("",), other.to_side(free_other), first.to_side(free_first), NOTHING_JOINED)
+    pairs = find_pairs(joined, Protocol("agree"), iou_min, np.arange(len(free_first)))
+    is_complete, lowest, rank_sum = True, iou_min, len(first.rank) + len(other.rank)
+    best = _Candidates(free_first[:0], free_other[:0], np.zeros(0))
+    for piece in pairs.pieces():
+        n_compared += len(piece.det)
+        _refuse_crowds(first, other, n_compared / 2)  # half, as pairs come again in later rounds
+        i_first, i_other, iou = free_first[piece.det], free_other[piece.gt], piece.iou
+        is_tied = (iou == lowest) & (first.rank[i_first] + other.rank[i_other] <= rank_sum)
+        is_kept = (iou > lowest) | is_tied
+        better = i_first[is_kept], i_other[is_kept], iou[is_kept]
+        best = _Candidates(*(np.concatenate(columns) for columns in zip(best, better, strict=True)))
+        if len(best.iou) > 2 * AT_A_TIME:  # the others wait until these are taken
+            best, is_complete = _sort_pairs(first, other, best, AT_A_TIME), False
+            # Only pairs that are at least as good as the last one can still come in.
+            lowest = float(best.iou[-1])
+            rank_sum = int(first.rank[best.first[-1]] + other.rank[best.other[-1]])
+    return _sort_pairs(first, other, best), is_complete, n_compared
 
 
 def _estimate_overlaps(first: _Side, other: _Side) -> float:
@@ -359,14 +371,11 @@ def _refuse_crowds(first: _Side, other: _Side, n_pairs: float) -> None:
         )
 
 
-def _sort_pairs(first: _Side, other: _Side, pairs: tuple[Any, ...], n: int | None = None) -> tuple[Any, ...]:
-    """Return the first n pairs by descending IoU, then by their ranks within the image.
-
-    `pairs` are columns, each (pairs,): positions in `first`, positions in `other`, IoU.
-    """
+def _sort_pairs(first: _Side, other: _Side, pairs: _Candidates, n: int | None = None) -> _Candidates:
+    """Return the best n pairs, or all: by falling IoU, then the sum of ranks, then the rank in `first`."""
     i_first, i_other, iou = pairs
     order = np.lexsort((first.rank[i_first], first.rank[i_first] + other.rank[i_other], -iou))[:n]
-    return i_first[order], i_other[order], iou[order]
+    return _Candidates(i_first[order], i_other[order], iou[order])
 
 
 def iou_of(a: Floats, b: Floats) -> Floats:
@@ -380,7 +389,7 @@ def iou_of(a: Floats, b: Floats) -> Floats:
 def select_shared_boxes(
     first: Dataset, other: Dataset
 ) -> tuple[Annotations, Annotations, tuple[str, ...], list[tuple[int, int]]]:
-    """Return the boxes of two datasets on the images of both, and the names of all classes.
+    """Return the boxes of two datasets on the images of both, numbered alike, and the names of all classes.
 
     Images are paired as `odm.pairing.pair_images` says. Boxes that stand for many objects (crowd, group-of)
     are left out.
@@ -407,6 +416,7 @@ def select_shared_boxes(
         raise UsageError("the two sides have no class in common")
     number_of_name = {name: i for i, name in enumerate(names)}
     sides, n_left_out = [], []
+    # The number of each image of either side is its row in `first`, -1 if only one side has it.
     image_numbers = (np.where(other_of_first >= 0, np.arange(len(other_of_first)), -1), first_of_other)
     for dataset, image in zip((first, other), image_numbers, strict=True):
         boxes = dataset.boxes
