@@ -22,6 +22,10 @@ from odm.evaluate.analysis.tide import tide
 from odm.evaluate.results import Evaluation, Result, Row, to_plain
 from odm.evaluate.scores.curves import make_point
 from odm.issues import UsageError, hint, shorten, spell
+from odm.tables import Floats, Longs
+
+N_BINS = 10
+"""Bins of score of the calibration."""
 
 ANALYSES = ("tide", "lrp", "calibration", "images", "slices")
 
@@ -174,26 +178,16 @@ def calibration(table: Table) -> dict[str, Any]:
             "classes": [{"class": name, "dece": None} for name in table.classes],
             "reason": f"{outside} of {len(score)} scores are outside 0..1",
         }
-    n_bins = 10
-    edges = np.arange(n_bins + 1) / n_bins
-    bin_of_row = np.maximum(np.searchsorted(edges, score, side="left") - 1, 0)
-    n_classes = max(len(table.classes), 1)
-    key = table.category[rows].astype(np.int64) * n_bins + bin_of_row
-    is_true = (table.outcome[rows] == TP).astype(np.float64)
-    # n_of_bin, score_sums, true_sums: (classes, bins)
-    n_of_bin = np.bincount(key, minlength=n_classes * n_bins).reshape(n_classes, n_bins)
-    score_sums = np.bincount(key, weights=score, minlength=n_classes * n_bins).reshape(n_classes, n_bins)
-    true_sums = np.bincount(key, weights=is_true, minlength=n_classes * n_bins).reshape(n_classes, n_bins)
+    edges = np.arange(N_BINS + 1) / N_BINS
+    n_of_bin, score_sums, true_sums = _sum_by_bin(table, rows, edges)
+
+    # The errors of all classes together, then of each.
     count, sums, hits = n_of_bin.sum(axis=0), score_sums.sum(axis=0), true_sums.sum(axis=0)
     is_filled = count > 0
     gaps = np.abs(hits[is_filled] - sums[is_filled]) / count[is_filled]
-    n_of_class = n_of_bin.sum(axis=1)
-    per_class = np.divide(
-        np.abs(true_sums - score_sums).sum(axis=1),
-        n_of_class,
-        out=np.full(n_classes, np.nan),
-        where=n_of_class > 0,
-    )
+    class_gaps, n_of_class = np.abs(true_sums - score_sums).sum(axis=1), n_of_bin.sum(axis=1)
+    undefined = np.full(len(n_of_class), np.nan)
+    per_class = np.divide(class_gaps, n_of_class, out=undefined, where=n_of_class > 0)
     return {
         "dece": float(np.abs(hits - sums).sum() / count.sum()) if is_filled.any() else None,
         "mce": float(gaps.max()) if is_filled.any() else None,
@@ -205,10 +199,25 @@ def calibration(table: Table) -> dict[str, Any]:
                 "score": float(sums[i] / count[i]) if count[i] else None,
                 "precision": float(hits[i] / count[i]) if count[i] else None,
             }
-            for i in range(n_bins)
+            for i in range(N_BINS)
         ],
         "classes": [
             {"class": name, "dece": to_plain(value)}
             for name, value in zip(table.classes, per_class.tolist(), strict=False)
         ],
     }
+
+
+def _sum_by_bin(table: Table, rows: Longs, edges: Floats) -> tuple[Longs, Floats, Floats]:
+    """Return detections, sum of scores and true positives by class and bin of score, each (classes, bins).
+
+    `rows` are the detections to count; `edges` (bins + 1,) bound the bins. Without classes there is one row.
+    """
+    shape = max(len(table.classes), 1), len(edges) - 1
+    bin_of_row = np.maximum(np.searchsorted(edges, table.score[rows], side="left") - 1, 0)
+    key = table.category[rows].astype(np.int64) * shape[1] + bin_of_row
+    is_true = (table.outcome[rows] == TP).astype(np.float64)
+    n = np.bincount(key, minlength=shape[0] * shape[1])
+    scores = np.bincount(key, table.score[rows], minlength=len(n))
+    true = np.bincount(key, is_true, minlength=len(n))
+    return n.reshape(shape), scores.reshape(shape), true.reshape(shape)

@@ -141,33 +141,34 @@ def bootstrap(plans: Sequence[Plan], draws: Resampling) -> list[Replicates]:
             for plan in plans
         ]
 
-    def work(replicate_range: range) -> list[Replicates]:
+    def compute_part(replicate_range: range) -> list[Replicates]:
         """Compute the metrics of each plan in the replicates with these numbers."""
         weights = np.zeros((len(replicate_range), n_images), np.int64)
         weights[:, image_numbers] = draw_weights(len(image_numbers), replicate_range, draws.seed)
         return [plan.compute(weights) for plan in plans]
 
-    # `-(-a // b)` is a / b rounded up.
-    n_per_part = min(AT_A_TIME, -(-replicates // worker_count()))
-    parts = [range(b, min(b + n_per_part, replicates)) for b in range(0, replicates, n_per_part)]
-    n_parts_per_round = max(1, len(parts) // (10 * worker_count())) * worker_count()
-    rounds = [parts[i : i + n_parts_per_round] for i in range(0, len(parts), n_parts_per_round)]
+    rounds = _share_replicates(replicates)
     computed: list[list[Replicates]] = []  # of each part of the replicates, of each plan
     for parts_of_round in rounds if draws.track is None else draws.track(rounds, "replicates"):
-        computed += map_in_order(work, parts_of_round)
-    return [
-        Replicates(
-            {
-                key: np.concatenate([result[i].summary[key] for result in computed])
-                for key in computed[0][i].summary
-            },
-            {
-                key: np.concatenate([result[i].class_ap[key] for result in computed])
-                for key in computed[0][i].class_ap
-            },
-        )
-        for i in range(len(plans))
-    ]
+        computed += map_in_order(compute_part, parts_of_round)
+    return [_join_replicates(parts_of_plan) for parts_of_plan in zip(*computed, strict=True)]
+
+
+def _share_replicates(n: int) -> list[list[range]]:
+    """Share the numbers of n replicates: rounds for the progress, about ten, of parts for the processes."""
+    # `-(-a // b)` is a / b rounded up.
+    n_per_part = min(AT_A_TIME, -(-n // worker_count()))
+    parts = [range(b, min(b + n_per_part, n)) for b in range(0, n, n_per_part)]
+    n_parts_per_round = max(1, len(parts) // (10 * worker_count())) * worker_count()
+    return [parts[i : i + n_parts_per_round] for i in range(0, len(parts), n_parts_per_round)]
+
+
+def _join_replicates(parts: Sequence[Replicates]) -> Replicates:
+    """Concatenate the replicates of one plan."""
+    return Replicates(
+        {key: np.concatenate([part.summary[key] for part in parts]) for key in parts[0].summary},
+        {key: np.concatenate([part.class_ap[key] for part in parts]) for key in parts[0].class_ap},
+    )
 
 
 def run_interval(
@@ -175,8 +176,8 @@ def run_interval(
 ) -> Interval:
     """Compute the interval of a number in 0..1 that rests on `n` images (see `Plan.count_images_behind`).
 
-    Where few images hold a class, draws of them vary too little: the standard error is `least_error` at
-    (see `Plan.estimate_least_error`).
+    Where few images hold a class, draws of them vary too little: the interval is at least as wide as the
+    standard error `least_error` makes it (see `Plan.estimate_least_error`).
     """
     defined, reason = _select_defined(value, replicates)
     if reason:

@@ -212,23 +212,10 @@ def compare(
         for name, plan, sample in zip(names, plans, samples, strict=True)
     ]
     deltas: list[Delta] = []
-    n = plans[0].count_images_behind(images)
-    for i in range(1, len(tables)):
-        for key, value in run_rows[i].summary.items():
-            if key == "score":  # neither better nor worse
-                continue
-            first_value = run_rows[0].summary[key]
-            delta = subtract(first_value, value)
-            if key in samples[i].summary:
-                values = samples[0].summary[key], samples[i].summary[key]
-                delta_bounds = delta_interval(
-                    *values, delta, n, level=level, lower_is_better=key in plans[0].lower_keys
-                )
-            else:
-                delta_bounds = Interval(reason=explain_missing(delta, plans[0].rules))
-            deltas.append(Delta(names[i], key, None, first_value, value, delta_bounds))
-        pair = [tables[0], tables[i]], [samples[0], samples[i]]
-        deltas += _compute_class_deltas(names[i], *pair, plans[0], draws)
+    for run, table, sample in list(zip(run_rows, tables, samples, strict=True))[1:]:
+        deltas += _compute_deltas(run_rows[0], run, samples[0], sample, plans[0], draws)
+        pair = [tables[0], table], [samples[0], sample]
+        deltas += _compute_class_deltas(run.name, *pair, plans[0], draws)
     tables_of_images = {name: image_table(table, at_score) for name, table in runs.items()}
     drawn_images = tables[0].evaluated if images is None else images
     drawn_names = {tables[0].images[i] for i in drawn_images.tolist()}
@@ -293,8 +280,10 @@ def find_corrected_p(comparison: Comparison, run: str, key: str) -> float:
         return p_of_run[run]
     standings = {name: s for s in comparison.ranking for name in (s.run, *s.same)}
     pair = [standings[name] for name in (comparison.runs[0].name, run)]
-    if comparison.ranking[0] in pair:  # then the p value of the one that is not the best
-        return pair[pair[0] is comparison.ranking[0]].p_holm
+    best = comparison.ranking[0]
+    if best in pair:  # the ranking compares each run with the best: that of the pair which is not the best
+        first_standing, run_standing = pair
+        return (run_standing if first_standing is best else first_standing).p_holm
     return dict(zip(p_of_run, correct_p_values(list(p_of_run.values())), strict=True))[run]
 
 
@@ -312,24 +301,25 @@ def check_runs(runs: Mapping[str, Table]) -> None:
                 f"the run {shorten(name)} was evaluated under a different protocol than the first"
             )
         if table.images != first_table.images or not np.array_equal(table.evaluated, first_table.evaluated):
-            image_names = [{run.images[i] for i in run.evaluated.tolist()} for run in (table, first_table)]
-            parts = []
-            for unique_names, owner in (
-                (image_names[0] - image_names[1], "it"),
-                (image_names[1] - image_names[0], "the first"),
-            ):
-                if unique_names:
-                    examples = first_few(sorted(unique_names), 3, lambda image: repr(shorten(image)))
-                    parts.append(f"only {owner} has {examples}")
-            reasons = (
-                f": {'; '.join(parts)}; {spell('extra_images')} ignore leaves out images without ground truth"
-            )
             raise UsageError(
                 f"the run {shorten(name)} does not cover the same images as the first"
-                + (reasons if parts else " in the same order")
+                + _explain_images(table, first_table)
             )
         if not all(map(np.array_equal, _get_object_columns(table), _get_object_columns(first_table))):
             raise UsageError(f"the run {shorten(name)} was evaluated against different ground truth")
+
+
+def _explain_images(table: Table, first_table: Table) -> str:
+    """Return the end of a sentence that says how the images of a run differ from those of the first."""
+    names, first_names = ({run.images[i] for i in run.evaluated.tolist()} for run in (table, first_table))
+    parts = []
+    for unique_names, owner in ((names - first_names, "it"), (first_names - names, "the first")):
+        if unique_names:
+            examples = first_few(sorted(unique_names), 3, lambda image: repr(shorten(image)))
+            parts.append(f"only {owner} has {examples}")
+    if not parts:
+        return " in the same order"
+    return f": {'; '.join(parts)}; {spell('extra_images')} ignore leaves out images without ground truth"
 
 
 def _get_object_columns(table: Table) -> list[NDArray[Any]]:
@@ -340,8 +330,27 @@ def _get_object_columns(table: Table) -> list[NDArray[Any]]:
     truth = table.truth
     objects = np.flatnonzero((truth.flags & np.uint16(table.rules.region_flags)) == 0)
     order = objects[np.lexsort((truth.category[objects], truth.row[objects]))]
-    counts = truth.counts[order] * (not table.rules.detected_only)
+    counts = truth.counts[order] * (not table.rules.detected_only)  # zeros where the runs may differ
     return [truth.row[order], truth.image[order], truth.xyxy[order], counts]
+
+
+def _compute_deltas(
+    first: Run, run: Run, first_sample: Replicates, sample: Replicates, plan: Plan, draws: Resampling
+) -> list[Delta]:
+    """Return the change of each number of the summary from the first run, whose plan is `plan`, to `run`."""
+    n = plan.count_images_behind(draws.images)
+    deltas = []
+    for key, value in run.summary.items():
+        if key == "score":  # neither better nor worse
+            continue
+        delta = subtract(first.summary[key], value)
+        if key in sample.summary:
+            values, is_lower_better = (first_sample.summary[key], sample.summary[key]), key in plan.lower_keys
+            bounds = delta_interval(*values, delta, n, level=draws.level, lower_is_better=is_lower_better)
+        else:
+            bounds = Interval(reason=explain_missing(delta, plan.rules))
+        deltas.append(Delta(run.name, key, None, first.summary[key], value, bounds))
+    return deltas
 
 
 def _compute_class_deltas(
