@@ -25,7 +25,8 @@ from odm.evaluate.analysis.bootstrap import (
 from odm.evaluate.analysis.compare import compare, find_regressions, parse_regression_gate
 from odm.evaluate.analysis.leaderboard import Standing, verdict
 from odm.evaluate.analysis.render_comparison import render_comparison
-from odm.evaluate.analysis.replicates import Plan, find_running_maximum, list_class_keys
+from odm.evaluate.analysis.replicate_keys import list_class_keys
+from odm.evaluate.analysis.replicates import Plan, find_running_maximum
 from odm.evaluate.analysis.slices import (
     ImageSlice,
     box_slices,

@@ -24,7 +24,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from odm.evaluate.analysis.replicates import Plan, Replicates, list_class_keys
+from odm.evaluate.analysis.replicate_keys import list_class_keys
+from odm.evaluate.analysis.replicates import Plan, Replicates
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import UsageError, spell
 from odm.parallel import map_in_order, worker_count

@@ -27,7 +27,8 @@ from odm.evaluate.analysis.bootstrap import (
 )
 from odm.evaluate.analysis.images import ImageTable, compare_images, image_table
 from odm.evaluate.analysis.leaderboard import Standing, rank, verdict
-from odm.evaluate.analysis.replicates import Plan, Replicates, list_class_keys, list_keys
+from odm.evaluate.analysis.replicate_keys import list_class_keys, list_keys
+from odm.evaluate.analysis.replicates import Plan, Replicates
 from odm.evaluate.analysis.slices import ImageSlice, compare_slices
 from odm.evaluate.analysis.table import Table
 from odm.evaluate.results import to_plain

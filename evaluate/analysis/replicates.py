@@ -9,19 +9,18 @@ estimate itself, up to rounding (about 1e-13, see `_Curves`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.evaluate.analysis.replicate_keys import list_class_keys, list_keys, select_quantities
 from odm.evaluate.analysis.table import Table, find_fp_if_unmatched, find_hits
 from odm.evaluate.matching.jaccard import jaccard_index
 from odm.evaluate.matching.order import first_of_runs
 from odm.evaluate.matching.sides import Mask
-from odm.evaluate.scores.accumulate import lower_keys, miss_keys, summary_keys
+from odm.evaluate.scores.accumulate import lower_keys, miss_keys
 from odm.evaluate.scores.curves import compute_areas_between, compute_miss_rates, share
-from odm.evaluate.scores.protocols import Protocol, recall_points
+from odm.evaluate.scores.protocols import recall_points
 from odm.evaluate.scores.set_ups import AreaBits
 from odm.issues import UsageError
 from odm.tables import Floats, Longs
@@ -140,14 +139,14 @@ class Plan:
         rules, matches = self.rules, self.table.matches
         sums = {}
         category, image = matches.category[matches.hit], matches.image[matches.hit]
-        # Each cap in the first area range, and the last cap in the others.
-        cells = [(position, 0) for position in range(len(rules.caps))]
-        cells += [(len(rules.caps) - 1, area) for area in self.areas[1:] if rules.caps]
+        thresholds = list(range(len(rules.ious)))
         if rules.metric == "corloc":
             cells = [(0, 0)]
-        thresholds: Sequence[int] = range(len(rules.ious))
-        if rules.apart:  # by threshold in place of the cap
+        elif rules.apart:  # by threshold in place of the cap
             cells = [(t, area) for t in thresholds for area in self.areas]
+        else:  # each cap in the first area range, and the last cap in the others
+            cells = [(position, 0) for position in range(len(rules.caps))]
+            cells += [(len(rules.caps) - 1, area) for area in self.areas[1:] if rules.caps]
         for cap_or_threshold, area in cells:
             counted = [cap_or_threshold] if rules.apart else thresholds
             hits = [find_hits(self.table, area, t)[0] for t in counted]
@@ -169,42 +168,51 @@ class Plan:
             class_shares = share(self.recalls[0, 0].compute(weights), self.npos[0].compute(weights))
             return Replicates({"CorLoc": mean_of_defined(class_shares)}, {})
         npos = [sums.compute(weights) for sums in self.npos]
-        n_thresholds = 1 if self.rules.apart else len(self.rules.ious)
         if self.pooled:
             # The detections of a class that is without ground truth in a weighting are not ranked there.
             ap = self._compute_ap(weights, [npos[0].sum(axis=1, keepdims=True)], ranked=npos[0] > 0)
             return Replicates({"AP": ap[0, 0, :, 0]}, {})
-        # ap: (areas, thresholds, weightings, classes); recall[cap or threshold, area]: (weightings, classes)
-        ap = self._compute_ap(weights, npos)
-        recall = {
-            (m, area): share(sums.compute(weights), npos[self.areas.index(area)] * n_thresholds)
-            for (m, area), sums in self.recalls.items()
-        }
+        ap = self._compute_ap(weights, npos)  # (areas, thresholds, weightings, classes)
         present = None if self.presence is None else self.presence.compute(weights)
         if present is not None and self.rules.detected_only:
             ap[0, 0][np.isnan(ap[0, 0]) & (present > 0)] = 0  # no image with its objects has detections of it
-        frequency = np.array(self.table.matches.frequency)
-        summary = self._compute_misses(weights, npos, ap) if self.rules.rates else {}
-        quantities: dict[str, tuple[str, int, int]] = {}
-        if not summary:
-            quantities = _select_quantities(self.rules, self.areas)
-        for key, (quantity, *place) in quantities.items():
-            if quantity == "recall":
-                cap_or_threshold, area = place
-                values = recall[cap_or_threshold, area]
-            elif quantity == "frequency":
-                values = ap[0].mean(axis=0)[:, frequency == key.removeprefix("AP")]
-            else:
-                t, i = place  # the threshold, -1 = their mean, and the position of the area
-                values = ap[i].mean(axis=0) if t < 0 else ap[i, t]
-            summary[key] = mean_of_defined(values, present if self.rules.by_images else None)
-            if fixed := self.rules.mean_over:  # of these classes only, undefined ones as 0
-                is_fixed = np.isin(self.table.classes, fixed)
-                summary[key] = np.nan_to_num(values[:, is_fixed]).sum(axis=1) / len(fixed)
+        if self.rules.rates:
+            summary = self._compute_misses(weights, npos, ap)
+        else:
+            summary = self._compute_summary(weights, npos, ap, present)
         class_ap = {
             key: ap[0].mean(axis=0) if t < 0 else ap[0, t] for key, t in list_class_keys(self.rules).items()
         }
         return Replicates(summary, class_ap)
+
+    def _compute_summary(
+        self, weights: Longs, npos: list[Longs], ap: Floats, present: Longs | None
+    ) -> dict[str, Floats]:
+        """Return (weightings,) the mean over classes of AP or recall, for each key of the summary.
+
+        `ap` and `npos` are as of `_compute_ap`. `present` (weightings, classes) counts the images with each
+        class: where the protocol weighs a class by its images, by these.
+        """
+        n_thresholds = 1 if self.rules.apart else len(self.rules.ious)
+        recall = {  # by cap or threshold, and area range: (weightings, classes)
+            (m, area): share(sums.compute(weights), npos[self.areas.index(area)] * n_thresholds)
+            for (m, area), sums in self.recalls.items()
+        }
+        frequency = np.array(self.table.matches.frequency)
+        summary = {}
+        for key, (kind, column, area) in select_quantities(self.rules, self.areas).items():
+            if kind == "recall":
+                values = recall[column, area]
+            elif kind == "frequency":
+                values = ap[0].mean(axis=0)[:, frequency == key.removeprefix("AP")]
+            else:  # the AP at one threshold, or the mean of all
+                values = ap[area].mean(axis=0) if column < 0 else ap[area, column]
+            if fixed := self.rules.mean_over:  # of these classes only, undefined ones as 0
+                is_fixed = np.isin(self.table.classes, fixed)
+                summary[key] = np.nan_to_num(values[:, is_fixed]).sum(axis=1) / len(fixed)
+            else:
+                summary[key] = mean_of_defined(values, present if self.rules.by_images else None)
+        return summary
 
     def _compute_ap(self, weights: Longs, npos: list[Longs], ranked: Mask | None = None) -> Floats:
         """Return (areas, thresholds, weightings, classes) AP.
@@ -213,7 +221,8 @@ class Plan:
         classes are ranked, None = all. AP is NaN where `npos` is 0.
         """
         ap = np.zeros((len(self.areas), len(self.rules.ious), *npos[0].shape))
-        # Several weightings are counted in one integer, as many as it has room for the sums of one class.
+        # Several weightings are counted in one integer, as many as it has room for the sums of one class: a
+        # sum is at most that of all detections, and at most the largest class times the largest weight.
         total_weight = int(
             (weights @ np.bincount(self.ranking.image, minlength=weights.shape[1])).max(initial=0)
         )
@@ -230,8 +239,8 @@ class Plan:
             )
             packed_weights = packed.pack_boxes(self.ranking.image, self.ranking.category)
             for i, curves in enumerate(self.curves):
-                area, t = divmod(i, len(self.rules.ious))
-                if t == 0:
+                area, t = divmod(i, len(self.rules.ious))  # curves are by area, then threshold
+                if t == 0:  # the running counts of detections depend on the area alone
                     np.cumsum(
                         packed_weights if curves.live is None else packed_weights * curves.live,
                         out=n_ranked[1:],
@@ -256,39 +265,35 @@ class Plan:
         category_of_row, weights_of_rows = matches.category[rows], weights[:, matches.image[rows]]
         summary = {}
         for i, area in enumerate(self.areas):
-            is_fp_candidate = find_fp_if_unmatched(self.table, area)
-            is_false = (
-                np.ones(len(matches.score), np.bool_) if is_fp_candidate is None else is_fp_candidate.copy()
-            )
-            is_positive, is_ignored = find_hits(self.table, area, self.rules.reference)
-            is_false[matches.hit[is_positive | is_ignored]] = False
-            is_true = np.zeros(len(is_false), np.bool_)
-            is_true[matches.hit[is_positive]] = True
+            is_true, is_false = self._find_outcomes(area)
             hit_positions = np.flatnonzero(is_true[rows])
+            hit_class = category_of_row[hit_positions].astype(np.int64)
             rates = np.empty((len(weights), self.n_classes))
             for b, row_weights in enumerate(weights_of_rows):
+                # Of each true positive the false positives of its class that rank before it.
                 false_before = np.concatenate([[0], np.cumsum(row_weights * is_false[rows])])
-                n_false = (
-                    false_before[hit_positions] - false_before[class_starts[category_of_row[hit_positions]]]
-                )
-                counted = (
-                    category_of_row[hit_positions].astype(np.int64),
-                    n_false,
-                    row_weights[hit_positions],
-                    npos[i][b],
-                )
-                n_images = int(weights[b].sum())
-                rates[b] = compute_miss_rates(self.rules, *counted, n_images)
-                if self.rules.reading == "between":
-                    categories, false_before = (  # each true positive as often as its image
-                        np.repeat(column, row_weights[hit_positions]) for column in counted[:2]
-                    )
-                    ap[i, 0, b] = compute_areas_between(categories, false_before, npos[i][b])
+                n_false = false_before[hit_positions] - false_before[class_starts[hit_class]]
+                n_times, n_images = row_weights[hit_positions], int(weights[b].sum())
+                rates[b] = compute_miss_rates(self.rules, hit_class, n_false, n_times, npos[i][b], n_images)
+                if self.rules.reading == "between":  # each true positive as often as its image
+                    columns = np.repeat(hit_class, n_times), np.repeat(n_false, n_times)
+                    ap[i, 0, b] = compute_areas_between(*columns, npos[i][b])
             summary[miss_keys(self.rules)[area]] = mean_of_defined(rates)
         if matches.jaccard is not None:
             jaccard = jaccard_index(matches.jaccard, weights)
             summary = {"AP": mean_of_defined(ap[0, 0]), **summary, "JI": jaccard}
         return summary
+
+    def _find_outcomes(self, area: int) -> tuple[Mask, Mask]:
+        """Return (n,) masks of the true and of the false positives in an area range, at the reference IoU."""
+        matches, is_fp_candidate = self.table.matches, find_fp_if_unmatched(self.table, area)
+        n = len(matches.score)
+        is_false = np.ones(n, np.bool_) if is_fp_candidate is None else is_fp_candidate.copy()
+        is_positive, is_ignored = find_hits(self.table, area, self.rules.reference)
+        is_false[matches.hit[is_positive | is_ignored]] = False
+        is_true = np.zeros(n, np.bool_)
+        is_true[matches.hit[is_positive]] = True
+        return is_true, is_false
 
     def _compute_guesses(self, weights: Longs) -> Replicates:
         """Compute the weighted shares of the images whose first 1 and first 5 guesses all miss."""
@@ -322,86 +327,6 @@ def find_running_maximum(values: Floats, buffer: Floats) -> Floats:
     later_blocks = result[BLOCK:]
     np.maximum(later_blocks, np.repeat(maximum_up_to_block, BLOCK)[: len(later_blocks)], out=later_blocks)
     return result
-
-
-def list_keys(rules: Protocol, areas: Sequence[int] = (0,)) -> tuple[str, ...]:
-    """Return the summary keys that a plan gives with the area ranges of the numbers `areas`."""
-    return tuple(_select_quantities(rules, areas)) if rules.metric == "ap" else summary_keys(rules)
-
-
-def list_class_keys(rules: Protocol) -> dict[str, int]:
-    """Return the metrics of each class, with the index of their IoU threshold, -1 for the mean over all.
-
-    They are AP, and AP50 and AP75 where AP is a mean over thresholds.
-    """
-    if rules.metric != "ap":
-        return {}
-    several = rules.averaged and not rules.apart
-    return {"AP": -1, **({f"AP{percent}": t for percent, t in _list_thresholds(rules)} if several else {})}
-
-
-def _list_thresholds(rules: Protocol) -> list[tuple[int, int]]:
-    """Return (50, index) and (75, index), as far as the protocol has the IoU thresholds .50 and .75."""
-    indices_of_percent = [
-        (percent, np.flatnonzero(np.isclose(rules.ious, percent / 100, rtol=0, atol=1e-9)))
-        for percent in (50, 75)
-    ]
-    return [(percent, int(indices[0])) for percent, indices in indices_of_percent if len(indices)]
-
-
-def _select_quantities(rules: Protocol, areas: Sequence[int]) -> dict[str, tuple[str, int, int]]:
-    """Map each summary key to the numbers that it is the mean of: their kind, and two positions.
-
-    ``ap``: IoU threshold, -1 = all, and position in `areas`. ``recall``: detection cap (of protocols that are
-    `Protocol.apart` the threshold) and area range. ``frequency``: AP of the classes with the last letter of
-    the key. ``miss``: area range and position in `areas`. ``AP`` and ``JI``: one number, without positions.
-    """
-    name_of_index = {i: rules.areas[a].name for i, a in enumerate(areas) if a in rules.named_areas}
-    if rules.rates:
-        keys = {miss_keys(rules)[area]: ("miss", area, i) for i, area in enumerate(areas)}
-        of_all = {key: (key, 0, 0) for key in ("AP", "JI")} if rules.jaccard else {}
-        return of_all | keys
-    if not rules.averaged:
-        return {"mAP": ("ap", -1, 0), **{f"mAP@{name}": ("ap", -1, i) for i, name in name_of_index.items()}}
-    if rules.apart:
-        names = {i: rules.areas[a].name for i, a in enumerate(areas)}
-        percent_and_index = [(100 * iou, t) for t, iou in enumerate(rules.ious)]
-        aps = {
-            f"AP{percent:g}_{name}": ("ap", t, i)
-            for percent, t in percent_and_index
-            for i, name in names.items()
-        }
-        return aps | {
-            f"AR{percent:g}_{name}": ("recall", t, areas[i])
-            for percent, t in percent_and_index
-            for i, name in names.items()
-        }
-    keys = {summary_keys(rules)[0]: ("ap", -1, 0)}
-    prefix = "mAP" if rules.shared_score else "AP"
-    keys |= {f"{prefix}{percent}": ("ap", t, 0) for percent, t in _list_thresholds(rules)}
-    index_of_name = {rules.areas[a].name: i for i, a in enumerate(areas) if a}
-    letters = (("s", "small"), ("m", "medium"), ("l", "large"))
-    keys |= {
-        f"AP{letter}": ("ap", -1, index_of_name[name]) for letter, name in letters if name in index_of_name
-    }
-    if rules.by_frequency:
-        keys |= {f"AP{letter}": ("frequency", -1, 0) for letter in "rcf"}
-    keys |= {f"AR{cap}": ("recall", m, 0) for m, cap in enumerate(rules.caps)}
-    last_cap = len(rules.caps) - 1
-    keys |= {f"AR{rules.areas[a].first}": ("recall", last_cap, a) for a in areas if rules.areas[a].first}
-    if rules.caps:
-        keys |= {
-            f"AR{letter}": ("recall", last_cap, areas[index_of_name[name]])
-            for letter, name in letters
-            if name in index_of_name
-        }
-    for i, name in name_of_index.items():
-        keys[f"{summary_keys(rules)[0]}@{name}"] = ("ap", -1, i)
-        if f"{prefix}50" in keys:
-            keys[f"{prefix}50@{name}"] = ("ap", keys[f"{prefix}50"][1], i)
-        if rules.caps:
-            keys[f"AR{rules.max_dets}@{name}"] = ("recall", last_cap, areas[i])
-    return keys
 
 
 def mean_of_defined(values: Floats, times: Longs | None = None) -> Floats:
@@ -476,19 +401,24 @@ class _Ranking:
         else:
             rows, group_bounds = table.ranked
         n_groups = len(group_bounds) - 1
-        group = np.repeat(np.arange(n_groups), np.diff(group_bounds))
+        group = np.repeat(np.arange(n_groups), np.diff(group_bounds))  # of each rank
+
+        # The hits by rank; those of detections that are not ranked have -1 and are left out.
         rank_of_row = np.full(len(table.score), -1, np.int64)
         rank_of_row[rows] = np.arange(len(rows))
         hit_ranks = rank_of_row[matches.hit]
         hits_by_rank = np.argsort(hit_ranks, kind="stable")
         self.hits = hits_by_rank[hit_ranks[hits_by_rank] >= 0]
         hit_ranks = hit_ranks[self.hits]
+
+        # Each class is cut after its last hit, a class without hits before its first rank.
         last_hit_rank = group_bounds[:-1] - 1
         np.maximum.at(last_hit_rank, group[hit_ranks], hit_ranks)
         is_kept = np.arange(len(rows)) <= np.repeat(last_hit_rank, np.diff(group_bounds))
         if table.rules.reading == "ramp":
             is_kept[:] = True
         rank_after_cut = np.cumsum(is_kept) - 1
+
         self.rows = rows[is_kept]
         self.n_groups = n_groups
         self.rank = rank_after_cut[hit_ranks]
@@ -556,6 +486,8 @@ class _Curves:
         self.points = recall_points(rules.interpolation)
         self.lines = _Lines(self.points) if self.points is not None and rules.reading != "steps" else None
         self.ramp = rules.reading == "ramp"
+
+        # `tp` are positions in the hits of the ranking, from the last rank to the first.
         tp = np.flatnonzero(positive)[::-1]
         self.image = ranking.hit_image[tp]
         group, rank = ranking.hit_group[tp], ranking.rank[tp]
@@ -572,11 +504,13 @@ class _Curves:
         self.rank_stops = ranking.stops[self.classes]
         self.last_values = self.first_values + self.n_tp - 1
         self.raised = np.repeat(2.0 * np.arange(len(self.first_values)), self.n_tp)
+
         # What was counted as ranked and is neither true nor false, and what is true and was not counted.
         miscounted = np.flatnonzero((ignored & is_live) | (positive & ~is_live))
         self.wrong_image = ranking.hit_image[miscounted]
         self.wrong_class = ranking.category[ranking.rank[miscounted]]
         self.wrong_sign = np.where(positive[miscounted], 1, -1)
+        # How many of these rank up to each value; it is kept once for each run of equal numbers.
         n_wrong_before = np.searchsorted(miscounted, tp, side="right")
         run_starts = first_of_runs(n_wrong_before)
         self.n_wrong_before, self.n_equal = n_wrong_before[run_starts], np.diff(run_starts, append=len(tp))
@@ -591,6 +525,8 @@ class _Curves:
         """
         if not len(self.first_values):
             return
+        # Detections of the class up to each value, in packed sums: the running count less that before the
+        # class, with what it has wrong put right.
         ranked_sums = ranked_all[self.after]
         ranked_before, ranked_last = ranked_all[self.rank_starts], ranked_all[self.rank_stops]
         if len(self.wrong_image):
@@ -603,11 +539,14 @@ class _Curves:
             ranked_last += wrong_all[self.wrong_stops]
         ranked_sums -= np.repeat(ranked_before, self.n_tp)
         ranked_last -= ranked_before
+
+        # True positives of the class up to each value: those stand in reverse, so from the end of the class.
         tp_weights = packed.words[self.image]
         tp_sums = np.zeros(len(tp_weights) + 1, np.int64)
         np.cumsum(tp_weights, out=tp_sums[1:])
         true_sums = np.repeat(tp_sums[self.class_ends], self.n_tp)
         true_sums -= tp_sums[self.read]
+
         buffers = buffers[:, : len(self.read)]  # the first two are filled below, for `_average`
         for j in range(len(npos)):
             for sums, column in zip((true_sums, ranked_sums), buffers, strict=False):
