@@ -13,28 +13,23 @@ import itertools
 import math
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from types import MappingProxyType
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from odm.evaluate.analysis.diagnosis_sample import MOST_PAIRS, NO_OPTIONS, Sample, sample_images
 from odm.evaluate.analysis.readings import SCALES_WITHOUT_SIZE, Reading, list_readings
 from odm.evaluate.doubts import LIKELY_CAUSE
 from odm.evaluate.matching.match import match
-from odm.evaluate.matching.sides import Joined, Mask, SideTable, merge_classes
+from odm.evaluate.matching.sides import Joined, Mask, merge_classes
 from odm.evaluate.scores.accumulate import accumulate
 from odm.evaluate.scores.protocol_overrides import resolve
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import Log, Trusted, plural, shorten
 from odm.pairing import iou, pair_by_image, source_of
-from odm.tables import Dataset, Flag, Floats, Longs, distinct
+from odm.tables import Dataset, Floats, Longs, distinct
 
-MOST_PAIRS = 4_000
-"""Pairs of a detection and an object in the sample, about, and at most twice: enough to tell, soon read."""
-MOST_BOXES = 20_000
-"""Detections in the images of the sample, about."""
-MOST_IMAGES = 500
 MOST_IN_ALL = 0.8
 """Of the images that fit in some reading, the share that is spoken of as all."""
 WELL_COVERED = 0.7
@@ -59,10 +54,6 @@ CONSISTENT = 0.7
 """Share of the covered objects whose classes a reading of the classes has to explain."""
 
 
-_Edges = tuple[Floats, Floats, Floats]
-_NO_OPTIONS: Mapping[str, Collection[str]] = MappingProxyType({"gt": (), "det": ()})
-
-
 class Finding(msgspec.Struct, frozen=True, eq=False):
     """What explains the result of a sample: statements, none if nothing does, and the advice of each."""
 
@@ -84,7 +75,7 @@ def diagnose(joined: Joined, truth: Dataset, detections: Dataset, log: Log, *, v
     truth, detections
         The two sides as they were read, for the sizes of images and for advice.
     """
-    images = _sample_images(joined)
+    images = sample_images(joined)
     if not len(images):
         return
     size_of = dict(zip(truth.images.name, truth.limits().tolist(), strict=True))
@@ -107,14 +98,14 @@ def diagnose(joined: Joined, truth: Dataset, detections: Dataset, log: Log, *, v
 
 
 def find_cause(
-    joined: Joined, images: Longs, sizes: Longs, options: Mapping[str, Collection[str]] = _NO_OPTIONS
+    joined: Joined, images: Longs, sizes: Longs, options: Mapping[str, Collection[str]] = NO_OPTIONS
 ) -> Finding:
     """Find the readings that explain the result of `joined`, the boxes of `images` (numbers, ascending).
 
     `options` has the names of the options with which the format of each side can be read.
     """
     ap50 = _ap50(joined)
-    sample = replace(_Sample.from_sides(joined, images, sizes), options=options)
+    sample = replace(Sample.from_sides(joined, images, sizes), options=options)
     best_sides, statements, remedy = joined, [], []
     for find in (_find_geometry, _find_classes):
         finding = find(sample)
@@ -150,144 +141,13 @@ def _ap50(joined: Joined) -> float:
     return 0.0 if math.isnan(value) else value
 
 
-# -------------------------------------------------------------------------------------------- the sample
-
-
-def _sample_images(joined: Joined) -> Longs:
-    """Choose images with objects, in whole stretches, so that shifted image numbers show."""
-    n_images = joined.n_truth_images
-    n_gt = np.bincount(joined.truth.image, minlength=n_images)[:n_images]
-    n_det = np.bincount(joined.detections.image, minlength=n_images)[:n_images]
-    candidates = np.flatnonzero((n_gt > 0) & (n_det > 0))
-    if not len(candidates):
-        return candidates
-    stretch = 16
-    starts = np.arange(0, len(candidates), stretch)
-    # Evenly spread over the dataset: every other stretch, then those between, and so on.
-    # Eight stretches are taken in the order 0 4 2 6 1 5 3 7, that of their numbers with the bits reversed.
-    order = np.argsort([int(f"{i:016b}"[::-1], 2) for i in range(len(starts))], kind="stable")
-    # Of the detections of an image about twice as many are compared as it has objects.
-    n_pairs_on = n_gt * np.minimum(n_det, 2 * n_gt + 2)
-    stretches, n_pairs, n_boxes = [], 0, 0
-    for start in starts[order].tolist():
-        stretch_images = candidates[start : start + stretch]
-        is_within_limit = np.cumsum(n_pairs_on[stretch_images]) <= MOST_PAIRS
-        stretch_images = stretch_images[: max(int(is_within_limit.sum()), 8)]
-        stretches.append(stretch_images)
-        n_pairs += int(n_pairs_on[stretch_images].sum())
-        n_boxes += int(n_det[stretch_images].sum())
-        if n_pairs > MOST_PAIRS or n_boxes > MOST_BOXES or len(stretches) * stretch >= MOST_IMAGES:
-            break
-    return np.sort(np.concatenate(stretches))
-
-
-class _Sample(msgspec.Struct, frozen=True, eq=False):
-    """Some images of both sides, with the pairs of boxes that are compared."""
-
-    joined: Joined
-    images: Longs
-    sizes: Longs
-    """(all images, 2) width and height, 0 = unknown."""
-    size_of: Mapping[str, Floats]
-    """(n, 2) the size of the image of each box, by side."""
-    rows: Longs
-    """The detections that are compared: the surest of each image."""
-    objects: Longs
-    """The ground truths that are compared: no crowds."""
-    image_index: Longs
-    """Which of `images` each of `objects` is on."""
-    pairs: tuple[Longs, Longs]
-    """Positions in `rows` and `objects` of one image."""
-    options: Mapping[str, Collection[str]] = _NO_OPTIONS
-    """The names of the options with which the format of each side can be read."""
-    latest: dict[str, tuple[Floats, Longs, _Edges]] = msgspec.field(default_factory=dict)
-    """By side the last boxes and index of `_get_edges`, and its result, as one side is read in many ways."""
-
-    @classmethod
-    def from_sides(cls, joined: Joined, images: Longs, sizes: Longs) -> _Sample:
-        """Choose the boxes of `images` that are compared; `sizes` are of all images, (all images, 2)."""
-        truth, detections = joined.truth, joined.detections
-        objects = np.flatnonzero((truth.flags & np.uint16(Flag.CROWD)) == 0)
-        order = np.lexsort((-detections.score, detections.image))
-        image = detections.image[order]
-        rank_in_image = np.arange(len(order)) - np.searchsorted(image, image)
-        n_gt_of_image = np.bincount(truth.image, minlength=len(joined.images))
-        rows = np.sort(order[rank_in_image < 2 * n_gt_of_image[image] + 2])
-        n_det_of_image = np.bincount(detections.image[rows], minlength=len(n_gt_of_image))
-        # Of crowded images, which few make the sample, not all objects.
-        objects = objects[:: 1 + int(n_det_of_image[truth.image[objects]].sum()) // (2 * MOST_PAIRS)]
-        image_index = np.searchsorted(images, truth.image[objects])
-        pairs = pair_by_image(detections.image[rows], truth.image[objects])
-        pixels = sizes.astype(np.float64)
-        size_of = {"gt": pixels[truth.image], "det": pixels[detections.image]}
-        return cls(joined, images, sizes, size_of, rows, objects, image_index, pairs)
-
-    def find_covered(
-        self,
-        truth: Floats,
-        detections: Floats,
-        pairs: tuple[Longs, Longs] | None = None,
-        *,
-        iou_min: float = 0.5,
-    ) -> Mask:
-        """(objects,) whether a detection covers each by `iou_min`, if all boxes had these corners, (n, 4)."""
-        det, gt = pairs or self.pairs
-        is_covered = np.zeros(len(self.objects), bool)
-        gt_xyxy, gt_left, gt_right = self._get_edges("gt", truth, self.objects, gt)
-        det_xyxy, det_left, det_right = self._get_edges("det", detections, self.rows, det)
-        with np.errstate(all="ignore"):
-            # Few pairs have anything in common.
-            overlapping = np.flatnonzero(np.minimum(gt_right, det_right) > np.maximum(gt_left, det_left))
-            det, gt = det[overlapping], gt[overlapping]
-            is_near = iou(det_xyxy.take(det, axis=0), gt_xyxy.take(gt, axis=0)) >= iou_min
-        is_covered[gt[is_near]] = True
-        return is_covered
-
-    def _get_edges(self, side: str, boxes: Floats, rows: Longs, index: Longs) -> _Edges:
-        """Return the boxes of a side at `rows`, (m, 4), and left and right of these at `index`; cached."""
-        if side not in self.latest or self.latest[side][0] is not boxes or self.latest[side][1] is not index:
-            xyxy = boxes.take(rows, axis=0)
-            self.latest[side] = (boxes, index, (xyxy, xyxy[:, 0].take(index), xyxy[:, 2].take(index)))
-        return self.latest[side][2]
-
-    def pair_shifted(self, step: int, *, is_cyclic: bool = False) -> tuple[Longs, Longs]:
-        """Return the pairs if detections were `step` images further, with `is_cyclic` around the end."""
-        image_index = np.searchsorted(self.images, self.joined.detections.image[self.rows]) + step
-        if is_cyclic:
-            image_index %= len(self.images)
-        image = self.images[np.clip(image_index, 0, len(self.images) - 1)]
-        image = np.where((image_index >= 0) & (image_index < len(self.images)), image, -1)
-        return pair_by_image(image, self.joined.truth.image[self.objects])
-
-    def count_by_image(self, is_counted: Mask) -> Longs:
-        """(images,) how many of the objects in the mask `is_counted` are on each image."""
-        return np.bincount(self.image_index[is_counted], minlength=len(self.images))
-
-    def replace_boxes(self, truth: Floats, detections: Floats) -> _Sample:
-        """Return the sample with other corners of both sides."""
-        joined = replace(
-            self.joined,
-            truth=_replace_boxes(self.joined.truth, truth),
-            detections=_replace_boxes(self.joined.detections, detections),
-        )
-        return replace(self, joined=joined)
-
-
-def _replace_boxes(side: SideTable, xyxy: Floats) -> SideTable:
-    """Replace the corners of boxes by `xyxy`, (n, 4) pixels; inverted boxes become empty."""
-    xyxy = np.nan_to_num(xyxy, posinf=0, neginf=0)
-    xyxy[:, 2:] = np.maximum(xyxy[:, 2:], xyxy[:, :2])
-    wh = xyxy[:, 2:] - xyxy[:, :2]
-    return replace(side, xyxy=xyxy, wh=wh, area=np.full(len(side), np.nan))
-
-
 # ------------------------------------------------------------------------------------------- coordinates
 
 LEAST_VOTES = 6
 """Pairs of one class whose boxes have to lie alike for a constant offset or scale to be tried."""
 
 
-def _find_constant_readings(sample: _Sample) -> Iterator[Reading]:
+def _find_constant_readings(sample: Sample) -> Iterator[Reading]:
     """Find the offset of boxes, and the factor of their sizes, that most pairs of one class suggest."""
     truth, detections = sample.joined.truth, sample.joined.detections
     det, gt = sample.rows[sample.pairs[0]], sample.objects[sample.pairs[1]]
@@ -357,7 +217,7 @@ class _Candidate(msgspec.Struct, frozen=True, eq=False):
     gain: int
     """How many more objects are covered there."""
 
-    def read_boxes(self, sample: _Sample) -> tuple[Floats, Floats]:
+    def read_boxes(self, sample: Sample) -> tuple[Floats, Floats]:
         """Return the corners of ground truths and detections, with the readings applied."""
         return _apply_readings(sample, self.side, self.readings)
 
@@ -388,7 +248,7 @@ class _Candidate(msgspec.Struct, frozen=True, eq=False):
         return "; ".join(parts)
 
 
-def _apply_readings(sample: _Sample, side: str, readings: Sequence[Reading]) -> tuple[Floats, Floats]:
+def _apply_readings(sample: Sample, side: str, readings: Sequence[Reading]) -> tuple[Floats, Floats]:
     """Return the corners of ground truths and of detections, with `readings` applied to one side."""
     boxes = {"gt": sample.joined.truth.xyxy, "det": sample.joined.detections.xyxy}
     with np.errstate(all="ignore"):
@@ -397,7 +257,7 @@ def _apply_readings(sample: _Sample, side: str, readings: Sequence[Reading]) -> 
     return boxes["gt"], boxes["det"]
 
 
-def _find_geometry(sample: _Sample) -> tuple[_Sample, str, str] | None:
+def _find_geometry(sample: Sample) -> tuple[Sample, str, str] | None:
     """Find coordinates, or image numbers, that fit far better: the sample, the statement and the advice."""
     if not len(sample.pairs[0]):
         return None
@@ -423,7 +283,7 @@ def _find_geometry(sample: _Sample) -> tuple[_Sample, str, str] | None:
     return _apply_candidate(sample, best), statement, best.advice(options)
 
 
-def _choose_side(sample: _Sample, best: _Candidate, choices: Sequence[_Candidate]) -> tuple[_Candidate, str]:
+def _choose_side(sample: Sample, best: _Candidate, choices: Sequence[_Candidate]) -> tuple[_Candidate, str]:
     """Choose the side to read otherwise, and name the other one if that would do as well.
 
     Reading the other side in the opposite way explains as much, or more if it makes all boxes larger. What
@@ -441,7 +301,7 @@ def _choose_side(sample: _Sample, best: _Candidate, choices: Sequence[_Candidate
     return (best if best_outside < twin_outside else twin), ""
 
 
-def _list_candidates(sample: _Sample, is_covered: Mask) -> Iterator[_Candidate]:
+def _list_candidates(sample: Sample, is_covered: Mask) -> Iterator[_Candidate]:
     """List readings of either side and shifted images; if none explains much, also a scale or a shift."""
     n_covered = sample.count_by_image(is_covered)
     pairs_of_step = {step: sample.pair_shifted(step) for step in (-1, 1) if len(sample.images) > 1}
@@ -468,7 +328,7 @@ def _list_candidates(sample: _Sample, is_covered: Mask) -> Iterator[_Candidate]:
         )
 
 
-def _count_outside(sample: _Sample, candidate: _Candidate) -> int:
+def _count_outside(sample: Sample, candidate: _Candidate) -> int:
     """Count the boxes that lie far beyond their image on the images where the candidate is better."""
     n_outside = 0
     joined = sample.joined
@@ -480,7 +340,7 @@ def _count_outside(sample: _Sample, candidate: _Candidate) -> int:
     return n_outside
 
 
-def _is_significant(sample: _Sample, best: _Candidate, n_uncovered: int, n_tried: int) -> bool:
+def _is_significant(sample: Sample, best: _Candidate, n_uncovered: int, n_tried: int) -> bool:
     """Return whether chance would hardly ever give the `best` of `n_tried` readings its gain.
 
     The gain is of `n_uncovered` objects. The chance for an object is measured with the detections of each
@@ -505,7 +365,7 @@ def _bound_tail(n: int, k: int, p: float) -> float:
     return math.exp(-n * (share * math.log(share / p) + complement_term))
 
 
-def _apply_candidate(sample: _Sample, best: _Candidate) -> _Sample:
+def _apply_candidate(sample: Sample, best: _Candidate) -> Sample:
     """Return the sample with the candidate applied to the images where it is better."""
     is_better, joined = best.is_better, sample.joined
     truth, read_xyxy = best.read_boxes(sample)
@@ -525,13 +385,13 @@ def _apply_candidate(sample: _Sample, best: _Candidate) -> _Sample:
     detections = replace(sample.joined.detections, image=image.astype(np.int32)).take(is_kept)
     order = np.argsort(detections.image, kind="stable")
     joined = replace(sample.joined, detections=detections.take(order))
-    return _Sample.from_sides(joined, sample.images, sample.sizes)
+    return Sample.from_sides(joined, sample.images, sample.sizes)
 
 
 # ----------------------------------------------------------------------------------------------- classes
 
 
-def _find_classes(sample: _Sample) -> tuple[_Sample, str, str] | None:
+def _find_classes(sample: Sample) -> tuple[Sample, str, str] | None:
     """Find other classes of detections from the boxes that cover each other: sample, statement, advice."""
     det, gt = sample.pairs
     truth, detections = sample.joined.truth, sample.joined.detections
