@@ -312,8 +312,7 @@ def _note_rules(joined: Joined, rules: Sequence[Protocol], log: Log) -> None:
             n_fixed = len(p.mean_over)
             some_fixed = ", ".join(map(repr, p.mean_over[:3]))
             log.notes.insert(
-                0,
-                f"{p.name}: the mean is over {n_fixed} fixed classes ({some_fixed}, ...), and none is here",
+                0, f"{p.name}: the mean is over {n_fixed} fixed classes ({some_fixed}, ...), and none is here"
             )
     if joined.regions is not None:
         region_words = plural(len(joined.regions), "region to ignore", "regions to ignore")

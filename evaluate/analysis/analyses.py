@@ -217,7 +217,7 @@ def _sum_by_bin(table: Table, rows: Longs, edges: Floats) -> tuple[Longs, Floats
     bin_of_row = np.maximum(np.searchsorted(edges, table.score[rows], side="left") - 1, 0)
     key = table.category[rows].astype(np.int64) * shape[1] + bin_of_row
     is_true = (table.outcome[rows] == TP).astype(np.float64)
-    n = np.bincount(key, minlength=shape[0] * shape[1])
-    scores = np.bincount(key, table.score[rows], minlength=len(n))
-    true = np.bincount(key, is_true, minlength=len(n))
-    return n.reshape(shape), scores.reshape(shape), true.reshape(shape)
+    n = np.bincount(key, minlength=shape[0] * shape[1]).reshape(shape)
+    scores = np.bincount(key, table.score[rows], minlength=n.size).reshape(shape)
+    true = np.bincount(key, is_true, minlength=n.size).reshape(shape)
+    return n.astype(np.int64), scores.astype(np.float64), true.astype(np.float64)

@@ -22,13 +22,14 @@ from odm.evaluate.analysis.diagnosis_sample import MOST_PAIRS, NO_OPTIONS, Sampl
 from odm.evaluate.analysis.readings import SCALES_WITHOUT_SIZE, Reading, list_readings
 from odm.evaluate.doubts import LIKELY_CAUSE
 from odm.evaluate.matching.match import match
+from odm.evaluate.matching.order import first_of_runs
 from odm.evaluate.matching.sides import Joined, Mask, merge_classes
 from odm.evaluate.scores.accumulate import accumulate
 from odm.evaluate.scores.protocol_overrides import resolve
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import Log, Trusted, plural, shorten
 from odm.pairing import iou, pair_by_image, source_of
-from odm.tables import Dataset, Floats, Longs, distinct
+from odm.tables import Dataset, Floats, Ints, Longs, distinct
 
 MOST_IN_ALL = 0.8
 """Of the images that fit in some reading, the share that is spoken of as all."""
@@ -105,6 +106,7 @@ def find_cause(
     `options` has the names of the options with which the format of each side can be read.
     """
     ap50 = _ap50(joined)
+    # The geometry first, then the classes of boxes that cover each other once they are read so.
     sample = replace(Sample.from_sides(joined, images, sizes), options=options)
     best_sides, statements, remedy = joined, [], []
     for find in (_find_geometry, _find_classes):
@@ -118,12 +120,13 @@ def find_cause(
     best_ap50 = _ap50(best_sides)
     if statements and best_ap50 < 1.3 * ap50 + LEAST_RISE:
         best_sides, best_ap50, statements, remedy = joined, ap50, [], []
+    # Each of these on top of those before, if it helps by itself.
     for reading in (_try_one_class, _try_reversed_scores, _try_unique):
         statement, advice, other_sides = reading(best_sides)
         other_ap50 = best_ap50 if other_sides is best_sides else _ap50(other_sides)
-        if other_ap50 >= best_ap50 + 0.1 and (
-            other_ap50 >= 1.5 * best_ap50 or 1 - other_ap50 <= (1 - best_ap50) / 2  # half as much is missing
-        ):
+        # Far higher: by half of itself, or with half as much missing.
+        is_far_higher = other_ap50 >= 1.5 * best_ap50 or 1 - other_ap50 <= (1 - best_ap50) / 2
+        if other_ap50 >= best_ap50 + 0.1 and is_far_higher:
             best_sides, best_ap50 = other_sides, other_ap50
             statements.append(statement)
             remedy.append(advice)
@@ -155,10 +158,13 @@ def _find_constant_readings(sample: Sample) -> Iterator[Reading]:
     det_xyxy, gt_xyxy = detections.xyxy[det[is_same_class]], truth.xyxy[gt[is_same_class]]
     if len(det_xyxy) < LEAST_VOTES:
         return
+    # (n, 2) for each pair: how far apart the centres are, and the logarithm of how many times as large.
     centre_offsets = (det_xyxy[:, :2] + det_xyxy[:, 2:] - gt_xyxy[:, :2] - gt_xyxy[:, 2:]) / 2
     with np.errstate(all="ignore"):
         log_size_ratios = np.log((det_xyxy[:, 2:] - det_xyxy[:, :2]) / (gt_xyxy[:, 2:] - gt_xyxy[:, :2]))
     gt_wh = gt_xyxy[:, 2:] - gt_xyxy[:, :2]
+
+    # Moved boxes: pairs of boxes of about one size, within a factor of 1.35.
     has_like_size = (np.abs(log_size_ratios) < 0.3).all(axis=1)
     centre_offset = _find_densest(
         centre_offsets[has_like_size], 0.2 * float(np.sort(gt_wh, axis=None)[gt_wh.size // 2])
@@ -169,6 +175,8 @@ def _find_constant_readings(sample: Sample) -> Iterator[Reading]:
         offset = np.tile([x, y], 2)
         statement = f"boxes moved by {x:.0f} and {y:.0f} pixels"
         yield Reading(statement, fix, lambda xyxy, _, by=offset: xyxy - by)  # type: ignore[misc]
+
+    # Larger or smaller boxes: pairs with about one centre.
     has_near_centre = (
         np.abs(centre_offsets) < 0.15 * np.maximum(gt_wh, det_xyxy[:, 2:] - det_xyxy[:, :2])
     ).all(axis=1)
@@ -262,6 +270,7 @@ def _find_geometry(sample: Sample) -> tuple[Sample, str, str] | None:
     if not len(sample.pairs[0]):
         return None
     is_covered = sample.find_covered(sample.joined.truth.xyxy, sample.joined.detections.xyxy)
+    # Of the candidates that gain about as much as any, the simplest.
     candidates = list(_list_candidates(sample, is_covered))
     gain_max = max(candidate.gain for candidate in candidates)
     best = min((c for c in candidates if c.gain >= 0.97 * gain_max), key=lambda c: (c.changes, c.side))
@@ -368,6 +377,7 @@ def _bound_tail(n: int, k: int, p: float) -> float:
 def _apply_candidate(sample: Sample, best: _Candidate) -> Sample:
     """Return the sample with the candidate applied to the images where it is better."""
     is_better, joined = best.is_better, sample.joined
+    # The boxes of the images where it is better. A detection belongs to the image `step` further on.
     truth, read_xyxy = best.read_boxes(sample)
     is_changed = is_better[np.searchsorted(sample.images, joined.truth.image)]
     truth = np.where(is_changed[:, None], truth, joined.truth.xyxy)
@@ -378,6 +388,8 @@ def _apply_candidate(sample: Sample, best: _Candidate) -> Sample:
     sample = sample.replace_boxes(truth, np.where(is_moved[:, None], read_xyxy, joined.detections.xyxy))
     if not best.step:
         return sample
+
+    # Detections change image; those of a better image that belong to no other one are dropped.
     is_kept = is_moved | ~is_better[image_position]
     image = np.where(
         is_moved, sample.images[np.clip(target_position, 0, len(is_better) - 1)], joined.detections.image
@@ -393,70 +405,94 @@ def _apply_candidate(sample: Sample, best: _Candidate) -> Sample:
 
 def _find_classes(sample: Sample) -> tuple[Sample, str, str] | None:
     """Find other classes of detections from the boxes that cover each other: sample, statement, advice."""
+    det_category, gt_category, image = _pair_best_classes(sample)
+    n_any = np.bincount(image, minlength=len(sample.images))
+    n_same = np.bincount(image[det_category == gt_category], minlength=len(sample.images))
+    is_affected = n_same < 0.5 * n_any  # (images,) where most classes are wrong: only these vote
+    is_vote = is_affected[image]
+    if is_vote.sum() < 6:
+        return None
+    explanation = _explain_classes(sample.joined, det_category[is_vote], gt_category[is_vote])
+    if explanation is None:
+        return None
+    new_class, statement, advice = explanation
+    n_affected, n_fitting = int(is_affected[n_any > 0].sum()), int((n_any > 0).sum())
+    if n_affected < MOST_IN_ALL * n_fitting:
+        if not _differ_by_image(n_same, n_any):
+            return None
+        statement = f"in {n_affected} of {plural(n_fitting, 'image')} {statement}"
+        advice = "give all files of both sides the same class list"
+    detections = sample.joined.detections
+    is_changed = is_affected[np.searchsorted(sample.images, detections.image)]
+    category = np.where(is_changed, new_class[detections.category], detections.category).astype(np.int32)
+    joined = replace(sample.joined, detections=replace(detections, category=category))
+    return replace(sample, joined=joined), statement, advice
+
+
+def _pair_best_classes(sample: Sample) -> tuple[Ints, Ints, Longs]:
+    """Return of each covered object, (n,): the class of the best detection on it, its own, and its image.
+
+    Images are positions in those of the sample.
+    """
     det, gt = sample.pairs
     truth, detections = sample.joined.truth, sample.joined.detections
     overlap = iou(detections.xyxy[sample.rows[det]], truth.xyxy[sample.objects[gt]])
     order = np.lexsort((-overlap, gt))
     order = order[overlap[order] >= 0.5]
-    best_pairs = order[np.concatenate([[True], gt[order][1:] != gt[order][:-1]])] if len(order) else order
-    det_category = detections.category[sample.rows[det[best_pairs]]]  # of the best detection on each object
-    gt_category = truth.category[sample.objects[gt[best_pairs]]]
-    image = sample.image_index[gt[best_pairs]]
-    n_any = np.bincount(image, minlength=len(sample.images))
-    n_same = np.bincount(image[det_category == gt_category], minlength=len(sample.images))
-    is_affected = n_same < 0.5 * n_any
-    is_vote = is_affected[image]
-    if is_vote.sum() < 6:
-        return None
-    n_classes = len(sample.joined.classes)
-    det_classes, row = np.unique(det_category[is_vote], return_inverse=True)
-    gt_classes, column = np.unique(gt_category[is_vote], return_inverse=True)
-    n_gt = len(gt_classes)  # a table of all classes would be huge
+    best_pairs = order[first_of_runs(gt[order])]
+    det_rows, gt_rows = sample.rows[det[best_pairs]], sample.objects[gt[best_pairs]]
+    return detections.category[det_rows], truth.category[gt_rows], sample.image_index[gt[best_pairs]]
+
+
+def _explain_classes(
+    joined: Joined, det_category: Ints, gt_category: Ints
+) -> tuple[Longs, str, str] | None:
+    """Find what the classes of detections mean: (classes,) the right class of each, statement, advice.
+
+    `det_category` and `gt_category` (votes,) are those of a detection and of the object that it covers.
+    """
+    n_classes, n_needed = len(joined.classes), CONSISTENT * len(det_category)
+    det_classes, row = np.unique(det_category, return_inverse=True)
+    gt_classes, column = np.unique(gt_category, return_inverse=True)
+
+    # All by the same number: this shows although each of many classes is seen only once.
+    steps = (det_category.astype(np.int64) - gt_category) % n_classes
+    step = int(np.bincount(steps).argmax())
+    shifted_classes = gt_category[steps == step]
+    is_consistent = len(shifted_classes) >= n_needed and len(np.unique(shifted_classes)) > 2
+    if step and is_consistent and np.median(det_classes) <= gt_classes[-1]:  # else most have no objects
+        shift_text = f"{step} too high" if step <= n_classes // 2 else f"{n_classes - step} too low"
+        statement = f"the class numbers of the detections look {shift_text}"
+        return (np.arange(n_classes) - step) % n_classes, statement, "number the classes of both sides alike"
+
+    # Each by the class of most objects that it covers. The table has no other classes: all would be huge.
+    n_gt = len(gt_classes)
     table = np.bincount(row * n_gt + column, minlength=len(det_classes) * n_gt).reshape(-1, n_gt)
     new_class, n_top = np.arange(n_classes), table.max(axis=1)
     new_class[det_classes] = gt_classes[table.argmax(axis=1)]
-    misnamed, n_votes = (
-        det_classes[new_class[det_classes] != det_classes],
-        n_top[new_class[det_classes] != det_classes],
-    )
+    is_misnamed = new_class[det_classes] != det_classes
+    misnamed, n_votes = det_classes[is_misnamed], n_top[is_misnamed]
     # A mistake of names or numbers moves classes that only the detections have, or several classes, each
     # more than once; else a detector confuses classes.
-    names = {sample.joined.classes[i] for i in misnamed.tolist()}
+    names = {joined.classes[i] for i in misnamed.tolist()}
     is_repeated = len(misnamed) >= 2 and int(n_votes.min()) >= 2
-    is_plausible = bool(names) and (is_repeated or names <= {*sample.joined.report.classes_det_only})
-    # All by the same number: this shows although each of many classes is seen only once.
-    steps = (det_category[is_vote].astype(np.int64) - gt_category[is_vote]) % n_classes
-    step, n_needed = int(np.bincount(steps).argmax()), CONSISTENT * is_vote.sum()
-    shifted_classes = gt_category[is_vote][steps == step]
-    if (
-        step
-        and len(shifted_classes) >= n_needed
-        and len(np.unique(shifted_classes)) > 2
-        and np.median(det_classes) <= gt_classes[-1]  # else most have no objects
-    ):
-        new_class = (np.arange(n_classes) - step) % n_classes
-        shift_text = f"{step} too high" if step <= n_classes // 2 else f"{n_classes - step} too low"
-        statement = f"the class numbers of the detections look {shift_text}"
-        advice = "number the classes of both sides alike"
-    elif n_top.sum() >= n_needed and is_plausible and len(np.unique(new_class[misnamed])) == len(misnamed):
-        statement, advice = _describe_classes(sample.joined.classes, new_class, misnamed)
-    else:
-        return None
-    n_affected, n_fitting = int(is_affected[n_any > 0].sum()), int((n_any > 0).sum())
-    if n_affected < MOST_IN_ALL * n_fitting:
-        # A detector that confuses classes does so in every image: then few have all right, or all wrong.
-        has_several, p_wrong = n_any >= 2, 1 - n_same.sum() / n_any.sum()
-        is_uniform = (n_same == 0) | (n_same == n_any)
-        n_on_image = n_any[has_several]
-        expected = (p_wrong**n_on_image + (1 - p_wrong) ** n_on_image).mean() if has_several.any() else 1.0
-        if _bound_tail(int(has_several.sum()), int(is_uniform[has_several].sum()), float(expected)) >= CHANCE:
-            return None
-        statement = f"in {n_affected} of {plural(n_fitting, 'image')} {statement}"
-        advice = "give all files of both sides the same class list"
-    is_changed = is_affected[np.searchsorted(sample.images, detections.image)]
-    category = np.where(is_changed, new_class[detections.category], detections.category).astype(np.int32)
-    joined = replace(sample.joined, detections=replace(detections, category=category))
-    return replace(sample, joined=joined), statement, advice
+    is_plausible = bool(names) and (is_repeated or names <= {*joined.report.classes_det_only})
+    if n_top.sum() >= n_needed and is_plausible and len(np.unique(new_class[misnamed])) == len(misnamed):
+        return new_class, *_describe_classes(joined.classes, new_class, misnamed)
+    return None
+
+
+def _differ_by_image(n_same: Longs, n_any: Longs) -> bool:
+    """Return whether images have right classes or wrong ones as a whole, and not by chance.
+
+    `n_any` (images,) are the covered objects, `n_same` those of the class of the detection. A detector that
+    confuses classes does so in every image: then few have all right, or all wrong.
+    """
+    has_several, p_wrong = n_any >= 2, 1 - n_same.sum() / n_any.sum()
+    is_uniform = (n_same == 0) | (n_same == n_any)
+    n_on_image = n_any[has_several]
+    expected = (p_wrong**n_on_image + (1 - p_wrong) ** n_on_image).mean() if has_several.any() else 1.0
+    return _bound_tail(int(has_several.sum()), int(is_uniform[has_several].sum()), float(expected)) < CHANCE
 
 
 def _describe_classes(classes: Sequence[str], new_class: Longs, misnamed: Longs) -> tuple[str, str]:

@@ -276,11 +276,7 @@ def _match_inside(
 
 _RANGES = {"APs", "APm", "APl", "ARs", "ARm", "ARl"}
 
-_MARKS = (
-    ("truncated", Flag.TRUNCATED),
-    ("occluded", Flag.OCCLUDED),
-    ("difficult", Flag.DIFFICULT),
-)
+_MARKS = (("truncated", Flag.TRUNCATED), ("occluded", Flag.OCCLUDED), ("difficult", Flag.DIFFICULT))
 
 
 def truth_slices(joined: Joined, rules: Protocol) -> list[dict[str, Any]]:

@@ -10,18 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from odm.document import (
-    Column,
-    Document,
-    Items,
-    Line,
-    Part,
-    Section,
-    Table,
-    Verbatim,
-    draw,
-    format_csv,
-)
+from odm.document import Column, Document, Items, Line, Part, Section, Table, Verbatim, draw, format_csv
 from odm.evaluate.analysis.render_analyses import (
     make_class_columns,
     make_section,
@@ -627,15 +616,7 @@ _FIELDS = {
 }
 """By column, the number of a row that it shows."""
 _BEST = ("best F1", "its score")
-_OPTIONAL = (
-    _BEST,
-    ("ignored",),
-    ("det",),
-    ("TP", "FP", "FN"),
-    ("AP75",),
-    ("AP50",),
-    ("recall", "precision"),
-)
+_OPTIONAL = (_BEST, ("ignored",), ("det",), ("TP", "FP", "FN"), ("AP75",), ("AP50",), ("recall", "precision"))
 """Columns by how easily one does without them; a line below the table names those that did not fit."""
 
 
