@@ -444,9 +444,7 @@ def _pair_best_classes(sample: Sample) -> tuple[Ints, Ints, Longs]:
     return detections.category[det_rows], truth.category[gt_rows], sample.image_index[gt[best_pairs]]
 
 
-def _explain_classes(
-    joined: Joined, det_category: Ints, gt_category: Ints
-) -> tuple[Longs, str, str] | None:
+def _explain_classes(joined: Joined, det_category: Ints, gt_category: Ints) -> tuple[Longs, str, str] | None:
     """Find what the classes of detections mean: (classes,) the right class of each, statement, advice.
 
     `det_category` and `gt_category` (votes,) are those of a detection and of the object that it covers.

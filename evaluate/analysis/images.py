@@ -109,6 +109,7 @@ def image_table(table: Table, at_score: float | Floats | None = None) -> ImageTa
     is_found = np.zeros(len(truth), np.bool_)
     is_found[table.gt[is_tp]] = True
     gt = np.bincount(truth.image[table.counting], minlength=n_images)
+    # Regions to ignore are no ignored objects.
     is_region = (truth.flags & np.uint16(table.rules.region_flags)) != 0
     tp, fp = count(is_tp), count(is_fp)
     image, iou = table.image[is_tp], table.iou[is_tp]
@@ -158,6 +159,7 @@ def compare_images(
 
     first_keys = make_keys(first_table, first_counts.found, np.arange(len(first_table.classes)))
     other_keys = make_keys(other_table, other_counts.found, number_of_other_class)
+    # Of each row of the ground truth's dataset its image.
     image_of_row = np.zeros(
         int(max(first_table.truth.row.max(initial=0), other_table.truth.row.max(initial=0))) + 1, np.int64
     )

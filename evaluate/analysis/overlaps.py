@@ -71,11 +71,15 @@ def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
     # The row of the table of each detection of the prepared sides.
     by_row = np.argsort(table.matches.row)
     table_rows = by_row[np.searchsorted(table.matches.row[by_row], joined.detections.row)]
+
+    # What is measured, in rows of the table: the five columns `Best` of detections and the two of ground
+    # truths, as `Overlaps` has them.
     best_truths = [Best(np.full(n_det, -1, np.int32), np.zeros(n_det)) for _ in range(5)]
     best_detections = [Best(np.full(n_gt, -1, np.int32), np.zeros(n_gt)) for _ in range(2)]
     same_any_iou, any_iou, ignored_cover = np.zeros(n_det), np.zeros(n_det), np.zeros(n_det)
     rank = np.empty(n_det, np.int64)
     rank[table.order] = np.arange(n_det)
+
     for gt_start, det_start, chunk in split_images(joined):
         plain_rules = rules.without_groups
         # All that overlap, whatever their classes: some at a time, and no detection comes twice.
@@ -83,6 +87,8 @@ def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
             chunk_det, chunk_gt, iou = pairs.det, pairs.gt, pairs.iou
             is_same_class = chunk.detections.category[chunk_det] == chunk.truth.category[chunk_gt]
             det, gt = table_rows[chunk_det + det_start], chunk_gt + gt_start
+
+            # The pairs in order of their detections, as `iterate_pairs` yields them.
             is_counting = is_counting_truth[gt]
             is_missed = is_counting & ~is_found[gt]
             masks = (  # of `same`, `other`, `matched`, `same_missed` and `other_missed`
@@ -99,6 +105,8 @@ def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
             ignored_pairs = np.flatnonzero(~is_counting)
             _, cover = measure_overlaps(chunk, rules, chunk_det[ignored_pairs], chunk_gt[ignored_pairs])
             _update_highest(ignored_cover, det[ignored_pairs], cover)
+
+            # The pairs in order of their ground truths.
             pairs_by_truth = argsort_int(gt, n_gt)
             for best, mask in zip(
                 best_detections, (is_same_class[pairs_by_truth], ~is_same_class[pairs_by_truth]), strict=True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,49 +91,65 @@ def suspects(table: Table, overlaps: Overlaps, *, suspicion_min: float = SUSPICI
     kind = np.select([is_other_class, is_near_missed, is_alone, is_touching], [0, 1, 2, 4], -1)
     kind = np.where(is_fp, kind, -1)
     share = _measure_confidence(table)
-    # Of each row of the list: -suspicion, -IoU and position in the input, to sort by, and the row itself.
-    entries: list[tuple[float, float, int, dict[str, Any]]] = []
+    entries: list[_Entry] = []
     for row in np.flatnonzero((kind >= 0) & (share >= suspicion_min)).tolist():
-        name = KINDS[kind[row]]
-        # The missed ground truth in question, by kind: none of `missing` and `both`.
-        disputed = (overlaps.other_missed, overlaps.same_missed, None, None, None)[kind[row]]
-        iou = float(overlaps.any_iou[row]) if disputed is None else float(disputed.iou[row])
-        if disputed is None:
-            left, top, right, bottom = table.xyxy[row].tolist()
-            fields = {
-                "image": table.images[table.image[row]],
-                "class": table.classes[table.category[row]],
-                **_name_edges(table.xyxy[row]),
-                "area": to_plain((right - left) * (bottom - top)),
-                **dict.fromkeys(OVERLAPPING),
-                "same_score": float(table.score[row]),
-                "gt": None,
-            }
-            touched_object = overlaps.other.at[row]
-            if name == "both" and touched_object >= 0:
-                fields["other_iou"] = float(overlaps.other.iou[row])
-                fields["other_class"] = table.classes[table.truth.category[touched_object]]
-        else:
-            fields = _make_truth_row(table, overlaps, int(disputed.at[row]))
-            prefix = "same" if name == "location" else "other"
-            fields[f"{prefix}_iou"], fields[f"{prefix}_score"] = iou, float(table.score[row])
-            if name == "class":
-                fields["other_class"] = table.classes[table.category[row]]
-        fields["det"] = int(table.matches.row[row])
-        suspicion = float(share[row])
-        entries.append((-suspicion, -iou, fields["det"], {"kind": name, "suspicion": suspicion, **fields}))
-    entries += [entry for entry in _list_undisputed(table, overlaps, share) if -entry[0] >= suspicion_min]
-    entries.sort(key=lambda entry: (entry[3]["kind"] == "spurious", *entry[:3]))
-    return [fields for *_, fields in entries]
+        name, suspicion, det = KINDS[kind[row]], float(share[row]), int(table.matches.row[row])
+        describe = _describe_disputed if name in ("class", "location") else _describe_unlabelled
+        iou, fields = describe(table, overlaps, row, name)
+        fields = {"kind": name, "suspicion": suspicion, **fields, "det": det}
+        entries.append(_Entry(suspicion, iou, det, fields))
+    entries += [e for e in _list_undisputed(table, overlaps, share) if e.suspicion >= suspicion_min]
+    entries.sort(key=lambda e: (e.fields["kind"] == "spurious", -e.suspicion, -e.iou, e.position))
+    return [entry.fields for entry in entries]
 
 
-def _list_undisputed(
-    table: Table, overlaps: Overlaps, share: Floats
-) -> Iterator[tuple[float, float, int, dict[str, Any]]]:
+class _Entry(NamedTuple):
+    """A row of the list of suspects, ``fields``, with the numbers that it is sorted by."""
+
+    suspicion: float
+    iou: float
+    position: int
+    """The row of the detection in the input; larger than all of these where the suspect is a ground truth."""
+    fields: dict[str, Any]
+
+
+def _describe_disputed(table: Table, overlaps: Overlaps, row: int, kind: str) -> tuple[float, dict[str, Any]]:
+    """Return the IoU and the fields of the missed ground truth that a false positive, in `row`, disputes."""
+    disputed, prefix = (
+        (overlaps.same_missed, "same") if kind == "location" else (overlaps.other_missed, "other")
+    )
+    iou, fields = float(disputed.iou[row]), _make_truth_row(table, overlaps, int(disputed.at[row]))
+    fields[f"{prefix}_iou"], fields[f"{prefix}_score"] = iou, float(table.score[row])
+    if kind == "class":
+        fields["other_class"] = table.classes[table.category[row]]
+    return iou, fields
+
+
+def _describe_unlabelled(
+    table: Table, overlaps: Overlaps, row: int, kind: str
+) -> tuple[float, dict[str, Any]]:
+    """Return the IoU and the fields of a false positive, in `row`, on an object that may lack a label."""
+    left, top, right, bottom = table.xyxy[row].tolist()
+    fields = {
+        "image": table.images[table.image[row]],
+        "class": table.classes[table.category[row]],
+        **_name_edges(table.xyxy[row]),
+        "area": to_plain((right - left) * (bottom - top)),
+        **dict.fromkeys(OVERLAPPING),
+        "same_score": float(table.score[row]),
+        "gt": None,
+    }
+    touched_object = overlaps.other.at[row]
+    if kind == "both" and touched_object >= 0:
+        fields["other_iou"] = float(overlaps.other.iou[row])
+        fields["other_class"] = table.classes[table.truth.category[touched_object]]
+    return float(overlaps.any_iou[row]), fields
+
+
+def _list_undisputed(table: Table, overlaps: Overlaps, share: Floats) -> Iterator[_Entry]:
     """Yield the missed ground truths that no false positive disputes: ``duplicate`` and ``spurious`` ones.
 
-    Yields -suspicion, -IoU, a number that sorts them after all detections, and the row; `share` (n,) is the
-    suspicion of each detection.
+    `share` (n,) is the suspicion of each detection.
     """
     n_tp = np.bincount(table.truth.category[table.is_found & table.counting], minlength=len(table.classes))
     best_same, best_iou = overlaps.truth_same, np.maximum(overlaps.truth_same.iou, overlaps.truth_other.iou)
@@ -148,9 +164,8 @@ def _list_undisputed(
             kind, det = "spurious", None
             suspicion = float(n_tp[category] / (table.n[category] - 1)) if table.n[category] > 1 else 0.0
         fields = {**_make_truth_row(table, overlaps, object_row), "det": det}
-        tie_rank = len(table.score) + fields["gt"]
-        row = {"kind": kind, "suspicion": suspicion, **fields}
-        yield -suspicion, -float(best_iou[object_row]), tie_rank, row
+        fields = {"kind": kind, "suspicion": suspicion, **fields}
+        yield _Entry(suspicion, float(best_iou[object_row]), len(table.score) + fields["gt"], fields)
 
 
 def _measure_confidence(table: Table) -> Floats:
@@ -231,11 +246,9 @@ def make_review_rows(
         for row in records:
             gt = row["gt"]
             side, row_of_box = (truth, gt) if gt is not None else (detections, row["det"])
-            path, line, pointer = (
-                ("", 0, "")
-                if side is None or row_of_box is None or row_of_box < 0
-                else side.location(row_of_box)
-            )
+            path, line, pointer = "", 0, ""
+            if side is not None and row_of_box is not None and row_of_box >= 0:
+                path, line, pointer = side.location(row_of_box)
             fields = {**row, "file": f"{path}#{pointer}" if pointer else path, "line": line or ""}
             values.append([fields[key] for key in columns])
         return values

@@ -19,7 +19,7 @@ from odm.evaluate.results import to_plain
 from odm.evaluate.scores.accumulate import mean_of_defined
 from odm.evaluate.scores.curves import area_under_lines, ramp
 from odm.evaluate.scores.protocols import recall_points
-from odm.tables import Floats, Longs
+from odm.tables import Floats, Ints, Longs
 
 FIXES = (*KINDS, "Miss", "FalsePos", "FalseNeg")
 """What can be put right."""
@@ -89,15 +89,8 @@ def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> T
     n_gt, is_missed = table.n, table.missed
     # The ground truth that a localisation or class error is about, -1 for the others.
     target_truth = np.select([kind == LOC, kind == CLS], [overlaps.same.at, overlaps.other.at], np.int32(-1))
-    # The detections that would find a missed ground truth: the best of those that target it.
-    rows = table.order[target_truth[table.order] >= 0]
-    rows = rows[is_missed[target_truth[rows]]]
-    is_claiming = np.zeros(len(target_truth), np.bool_)
-    is_claiming[rows[np.unique(target_truth[rows], return_index=True)[1]]] = True
+    is_claiming, is_lost = _find_claims(table, target_truth)
     is_tp, is_fp = table.outcome == TP, table.outcome == FP
-    is_claimed = np.zeros(len(table.truth), np.bool_)
-    is_claimed[target_truth[is_claiming]] = True
-    is_lost = is_missed & ~is_claimed
     has_truth = n_gt > 0
     aps = _Aps(table, points)
 
@@ -123,6 +116,7 @@ def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> T
             {table.classes[k]: to_plain(float(class_gains[k])) for k in np.flatnonzero(has_truth).tolist()},
         )
 
+    # Errors of a kind are removed; those of class and place that claim a ground truth become right instead.
     for kind_index, name in enumerate(KINDS):
         is_kind = kind == kind_index
         is_fixed = is_kind & is_claiming if kind_index in (CLS, LOC) else np.zeros(len(is_kind), np.bool_)
@@ -131,6 +125,7 @@ def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> T
             category[is_fixed] = table.truth.category[target_truth[is_fixed]]
         is_left = ((is_tp | is_fp) & ~is_kind) | is_fixed
         add_fix(name, int((is_kind & is_fp).sum()), measure_gain(is_left, is_tp | is_fixed, category, n_gt))
+    # Missed ground truths do not count, then false positives are not there, then nothing is missed.
     is_ranked = is_tp | is_fp
     add_fix(
         "Miss",
@@ -140,6 +135,21 @@ def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> T
     add_fix("FalsePos", None, measure_gain(is_tp, is_tp, None, n_gt))
     add_fix("FalseNeg", None, measure_gain(is_ranked, is_tp, None, n_gt - _count_by_class(table, is_missed)))
     return Tide(mean_ap, fixes)
+
+
+def _find_claims(table: Table, target_truth: Longs | Ints) -> tuple[Mask, Mask]:
+    """Return (n,) which detections would find a missed ground truth, (g,) which ground truths none would.
+
+    `target_truth` (n,) is the ground truth that an error is about, -1 = none; the first in rank claims it.
+    """
+    is_missed = table.missed
+    rows = table.order[target_truth[table.order] >= 0]
+    rows = rows[is_missed[target_truth[rows]]]
+    is_claiming = np.zeros(len(target_truth), np.bool_)
+    is_claiming[rows[np.unique(target_truth[rows], return_index=True)[1]]] = True
+    is_claimed = np.zeros(len(table.truth), np.bool_)
+    is_claimed[target_truth[is_claiming]] = True
+    return is_claiming, is_missed & ~is_claimed
 
 
 def _count_by_class(table: Table, is_counted: Mask) -> Longs:
