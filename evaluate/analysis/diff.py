@@ -89,7 +89,7 @@ class Differences(Shown, TableMixin, msgspec.Struct, frozen=True, eq=False):
     @property
     def image(self) -> Longs:
         """(n,) the position in `names` of the image of each row."""
-        # Of each old image its position in `names`; the last entry, -1, is for rows without an old box.
+        # Of each old image its position in `names`. An index of -1, for no box, reads the -1 at the end.
         image_of_old = np.full(len(self.old.images) + 1, -1, np.int64)
         is_paired = self.partner >= 0
         image_of_old[self.partner[is_paired]] = np.flatnonzero(is_paired)
@@ -106,24 +106,11 @@ class Differences(Shown, TableMixin, msgspec.Struct, frozen=True, eq=False):
             np.bincount(image[rows >= 0], minlength=n_images) for rows in (self.first, self.other)
         )
         n_changed_boxes = np.bincount(image[self.change > 0], minlength=n_images)
-        # Where several hold, the last word counts.
-        word_of_image = [""] * n_images
-        for word, rows in (
-            ("resized", self.resized),
-            ("renamed", np.flatnonzero(self.renamed)),
-            ("added", self.added),
-            ("removed", np.arange(len(self.new.images), n_images)),
-        ):
-            for row in rows.tolist():
-                word_of_image[row] = word
+        word_of_image = self._describe_images()
         old_row_of_image = [*self.partner.tolist(), *self.removed.tolist()]
-        changed = np.flatnonzero(
-            (n_changed_boxes > 0) | np.array([bool(word) for word in word_of_image], np.bool_)
-        )
+        changed = np.flatnonzero((n_changed_boxes > 0) | np.array(list(map(bool, word_of_image)), np.bool_))
         # An image that is whole gone or new says nothing of its boxes, so it comes after those with changes.
-        is_unpaired = np.isin(
-            np.arange(n_images), np.concatenate([self.added, np.arange(len(self.new.images), n_images)])
-        )
+        is_unpaired = np.array([word in ("added", "removed") for word in word_of_image], np.bool_)
         order = changed[np.lexsort((changed, -n_changed_boxes[changed], is_unpaired[changed]))]
         return [
             {
@@ -136,6 +123,19 @@ class Differences(Shown, TableMixin, msgspec.Struct, frozen=True, eq=False):
             }
             for i in order.tolist()
         ]
+
+    def _describe_images(self) -> list[str]:
+        """Return for each of `names` how the image changed as a whole, in a word; empty if it did not."""
+        word_of_image = [""] * len(self.names)
+        for word, rows in (  # where several hold, the last word counts
+            ("resized", self.resized),
+            ("renamed", np.flatnonzero(self.renamed)),
+            ("added", self.added),
+            ("removed", np.arange(len(self.new.images), len(word_of_image))),
+        ):
+            for row in rows.tolist():
+                word_of_image[row] = word
+        return word_of_image
 
     # ------------------------------------------------------------------------------------------- boxes
 
@@ -190,6 +190,7 @@ class Differences(Shown, TableMixin, msgspec.Struct, frozen=True, eq=False):
             number_of_category = np.array(
                 [*map(number_of_name.__getitem__, dataset.categories.name), -1], np.int64
             )
+            # Row -1, of no box, reads the category -1, and that the class -1: the last entry of each.
             class_of_box.append(number_of_category[np.append(dataset.boxes.category, -1)[rows]])
         old_class, new_class = class_of_box
         counted_class = np.where(old_class >= 0, old_class, new_class)
@@ -333,6 +334,7 @@ def diff(old: Dataset, new: Dataset, *, iou: float = IOU, tolerance: float = TOL
     # Of the images in both: the row in the old version, and for each new image its row there.
     old_image = np.where(is_paired, np.arange(len(is_paired)), -1)
     old_rows, new_rows, change = pair_boxes_of(old, new, (old_image, partner), iou=iou, tolerance=tolerance)
+    # Boxes without a counterpart; those of whole images that are gone or new have changes of their own.
     removed_rows, added_rows = rows_without(len(old), old_rows), rows_without(len(new), new_rows)
     unpaired = (
         np.where(is_paired[old.boxes.image[removed_rows]], Change.REMOVED, Change.IMAGE_REMOVED),

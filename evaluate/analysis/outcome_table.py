@@ -17,7 +17,7 @@ from odm.evaluate.matching.match import Truth
 from odm.evaluate.matching.matches import Matches, find_outcomes
 from odm.evaluate.matching.prepare import areas_of, prepare
 from odm.evaluate.matching.shapes import measure_overlaps
-from odm.evaluate.matching.sides import Joined, Mask
+from odm.evaluate.matching.sides import Joined, Mask, SideTable
 from odm.evaluate.scores.protocols import Protocol
 from odm.evaluate.scores.score_order import group_rows_by_class, rank_rows
 from odm.evaluate.scores.set_ups import AreaBits
@@ -150,27 +150,23 @@ class OutcomeTable(msgspec.Struct, frozen=True, eq=False, dict=True):
         joined, _ = prepare(joined, rules)
         sides = Truth(joined, rules)
         truth, detections = joined.truth, joined.detections
-        counts = np.zeros(len(truth), AreaBits)
+        counts = np.zeros(len(truth), AreaBits)  # bit k: counts in area range k
         for area, counts_in_area in enumerate(sides.is_counting):
             counts |= np.left_shift(counts_in_area, AreaBits(area), dtype=AreaBits)
         if not np.array_equal(matches.row, detections.row):
             by_row = np.argsort(detections.row)
+            # The detections in the order of the matches.
             detections = detections.take(by_row[np.searchsorted(detections.row[by_row], matches.row)])
         outcome, gt_row = find_outcomes(matches)
-        # With a class hierarchy, one row of the dataset is a ground truth of several classes.
-        gt = np.full(len(gt_row), -1, np.int32)
-        matched_rows = np.flatnonzero(gt_row >= 0)
-        n_classes = len(matches.classes)
-        key = truth.row.astype(np.int64) * n_classes + truth.category
-        by_key = np.argsort(key)
-        matched_keys = gt_row[matched_rows].astype(np.int64) * n_classes + matches.category[matched_rows]
-        gt[matched_rows] = by_key[np.searchsorted(key[by_key], matched_keys)]
+        gt = _find_positions(truth, matches, gt_row)
+
+        # The IoU of true positives; in a group it is the share of the detection that lies inside.
         iou = np.full(len(outcome), np.nan)
         tp_rows = np.flatnonzero((outcome == TP) & (gt >= 0))
         iou[tp_rows], share = measure_overlaps(
             replace(joined, detections=detections), rules, tp_rows, gt[tp_rows]
         )
-        in_group = sides.is_group[gt[tp_rows]]  # matched by the share of the detection that lies inside
+        in_group = sides.is_group[gt[tp_rows]]
         iou[tp_rows[in_group]] = share[in_group]
         boxes = truth.row, truth.image, truth.category, truth.xyxy
         return cls(
@@ -184,3 +180,19 @@ class OutcomeTable(msgspec.Struct, frozen=True, eq=False, dict=True):
             guess_image=matches.guesses[:, 2].astype(np.int32),  # its columns: class rank, hit rank, image
             chosen=joined.chosen,
         )
+
+
+def _find_positions(truth: SideTable, matches: Matches, gt_row: Longs | Ints) -> Ints:
+    """Return (n,) the position in `truth` of the ground truth that each detection matched, -1 = none.
+
+    `gt_row` (n,) are rows of the dataset. With a class hierarchy, one row is a ground truth of several
+    classes, so that row and class together tell which it is.
+    """
+    n_classes = len(matches.classes)
+    position = np.full(len(gt_row), -1, np.int32)
+    matched_rows = np.flatnonzero(gt_row >= 0)
+    key = truth.row.astype(np.int64) * n_classes + truth.category
+    by_key = np.argsort(key)
+    matched_keys = gt_row[matched_rows].astype(np.int64) * n_classes + matches.category[matched_rows]
+    position[matched_rows] = by_key[np.searchsorted(key[by_key], matched_keys)]
+    return position

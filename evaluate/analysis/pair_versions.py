@@ -50,13 +50,13 @@ def pair_versions(old: Dataset, new: Dataset) -> tuple[Longs, NDArray[np.bool_]]
     added_rows = np.flatnonzero(partner < 0)
     if len(removed_rows) and len(added_rows):
         number_of_class = _number_classes(old, new)
-        old_position, new_position = (
-            index_unique_keys(_make_content_keys(old, removed_rows, number_of_class)),
-            index_unique_keys(_make_content_keys(new, added_rows, number_of_class)),
-        )
-        for boxes in (boxes for boxes in new_position if boxes and boxes in old_position):
-            partner[added_rows[new_position[boxes]]] = removed_rows[old_position[boxes]]
-            renamed[added_rows[new_position[boxes]]] = True
+        # By the key of the boxes of an image its position in `removed_rows` or `added_rows`.
+        old_position = index_unique_keys(_make_content_keys(old, removed_rows, number_of_class))
+        new_position = index_unique_keys(_make_content_keys(new, added_rows, number_of_class))
+        for key, position in new_position.items():
+            if key and key in old_position:  # images without boxes have the empty key
+                partner[added_rows[position]] = removed_rows[old_position[key]]
+                renamed[added_rows[position]] = True
     return partner, renamed
 
 
@@ -88,49 +88,46 @@ def pair_boxes_of(
     place are paired first, with equal flags before others, then the rest as annotators' boxes are.
     """
     number_of_class = _number_classes(old, new)
-    sides, rows = [], []
-    for dataset, image in zip((old, new), images, strict=True):
-        boxes = dataset.boxes
-        box_rows = np.flatnonzero(image[boxes.image] >= 0)
-        category = np.array([number_of_class[name] for name in dataset.categories.name], np.int64)
-        sides.append(
-            Annotations.from_arrays(
-                image[boxes.image[box_rows]], category[boxes.category[box_rows]], boxes.xyxy[box_rows]
-            )
-        )
-        rows.append(box_rows)
-    flags = [old.boxes.flags[rows[0]].astype(np.int64), new.boxes.flags[rows[1]].astype(np.int64)]
-    free_rows = [np.arange(len(side_rows)) for side_rows in rows]
+    old_side = _select_boxes(old, images[0], number_of_class)
+    new_side = _select_boxes(new, images[1], number_of_class)
+    old_flags, new_flags = (
+        side.boxes.flags[boxes.row].astype(np.int64) for side, boxes in ((old, old_side), (new, new_side))
+    )
+    # Positions in the sides of the boxes that are not paired yet.
+    old_free, new_free = np.arange(len(old_side)), np.arange(len(new_side))
     pairs: list[tuple[Longs, Longs]] = []
-    unmarked = [0 * side_flags for side_flags in flags]
-    # Equal boxes with equal flags, then with any, each on two grids (see `_pair_equal_boxes`); None: by IoU.
-    for flags_or_none, shift in ((flags, 0), (flags, 0.5), (unmarked, 0), (unmarked, 0.5), (None, 0)):
-        unpaired = [side.take(positions) for side, positions in zip(sides, free_rows, strict=True)]
-        if flags_or_none is None:
-            old_positions, new_positions = (
-                positions.astype(np.int64) for positions in pair_boxes(unpaired[0], unpaired[1], iou)[:2]
-            )
+    # Equal boxes with equal flags (as labels), then with any (all 0), each on two grids; the rest by IoU.
+    for factor, shift in ((1, 0), (1, 0.5), (0, 0), (0, 0.5), (None, 0)):
+        unpaired = old_side.take(old_free), new_side.take(new_free)
+        if factor is None:
+            old_positions, new_positions = (rows.astype(np.int64) for rows in pair_boxes(*unpaired, iou)[:2])
         else:
-            labels = [
-                side_labels[positions]
-                for side_labels, positions in zip(flags_or_none, free_rows, strict=True)
-            ]
+            labels = factor * old_flags[old_free], factor * new_flags[new_free]
             old_positions, new_positions = _pair_equal_boxes(unpaired, labels, tolerance, shift)
-        pairs.append((free_rows[0][old_positions], free_rows[1][new_positions]))
-        free_rows = [
-            np.delete(positions, paired)
-            for positions, paired in zip(free_rows, (old_positions, new_positions), strict=True)
-        ]
+        pairs.append((old_free[old_positions], new_free[new_positions]))
+        old_free, new_free = np.delete(old_free, old_positions), np.delete(new_free, new_positions)
     old_positions, new_positions = (np.concatenate(columns) for columns in zip(*pairs, strict=True))
     order = np.argsort(old_positions)
     old_positions, new_positions = old_positions[order], new_positions[order]
-    change = np.zeros(len(old_positions), np.int64)
-    change[_are_apart(sides[0].xyxy[old_positions], sides[1].xyxy[new_positions], tolerance)] |= Change.MOVED
-    change[sides[0].category[old_positions] != sides[1].category[new_positions]] |= Change.RELABELLED
-    change[flags[0][old_positions] != flags[1][new_positions]] |= Change.FLAGS
-    old_rows, new_rows = rows[0][old_positions], rows[1][new_positions]
-    change[_compare_shapes(old.boxes, new.boxes, old_rows, new_rows, tolerance)] |= Change.SHAPE
-    return old_rows, new_rows, change
+
+    old_side, new_side = old_side.take(old_positions), new_side.take(new_positions)
+    change = np.zeros(len(order), np.int64)
+    change[_are_apart(old_side.xyxy, new_side.xyxy, tolerance)] |= Change.MOVED
+    change[old_side.category != new_side.category] |= Change.RELABELLED
+    change[old_flags[old_positions] != new_flags[new_positions]] |= Change.FLAGS
+    has_other_shape = _compare_shapes(old.boxes, new.boxes, old_side.row, new_side.row, tolerance)
+    change[has_other_shape] |= Change.SHAPE
+    return old_side.row, new_side.row, change
+
+
+def _select_boxes(dataset: Dataset, image: Longs, number_of_class: Mapping[str, int]) -> Annotations:
+    """Return the boxes on the images whose number in `image` (images,) is not -1, with these numbers."""
+    boxes = dataset.boxes
+    rows = np.flatnonzero(image[boxes.image] >= 0)
+    category = np.array([number_of_class[name] for name in dataset.categories.name], np.int64)
+    return Annotations.from_arrays(
+        image[boxes.image[rows]], category[boxes.category[rows]], boxes.xyxy[rows], rows
+    )
 
 
 def _compare_shapes(
@@ -141,35 +138,39 @@ def _compare_shapes(
     if old.shapes is not None or new.shapes is not None:
         old_shapes = (old.shapes or Shapes.none(len(old))).take(old_rows)
         new_shapes = (new.shapes or Shapes.none(len(new))).take(new_rows)
-        # Kinds and numbers of rings, points and bytes first: only equal numbers can be compared one by one.
-        # Of each box `ring` has the first outline, ``point[ring]`` the first corner, `mask` the first byte.
-        is_different = (old_shapes.kind != new_shapes.kind) | _compare_lengths(
-            old_shapes.ring, new_shapes.ring
-        )
-        is_different |= _compare_lengths(old_shapes.mask, new_shapes.mask) | _compare_lengths(
-            old_shapes.point[old_shapes.ring], new_shapes.point[new_shapes.ring]
-        )
-        equal_so_far = np.flatnonzero(~is_different)
-        old_shapes, new_shapes = old_shapes.take(equal_so_far), new_shapes.take(equal_so_far)
-        corner_starts = old_shapes.point[old_shapes.ring]
-        for starts, part_differs in (
-            (old_shapes.ring, _compare_lengths(old_shapes.point, new_shapes.point)),
-            (corner_starts, _are_apart(old_shapes.xy, new_shapes.xy, tolerance)),
-            (old_shapes.mask, old_shapes.text != new_shapes.text),
-        ):
-            is_different[equal_so_far[sum_groups(part_differs, starts) > 0]] = True
+        is_different |= _compare_outlines(old_shapes, new_shapes, tolerance)
     if old.keypoints is not None or new.keypoints is not None:
         old_points = (old.keypoints or Keypoints.none(len(old))).take(old_rows)
         new_points = (new.keypoints or Keypoints.none(len(new))).take(new_rows)
-        has_other_count = _compare_lengths(old_points.first, new_points.first)
-        equal_so_far = np.flatnonzero(~has_other_count)
-        old_points, new_points = old_points.take(equal_so_far), new_points.take(equal_so_far)
-        is_different |= has_other_count
-        is_different[
-            equal_so_far[
-                sum_groups(_are_apart(old_points.xyv, new_points.xyv, tolerance), old_points.first) > 0
-            ]
-        ] = True
+        is_different |= _compare_keypoints(old_points, new_points, tolerance)
+    return is_different
+
+
+def _compare_outlines(old: Shapes, new: Shapes, tolerance: float) -> NDArray[np.bool_]:
+    """Return (n,) whether shapes differ in kind, in a number of their parts, or in a part."""
+    # Kinds and numbers of rings, points and bytes first: only equal numbers can be compared one by one.
+    # Of each box `ring` has the first outline, ``point[ring]`` the first corner, `mask` the first byte.
+    is_different: NDArray[np.bool_] = (old.kind != new.kind) | _compare_lengths(old.ring, new.ring)
+    is_different |= _compare_lengths(old.mask, new.mask)
+    is_different |= _compare_lengths(old.point[old.ring], new.point[new.ring])
+    equal_so_far = np.flatnonzero(~is_different)
+    old, new = old.take(equal_so_far), new.take(equal_so_far)
+    for starts, part_differs in (
+        (old.ring, _compare_lengths(old.point, new.point)),
+        (old.point[old.ring], _are_apart(old.xy, new.xy, tolerance)),
+        (old.mask, old.text != new.text),
+    ):
+        is_different[equal_so_far[sum_groups(part_differs, starts) > 0]] = True
+    return is_different
+
+
+def _compare_keypoints(old: Keypoints, new: Keypoints, tolerance: float) -> NDArray[np.bool_]:
+    """Return (n,) whether keypoints differ in their number, place or visibility."""
+    is_different = _compare_lengths(old.first, new.first)
+    equal_so_far = np.flatnonzero(~is_different)
+    old, new = old.take(equal_so_far), new.take(equal_so_far)
+    is_apart = _are_apart(old.xyv, new.xyv, tolerance)
+    is_different[equal_so_far[sum_groups(is_apart, old.first) > 0]] = True
     return is_different
 
 
@@ -211,6 +212,7 @@ def _make_keys(side: Annotations, labels: Longs, tolerance: float, shift: float)
     key = np.zeros(len(side), np.uint64)
     with np.errstate(invalid="ignore", over="ignore"):
         for column in (side.image, side.category, labels, *_find_cells(side.xyxy, tolerance, shift).T):
+            # Multiplying by an odd number near 2**64 / 1.618 spreads the bits upwards, shifting downwards.
             key = (key ^ column.astype(np.int64).astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
             key ^= key >> np.uint64(29)
     return key
