@@ -98,16 +98,9 @@ def _render_confusion(data: Mapping[str, Any], width: int | None) -> Section:
     form = str if of is None else functools.partial(format_percent, form=".1f")
     values = data.get("shares", counts)
     rows = [[category, *row] for category, row in zip([*names, "(background)"], values, strict=True)]
-    if len(names) <= MOST_CLASSES:
-        for longest in (2 * HEADER, HEADER):
-            headers = [*(shorten(category, longest) for category in names), "(missed)"]
-            table = Table([Column("GT / det", cell), *(Column(header, form) for header in headers)], rows)
-            cells = [table.titles, *table.cells]
-            # In the last attempt the first column, of all classes, is taken as `HEADER` wide.
-            widths = [max(map(len, column)) + 2 for column in zip(*cells, strict=True)]
-            label = HEADER if longest == HEADER else max(len(row[0]) for row in table.cells)
-            if label + sum(widths[1:]) <= (width or 10**9):
-                return [Line(title), table]
+    table = _fit_confusion(names, rows, form, width or 10**9) if len(names) <= MOST_CLASSES else None
+    if table is not None:
+        return [Line(title), table]
     pairs = sorted(
         (-n, gt, det) for gt, row in enumerate(counts) for det, n in enumerate(row) if n and gt != det
     )
@@ -119,6 +112,22 @@ def _render_confusion(data: Mapping[str, Any], width: int | None) -> Section:
     ]
     columns = [Column("GT", cell), Column("detected as", left=True), Column("count")]
     return make_section(title, [*columns, *([Column(f"of {of}", form)] if of else [])], listed)
+
+
+def _fit_confusion(
+    names: Sequence[str], rows: Sequence[Sequence[Any]], form: Callable[[Any], str], width: int
+) -> Table | None:
+    """Make the table of a confusion matrix, with shortened titles if need be; None if it is too wide."""
+    for longest in (2 * HEADER, HEADER):
+        headers = [*(shorten(category, longest) for category in names), "(missed)"]
+        table = Table([Column("GT / det", cell), *(Column(header, form) for header in headers)], rows)
+        cells = [table.titles, *table.cells]
+        # In the last attempt the first column, of all classes, is taken as `HEADER` wide.
+        widths = [max(map(len, column)) + 2 for column in zip(*cells, strict=True)]
+        label = HEADER if longest == HEADER else max(len(row[0]) for row in table.cells)
+        if label + sum(widths[1:]) <= width:
+            return table
+    return None
 
 
 def _get_class_rows(data: Any) -> Sequence[Mapping[str, Any]]:

@@ -158,7 +158,7 @@ class _Comparison:
         is_short = is_leaderboard(comparison, wide=self.wide)
         twins = {name: standing.run for standing in comparison.ranking for name in standing.same}
         for (name, letter), n in zip(self.letter.items(), detected, strict=True):
-            if is_short and not (is_unlike and n < max(detected)):
+            if is_short and not (is_unlike and n < max(detected)):  # of many runs only those on fewer images
                 continue
             images = f" (detections on {n} of {plural(comparison.n_images, 'image')})" if is_unlike else ""
             if name in twins and not is_short:
@@ -175,13 +175,13 @@ class _Comparison:
         names = dict(zip(self.letter, shorten_paths(list(self.letter)), strict=True))
         rows = []
         for row, place in zip(ranking, _format_places([row.value for row in ranking]), strict=True):
-            bounds, delta_bounds, differs = (row.interval, row.delta_interval, row.differs(level))
+            bounds, delta_bounds, differs = row.interval, row.delta_interval, row.differs(level)
             rows.append(
                 [
                     *(place, names[row.run], row.value, (bounds.low, bounds.high)),
                     # The best has no difference from itself.
                     *(row.delta or None, (delta_bounds.low, delta_bounds.high), row.p_holm),
-                    "-" if differs is None else "yes" if differs else "no",
+                    {None: "-", True: "yes", False: "no"}[differs],
                 ]
             )
         columns = [Column(""), Column("run", cell), Column(ranking[0].key, format_percent)]
@@ -257,14 +257,8 @@ class _Comparison:
         worse = [row for row in changed if row["delta_error"] > 0]
         better = [row for row in changed if row["delta_error"] < 0][::-1]
         keys = (
-            "image",
-            "error_first",
-            "error_other",
-            "delta_error",
-            "new_fn",
-            "new_fp",
-            "lost_tp",
-            "gained_tp",
+            *("image", "error_first", "error_other", "delta_error"),
+            *("new_fn", "new_fp", "lost_tp", "gained_tp"),
         )
         rows = [[row[key] for key in keys] for row in (*worse[:IMAGES_SHOWN], *better[:IMAGES_SHOWN])]
         columns = [Column("image", cell), Column(self._first, IMAGE_ERROR)]
@@ -277,7 +271,8 @@ class _Comparison:
         scores = []
         for name in (comparison.runs[0].name, run):  # from which on detections count
             thresholds = comparison.image_tables[name].thresholds.tolist()
-            score = "-" if not thresholds else "none" if math.isnan(thresholds[0]) else f"{thresholds[0]:.4g}"
+            # That of every class; NaN keeps nothing.
+            score = f"{thresholds[0]:.4g}".replace("nan", "none") if thresholds else "-"
             scores.append(f"{self.letter[name]} {score}")
         counted = f"images are counted at these scores or above (best F1, or --at-score): {', '.join(scores)}"
         return [make_section(title, columns, rows, drop=DROPPED), [Line(counted)]]

@@ -17,7 +17,7 @@ from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.scores.accumulate import miss_keys
 from odm.issues import Log, UsageError, listed, printable, shorten
 from odm.numbers import format_number, format_percent
-from odm.tables import Floats
+from odm.tables import Floats, Longs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -280,7 +280,8 @@ def _draw_class_line(
     from matplotlib import colormaps
 
     if n_classes <= NAMED:
-        colour = colormaps["tab20"](n % 10 * 2 + n // 10 % 2)  # ten colours, then pale ones
+        # The map has a strong and a pale one of each of ten colours, in turn: 0 2 ... 18, then 1 3 ... 19.
+        colour = colormaps["tab20"](n % 10 * 2 + n // 10 % 2)
         axes.plot(x, y, color=colour, linewidth=1.3, label=label, **style)
     else:
         shared_label = f"{n_classes} classes" if not n else None
@@ -298,7 +299,7 @@ def _draw_f1(result: Result) -> Figure:
     low, high = float(np.min(matches.score, initial=0.0)), float(np.max(matches.score, initial=1.0))
     grid = np.linspace(low, high, 501)
     names = [row.name for row in result.classes if row.name in result.curves]
-    n = 0
+    n = 0  # lines drawn
     for k, row in enumerate(result.classes):
         if row.name not in result.curves:
             continue
@@ -332,7 +333,10 @@ def _choose_thresholds(grid: Floats, score: Floats, best: float) -> Floats:
 
 
 def _compute_f1(thresholds: Floats, score: Floats, outcome: Any, is_chosen: Any, npos: int) -> Floats:
-    """Return F1 of the chosen detections at or above each of the thresholds; `score` are the detections'."""
+    """Return F1 of the chosen detections at or above each of the thresholds, with `npos` ground truths.
+
+    `score`, `outcome` and the mask `is_chosen` are (detections,).
+    """
     counts = []
     for outcome_number in (0, 1):  # true and false positives, as in `OUTCOMES`
         outcome_scores = np.sort(score[is_chosen & (outcome == outcome_number)])
@@ -375,18 +379,15 @@ def _draw_confusion(result: Result) -> Figure:
 
     table = result.confusion()
     n = len(table.classes)
-    named_classes = np.arange(n)
     score_words = f"score >= {table.score:g}" if math.isfinite(table.score) else "scores as given"
     subtitle = f"{result.protocol}; {score_words}, IoU >= {table.iou:g}"
     truth, detected = table.table.index  # classes of each cell that is not 0; n is the background
+    named_classes = _select_confused(truth, detected, table.table.n, n)
     if n > IN_MATRIX:
-        is_wrong = (truth != detected) & (truth < n) & (detected < n)
-        weight = sum(
-            np.bincount(classes[is_wrong], table.table.n[is_wrong], minlength=n)
-            for classes in (truth, detected)
-        )
-        named_classes = np.sort(np.argsort(-weight, kind="stable")[:IN_MATRIX])
         subtitle += f"; the {IN_MATRIX} of {n} classes most often confused"
+
+    # The counts of the classes that are shown, and of the background, and their shares of each row: that of
+    # a class is of all its ground truths.
     shown_classes = np.append(named_classes, n)
     position_by_class = np.full(n + 1, -1)
     position_by_class[shown_classes] = np.arange(len(shown_classes))
@@ -397,13 +398,14 @@ def _draw_confusion(result: Result) -> Figure:
     ]
     n_truths = np.bincount(truth, table.table.n, minlength=n + 1)[shown_classes, None]
     share = counts / np.maximum(n_truths, 1)
+
     size = len(shown_classes)
     inches = min(max(4.5, 3 + 0.4 * size), 16)
     figure, axes = _make_axes("Confusion", subtitle, width=inches + 1, height=inches)
     image = axes.imshow(share, cmap="Blues", norm=PowerNorm(0.5, 0, 1), aspect="auto")
     axes.grid(visible=False)
     names = [_shorten_name(table.classes[k], 20) for k in named_classes.tolist()]
-    font = 9 if size <= 20 else 7 if size <= 40 else 6
+    font = next(points for most, points in ((20, 9), (40, 7), (size, 6)) if size <= most)
     axes.set_xticks(range(size), [*names, "(missed)"], rotation=90, fontsize=font)
     axes.set_yticks(range(size), [*names, "(background)"], fontsize=font)
     axes.set(xlabel="detected as", ylabel="ground truth")
@@ -421,6 +423,20 @@ def _draw_confusion(result: Result) -> Figure:
             )
     figure.colorbar(image, ax=axes, shrink=0.7, label="share of the row")
     return figure
+
+
+def _select_confused(truth: Longs, detected: Longs, n_of_cell: Longs, n: int) -> Longs:
+    """Return the numbers of the classes to show: all of n, or the `IN_MATRIX` that are confused most.
+
+    `truth`, `detected` and `n_of_cell` (cells,) are the classes and the count of each cell.
+    """
+    if n <= IN_MATRIX:
+        return np.arange(n)
+    is_wrong = (truth != detected) & (truth < n) & (detected < n)
+    weight = sum(
+        np.bincount(classes[is_wrong], n_of_cell[is_wrong], minlength=n) for classes in (truth, detected)
+    )
+    return np.sort(np.argsort(-weight, kind="stable")[:IN_MATRIX])
 
 
 def _draw_errors(result: Result) -> Figure:

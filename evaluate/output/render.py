@@ -115,7 +115,7 @@ def _collect_class_rows(results: Iterable[Result]) -> tuple[list[str], list[dict
     rows: list[dict[str, Any]] = []
     shown_keys = {*_HEAD, *_ALWAYS}
     for result in results:
-        # 0.9, not 0.8999999999999999: a threshold is shown as it was meant.
+        # The rows of the classes. 0.9, not 0.8999999999999999: a threshold is shown as it was meant.
         ious = [float(f"{iou:.12g}") for iou in result.rules.ious]
         head = {"protocol": result.protocol, "iou": ious if result.rules.averaged else ious[0]}
         analysis_values = make_class_columns(result)
@@ -123,11 +123,15 @@ def _collect_class_rows(results: Iterable[Result]) -> tuple[list[str], list[dict
             {**head, **r, **analysis_values.get(r["class"], {})}
             for r in (c.to_dict() for c in result.classes)
         ]
+
+        # The row of all classes: the summary in the columns of the classes, where these have the same number.
         summary = {**result.to_dict()["summary"], **make_summary_columns(result)}
         summary = {_COLUMN_OF.get(key, key): value for key, value in summary.items()}
         rows.append({**head, **result.overall.to_dict(), **summary})
         # These stay even if they are undefined everywhere.
         shown_keys.update({"ap", "AP50", "AP75"} & summary.keys())
+
+    # Columns in the order in which they first occur, without those that have no value.
     keys = dict.fromkeys(key for row in rows for key in row)
     shown_keys.update(key for key in keys if any(row.get(key) not in (None, "") for row in rows))
     columns = [key for key in keys if key in shown_keys]
@@ -135,6 +139,8 @@ def _collect_class_rows(results: Iterable[Result]) -> tuple[list[str], list[dict
         if key in columns and "ap" in columns:
             columns.remove(key)
             columns.insert(columns.index("ap") + 1, key)
+
+    # Lists, such as thresholds, as numbers with spaces between.
     for row in rows:
         row |= {
             key: " ".join("" if v is None else repr(v) for v in value)
@@ -513,7 +519,8 @@ def format_headline(result: Result) -> str:
             f"{format_percent(numbers[f'{kind}@{a.name}'])} ({a.name})" for a in _sort_levels(result)
         )
         return f"{kind} = {', '.join(level_texts)}"
-    return f"{(key := next(iter(numbers)))} = {format_percent(numbers[key])}"
+    key = next(iter(numbers))
+    return f"{key} = {format_percent(numbers[key])}"
 
 
 def _list_intervals(result: Result) -> Items:
@@ -673,7 +680,8 @@ def _get_cells(result: Result, row: Row, fields: Iterable[str], keys: Sequence[s
     is_overall = row is result.overall
     values = []
     for key in keys:
-        value = row.ap if key == "AP" else row.extra.get(key.lower() if key == "CorLoc" else key, math.nan)
+        extra_key = "corloc" if key == "CorLoc" else key
+        value = row.ap if key == "AP" else row.extra.get(extra_key, math.nan)
         if is_overall:
             value = next((result.summary[k] for k in (key, f"m{key}") if k in result.summary), value)
         values.append(value)

@@ -302,7 +302,7 @@ def _make_truth_table(rules: Protocol, table: DetectionTable) -> TruthTable:
 
 
 def _pair_boxes(joined: Joined, rules: Protocol) -> Pairing:
-    """Return the pairs of the confusion matrix, as `odm.evaluate.analysis.errors.confusion` defines them."""
+    """Return the pairs of the confusion matrix, as `odm.evaluate.matching.confusion` defines them."""
     is_void = counts_as_nothing(joined, rules)
     # Of each prepared detection its row in the table, which is sorted by the row in the dataset.
     table_row = np.empty(len(joined.detections), np.int32)
@@ -323,11 +323,13 @@ def _compute_confusions(
     """Return the confusion matrix at every level, as a sparse (levels, classes + 1, classes + 1)."""
     n = len(table.classes)
     shape = (n_levels, n + 1, n + 1)
+    # Of each pair the detection, the ground truth, and the levels low..high - 1 at which it is taken.
     det, gt, low, high = map(np.concatenate, zip(*_choose_pairs(pairing, level), strict=True))
     gt_class, det_class = truth.category[gt].astype(np.int64), table.category[det].astype(np.int64)
     is_unspared = ~pairing.spared
     counted_pairs = np.flatnonzero(is_unspared[det])
-    # (levels, classes) how many detections and objects are in no pair.
+
+    # (levels, classes) how many detections and objects are in no pair: all that are there, less those paired.
     lowest = np.zeros(np.count_nonzero(is_unspared), np.int64)
     unmatched = _count_by_level(
         table.category[is_unspared].astype(np.int64), lowest, level[is_unspared] + 1, n, n_levels
@@ -337,21 +339,11 @@ def _compute_confusions(
     )
     missed = np.bincount(truth.category[pairing.eligible], minlength=n)
     missed = missed - _count_by_level(gt_class, low, high, n, n_levels)
-    # Steps up and down of the cells of pairs, one after the other along the levels, add up to the counts.
-    #   pairs of one cell at levels 0..2 and 1..2:  steps +1 at 0, +1 at 1, -2 at 3;  running count 1 2 0
-    #   so the count of the cell is 1 at level 0 (to the next step), 2 at levels 1 and 2, and 0 from 3 on
+
+    # The cells of pairs, then those of the background and of what was missed. Keys: level * n_cells + cell.
     n_cells = (n + 1) ** 2
-    step_cell = gt_class * (n + 1) + det_class
-    n_keys = n_cells * (n_levels + 1)
-    low_key, n_low = count_keys(step_cell * (n_levels + 1) + low, n_keys)
-    high_key, n_high = count_keys(step_cell * (n_levels + 1) + high, n_keys)
-    step_key = np.concatenate([low_key, high_key])
-    order = np.argsort(step_key, kind="stable")
-    running_count = np.cumsum(np.concatenate([n_low, -n_high])[order])
-    cell, step_level = np.divmod(step_key[order], n_levels + 1)
-    n_of_step = np.where(running_count > 0, np.diff(step_level, append=0), 0)
-    levels, of_step = expand_ranges(step_level, n_of_step)
-    keys, counts = [levels * n_cells + cell[of_step]], [running_count[of_step]]
+    levels, cell, count = _count_cells(gt_class * (n + 1) + det_class, low, high, n_cells, n_levels)
+    keys, counts = [levels * n_cells + cell], [count]
     # The last row is the background, the last column what was missed: cell = row * (n + 1) + column, so the
     # cells of a row begin at n * (n + 1) and are 1 apart, those of a column begin at n and are n + 1 apart.
     for array, start, width in ((unmatched, n * (n + 1), 1), (missed, n, n + 1)):
@@ -361,6 +353,25 @@ def _compute_confusions(
     key, count = np.concatenate(keys), np.concatenate(counts).astype(np.int64)
     order = np.argsort(key)
     return Counts(shape, tuple(np.unravel_index(key[order], shape)), count[order])
+
+
+def _count_cells(
+    cell: Longs, low: Longs, high: Longs, n_cells: int, n_levels: int
+) -> tuple[Longs, Longs, Longs]:
+    """Count pairs, each in one cell at the levels low..high - 1: levels, cells and counts above 0."""
+    # Steps up and down of the cells of pairs, one after the other along the levels, add up to the counts.
+    #   pairs of one cell at levels 0..2 and 1..2:  steps +1 at 0, +1 at 1, -2 at 3;  running count 1 2 0
+    #   so the count of the cell is 1 at level 0 (to the next step), 2 at levels 1 and 2, and 0 from 3 on
+    n_keys = n_cells * (n_levels + 1)
+    low_key, n_low = count_keys(cell * (n_levels + 1) + low, n_keys)
+    high_key, n_high = count_keys(cell * (n_levels + 1) + high, n_keys)
+    step_key = np.concatenate([low_key, high_key])
+    order = np.argsort(step_key, kind="stable")
+    running_count = np.cumsum(np.concatenate([n_low, -n_high])[order])
+    cell_of_step, step_level = np.divmod(step_key[order], n_levels + 1)
+    n_of_step = np.where(running_count > 0, np.diff(step_level, append=0), 0)
+    levels, of_step = expand_ranges(step_level, n_of_step)
+    return levels, cell_of_step[of_step], running_count[of_step]
 
 
 def _count_by_level(category: Longs, low: Longs, high: Longs, n_classes: int, n_levels: int) -> Longs:
@@ -383,6 +394,8 @@ def _choose_pairs(pairing: Pairing, level: Longs) -> Iterator[tuple[Longs, Longs
     # The choice among pairs that share boxes changes only at levels of their detections. If the detections of
     # two pairs reach the levels 20 and 7, one choice is of the levels 8..20 (the first pair is alone), one of
     # the levels 0..7 (both are there). `low` and `top` are the levels of each choice.
+
+    # The pairs by groups of connected boxes, outside of which no choice has a part.
     label = _find_connected(det, gt)
     by_label = np.argsort(label, kind="stable")
     det, gt, top_level, label = det[by_label], gt[by_label], top_level[by_label], label[by_label]
@@ -390,12 +403,15 @@ def _choose_pairs(pairing: Pairing, level: Longs) -> Iterator[tuple[Longs, Longs
     n_pairs = np.diff(group_starts, append=len(label))
     group = np.repeat(np.arange(len(group_starts)), n_pairs)
     n_levels = int(level.max(initial=0)) + 1
+
     # One choice for each group and each distinct level in it, by group and rising level.
     keys = np.sort(group * n_levels + top_level)
     choice_group, top = np.divmod(keys[first_of_runs(keys)], n_levels)
     low = np.zeros_like(top)
     low[1:] = np.where(choice_group[1:] == choice_group[:-1], top[:-1] + 1, 0)
     boxes = [_number_in_group(group, box) for box in (det, gt)]
+
+    # Some choices at a time, with the pairs of their groups.
     for choice_range in split_by_size(n_pairs[choice_group], AT_ONCE) or [slice(0)]:
         groups = choice_group[choice_range]
         rows, choice = expand_ranges(group_starts[groups], n_pairs[groups])
@@ -422,7 +438,7 @@ def _find_connected(det: Longs, gt: Longs) -> Longs:
         np.minimum.at(lowest_of_det, det, lowest[gt])
         lower = lowest.copy()
         np.minimum.at(lower, gt, lowest_of_det[det])
-        lower = lower[lower]
+        lower = lower[lower]  # that of the lowest known so far may be lower still
         if np.array_equal(lower, lowest):
             return lowest[gt]
         lowest = lower
