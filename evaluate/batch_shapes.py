@@ -25,11 +25,7 @@ def read_shapes(values: Any, name: str, kind: str, n: int) -> tuple[dict[str, ND
     """Return the columns of n shapes, and the boxes around them, (n, 4) left, top, right, bottom.
 
     The columns are ``shape``, ``n_values`` and ``mask_size`` of `ImageBoxes`, and of masks their ``area``.
-
-    Raises
-    ------
-    ValueError
-        If there are not n shapes, or one cannot be read; the message begins with `name`.
+    Raises ValueError if there are not n shapes, or one cannot be read; the message begins with `name`.
     """
     field = FIELDS[kind]
     if field == "masks":

@@ -178,12 +178,10 @@ EMPTY = Batch(None, _NONE, _NONE)
 
 
 def to_ids(values: Iterable[Any], field: str = "image_ids") -> NDArray[Any]:
-    """Return (n,) ids: int64, or str as objects. `field` begins the message of an error.
+    """Return (n,) ids: int64, or str as objects.
 
-    Raises
-    ------
-    ValueError
-        If one is neither a whole number of 64 bits nor text, or both kinds occur.
+    Raises ValueError if one is neither a whole number of 64 bits nor text, or both kinds occur; the message
+    begins with `field`.
     """
     ids = [image_id.item() if hasattr(image_id, "item") else image_id for image_id in values]
     invalid_ids = [
@@ -465,10 +463,7 @@ def to_bytes(settings: Mapping[str, Any], batch: Batch, *, merged: bool = False)
 def from_bytes(data: bytes) -> tuple[Any, Batch, bool]:
     """Return the settings, the batch and `merged` that `to_bytes` serialised; values are not checked.
 
-    Raises
-    ------
-    ValueError
-        If the bytes are not a state, are cut or damaged, or are of another version.
+    Raises ValueError if the bytes are not a state, are cut or damaged, or are of another version.
     """
     # MAGIC | length of the header (8 bytes) | header (JSON) | arrays | CRC-32 of all that (4 bytes)
     header_start = len(MAGIC) + 8

@@ -77,10 +77,7 @@ class Tubes(msgspec.Struct, frozen=True, eq=False):
 def make_tubes(truth: Dataset, detections: Dataset, log: Log) -> tuple[Tubes, Tubes]:
     """Return both sides as tubes, with their frames numbered alike; crowds of the ground truth are left out.
 
-    Raises
-    ------
-    DataError
-        If the tracks of a side contradict themselves, or the ground truth has no videos.
+    Raises DataError if the tracks of a side contradict themselves, or the ground truth has no videos.
     """
     n_errors_before = log.errors
     if truth.images.video is None:

@@ -158,21 +158,10 @@ def agree(first: Annotations, other: Annotations, classes: Sequence[str], *, iou
     """Pair the boxes of two annotators and compare.
 
     Pairs are taken one to one, greedily by descending IoU, whatever the classes; of equal IoU the pair with
-    the lower sum of positions within the image, then with the lower first position.
-
-    Parameters
-    ----------
-    first, other
-        Their boxes; leave out those that stand for many objects.
-    classes
-        The names that the numbers mean.
-    iou
-        The least IoU of a pair, above 0 up to 1.
-
-    Raises
-    ------
-    UsageError
-        If `iou` is out of range, or there are too many classes or overlapping boxes to compare.
+    the lower sum of positions within the image, then with the lower first position. `first` and `other` are
+    without boxes that stand for many objects, `classes` the names that their numbers mean, and `iou` is the
+    least of a pair, above 0 up to 1. Raises UsageError if it is out of range, or there are too many classes
+    or overlapping boxes to compare.
     """
     if not 0 < iou <= 1:
         raise UsageError(f"{spell('iou')} {iou}: expected an IoU above 0 and up to 1, as in 0.5")
@@ -392,18 +381,9 @@ def select_shared_boxes(
     """Return the boxes of two datasets on the images of both, numbered alike, and the names of all classes.
 
     Images are paired as `odm.pairing.pair_images` says. Boxes that stand for many objects (crowd, group-of)
-    are left out.
-
-    Returns
-    -------
-    tuple
-        Both annotators, the names of the classes, and of each how many images, which the other does not have,
-        and how many boxes of many objects are left out.
-
-    Raises
-    ------
-    UsageError
-        If there is no image in common, or no class.
+    are left out. Returns both annotators, the names of the classes, and of each annotator how many images,
+    which the other does not have, and how many boxes of many objects are left out. Raises UsageError if there
+    is no image in common, or no class.
     """
     # For each image of one side the row of the same image on the other side, -1 = none.
     first_of_other, _ = pair_images(first.images, other.images)

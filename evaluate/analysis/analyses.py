@@ -56,19 +56,9 @@ def analyze(
 ) -> Evaluation:
     """Return the evaluation with analyses of each result, and intervals where `resampling` is given.
 
-    The images of `slices` become its `tags`, by ``name=value``.
-
-    Parameters
-    ----------
-    evaluation
-        What `odm.evaluate.evaluate` returned.
-    analyses
-        Some of `ANALYSES`. What a protocol cannot have is replaced by the reason.
-    slices
-        Parts of the images beside those by number of ground truths.
-    resampling
-        Adds intervals to the summary and to slices of images; with no replicates it only limits the slices to
-        some images.
+    `analyses` are some of `ANALYSES`; one that a protocol cannot have is replaced by the reason. `slices` are
+    parts of the images beside those by number of ground truths; they become the `tags` of the evaluation, by
+    ``name=value``. With no replicates, `resampling` only limits the slices to some images.
     """
     results = []
     tags = {f"{image_slice.name}={image_slice.value}": image_slice.images for image_slice in slices}
@@ -123,14 +113,8 @@ def make_digest(images: Sequence[str]) -> str:
 def at_scores(result: Result, scores: Mapping[str, float], default: float, source: str) -> Result:
     """Return the result with the counts of each class at its own score, not at that of the best F1.
 
-    Parameters
-    ----------
-    result
-        A result of `odm.evaluate.evaluate`.
-    scores, default
-        The least score by class, and of the classes that are not named; NaN keeps nothing.
-    source
-        Where they come from, for the text.
+    `scores` are the least score by class, `default` that of the classes that are not named; NaN keeps
+    nothing. `source` says in texts where they come from.
     """
     table = table_of(result)
     thresholds = np.array([scores.get(name, default) for name in table.classes], np.float64)

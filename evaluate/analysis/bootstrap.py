@@ -117,12 +117,8 @@ class Resampling(msgspec.Struct, frozen=True):
 def bootstrap(plans: Sequence[Plan], draws: Resampling) -> list[Replicates]:
     """Compute the metrics of each plan under random draws of images, the same draws for all runs.
 
-    Of a single image nothing can be drawn: its replicates are NaN.
-
-    Raises
-    ------
-    UsageError
-        If the runs have other images, or there are none.
+    Of a single image nothing can be drawn: its replicates are NaN. Raises UsageError if the runs have other
+    images, or there are none.
     """
     n_images = plans[0].n_images
     if any(plan.table.images != plans[0].table.images for plan in plans):
@@ -208,18 +204,9 @@ def delta_interval(
 ) -> Interval:
     """Compute the interval and the p value of the difference other - first.
 
-    Parameters
-    ----------
-    first, other
-        (replicates,) of the same draws; NaN where undefined.
-    delta
-        The difference of the estimates.
-    n
-        How many images the numbers rest on (see `Plan.count_images_behind`).
-    level
-        Nominal coverage.
-    lower_is_better
-        Whether the numbers are errors: turns ``p_better`` round.
+    `first` and `other` (replicates,) are of the same draws, NaN where undefined; `delta` is the difference of
+    the estimates, which rest on `n` images (see `Plan.count_images_behind`). `level` is the nominal coverage.
+    `lower_is_better`, of numbers that are errors, turns ``p_better`` round.
     """
     differences = other - first
     differences[np.abs(differences) < ROUNDING] = 0

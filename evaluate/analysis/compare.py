@@ -455,10 +455,7 @@ def check_regression_gates(
 def find_regressions(comparison: Comparison, gates: Sequence[RegressionGate]) -> list[str]:
     """Return a line for each gate that fails; a number without an interval fails.
 
-    Raises
-    ------
-    UsageError
-        If no difference has a gate's key or class.
+    Raises UsageError if no difference has a gate's key or class.
     """
     failed = []
     for gate in gates:

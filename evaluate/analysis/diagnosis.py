@@ -69,12 +69,7 @@ class Finding(msgspec.Struct, frozen=True, eq=False):
 def diagnose(joined: Joined, truth: Dataset, detections: Dataset, log: Log, *, verbose: bool = False) -> None:
     """Report what explains that a result is poor, if anything does; if `verbose`, note that nothing does.
 
-    Parameters
-    ----------
-    joined
-        Both sides.
-    truth, detections
-        The two sides as they were read, for the sizes of images and for advice.
+    `truth` and `detections` are the sides of `joined` as they were read, for sizes of images and advice.
     """
     images = sample_images(joined)
     if not len(images):

@@ -86,15 +86,10 @@ def find_kinds(
 ) -> NDArray[np.int8]:
     """(n,) the kind that each detection would be as an error, a number in `KINDS`.
 
-    Parameters
-    ----------
-    threshold
-        IoU from which on a detection finds an object.
-    has_truth, same_iou, other_iou
-        (n,) whether there is a counting ground truth on the image, and the highest IoU with those of the
-        class and with the others; as in `DetectionTable`.
-    is_taken
-        (n,) whether a ground truth of its class that another detection took reaches the threshold.
+    From the IoU `threshold` on a detection finds an object. `has_truth` (n,) says whether there is a counting
+    ground truth on the image, `same_iou` and `other_iou` (n,) are the highest IoU with those of its class and
+    with the others, and `is_taken` (n,) says whether one of its class that another detection took reaches the
+    threshold.
     """
     return np.select(
         [

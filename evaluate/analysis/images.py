@@ -86,13 +86,8 @@ class ImageTable(msgspec.Struct, frozen=True, eq=False):
 def image_table(table: Table, at_score: float | Floats | None = None) -> ImageTable:
     """Compute the counts and the error of every image.
 
-    Parameters
-    ----------
-    table
-        Of all images.
-    at_score
-        The least score, of all classes or (classes,) of each; the operating point of the run if left out. NaN
-        keeps nothing.
+    `at_score` is the least score, of all classes or (classes,) of each; NaN keeps nothing. If it is left out
+    it is that of the operating point of the run.
     """
     reason = explain_no_error(table)
     if at_score is None:

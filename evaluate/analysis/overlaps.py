@@ -55,15 +55,7 @@ class Overlaps(msgspec.Struct, frozen=True, eq=False):
 
 
 def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
-    """Measure the overlaps of both sides, in the geometry of the table's protocol.
-
-    Parameters
-    ----------
-    joined
-        What the table was made from, or its shard.
-    table
-        Its table.
-    """
+    """Measure the overlaps of `joined`, of which `table` is, in the geometry of the table's protocol."""
     rules = table.rules
     joined, _ = prepare(joined, rules)
     n_det, n_gt = len(table.score), len(table.truth)

@@ -34,14 +34,11 @@ KINDS = tuple(KIND_WORDS)
 
 
 def missed(table: Table, overlaps: Overlaps) -> list[dict[str, Any]]:
-    """List the counting ground truths that no detection finds at any score.
+    """List the counting ground truths that no detection finds at any score, in the order of the table.
 
-    Returns
-    -------
-    list
-        A row per ground truth in the order of the table, with `COLUMNS` and ``gt``, its row in the dataset.
-        ``same_*`` are of the detection of its class that overlaps most with it, ``other_*`` of one of another
-        class; None where there is none. ``area`` is in square pixels.
+    Each row has `COLUMNS` and ``gt``, the row in the dataset. ``same_*`` are of the detection of its class
+    that overlaps most with it, ``other_*`` of one of another class; None where there is none. ``area`` is in
+    square pixels.
     """
     return [_make_truth_row(table, overlaps, g) for g in np.flatnonzero(table.missed).tolist()]
 
@@ -64,21 +61,11 @@ def suspects(table: Table, overlaps: Overlaps, *, suspicion_min: float = SUSPICI
     - ``spurious``: a missed ground truth that no detection overlaps with by more than 0.1; its suspicion is
       the share of the other ground truths of its class that were found
 
-    Parameters
-    ----------
-    table, overlaps
-        Of all images.
-    suspicion_min
-        The least suspicion that is listed.
-
-    Returns
-    -------
-    list
-        Rows with ``kind``, ``suspicion``, `COLUMNS`, ``gt`` and ``det``, by descending suspicion, then IoU,
-        then as in the input; ``spurious`` ones last, as detectors overlook more objects than they imagine.
-        ``gt`` and ``det`` are rows in the datasets, None where there is none. The box is the annotation in
-        question; of ``missing`` and ``both`` it is that of the detection, and ``other_*`` are of the ground
-        truth that the latter touches.
+    Rows have ``kind``, ``suspicion`` (at least `suspicion_min`), `COLUMNS`, ``gt`` and ``det``. They are by
+    descending suspicion, then IoU, then as in the input; ``spurious`` ones last, as detectors overlook more
+    objects than they imagine. ``gt`` and ``det`` are rows in the datasets, None where there is none. The box
+    is the annotation in question; of ``missing`` and ``both`` it is that of the detection, and ``other_*``
+    are of the ground truth that the latter touches.
     """
     threshold = table.threshold
     is_fp = table.outcome == FP

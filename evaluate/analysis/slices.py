@@ -58,12 +58,7 @@ class ImageSlice(msgspec.Struct, frozen=True, eq=False):
 def slice_by_tags(images: Sequence[str], tags: Mapping[str, Mapping[str, Sequence[str]]]) -> list[ImageSlice]:
     """Make a slice for each value of each tag; images without a value are in ``(none)``.
 
-    Parameters
-    ----------
-    images
-        The names of all images.
-    tags
-        By the tag's name, for each image its values; an image may have several.
+    `images` are the names of all images; `tags` has by the name of a tag, for each image, all its values.
     """
     slices = []
     for name, of_images in tags.items():
@@ -92,20 +87,9 @@ def image_slices(
 ) -> list[dict[str, Any]]:
     """Compute the summary of each slice, and its difference from the other images.
 
-    Parameters
-    ----------
-    table
-        Of all images.
-    slices
-        They may overlap, and may be empty.
-    draws
-        How images are drawn for intervals; left out, or without replicates, there are none.
-
-    Returns
-    -------
-    list
-        Per slice: ``slice``, ``value``, ``images``, ``gt``, ``summary`` and ``delta``, ``low``, ``high`` (the
-        slice less the rest), each by key. None = undefined.
+    Slices may overlap, and may be empty. There are intervals if `draws` has replicates. Each row has
+    ``slice``, ``value``, ``images``, ``gt``, and by key ``summary`` and ``delta``, ``low``, ``high`` (the
+    slice less the rest). None = undefined.
     """
     plan, draws = Plan(table), draws or Resampling(0)
     rows: list[dict[str, Any]] = []
@@ -201,18 +185,9 @@ def _compute_differences(
 def box_slices(joined: Joined, rules: Protocol) -> list[dict[str, Any]]:
     """Compute the summary for boxes of each area range and each range of width / height.
 
-    Parameters
-    ----------
-    joined
-        Both sides.
-    rules
-        The protocol; its area ranges beyond the first have no numbers here.
-
-    Returns
-    -------
-    list
-        Per slice: ``slice``, ``value``, ``gt`` and ``summary``. None = undefined. There is none of
-        fractions of images of unknown size.
+    Each row has ``slice``, ``value``, ``gt`` and ``summary``, None = undefined; the area ranges of the
+    protocol beyond the first have no numbers here. There are no rows if coordinates are fractions of images
+    of unknown size. Raises UsageError if the protocol does not count every object.
     """
     _require_boxes(rules)
     from odm.evaluate.scores.set_ups import AREAS
@@ -283,14 +258,10 @@ def truth_slices(joined: Joined, rules: Protocol) -> list[dict[str, Any]]:
     """Compute the recall of ground truths that are truncated, occluded, difficult, or overlap others.
 
     Difficult ground truths count in their own slice, whatever the protocol ignores; crowds do not.
-    Overlapping ones have an IoU of 0.1 or more with another one that counts, of any class.
-
-    Returns
-    -------
-    list
-        Per slice: ``slice``, ``value``, ``gt``, ``recall`` (at the reference IoU), ``AR`` (mean over the
-        IoU thresholds), ``mean_iou`` (of what was found), ``missed``, and ``AP``, which is None. Recalls are
-        means over classes with ground truth in the slice.
+    Overlapping ones have an IoU of 0.1 or more with another one that counts, of any class. Each row has
+    ``slice``, ``value``, ``gt``, ``recall`` (at the reference IoU), ``AR`` (mean over the IoU thresholds),
+    ``mean_iou`` (of what was found), ``missed``, and ``AP``, which is None. Recalls are means over classes
+    with ground truth in the slice. Raises UsageError if the protocol does not count every object.
     """
     _require_boxes(rules)
     flags = joined.truth.flags

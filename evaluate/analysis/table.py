@@ -34,12 +34,7 @@ def table_of(result: Result) -> Table:
 def tabulate(joined: Joined, matches: Matches) -> Table:
     """Tabulate what became of every detection and ground truth, of all images or of a shard.
 
-    Parameters
-    ----------
-    joined
-        Both sides, as they were given to `odm.evaluate.match`.
-    matches
-        What `odm.evaluate.match` returned for `joined`.
+    `matches` are those that `odm.evaluate.match` returned for `joined`.
     """
     return Table.of(joined, matches)
 

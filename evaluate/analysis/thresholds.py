@@ -140,17 +140,10 @@ def parse_rule(text: str) -> Rule:
 def choose_thresholds(table: Table, rule: Rule | str) -> dict[str, Any]:
     """Choose the score threshold of every class with ground truth, and one for all classes together.
 
-    Returns
-    -------
-    dict
-        The contents of the file: ``classes`` has by name the ``score``, its ``precision`` and ``recall`` and
-        the ground truths ``n`` that count; ``default`` is the score for all classes. A score is None where no
-        candidate meets the rule, or nothing is to be kept.
-
-    Raises
-    ------
-    UsageError
-        If the rule does not exist, or the protocol cannot have it.
+    Returns the contents of the file: ``classes`` has by name the ``score``, its ``precision`` and ``recall``
+    and the ground truths ``n`` that count; ``default`` is the score for all classes. A score is None where no
+    candidate meets the rule, or nothing is to be kept. Raises UsageError if the rule does not exist, or the
+    protocol cannot have it.
     """
     rule = parse_rule(rule) if isinstance(rule, str) else rule
     require_ap(table, "choosing thresholds")
@@ -213,15 +206,12 @@ def find_best_candidate(candidates: Candidates, rule: Rule, iou: float) -> tuple
 def lrp(table: Table) -> dict[str, Any]:
     """Compute the optimal LRP error at the reference IoU, as in the JSON contract; None is undefined.
 
-    Returns
-    -------
-    dict
-        ``olrp``, the least LRP, from 0 (perfect) to 1 (nothing found), and at its threshold ``loc``, mean
-        1 - IoU of the true positives, ``fp``, FP / (TP + FP), and ``fn``, FN / ground truths: means over the
-        classes with ground truth, of ``loc`` and ``fp`` over those with a true positive. ``classes`` has them
-        for each, with the ``score`` that is the threshold. Where no detection is right ``olrp`` and ``fn``
-        are 1 and the others None. Where the protocol has no single IoU threshold below 1 all is None,
-        and ``reason`` says why.
+    ``olrp`` is the least LRP, from 0 (perfect) to 1 (nothing found), and at its threshold ``loc`` is the mean
+    1 - IoU of the true positives, ``fp`` FP / (TP + FP), and ``fn`` FN / ground truths: means over the
+    classes with ground truth, of ``loc`` and ``fp`` over those with a true positive. ``classes`` has them for
+    each, with the ``score`` that is the threshold. Where no detection is right ``olrp`` and ``fn`` are 1 and
+    the others None. Where the protocol has no single IoU threshold below 1 all is None, and ``reason`` says
+    why.
     """
     keys = ("olrp", "loc", "fp", "fn")
     if reason := explain_no_error(table):
@@ -249,10 +239,7 @@ def lrp(table: Table) -> dict[str, Any]:
 def read_thresholds(data: Any) -> tuple[dict[str, float], float]:
     """Read the score of each class, and that of all others, from the contents of a file; NaN keeps nothing.
 
-    Raises
-    ------
-    UsageError
-        If it is not what `choose_thresholds` gives.
+    Raises UsageError if these are not what `choose_thresholds` gives.
     """
 
     def score(value: Any, location: str) -> float:

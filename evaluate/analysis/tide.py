@@ -71,17 +71,8 @@ class Tide(msgspec.Struct, frozen=True, eq=False):
 def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> Tide:
     """Compute the AP that each kind of error costs, with the outcomes and interpolation of the protocol.
 
-    Parameters
-    ----------
-    table, overlaps
-        Of all images.
-    points
-        The recalls at which precision is read, instead of the protocol's.
-
-    Raises
-    ------
-    UsageError
-        If the protocol has no AP per class.
+    `points` are the recalls at which precision is read, instead of the protocol's. Raises UsageError if the
+    protocol has no AP per class.
     """
     require_ap(table, "TIDE")
     points = recall_points(table.rules.interpolation) if points is None else points
@@ -167,14 +158,9 @@ class _Aps:
     def compute(self, is_ranked: Mask, is_tp: Mask, category: Longs | None, npos: Longs) -> Floats:
         """Return (classes,) AP; NaN without ground truth and detections, 0 with detections only.
 
-        Parameters
-        ----------
-        is_ranked, is_tp
-            (n,) the detections that are there, and the true positives among them.
-        category
-            (n,) their classes if changed, None = those of the table.
-        npos
-            (classes,) ground truths.
+        `is_ranked` (n,) marks the detections that are there, `is_tp` (n,) the true positives among them;
+        `category` (n,) has their classes if changed, None = those of the table; `npos` (classes,) counts the
+        ground truths.
         """
         table, n_classes = self.table, len(self.table.classes)
         if category is None:
