@@ -137,25 +137,22 @@ def write(dataset: Dataset, target: Output, log: Log, options: CvatOptions) -> N
         target.plan([name], ["the annotations"], log)
     if not _check_names(dataset, log) or log.errors > n_errors:
         return
-    frame_texts: list[str] = []
-    if images.video is not None:
-        names = [f" video={_quote(video)}" for video in dataset.videos.name] + [""]  # for -1
-        frame_column = np.full(len(images), -1) if images.frame is None else images.frame
-        pairs = zip(images.video.tolist(), frame_column.tolist(), strict=True)
-        frame_texts = [names[v] + (f' frame="{frame}"' if min(v, frame) >= 0 else "") for v, frame in pairs]
-    track_texts = []
+    # The attributes of each image and box that tell its video and frame, or its track.
+    frame_texts, track_texts = _format_frames(dataset), []
     if boxes.track is not None:
         ids = [f" track_id={_quote(str(id_))}" for id_ in dataset.tracks.source_id.tolist()] + [""]
-        track_texts = [ids[track] for track in boxes.track.tolist()]
+        track_texts = [ids[track] for track in boxes.track.tolist()]  # the last of `ids` is for -1
     labels = [_quote(text) for text in classes]
     lines = _format_head([f"      <size>{len(images)}</size>", "      <mode>annotation</mode>"], classes)
+
+    # The boxes by image: those of image i end before position image_ends[i] of `order` and the lists below.
     order = np.argsort(boxes.image, kind="stable")
     image_ends = np.searchsorted(boxes.image[order], np.arange(len(images)), side="right").tolist()
-    texts = to_decimals(boxes.xyxy[order].ravel())
+    texts = to_decimals(boxes.xyxy[order].ravel())  # four for each box
     scores = to_decimals(boxes.score[order]) if dataset.kind == "det" else []
     category, flags = boxes.category[order].tolist(), boxes.flags[order].tolist()
     groups = number_groups(boxes, 1)[order].tolist()
-    first_row = 0
+    start = 0
     for i, (text, width, height, split) in enumerate(
         zip(images.name, images.width.tolist(), images.height.tolist(), images.split, strict=True)
     ):
@@ -163,23 +160,36 @@ def write(dataset: Dataset, target: Output, log: Log, options: CvatOptions) -> N
         frame_text = frame_texts[i] if frame_texts else ""
         size_text = f'width="{width}" height="{height}"'
         lines.append(f'  <image id="{i}" name={_quote(text)}{subset_text} {size_text}{frame_text}>')
-        for row in range(first_row, image_ends[i]):
-            tag, values_of_elements = "box", [_format_edges(texts[4 * row : 4 * row + 4])]
-            if boxes.shapes is not None and boxes.shapes.kind[order[row]]:
-                tag, values_of_elements = _format_shape(boxes.shapes, int(order[row]), height)
-            occluded = 1 if flags[row] & Flag.OCCLUDED else 0
-            group = f' group_id="{groups[row]}"' if groups[row] > 0 else ""
+        for k in range(start, image_ends[i]):
+            row = int(order[k])
+            # Several elements for an object of several outlines.
+            tag, values_of_elements = "box", [_format_edges(texts[4 * k : 4 * k + 4])]
+            if boxes.shapes is not None and boxes.shapes.kind[row]:
+                tag, values_of_elements = _format_shape(boxes.shapes, row, height)
+            occluded = 1 if flags[k] & Flag.OCCLUDED else 0
+            group = f' group_id="{groups[k]}"' if groups[k] > 0 else ""
             for xml_values in values_of_elements:
                 lines.append(
-                    f'    <{tag} label={labels[category[row]]} source="manual" occluded="{occluded}" '
-                    f'{xml_values} z_order="0"{group}{track_texts[order[row]] if track_texts else ""}>'
+                    f'    <{tag} label={labels[category[k]]} source="manual" occluded="{occluded}" '
+                    f'{xml_values} z_order="0"{group}{track_texts[row] if track_texts else ""}>'
                 )
-                lines += _format_attributes(flags[row], scores[row] if scores else None)
+                lines += _format_attributes(flags[k], scores[k] if scores else None)
                 lines.append(f"    </{tag}>")
-        first_row = image_ends[i]
+        start = image_ends[i]
         lines.append("  </image>")
     lines.append("</annotations>\n")
     target.write(name, "\n".join(lines).encode())
+
+
+def _format_frames(dataset: Dataset) -> list[str]:
+    """Return for each image the XML attributes that tell its video and frame; [] if no image has a video."""
+    images = dataset.images
+    if images.video is None:
+        return []
+    names = [f" video={_quote(video)}" for video in dataset.videos.name] + [""]  # the last is for -1
+    frame_column = np.full(len(images), -1) if images.frame is None else images.frame
+    pairs = zip(images.video.tolist(), frame_column.tolist(), strict=True)
+    return [names[v] + (f' frame="{frame}"' if min(v, frame) >= 0 else "") for v, frame in pairs]
 
 
 def _format_edges(texts: Sequence[str], rotation: str = "") -> str:
@@ -218,9 +228,9 @@ def _check_names(dataset: Dataset, log: Log) -> bool:
     """Report names that XML cannot hold; return whether there are none."""
     n_errors = log.errors
     for text in dataset.categories.name:
-        reason = refuse_class(text) or (
-            "XML does not allow one of its characters" if _NOT_XML.search(text) else None
-        )
+        reason = refuse_class(text)
+        if reason is None and _NOT_XML.search(text):
+            reason = "XML does not allow one of its characters"
         if reason is not None:
             log.report(UNWRITABLE, "", value=text, reason=reason, way="rename the class")
     for i, text in enumerate(dataset.images.name):
@@ -269,15 +279,13 @@ def _write_videos(dataset: Dataset, target: Output, log: Log) -> None:
         if row < len(videos):
             target.write(name, writer.format_video(row).encode())
     if writer.n_regrouped:
-        n = plural(writer.n_regrouped, "box", "boxes")
-        log.note(
-            f"layout=video: {n} of another group than the first of the track: written with that of the first"
-        )
+        n_boxes = plural(writer.n_regrouped, "box", "boxes")
+        note = "of another group than the first of the track: written with that of the first"
+        log.note(f"layout=video: {n_boxes} {note}")
     if writer.n_unlisted:
-        log.note(
-            f"layout=video: {plural(writer.n_unlisted, 'frame')} of the videos without an image: read back "
-            "as images without objects"
-        )
+        n_frames = plural(writer.n_unlisted, "frame")
+        note = "of the videos without an image: read back as images without objects"
+        log.note(f"layout=video: {n_frames} {note}")
 
 
 def _choose_track_ids(dataset: Dataset, log: Log) -> Longs:
@@ -287,23 +295,24 @@ def _choose_track_ids(dataset: Dataset, log: Log) -> Longs:
     """
     boxes = dataset.boxes
     numbers = number_tracks(dataset, log)
-    next_id = int(numbers.max(initial=-1)) + 1
+    next_id = int(numbers.max(initial=-1)) + 1  # above those of all tracks
+
+    # Boxes without a track get new ids, the others those of their tracks.
     track = np.full(len(boxes), -1) if boxes.track is None else boxes.track
     trackless = np.flatnonzero(track < 0)
     if len(trackless):
-        log.note(
-            f"layout=video: {plural(len(trackless), 'box')} without a track: written as tracks of one frame"
-        )
-    ids = np.where(track >= 0, np.append(numbers, -1)[track], -1)
+        n_boxes = plural(len(trackless), "box")
+        log.note(f"layout=video: {n_boxes} without a track: written as tracks of one frame")
+    ids = np.where(track >= 0, np.append(numbers, -1)[track], -1)  # `numbers` may be empty
     ids[trackless] = next_id + np.arange(len(trackless))
     next_id += len(trackless)
+
+    # Each further class of a track gets a new id; only detections have any: objects have one class.
     pairs = np.stack([track, boxes.category], axis=1)[track >= 0]
     unique_pairs = np.unique(pairs, axis=0)
-    # Sorted by track, then class: each pair whose track is also that of the pair before.
+    # Sorted by track, then class: of (0, 2) (0, 5) (1, 2) only (0, 5) has the track of the pair before.
     further_classes = unique_pairs[1:][unique_pairs[1:, 0] == unique_pairs[:-1, 0]]
-    for i, (track_row, category) in enumerate(
-        further_classes.tolist()
-    ):  # only of detections: objects have one class
+    for i, (track_row, category) in enumerate(further_classes.tolist()):
         ids[(track == track_row) & (boxes.category == category)] = next_id + i
     return ids
 
@@ -323,7 +332,7 @@ class _Writer:
         """Frames that the videos have besides the images."""
         self.n_regrouped = 0
         """Boxes of another group than the first of their track."""
-        self.frame = frame.astype(np.int64)
+        self.frame = frame.astype(np.int64)  # of each image, all lists below of each box
         self.labels = [_quote(name) for name in dataset.categories.name]
         self.edges = to_decimals(boxes.xyxy.ravel())
         self.scores = to_decimals(boxes.score) if dataset.kind == "det" else []
@@ -338,6 +347,7 @@ class _Writer:
     def format_video(self, row: int) -> str:
         """Return the XML of the video of this row, and add its frames without an image to `n_unlisted`."""
         dataset, images = self.dataset, self.dataset.images
+        # All frames from the first with an image to the last, or as many as the video is known to have.
         image_rows = np.flatnonzero(self.video_of_image == row)
         frames = np.sort(self.frame[image_rows])
         start, stop = (int(frames[0]), int(frames[-1])) if len(frames) else (0, -1)
@@ -350,16 +360,14 @@ class _Writer:
             f"      <start_frame>{start}</start_frame>",
             f"      <stop_frame>{start + length - 1}</stop_frame>",
         ]
-        width, height = (
-            int(images.width[image_rows].max(initial=0)),
-            int(images.height[image_rows].max(initial=0)),
-        )
+        width = int(images.width[image_rows].max(initial=0))
+        height = int(images.height[image_rows].max(initial=0))
         if min(width, height) > 0:
             size = f"<width>{width}</width><height>{height}</height>"
             task_lines.append(f"      <original_size>{size}</original_size>")
         lines = _format_head(task_lines, dataset.categories.name)
         boxes = self.order[self.video_starts[row] : self.video_starts[row + 1]]
-        ids = self.ids[boxes]
+        ids = self.ids[boxes]  # ascending, so each track is a run of equal ids
         for rows in np.split(boxes, np.flatnonzero(ids[1:] != ids[:-1]) + 1) if len(boxes) else ():
             lines += self._format_track(rows, frames)
         return "\n".join([*lines, "</annotations>\n"])
@@ -376,6 +384,7 @@ class _Writer:
         self.n_regrouped += sum(self.groups[row] != group for row in rows.tolist())
         lines = [f'  <track id="{self.ids[first_row]}" label={label} source="manual"{in_group}>']
         positions = np.searchsorted(frames, self.frame[self.dataset.boxes.image[rows]])
+        # Whether the track has no box in the next frame, though there is one.
         gaps = np.append(positions[1:] != positions[:-1] + 1, positions[-1] + 1 < len(frames)).tolist()
         for row, position, is_before_gap in zip(rows.tolist(), positions.tolist(), gaps, strict=True):
             lines += self._format_box(row, int(frames[position]), "0")

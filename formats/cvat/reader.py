@@ -106,18 +106,8 @@ class Reader:
             return
         self.file = self.builder.file(self.path)
         _KEYS.count_xml(root, self.builder.extras)
-        for label in root.iterfind("meta//labels/label"):
-            name = (label.findtext("name") or "").strip("\t\r\n")
-            parent = (label.findtext("parent") or "").strip("\t\r\n")
-            if label.find("parent") is None and refuse_class(name) is None:
-                self.builder.category(name)
-            elif parent and name not in self.point_names.get(parent, ()):
-                self.point_names.setdefault(parent, []).append(name)
-        images = [(e.get("name", ""), e.get("subset") or "") for e in root.iterchildren("image")]
-        subsets: dict[str, str] = {}
-        if not self.adds_subset and any(
-            subsets.setdefault(name, subset) != subset for name, subset in images
-        ):
+        self.declare_labels(root)
+        if not self.adds_subset and _have_same_name_in_subsets(root):
             self.adds_subset = True  # as in the export of a project
             self.log.note(
                 f"{printable(self.path)}: images of different subsets have the same name, so the subset was "
@@ -127,17 +117,30 @@ class Reader:
         if n_outside:
             self.builder.extras["shapes outside an image"] += n_outside
         for element in root.iterchildren("image"):
-            if not self.wants(element.get("subset") or ""):
-                continue
-            video, image = -1, self.add_image(element, element.sourceline or 0)
-            if element.get("video"):
-                video = self.builder.video(element.get("video"))
-            for shape in element:
-                id_ = parse_track_id(shape.get("track_id"))
-                track = -1 if id_ is None else self.builder.track(video, id_)
-                self.add_shape(shape, image, shape.get("label"), track, shape.get("group_id"))
+            if self.wants(element.get("subset") or ""):
+                self.read_image(element)
         if (tracks := root.findall("track")) and self.wants(""):
             self.read_tracks(root, tracks)
+
+    def declare_labels(self, root: Any) -> None:
+        """Add the classes that a file declares; labels with a parent name the points of its skeleton."""
+        for label in root.iterfind("meta//labels/label"):
+            name = (label.findtext("name") or "").strip("\t\r\n")
+            parent = (label.findtext("parent") or "").strip("\t\r\n")
+            if label.find("parent") is None and refuse_class(name) is None:
+                self.builder.category(name)
+            elif parent and name not in self.point_names.get(parent, ()):
+                self.point_names.setdefault(parent, []).append(name)
+
+    def read_image(self, element: Any) -> None:
+        """Add the image of an element <image>, and its shapes; shapes of an unusable image are skipped."""
+        video, image = -1, self.add_image(element, element.sourceline or 0)
+        if element.get("video"):
+            video = self.builder.video(element.get("video"))
+        for shape in element:
+            id_ = parse_track_id(shape.get("track_id"))
+            track = -1 if id_ is None else self.builder.track(video, id_)
+            self.add_shape(shape, image, shape.get("label"), track, shape.get("group_id"))
 
     def wants(self, split: str) -> bool:
         """Whether images of a split are read. The split is noted as one that exists."""
@@ -160,13 +163,12 @@ class Reader:
                 return None
         split = element.get("subset") or ""
         image_name = f"{split}/{name}" if self.adds_subset and split else name
-        video_and_frame = -1, -1
-        if video := element.get("video"):
-            video_and_frame = (
-                self.builder.video(video),
-                parse_frame_number((element.get("frame") or "").strip(BLANKS)),
-            )
-        return self.add_named_image(image_name, (sizes[0], sizes[1]), line, split, video_and_frame)
+        width, height = sizes
+        video, frame = -1, -1
+        if video_name := element.get("video"):
+            video = self.builder.video(video_name)
+            frame = parse_frame_number((element.get("frame") or "").strip(BLANKS))
+        return self.add_named_image(image_name, (width, height), line, split, (video, frame))
 
     def add_named_image(
         self,
@@ -195,7 +197,34 @@ class Reader:
         )
 
     def read_tracks(self, root: Any, tracks: list[Any]) -> None:
-        """Read the boxes of all tracks; frames are images, empty ones unless filtered or too many."""
+        """Read the boxes of all tracks of a file as those of one video.
+
+        Each frame with a shape is an image. Frames without one are too, unless the file lists only some of
+        its frames (``frame_filter``) or claims more than `MAX_FRAMES`.
+        """
+        shapes_of_frame = self.sort_by_frame(tracks)
+        frames = set(shapes_of_frame)
+        meta = {key: root.findtext(f"meta//{key}") or "" for key in ("size", "start_frame", "frame_filter")}
+        start, length = (max(0, parse_frame_number(meta[key])) for key in ("start_frame", "size"))
+        if length <= MAX_FRAMES and not meta["frame_filter"].strip(BLANKS):
+            frames.update(range(start, start + length))
+        size = self.read_video_size(root)
+        video = self.builder.video(self.find_video_name(root), length=length if len(frames) == length else 0)
+        for frame in sorted(frames):
+            frame_shapes = shapes_of_frame.get(frame, [])
+            line = next((shape.sourceline or 0 for shape, *_ in frame_shapes), 0)
+            image_name = f"{self.folder}frame_{frame:06d}"
+            image = self.add_named_image(image_name, size, line, video_and_frame=(video, frame))
+            for shape, element, id_ in frame_shapes:
+                if not self.parse_flag(shape, "outside"):
+                    track = -1 if id_ is None else self.builder.track(video, id_)
+                    self.add_shape(shape, image, element.get("label"), track, element.get("group_id"))
+
+    def sort_by_frame(self, tracks: list[Any]) -> dict[int, list[tuple[Any, Any, Id | None]]]:
+        """Return by frame the shapes in it, each with its track and the id of the track.
+
+        A shape with a bad frame number is reported and skipped.
+        """
         shapes_of_frame: dict[int, list[tuple[Any, Any, Id | None]]] = {}
         for track in tracks:
             id_ = parse_track_id(track.get("id"))
@@ -209,49 +238,39 @@ class Reader:
                     self.builder.skipped += 1
                     continue
                 shapes_of_frame.setdefault(frame, []).append((shape, track, id_))
-        frames = set(shapes_of_frame)
-        meta = {key: root.findtext(f"meta//{key}") or "" for key in ("size", "start_frame", "frame_filter")}
-        start, length = (
-            max(0, parse_frame_number(meta["start_frame"])),
-            max(0, parse_frame_number(meta["size"])),
-        )
-        if length <= MAX_FRAMES and not meta["frame_filter"].strip(BLANKS):
-            frames.update(range(start, start + length))
-        size = (0, 0)
-        if (size_element := root.find("meta//original_size")) is not None:
-            texts = size_element.findtext("width"), size_element.findtext("height")
-            try:
-                size = parse_pixels(texts[0] or ""), parse_pixels(texts[1] or "")
-            except ValueError:
-                value, line = f"{texts[0]} x {texts[1]}", size_element.sourceline or 0
-                self.log.report(BAD_IMAGE_SIZE, self.path, line=line, field="original_size", value=value)
-        video_names = (root.findtext(f"meta//{key}") for key in ("task/name", "source", "job/name"))
-        name = next((name.strip(BLANKS) for name in video_names if name and name.strip(BLANKS)), "")
-        if not name or name in self.builder.video_names:
-            name = self.path.replace("\\", "/").rpartition("/")[2].rpartition(".")[0]
-        video = self.builder.video(name, length=length if len(frames) == length else 0)
-        for frame in sorted(frames):
-            frame_shapes = shapes_of_frame.get(frame, [])
-            line = next((shape.sourceline or 0 for shape, *_ in frame_shapes), 0)
-            image = self.add_named_image(
-                f"{self.folder}frame_{frame:06d}", size, line, video_and_frame=(video, frame)
-            )
-            for shape, track_element, id_ in frame_shapes:
-                if not self.parse_flag(shape, "outside"):
-                    track = -1 if id_ is None else self.builder.track(video, id_)
-                    self.add_shape(
-                        shape, image, track_element.get("label"), track, track_element.get("group_id")
-                    )
+        return shapes_of_frame
+
+    def read_video_size(self, root: Any) -> tuple[int, int]:
+        """Return width and height of the frames; (0, 0) if none are stated or, after an issue, bad ones."""
+        element = root.find("meta//original_size")
+        if element is None:
+            return 0, 0
+        width, height = element.findtext("width"), element.findtext("height")
+        try:
+            return parse_pixels(width or ""), parse_pixels(height or "")
+        except ValueError:
+            value, line = f"{width} x {height}", element.sourceline or 0
+            self.log.report(BAD_IMAGE_SIZE, self.path, line=line, field="original_size", value=value)
+            return 0, 0
+
+    def find_video_name(self, root: Any) -> str:
+        """Return the name of the video in a file, or that of the file if there is none or it is taken."""
+        names = (root.findtext(f"meta//{key}") for key in ("task/name", "source", "job/name"))
+        name = next((name.strip(BLANKS) for name in names if name and name.strip(BLANKS)), "")
+        if name and name not in self.builder.video_names:
+            return name
+        return self.path.replace("\\", "/").rpartition("/")[2].rpartition(".")[0]
 
     # -- one object
 
     def add_shape(
         self, shape: Any, image: int | None, label: str | None, track: int = -1, group: str | None = None
     ) -> None:
-        """Add the box of one object, and its class if new.
+        """Add the box of one object to an image, and its class if new.
 
-        If anything is wrong, that is reported, and the object counted in ``builder.skipped``; a tag that is
-        not read is only counted in ``builder.extras``.
+        If anything is wrong, that is reported, and the object counted in ``builder.skipped``, as are all
+        objects if `image` is None; a tag that is not read is only counted in ``builder.extras``. `track` is
+        the row of its track, -1 for none, and `group` the text of its group.
         """
         tag, wants_shapes = shape.tag, bool(self.builder.wants)
         read_shape = _READERS.get(tag)
@@ -265,37 +284,28 @@ class Reader:
             self.size = self.builder.image_size(image) if image is not None else (0, 0)
             edges, drawn_shape = read_shape(self, shape)
             flags = _OCCLUDED if self.parse_flag(shape, "occluded") else 0
-            score = math.nan
-            for attribute in shape.iterchildren("attribute") if len(shape) else ():
-                name, text = attribute.get("name"), (attribute.text or "").strip(BLANKS)
-                if name in MARKS and text.lower() in _TRUE | _FALSE:
-                    flags |= MARKS[name] if text.lower() in _TRUE else 0
-                elif name == "score" and (NUMBER_TEXT.fullmatch(text) or NON_FINITE_TEXT.fullmatch(text)):
-                    score = self.parse_finite(text, line, "score")
-                else:
-                    self.builder.extras["attributes"] += 1
+            attribute_flags, score = self.read_attributes(shape, line)
         except _BadShape:
             self.builder.skipped += 1
             return
-        if image is None:
+        if image is None:  # only now, so that the faults of its objects are reported too
             self.builder.skipped += 1
             return
+
+        # What is lost where only the box is read.
         if tag == "skeleton":
             self.gather.around_points += 1
             self.builder.extras.update(() if wants_shapes else ("keypoints",))
-        elif drawn_shape is not None and not (
-            wants_shapes and (drawn_shape.value is not None or drawn_shape.points)
-        ):
+        elif drawn_shape is not None and not (wants_shapes and drawn_shape.value is not None):
             self.shapes_read_as_boxes.append((self.path, line, tag))
+
         if category < 0:  # which is first met here
             assert label is not None
             category = self.categories[label] = self.builder.category(label)
         if tag == "skeleton":
             self.builder.describe_points(category, self.point_names[label or ""])
-        location, group_number = (
-            Location(self.path, line=line),
-            parse_frame_number((group or "0").strip(BLANKS)),
-        )
+        location = Location(self.path, line=line)
+        group_number = parse_frame_number((group or "0").strip(BLANKS))  # -1 if it is no such number
         if group_number < 0:
             self.builder.extras["group_id"] += 1
         is_turned = drawn_shape is not None and drawn_shape.kind == "oriented"
@@ -308,11 +318,28 @@ class Reader:
             line=line,
             track=track,
             group=group_number or -1,  # CVAT's 0 is no group
+            # In a group, outlines are parts of an object, and a box is its box; None for neither.
             is_part=None if is_turned or tag == "skeleton" else tag != "box",
             score=score,
-            flags=flags,
+            flags=flags | attribute_flags,
             shape=drawn_shape if wants_shapes else None,
         )
+
+    def read_attributes(self, shape: Any, line: int) -> tuple[int, float]:
+        """Return the flags and the score, NaN for none, in the attributes of a shape; count the others.
+
+        Raises `_BadShape`, after an issue, for an infinite score.
+        """
+        flags, score = 0, math.nan
+        for attribute in shape.iterchildren("attribute") if len(shape) else ():
+            name, text = attribute.get("name"), (attribute.text or "").strip(BLANKS)
+            if name in MARKS and text.lower() in _TRUE | _FALSE:
+                flags |= MARKS[name] if text.lower() in _TRUE else 0
+            elif name == "score" and (NUMBER_TEXT.fullmatch(text) or NON_FINITE_TEXT.fullmatch(text)):
+                score = self.parse_finite(text, line, "score")
+            else:
+                self.builder.extras["attributes"] += 1
+        return flags, score
 
     def find_category(self, label: str | None, line: int) -> int:
         """Return the row of a class, -1 if it has none yet. Raises `_BadShape`, after an issue, if bad."""
@@ -400,6 +427,7 @@ class Reader:
         try:
             if not all(map(str.isdecimal, texts)):
                 raise BadMask("whole numbers")
+            # A longer number is more than MOST in its first 12 digits, and `int` refuses very long ones.
             pixels = decode_rows([min(int(text[:12]), MOST) for text in texts], int(width), int(height))
             columns, rows = np.flatnonzero(pixels.any(0)), np.flatnonzero(pixels.any(1))  # with a set pixel
             if columns.size:
@@ -430,14 +458,13 @@ class Reader:
                 self.log.report(WRONG_COUNT, self.path, line=line, field="points", **values)
                 raise _BadShape
             x, y = (self.parse_finite(text, line, "points") for text in coordinates)
-            visibility = (
-                0 if self.parse_flag(point, "outside") else 1 if self.parse_flag(point, "occluded") else 2
-            )
-            points[point.get("label") or str(len(points))] = (
-                (x, y, visibility) if visibility else (0.0, 0.0, 0)
-            )
+            label = point.get("label") or str(len(points))
+            if self.parse_flag(point, "outside"):
+                points[label] = 0.0, 0.0, 0
+            else:
+                points[label] = x, y, 1 if self.parse_flag(point, "occluded") else 2
         names = self.point_names.setdefault(shape.get("label") or "", list(points))
-        labelled = [point for point in points.values() if point[2]]
+        labelled = [(x, y, visibility) for x, y, visibility in points.values() if visibility]
         if not labelled or not set(points) <= set(names):
             values = {"expected": f"points called {', '.join(names)}", "found": ", ".join(points)}
             self.log.report(WRONG_COUNT, self.path, line=shape.sourceline or 0, field="points", **values)
@@ -451,10 +478,9 @@ class Reader:
         pairs = [point.split(",") for point in (shape.get("points") or "").split(";") if point.strip(BLANKS)]
         wrong_pair = next((pair for pair in pairs if len(pair) != 2), None)
         if wrong_pair is not None or not pairs:
-            shown = f"{','.join(wrong_pair)!r}" if wrong_pair else "no points"
-            self.log.report(
-                WRONG_COUNT, self.path, line=line, field="points", expected="x,y;x,y;...", found=shown
-            )
+            shown = repr(",".join(wrong_pair)) if wrong_pair else "no points"
+            values: dict[str, Any] = {"expected": "x,y;x,y;...", "found": shown}
+            self.log.report(WRONG_COUNT, self.path, line=line, field="points", **values)
             raise _BadShape
         xs, ys = ([self.parse_finite(pair[i], line, "points") for pair in pairs] for i in (0, 1))
         outline = Drawn("polygons", [list(zip(xs, ys, strict=True))] if self.builder.wants else None)
@@ -468,13 +494,20 @@ class Reader:
         if self.shapes_read_as_boxes:
             path, line, tag = self.shapes_read_as_boxes[0]
             n = self.builder.extras["segmentation"] = len(self.shapes_read_as_boxes)
-            is_one_kind = all(outline[2] == tag for outline in self.shapes_read_as_boxes)
+            is_one_kind = {tag} == {other_tag for _, _, other_tag in self.shapes_read_as_boxes}
             noun = _OUTLINES[tag] if is_one_kind else "outlines"
             self.log.report(OUTLINES, path, line=line, field=tag, n=n, total=total, what=noun)
         self.gather.finish()
 
 
 _OUTLINES = {"box": "rotated boxes", "mask": "masks", "polygon": "polygons", "ellipse": "ellipses"}
+
+
+def _have_same_name_in_subsets(root: Any) -> bool:
+    """Whether two images of different subsets have the same name."""
+    subset_of_name: dict[str, str] = {}
+    images = [(e.get("name", ""), e.get("subset") or "") for e in root.iterchildren("image")]
+    return any(subset_of_name.setdefault(name, subset) != subset for name, subset in images)
 
 
 def _has_points(skeleton: Any) -> bool:

@@ -78,14 +78,12 @@ def sniff(source: Source) -> Sniff | None:
     files = _find_files(source, "gt") or _find_files(source, "det")
     if not files and source.is_dir:
         rows = list(label_rows.sample_rows(source, _find_tracker_files(source), b","))
-        row_ends = [row[7:] for row in rows if len(row) == 10 and all(map(NUMBER.fullmatch, row))]
+        row_ends = [row[7:] for row in rows if len(row) == 10 and all(map(NUMBER.fullmatch, row))]  # x, y, z
         n_fitting = sum({*map(float, end)} == {-1} for end in row_ends)  # which no other format has
         if not rows or 3 * n_fitting < 2 * len(rows):
             return None
-        lines_text = (
-            f"{describe_lines(n_fitting, len(rows))} a frame, an id, a box, a confidence and -1,-1,-1"
-        )
-        return Sniff(LIKELY, f"{lines_text}, as trackers write them for MOTChallenge")
+        parts = "a frame, an id, a box, a confidence and -1,-1,-1, as trackers write them for MOTChallenge"
+        return Sniff(LIKELY, f"{describe_lines(n_fitting, len(rows))} {parts}")
     if not source.is_dir and not source.path.lower().endswith(".txt"):
         return None
     n_lines = n_fitting = 0
@@ -93,15 +91,13 @@ def sniff(source: Source) -> Sniff | None:
         n_lines += 1
         numbers = [cell for cell in cells if NUMBER.fullmatch(cell)]
         # All are numbers, or all but one, which is reported when the file is read.
-        n_fitting += (
-            len(cells) in (7, 9, 10, 11) and len(numbers) >= len(cells) - 1 and float(numbers[0]).is_integer()
-        )
+        may_be_row = len(cells) in (7, 9, 10, 11) and len(numbers) >= len(cells) - 1
+        n_fitting += may_be_row and float(numbers[0]).is_integer()
     is_named = source.is_dir or kind_by_name(source.path) is not None
     if 3 * n_fitting < 2 * n_lines or not (n_lines or is_named):
         return None
-    lines_text = (
-        f"{describe_lines(n_fitting, n_lines)} a frame, an id, a box and a confidence, as in MOTChallenge"
-    )
+    parts = "a frame, an id, a box and a confidence, as in MOTChallenge"
+    lines_text = f"{describe_lines(n_fitting, n_lines)} {parts}"
     return Sniff(SURE if is_named else LIKELY, f"{files[0]}: {lines_text}" if files[0] else lines_text)
 
 
@@ -146,6 +142,8 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
         log.note(f"{printable(source.path)}: reading the ground truth; --kind det reads the detections")
     if not files:
         log.report(NO_FILES, source.path, expected=f"{kind or 'gt'}.txt", n=len(source.files))
+
+    # The rows and classes of all files, which together show how classes are counted.
     gather = Gather(source, builder, log, options, find_folders(source))
     tables = [
         (label_rows.read_labels(gather, [file], GRAMMAR), list_classes(source, file, log, options))
@@ -199,7 +197,7 @@ class _WrittenSequence:
         self.frames = np.arange(1, len(rows) + 1) if frames is None else frames + self.shift
         self.length = len(rows) if frames is None else int(self.frames.max(initial=0))
         classes = dataset.categories.name
-        self.is_official = set(classes) <= set(CLASSES[1:])  # number 0 is no class
+        self.is_official = set(classes) <= set(CLASSES[1:])  # of MOTChallenge, whose number 0 is no class
         self.images = [dataset.images.name[row] for row in rows.tolist()]
         self.is_full = not all(name.startswith(folder) for name in self.images)
         """Whether the list of images holds whole names, not names in the folder."""
@@ -207,9 +205,12 @@ class _WrittenSequence:
             self.images = [name[len(folder) :] for name in self.images]
         suffixes = {name[len(stem(name)) :] for name in self.images}
         self.suffix = suffixes.pop() if len(suffixes) == 1 else ""
+        # Names that are frame numbers, as 000001.jpg, of all frames: then images.txt is not needed.
         pairs = zip(self.images, self.frames.tolist(), strict=True)
         self.is_numbered = not self.is_full and len(rows) == self.length
         self.is_numbered = self.is_numbered and all(name == f"{n:06d}{self.suffix}" for name, n in pairs)
+
+        # The files: labels.txt and images.txt only where needed.
         kind = dataset.kind
         labels = [f"{kind}/labels.txt"] * (not self.is_official)
         lists = ["images.txt"] * (not self.is_numbered)
@@ -247,11 +248,14 @@ class _WrittenSequence:
     def _format_boxes(self, tracks: Longs | None) -> list[str]:
         """Return the rows of the boxes, sorted by frame; `tracks` (n,) are the track ids of all boxes."""
         dataset, boxes, classes = self.dataset, self.dataset.boxes, self.dataset.categories.name
+        # The boxes of the sequence by frame.
         frame_of_image = np.zeros(len(dataset.images), np.int64)
         frame_of_image[self.rows] = self.frames
         frame = frame_of_image[boxes.image] if len(boxes) else np.zeros(0, np.int64)
         order = np.argsort(frame, kind="stable")
         order = order[np.searchsorted(frame[order], 1) :]  # frame 0 is for images of other sequences
+
+        # The columns of the rows: frame, track, left, top, width, height, and what depends on the kind.
         class_ids = [CLASSES.index(name) if self.is_official else i for i, name in enumerate(classes, 1)]
         texts = to_decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1)[order].ravel())
         n_boxes = len(order)
@@ -275,12 +279,12 @@ def _split_videos(dataset: Dataset) -> list[_WrittenSequence]:
     all_rows = np.arange(len(images))
     if images.video is None:
         return [_WrittenSequence(dataset, all_rows, "", "", None)]
-    used_videos = np.unique(images.video).tolist()
+    used_videos = np.unique(images.video).tolist()  # with -1 for images without a video
     targets = []
     for video in used_videos:
         rows = np.flatnonzero(images.video == video)
         name = videos.name[video] if video >= 0 else "images"
-        frames = None
+        frames = None  # numbered by position, if an image lacks its number
         if video >= 0 and images.frame is not None and (images.frame[rows] >= 0).all():
             rows = rows[np.argsort(images.frame[rows], kind="stable")]
             frames = images.frame[rows].astype(np.int64)

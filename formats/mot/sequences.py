@@ -87,11 +87,16 @@ class Sequence(msgspec.Struct, frozen=True, eq=False):
     folder: str
     """Its folder below the source, with a slash at the end, or empty."""
     names: list[str] | None
+    """The image name of each frame, from ``images.txt``; None without it: names are then frame numbers."""
     suffix: str
+    """The suffix of image names that are frame numbers, with the dot, or empty."""
     length: int
+    """The number of frames, 0 if it is unknown or more than `MAX_FRAMES`."""
     size: tuple[int, int]
+    """Width and height in pixels, 0 if unknown."""
     picture_folder: str
     video: str
+    """The name of the video."""
     shift: int
     """Subtracted from the frame numbers of the files: 1 if the frame that they call 1 is frame 0."""
     is_full: bool
@@ -119,10 +124,12 @@ def read_sequence(
     if folders and folders[-1].lower() in ("gt", "det"):
         folders.pop()
     folder = "".join(folder_name + "/" for folder_name in folders)
-    lines = [
-        line.partition("=") for line in (_read_text(source, f"{folder}seqinfo.ini", log) or "").split("\n")
-    ]
-    info = {key.strip().lower(): value.strip() for key, _, value in lines}
+
+    # seqinfo.ini: "imWidth=1920", ... and the line "[Sequence]", which has no value.
+    ini_text = _read_text(source, f"{folder}seqinfo.ini", log) or ""
+    lines = [line.partition("=") for line in ini_text.split("\n")]
+    pairs = [(key.strip(), value.strip()) for key, _, value in lines]
+    info = {key.lower(): value for key, value in pairs}
     numbers = []
     for key in ("imwidth", "imheight", "seqlength"):
         try:
@@ -132,6 +139,8 @@ def read_sequence(
             log.report(BAD_IMAGE_SIZE, source.full(f"{folder}seqinfo.ini"), field=key, value=info[key])
             return None
     width, height, length = numbers
+
+    # images.txt, whose number of lines counts rather than seqlength.
     names = None
     if (text := _read_text(source, f"{folder}images.txt", log)) is not None:
         names = text.rstrip("\n").split("\n") if text.strip("\n") else []
@@ -139,8 +148,10 @@ def read_sequence(
         if blank_line := next((i for i, name in enumerate(names, 1) if not name.strip()), 0):
             log.report(BAD_LIST, source.full(f"{folder}images.txt"), line=blank_line)
             return None
+
+    # The folder names the video; among the files of a tracker, MOT17-02.txt, MOT17-04.txt, ..., the file.
     prefix, video = folder if several else "", info.get("name") or _find_video_name(source, folder)
-    if source.is_dir and kind_by_name(file) is None:  # written by a tracker
+    if source.is_dir and kind_by_name(file) is None:
         prefix, video = f"{file[: -len('.txt')]}/" if several else "", stem(file_name[: -len(".txt")])
     suffix = info.get("imext", "")
     return Sequence(
@@ -154,9 +165,7 @@ def read_sequence(
         video=video,
         shift=1 if info.get("firstframe") == "0" or options.first_frame == "0" else 0,
         is_full=info.get("fullnames") == "1",
-        unread_keys=[
-            key.strip() for key, _, value in lines if value.strip() and key.strip().lower() not in _INFO
-        ],
+        unread_keys=[key for key, value in pairs if value and key.lower() not in _INFO],
     )
 
 
@@ -200,8 +209,9 @@ def find_first_class(source: Source, tables: list[tuple[label_rows.Labels, Class
     class_columns = [labels.values[:, 7] for labels, _ in tables]
     counts = [len(classes.names or ()) for _, classes in tables]
     has_list = any(classes.path for _, classes in tables)
+    has_classes = any((column >= 0).any() for column in class_columns)
     has_last = any((column == n).any() for column, n in zip(class_columns, counts, strict=True))
-    if not any((column >= 0).any() for column in class_columns) or has_last or not all(counts):
+    if not has_classes or has_last or not all(counts):  # a count of 0 is a list that is not usable
         return 1
     if has_list and any((column == 0).any() for column in class_columns):
         log.note(f"{printable(source.path)}: classes are counted from 0, because there is a class 0")
@@ -212,9 +222,8 @@ def find_first_class(source: Source, tables: list[tuple[label_rows.Labels, Class
         if not has_frame_0:
             log.report(CLASSES_FROM, source.path, value=0, other=1, reason=Trusted(reason))
         else:
-            log.note(
-                f"{printable(source.path)}: classes are counted from 0: there is a frame 0, and {reason}"
-            )
+            path = printable(source.path)
+            log.note(f"{path}: classes are counted from 0: there is a frame 0, and {reason}")
         return 0
     if has_frame_0:
         reason = "there is a frame 0, as X-AnyLabeling writes it, and no class 0"
@@ -231,30 +240,30 @@ def add_sequence(
     first_class: int,
 ) -> None:
     """Add the images and valid boxes of a sequence, report other rows; classes begin at `first_class`."""
+    # labels.values: (n, 10) frame, id, left, top, width, height, conf, class, visibility, z; -1 where absent
     builder, values, frame = labels.builder, labels.values, labels.values[:, 0]
+
+    # Rows whose frame exists: with a list of names it must have a line, else any number may do.
     limit = (sequence.length or 10**9) if sequence.names is None else len(sequence.names)
     lowest_frame = 1 if sequence.names is not None or sequence.shift else 0
     is_valid = (frame == np.rint(frame)) & (frame >= lowest_frame) & (frame <= limit)
     among = f" in 1..{sequence.length}" if sequence.length else " from 1 on" if sequence.shift else ""
     labels.report(BAD_FRAME, ~is_valid, 0, "frame", among=among)
+
+    # The video and its images.
     file_number = builder.file(labels.source.full(file))
     name_is_taken = sequence.video in builder.video_names  # by a sequence in another folder
     video = builder.video(sequence.prefix if name_is_taken else sequence.video, length=sequence.length)
     row_of_frame = _add_images(
         labels, {*frame[is_valid].astype(np.int64).tolist()}, sequence, file_number, video, options
     )
-    conf, visibility = values[:, 6], values[:, 8]
-    flags = np.zeros(len(labels), np.uint16)
+    conf, flags = values[:, 6], np.zeros(len(labels), np.uint16)
     if builder.kind == "gt":
-        has_unknown_mark = is_valid & (conf != 0) & (conf != 1) & (conf != -1)
-        labels.report(SCORE_UNEXPECTED, has_unknown_mark, 6, "conf", "1, or 0 if ignored")
-        is_valid &= ~has_unknown_mark
-        has_unknown_visibility = is_valid & ~((visibility == -1) | ((visibility >= 0) & (visibility <= 1)))
-        labels.report(BAD_FLAG, has_unknown_visibility, 8, "visibility", "0..1, or -1 for unknown")
-        is_valid &= ~has_unknown_visibility
+        is_valid &= _check_truth_marks(labels, is_valid)
         flags |= (conf == 0) * np.uint16(Flag.CROWD)
-        labels.count("visibility", is_valid & (visibility >= 0) & (visibility < 1))
     category, has_class = _add_classes(labels, is_valid, classes, first_class)
+
+    # The image of each box, looked up once for each frame; -1 if the row is not valid or the frame has none.
     frames, frame_position = np.unique(np.where(is_valid, frame, -1), return_inverse=True)
     image = np.array([row_of_frame.get(n, -1) for n in frames.tolist()], np.int32)[frame_position]
     ids = np.where(values[:, 1] >= 0, values[:, 1], NO_ID).astype(np.int64)
@@ -272,6 +281,19 @@ def add_sequence(
     labels.add_rows(is_valid & has_class, image=image, score=score, **columns)
 
 
+def _check_truth_marks(labels: label_rows.Labels, is_valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Report valid rows of ground truth with a bad mark (conf) or visibility; return (n,) False for these."""
+    conf, visibility = labels.values[:, 6], labels.values[:, 8]
+    has_bad_mark = is_valid & (conf != 0) & (conf != 1) & (conf != -1)
+    labels.report(SCORE_UNEXPECTED, has_bad_mark, 6, "conf", "1, or 0 if ignored")
+    is_visibility = (visibility == -1) | ((visibility >= 0) & (visibility <= 1))
+    has_bad_visibility = is_valid & ~has_bad_mark & ~is_visibility
+    labels.report(BAD_FLAG, has_bad_visibility, 8, "visibility", "0..1, or -1 for unknown")
+    is_good: NDArray[np.bool_] = ~has_bad_mark & ~has_bad_visibility
+    labels.count("visibility", is_valid & is_good & (visibility >= 0) & (visibility < 1))
+    return is_good
+
+
 def _add_images(
     labels: label_rows.Labels,
     used_frames: set[int],
@@ -280,13 +302,17 @@ def _add_images(
     video: int,
     options: MotOptions,
 ) -> dict[int, int]:
-    """Add the image of each frame that has one, of the sequence or used; return image rows by frame."""
+    """Add the image of each frame that has one, of the sequence or used; return image rows by frame.
+
+    `used_frames` are those with boxes, and `file_number` and `video` rows of the builder.
+    """
     gather, log = labels.gather, labels.log
     row_of_frame: dict[int, int] = {}
     path = labels.source.full(sequence.folder + "images.txt")
     has_size_option = options.image_size is not None or options.image_sizes is not None
     start = 0 if 0 in used_frames else 1  # as in X-AnyLabeling
     for frame in sorted({*used_frames, *range(start, start + sequence.length)}):
+        # Its name, where names are listed the one on its line of images.txt.
         location = Location(labels.source.full(labels.files[0]))
         if sequence.names is not None:
             name, location = sequence.names[frame - 1], Location(path, line=frame)
@@ -294,9 +320,10 @@ def _add_images(
                 continue
         else:
             name = f"{frame:06d}{sequence.suffix}"
-        picture = gather.find_picture(
-            sequence.picture_folder + name, location, sequence.picture_folder + stem(name)
-        )
+
+        # Its picture, which gives the name its suffix if there is none, and its size.
+        folder = sequence.picture_folder
+        picture = gather.find_picture(folder + name, location, folder + stem(name))
         if stem(name) == name:
             name = add_extension(name, picture)
         name = name if sequence.is_full else sequence.prefix + name
@@ -328,7 +355,7 @@ def _add_classes(
     names = None if classes.names is None else ["", *classes.names]  # position 0 is no class
     position = labels.values[:, 7]
     lacks_class = position == -1
-    position = position + (1 - first_class)
+    position = position + (1 - first_class)  # counted from 1
     if names is not None and lacks_class.any():
         if CLASSES[1] not in names:
             names.append(CLASSES[1])

@@ -64,7 +64,7 @@ from odm.formats.parquet.collect import Collect
 from odm.formats.parquet.flat import FlatLayout, FlatRows
 from odm.formats.parquet.nested import NestedLayout, NestedRows, add_nested, find_class_labels, find_nested
 from odm.issues import Log, shorten
-from odm.tables import NO_ID, Builder, Dataset
+from odm.tables import NO_ID, Builder, Categories, Dataset
 
 ROWS_OF_GROUP = 2**20
 """Rows of a row group that is written: what is read at a time."""
@@ -113,7 +113,10 @@ def read(source: Source, builder: Builder, log: Log, options: ParquetOptions) ->
 
 
 def _read_file(opened: Any, path: str, collect: Collect, log: Log, options: ParquetOptions) -> None:
-    """Find the layout of an open file, count unread columns, and read its row groups into `collect`."""
+    """Find the layout of an open file, count unread columns, and read its row groups into `collect`.
+
+    Nothing is read, after issues, if columns have the same name, or are missing or ambiguous.
+    """
     schema, metadata = opened.schema_arrow, decode_metadata(opened.schema_arrow)
     first_column: dict[str, int] = {}
     for i, column in enumerate(schema.names, 1):
@@ -121,6 +124,8 @@ def _read_file(opened: Any, path: str, collect: Collect, log: Log, options: Parq
             log.report(DUPLICATE_COLUMN, path, field=shorten(column), value=column, first=first, second=i)
     if len(first_column) < len(schema.names):
         return
+
+    # The classes and the kind that the metadata state.
     odm_metadata = metadata.get(METADATA_KEY.decode(), {})
     if isinstance(odm_metadata.get("classes"), list):
         collect.declare_classes(odm_metadata["classes"])
@@ -128,9 +133,10 @@ def _read_file(opened: Any, path: str, collect: Collect, log: Log, options: Parq
     if labels is not None:
         collect.declare_classes(labels)
     collect.kind = collect.kind or odm_metadata.get("kind")
-    layout = (None if options.columns else find_nested(schema)) or FlatLayout(
-        schema, options.columns or {}, options.box
-    )
+
+    # The layout: lists per image if the columns fit and the user names none, else a row per box.
+    nested_layout = None if options.columns else find_nested(schema)
+    layout = nested_layout or FlatLayout(schema, options.columns or {}, options.box)
     rows: FlatRows | NestedRows
     if isinstance(layout, NestedLayout):
         rows = NestedRows(path, layout, collect, log)
@@ -140,6 +146,8 @@ def _read_file(opened: Any, path: str, collect: Collect, log: Log, options: Parq
         if layout.faults:
             return
         rows = FlatRows(path, layout, collect, log)
+
+    # The row groups from `start` to `stop`; sizes[k] is the number of rows of group k.
     n_groups = opened.metadata.num_row_groups
     start, stop = options.groups or (0, n_groups)
     sizes = [opened.metadata.row_group(k).num_rows for k in range(n_groups)]
@@ -155,7 +163,7 @@ def _read_file(opened: Any, path: str, collect: Collect, log: Log, options: Parq
 
 
 def parts(source: Source, options: ParquetOptions, rows: int, log: Log) -> list[Part]:
-    """Divide a source into runs of row groups with up to `rows` rows each."""
+    """Divide a source into runs of row groups with up to `rows` rows each, or one group that has more."""
     parts_of_source: list[Part] = []
     log = log.fresh()
     for file in source.with_suffix(*SUFFIXES) if source.is_dir else source.files:
@@ -165,6 +173,7 @@ def parts(source: Source, options: ParquetOptions, rows: int, log: Log) -> list[
             continue
         with opened:
             sizes = [opened.metadata.row_group(k).num_rows for k in range(opened.metadata.num_row_groups)]
+        # Groups of 3 2 4 rows with rows=5 make the parts (0, 2) and (2, 3).
         start = n_rows = 0
         for k, size in enumerate(sizes):
             if n_rows and n_rows + size > rows:
@@ -200,24 +209,23 @@ def _make_table(dataset: Dataset) -> Any:
         )
 
     def make_name_column(codes: NDArray[Any], names: Any, is_missing: NDArray[np.bool_] | None = None) -> Any:
+        """Return the Arrow column of names[code] for each row, stored as a dictionary."""
         return pa.DictionaryArray.from_arrays(
             pa.array(codes.astype(np.int32), mask=is_missing), pa.array(list(names), pa.string())
         )
 
+    # The columns of images, as far as they have values: `image` is the image of each row.
     columns = {"image": make_name_column(image, images.name)}
     has_size = (images.width > 0) & (images.height > 0)
     if has_size.any():
         for name, side in (("width", images.width), ("height", images.height)):
             columns[name] = pa.array(side[image], mask=~has_size[image])
-    ids = images.source_id.tolist()
-    if any(i != NO_ID for i in ids):
-        are_numbers = all((isinstance(i, int) and abs(i) < 2**63) or i == NO_ID for i in ids)
-        values = [None if i == NO_ID else i if are_numbers else str(i) for i in ids]
-        columns["image_id"] = pa.array(values, pa.int64() if are_numbers else pa.string()).take(
-            pa.array(image)
-        )
+    if any(id_ != NO_ID for id_ in images.source_id.tolist()):
+        columns["image_id"] = _make_ids(images.source_id.tolist()).take(pa.array(image))
     if any(images.split):
         columns["split"] = pa.array([s or None for s in images.split], pa.string()).take(pa.array(image))
+
+    # The columns of boxes, null in the rows of images without boxes.
     category = boxes.category[box_of_row] if len(boxes) else np.zeros(len(box_of_row), np.int32)
     columns["class"] = make_name_column(category, categories.name, is_boxless)
     if dataset.kind == "det":
@@ -231,28 +239,36 @@ def _make_table(dataset: Dataset) -> Any:
         columns["area"] = make_box_column(boxes.area, np.isnan(boxes.area))
     if (boxes.source_id != NO_ID).any():
         columns["id"] = make_box_column(boxes.source_id, boxes.source_id == NO_ID)
-    # The classes in their order, each with its id and frequency where it has one.
-    category_ids, frequencies = categories.source_id.tolist(), categories.frequency
-    classes = [
+
+    metadata = {"version": 1, "kind": dataset.kind, "classes": _describe_classes(dataset.categories)}
+    return pa.table(columns).replace_schema_metadata({METADATA_KEY: json.dumps(metadata).encode()})
+
+
+def _make_ids(ids: list[Any]) -> Any:
+    """Return ids as an Arrow array, null for `NO_ID`: of int64, or of strings if any is text or longer."""
+    pa = pyarrow()
+    are_numbers = all((isinstance(id_, int) and abs(id_) < 2**63) or id_ == NO_ID for id_ in ids)
+    if are_numbers:
+        return pa.array([None if id_ == NO_ID else id_ for id_ in ids], pa.int64())
+    return pa.array([None if id_ == NO_ID else str(id_) for id_ in ids], pa.string())
+
+
+def _describe_classes(categories: Categories) -> list[dict[str, Any]]:
+    """Return the classes in their order, each with its name, and its id and frequency where it has them."""
+    ids, frequencies = categories.source_id.tolist(), categories.frequency
+    return [
         {"name": name}
         | ({} if id_ == NO_ID else {"id": id_})
         | ({"frequency": frequency} if frequency else {})
-        for name, id_, frequency in zip(categories.name, category_ids, frequencies, strict=True)
+        for name, id_, frequency in zip(categories.name, ids, frequencies, strict=True)
     ]
-    metadata = json.dumps({"version": 1, "kind": dataset.kind, "classes": classes})
-    return pa.table(columns).replace_schema_metadata({METADATA_KEY: metadata.encode()})
 
 
 def _choose_coordinates(dataset: Dataset) -> dict[str, NDArray[Any]]:
     """Return columns from which the same edges and sizes are read: edges, or corner and size, or both."""
     xyxy, wh = dataset.boxes.xyxy, dataset.boxes.wh
     left_top, right_bottom = xyxy[:, :2], xyxy[:, 2:]
-    edges = {
-        "left": left_top[:, 0],
-        "top": left_top[:, 1],
-        "right": right_bottom[:, 0],
-        "bottom": right_bottom[:, 1],
-    }
+    edges = dict(zip(("left", "top", "right", "bottom"), xyxy.T, strict=True))
     sizes = {"box_width": wh[:, 0], "box_height": wh[:, 1]}
     with np.errstate(all="ignore"):
         if (right_bottom - left_top == wh).all():
@@ -268,9 +284,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: ParquetOptions) -> None
     if name and not target.plan([name], ["the boxes"], log):
         return
     pa, table, sink = pyarrow(), _make_table(dataset), pyarrow().BufferOutputStream()
-    name_columns = [
-        name for name in table.schema.names if pa.types.is_dictionary(table.schema.field(name).type)
-    ]
+    name_columns = [field.name for field in table.schema if pa.types.is_dictionary(field.type)]
     settings = {"row_group_size": ROWS_OF_GROUP, "compression": "zstd", "write_page_checksum": True}
     pa.parquet.write_table(table, sink, use_dictionary=name_columns, **settings)
     target.write(name, memoryview(sink.getvalue()))

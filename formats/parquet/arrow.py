@@ -67,7 +67,8 @@ class reporting(contextlib.AbstractContextManager[None]):  # noqa: N801 -- used 
 def open_file(source: Source, file: str, log: Log) -> Any:
     """Open a Parquet file, verifying page checksums while reading.
 
-    Returns None after an issue if it is none, cannot be read, or claims far more rows or bytes than it holds.
+    Returns None after an issue if it is none, cannot be read, or claims far more rows or bytes than it holds
+    (see `MANY_ROWS` and `MANY_BYTES`).
     """
     path = source.full(file)
     pa = pyarrow()
@@ -111,6 +112,7 @@ def encode_column(column: Any) -> tuple[list[Any], Ints]:
     Raises ValueError if a value is too long for a name.
     """
     pa = pyarrow()
+    # As one array with one dictionary.
     if isinstance(column, pa.Array):
         column = pa.chunked_array([column])
     if pa.types.is_null(column.type):  # as of a file without rows
@@ -125,6 +127,7 @@ def encode_column(column: Any) -> tuple[list[Any], Ints]:
         if longest > LONG_NAME:
             raise ValueError(f"a name has {longest} bytes")
     values = column.dictionary.to_pylist()
+    # Values a b c with the codes 2 -1 0 2: `order` is 2 0, so the result is the values c a, codes 0 -1 1 0.
     codes = pa.compute.fill_null(column.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
     used_codes, first_rows = np.unique(codes, return_index=True)
     order = used_codes[np.argsort(first_rows, kind="stable")]
@@ -143,9 +146,8 @@ def is_list(kind: Any) -> bool:
 def is_number(kind: Any) -> bool:
     """Whether a column of this type holds numbers."""
     types = pyarrow().types
-    return bool(
-        types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind)
-    )
+    is_kind = (types.is_integer, types.is_floating, types.is_decimal, types.is_null)
+    return any(function(kind) for function in is_kind)
 
 
 def is_name(kind: Any) -> bool:
@@ -153,13 +155,8 @@ def is_name(kind: Any) -> bool:
     types = pyarrow().types
     if types.is_dictionary(kind):
         kind = kind.value_type
-    return bool(
-        types.is_string(kind)
-        or types.is_large_string(kind)
-        or types.is_string_view(kind)
-        or types.is_integer(kind)
-        or types.is_null(kind)
-    )
+    is_text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+    return bool(is_text or types.is_integer(kind) or types.is_null(kind))
 
 
 def to_floats(column: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

@@ -47,7 +47,7 @@ class Collect:
             self.log.report(NO_IMAGE_NAME, origin.path, line=first_line + row, field=origin.field)
         first_rows = np.zeros(len(names), np.int32)
         rows_backwards = np.flatnonzero(codes >= 0)[::-1]
-        first_rows[codes[rows_backwards]] = rows_backwards  # the last one written is the first one met
+        first_rows[codes[rows_backwards]] = rows_backwards  # the first row of a name is written last
         image_of_code = self.add_named([str(name) for name in names], first_rows + first_line, origin)
         return np.append(image_of_code, -1)[codes]  # the last is for the code -1, null
 
@@ -56,6 +56,7 @@ class Collect:
         n_known = len(self.images.rows)
         images, warned = self.images.take(names, lines, origin)
         is_unusable = ~self.images.is_usable[images]
+        # `accept_name` reports: each new name with a warning, and each new one that is not usable.
         for row in sorted({*warned, *np.flatnonzero(is_unusable & (images >= n_known)).tolist()}):
             accept_name(names[row], self.log, origin.path, line=int(lines[row]), field=origin.field)
         images[is_unusable] = -1
@@ -85,7 +86,7 @@ class Collect:
 
     def find_category(self, value: Any, path: str, line: int, field: str) -> int:
         """Return the row of a class by its name or number; -1, after an issue, if it is not valid."""
-        if value in self._classes:
+        if value in self._classes:  # names and numbers that occurred before, and their rows
             return self._classes[value]
         name = str(value)
         if isinstance(value, int):

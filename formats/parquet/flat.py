@@ -34,6 +34,7 @@ class FlatLayout:
 
     def __init__(self, schema: Any, explicit: Mapping[str, str], box: str | None = None) -> None:
         """Find the roles; `explicit` are the columns that the user named, by role."""
+        # header.roles maps a role to a position in `names`.
         names = [name for name in schema.names if name not in EXTRA_COLUMNS or name in explicit.values()]
         header = Header(names, explicit)
         has_id = "image_id" in schema.names
@@ -43,12 +44,13 @@ class FlatLayout:
             names = [*names, "image_id"]
             header.columns = tuple(names)
             header.roles["image"] = len(names) - 1
+
+        # The four numbers of a box, in four columns or one; for one the user must name the form.
         self.form = header.find_coordinates()
         self.packed_column = "" if header.packed is None else names[header.packed]
         """The column that holds the four numbers of a box."""
-        needed = [
-            r for r in ("image", "class", *FORMS[self.form]) if r not in header.roles | header.constants
-        ]
+        present_roles = header.roles | header.constants
+        needed = [role for role in ("image", "class", *FORMS[self.form]) if role not in present_roles]
         if self.packed_column:
             header.roles = {role: i for role, i in header.roles.items() if role not in FORMS[self.form]}
             self.form = box or self.form
@@ -58,6 +60,8 @@ class FlatLayout:
         header.report_lacking(needed)
         self.faults = header.faults
         self.constants = header.constants
+
+        # The column of each role, with those that have one usual name.
         self.columns = {role: names[i] for role, i in header.roles.items()}
         if self.form == "ltrb" and not self.packed_column:  # which may have the sizes beside the edges
             for role in FORMS["ltwh"][2:]:
@@ -68,7 +72,7 @@ class FlatLayout:
         self.columns |= {name: name for name in EXTRA_COLUMNS if name in schema.names}
         if self.packed_column:
             self.columns["box"] = self.packed_column
-        if self.columns.get("image") == "image_id":
+        if self.columns.get("image") == "image_id":  # names, and so no ids beside them
             del self.columns["image_id"]
         self.names = self.used_columns = list(dict.fromkeys(self.columns.values()))
 
@@ -88,7 +92,10 @@ class FlatRows:
         self._first_line = 0
 
     def take(self, table: Any, first_line: int) -> None:
-        """Add the rows of a row group, report faulty ones; `first_line` is the number of its first row."""
+        """Add the rows of a row group, report faulty ones; `first_line` is the number of its first row.
+
+        Faulty rows are marked in `_is_lost`, and counted as skipped with rows of a bad image or class.
+        """
         n, layout = table.num_rows, self._layout
         self._is_lost, self._first_line = np.zeros(n, bool), first_line
         if not self._check_types(table):
@@ -98,15 +105,17 @@ class FlatRows:
         lacks_box: NDArray[np.bool_] = np.logical_and.reduce(is_blank)
         score, lacks_score = self._read_numbers(table, "score")
         category, lacks_class = self._find_classes(table, n, ~lacks_box)
-        # A box lacks a number, or a class lacks its box.
-        is_incomplete = (is_blank.any(axis=0) & ~lacks_box) | (
-            lacks_box & ~lacks_class & ("class" in layout.columns)
-        )
+
+        # Rows whose box lacks a number, whose class lacks its box, or whose box lacks its class.
+        lacks_number = is_blank.any(axis=0) & ~lacks_box
+        is_incomplete = lacks_number | (lacks_box & ~lacks_class & ("class" in layout.columns))
         for row in self._mark_lost(is_incomplete):
             missing = [layout.find_field(r) for k, r in enumerate(FORMS[layout.form]) if is_blank[k, row]]
             self._report(row, INCOMPLETE_BOX, missing[0], missing=", ".join(dict.fromkeys(missing)))
         for row in self._mark_lost(lacks_class & ~lacks_box & (category < 0)):
             self._report(row, INCOMPLETE_BOX, layout.find_field("class"), missing="class")
+
+        # Numbers that are not finite, and the columns that a file may lack.
         for k, role in enumerate(FORMS[layout.form]):
             self._report_infinite(values[:, k], is_blank[k], role)
         self._report_infinite(score, lacks_score, "score")
@@ -115,6 +124,8 @@ class FlatRows:
         flags = self._read_flags(table, n)
         self._add_sizes(table, image)
         self._add_image_columns(table, image)
+
+        # The rows that are kept; those without a box only name an image, and are not counted as skipped.
         is_kept = ~self._is_lost & ~lacks_box & (image >= 0) & (category >= 0)
         self._collect.builder.skipped += int(np.count_nonzero(~lacks_box & ~is_kept))
         xyxy, wh = to_edges(values, layout.form)
@@ -163,13 +174,12 @@ class FlatRows:
     def _read_four_numbers(self, table: Any) -> tuple[Floats, NDArray[np.bool_]]:
         """Return (n, 4) numbers of the boxes, NaN where null, and (4, n) True where null.
 
-        Lists in one column that are neither empty nor of four numbers are reported, and 0.
+        In one column, an empty list is null; lists of another length than four are reported, and are 0.
         """
         layout, n = self._layout, table.num_rows
         if not layout.packed_column:
-            columns, nulls = zip(
-                *(self._read_numbers(table, role) for role in FORMS[layout.form]), strict=True
-            )
+            pairs = [self._read_numbers(table, role) for role in FORMS[layout.form]]
+            columns, nulls = zip(*pairs, strict=True)
             return np.stack(columns, axis=1), np.stack(nulls)
         lists, compute = table[layout.packed_column].combine_chunks(), pyarrow().compute
         length = compute.fill_null(compute.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
@@ -201,9 +211,8 @@ class FlatRows:
         if constant is not None:
             first_line = np.array([self._first_line], np.int32)
             return self._collect.add_named([constant], first_line, self._origin)[np.zeros(n, int)]
-        image = self._collect.find_images(
-            table[self._layout.columns["image"]], self._origin, self._first_line
-        )
+        names = table[self._layout.columns["image"]]
+        image = self._collect.find_images(names, self._origin, self._first_line)
         self._is_lost |= image < 0
         return image
 
@@ -214,15 +223,14 @@ class FlatRows:
         """
         constant = self._layout.constants.get("class")
         if constant is not None:
-            return np.full(
-                n, self._collect.find_category(constant, self._path, self._first_line, "class")
-            ), ~has_box
+            row = self._collect.find_category(constant, self._path, self._first_line, "class")
+            return np.full(n, row), ~has_box
         name = self._layout.columns["class"]
         values, codes = encode_column(table[name])
         category_of_code = []
         for k, value in enumerate(values):
             if isinstance(value, str) and simplify_name(value) in NO_OBJECT:
-                codes[(codes == k) & ~has_box] = -1  # which says in words that nothing was found
+                codes[(codes == k) & ~has_box] = -1  # "background" or "no object" beside no box
                 if not (codes == k).any():
                     category_of_code.append(-1)
                     continue
@@ -247,13 +255,14 @@ class FlatRows:
         return flags
 
     def _add_sizes(self, table: Any, image: Ints) -> None:
-        """Add the image sizes in the rows, and report wrong and contradictory ones."""
+        """Add the image sizes in the rows; report wrong ones, whose rows are lost, and contradictory ones."""
         if not {"width", "height"} & self._layout.columns.keys():
             return
         sides, nulls = zip(*(self._read_numbers(table, role) for role in ("width", "height")), strict=True)
         size, is_null = np.stack(sides, axis=1), np.stack(nulls, axis=1)
         with np.errstate(invalid="ignore"):
             is_wrong = ~is_null & ~((size >= 1) & (size < 2**31) & (size == np.rint(size)))
+        # One side without the other is wrong too.
         is_wrong[:, 0] |= is_null[:, 0] & ~is_null[:, 1]
         is_wrong[:, 1] |= is_null[:, 1] & ~is_null[:, 0]
         for row in self._mark_lost(is_wrong.any(axis=1)):
@@ -262,22 +271,19 @@ class FlatRows:
             self._report(row, BAD_IMAGE_SIZE, field, value="" if is_null[row, k] else f"{size[row, k]:g}")
         rows_with_size = np.flatnonzero(~is_null.any(axis=1) & ~is_wrong.any(axis=1) & (image >= 0))
         images = self._collect.images
-        differing_rows = rows_with_size[
-            images.settle(image[rows_with_size], size[rows_with_size].astype(np.int64))
-        ].tolist()
+        differs = images.settle(image[rows_with_size], size[rows_with_size].astype(np.int64))
+        differing_rows = rows_with_size[differs].tolist()
         names = list(images.rows) if differing_rows else []
         for row in differing_rows:
             name = names[image[row]]
-            shown, other_size = (f"{w:.0f}x{h:.0f}" for w, h in (size[row], images.sizes[image[row]]))
-            line = self._first_line + row
-            self._log.report(
-                SIZE_CONFLICT, self._path, line=line, field="width", value=name, found=shown, other=other_size
-            )
+            shown, other = (f"{w:.0f}x{h:.0f}" for w, h in (size[row], images.sizes[image[row]]))
+            self._report(row, SIZE_CONFLICT, "width", value=name, found=shown, other=other)
 
     def _add_image_columns(self, table: Any, image: Ints) -> None:
         """Add the ids and splits of images, from the first row of each."""
         images, ids = self._collect.images, self._read_ids(table, "image_id")
         name = self._layout.columns.get("split")
+        # Images 1 -1 0 1: distinct_images -1 0 1 and first_rows 1 2 0, without -1 then 0 1 and 2 0.
         distinct_images, first_rows = np.unique(image, return_index=True)
         distinct_images, first_rows = distinct_images[distinct_images >= 0], first_rows[distinct_images >= 0]
         if ids is not None:

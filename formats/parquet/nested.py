@@ -65,9 +65,8 @@ class NestedLayout(msgspec.Struct, frozen=True, eq=False):
 
 def find_nested(schema: Any) -> NestedLayout | None:
     """Return the layout of a file whose rows are images; None for any other file."""
-    pa = pyarrow()
-    types, names = pa.types, list(schema.names)
-
+    types, names = pyarrow().types, list(schema.names)
+    # The column with the name of the image: "image.path" in a struct of path and bytes, as `datasets` has.
     image = next((name for name in NAMES if name in names), "")
     if not image and "image" in names:
         kind = schema.field("image").type
@@ -78,6 +77,7 @@ def find_nested(schema: Any) -> NestedLayout | None:
     sizes = {"width", "height"} <= set(names)
     if not image:
         return None
+    # Objects in a column of their own, a struct of lists or a list of structs; else each list is a column.
     for objects in ("objects", "annotations"):
         if objects not in names:
             continue
@@ -99,10 +99,8 @@ def find_nested(schema: Any) -> NestedLayout | None:
 
 def _find_lists(names: Any) -> dict[str, str]:
     """Return the name of the list of each role in `FIELDS`, for those roles that have one among `names`."""
-    present_names = list(names)
-    name_of_role = {
-        role: next((n for n in usual if n in present_names), "") for role, usual in FIELDS.items()
-    }
+    present = list(names)
+    name_of_role = {role: next((n for n in usual if n in present), "") for role, usual in FIELDS.items()}
     return {role: name for role, name in name_of_role.items() if name}
 
 
@@ -116,21 +114,20 @@ class NestedRows:
         collect.form = collect.form or layout.form
 
     def take(self, table: Any, first_line: int) -> None:
-        """Take a row group to `Collect.nested_boxes`; `first_line` is the number of its first row."""
+        """Take a row group to `Collect.nested_boxes`; `first_line` is the number of its first row.
+
+        All its rows are skipped, after issues, if the lists of a row have different lengths.
+        """
         self._first_line, layout = first_line, self._layout
         n, collect = table.num_rows, self._collect
+        # The images, one for each row: image number (n,) and size (n, 2).
         outer_name, _, inner_name = layout.image.partition(".")
-        names = (
-            pyarrow().compute.struct_field(table[outer_name], inner_name) if inner_name else table[outer_name]
-        )
+        names = table[outer_name]
+        names = pyarrow().compute.struct_field(names, inner_name) if inner_name else names
         image = collect.find_images(names, self._origin, first_line)
-        size = np.zeros((n, 2))
-        if layout.has_sizes:
-            size = np.stack([to_floats(table[name])[0] for name in ("width", "height")], axis=1)
-            has_size = (size >= 1).all(axis=1) & (size < 2**31).all(axis=1) & (image >= 0)
-            size = np.where(has_size[:, None], size, 0)
-            rows = np.flatnonzero(has_size)
-            collect.images.settle(image[rows], size[rows].astype(np.int64))
+        size = self._read_sizes(table, image)
+
+        # The lists of all rows, joined; all must be as long as that of the boxes.
         lists = self._read_lists(table)
         if lists is None:
             return
@@ -143,10 +140,12 @@ class NestedRows:
                     self._report(row, WRONG_COUNT, layout.lists[role], expected=expected, found=shown)
             collect.builder.skipped += int(counts.sum())
             return
+
+        # The boxes that are kept.
         row_of_box = np.repeat(np.arange(n), counts)
-        numbers, has_size = self._read_numbers(boxes, row_of_box, layout.lists["bbox"])
+        numbers, has_numbers = self._read_numbers(boxes, row_of_box, layout.lists["bbox"])
         category, has_class = self._find_classes(classes, row_of_box, layout.lists["category"])
-        is_kept = has_size & has_class & (image[row_of_box] >= 0)
+        is_kept = has_numbers & has_class & (image[row_of_box] >= 0)
         collect.builder.skipped += int(np.count_nonzero(~is_kept))
         rows = row_of_box[is_kept]
         columns = {
@@ -167,6 +166,16 @@ class NestedRows:
         if ids is not None and pyarrow().types.is_integer(ids.type) and not ids.null_count:
             columns["source_id"] = ids.to_numpy(zero_copy_only=False)[is_kept].astype(np.int64)
         collect.nested_boxes.append((self._path, numbers[is_kept], size[rows], columns))
+
+    def _read_sizes(self, table: Any, image: Ints) -> Floats:
+        """Return (n, 2) width and height in each row, 0 if unknown, and give them to the images (n,)."""
+        if not self._layout.has_sizes:
+            return np.zeros((table.num_rows, 2))
+        size = np.stack([to_floats(table[name])[0] for name in ("width", "height")], axis=1)
+        has_size = (size >= 1).all(axis=1) & (size < 2**31).all(axis=1) & (image >= 0)
+        rows = np.flatnonzero(has_size)
+        self._collect.images.settle(image[rows], size[rows].astype(np.int64))
+        return np.where(has_size[:, None], size, 0)
 
     def _read_lists(self, table: Any) -> dict[str, tuple[Any, Any]] | None:
         """Return for each role all values of its lists, joined, and (rows,) how many each row has.
@@ -249,17 +258,16 @@ def _find_form(collect: Collect) -> str | None:
     n_boxes = 0
     for _, values, size, _ in collect.nested_boxes:
         n_boxes += len(values)
-        limit = np.where(size > 0, size + 1, np.inf)
+        limit = np.where(size > 0, size + 1, np.inf)  # one pixel outside is allowed
         is_fitting["ltrb"] &= bool((values[:, 2:] >= values[:, :2]).all() and (values[:, 2:] <= limit).all())
         right_bottom = values[:, :2] + values[:, 2:]
         is_fitting["ltwh"] &= bool((values[:, 2:] >= 0).all() and (right_bottom <= limit).all())
     forms = [form for form, fits_all in is_fitting.items() if fits_all]
     if len(forms) == 1:
-        collect.log.note(
-            f"{collect.nested_boxes[0][0]}: boxes are read as "
-            f"{'corners' if forms[0] == 'ltrb' else 'left, top, width, height'}, the only reading that "
-            f"fits all images (--box overrides this)"
-        )
+        reading = "corners" if forms == ["ltrb"] else "left, top, width, height"
+        path = collect.nested_boxes[0][0]  # of the first boxes
+        note = f"boxes are read as {reading}, the only reading that fits all images (--box overrides this)"
+        collect.log.note(f"{path}: {note}")
         return forms[0]
     if n_boxes:
         shown = "corners or sizes: both fit all images" if forms else "neither corners nor sizes"
