@@ -54,24 +54,10 @@ def detect(
     Raises UsageError if there is none, AmbiguousFormat, a kind of it, if several are as confident, and
     DataError if the format cannot be detected because files are damaged.
     """
-    answers = {
-        name: answer for name, format_ in formats.items() if (answer := format_.sniff(source)) is not None
-    }
+    answers = {name: answer for name, each in formats.items() if (answer := each.sniff(source)) is not None}
     path, option = printable(source.path), spell(flag.removeprefix("--").replace("-", "_"))
     if not answers:
-        if not any(source.head(file).strip() for file in source.files[:1000]):
-            _report_unreadable(source, log)
-            folder = "empty files" if source.files else "an empty folder"
-            kind = folder if source.is_dir else "an empty file"
-            raise UsageError(f"{path}: no format recognises {kind}; name one with {option} ({_LIST})")
-        text, is_other_task = explain(source)
-        if is_other_task:
-            raise UsageError(f"{path}: {text}")
-        _report_unreadable(source, log)
-        n_files = plural(len(source.files), "file") if source.is_dir else "this file"
-        raise UsageError(
-            f"{path}: no format recognises {n_files}: {text}; name another with {option} ({_LIST})"
-        )
+        raise UsageError(f"{path}: {_describe_unrecognised(source, log, explain, option)}")
     best_confidence = max(answer.confidence for answer in answers.values())
     winners = {name: answer for name, answer in answers.items() if answer.confidence == best_confidence}
     if len(winners) > 1:
@@ -79,11 +65,28 @@ def detect(
         reasons = "; ".join(f"{name}: {answer.reason}" for name, answer in winners.items())
         flags = " or ".join(f"{option} {name}" for name in winners)
         raise AmbiguousFormat(f"{path}: more than one format fits ({reasons}); set {flags}")
-    (name, answer), *_ = winners.items()
+    ((name, answer),) = winners.items()
     other_names = [other_name for other_name in answers if other_name != name and best_confidence < SURE]
     note = f"{path}: read as {name}, because {answer.reason}"
     log.note(f"{note} (or is it {' or '.join(other_names)}? Then use {flag})" if other_names else Usual(note))
     return formats[name]
+
+
+def _describe_unrecognised(
+    source: Source, log: Log, explain: Callable[[Source], tuple[str, bool]], option: str
+) -> str:
+    """Return the message about a source that no format recognises. Raises DataError if files are damaged."""
+    if not any(source.head(file).strip() for file in source.files[:1000]):
+        _report_unreadable(source, log)
+        folder = "empty files" if source.files else "an empty folder"
+        kind = folder if source.is_dir else "an empty file"
+        return f"no format recognises {kind}; name one with {option} ({_LIST})"
+    text, is_other_task = explain(source)
+    if is_other_task:  # no format would help, and so no option
+        return text
+    _report_unreadable(source, log)
+    n_files = plural(len(source.files), "file") if source.is_dir else "this file"
+    return f"no format recognises {n_files}: {text}; name another with {option} ({_LIST})"
 
 
 def _report_unreadable(source: Source, log: Log) -> None:
@@ -92,6 +95,5 @@ def _report_unreadable(source: Source, log: Log) -> None:
     for file in source.files[:1000]:
         report_damage(source, file, log)
     if log.errors:
-        raise DataError(
-            f"{printable(source.path)}: cannot detect the format, because some files are unreadable", log
-        )
+        path = printable(source.path)
+        raise DataError(f"{path}: cannot detect the format, because some files are unreadable", log)

@@ -35,8 +35,10 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from odm.codes import SCORE_UNEXPECTED
 from odm.files import Output, Source
@@ -92,9 +94,8 @@ def sniff(source: Source) -> Sniff | None:
 def _find_results(source: Source, kind: str | None = None) -> list[str]:
     """The result files of a source; none beside a ``labelTxt`` folder, unless detections are asked for."""
     files = source.with_suffix(".txt") if source.is_dir else [source.path.replace("\\", "/")]
-    if kind != "det" and any(
-        GRAMMAR.folders.fullmatch(folder) for f in files for folder in f.split("/")[:-1]
-    ):
+    folders = {folder for file in files for folder in file.split("/")[:-1]}
+    if kind != "det" and any(map(GRAMMAR.folders.fullmatch, folders)):
         return []
     return [f for f in files if _RESULT.fullmatch(f.rsplit("/", 1)[-1])]
 
@@ -135,7 +136,8 @@ def read(source: Source, builder: Builder, log: Log, options: DotaOptions) -> No
     is_valid = labels.settle_kind()
     difficulty = labels.values[:, 8]
     has_bad_difficulty = is_valid & ~np.isin(difficulty, (0, 1, 2))
-    labels.report(BAD_FLAG, has_bad_difficulty, -2 if builder.kind == "det" else -1, "difficult", "0 or 1")
+    column = -2 if builder.kind == "det" else -1  # from the end: the score is after it
+    labels.report(BAD_FLAG, has_bad_difficulty, column, "difficult", "0 or 1")
     is_valid &= ~has_bad_difficulty
     flags = (difficulty > 0) * np.uint16(Flag.DIFFICULT)
     xyxy, shapes = labels.find_upright(is_valid)
@@ -162,26 +164,11 @@ def _read_results(source: Source, files: list[str], builder: Builder, log: Log, 
             name = 0, start - 1
             return label_rows.Shape(range(start, n_cells), start - 1, name) if n_cells >= width + 2 else None
 
-        grammar = label_rows.Grammar(
-            choose_columns, fields, f"an image, a score and {width} numbers", named=""
-        )
+        expected = f"an image, a score and {width} numbers"
+        grammar = label_rows.Grammar(choose_columns, fields, expected, named="")
         labels = label_rows.read_labels(gather, [file], grammar)
-        file_number, path = builder.file(source.full(file)), source.full(file)
-        # In reverse order, so that the first line of a name is the one that stays.
-        names_and_lines = zip(labels.name[::-1].tolist(), labels.rows.line[::-1].tolist(), strict=True)
-        first_line_of_name = dict(names_and_lines)
-        image_rows = np.full(len(labels.texts) + 1, -1, np.int32)  # by name; the last for boxes without one
-        for name_index in dict.fromkeys(labels.name.tolist()):
-            name = labels.texts[name_index]
-            row = builder.image_row(name)
-            if row is None:
-                location = Location(path, line=first_line_of_name.get(name_index, 0))
-                picture = gather.pictures.find(name)
-                row = gather.image(
-                    name, location, field="image", picture=picture, file=file_number, line=location.line
-                )
-            image_rows[name_index] = -1 if row is None else row
-        image_of_box = image_rows[labels.name]
+        file_number = builder.file(source.full(file))
+        image_of_box = _add_named_images(labels, source.full(file), file_number)[labels.name]
         has_image = image_of_box >= 0
         if kind == "gt":
             labels.report(SCORE_UNEXPECTED, has_image, 1, "score")
@@ -191,6 +178,28 @@ def _read_results(source: Source, files: list[str], builder: Builder, log: Log, 
         columns = {"file": file_number, "score": labels.score, "shapes": shapes}
         labels.add_rows(has_image, image=image_of_box, category=category, xyxy=xyxy, **columns)
     gather.finish()
+
+
+def _add_named_images(labels: label_rows.Labels, path: str, file_number: int) -> NDArray[np.int32]:
+    """Add the images that the rows of a result file name, if new.
+
+    Returns (names + 1,) the image row of each of `labels.texts`, -1 after an issue for a bad name; the last
+    is for boxes without a name.
+    """
+    gather, columns = labels.gather, dict[str, Any](field="image", file=file_number)
+    # labels.name has the position in labels.texts of each box's name; reversed, its first line stays.
+    names_and_lines = zip(labels.name[::-1].tolist(), labels.rows.line[::-1].tolist(), strict=True)
+    first_line_of_name = dict(names_and_lines)
+    image_rows = np.full(len(labels.texts) + 1, -1, np.int32)
+    for name_index in dict.fromkeys(labels.name.tolist()):
+        name = labels.texts[name_index]
+        row = labels.builder.image_row(name)
+        if row is None:
+            location = Location(path, line=first_line_of_name.get(name_index, 0))
+            picture = gather.pictures.find(name)
+            row = gather.image(name, location, picture=picture, line=location.line, **columns)
+        image_rows[name_index] = -1 if row is None else row
+    return image_rows
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: DotaOptions) -> None:
@@ -236,6 +245,7 @@ def _write_results(dataset: Dataset, target: Output, log: Log) -> None:
             log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
     if not target.plan(file_names, classes, log) or log.errors > errors_before:
         return
+    # A line for each box: image score x1 y1 x2 y2 x3 y3 x4 y4, or the edges.
     coordinates = boxes.xyxy if task == 2 else label_rows.find_corners(dataset)
     texts, n_coordinates = to_decimals(coordinates.ravel()), coordinates.shape[1]
     image_stems = [stem(name) for name in dataset.images.name]

@@ -177,9 +177,8 @@ class _Reader(Reader):
             return box.category("className")
         if self.names is None:
             self.used_ids.add(id_)
-            return (
-                self.category(str(id_), box.location / "classId", source_id=id_) or 0
-            )  # no number is refused
+            row = self.category(str(id_), box.location / "classId", source_id=id_)
+            return row or 0  # never None: no number is refused
         if id_ not in self.names:
             box.report(UNKNOWN_CLASS, "classId", value=id_, n=len(self.names), where=_CLASSES)
             raise BadRecord
@@ -196,10 +195,8 @@ def read(source: Source, builder: Builder, log: Log, options: SuperannotateOptio
     if not files:
         log.report(NO_FILES, source.path, expected=Trusted("JSON of SuperAnnotate"), n=len(source.files))
     elif source.is_dir and (unsure_files := [file for file in files if not file.endswith(_OLD)]):
-        keys = frozenset({"metadata", "instances"})
-        chosen = choose_files(
-            source, looks_like, "JSON of SuperAnnotate", log, unique_keys=keys, among=unsure_files
-        )
+        what, keys = "JSON of SuperAnnotate", frozenset({"metadata", "instances"})
+        chosen = choose_files(source, looks_like, what, log, unique_keys=keys, among=unsure_files)
         files = [file for file in files if file.endswith(_OLD) or file in chosen]
     if not source.is_dir:  # the list lies beside it
         folder = os.path.dirname(source.path)
@@ -208,14 +205,7 @@ def read(source: Source, builder: Builder, log: Log, options: SuperannotateOptio
                 list_source = Source(path, follow_links=source.follow_links, max_size=source.max_size)
                 class_lists = [(list_source, "")]
     for list_source, file in class_lists:
-        list_reader = reader if list_source is source else Reader(list_source, Builder(), log, SplitOptions())
-        for item in read_items(list_reader, file, "a list of classes"):
-            reader.names = reader.names or {}
-            with contextlib.suppress(BadRecord):
-                name = item.text("name")
-                if type(id_ := item.get("id")) is int:
-                    reader.names.setdefault(id_, name)
-                reader.category(name, item.location / "name", listed=True)
+        _read_classes(reader, list_source, file)
     for file in log.track(select_split(files, find_split, options.split, source, log), "reading"):
         _read_file(reader, file)
     reader.finish(field="probability")
@@ -223,6 +213,19 @@ def read(source: Source, builder: Builder, log: Log, options: SuperannotateOptio
         builder.named = len(reader.used_ids) < builder.n_categories
         shown = first_few(sorted(reader.used_ids), 10)
         log.report(NUMBERED_CLASSES, source.path, value=shown, near=f" (no {_CLASSES})")
+
+
+def _read_classes(reader: _Reader, list_source: Source, file: str) -> None:
+    """Add the classes in a list, and note in `reader.names` the names of their ids."""
+    is_inside = list_source is reader.source
+    list_reader = reader if is_inside else Reader(list_source, Builder(), reader.log, SplitOptions())
+    for item in read_items(list_reader, file, "a list of classes"):
+        reader.names = reader.names or {}
+        with contextlib.suppress(BadRecord):
+            name = item.text("name")
+            if type(id_ := item.get("id")) is int:
+                reader.names.setdefault(id_, name)
+            reader.category(name, item.location / "name", listed=True)
 
 
 def _read_file(reader: _Reader, file: str) -> None:
@@ -236,9 +239,8 @@ def _read_file(reader: _Reader, file: str) -> None:
         metas = [item for item in value if isinstance(item, dict) and item.get("type") == "meta"]
         attributes = next((item for item in metas if item.get("name") == "imageAttributes"), {})
         metadata = Item(reader, attributes, location / "metadata", origin)
-        _add_image(
-            Item(reader, {}, location, origin), metadata, Rows(reader, location, value), default_name, split
-        )
+        record = Item(reader, {}, location, origin)
+        _add_image(record, metadata, Rows(reader, location, value), default_name, split)
     elif isinstance(value, dict) and not {"metadata", "instances"} & value.keys():
         reader.ids_are_names = True
         for key, item in value.items():
@@ -306,6 +308,7 @@ def _read_tracks(row: Row, fps: float, tracks: list[Track]) -> None:
     meta = row.object("meta", optional=True)
     track = len(tracks)
     for parameter in row.items("parameters"):
+        # By frame: the position of its stamp ("" if interpolated) and the instance; and the numbers in it.
         object_of_frame: dict[int, tuple[int | str, dict[str, Any]]] = {}
         numbers_of_frame: dict[int, list[float]] = {}
         stamps = list(parameter.items("timestamps"))
@@ -363,7 +366,7 @@ def _read_points(box: Row) -> list[Any]:
     """The keypoints of a template by their ids from 1 on; a point that is missing is not labelled."""
     nodes = [(node.get("id"), (*node.numbers("x", "y"), 2)) for node in box.items("points")]
     ids = [id_ for id_, _ in nodes if type(id_) is int and 0 < id_ <= _MOST_POINTS]
-    if len(set(ids)) < len(nodes):
+    if len(set(ids)) < len(nodes):  # an id is unusable or repeated: the points in the order of the file
         return [point for _, point in nodes]
     by_id = dict(nodes)
     return [by_id.get(id_, (0, 0, 0)) for id_ in range(1, max(ids, default=0) + 1)]
@@ -385,6 +388,8 @@ def _read_corners(box: Row, kind: str) -> Corners:
     if kind == "ellipse":
         x, y, rx, ry = box.numbers("cx", "cy", "rx", "ry")
         return box.draw_ellipse(x, y, rx, ry, math.radians(box.number("angle", 0)))
+
+    # A polygon: its points x, y, x, y, ... under `key`, or in an object there, in one of several forms.
     key = box.first_key("points", "exterior")
     box.need(key)
     raw_points = box.get(key)
@@ -397,11 +402,13 @@ def _read_corners(box: Row, kind: str) -> Corners:
     if not isinstance(raw_points, list) or len(raw_points) < 6 or len(raw_points) % 2:
         box.report_wrong(key, "a list of x and y, six numbers at least")
         raise BadRecord
-    box.record[key] = raw_points
+    box.record[key] = raw_points  # for `any_numbers`, which checks each and tells its place
     values = box.any_numbers(key)
     points = list(zip(values[::2], values[1::2], strict=True))
     if not box.wants or not box.get("exclude"):
         return box.draw_around(points, "polygons")
+
+    # Its holes, which join its outline.
     holes = [hole for hole in box.array("exclude") if isinstance(hole, list) and len(hole) > 5]
     if any(len(hole) % 2 or not NUMBER_TYPES.issuperset(map(type, hole)) for hole in holes):
         box.report_wrong("exclude", "lists of x and y")
@@ -464,9 +471,8 @@ def _format_points(box: Box) -> Any:
     if box.outlines:
         return [value for point in box.outlines[0] for value in point]
     if box.corners:  # {"x1": ..., "y1": ..., "x2": ..., ..., "y4": ...}
-        return {
-            f"{axis}{k}": v for k, p in enumerate(box.corners, 1) for axis, v in zip("xy", p, strict=True)
-        }
+        corners = enumerate(box.corners, 1)
+        return {f"{axis}{k}": v for k, p in corners for axis, v in zip("xy", p, strict=True)}
     return dict(zip(_CORNERS, box.xyxy, strict=True))
 
 

@@ -123,29 +123,16 @@ def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions)
     """Read the classes in meta.json, and the annotation files of all datasets of a project, or others."""
     files = _list_annotation_files(source) if source.is_dir else [""]
     if files and source.is_dir and not any(map(_is_in_dataset, files)):
-        unique_keys = frozenset({"objects", "size"})
-        files = choose_files(
-            source, _looks_like, "Supervisely JSON", log, unique_keys=unique_keys, among=files
-        )
+        keys = frozenset({"objects", "size"})
+        files = choose_files(source, _looks_like, "Supervisely JSON", log, unique_keys=keys, among=files)
     elif not files and not source.with_suffix("meta.json"):  # a project may have no image yet
-        log.report(
-            NO_FILES, source.path, expected=Trusted("an annotation of Supervisely"), n=len(source.files)
-        )
+        expected = Trusted("an annotation of Supervisely")
+        log.report(NO_FILES, source.path, expected=expected, n=len(source.files))
     dataset_folders = dict.fromkeys(_find_dataset_folder(file) for file in files if _is_in_dataset(file))
     folders = tuple(source.full(f"{folder}/img".lstrip("/")) for folder in dataset_folders)
     folders = folders or find_folders(source)
     reader = Reader(source, builder, log, options, folders, sized=True, keys=_KEYS)
-    shapes: dict[str, str] = {}  # by class: the kind of objects that state none
-    for file in source.with_suffix("meta.json") if source.is_dir else ():
-        if file.rpartition("/")[2] != "meta.json":
-            continue
-        with contextlib.suppress(BadRecord):
-            for entry in read_item(reader, file).items("classes"):
-                with contextlib.suppress(BadRecord):
-                    name = entry.text("title")
-                    if reader.category(name, entry.location / "title", listed=True) is not None:
-                        shape = entry.get("shape")
-                        shapes[name] = shape if isinstance(shape, str) else ""
+    shapes = _read_classes(reader) if source.is_dir else {}
     has_several = len({_find_dataset_folder(file) for file in files}) > 1
     split_of = functools.partial(_split_of, has_several=has_several)
     if files:
@@ -155,6 +142,22 @@ def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions)
         with contextlib.suppress(BadRecord):
             _read_image(read_item(reader, file), places[file], split_of(file), shapes)
     reader.finish(field="tags")
+
+
+def _read_classes(reader: Reader) -> dict[str, str]:
+    """Add the classes in files called meta.json; return by class the kind of objects that state none."""
+    shapes = {}
+    for file in reader.source.with_suffix("meta.json"):
+        if file.rpartition("/")[2] != "meta.json":
+            continue
+        with contextlib.suppress(BadRecord):
+            for entry in read_item(reader, file).items("classes"):
+                with contextlib.suppress(BadRecord):
+                    name = entry.text("title")
+                    if reader.category(name, entry.location / "title", listed=True) is not None:
+                        shape = entry.get("shape")
+                        shapes[name] = shape if isinstance(shape, str) else ""
+    return shapes
 
 
 def _find_places(reader: Reader, files: Sequence[str]) -> dict[str, Place]:
@@ -194,9 +197,8 @@ def _read_image(record: Item, image_place: Place, split: str, shapes: dict[str, 
     size = record.object("size", optional=True).size("width", "height")
     name, picture, pictures = image_place.key, None, record.reader.pictures
     if pictures:
-        picture = pictures.find_exact(name) or pictures.find(
-            stem(image_place.picture), path=record.location.path
-        )
+        picture = pictures.find_exact(name)
+        picture = picture or pictures.find(stem(image_place.picture), path=record.location.path)
         if picture and stem(name) == name:
             name += picture.name[len(stem(picture.name)) :]
     objects.read(record.image_named(name, size=size, picture=picture, split=split), _read_object, shapes)
@@ -221,11 +223,11 @@ def _read_object(record: Row, shapes: dict[str, str]) -> None:
             record.reader.count(f"the tag {name}")
         elif value is None or is_set(value):
             flags |= FLAG_NAMES[name]
-    has_two_points = kind == "rectangle" or (
-        not is_drawn and len(record.object("points").array("exterior")) == 2
-    )
+    is_rectangle = kind == "rectangle"
+    if not (is_rectangle or is_drawn or kind == "polygon"):  # old files state no kind
+        is_rectangle = len(record.object("points").array("exterior")) == 2
     # In a group polygons and masks are parts of an object and a rectangle is its box; None for other shapes.
-    is_part = None if kind in ("oriented_bbox", "graph") else kind == "polygon" or not has_two_points
+    is_part = None if kind in ("oriented_bbox", "graph") else not is_rectangle
     record.add(category, corners, score=score, flags=flags, group=record.group("instance"), is_part=is_part)
 
 
@@ -284,16 +286,16 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> N
     is_writable = target.plan(["meta.json", *files], ["the project", *images.name], log)
     if not check_classes(dataset, log) or not is_writable:
         return
+
+    # The text of each file, the names of all tags, and the kinds of shapes of each class.
     flag_names, tag_names = sorted(FLAG_NAMES), set[str]()
     texts = []
     kinds: dict[str, set[str]] = {}
-    """The shapes of each class."""
     for image in iter_group_images(dataset, 1):
         objects = []
         for box in image.boxes:
-            tags: list[dict[str, Any]] = [
-                {"name": flag, "value": None} for flag in box.list_flags(flag_names)
-            ]
+            flags = box.list_flags(flag_names)
+            tags: list[dict[str, Any]] = [{"name": flag, "value": None} for flag in flags]
             if box.score is not None:
                 tags.append({"name": "confidence", "value": box.score})
             tag_names.update(tag["name"] for tag in tags)
@@ -306,30 +308,32 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> N
         size = {"height": image.height, "width": image.width}
         record = {"description": "", "tags": [], "size": size, "objects": objects}
         texts.append(f"{dump(record, 1)}\n")
-    types = dict.fromkeys(_SCORES, "any_number")
-    shapes = {
-        name: min(kinds_of_class) if len(kinds_of_class) == 1 else "any"
-        for name, kinds_of_class in kinds.items()
-    }
-    meta = {
-        "classes": [
-            {
-                "title": name,
-                "shape": shapes.get(name, "rectangle"),
-                "color": _make_colour(i, len(classes)),
-                "geometry_config": {},
-            }
-            for i, name in enumerate(classes)
-        ],
-        "tags": [
-            {"name": name, "value_type": types.get(name, "none"), "color": _make_colour(i, len(tag_names))}
-            for i, name in enumerate(sorted(tag_names))
-        ],
-        "projectType": "images",
-    }
+    meta = _describe_project(classes, kinds, sorted(tag_names))
     target.write("meta.json", f"{dump(meta, 1)}\n".encode())
     for file, text in zip(log.track(files, "writing"), texts, strict=True):
         target.write(file, text.encode())
+
+
+def _describe_project(
+    classes: Sequence[str], kinds: dict[str, set[str]], tag_names: list[str]
+) -> dict[str, Any]:
+    """The content of meta.json; `kinds` are those of the shapes of each class that has objects."""
+    shapes = {name: kind if not others else "any" for name, (kind, *others) in kinds.items()}
+    types = dict.fromkeys(_SCORES, "any_number")
+    class_entries = [
+        {
+            "title": name,
+            "shape": shapes.get(name, "rectangle"),
+            "color": _make_colour(i, len(classes)),
+            "geometry_config": {},
+        }
+        for i, name in enumerate(classes)
+    ]
+    tag_entries = [
+        {"name": name, "value_type": types.get(name, "none"), "color": _make_colour(i, len(tag_names))}
+        for i, name in enumerate(tag_names)
+    ]
+    return {"classes": class_entries, "tags": tag_entries, "projectType": "images"}
 
 
 def _format_shape(box: Box, image: Image) -> tuple[str, dict[str, Any]]:

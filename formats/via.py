@@ -53,6 +53,7 @@ from odm.formats._contract import SURE, option
 from odm.formats._shared.codes import UNKNOWN_SHAPE, WRONG_COUNT
 from odm.formats._shared.json.items import (
     BadRecord,
+    Box,
     Item,
     Origin,
     Row,
@@ -195,6 +196,8 @@ def _read_project(project: Item, waiting: _Waiting) -> None:
         shape_attributes = _convert_shape(shape, numbers)
         region = {"shape_attributes": shape_attributes, "region_attributes": attributes_of_region}
         regions.setdefault(str(metadata.get("vid")), {})[key] = region
+
+    # Views are images, each of one file; regions were collected by the id of their view.
     origin = Origin(reader.builder, location.path, location.pointer)
     for vid, view in project.object("view").objects():
         ids = [str(id_) for id_ in view.array("fid_list")]
@@ -230,14 +233,11 @@ def _read_csv(reader: Reader, file: str, waiting: _Waiting) -> None:
     """Add the images of a CSV file, and collect in `waiting` the region of each row, if it has any."""
     images: dict[str, int | None] = {}
     origin = Origin(reader.builder, reader.source.full(file))
-    for location, record in read_csv_records(
-        reader, file, ("filename", "region_shape_attributes", "region_attributes")
-    ):
-        name = record["filename"]
+    needed = ("filename", "region_shape_attributes", "region_attributes")
+    for location, record in read_csv_records(reader, file, needed):
+        name, line = record["filename"], location.line
         if name not in images:
-            images[name] = reader.image(
-                name, location, field="filename", file=origin.number, line=location.line
-            )
+            images[name] = reader.image(name, location, field="filename", file=origin.number, line=line)
         cells = {key: record[f"region_{key}"].strip() for key in ("shape_attributes", "attributes")}
         region = {
             key: reader.decode_cell(text, location / f"region_{key}") if text else {}
@@ -265,7 +265,7 @@ def _choose_attribute(waiting: _Waiting, source: Source, log: Log, options: ViaO
     names = [key for key in keys if key not in FLAG_NAMES and key != "score"]
     if len(names) == 1:
         return names[0]
-    name_of_word = {name.lower(): name for name in reversed(names)}  # of names alike, the first
+    name_of_word = {name.lower(): name for name in reversed(names)}  # of "Class" and "class" the first
     for word in _USUAL:
         if word in name_of_word:
             name = name_of_word[word]
@@ -292,6 +292,8 @@ def _read_region(
     if shape.get("name") in ("point", "polyline"):
         reader.count(f"{shape.get('name')} regions")
         return
+
+    # The corners of the box around the shape; `wh` for boxes, whose size is stated.
     wh: tuple[float, float] | None = None
     kind = shape.text("name")
     if kind == "rect":
@@ -314,6 +316,8 @@ def _read_region(
         corners = region.draw_around(list(zip(xs, ys, strict=True)), "polygons")
     if region.is_bad:
         return
+
+    # The class: the value of the attribute, the only key checked in a checkbox, the text of an option's id.
     value = None if attribute is None else attributes.get(attribute)
     if isinstance(value, dict):  # a checkbox; several checked keys are no class, and an issue below
         checked_keys = [key for key, checked in value.items() if is_set(checked)]
@@ -339,29 +343,22 @@ def write(dataset: Dataset, target: Output, log: Log, options: ViaOptions) -> No
     if name is None:
         return
     attribute = options.attribute or "class"
-    images_and_regions = []
-    empty_row: dict[str, Any] = {"shape_attributes": {}, "region_attributes": {}}
-    for image in iter_images(dataset):
-        region_records = []
-        for box in image.boxes:
-            geometry = dict(zip(_NUMBERS["rect"], (*box.xyxy[:2], *box.wh), strict=True))
-            shape: dict[str, Any] = {"name": "rect", **geometry}
-            if box.outlines:
-                xs, ys = zip(*box.outlines[0], strict=True)
-                shape = {"name": "polygon", "all_points_x": xs, "all_points_y": ys}
-            attributes = {attribute: box.label, **dict.fromkeys(box.list_flags(sorted(FLAG_NAMES)), "1")}
-            attributes |= {key: str(score) for key, score in box.score_field("score").items()}
-            region_records.append({"shape_attributes": shape, "region_attributes": attributes})
-        images_and_regions.append((image.name, region_records))
+    images_and_regions = [
+        (image.name, [_format_region(box, attribute) for box in image.boxes])
+        for image in iter_images(dataset)
+    ]
     if target.single and target.target.lower().endswith(".csv"):
         text = io.StringIO(newline="")
         table = csv.writer(text, lineterminator="\n")
         table.writerow(HEADER)
+        empty_row: dict[str, Any] = {"shape_attributes": {}, "region_attributes": {}}  # without objects
         for image_name, rows in images_and_regions:
             for i, row in enumerate(rows or [empty_row]):
                 table.writerow([image_name, -1, "{}", len(rows), i, *map(dump, row.values())])
         target.write(name, text.getvalue().encode())
         return
+
+    # JSON of the annotations alone, of a project of VIA 3, or of one of VIA 2.
     entries = ",\n".join(
         f"{dump(f'{image_name}-1')}: "
         + dump({"filename": image_name, "size": -1, "regions": rows, "file_attributes": {}})
@@ -385,6 +382,19 @@ def write(dataset: Dataset, target: Output, log: Log, options: ViaOptions) -> No
         f'"_via_image_id_list": {dump([f"{image}-1" for image in dataset.images.name])}',
     ]
     target.write(name, ("{" + ",\n".join(members) + "}\n").encode())
+
+
+def _format_region(box: Box, attribute: str) -> dict[str, Any]:
+    """The region of a box as in VIA 2; `attribute` is the name of that with the class."""
+    shape: dict[str, Any] = {"name": "rect"}
+    if box.outlines:
+        xs, ys = zip(*box.outlines[0], strict=True)
+        shape = {"name": "polygon", "all_points_x": xs, "all_points_y": ys}
+    else:
+        shape |= zip(_NUMBERS["rect"], (*box.xyxy[:2], *box.wh), strict=True)
+    attributes = {attribute: box.label, **dict.fromkeys(box.list_flags(sorted(FLAG_NAMES)), "1")}
+    attributes |= {key: str(score) for key, score in box.score_field("score").items()}
+    return {"shape_attributes": shape, "region_attributes": attributes}
 
 
 def _make_project(images: list[tuple[str, list[dict[str, Any]]]], attributes: list[str]) -> str:

@@ -144,10 +144,10 @@ def sniff(source: Source) -> Sniff | None:
         if block is not None and block.count is not None and not block.stray:
             image = block.name
             is_image = image.lower().endswith(_SUFFIXES) or image.decode("utf-8", "replace") in name
-            # A list of nothing but images is no list of faces.
+            # A line "# a.jpg" of RetinaFace, or a number; a list of nothing but images is no list of faces.
             has_counts = any(line.startswith(b"#") or line.strip().isdigit() for line in lines)
-            is_named = bool(_OFFICIAL.fullmatch(name)) or (is_image and has_counts)
-            n_fitting += is_named and (block.count == 0 or len(block.rows) > 0)
+            is_list = bool(_OFFICIAL.fullmatch(name)) or (is_image and has_counts)
+            n_fitting += is_list and (block.count == 0 or len(block.rows) > 0)
         elif _OFFICIAL.fullmatch(name):
             n_fitting += 1
     if not files or 2 * n_fitting <= min(20, len(files)):
@@ -206,7 +206,8 @@ def _split_blocks(lines: list[bytes]) -> Iterator[_Block]:
     if next((line for line in lines if line.strip()), b"").startswith(b"# "):
         yield from _split_retinaface_blocks(lines)
         return
-    index, n_lines = 0, len(lines)  # of the next line; after it is taken, the number of the line from 1
+    # lines[index] is the next line. After `index += 1` it has been taken, and `index` is its number from 1.
+    index, n_lines = 0, len(lines)
     if n_lines > 1 and lines[0].strip().isdigit() and lines[1].strip().lower().endswith(_SUFFIXES):
         index = 1  # the number of images, as panlabel writes it
     while index < n_lines:
@@ -217,16 +218,14 @@ def _split_blocks(lines: list[bytes]) -> Iterator[_Block]:
         block = _Block(name=line, line=index)
         if _is_row(line):  # rows without an image
             block.name, block.stray = b"", [(index, line)]
-        elif (
-            index < n_lines and (count_text := lines[index].strip(b" \t")).isdigit() and len(count_text) < 10
-        ):
+        elif index < n_lines and re.fullmatch(rb"[0-9]{1,9}", count_text := lines[index].strip(b" \t")):
             block.count_line, block.count = count_text, int(count_text)
             index += 1
             end = min(n_lines, index + block.count)
             while index < end and _is_row(row := lines[index].strip(b" \t")):
                 index += 1
                 block.rows.append((index, row))
-            if block.count == 0 and index < n_lines and _is_zero(lines[index]):
+            if block.count == 0 and index < n_lines and _is_zero(lines[index]):  # the row for "no faces"
                 index += 1
         elif index < n_lines:
             block.count_line = lines[index].strip(b" \t")
@@ -234,6 +233,7 @@ def _split_blocks(lines: list[bytes]) -> Iterator[_Block]:
             is_end = not block.count_line or block.count_line.lower().endswith(_SUFFIXES)
             if is_end and line.lower().endswith(_SUFFIXES):
                 block.count_line, block.count = b"0", 0
+        # Rows beyond the number of faces, or after a line that is no number.
         while index < n_lines and (row := lines[index].strip(b" \t")) and _is_row(row):
             index += 1
             block.stray.append((index, row))
@@ -289,9 +289,7 @@ def read(source: Source, builder: Builder, log: Log, options: WiderfaceOptions) 
         for folder in (root, os.path.normpath(os.path.join(root, os.pardir)))
         for split in ("train", "val", "test")
     ]
-    picture_folders += [
-        os.path.join(root, *split, "images") for split in ((), ("train",), ("val",), ("test",))
-    ]
+    picture_folders += [os.path.join(root, split, "images") for split in ("", "train", "val", "test")]
     folders = tuple(filter(os.path.isdir, picture_folders)) or find_folders(source)
     gather = Gather(source, builder, log, options, folders, borrow_sizes="needed")
     needs_levels = builder.wants_fields and builder.kind == "gt"
@@ -320,17 +318,8 @@ def _read_file(file: str, split: str, gather: Gather, levels: Levels | None, *, 
     file_number = builder.file(path)
     folder, _, file_name = file.rpartition("/")
     for block in _split_blocks(clean_text(data, path, log).split(b"\n")):
-        n_rows, line, expected = len(block.rows) + len(block.stray), block.line + 1, ""
-        if not block.name:
-            line, expected, shown = block.line, "the name of an image", "a row of numbers"
-        elif block.count is None:
-            expected = "the number of faces"
-            shown = repr(shorten(block.count_line)) if block.count_line else "the end of the file"
-        elif n_rows != block.count or block.stray:
-            expected, shown = f"{plural(block.count, 'row')}, as the line above them says", str(n_rows)
-        if expected:
-            log.report(BAD_COUNT, path, line=line, expected=expected, found=shown)
-            builder.skipped += n_rows
+        if _report_fault(block, path, log):
+            builder.skipped += len(block.rows) + len(block.stray)
             continue
         name = block.name.decode("utf-8", "replace")
         if several and not _OFFICIAL.fullmatch(file_name) and folder and "/" not in name:
@@ -338,17 +327,32 @@ def _read_file(file: str, split: str, gather: Gather, levels: Levels | None, *, 
         location = Location(path, line=block.line)
         picture = gather.find_picture(name, location)
         image = gather.image(name, location, picture=picture, split=split, file=file_number, line=block.line)
-        if n_rows == 1 and _is_zero(block.rows[0][1]):
+        if len(block.rows) == 1 and _is_zero(block.rows[0][1]):
             continue
         for face, (line, row) in enumerate(block.rows, 1):
-            extra = None
+            extra = None  # or a field for each level, b"1" if the face counts at it
             if levels is not None:
                 key = key_of(name)
                 extra = {level: b"%d" % (face in faces.get(key, ())) for level, faces in levels.items()}
-            if image is None or not _read_row(
-                row, image, file_number, Location(path, line=line), gather, extra
-            ):
+            place = Location(path, line=line)
+            if image is None or not _read_row(row, image, file_number, place, gather, extra):
                 builder.skipped += 1
+
+
+def _report_fault(block: _Block, path: str, log: Log) -> bool:
+    """Report a block without a name or number of faces, or with another number of rows; return whether."""
+    n_rows, line = len(block.rows) + len(block.stray), block.line + 1
+    if not block.name:
+        line, expected, shown = block.line, "the name of an image", "a row of numbers"
+    elif block.count is None:
+        expected = "the number of faces"
+        shown = repr(shorten(block.count_line)) if block.count_line else "the end of the file"
+    elif n_rows != block.count or block.stray:
+        expected, shown = f"{plural(block.count, 'row')}, as the line above them says", str(n_rows)
+    else:
+        return False
+    log.report(BAD_COUNT, path, line=line, expected=expected, found=shown)
+    return True
 
 
 def _read_row(
@@ -363,12 +367,16 @@ def _read_row(
 
     `extra` are the fields that tell which levels of difficulty the face counts at.
     """
+    # left top width height blur expression illumination invalid occlusion pose; Datumaro ends with occlusion
+    # pose invalid, and writes words for numbers.
     words, counts = row.split(), gather.builder.extras
     n_numbers, name = len(words), b""
-    if n_numbers > 9 and not _WORDS.keys().isdisjoint(words[4:10]):  # in the order of Datumaro
+    if n_numbers > 9 and not _WORDS.keys().isdisjoint(words[4:10]):
         *head, occluded, pose, is_invalid = (_WORDS.get(word, word) for word in words[4:10])
         words[4:10] = *head, is_invalid, occluded, pose
         row = b" ".join(words)
+
+    # Four edges and landmarks, or 4, 5 or 10 numbers; then the class, if any.
     class_name: str | None = CLASS
     landmarks: Drawn | None = None
     if n_numbers >= 4 + _LANDMARKS and all(map(NUMBER.fullmatch, words[: 4 + _LANDMARKS])):
@@ -383,6 +391,8 @@ def _read_row(
     if n_numbers not in (4, 5, 10) or class_name is None or not np.isfinite(values).all():
         _report_row(row, n_numbers, name, location, gather.log)
         return False
+
+    # The attributes, of rows of ten numbers: invalid and occlusion become flags, others are counted.
     attributes = dict(zip(FIELDS[4:], values[4:] if n_numbers == 10 else (), strict=False))
     invalid, occlusion = attributes.pop("invalid", 0.0), attributes.pop("occlusion", 0.0)
     for value, field, allowed in ((invalid, "invalid", (0, 1)), (occlusion, "occlusion", (0, 1, 2))):
@@ -393,6 +403,7 @@ def _read_row(
     counts.update(field for field, value in attributes.items() if value)
     if occlusion == 2:
         counts[_HEAVY] += 1
+
     left, top, width, height = values[:4]
     category = gather.builder.category(class_name)
     if landmarks is not None:
@@ -430,7 +441,7 @@ def _read_landmarks(words: list[bytes], gather: Gather) -> Drawn | None:
     if not gather.builder.wants:
         gather.builder.extras["landmarks"] += 1
         return None
-    pairs = zip(values[0::3], values[1::3], strict=True)
+    pairs = zip(values[0::3], values[1::3], strict=True)  # x, y and a third number, not read, for each
     return Drawn(points=[(x, y, 2) if x >= 0 else (0, 0, 0) for x, y in pairs])
 
 
@@ -456,30 +467,16 @@ def write(dataset: Dataset, target: Output, log: Log, options: WiderfaceOptions)
     """Write each image and its faces, in one file for each split."""
     images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
     is_detections, retinaface = dataset.kind == "det", options.layout == "retinaface"
-    name_tail = "det" if is_detections else "bbx_gt"
-    files = list_split_files(
-        dataset, lambda split: f"wider_face_{split}{'_' if split else ''}{name_tail}.txt"
-    )
     if retinaface:
         files = list_split_files(dataset, lambda split: f"{split}{'/' if split else ''}label.txt")
-    is_refused = refuse_classes(dataset, log, words=False)
-    for row, name in enumerate(images.name):
-        if _is_row(name.encode()) or name != name.strip(" \t"):
-            path, line, pointer = dataset.image_place(row)
-            reason = "it would not be read back as an image name"
-            log.report(BAD_NAME, path, line=line, pointer=pointer, value=name, reason=reason)
-            is_refused = True
-    for name in classes:
-        reason = ""
-        if name.lower().encode().endswith(_SUFFIXES):
-            reason = "a row with this ending would be read as an image name"
-        elif parse_class_name(name.encode()) is None and refuse_class(name) is None:
-            reason = "a number after its first word would be read as a column"
-        if reason:
-            log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
-            is_refused = True
+    else:
+        tail = "det.txt" if is_detections else "bbx_gt.txt"
+        files = list_split_files(dataset, lambda split: f"wider_face_{split}{'_' if split else ''}{tail}")
+    is_refused = _refuse_names(dataset, log)
     if not target.plan(list(files.values()), [f"the split {s}" for s in files], log) or is_refused:
         return
+
+    # A row for each box, by image: its edges, what follows them, and its class if it is no face.
     order = np.argsort(boxes.image, kind="stable")
     texts = to_decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1)[order].ravel())
     if is_detections:
@@ -502,6 +499,27 @@ def write(dataset: Dataset, target: Output, log: Log, options: WiderfaceOptions)
         for name, (start, end) in zip(images.name, itertools.pairwise(image_starts), strict=True)
     )
     write_splits(dataset, target, files, blocks)
+
+
+def _refuse_names(dataset: Dataset, log: Log) -> bool:
+    """Report names of images and classes that would be misread; return whether there are any."""
+    is_refused = refuse_classes(dataset, log, words=False)
+    for row, name in enumerate(dataset.images.name):
+        if _is_row(name.encode()) or name != name.strip(" \t"):
+            path, line, pointer = dataset.image_place(row)
+            reason = "it would not be read back as an image name"
+            log.report(BAD_NAME, path, line=line, pointer=pointer, value=name, reason=reason)
+            is_refused = True
+    for name in dataset.categories.name:
+        reason = ""
+        if name.lower().encode().endswith(_SUFFIXES):
+            reason = "a row with this ending would be read as an image name"
+        elif parse_class_name(name.encode()) is None and refuse_class(name) is None:
+            reason = "a number after its first word would be read as a column"
+        if reason:
+            log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
+            is_refused = True
+    return is_refused
 
 
 _KEEPS = frozenset("extension empty score wh split crowd occluded".split())
