@@ -123,9 +123,9 @@ def detect(source: Source, log: Log, *, flag: str = "--format", among: tuple[str
     Raises
     ------
     UsageError
-        If no format, or more than one, claims it.
+        If no format claims it; its kind AmbiguousFormat if several do with the same confidence.
     DataError
-        If no format does, and there are files that cannot be read.
+        If no format can be chosen, and there are files or links that cannot be read.
     """
     names = tuple(among or FORMATS)
     candidates = {name: FORMATS[name] for name in _detect.find_possible(source, names, SIGNS)}

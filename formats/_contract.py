@@ -223,10 +223,8 @@ def format_of(module: str, **declared: Any) -> Format:
     fields = {key: members[key] for key in _FUNCTIONS if key in members}
     if "options" not in declared:
         fields["options"] = members[members["read"].__annotations__["options"]]
-    name = module.rpartition(".")[2]
-    return Format(
-        **{"name": name, "doc": members["__doc__"], "single": False, "write": None, **fields, **declared}
-    )
+    defaults = {"name": module.rpartition(".")[2], "doc": members["__doc__"], "single": False, "write": None}
+    return Format(**{**defaults, **fields, **declared})
 
 
 class OptionSpec(msgspec.Struct, frozen=True, eq=False):
@@ -285,7 +283,7 @@ def option_specs(options: type[Options]) -> tuple[OptionSpec, ...]:
             continue
         kind = hints[field.name]
         parse = field.metadata["parse"]
-        if parse is None:
+        if parse is None:  # by the type, as int for ``int | None``
             types = [t for t in (typing.get_args(kind) or (kind,)) if t is not type(None)]
             parsers = {bool: parse_bool, int: int, float: float}
             parse = parsers.get(types[0], str) if len(types) == 1 else str

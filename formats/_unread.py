@@ -44,6 +44,7 @@ def _find_other_task(source: Source, file: str) -> str:
     head = source.head(file)
     lines = [line for line in head.decode("utf-8", "replace").splitlines() if line.strip()]
     lines = lines[: max(1, len(lines) - 1) if len(head) > 4096 else None]  # the last may be cut
+    # A header "filename,cat,dog" and rows "a.jpg,0,1".
     table = [[cell.strip() for cell in line.split(",")] for line in lines[:LOOKED_AT]]
     if len(table) > 1 and table[0][0].lower() in ("filename", "image", "image_name") and len(table[0]) > 1:
         n_columns = len(table[0])
@@ -67,15 +68,14 @@ def explain(source: Source, formats: Mapping[str, Format], signs: Mapping[str, S
     """
     data_files = [file for file in source.files if not file.lower().endswith(tuple(PICTURE_SUFFIXES))]
     if not data_files:
-        n_images, option = plural(len(source.files), "image file"), spell("images")
-        return (
-            f"{n_images} and no annotations; give the annotations, and the folder of images as {option}",
-            True,
-        )
+        text = f"{plural(len(source.files), 'image file')} and no annotations; give the annotations, "
+        return text + f"and the folder of images as {spell('images')}", True
     task_descriptions = [_find_other_task(source, file) for file in data_files[:LOOKED_AT]]
     if all(task_descriptions):
         subject = f"{printable(data_files[0])} is " if data_files[0] else "this is "
         return subject + task_descriptions[0], True
+
+    # The file to compare: the first with the suffix of a format, else the first.
     suffixes_of = {
         name: {suffix for suffix in signs[name][0] if suffix} if name in signs else set(format_.suffixes)
         for name, format_ in formats.items()
@@ -89,13 +89,15 @@ def explain(source: Source, formats: Mapping[str, Format], signs: Mapping[str, S
         counts = ", ".join(f"{n_of_kind} with {kind}" for kind, n_of_kind in suffix_counts.most_common(3))
         among_text = f" of {len(data_files)} files ({counts})" if len(data_files) > 1 else ""
         description = f"{printable(file)}{among_text}, {description}"
-    comparisons = []  # sorts by the share of keywords, then usual before unusual suffixes, then by use
+
+    # The nearest formats: by the share of keywords, then usual before unusual suffixes, then by use.
+    comparisons = []
     for name, format_ in formats.items():
         keywords = format_.expects or tuple(word.strip('"') for word in format_.holds if word.isprintable())
         if suffix in suffixes_of[name] and keywords:
             share, reason = _compare(head, keywords, needs_all=bool(format_.expects))
             is_unusual, use = suffix not in format_.suffixes, USES.index(format_.use)
-            comparisons.append((-share, is_unusual, use, name, reason))
+            comparisons.append((-share, is_unusual, use, name, reason))  # in the order of sorting
     reasons = "; ".join(f"{name}, but {reason}" for *_, name, reason in sorted(comparisons)[:3])
     nearest = f"the nearest formats are {reasons}"
     nearest = nearest if comparisons else f"no format has files with {suffix or 'no suffix'}"
@@ -127,11 +129,9 @@ def _describe(head: str, suffix: str) -> str:
 
 def _list_names(names: list[str], noun: str) -> str:
     """Words for the keys or columns that a file has, as in "the keys name and labels" or "no keys"."""
-    return (
-        f"the {noun}{'s' * (len(names) > 1)} {first_few(names, 5, lambda name: shorten(name, 20))}"
-        if names
-        else f"no {noun}s"
-    )
+    if not names:
+        return f"no {noun}s"
+    return f"the {noun}{'s' * (len(names) > 1)} {first_few(names, 5, lambda name: shorten(name, 20))}"
 
 
 def _compare(head: str, keywords: tuple[str, ...], *, needs_all: bool) -> tuple[float, str]:

@@ -100,9 +100,8 @@ def sniff(source: Source) -> Sniff | None:
             n_fitting += is_relative and bool(cells[0].strip()) and n_corners in (0, 2, 4)
     if not n_rows or 3 * n_fitting < 2 * n_rows:
         return None
-    return Sniff(
-        SURE, f"{n_fitting} of {n_rows} rows have a set, a path, a label and corners in 0..1, as in AutoML"
-    )
+    rows = f"{n_fitting} of {n_rows} rows"
+    return Sniff(SURE, f"{rows} have a set, a path, a label and corners in 0..1, as in AutoML")
 
 
 def _find_edges(corners: Floats) -> Floats:
@@ -147,7 +146,7 @@ def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> 
     wanted_split = None if options.split is None else SPLITS.get(options.split.upper(), options.split)
     if report_missing_split(wanted_split, (*split_of_image.values(), ""), source, log):
         return
-    path_of: dict[str, str] = {}
+    path_of: dict[str, str] = {}  # by image name, to find names with two paths
     for file, rows in files:
         kept_rows: Rows = []
         for line, cells in rows:
@@ -164,10 +163,8 @@ def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> 
             elif path_of.setdefault(name, path) != path:
                 log.report(DUPLICATE_IMAGE, file, line=line, field="path", value=name, first=path_of[name])
             elif split and split != image_split:
-                shown, other_set = _WRITTEN[split], _WRITTEN[image_split]
-                log.report(
-                    SET_CONFLICT, file, line=line, field="set", value=name, found=shown, other=other_set
-                )
+                shown, other = _WRITTEN[split], _WRITTEN[image_split]
+                log.report(SET_CONFLICT, file, line=line, field="set", value=name, found=shown, other=other)
             else:
                 # 12 cells: set, path, label, 8 of corners and a score.
                 kept_rows.append((line, [image_split, name, *row[2:], *[""] * (12 - n_cells)]))

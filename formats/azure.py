@@ -90,11 +90,8 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
         return SURE, "its records have boxes from topX to bottomX, as predictions of Azure have"
     if keys.get("predictions") == "[" and {"project", "iteration"} <= keys.keys():
         return SURE, "it has predictions of an iteration, as in Custom Vision"
-    if (
-        preview.top == "["
-        and "regions" in keys
-        and keys.keys() & {"originalImageUri", "resizedImageUri", "imageUri"}
-    ):
+    has_uri = keys.keys() & {"originalImageUri", "resizedImageUri", "imageUri"}
+    if preview.top == "[" and "regions" in keys and has_uri:
         return SURE, "its records have regions and image URIs, as in Custom Vision"
     return None
 
@@ -116,7 +113,10 @@ def read(source: Source, builder: Builder, log: Log, options: AzureOptions) -> N
 
 
 def parse_image_name(url: str) -> str:
-    """The name of an image from its address in Azure's storage."""
+    """The name of an image from its address in Azure's storage.
+
+    That is a path, as after azureml://.../paths/ or AmlDatastore://, or the last part of another URL.
+    """
     if "/paths/" in url:
         return url.split("/paths/", 1)[1]
     if "://" not in url:
@@ -163,7 +163,7 @@ def _read_label(label: Row, size: Size) -> None:
     if "polygon" in label:
         rings: list[list[tuple[float, float]]] = []
         for flat_points in label.array("polygon"):
-            xy_pixels = to_pixels(flat_points, size) if _are_numbers(flat_points) else []
+            xy_pixels = to_pixels(flat_points, size) if _are_numbers(flat_points) else []  # x, y, x, y, ...
             if xy_pixels:
                 rings.append(list(zip(xy_pixels[0::2], xy_pixels[1::2], strict=False)))
         if not any(rings):
@@ -205,7 +205,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: AzureOptions) -> 
         for box in image.boxes:
             edges: dict[str, Any] = dict(zip(_EDGES, ltrb_of_row(box.row), strict=True))
             size = image.width, image.height
-            parts = [[v for point in divide_points(ring, size) for v in point] for ring in box.outlines]
+            relative_rings = [divide_points(ring, size) for ring in box.outlines]
+            parts = [[v for point in ring for v in point] for ring in relative_rings]  # x, y, x, y, ...
             polygon: dict[str, Any] = {"polygon": parts} if parts else {}
             if dataset.kind == "det":
                 labels.append({"box": edges, "label": box.label, **polygon, **box.score_field("score")})

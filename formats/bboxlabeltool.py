@@ -77,15 +77,14 @@ def _make_grammar(*, class_first: bool) -> label_rows.Grammar:
             return label_rows.Shape([0])
         if n_cells < 4 or (class_first and n_cells > 6):
             return None
-        has_score = n_cells >= 6 and kind(n_cells - 1) == "number"
+        has_score = n_cells >= 6 and kind(n_cells - 1) == "number"  # "10 20 110 220 cat 0.9", or cat first
         start = int(class_first and n_cells > 4)  # of the numbers: 1 after a class, else 0
         name = 0 if start else 4, n_cells - 4 - has_score  # its first word, and how many it has
         return label_rows.Shape(range(start, start + 4), n_cells - 1 if has_score else -1, name)
 
     expected = "four numbers, a class before" if class_first else "four numbers, or also a class"
-    return label_rows.Grammar(
-        choose_columns, _EDGES, f"{expected}, and a score if any", default=np.nan, folders=_FOLDERS
-    )
+    expected += ", and a score if any"
+    return label_rows.Grammar(choose_columns, _EDGES, expected, default=np.nan, folders=_FOLDERS)
 
 
 def read(source: Source, builder: Builder, log: Log, options: SpacesOptions) -> None:
@@ -118,9 +117,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SpacesOptions) -> None:
     if not label_rows.plan_files(dataset, target, log):
         return
     boxes, classes = dataset.boxes, dataset.categories.name
-    texts = to_decimals(
-        boxes.xyxy.ravel()
-    )  # left, top, right, bottom, left, ...: every fourth is of one edge
+    texts = to_decimals(boxes.xyxy.ravel())  # left, top, right, bottom, left, ...; texts[i::4] are one edge
     columns = [*(texts[i::4] for i in range(4)), [classes[category] for category in boxes.category.tolist()]]
     if dataset.kind == "det":
         columns.append(to_decimals(boxes.score))

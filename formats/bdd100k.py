@@ -170,7 +170,8 @@ def _find_mask_size(labels: Rows) -> Size | None:
         or not all(type(n) is int and 0 < n < 2**31 for n in size)
     ):
         return None
-    return size[1], size[0]  # RLE gives the height first
+    height, width = size  # the order of RLE
+    return width, height
 
 
 def _read_label(label: Row, video: int | None) -> None:
@@ -194,7 +195,7 @@ def _read_label(label: Row, video: int | None) -> None:
     assert corners is not None
     category, score = label.category("category"), label.score("score")
     flags = label.flags("attributes", _FLAGS, ("NA", "none", False))
-    label.count_unread(_LABEL if corners is None or not shape else _LABEL | {shape})
+    label.count_unread(_LABEL | {shape} if shape else _LABEL)
     id_, track = label.get("id"), -1
     has_id = isinstance(id_, (int, str)) and id_ not in ("", -1, "-1")
     if has_id and video is not None and not label.is_bad:
@@ -242,9 +243,9 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
         for box in image.boxes:
             label_number, flag_names = next(numbers), box.list_flags(_WRITTEN)
             track_id = track_ids[track_of_box[box.row]]  # None, the last entry, for track -1
-            label: dict[str, Any] = {"id": str(label_number) if track_id is None else track_id}
-            if track_id is None and (videos is not None or track_column is not None):
-                del label["id"]  # in a video it would be a track
+            label: dict[str, Any] = {} if track_id is None else {"id": track_id}
+            if track_id is None and videos is None and track_column is None:
+                label["id"] = str(label_number)  # not in a video, where it would be a track
             label["category"] = box.label
             label["attributes"] = {key: key in flag_names for key in _WRITTEN}
             if box.flags & Flag.REGION:
@@ -256,6 +257,8 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
             elif box.shapes is not None and (counts := box.shapes.counts(box.row)):
                 label["rle"] = {"counts": counts.decode(), "size": [image.height, image.width]}
             labels.append(label | box.score_field("score"))
+
+        # The frame, with its video and number in it; tracks without a video are in one without a name.
         frame: dict[str, Any] = {"name": image.name} | ({"size": image.size} if image.size else {})
         if videos is not None:
             video = int(videos[image.row])

@@ -81,6 +81,7 @@ def read(source: Source, builder: Builder, log: Log, options: CreatemlOptions) -
             f"{printable(source.path)}: all coordinates lie in 0..1, so they are read as relative to the "
             "image's size (-O units=pixel reads pixels)"
         )
+        # Another reader, which takes the sizes of images from their files.
         relative, reader = True, Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)
     for file, records in images.items():
         for image in records:

@@ -34,7 +34,7 @@ from typing import Any
 
 from odm.files import COLLISION, Output, Source
 from odm.formats._contract import SURE, option
-from odm.formats._shared.gather import report_other_kind
+from odm.formats._shared.gather import Location, report_other_kind
 from odm.formats._shared.json.items import BAD_SIZE, Box, Item, Row, iter_images, read_line_items
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.values import Reader, check_classes, choose_files, dump
@@ -86,10 +86,8 @@ def read(source: Source, builder: Builder, log: Log, options: CrowdhumanOptions)
     path = source.path.replace("\\", "/")
     files = source.with_suffix(".odgt") if source.is_dir else []
     files = files or choose_files(source, looks_like, "CrowdHuman", log, _SUFFIXES)
-    wanted_split = normalise_split(options.split)
-    files = select_split(
-        files, lambda file: parse_split(file or path, folder=False), wanted_split, source, log
-    )
+    split = normalise_split(options.split)
+    files = select_split(files, lambda file: parse_split(file or path, folder=False), split, source, log)
     records_of: dict[str, list[tuple[Item, int | None]]] = {key: [] for key in _LISTS}
     """The records that have such a list and their images, until the kind of the whole is known."""
     for file in log.track(files, "reading"):
@@ -102,14 +100,11 @@ def read(source: Source, builder: Builder, log: Log, options: CrowdhumanOptions)
         builder.kind = "det" if records_of["dtboxes"] and not records_of["gtboxes"] else "gt"
         if all(records_of.values()):
             log.note(f"{printable(source.path)}: the gtboxes are read, not the dtboxes (--kind det)")
-    else:
-        counts_and_locations = [
-            (
-                sum(len(record.array(key)) for record, _ in records),
-                records[0][0].location / key if records else None,
-            )
-            for key, records in records_of.items()
-        ]
+    else:  # which reports the boxes of the other kind, at the first record that has any
+        counts_and_locations: list[tuple[int, Location | None]] = []
+        for key, records in records_of.items():
+            location = next((record.location / key for record, _ in records), None)
+            counts_and_locations.append((sum(len(record.array(key)) for record, _ in records), location))
         report_other_kind(builder, log, *counts_and_locations)
     key = "dtboxes" if builder.kind == "det" else "gtboxes"
     for record, image in records_of[key]:
@@ -163,9 +158,8 @@ def _read_detection(box: Row, _: str) -> None:
 def write(dataset: Dataset, target: Output, log: Log, _: CrowdhumanOptions) -> None:
     """Write a record for each image, in one file for each split."""
     files = list_split_files(dataset, lambda split: f"annotation{'_' if split else ''}{split}.odgt")
-    is_writable = check_classes(dataset, log) & target.plan(
-        list(files.values()), [f"the split {s}" for s in files], log
-    )
+    is_writable = check_classes(dataset, log)
+    is_writable &= target.plan(list(files.values()), [f"the split {s}" for s in files], log)
     name_of_id: dict[str, str] = {}
     for name in dataset.images.name:
         if (first_name := name_of_id.setdefault(stem(name), name)) != name:

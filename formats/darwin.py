@@ -121,30 +121,32 @@ def _read_file(record: Item, split: str) -> None:
     size_owner = next(slots_owner.items("slots"), None) if "item" in record else item
     size = None if size_owner is None else size_owner.size("width", "height")
     slot_name = size_owner.get("slot_name") if size_owner is not item and size_owner is not None else None
+    # The name, in version 2.0 with a folder.
     name_key = "name" if "item" in record else item.first_key("original_filename", "filename")
     name, folder = item.get(name_key), item.get("path")
     if isinstance(name, str) and isinstance(folder, str) and folder.strip("/"):
         name = f"{folder.strip('/')}/{name}"
-    if record.reader.log.errors == errors_before:
-        layers: dict[int, Layers] = {}  # by frame; 0 for an image
-        if any("frames" in row for row in boxes):
-            tracks: list[Track] = []
-            # The 0 is no image: _read_track adds no boxes, and only None would skip the rows.
-            boxes.read(0, _read_track, tracks, layers, slot_name)
+    if record.reader.log.errors > errors_before:
+        return
+    layers: dict[int, Layers] = {}  # by frame; 0 for an image
+    if any("frames" in row for row in boxes):
+        tracks: list[Track] = []
+        # The 0 is no image: _read_track adds no boxes, and only None would skip the rows.
+        boxes.read(0, _read_track, tracks, layers, slot_name)
 
-            def read_frame(rows: Rows, image: int | None, frame: int) -> None:
-                rows.read(image, _read_annotation, slot_name, layers.get(frame, {}), size)
+        def read_frame(rows: Rows, image: int | None, frame: int) -> None:
+            rows.read(image, _read_annotation, slot_name, layers.get(frame, {}), size)
 
-            n_frames = size_owner.get("frame_count") if size_owner is not None else 0
-            n_frames = n_frames if type(n_frames) is int else 0
-            video_frames: Any = {"length": n_frames, "frame_name": "{:07d}.png"}  # as darwin-py calls them
-            read_video(item, name, tracks, read_frame, size=size, split=split, **video_frames)
-            return
-        for row in boxes:
-            if "raster_layer" in row:
-                _add_layer(row.object("raster_layer"), layers.setdefault(0, {}))
-        image = item.image_named(name, field=name_key, size=size, split=split)
-        boxes.read(image, _read_annotation, slot_name, layers.get(0, {}), size)
+        n_frames = size_owner.get("frame_count") if size_owner is not None else 0
+        n_frames = n_frames if type(n_frames) is int else 0
+        video_frames: Any = {"length": n_frames, "frame_name": "{:07d}.png"}  # as darwin-py calls them
+        read_video(item, name, tracks, read_frame, size=size, split=split, **video_frames)
+        return
+    for row in boxes:
+        if "raster_layer" in row:
+            _add_layer(row.object("raster_layer"), layers.setdefault(0, {}))
+    image = item.image_named(name, field=name_key, size=size, split=split)
+    boxes.read(image, _read_annotation, slot_name, layers.get(0, {}), size)
 
 
 def _add_layer(layer: Item, layers: Layers) -> None:
@@ -165,6 +167,7 @@ def _read_track(row: Row, tracks: list[Track], layers: dict[int, Layers], slot_n
         return
     shared_fields = {key: value for key, value in row.record.items() if key not in _OF_VIDEO}
     frames = row.object("frames")
+    # By frame: the key in ``frames`` ("" if interpolated) and the annotation; and the numbers of `_PLACE`.
     object_of_frame: dict[int, tuple[int | str, dict[str, Any]]] = {}
     place_of_frame: dict[int, list[float]] = {}
     for key, content in frames.objects():
@@ -177,15 +180,14 @@ def _read_track(row: Row, tracks: list[Track], layers: dict[int, Layers], slot_n
         xywh = content.get("bounding_box")
         if isinstance(xywh, dict) and NUMBER_TYPES.issuperset(map(type, map(xywh.get, _PLACE))):
             place_of_frame[frame] = [xywh[key] for key in _PLACE]
-    if row.get("interpolated") is True and len(place_of_frame) == len(object_of_frame):
+    if row.get("interpolated") is True and len(place_of_frame) == len(object_of_frame):  # all have boxes
         for frame, values in fill_frames(place_of_frame, place_of_frame).items():
             xywh = {"bounding_box": dict(zip(_PLACE, values, strict=True))}
             object_of_frame.setdefault(frame, ("", shared_fields | xywh))
     id_ = row.get("id")
     if object_of_frame and not row.is_bad:
-        tracks.append(
-            Track(frames.location, id_ if isinstance(id_, str | int) else len(tracks), object_of_frame)
-        )
+        track = id_ if isinstance(id_, str | int) else len(tracks)
+        tracks.append(Track(frames.location, track, object_of_frame))
 
 
 def _is_elsewhere(box: Row, slot_name: Any) -> bool:
@@ -198,7 +200,10 @@ def _is_elsewhere(box: Row, slot_name: Any) -> bool:
 
 
 def _read_annotation(box: Row, slot_name: Any, layers: Layers, size: Size | None) -> None:
-    """Add the object of an annotation, from its box, else its shape; `size` is (width, height) in pixels."""
+    """Add the object of an annotation, from its box, else its shape; `size` is (width, height) in pixels.
+
+    `layers` has the raster layer of masks by the ids of annotations, and the value of their pixels there.
+    """
     if _is_elsewhere(box, slot_name):
         return
     box.text("name")
@@ -206,18 +211,20 @@ def _read_annotation(box: Row, slot_name: Any, layers: Layers, size: Size | None
         del box.record["bounding_box"]
     shape_key = next((key for key in ("polygon", "complex_polygon") if key in box), "")
     has_drawing = "ellipse" in box or "skeleton" in box
+
+    # Masks, whose pixels are in a layer; and annotations without a place, such as tags, which are counted.
     if "raster_layer" in box:  # in `layers` already
         return
     if "mask" in box and not shape_key and size and (id_ := str(box.get("id"))) in layers:
-        corners = _paint(box, *layers[id_], *size)
-        box.add(
-            box.category("name"), corners, score=box.object("inference", optional=True).score("confidence")
-        )
+        corners, category = _paint(box, *layers[id_], *size), box.category("name")
+        box.add(category, corners, score=box.object("inference", optional=True).score("confidence"))
         return
     if "bounding_box" not in box and not shape_key and not has_drawing:
         other_kinds = ("frames", "tag", "line", "keypoint", "ellipse", "skeleton")
         box.reader.count(f"{next((key for key in other_kinds if key in box), 'other')} annotations")
         return
+
+    # The shape, if it is wanted or there is no box, and the box.
     category, wh = box.category("name"), None
     shape_corners: Corners | None = None
     if shape_key and (box.wants or "bounding_box" not in box):

@@ -104,13 +104,11 @@ def read(source: Source, builder: Builder, log: Log, options: DatumaroOptions) -
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
             document = read_item(reader, file)
-            labels = list(
-                document.object("categories", optional=True).object("label", optional=True).items("labels")
-            )
-            rows = [
-                reader.category(label.get("name"), label.location / "name", listed=True) for label in labels
-            ]
-            classes = {str(label_id): -1 if row is None else row for label_id, row in enumerate(rows)}
+            categories = document.object("categories", optional=True)
+            classes: dict[str, int] = {}
+            for i, label in enumerate(list(categories.object("label", optional=True).items("labels"))):
+                row = reader.category(label.get("name"), label.location / "name", listed=True)
+                classes[str(i)] = -1 if row is None else row
             document.need("items")
             for item in document.items("items"):
                 with contextlib.suppress(BadRecord):
@@ -127,7 +125,7 @@ def _read_item(item: Item, split: str, classes: dict[str, int]) -> None:
         if isinstance(annotation, dict) and annotation.get("type") == "bbox" and annotation.get("group")
     }
     media = item.object(item.first_key("image", "media"), optional=True)
-    if len(height_width := media.array("size")) == 2:  # for `size`, which reads two keys
+    if len(height_width := media.array("size")) == 2:  # for `media.size`, which reads two keys
         media.record.update(height=height_width[0], width=height_width[1])
     size = media.size("width", "height")
     name, path = item.get("id"), media.get("path")
@@ -137,9 +135,8 @@ def _read_item(item: Item, split: str, classes: dict[str, int]) -> None:
         name += "" if name.lower().endswith(extension.lower()) else extension
     picture, pictures = None, item.reader.pictures
     if isinstance(name, str) and pictures:  # which lie in images/<subset>/, or in images/
-        picture = pictures.find_exact(name, f"images/{split}", "images") or pictures.find(
-            f"images/{split}/{name}"
-        )
+        picture = pictures.find_exact(name, f"images/{split}", "images")
+        picture = picture or pictures.find(f"images/{split}/{name}")
         name = add_extension(name, picture)
     image = item.image_named(name, field="id", size=size, split=split, picture=picture)
     rows.read(image, _read_annotation, classes, groups_with_box)
@@ -151,7 +148,7 @@ def _read_annotation(shape: Row, classes: dict[str, int], groups_with_box: set[t
     Keypoints are an object of their own unless a box of the same class is in their group.
     """
     kind, wh = shape.text("type"), None
-    points: list[Any] = []
+    points: list[Any] = []  # keypoints
     if kind in ("points", "skeleton"):
         points = _read_keypoints(shape, kind)
     is_boxed = (str(shape.get("label_id")), str(shape.get("group"))) in groups_with_box
@@ -160,6 +157,8 @@ def _read_annotation(shape: Row, classes: dict[str, int], groups_with_box: set[t
         return
     shape.need("label_id")
     category = shape.category_number(shape.get("label_id"), shape.location / "label_id", classes)
+
+    # The corners of the box around the shape; `wh` for upright boxes, whose size is stated.
     attributes, turn = shape.object("attributes", optional=True), 0.0  # in radians
     if kind == "bbox":
         corners, wh = shape.ltwh("bbox")
@@ -168,14 +167,12 @@ def _read_annotation(shape: Row, classes: dict[str, int], groups_with_box: set[t
             del attributes.record["rotation"]
     elif kind == "polygon":
         values = shape.any_numbers("points")
-        corners = shape.draw_around(
-            list(zip(values[0::2], values[1::2], strict=False)) or [(NAN, NAN)], "polygons"
-        )
+        outline = list(zip(values[0::2], values[1::2], strict=False)) or [(NAN, NAN)]  # without points no box
+        corners = shape.draw_around(outline, "polygons")
     elif kind == "ellipse":
         left, top, right, bottom = shape.ltrb("points")
-        corners = shape.draw_ellipse(
-            (left + right) / 2, (top + bottom) / 2, (right - left) / 2, (bottom - top) / 2
-        )
+        x, y, rx, ry = (left + right) / 2, (top + bottom) / 2, (right - left) / 2, (bottom - top) / 2
+        corners = shape.draw_ellipse(x, y, rx, ry)
     elif kind == "mask":
         corners = _read_mask(shape)
     elif points:
@@ -187,6 +184,7 @@ def _read_annotation(shape: Row, classes: dict[str, int], groups_with_box: set[t
     else:
         shape.report(UNKNOWN_SHAPE, "type", value=kind, shapes="bbox or polygon")
         raise BadRecord
+
     score = attributes.score("score")
     flag_attributes = {key: value for key, value in attributes.record.items() if key != "score"}
     # In a group, polygons and masks are parts of an object, and a bbox is its box; None for other shapes.
@@ -247,7 +245,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: DatumaroOptions) -> Non
     is_writable &= target.plan(list(files.values()), [f"the split {split}" for split in files], log)
     if not is_writable:
         return
-    class_numbers = {label: label_id for label_id, label in enumerate(dataset.categories.name)}
+    label_ids = {label: label_id for label_id, label in enumerate(dataset.categories.name)}
     flag_names = sorted({*FLAG_NAMES} - {"crowd"})
     for image in iter_group_images(dataset, 1):
         annotations = []
@@ -255,12 +253,12 @@ def write(dataset: Dataset, target: Output, log: Log, _: DatumaroOptions) -> Non
             attributes = {**dict.fromkeys(box.list_flags(flag_names), True), **box.score_field("score")}
             attributes |= {"is_crowd": True} if box.flags & Flag.CROWD else {}
             common_fields = {"id": box.row + 1, "attributes": attributes, "group": box.group}
-            label = {"label_id": class_numbers[box.label], "z_order": 0}
+            label = {"label_id": label_ids[box.label], "z_order": 0}
             annotations.append({**common_fields, **label, **_format_shape(box)})
         size = {"size": [image.height, image.width]} if image.size else {}
         item = {"id": stem(image.name), "annotations": annotations, "image": {"path": image.name, **size}}
         items_of_split[dataset.images.split[image.row]].append(dump(item))
-    labels = [{"name": label, "parent": "", "attributes": []} for label in class_numbers]
+    labels = [{"name": label, "parent": "", "attributes": []} for label in label_ids]
     categories = {"label": {"labels": labels, "label_groups": [], "attributes": []}}
     head = dump({"dm_format_version": "1.0", "media_type": 2, "infos": {}, "categories": categories})
     for split, items in items_of_split.items():

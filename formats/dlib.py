@@ -59,12 +59,8 @@ _KEYS = declare_keys(
     "difficult truncated occluded part* x y"
 )
 _PLACE = ("left", "top", "width", "height")
-_FLAGS = {
-    "ignore": Flag.CROWD,
-    "difficult": Flag.DIFFICULT,
-    "truncated": Flag.TRUNCATED,
-    "occluded": Flag.OCCLUDED,
-}
+_FLAGS = {"ignore": Flag.CROWD, "difficult": Flag.DIFFICULT}
+_FLAGS |= {"truncated": Flag.TRUNCATED, "occluded": Flag.OCCLUDED}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)

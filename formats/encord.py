@@ -24,6 +24,7 @@ Writing: a label row for each image.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -82,9 +83,8 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
                 if row.get("data_type") == "video":
                     reader.count("videos")
                     continue
-                units_and_labels += [
-                    (unit, _read_labels(unit)) for _, unit in row.object("data_units").objects()
-                ]
+                units = (unit for _, unit in row.object("data_units").objects())
+                units_and_labels += [(unit, _read_labels(unit)) for unit in units]
     if builder.kind is None:
         object_lists = [labels.get("objects") for _, labels in units_and_labels]
         builder.kind = "det" if _are_predictions(object_lists) else "gt"
@@ -96,13 +96,8 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
 
 def _are_predictions(lists: list[Any]) -> bool:
     """Whether these lists of objects, one per data unit, have objects, none of them drawn by a person."""
-    objects = [
-        value
-        for objects_of_unit in lists
-        if isinstance(objects_of_unit, list)
-        for value in objects_of_unit
-        if isinstance(value, dict)
-    ]
+    values = itertools.chain.from_iterable(objects for objects in lists if isinstance(objects, list))
+    objects = [value for value in values if isinstance(value, dict)]
     return bool(objects) and all(value.get("manualAnnotation") is False for value in objects)
 
 

@@ -136,6 +136,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: FiftyoneOptions) -> None:
     """Read the file, or those of a folder. The splits of samples are tags, those of labels in file names."""
+    # Pictures are in the folder data beside a file or, of a file in the folder labels, beside that.
     files = find_recognised(source, looks_like) if source.is_dir else [""]
     file_folders = list(dict.fromkeys(os.path.dirname(source.full(file)) for file in files))
     file_folders += [os.path.dirname(path) for path in file_folders if os.path.basename(path) == "labels"]
@@ -197,8 +198,11 @@ def _read_samples(record: Item, options: FiftyoneOptions) -> None:
 
 
 def _choose_field(reader: Reader, samples: Sequence[Item]) -> str:
-    """The name of the field that is read: one with detections, or else one with other shapes."""
-    has_scores: dict[str, bool] = {}
+    """The name of the field that is read: one with detections, or else one with other shapes.
+
+    Where several have them, a note says which is read.
+    """
+    has_scores: dict[str, bool] = {}  # by field, whether any of its detections has a score
     for list_key in _LISTS:
         for sample in () if has_scores else samples:  # polylines only if no field has detections, ...
             for key, value in sample.record.items():
@@ -235,7 +239,10 @@ def _read_sample(sample: Item, field: str, split: str) -> None:
 
 
 def _read_box(box: Row, size: Size, names: Sequence[str] | None) -> None:
-    """Add a detection, relative to the image `size`; its label is a name, or a number in the list `names`."""
+    """Add a detection, relative to the image `size`; its label is a name, or a number in the list `names`.
+
+    Without a list (None) any name is a class; a label that is not in the list is reported.
+    """
     box.need("label", "bounding_box")
     label, category = box.get("label"), -1
     if names is not None and type(label) is int and 0 <= label < len(names):
@@ -282,14 +289,8 @@ def _read_outline(box: Row, size: Size, _: None) -> None:
     box.need("label", "points")
     category, point_lists, location = box.category("label"), box.array("points"), box.location / "points"
     # Each part gets a key, "0", "1", ..., since `points` reads the points under a key.
-    lists = Item(
-        box.reader,
-        {str(i): points for i, points in enumerate(point_lists)},
-        location,
-        box.origin,
-        box.line,
-        box,
-    )
+    point_list_of_key = {str(i): points for i, points in enumerate(point_lists)}
+    lists = Item(box.reader, point_list_of_key, location, box.origin, box.line, box)
     least_points = 1 if len(point_lists) > 1 else 3  # short parts are left out, with a warning
     outlines = [[to_pixels(point, size) for point in lists.points(key, least_points)] for key in lists.record]
     score, attributes = box.score("confidence"), box.object("attributes", optional=True)
@@ -304,18 +305,22 @@ def _read_outline(box: Row, size: Size, _: None) -> None:
 
 
 def _read_keypoints(box: Row, size: Size, _: None) -> None:
-    """Add keypoints relative to the image `size`; unknown ones are NaN or null. The score is their mean."""
+    """Add keypoints relative to the image `size`; unknown ones are NaN or null.
+
+    The score is the mean of those of the keypoints, if there is a list of them. Keypoints of which none is
+    known are counted.
+    """
     box.need("label", "points")
     category, raw_points = box.category("label"), box.array("points")
     is_unknown = [_is_unknown(point) for point in raw_points]
-    filled_points = [
-        [0, 0] if is_missing else point for point, is_missing in zip(raw_points, is_unknown, strict=True)
-    ]
+    pairs = zip(raw_points, is_unknown, strict=True)
+    filled_points = [[0, 0] if is_missing else point for point, is_missing in pairs]
     item = Item(box.reader, {"points": filled_points}, box.location, box.origin, box.line, box)
     known_points = item.points("points", 1)
     scores, attributes = box.get("confidence"), box.object("attributes", optional=True)
-    score = box.score("confidence") if not isinstance(scores, list) else NAN
-    if isinstance(scores, list):
+    if not isinstance(scores, list):
+        score = box.score("confidence")
+    else:
         known_scores = [value for value in scores if not _is_unknown(value)]
         numbers = [box.reader.check_number(value, box.location / "confidence") for value in known_scores]
         box.is_bad |= None in numbers
@@ -327,10 +332,9 @@ def _read_keypoints(box: Row, size: Size, _: None) -> None:
         [0.0, 0.0, 0] if is_missing else [*to_pixels(point, size), 2]
         for point, is_missing in zip(known_points, is_unknown, strict=True)
     ]
-    if any(point[2] for point in points):
-        box.add(
-            category, box.set_only_keypoints(points), score=score, **_read_flags_and_track(box, attributes)
-        )
+    if not all(is_unknown):
+        corners = box.set_only_keypoints(points)
+        box.add(category, corners, score=score, **_read_flags_and_track(box, attributes))
     else:
         box.reader.count("keypoints")
 
@@ -415,10 +419,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) 
             samples.append(dump({**sample, field: {"_cls": "Detections", "detections": detections}}))
         text = '{"samples": [\n' + ",\n".join(samples) + "\n]}\n"
     else:
-        body = ",\n".join(
-            f"{dump(key)}: {dump(detections)}"
-            for key, (_, detections) in zip(keys, images_and_objects, strict=True)
-        )
+        pairs = zip(keys, images_and_objects, strict=True)
+        body = ",\n".join(f"{dump(key)}: {dump(detections)}" for key, (_, detections) in pairs)
         text = f'{{"classes": {dump(list(dataset.categories.name))},\n"labels": {{\n{body}\n}}}}\n'
     target.write(name, text.encode())
 

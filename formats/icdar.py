@@ -150,24 +150,24 @@ def _guess_layout(source: Source, files: Sequence[str], kind: Kind | None, names
     most rows have counts; a number after the coordinates is a confidence in files of detections, or in 0..1.
     """
     sep, width, rows, _ = _sample_rows(source, files)
-    other_cells = [cells[width:] for cells in rows]
+    other_cells = [cells[width:] for cells in rows]  # after the coordinates
     file_kind = _KINDS.get(label_rows.find_common_prefix(source, files, GRAMMAR))
 
     def are_most(n_rows: int) -> bool:
         return 2 * n_rows > len(other_cells)
 
     rows_with_number = [r for r in other_cells if r and NUMBER.fullmatch(r[0])]
-    rows_with_difficulty = [
-        r for r in rows_with_number if r[0] in (b"0", b"1") and len(r) > 1 and r[1].startswith(b'"')
-    ]
-    marked = width == 8 and file_kind != "det" and are_most(len(rows_with_difficulty))
+    # A difficulty and a text: 0,"words".
+    rows_with_two = [r for r in rows_with_number if r[0] in (b"0", b"1") and len(r) > 1]
+    n_with_difficulty = sum(r[1].startswith(b'"') for r in rows_with_two)
+    marked = width == 8 and file_kind != "det" and are_most(n_with_difficulty)
     if file_kind == "gt" or marked:
         scored = False
     elif file_kind == "det" or kind == "det":
         scored = are_most(len(rows_with_number))
     else:
         scored = are_most(sum(0 <= float(r[0]) <= 1 for r in rows_with_number))
-    last_cells = [r[scored + marked :] for r in other_cells]
+    last_cells = [r[scored + marked :] for r in other_cells]  # a class, a text, or both
     class_names = {name.encode() for name in names} or SCRIPTS
     # A class comes before the transcription, which only rows without a score have.
     n_with_class = sum(len(r) > (not scored) and r[0] in class_names for r in last_cells)
@@ -221,7 +221,7 @@ def _make_grammar(layout: Layout, name: str = CLASS) -> label_rows.Grammar:
         "1,1,9,1,9,5,1,5,stop2,2,8,2,8,6,2,6,go" the second row is "2,2,8,2,8,6,2,6,go".
         """
         score = width if layout.scored else -1
-        name = n_before_text - 1, int(layout.classed)  # its first value, and how many it has
+        name = n_before_text - 1, int(layout.classed)  # the first value of the class, and how many it has
         if n_cells < n_before_text:
             return None
         n_in_turn = 0
@@ -238,11 +238,13 @@ def _make_grammar(layout: Layout, name: str = CLASS) -> label_rows.Grammar:
         A mark says that the row is ignored, that it has a text, and that the text contains a second row.
         """
         marks = np.zeros((len(rows), 3))
+        # The first value of each text, in rows that have any; it is ignored only if it is the whole text.
         has_text = chunk.count[rows] > n_before_text
         transcriptions = chunk.pick((chunk.first[rows] + n_before_text)[has_text])
         ignored_and_present = [(text in IGNORED, text != EMPTY) for text in transcriptions]
         marks[has_text, :2] = ignored_and_present or np.zeros((0, 2))
         marks[chunk.count[rows] != n_before_text + 1, 0] = 0  # only the start of a transcription
+        # Only texts of more than three values can have a second row in them.
         long_rows = np.flatnonzero(chunk.count[rows] > n_before_text + 3)
         lines = chunk.join_spans(rows[long_rows], chunk.count[rows[long_rows]]) if len(long_rows) else []
         marks[long_rows, 2] = [_SECOND_ROW.search(chunk.restore(line)) is not None for line in lines]
@@ -288,6 +290,8 @@ def read(source: Source, builder: Builder, log: Log, options: IcdarOptions) -> N
     file_kind = _KINDS.get(label_rows.find_common_prefix(source, files, GRAMMAR))
     if builder.kind is None and file_kind == "det":
         builder.kind = "det"
+
+    # Detections without any confidence, and the kind of the rest.
     is_valid = np.ones(len(labels), bool)
     if builder.kind == "det" and len(labels) and np.isnan(labels.score).all():
         if options.score is not None:
@@ -299,13 +303,15 @@ def read(source: Source, builder: Builder, log: Log, options: IcdarOptions) -> N
         is_valid = labels.settle_kind()
     for name in names or ():
         builder.category(name)
-    # By class, then by row; texts is [] without rows, where [True] stands in.
+    # For each text, then for each row by the position of its text; [True] stands in where there are no rows.
     is_listed = np.array([not names or text in names for text in labels.texts] or [True], bool)
     has_known_class = is_listed[labels.name]
     if names is not None:
         has_unknown_class = is_valid & ~has_known_class
         labels.report(UNKNOWN_CLASS, has_unknown_class, layout.needed - 1, "class", n=len(names), where=path)
     is_valid &= has_known_class & (names is not None)  # a list that is not usable has been reported
+
+    # The columns after the coordinates: the difficulty, and the marks of `_make_grammar`.
     difficulty, ignored, has_text, is_joined = labels.values[:, layout.width :].T
     labels.report(WRONG_COUNT, is_valid & (is_joined > 0), 0, "", str(layout), found="two rows on a line")
     is_valid &= is_joined == 0

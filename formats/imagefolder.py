@@ -102,9 +102,8 @@ def sniff(source: Source) -> Sniff | None:
         return None
     for file in _list_metadata_files(source)[:20] if source.is_dir else [""]:
         if _has_objects(source, file):
-            return Sniff(
-                SURE, f"{file or 'it'} has a file_name and objects, as imagefolder of Hugging Face has"
-            )
+            name = file or "it"
+            return Sniff(SURE, f"{name} has a file_name and objects, as imagefolder of Hugging Face has")
     return None
 
 
@@ -118,9 +117,8 @@ def read(source: Source, builder: Builder, log: Log, options: ImagefolderOptions
     """Read the records of each file. Without any metadata file, that is reported."""
     files = _list_metadata_files(source) if source.is_dir else [""]
     if not files:
-        log.report(
-            NO_FILES, source.path, expected=Trusted("metadata.jsonl or metadata.csv"), n=len(source.files)
-        )
+        expected = Trusted("metadata.jsonl or metadata.csv")
+        log.report(NO_FILES, source.path, expected=expected, n=len(source.files))
     folders_of_files = dict.fromkeys(file.rpartition("/")[0] for file in files)
     path = source.path.replace("\\", "/")
     folders: tuple[str, ...] = (path.rpartition("/")[0] or ".",)  # of the pictures
@@ -140,7 +138,7 @@ def read(source: Source, builder: Builder, log: Log, options: ImagefolderOptions
 def _read_records(reader: Reader, file: str) -> Iterator[Item]:
     """The records of a file: lines of JSON, or rows of a table with JSON in the cells.
 
-    Malformed ones are reported and left out.
+    Malformed ones are reported and left out, as is a table without a column ``file_name``.
     """
     source, log = reader.source, reader.log
     if not (file or source.path).lower().endswith(".csv"):
@@ -164,6 +162,7 @@ def _read_records(reader: Reader, file: str) -> Iterator[Item]:
             log.report(WRONG_COUNT, path, line=line, expected=expected, found=str(len(cells)))
             reader.builder.skipped += 1
             continue
+        # Only the columns that are read: file_name as text, the others as JSON, empty cells as null.
         record: dict[str, Any] = {}
         reader.count_unknown([dict(zip(header, cells, strict=True))])
         for key, cell in zip(header, cells, strict=True):
@@ -182,14 +181,13 @@ class _Classes:
         """Find the list of names: of the option, else in ``classes.txt``, else in ``README.md``."""
         self.reader = reader
         self.numbers: set[int] = set()  # class numbers of boxes that no list gives a name
-        self.names: list[str] | None = None
-        self.path = ""
+        self.names: list[str] | None = None  # [] if the list is not usable
+        self.path = ""  # of the list, for messages
         source, log = reader.source, reader.log
         if options.classes is not None:
             self.path = options.classes
-            self.names = (
-                read_list(Source(options.classes, follow_links=True, encoding=source.encoding), "", log) or []
-            )
+            list_source = Source(options.classes, follow_links=True, encoding=source.encoding)
+            self.names = read_list(list_source, "", log) or []
         elif source.is_dir:
             at_root = {file.lower(): file for file in source.files if "/" not in file}
             if file := at_root.get("classes.txt"):
@@ -205,7 +203,7 @@ class _Classes:
         match = re.match(rb"\xef\xbb\xbf?---\r?\n(.*?\n)---|---\r?\n(.*?\n)---", head, re.DOTALL)
         log = self.reader.log.fresh()  # a page for people, whose faults are none of the data
         root = load(match[1] or match[2], self.path, log) if match else None
-        pending = [root] if root is not None else []
+        pending = [root] if root is not None else []  # nodes of the YAML, the next one to visit last
         while pending:
             node = pending.pop()
             content = node.value
@@ -254,11 +252,8 @@ def _read_record(record: Item, split: str, classes: _Classes) -> None:
 def _find_boxes(record: Item) -> Rows:
     """The boxes of a record as objects. Raises BadRecord, after an issue, if it has boxes of another form."""
     if record.get("objects") is None:
-        return (
-            _transpose(record)
-            if "bbox" in record
-            else Rows(record.reader, record.location, (), record.origin)
-        )
+        no_boxes = Rows(record.reader, record.location, (), record.origin)
+        return _transpose(record) if "bbox" in record else no_boxes
     if isinstance(record.get("objects"), list):
         return record.rows("objects")
     return _transpose(record.object("objects"))
@@ -281,9 +276,8 @@ def _transpose(objects: Item) -> Rows:
                 objects.reader.builder.skipped += n_boxes
                 raise BadRecord
     boxes = [{key: column[i] for key, column in lists.items()} for i in range(n_boxes)]
-    return Rows(
-        objects.reader, objects.location / "bbox", boxes, objects.origin if objects.location.line else None
-    )
+    origin = objects.origin if objects.location.line else None  # of a line of the file
+    return Rows(objects.reader, objects.location / "bbox", boxes, origin)
 
 
 def _read_column(objects: Item, key: str) -> list[Any]:

@@ -92,7 +92,8 @@ def sniff(source: Source) -> Sniff | None:
         n_rows += 1
         n_with_type += len(cells) > 2 and not NUMBER.fullmatch(cells[2])  # after a frame and a track
         if len(cells) >= 15 and all(map(NUMBER.fullmatch, cells[-14:])):
-            start = len(cells) - 14 - (len(cells) >= 16 and NUMBER.fullmatch(cells[-15]) is not None)
+            has_score = len(cells) >= 16 and NUMBER.fullmatch(cells[-15]) is not None
+            start = len(cells) - 14 - has_score  # of the 14 numbers
             truncated, occluded = float(cells[start]), float(cells[start + 1])
             n_fitting += -1 <= truncated <= 2 and occluded in (-1, 0, 1, 2, 3)
             n_with_type += not NUMBER.fullmatch(cells[0])
@@ -149,29 +150,30 @@ def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> N
     gather = label_rows.gather_labels(source, builder, log, options)
     labels = label_rows.read_labels(gather, files, TRACKING if is_tracking else GRAMMAR)
     is_valid = labels.settle_kind()
+
+    # values: (n, 14) the columns in `FIELDS`. Faults of the states of a box, and its flags.
     values = labels.values[:, LEAD:] if is_tracking else labels.values
     truncated, occluded = values[:, 0], values[:, 1]
     first_cell = -15 if builder.kind == "det" else -14  # counted from the end of the row
     has_unknown_truncation = is_valid & ~((truncated == -1) | ((truncated >= 0) & (truncated <= 2)))
     labels.report(BAD_FLAG, has_unknown_truncation, first_cell, "truncated", "0..1, or -1 for unknown")
     has_unknown_occlusion = is_valid & ~np.isin(occluded, (-1, 0, 1, 2, 3))
-    labels.report(
-        BAD_FLAG, has_unknown_occlusion, first_cell + 1, "occluded", "0, 1, 2, 3, or -1 for unknown"
-    )
+    expected = "0, 1, 2, 3, or -1 for unknown"
+    labels.report(BAD_FLAG, has_unknown_occlusion, first_cell + 1, "occluded", expected)
     is_valid &= ~has_unknown_truncation & ~has_unknown_occlusion
     flags = (truncated > 0) * np.uint16(Flag.TRUNCATED)
     flags |= ((occluded == 1) | (occluded == 2)) * np.uint16(Flag.OCCLUDED)
     if builder.kind == "gt":
         is_dont_care = [text.casefold() == DONT_CARE.casefold() for text in labels.texts] or [False]
-        is_region = np.array(is_dont_care)[labels.name]  # by index in texts; [False] without rows
+        # labels.name has the position in labels.texts of each box's type; [False] stands in without rows.
+        is_region = np.array(is_dont_care)[labels.name]
         flags |= is_region * np.uint16(Flag.REGION)
     labels.count("degrees of truncation", is_valid & (truncated > 0) & (truncated < 1))
     labels.count("degrees of occlusion", is_valid & (occluded >= 2))
     labels.count("3D boxes", is_valid & (values[:, 7:10] > 0).all(axis=1))
     category = labels.find_classes(is_valid)
     extra: Mapping[str, Sequence[bytes]] | None = None
-    if builder.wants_fields:  # which KITTI's levels and its similarity of directions are about
-        # of the first three columns, truncated, occluded and alpha
+    if builder.wants_fields:  # KITTI's levels are by truncated and occluded, directions by alpha: columns 0-2
         extra = {FIELDS[i]: [b"%r" % value for value in values[:, i].tolist()] for i in range(3)}
     if not is_tracking:
         labels.add(is_valid, category, values[:, 3:7], flags=flags, extra=extra)
@@ -200,7 +202,7 @@ def _is_tracking(source: Source, files: Sequence[str]) -> bool:
 def _add_frames(
     labels: label_rows.Labels, is_valid: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int32], dict[str, Any]]:
-    """Add an image for every frame that has boxes.
+    """Add an image for every frame that has boxes; report boxes with a bad frame number.
 
     Returns (n,) int32 the image row of each box, -1 without one, and the columns for files and tracks.
     """
@@ -212,7 +214,9 @@ def _add_frames(
     file_numbers = np.array([builder.file(path) for path in paths], np.int64)
     video_names = [path.replace("\\", "/").rpartition("/")[2][: -len(".txt")] for path in paths]
     videos = np.array([builder.video(name) for name in video_names], np.int64)
-    file = labels.rows.file
+    file = labels.rows.file  # the position of each box's file in `paths`, `file_numbers` and `videos`
+
+    # The image of each pair of file and frame, then of each box.
     image_of_box = np.full(len(labels), -1, np.int32)
     rows = np.flatnonzero(is_valid & ~has_no_frame)
     # Rows of file 0 in the frames 0, 0, 1 and of file 1 in frame 0: frame_keys [[0, 0, 1], [0, 1, 0]],
@@ -249,6 +253,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: KittiOptions) -> 
     is_region = boxes.has(Flag.REGION).tolist()
     types = [DONT_CARE if r else classes[c] for r, c in zip(is_region, boxes.category.tolist(), strict=True)]
     is_detections = dataset.kind == "det"
+    # truncated, occluded and alpha, whose -10 is unknown.
     states = [
         "-1 -1 -10" if is_detections or name == DONT_CARE
         else f"{'1.00' if f & Flag.TRUNCATED else '0.00'} {1 if f & Flag.OCCLUDED else 0} -10"
@@ -259,7 +264,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: KittiOptions) -> 
         types,
         states,
         *(texts[i::4] for i in range(4)),  # left of all boxes, top of all boxes, ...
-        ["-1 -1 -1 -1000 -1000 -1000 -10"] * len(types),
+        ["-1 -1 -1 -1000 -1000 -1000 -10"] * len(types),  # no 3D box
     ]
     if is_detections:
         columns.append(to_decimals(boxes.score))

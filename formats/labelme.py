@@ -139,7 +139,7 @@ def _find_name(record: Item, image_place: Place) -> str | None:
         file_name, reader.log, location.path, warn=False, pointer="/imagePath", field="imagePath"
     ):
         return None
-    key = drop_folder(image_place, path)
+    key = drop_folder(image_place, path)  # without a folder of annotations that the path leaves by ../
     file_name = file_name.rpartition("/")[2]
     json_stem = key.rpartition("/")[2]
     if file_name == json_stem:  # a.jpg.json names a.jpg, with its extension
@@ -163,7 +163,7 @@ def _read_shape(shape: Row) -> None:
     elif not isinstance(kind, str):
         shape.report_wrong("shape_type", "text")
         raise BadRecord
-    group = shape.group("group_id", 0)
+    group = shape.group("group_id", 0)  # -1 for none
     if kind == "point" and group >= 0:
         _read_point(shape, group)
         return
@@ -173,6 +173,8 @@ def _read_shape(shape: Row) -> None:
     if kind != "rectangle" and kind not in _OUTLINES:
         shape.report(UNKNOWN_SHAPE, "shape_type", value=kind, shapes="rectangle or polygon")
         raise BadRecord
+
+    # The class, the points, and the flags; other flags that are set are counted.
     category, points, score = shape.category("label"), shape.points("points", 2), shape.score("score")
     flags = FLAG_NAMES["difficult"] if shape.flag("difficult") else Flag(0)
     shape_flags = shape.object("flags", optional=True)
@@ -182,8 +184,10 @@ def _read_shape(shape: Row) -> None:
         elif is_set(value):
             shape.reader.count("flags")
     shape.count_unread(_SHAPE | {"mask", "direction"} if shape.wants else _SHAPE)
+
+    # The corners of the box around the shape.
     if kind == "circle":
-        (x, y), (x2, y2) = points[:2]
+        (x, y), (x2, y2) = points[:2]  # its centre, and a point on it
         radius = math.hypot(x2 - x, y2 - y)
         corners = shape.draw_ellipse(x, y, radius, radius, kind=_OUTLINES[kind])
     elif kind in ("rectangle", "mask"):
@@ -193,6 +197,7 @@ def _read_shape(shape: Row) -> None:
     if kind == "mask":  # the points are pixels of it
         corners = (*corners[:2], corners[2] + 1, corners[3] + 1)
         shape.paint(shape, "mask", lambda text: decode_png(unpack(text)), *corners[:2])
+    # In a group, outlines are parts of an object, and a rectangle is its box; None for oriented boxes.
     is_part = None if kind in _ORIENTED else kind != "rectangle"
     shape.add(category, corners, score=score, flags=int(flags), group=group, is_part=is_part)
 

@@ -103,9 +103,8 @@ def _find_name(item: Item, image_place: Place) -> str:
     """The name of the image: that of the XML file, with the extension of ``filename``, or of the picture."""
     file_name = strip_parents(item.get("filename", "")).rpartition("/")[2]
     if not file_name:
-        return add_extension(
-            image_place.key, item.reader.pictures.find(image_place.picture, path=item.location.path)
-        )
+        picture = item.reader.pictures.find(image_place.picture, path=item.location.path)
+        return add_extension(image_place.key, picture)
     name = image_place.key + file_name[len(stem(file_name)) :]
     if image_place.key.rpartition("/")[2] not in (file_name, stem(file_name)):
         item.report(FILE_NAME_DIFFERS, "filename", where="filename", value=file_name, name=name)
@@ -119,9 +118,8 @@ def _read_object(reader: Reader, element: Any, image: int | None, origin: Origin
         reader.count("deleted objects")
         return
     if (polygon := element.find("polygon")) is not None:
-        values["points"] = [
-            [to_number(pt.findtext(key, "")) for key in ("x", "y")] for pt in polygon.iterfind("pt")
-        ]
+        points = polygon.iterfind("pt")
+        values["points"] = [[to_number(point.findtext(key, "")) for key in "xy"] for point in points]
     elif (mask := element.find("segm/box")) is not None:
         values["box"] = to_numbers(read_texts(mask), "xmin", "ymin", "xmax", "ymax")
     make_rows(reader, values, element, origin).read(image, _read_shape)
@@ -141,6 +139,7 @@ def _read_shape(shape: Row) -> None:
         points = shape.points("points", 2)
         is_box = shape.get("type") == "bounding_box" and is_upright(points)
         corners = find_bounds(points) if is_box else shape.draw_around(points, "polygons")
+        # CVAT states the rotation of boxes, and always whether one is occluded; see `parse_turn`.
         flag_attributes = attributes if "occluded" in shape else {}
         if is_box and (turn := shape.reader.parse_turn({"occluded": "", **flag_attributes})):
             left, top, right, bottom = corners

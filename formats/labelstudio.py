@@ -214,16 +214,17 @@ def _read_task(task: Item, data: Item, key: str, name_of: Callable[[str], str]) 
     if key == "video":
         _read_video(data, results, score, name_of(name) if isinstance(name := data.get(key), str) else name)
         return
+
+    # The size; `row.size` marks a result with a malformed one as bad.
     sizes = [row.size(*_SIZE_KEYS) for rows in results for row in rows]
     size = next((row_size for row_size in sizes if row_size and row_size != BAD_SIZE), None)
     size = size or data.size("width", "height")
     image = data.image(key, name_of, size=size)
     rows = [row for rows_of_list in results for row in rows_of_list if not row.is_bad]
-    if image is not None and size is None and rows:
+    if image is not None and size is None and rows:  # of the image file
         size = task.reader.find_unit_size(image, name_of(data.get(key)), task.location)
-    labelled_ids = {
-        id_ for row in rows if isinstance(id_ := row.get("id"), str) and _get_labels(row) is not None
-    }
+    ids = [row.get("id") for row in rows if _get_labels(row) is not None]
+    labelled_ids = {id_ for id_ in ids if isinstance(id_, str)}
     is_usable = size and size != BAD_SIZE
     for rows_of_list in results:
         rows_of_list.read(image if is_usable else None, _read_result, size, score, labelled_ids)
@@ -258,6 +259,7 @@ def _read_track(result: Row, tracks: list[Track]) -> None:
         result.reader.count(result.text("type"))
         return
     value, id_ = result.object("value"), result.get("id")
+    # By frame: the position in ``sequence`` ("" if interpolated) and the result; and `_PLACE` and rotation.
     object_of_frame: dict[int, tuple[int | str, dict[str, Any]]] = {}
     numbers_of_frame: dict[int, list[float]] = {}
     enabled_frames = set()
@@ -315,9 +317,8 @@ def _collect_short_results(task: Item) -> list[Rows]:
                 kind = next((k for k in _KINDS if k.endswith("labels") and k in item), "rectangle")
                 results[i] = {"type": kind, "value": item, **{k: item.get(k) for k in _SIZE_KEYS}}
         rows_of_lists.append(Rows(task.reader, task.location / key, results))
-    task.count_unread(
-        _SHORT | {key for key, rows in zip(task.record, rows_of_lists, strict=True) if rows}, free=True
-    )
+    used_keys = {key for key, rows in zip(task.record, rows_of_lists, strict=True) if rows}
+    task.count_unread(_SHORT | used_keys, free=True)
     return rows_of_lists
 
 
@@ -340,6 +341,8 @@ def _read_result(result: Row, size: Size, score: float, labelled_ids: set[str]) 
     type_, id_ = result.text("type"), result.get("id")
     if labels is None and type_ in _SHAPES and isinstance(id_, str) and id_ in labelled_ids:
         return  # its label is in another result
+
+    # The kind of its shape; results of other types are counted.
     kind = _KINDS.get(type_)
     value = result.object("value", optional=kind is None)  # relations have none
     if type_ == "labels":
@@ -350,6 +353,8 @@ def _read_result(result: Row, size: Size, score: float, labelled_ids: set[str]) 
     if kind is None:
         reader.count("relations" if type_ == "relation" else type_)
         return
+
+    # The shape, in an image of the right size, and its labels.
     result_size = result.size(*_SIZE_KEYS)
     if result_size is not None and result_size != size:
         size_here, size_of_image = (Trusted(f"{w}x{h}") for w, h in (result_size, size))
@@ -434,9 +439,8 @@ def image_name(text: str) -> str:
 def _format_shape(box: Box, image: Image) -> dict[str, Any] | None:
     """The fields of a value that hold a polygon or oriented box, in percent of the image; None without."""
     if box.outlines:
-        points = [
-            [simplify(x * 100 / image.width), simplify(y * 100 / image.height)] for x, y in box.outlines[0]
-        ]
+        w, h = image.width, image.height
+        points = [[simplify(x * 100 / w), simplify(y * 100 / h)] for x, y in box.outlines[0]]
         return {"points": points, "closed": True}
     if not box.corners:
         return None
@@ -465,17 +469,10 @@ def write(dataset: Dataset, target: Output, log: Log, options: LabelstudioOption
                 geometry = {**dict(zip(_PLACE, xywh_of_row(box.row), strict=True)), "rotation": 0}
             elif "points" in geometry:
                 kind = "polygonlabels"
-            result = {
-                "id": f"{image.row + 1}-{k}",
-                "type": kind,
-                "from_name": "label",
-                "to_name": "image",
-                "original_width": image.width,
-                "original_height": image.height,
-                "image_rotation": 0,
-                "value": {**geometry, kind: [box.label]},
-            }
-            results.append({**result, **box.score_field("score")})
+            head = {"id": f"{image.row + 1}-{k}", "type": kind, "from_name": "label", "to_name": "image"}
+            size = {"original_width": image.width, "original_height": image.height, "image_rotation": 0}
+            value = {**geometry, kind: [box.label]}
+            results.append({**head, **size, "value": value, **box.score_field("score")})
         data = {"image": options.prefix + (quote(image.name) if is_url else image.name), **image.size}
         record: dict[str, Any] = {"annotations": [{"result": results}]}
         if dataset.kind == "det":

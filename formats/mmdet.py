@@ -191,24 +191,22 @@ def write(dataset: Dataset, target: Output, log: Log, _: MmdetOptions) -> None:
     name = plan_file(dataset, target, "annotations.json", "annotations", log)
     if name is None:
         return
+    # Classes that have only regions are no classes here, and are not numbered.
     object_classes = itertools.compress(dataset.categories.name, ~region_classes(dataset))
     class_numbers = {label: class_number for class_number, label in enumerate(object_classes)}
     texts = []
     for image in iter_images(dataset):
         instances = [
             {"bbox": box.xyxy, "bbox_label": -1 if box.flags & Flag.REGION else class_numbers[box.label]}
-            | {
-                "ignore_flag": int(bool(box.flags & (Flag.CROWD | Flag.REGION))),
-                **box.score_field("bbox_score"),
-            }
+            | {"ignore_flag": int(bool(box.flags & (Flag.CROWD | Flag.REGION)))}
+            | box.score_field("bbox_score")
             for box in image.boxes
         ]
         record = {"img_path": image.name, "img_id": image.row, **image.size}
         texts.append(dump({**record, "instances": instances}))
     metainfo = {"dataset_type": "CocoDataset", "task_name": "det", "classes": list(class_numbers)}
-    target.write(
-        name, f'{{"metainfo": {dump(metainfo)},\n"data_list": {join_records(iter(texts))}}}\n'.encode()
-    )
+    text = f'{{"metainfo": {dump(metainfo)},\n"data_list": {join_records(iter(texts))}}}\n'
+    target.write(name, text.encode())
 
 
 FORMAT = json_format_of(

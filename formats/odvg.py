@@ -86,13 +86,11 @@ def _read_instance(box: Row, key: str) -> None:
         category = box.category_number(box.get("label"), box.location / "label", {})
     score, values = box.score("score"), box.array("bbox")
     if values and isinstance(values[0], list):  # several boxes of a phrase in the plural
-        boxes = [
-            box.reader.check_numbers(value, 4, _EDGES, box.location / "bbox" / i)
-            for i, value in enumerate(values)
-        ]
+        location = box.location / "bbox"
+        boxes = [box.reader.check_numbers(value, 4, _EDGES, location / i) for i, value in enumerate(values)]
     else:
         boxes = [box.number_list("bbox", 4, _EDGES)]
-    if None in boxes:
+    if None in boxes:  # of `check_numbers`, after an issue
         box.mark_bad()
     for edges in boxes:
         if edges is not None:
@@ -102,9 +100,11 @@ def _read_instance(box: Row, key: str) -> None:
 
 def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
     """Write a record for each image, and in a folder a map of class numbers to names."""
-    files = [""] if target.single else ["odvg.jsonl", "label_map.json"]
+    records_file, map_file = ("", None) if target.single else ("odvg.jsonl", "label_map.json")
     is_writable = check_classes(dataset, log)
-    if not (target.single or target.plan(files, ["the records", "the classes"], log)) or not is_writable:
+    if map_file is not None:
+        is_writable &= target.plan([records_file, map_file], ["the records", "the classes"], log)
+    if not is_writable:
         return
     class_numbers = list_class_ids(dataset)
     texts = []
@@ -116,9 +116,9 @@ def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
         ]
         record = {"filename": image.name, **image.size, "detection": {"instances": instances}}
         texts.append(f"{dump(record)}\n")
-    target.write(files[0], "".join(texts).encode())
-    for name in files[1:]:
-        target.write(name, dump({str(id_): label for label, id_ in class_numbers.items()}).encode())
+    target.write(records_file, "".join(texts).encode())
+    if map_file is not None:
+        target.write(map_file, dump({str(id_): label for label, id_ in class_numbers.items()}).encode())
 
 
 FORMAT = json_format_of(

@@ -105,9 +105,8 @@ def sniff(source: Source) -> Sniff | None:
     has_negatives = any(f.rpartition("/")[2].lower() in _NEGATIVES for f in files)
     # WIDER FACE is sure of a list of names, such as the negatives, and NARROWER goes before SURE.
     confidence = NARROWER if has_negatives else SURE
-    return Sniff(
-        confidence, f"{summary} a picture, a number, and as many boxes, as for OpenCV's cascade classifiers"
-    )
+    expected = "a picture, a number, and as many boxes, as for OpenCV's cascade classifiers"
+    return Sniff(confidence, f"{summary} {expected}")
 
 
 def read(source: Source, builder: Builder, log: Log, options: OpencvOptions) -> None:
@@ -117,6 +116,7 @@ def read(source: Source, builder: Builder, log: Log, options: OpencvOptions) -> 
     if source.is_dir:
         candidates = source.with_suffix(*_SUFFIXES)
         negatives = [file for file in candidates if file.rpartition("/")[2].lower() in _NEGATIVES]
+        # `_count_fitting` begins with the number of lines that fit.
         files = [f for f in candidates if f.endswith((".dat", ".info")) or _count_fitting(source, f)[0]]
         files = [file for file in files if file not in negatives]
         report_unread(source, candidates, [*files, *negatives], "annotations for OpenCV", log)
@@ -132,7 +132,7 @@ def read(source: Source, builder: Builder, log: Log, options: OpencvOptions) -> 
                 continue
             location, split_line = Location(path, line=line), _split_line(content)
             if split_line is None and file in negatives:
-                split_line = content.strip(), [], 0
+                split_line = content.strip(), [], 0  # a path, no words of boxes, no boxes
             if split_line is None:
                 expected = Trusted("a path, a number, and as many times left, top, width and height")
                 shown = f"{len(content.split())} values"
@@ -140,7 +140,7 @@ def read(source: Source, builder: Builder, log: Log, options: OpencvOptions) -> 
                 builder.skipped += 1
                 continue
             name, words, n_boxes = split_line
-            # An image may be in the files of several classes, but once in each; more is reported.
+            # An image may be in the files of several classes, but once in each; more is reported by `image`.
             row, last_file = row_and_file_of_image.get(name, (None, file))
             if name not in row_and_file_of_image or last_file == file:
                 row = reader.image(name, location, file=origin.number, line=line)
@@ -175,6 +175,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: OpencvOptions) ->
             reason = "the name of its file would be read back as another class"
             log.report(UNWRITABLE, "", value=label, reason=reason, way="rename the class")
             is_writable = False
+
+    # A line of each class for each image that has it: "a.jpg 2 10 20 30 40 50 60 70 80".
     lines_of_class: dict[str, list[str]] = {}
     empty_image_lines: list[str] = []
     for image in iter_images(round_boxes(dataset, log) if options.round else dataset):
@@ -189,6 +191,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: OpencvOptions) ->
             empty_image_lines.append(f"{image.name}\n")
     for lines in lines_of_class.values() if len(lines_of_class) > 1 else ():
         lines.sort()  # as the next reader finds the images in another order
+
+    # The files: info.dat for the usual class, others called after theirs, and one of the empty images.
     file_stems = {
         label: "info" if label == CLASS else _ODD.sub(lambda c: quote(c[0], safe=""), label)
         for label in lines_of_class

@@ -132,8 +132,9 @@ def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) 
     if source.is_dir:
         candidates = source.with_suffix(*_LABELS)
         files = [file for file in candidates if _is_label_file(source, file)]
-        if not files:
-            files = [f for f in candidates if _count_fitting(source, f)[0] or _USUAL.search(f)]
+        if not files:  # then those with a line that fits, or a usual name
+            n_fitting_of = {file: _count_fitting(source, file)[0] for file in candidates}
+            files = [file for file in candidates if n_fitting_of[file] or _USUAL.search(file)]
         report_unread(source, candidates, files, "a label file of PaddleOCR", log)
     files = select_split(files, lambda file: parse_split(file or path), chosen_split, source, log)
     for file in log.track(files, "reading"):
@@ -228,9 +229,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: PaddleocrOptions)
             }
             if box.score is None:
                 text["difficult"] = bool(box.flags & Flag.DIFFICULT)
-            texts.append(
-                text | box.score_field("score") | ({} if box.label == CLASS else {"key_cls": box.label})
-            )
+            class_field = {} if box.label == CLASS else {"key_cls": box.label}
+            texts.append(text | box.score_field("score") | class_field)
         lines.append(f"{prefix}{image.name}\t{dump(texts)}\n")
     write_splits(dataset, target, files, lines)
 

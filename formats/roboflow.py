@@ -47,8 +47,9 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     if keys.get("predictions") not in ("[", "{"):
         return None
     has_boxes = preview.first.get("predictions", {}).keys() >= {"x", "y", "width", "height", "class"}
-    is_list = preview.top == "[" or keys["predictions"] == "{"
-    if has_boxes or (is_list and b'"confidence"' in head and b'"x"' in head) or keys.get("image") == "{":
+    is_deeper = preview.top == "[" or keys["predictions"] == "{"  # so that the preview has no prediction
+    has_words = is_deeper and b'"confidence"' in head and b'"x"' in head
+    if has_boxes or has_words or keys.get("image") == "{":
         return SURE, "it has an image and predictions with x, y and class, as Roboflow's inference has"
     return None
 

@@ -113,10 +113,10 @@ def _drop_bucket(reference: str) -> str:
 def _read_record(record: Item, job: str, split: str, collected: _Collected) -> None:
     """Add the image of a record, and collect the boxes of `job`, or of its first job if that is empty."""
     reader, content = record.reader, record.record
+    # "cars" for {"cars": {"annotations": ...}, "cars-metadata": {...}}.
     jobs = [k[: -len(_METADATA)] for k, v in content.items() if k.endswith(_METADATA) and isinstance(v, dict)]
-    jobs_with_boxes = [
-        key for key in jobs if isinstance(content.get(key), dict) and "annotations" in content[key]
-    ]
+    with_labels = [key for key in jobs if isinstance(content.get(key), dict)]
+    jobs_with_boxes = [key for key in with_labels if "annotations" in content[key]]
     collected.jobs |= dict.fromkeys(jobs_with_boxes)
     job = job or next(iter(jobs_with_boxes), "")
     if job not in jobs_with_boxes:
@@ -135,7 +135,7 @@ def _read_record(record: Item, job: str, split: str, collected: _Collected) -> N
     image = record.image("source-ref", _drop_bucket, size=size, split=split)
     if image is None:
         return
-    for key in sorted(classes, key=lambda key: (len(key), key)):
+    for key in sorted(classes, key=lambda key: (len(key), key)):  # "2" before "10"
         reader.category(classes[key], record.location / "class-map", listed=True)
     collected.drawn[str(metadata.get("human-annotated", "yes")).lower() != "no"] += len(boxes)
     boxes.read(image, _read_box, objects, classes, collected)

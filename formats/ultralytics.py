@@ -96,15 +96,10 @@ def _read_image(record: Item, classes: dict[str, int], chosen_split: str | None,
     if chosen_split not in (None, split):
         return
     annotations = record.object("annotations", optional=True)
-    labels = {
-        kind: Rows(
-            record.reader,
-            annotations.location / kind,
-            [{kind: label} for label in annotations.array(kind)],
-            record.origin,
-        )
-        for kind in _KINDS
-    }
+    labels = {}
+    for kind in _KINDS:  # a label is a list of numbers, and a row an object with it
+        objects = [{kind: label} for label in annotations.array(kind)]
+        labels[kind] = Rows(record.reader, annotations.location / kind, objects, record.origin)
     size = record.size("width", "height")
     image = record.image("file", size=size, split=split)
     for kind, rows in labels.items():
@@ -114,7 +109,7 @@ def _read_image(record: Item, classes: dict[str, int], chosen_split: str | None,
 def _read_label(label: Row, size: Size, kind: str, classes: dict[str, int]) -> None:
     """Add a box or shape from a list: class number, relative coordinates, and at the end a score if any."""
     class_number, *values = label.any_numbers(kind) or [NAN]
-    n_values, score = len(values), NAN
+    n_values, score = len(values), NAN  # without the class
     if kind in ("segments", "obb"):
         has_right_count, expected = n_values >= 6, "a class and at least three points"
     else:
@@ -172,9 +167,8 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
         image_annotations: dict[str, list[list[float | int]]] = {"boxes": []}
         for box in image.boxes:
             kind, ring = ("segments", box.outlines[0]) if box.outlines else ("obb", box.corners)
-            shape_xy = [
-                value for point in divide_points(ring, (image.width, image.height)) for value in point
-            ]
+            points = divide_points(ring, (image.width, image.height))
+            shape_xy = [value for point in points for value in point]  # [] for an upright box
             numbers = [*(shape_xy or cxcywh_of_row(box.row)), *box.score_field("confidence").values()]
             row = [class_numbers[box.label], *numbers]
             image_annotations.setdefault(kind if shape_xy else "boxes", []).append(row)

@@ -126,9 +126,8 @@ def _collect_boxes(prediction: Item) -> Rows:
         counts = Trusted(" and ".join(str(len(values)) for values in lists))
         prediction.report(WRONG_COUNT, expected=expected, found=counts)
         raise BadRecord
-    records: list[Any] = [
-        dict(zip(("displayName", "confidence", "bbox"), v, strict=True)) for v in zip(*lists, strict=True)
-    ]
+    keys = ("displayName", "confidence", "bbox")
+    records: list[Any] = [dict(zip(keys, values, strict=True)) for values in zip(*lists, strict=True)]
     return Rows(prediction.reader, location, records, Origin(prediction.reader.builder, location.path))
 
 

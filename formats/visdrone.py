@@ -106,6 +106,8 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
     files = label_rows.find_label_files(source, GRAMMAR)
     label_rows.report_files(source, files, log)
     labels = label_rows.read_labels(label_rows.gather_labels(source, builder, log, options), files, GRAMMAR)
+
+    # Detections have a confidence, ground truth a mark and two levels, which become flags.
     score, category, truncation, occlusion = labels.values[:, 4:].T
     # Results have no levels, which is -1, and scores that are not 0 or 1.
     has_confidence = ((truncation == -1) & (occlusion == -1)) | ((score > 0) & (score < 1))
@@ -117,7 +119,7 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
         is_valid = (score == 0) | (score == 1)
         labels.report(SCORE_UNEXPECTED, ~is_valid, 4, "score", "1, or 0 if ignored")
         has_known_levels = is_valid
-        for column, expected in ((6, (-1, 0, 1)), (7, (-1, 0, 1, 2))):
+        for column, expected in ((6, (-1, 0, 1)), (7, (-1, 0, 1, 2))):  # truncation, occlusion
             has_unknown_level = is_valid & ~np.isin(labels.values[:, column], expected)
             levels = " or ".join(map(str, expected))
             labels.report(BAD_FLAG, has_unknown_level, column, FIELDS[column], levels)
@@ -127,6 +129,8 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
         flags |= (truncation > 0) * np.uint16(Flag.TRUNCATED)
         flags |= (occlusion > 0) * np.uint16(Flag.OCCLUDED)
         labels.count("degrees of occlusion", is_valid & (occlusion == 2))
+
+    # names[k] is class k, and class 0 a region: the official classes, or those of a list; None if it is bad.
     names, list_path = read_class_list(options.classes, source, "classes.txt", log)
     is_listed = bool(list_path)
     if not is_listed:
@@ -160,7 +164,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: VisdroneOptions) -> Non
         *(texts[i::4] for i in range(4)),  # left, top, width and height of all boxes
         to_decimals(boxes.score) if is_detections else ["0" if i else "1" for i in ignored],
         ["0" if r else str(ids[c]) for r, c in zip(is_region.tolist(), boxes.category.tolist(), strict=True)],
-        *([["-1"] * len(boxes)] * 2 if is_detections else levels),
+        *([["-1"] * len(boxes)] * 2 if is_detections else levels),  # truncation and occlusion
     ]
     label_rows.write_files(dataset, target, log, columns, ",", listed=listed_classes)
 

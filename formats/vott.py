@@ -207,9 +207,8 @@ def _read_region(region: Row) -> None:
         corners, wh = find_bounds(points), None
     score = region.score("score")
     if not region.is_bad:
-        region.add_labelled(
-            region.array("tags"), region.location / "tags", _TAGS, corners, wh=wh, score=score
-        )
+        tags = region.array("tags")
+        region.add_labelled(tags, region.location / "tags", _TAGS, corners, wh=wh, score=score)
 
 
 def _has_tags(region: Row) -> bool:
@@ -231,9 +230,10 @@ def _read_frames(record: Item) -> None:
             reader.category(tag, location / i, listed=True)
     frames = record.object("frames")
     visited_frames = record.array("visitedFrames") if record.get("visitedFrames") else []
-    if record.get("visitedFrames") and not visited_frames:
+    if record.get("visitedFrames") and not visited_frames:  # no list, which `array` has reported
         raise BadRecord
     names = [str(value) if type(value) is int else value for value in visited_frames]
+    # Frames with regions, or visited; without a list of visited frames all are.
     for key in frames.record:
         regions = frames.rows(key)
         if not regions and names and key not in names:
@@ -246,6 +246,7 @@ def _read_frames(record: Item) -> None:
             if size != BAD_SIZE:
                 image = reader.image(key, regions.location, size=size, file=regions.origin.number)
             regions.read(image, _read_old_region)
+    # Visited frames that have no entry.
     location = record.location / "visitedFrames"
     origin = Origin(reader.builder, location.path, location.pointer)
     for i, name in enumerate(names):
@@ -285,6 +286,7 @@ def _read_tables(source: Source, builder: Builder, log: Log, options: ImageOptio
                 expected = f"{n_columns} cells as in the header"
                 log.report(WRONG_COUNT, path, line=line, expected=expected, found=str(len(cells)))
                 builder.skipped += 1
+        # The other header has a seventh column, the score.
         layout = _LAYOUT if header == HEADER else replace(_LAYOUT, roles={**_LAYOUT.roles, "score": 6})
         table.add(path, layout, kept_rows)
     table.finish()
@@ -304,12 +306,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: VottOptions) -> N
         for box in image.boxes:
             geometry = {"height": box.wh[1], "width": box.wh[0], "left": box.xyxy[0], "top": box.xyxy[1]}
             kind = "POLYGON" if box.outlines else "RECTANGLE"
-            region: dict[str, Any] = {
-                "id": f"r{box.row + 1}",
-                "type": kind,
-                "tags": [box.label],
-                "boundingBox": geometry,
-            }
+            region: dict[str, Any] = {"id": f"r{box.row + 1}", "type": kind, "tags": [box.label]}
+            region["boundingBox"] = geometry
             if box.outlines:
                 region["points"] = [{"x": x, "y": y} for x, y in box.outlines[0]]
             regions.append({**region, **box.score_field("score")})

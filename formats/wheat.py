@@ -113,9 +113,8 @@ def read(source: Source, builder: Builder, log: Log, options: WheatOptions) -> N
     kinds_to_read = kinds
     if len(kinds) > 1:
         kinds_to_read = {"strings"} if builder.kind == "det" else {"boxes"}
-        log.note(
-            f"{source.path}: contains both boxes and submissions; boxes are read unless --kind det is given"
-        )
+        note = "contains both boxes and submissions; boxes are read unless --kind det is given"
+        log.note(f"{source.path}: {note}")
     for path, (kind, rows) in files.items():
         if kind in kinds_to_read:
             add_rows = _add_boxes if kind == "boxes" else _add_strings
@@ -131,6 +130,7 @@ def _add_boxes(path: str, rows: Rows, table: TableReader) -> None:
     counts = table.builder.extras
     kept_rows: Rows = []
     for line, cells in rows[1:]:
+        # A good row is kept; `expected` and `shown` are for the message about any other.
         expected, shown = f"{len(header)} cells as in the header", str(len(cells))
         if len(cells) == len(header):
             row = {"class": CLASS, "score": "", "source": "", **dict(zip(header, cells, strict=True))}
@@ -185,6 +185,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: WheatOptions) -> 
             log.report(COLLISION, "", first=image_of_stem[key], second=image, value=key)
     if (name and not target.plan([name], ["the boxes"], log)) or log.errors > errors_before:
         return
+
+    # Left, top, width and height of box i are texts[4 * i : 4 * i + 4].
     quote = Quote(",")
     texts = to_decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1).ravel())
     scores = to_decimals(boxes.score) if is_detections else []

@@ -169,33 +169,32 @@ def read(source: Source, builder: Builder, log: Log, options: YolokerasOptions) 
     if source.is_dir:
         candidates = _list_candidate_files(source)
         usual_files = {file for file in candidates if _USUAL.fullmatch(file.rpartition("/")[2])}
-        # of `_count_fitting`, [0] is the number of lines with boxes
+        # `_count_fitting` begins with the number of lines with boxes.
         files = [file for file in candidates if file in usual_files or _count_fitting(source.head(file))[0]]
         report_unread(source, candidates, files, "YOLO-Keras text", log)
     class_list = _find_names(source, log, options)
     chosen_split = None if options.split is None else _SPLITS.get(options.split, options.split)
     files = select_split(files, lambda file: _split_of(file or path), chosen_split, source, log)
-    first_lines: dict[str, str] = {}
+
+    # The lines of all files that are not blank, each as its number, the image name and its boxes.
     lines_of_file = {}
     for file in log.track(files, "reading"):
         data = source.read(file, log)
         if data is not None:
             lines = clean_text(data, source.full(file), log).decode("utf-8", "replace").split("\n")
-            numbered_lines = enumerate(lines, 1)
-            lines_of_file[file] = [
-                (line_number, *_split_line(line)) for line_number, line in numbered_lines if line.strip()
-            ]
+            lines_of_file[file] = [(i, *_split_line(line)) for i, line in enumerate(lines, 1) if line.strip()]
     all_lines = itertools.chain.from_iterable(lines_of_file.values())
     has_suffixes = any(name.lower().endswith(_SUFFIXES) for _, name, boxes in all_lines if boxes)
+
+    # Their rows, and the class of each id over all files.
+    first_lines: dict[str, str] = {}
     tables = []
     for file, split_lines in lines_of_file.items():
-        rows = _collect_rows(
-            split_lines, source.full(file), first_lines, builder, log, has_suffixes=has_suffixes
-        )
-        tables.append((source.full(file), _split_of(file or path), rows))
-    categories = _name_categories(
-        [(table_path, rows) for table_path, _, rows in tables], class_list, source, builder, log
-    )
+        full = source.full(file)
+        rows = _collect_rows(split_lines, full, first_lines, builder, log, has_suffixes=has_suffixes)
+        tables.append((full, _split_of(file or path), rows))
+    rows_of_path = [(table_path, rows) for table_path, _, rows in tables]
+    categories = _name_categories(rows_of_path, class_list, source, builder, log)
     table = TableReader(source, builder, log, options)
     for table_path, split, split_rows in tables:
         kept_rows = [
@@ -225,6 +224,7 @@ def _collect_rows(
     """
     rows: list[_Row] = []
     for line_number, name, boxes in lines:
+        # A path that contains a box, or one without boxes that is no picture.
         if _WITHIN.search(name) or (has_suffixes and not boxes and not name.lower().endswith(_SUFFIXES)):
             expected = "one path of a picture, and its boxes"
             log.report(WRONG_COUNT, path, line=line_number, expected=expected, found=repr(shorten(name)))
@@ -250,7 +250,7 @@ def _collect_rows(
                 builder.skipped += 1
             else:
                 rows.append((line_number, name, *cells, *[""] * (6 - len(cells))))
-        if len(rows) == n_rows_before:
+        if len(rows) == n_rows_before:  # a row with empty cells for the image
             rows.append((line_number, name, *[""] * 6))
     return rows
 
@@ -297,9 +297,10 @@ def _name_categories(
     `tables` are the path and the rows of each file, `class_list` the path and names of a list of classes.
     Without a list, ids are the names. The classes are added to the dataset.
     """
-    ids = dict.fromkeys(row[6] for _, rows in tables for row in rows)  # class ids
+    # A row is line, image, left, top, right, bottom, class id and score; an id may be 7, 07 or a faulty text.
+    ids = dict.fromkeys(class_id for _, rows in tables for *_, class_id, _ in rows)
     number_of_id = {id_: int(match[1]) for id_ in ids if (match := _ID.fullmatch(id_))}
-    category_of = {"": ""}
+    category_of = {"": ""}  # of rows for images without boxes
     if class_list is None:
         builder.named = False
         class_numbers = sorted(set(number_of_id.values()))
@@ -345,6 +346,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: YolokerasOptions)
     if not target.plan(all_files, contents[: len(all_files)], log) or is_refused:
         return
     note_spaces(names, log)
+
+    # The text of each box, by image: "left,top,right,bottom,class", and its score.
     order = np.argsort(boxes.image, kind="stable")
     edges = boxes.xyxy[order]
     n_fractions = int(np.count_nonzero(edges != np.rint(edges)))
