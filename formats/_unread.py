@@ -74,7 +74,6 @@ def explain(source: Source, formats: Mapping[str, Format], signs: Mapping[str, S
     if all(task_descriptions):
         subject = f"{printable(data_files[0])} is " if data_files[0] else "this is "
         return subject + task_descriptions[0], True
-
     # The file to compare: the first with the suffix of a format, else the first.
     suffixes_of = {
         name: {suffix for suffix in signs[name][0] if suffix} if name in signs else set(format_.suffixes)
@@ -89,7 +88,6 @@ def explain(source: Source, formats: Mapping[str, Format], signs: Mapping[str, S
         counts = ", ".join(f"{n_of_kind} with {kind}" for kind, n_of_kind in suffix_counts.most_common(3))
         among_text = f" of {len(data_files)} files ({counts})" if len(data_files) > 1 else ""
         description = f"{printable(file)}{among_text}, {description}"
-
     # The nearest formats: by the share of keywords, then usual before unusual suffixes, then by use.
     comparisons = []
     for name, format_ in formats.items():

@@ -82,7 +82,7 @@ class AzureOptions(ImageOptions):
 
 
 def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
-    """Recognise records of Azure Machine Learning and Custom Vision by the keys of the first one."""
+    """Recognise records of Azure's two services by the keys of the first one and how their values begin."""
     keys = preview.keys if preview.top == "{" else preview.first.get("", {})
     if keys.get("image_url") == '"' and keys.get("label") == "[":
         return SURE, "its records have an image_url and a list of labels, as in Azure Machine Learning"
@@ -98,7 +98,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: AzureOptions) -> None:
     """Read the records of each file: one per line or in a list, or a file of predictions, one record."""
-    reader = Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)
+    reader = Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)  # for relative coordinates
     for file in log.track(choose_files(source, looks_like, "JSON of Azure", log, _SUFFIXES), "reading"):
         first_bytes = source.head(file).lstrip(b"\xef\xbb\xbf \t\r\n")
         is_single = b'"predictions"' in first_bytes and first_bytes.startswith(b"{")

@@ -80,7 +80,7 @@ _OTHER_SHAPES = ("poly2d", "box3d", "rle", "graph")
 
 
 def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
-    """Recognise a list of frames, or an object with one, by the keys of the first frame."""
+    """Recognise a list of frames, or an object with one, by the first frame's keys and how values begin."""
     if preview.top == "[":
         first_frame = preview.first.get("", {})
         if first_frame.get("name") == '"' and first_frame.get("labels") in ("[", "n"):
@@ -257,7 +257,6 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
             elif box.shapes is not None and (counts := box.shapes.counts(box.row)):
                 label["rle"] = {"counts": counts.decode(), "size": [image.height, image.width]}
             labels.append(label | box.score_field("score"))
-
         # The frame, with its video and number in it; tracks without a video are in one without a name.
         frame: dict[str, Any] = {"name": image.name} | ({"size": image.size} if image.size else {})
         if videos is not None:

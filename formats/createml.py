@@ -61,7 +61,7 @@ class CreatemlOptions(SplitOptions):
 
 
 def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
-    """Recognise a list of images with annotations by the keys of the first one."""
+    """Recognise a list of images with annotations by the keys of the first one and how values begin."""
     first_record = preview.first.get("", {})
     for image, boxes in (("image", "annotations"), ("imagefilename", "annotation")):
         if preview.top == "[" and first_record.get(image) == '"' and first_record.get(boxes) in ("[", "n"):
@@ -81,7 +81,7 @@ def read(source: Source, builder: Builder, log: Log, options: CreatemlOptions) -
             f"{printable(source.path)}: all coordinates lie in 0..1, so they are read as relative to the "
             "image's size (-O units=pixel reads pixels)"
         )
-        # Another reader, which takes the sizes of images from their files.
+        # A reader that borrows the sizes of images, which relative coordinates need.
         relative, reader = True, Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)
     for file, records in images.items():
         for image in records:

@@ -73,7 +73,7 @@ class CrowdhumanOptions(SplitOptions):
 
 
 def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
-    """Recognise lines with an ID and a list of boxes by the keys of the first one."""
+    """Recognise lines with an ID and a list of boxes by the keys of the first one and how values begin."""
     if preview.top == "{" and "ID" in preview.keys and any(preview.keys.get(key) == "[" for key in _LISTS):
         return SURE, "its records have an ID and gtboxes, as CrowdHuman has"
     return None

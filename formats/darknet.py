@@ -47,7 +47,7 @@ _PLACE = ("center_x", "center_y", "width", "height")
 
 
 def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
-    """Recognise a list of images with a frame_id or filename and objects by the keys of the first one."""
+    """Recognise a list of images with a frame_id or filename and listed objects by the first one's keys."""
     keys = preview.first.get("", {})
     if preview.top == "[" and keys.get("objects") == "[" and {"frame_id", "filename"} & keys.keys():
         return SURE, "its records have a frame_id and objects, as darknet's result.json has"
@@ -56,7 +56,7 @@ def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
     """Read the file, or those of a folder."""
-    reader = Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)
+    reader = Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)  # for relative coordinates
     for file in log.track(choose_files(source, looks_like, "darknet's result.json", log), "reading"):
         for frame in read_items(reader, file, "a list of images"):
             with contextlib.suppress(BadRecord):

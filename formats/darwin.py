@@ -82,7 +82,7 @@ _OF_VIDEO = frozenset({"frames", "ranges", "interpolated", "interpolate_algorith
 
 
 def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
-    """Recognise Darwin 2.0 by an item with slots, and 1.0 by an image with a file name and annotations."""
+    """Recognise Darwin 2.0 by an item with slots, 1.0 by an image with a file name, and how values begin."""
     keys = preview.keys if preview.top == "{" else preview.first.get("", {})
     if preview.top not in ("{", "[") or keys.get("annotations", "[") != "[":
         return None
@@ -97,7 +97,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
     """Read the files one by one, each with one record or a list of them."""
     folders = (source.full("images"),) if source.is_dir else ()
-    reader = Reader(source, builder, log, options, folders, sized=True, keys=_KEYS)
+    reader = Reader(source, builder, log, options, folders, sized=True, keys=_KEYS)  # files state sizes
     files = choose_files(source, looks_like, "V7 Darwin JSON", log)
     files = select_split(files, find_split, options.split, source, log)
     for file in log.track(files, "reading"):
@@ -211,7 +211,6 @@ def _read_annotation(box: Row, slot_name: Any, layers: Layers, size: Size | None
         del box.record["bounding_box"]
     shape_key = next((key for key in ("polygon", "complex_polygon") if key in box), "")
     has_drawing = "ellipse" in box or "skeleton" in box
-
     # Masks, whose pixels are in a layer; and annotations without a place, such as tags, which are counted.
     if "raster_layer" in box:  # in `layers` already
         return
@@ -223,7 +222,6 @@ def _read_annotation(box: Row, slot_name: Any, layers: Layers, size: Size | None
         other_kinds = ("frames", "tag", "line", "keypoint", "ellipse", "skeleton")
         box.reader.count(f"{next((key for key in other_kinds if key in box), 'other')} annotations")
         return
-
     # The shape, if it is wanted or there is no box, and the box.
     category, wh = box.category("name"), None
     shape_corners: Corners | None = None

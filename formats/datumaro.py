@@ -81,7 +81,7 @@ class DatumaroOptions(GroupSplitOptions, RotationOptions):
 
 
 def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
-    """Recognise a Datumaro dataset by its version, or by its items and categories."""
+    """Recognise a Datumaro dataset by its version, or by its items and categories and how these begin."""
     if preview.top == "{" and (
         "dm_format_version" in preview.keys
         or (preview.keys.get("items") == "[" and preview.keys.get("categories") == "{")
@@ -98,7 +98,7 @@ def _split_of(path: str) -> str:
 
 def read(source: Source, builder: Builder, log: Log, options: DatumaroOptions) -> None:
     """Read the file, or those of a folder."""
-    reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
+    reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)  # the files state image sizes
     files = choose_files(source, looks_like, "Datumaro JSON", log)
     files = select_split(files, lambda file: _split_of(file or source.path), options.split, source, log)
     for file in log.track(files, "reading"):
@@ -147,7 +147,7 @@ def _read_annotation(shape: Row, classes: dict[str, int], groups_with_box: set[t
 
     Keypoints are an object of their own unless a box of the same class is in their group.
     """
-    kind, wh = shape.text("type"), None
+    kind = shape.text("type")
     points: list[Any] = []  # keypoints
     if kind in ("points", "skeleton"):
         points = _read_keypoints(shape, kind)
@@ -157,38 +157,16 @@ def _read_annotation(shape: Row, classes: dict[str, int], groups_with_box: set[t
         return
     shape.need("label_id")
     category = shape.category_number(shape.get("label_id"), shape.location / "label_id", classes)
-
-    # The corners of the box around the shape; `wh` for upright boxes, whose size is stated.
-    attributes, turn = shape.object("attributes", optional=True), 0.0  # in radians
-    if kind == "bbox":
-        corners, wh = shape.ltwh("bbox")
-        if turn := shape.reader.parse_turn(attributes.record):
-            corners, wh = shape.draw_oriented(rotate_box(*corners[:2], *wh, turn)), None
-            del attributes.record["rotation"]
-    elif kind == "polygon":
-        values = shape.any_numbers("points")
-        outline = list(zip(values[0::2], values[1::2], strict=False)) or [(NAN, NAN)]  # without points no box
-        corners = shape.draw_around(outline, "polygons")
-    elif kind == "ellipse":
-        left, top, right, bottom = shape.ltrb("points")
-        x, y, rx, ry = (left + right) / 2, (top + bottom) / 2, (right - left) / 2, (bottom - top) / 2
-        corners = shape.draw_ellipse(x, y, rx, ry)
-    elif kind == "mask":
-        corners = _read_mask(shape)
-    elif points:
-        corners = shape.set_only_keypoints(points)
-    elif kind == "rotated_bbox":
-        x, y, width, height, angle = shape.number_list("bbox", 5, "5 numbers: centre, width, height, degrees")
-        left, top = x - width / 2, y - height / 2
-        corners = shape.draw_oriented(rotate_box(left, top, width, height, math.radians(angle)))
+    attributes = shape.object("attributes", optional=True)
+    if points:
+        corners, wh = shape.set_only_keypoints(points), None
     else:
-        shape.report(UNKNOWN_SHAPE, "type", value=kind, shapes="bbox or polygon")
-        raise BadRecord
-
+        corners, wh = _read_shape(shape, kind, attributes)
     score = attributes.score("score")
     flag_attributes = {key: value for key, value in attributes.record.items() if key != "score"}
     # In a group, polygons and masks are parts of an object, and a bbox is its box; None for other shapes.
-    is_part = None if kind == "rotated_bbox" or turn or points else kind != "bbox"
+    is_turned = kind == "rotated_bbox" or (kind == "bbox" and wh is None)
+    is_part = None if is_turned or points else kind != "bbox"
     if not shape.is_bad:
         shape.add(
             category,
@@ -199,6 +177,36 @@ def _read_annotation(shape: Row, classes: dict[str, int], groups_with_box: set[t
             group=shape.group("group"),
             is_part=is_part,
         )
+
+
+def _read_shape(shape: Row, kind: str, attributes: Item) -> tuple[Corners, tuple[float, float] | None]:
+    """Give an annotation its shape, if it is no upright box.
+
+    Returns the corners of the box around it, and the width and height of an upright box. A rotation in the
+    attributes is used and removed. Raises BadRecord, after an issue, for an unknown kind.
+    """
+    if kind == "bbox":
+        corners, wh = shape.ltwh("bbox")
+        if turn := shape.reader.parse_turn(attributes.record):  # radians
+            del attributes.record["rotation"]
+            return shape.draw_oriented(rotate_box(*corners[:2], *wh, turn)), None
+        return corners, wh
+    if kind == "polygon":
+        values = shape.any_numbers("points")
+        outline = list(zip(values[0::2], values[1::2], strict=False)) or [(NAN, NAN)]  # without points no box
+        return shape.draw_around(outline, "polygons"), None
+    if kind == "ellipse":
+        left, top, right, bottom = shape.ltrb("points")
+        x, y, rx, ry = (left + right) / 2, (top + bottom) / 2, (right - left) / 2, (bottom - top) / 2
+        return shape.draw_ellipse(x, y, rx, ry), None
+    if kind == "mask":
+        return _read_mask(shape), None
+    if kind == "rotated_bbox":
+        x, y, width, height, angle = shape.number_list("bbox", 5, "5 numbers: centre, width, height, degrees")
+        left, top = x - width / 2, y - height / 2
+        return shape.draw_oriented(rotate_box(left, top, width, height, math.radians(angle))), None
+    shape.report(UNKNOWN_SHAPE, "type", value=kind, shapes="bbox or polygon")
+    raise BadRecord
 
 
 def _read_keypoints(shape: Item, kind: str) -> list[Any]:

@@ -65,7 +65,7 @@ _PLACE = ("x", "y", "w", "h")
 
 
 def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
-    """Recognise label rows with data_units by the keys of the first one."""
+    """Recognise label rows with data_units by the keys of the first one and how values begin."""
     keys = preview.first.get("", {}) if preview.top == "[" else preview.keys
     if keys.get("data_units") == "{":
         return SURE, "its label rows have data_units, as in Encord"
@@ -74,7 +74,7 @@ def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
     """Read the file, or those of a folder; images after all files, when the kind of the data is known."""
-    reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
+    reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)  # the files state image sizes
     files = choose_files(source, looks_like, "JSON of Encord", log)
     units_and_labels = []
     for file in log.track(files, "reading"):

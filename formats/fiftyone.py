@@ -123,7 +123,7 @@ class FiftyoneOptions(SplitOptions):
 
 
 def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
-    """Recognise ``samples.json`` by samples with a filepath, ``labels.json`` by labels of images."""
+    """Recognise ``samples.json`` and ``labels.json`` by their keys and how the values of these begin."""
     keys, first_sample = preview.keys, preview.first.get("samples", {})
     if preview.top == "{" and keys.get("samples") == "[" and "filepath" in first_sample:
         return SURE, "it has samples with a filepath, as FiftyOne has"

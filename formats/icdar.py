@@ -290,7 +290,6 @@ def read(source: Source, builder: Builder, log: Log, options: IcdarOptions) -> N
     file_kind = _KINDS.get(label_rows.find_common_prefix(source, files, GRAMMAR))
     if builder.kind is None and file_kind == "det":
         builder.kind = "det"
-
     # Detections without any confidence, and the kind of the rest.
     is_valid = np.ones(len(labels), bool)
     if builder.kind == "det" and len(labels) and np.isnan(labels.score).all():
@@ -310,7 +309,6 @@ def read(source: Source, builder: Builder, log: Log, options: IcdarOptions) -> N
         has_unknown_class = is_valid & ~has_known_class
         labels.report(UNKNOWN_CLASS, has_unknown_class, layout.needed - 1, "class", n=len(names), where=path)
     is_valid &= has_known_class & (names is not None)  # a list that is not usable has been reported
-
     # The columns after the coordinates: the difficulty, and the marks of `_make_grammar`.
     difficulty, ignored, has_text, is_joined = labels.values[:, layout.width :].T
     labels.report(WRONG_COUNT, is_valid & (is_joined > 0), 0, "", str(layout), found="two rows on a line")

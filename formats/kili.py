@@ -67,7 +67,7 @@ _KINDS = {"rectangle": "", "polygon": "polygons", "semantic": "masks"}
 
 
 def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
-    """Recognise assets with an externalId and labels by the keys of the first one."""
+    """Recognise assets with an externalId and labels by the keys of the first one and how values begin."""
     keys = preview.first.get("", {}) if preview.top == "[" else preview.keys
     if keys.get("externalId") == '"' and keys.keys() & {"labels", "latestLabel"}:
         return SURE, "its assets have an externalId and labels, as in Kili"
@@ -76,7 +76,7 @@ def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
     """Read the file, or those of a folder; images after all files, when the kind of the data is known."""
-    reader = Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)
+    reader = Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)  # for relative coordinates
     files = choose_files(source, looks_like, "JSON of Kili", log)
     assets: list[tuple[Item, tuple[list[Item], list[Item]]]] = []
     """Each with its labels by people and by machines."""

@@ -150,7 +150,6 @@ def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> N
     gather = label_rows.gather_labels(source, builder, log, options)
     labels = label_rows.read_labels(gather, files, TRACKING if is_tracking else GRAMMAR)
     is_valid = labels.settle_kind()
-
     # values: (n, 14) the columns in `FIELDS`. Faults of the states of a box, and its flags.
     values = labels.values[:, LEAD:] if is_tracking else labels.values
     truncated, occluded = values[:, 0], values[:, 1]
@@ -215,7 +214,6 @@ def _add_frames(
     video_names = [path.replace("\\", "/").rpartition("/")[2][: -len(".txt")] for path in paths]
     videos = np.array([builder.video(name) for name in video_names], np.int64)
     file = labels.rows.file  # the position of each box's file in `paths`, `file_numbers` and `videos`
-
     # The image of each pair of file and frame, then of each box.
     image_of_box = np.full(len(labels), -1, np.int32)
     rows = np.flatnonzero(is_valid & ~has_no_frame)

@@ -85,7 +85,7 @@ class LabelboxOptions(ImageOptions):
 
 
 def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
-    """Recognise records of Labelbox by the keys of the first one."""
+    """Recognise records of Labelbox by the keys of the first one and how values begin."""
     keys = preview.keys if preview.top == "{" else preview.first.get("", {})
     if keys.get("data_row") == "{" and ("projects" in keys or "media_attributes" in keys):
         return SURE, "its records have a data_row and projects, as Labelbox has"

@@ -90,7 +90,7 @@ _OUTLINES = {
 
 
 def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
-    """Recognise LabelMe by the shapes, or the image data, of one image."""
+    """Recognise LabelMe by the shapes, or the image data, of one image, and how these values begin."""
     if preview.top != "{" or preview.keys.get("shapes", "[") not in ("[", "n"):
         return None
     if preview.cut and preview.keys.get("imageData") == '"' and _TOP.issuperset(preview.keys):
@@ -105,7 +105,7 @@ def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: GroupOptions) -> None:
     """Read every JSON file, each the shapes of one image."""
     files = choose_files(source, looks_like, "LabelMe JSON", log, unique_keys=_TOP - {"version", "flags"})
-    reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
+    reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)  # the files state image sizes
     places = name_images(source, files, reader.pictures)
     for file, image_place in zip(log.track(files, "reading"), places, strict=True):
         with contextlib.suppress(BadRecord):

@@ -86,7 +86,7 @@ def sniff(source: Source) -> Sniff | None:
 
 def read(source: Source, builder: Builder, log: Log, options: RotationOptions) -> None:
     """Read every XML file, each the objects of one image."""
-    reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
+    reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)  # the files state image sizes
     files = choose_xml(source, _recognise, "LabelMe XML", log, file_per_image=True)
     places = dict(zip(files, name_images(source, files, reader.pictures), strict=True))
     for file, origin, root in read_roots(reader, log.track(files, "reading"), "annotation", "LabelMe XML"):

@@ -135,7 +135,7 @@ class LabelstudioOptions(ImageOptions):
 
 
 def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
-    """Recognise tasks by the keys of the first one, or by the header of a table."""
+    """Recognise tasks by the keys of the first one and how values begin, or by the header of a table."""
     columns = re.split(rb'[,\t"]+', head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].strip())
     if {b"annotator", b"annotation_id"} <= set(columns) and preview.top not in ("[", "{"):
         return SURE, "its header has annotator and annotation_id, as in Label Studio"
@@ -153,7 +153,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: LabelstudioOptions) -> None:
     """Read the file, or those of a folder; images after all files, when the kind of the data is known."""
-    reader = Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)
+    reader = Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)  # for relative coordinates
     files = choose_files(source, looks_like, "Label Studio JSON", log, _SUFFIXES)
     tasks = [task for file in files for task in _read_tasks(reader, file)]
     has_truth = any(task.get(key) for task in tasks for key in ("annotations", "completions"))
@@ -214,7 +214,6 @@ def _read_task(task: Item, data: Item, key: str, name_of: Callable[[str], str]) 
     if key == "video":
         _read_video(data, results, score, name_of(name) if isinstance(name := data.get(key), str) else name)
         return
-
     # The size; `row.size` marks a result with a malformed one as bad.
     sizes = [row.size(*_SIZE_KEYS) for rows in results for row in rows]
     size = next((row_size for row_size in sizes if row_size and row_size != BAD_SIZE), None)
@@ -234,7 +233,7 @@ def _read_video(data: Item, results: list[Rows], score: float, name: Any) -> Non
     """Add the frames of a video, from 1, and the tracks of its rectangles; `score` is the prediction's."""
     tracks: list[Track] = []
     for rows_of_list in results:
-        rows_of_list.read(0, _read_track, tracks)
+        rows_of_list.read(0, _read_track, tracks)  # the 0 is no image, but None would skip the rows
     lengths = [n for rows in results for row in rows if type(n := _get_value(row).get("framesCount")) is int]
     size = data.size("width", "height")
 
@@ -341,7 +340,6 @@ def _read_result(result: Row, size: Size, score: float, labelled_ids: set[str]) 
     type_, id_ = result.text("type"), result.get("id")
     if labels is None and type_ in _SHAPES and isinstance(id_, str) and id_ in labelled_ids:
         return  # its label is in another result
-
     # The kind of its shape; results of other types are counted.
     kind = _KINDS.get(type_)
     value = result.object("value", optional=kind is None)  # relations have none
@@ -353,7 +351,6 @@ def _read_result(result: Row, size: Size, score: float, labelled_ids: set[str]) 
     if kind is None:
         reader.count("relations" if type_ == "relation" else type_)
         return
-
     # The shape, in an image of the right size, and its labels.
     result_size = result.size(*_SIZE_KEYS)
     if result_size is not None and result_size != size:

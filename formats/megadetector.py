@@ -54,7 +54,7 @@ _KEYS = declare_keys(
 
 
 def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
-    """Recognise results by their categories, or by the keys of the first image."""
+    """Recognise results by their categories, or by the first image's keys and how values begin."""
     first_image = preview.first.get("images" if preview.top == "{" else "", {})
     is_image = first_image.get("file") == '"' and {"detections", "failure"} & first_image.keys()
     if is_image or {"images", "detection_categories"} <= preview.keys.keys():
@@ -64,7 +64,7 @@ def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
     """Read the file, or those of a folder."""
-    reader = Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)
+    reader = Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)  # for relative coordinates
     for file in log.track(choose_files(source, looks_like, "results of MegaDetector", log), "reading"):
         with contextlib.suppress(BadRecord):
             if glance(source.head(file)).top == "{":

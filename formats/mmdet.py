@@ -75,7 +75,7 @@ class MmdetOptions(ImageOptions):
 
 
 def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
-    """Recognise MMDetection 3, its predictions, and MMDetection 2 by the outermost or first keys."""
+    """Recognise MMDetection 3, its predictions, and MMDetection 2 by keys and how their values begin."""
     first_image = preview.first.get("", {})
     if preview.top == "{" and preview.keys.get("data_list") == "[":
         return SURE, "it has a data_list, as in MMDetection"

@@ -40,7 +40,7 @@ _EDGES = "4 numbers: left, top, right, bottom"
 
 
 def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
-    """Recognise records with a filename and a detection or grounding by the keys of the first one."""
+    """Recognise records of a detection or grounding by the keys of the first one and how values begin."""
     keys = preview.keys if preview.top == "{" else preview.first.get("", {})
     has_objects = "{" in (keys.get("detection"), keys.get("grounding"))  # one of them is an object
     if keys.get("filename") != '"' or not has_objects:
@@ -52,7 +52,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
     """Read the records one by one."""
-    reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
+    reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)  # the files state image sizes
     for file in log.track(choose_files(source, looks_like, "ODVG", log, _SUFFIXES), "reading"):
         for record in read_line_items(reader, file):
             with contextlib.suppress(BadRecord):

@@ -175,7 +175,6 @@ def write(dataset: Dataset, target: Output, log: Log, options: OpencvOptions) ->
             reason = "the name of its file would be read back as another class"
             log.report(UNWRITABLE, "", value=label, reason=reason, way="rename the class")
             is_writable = False
-
     # A line of each class for each image that has it: "a.jpg 2 10 20 30 40 50 60 70 80".
     lines_of_class: dict[str, list[str]] = {}
     empty_image_lines: list[str] = []
@@ -191,7 +190,6 @@ def write(dataset: Dataset, target: Output, log: Log, options: OpencvOptions) ->
             empty_image_lines.append(f"{image.name}\n")
     for lines in lines_of_class.values() if len(lines_of_class) > 1 else ():
         lines.sort()  # as the next reader finds the images in another order
-
     # The files: info.dat for the usual class, others called after theirs, and one of the empty images.
     file_stems = {
         label: "info" if label == CLASS else _ODD.sub(lambda c: quote(c[0], safe=""), label)

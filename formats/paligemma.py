@@ -57,7 +57,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
     """Read the records one by one."""
-    reader = Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)
+    reader = Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)  # for relative coordinates
     files = choose_files(source, looks_like, "PaliGemma or Florence", log, _SUFFIXES)
     for file in log.track(select_split(files, parse_split, options.split, source, log), "reading"):
         for record in read_line_items(reader, file):

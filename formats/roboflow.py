@@ -42,7 +42,7 @@ _KEYS = declare_keys(
 
 
 def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
-    """Recognise a response, or a list of them, by its predictions or its image."""
+    """Recognise a response, or a list of them, by its predictions or its image and how these begin."""
     keys = preview.keys if preview.top == "{" else preview.first.get("", {})
     if keys.get("predictions") not in ("[", "{"):
         return None

@@ -45,7 +45,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
     """Read the file, or those of a folder."""
-    reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
+    reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)  # the files state image sizes
     files = choose_files(source, looks_like, "SA-1B", log, unique_keys=frozenset({"image"}))
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):

@@ -65,7 +65,7 @@ class SagemakerOptions(SplitOptions):
 
 
 def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
-    """Recognise records with a source-ref and the labels of a job by the keys of the first one."""
+    """Recognise records with a source-ref and a job's labels by the first one's keys and how values begin."""
     if preview.top != "{" or preview.keys.get("source-ref") != '"':
         return None
     if any(key.endswith(_METADATA) for key in preview.keys) and b'"annotations"' in head:
@@ -75,7 +75,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: SagemakerOptions) -> None:
     """Read the records one by one; their boxes after all of them, when the kind of the data is known."""
-    reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
+    reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)  # the files state image sizes
     chosen_split = normalise_split(options.split)
     files = choose_files(source, looks_like, "a manifest of SageMaker Ground Truth", log, _SUFFIXES)
     path = source.path.replace("\\", "/")

@@ -130,7 +130,7 @@ class SuperannotateOptions(GroupSplitOptions):
 
 
 def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
-    """Recognise files of one image, of several, or lists of instances by the outermost keys."""
+    """Recognise files of one image or several, or lists of instances, by keys and how their values begin."""
     keys = preview.keys
     if preview.top == "{" and keys.get("metadata") == "{" and keys.get("instances", "[") == "[":
         if "instances" in keys or {"tags", "comments"} & keys.keys():
@@ -187,7 +187,7 @@ class _Reader(Reader):
 
 def read(source: Source, builder: Builder, log: Log, options: SuperannotateOptions) -> None:
     """Read the files one by one, after classes.json, which is in the folder, or beside a single file."""
-    reader = _Reader(source, builder, log, options, sized=True, keys=_KEYS)
+    reader = _Reader(source, builder, log, options, sized=True, keys=_KEYS)  # the files state image sizes
     reader.used_ids, reader.fps = set(), options.fps
     files = source.with_suffix(".json") if source.is_dir else [""]
     class_lists = [(source, file) for file in files if file.rpartition("/")[2].lower() == _CLASSES]
@@ -288,7 +288,7 @@ def _read_video(record: Item, metadata: Item, boxes: Rows, name: Any, **columns:
     reader = record.reader
     assert isinstance(reader, _Reader)
     fps, tracks = reader.fps, list[Track]()
-    boxes.read(0, _read_tracks, fps, tracks)
+    boxes.read(0, _read_tracks, fps, tracks)  # the 0 is no image, but None would skip the rows
     duration = metadata.number("duration", 0) / 1e6  # of microseconds
     n_frames = math.ceil(duration * fps) if 0 < duration * fps < MOST_FRAMES else 0
     rate = f"{fps:g} a second (-O fps=N)"
@@ -373,10 +373,7 @@ def _read_points(box: Row) -> list[Any]:
 
 
 def _read_corners(box: Row, kind: str) -> Corners:
-    """Give an instance its shape, if it is no upright box; return the corners of the box around it.
-
-    Raises BadRecord, after an issue, if the points of a polygon or of its holes are malformed.
-    """
+    """Give an instance its shape, if it is no upright box; return the corners of the box around it."""
     if kind == "bbox":
         left, top, right, bottom = box.object("points").numbers(*_CORNERS)
         return left, top, right, bottom
@@ -388,8 +385,15 @@ def _read_corners(box: Row, kind: str) -> Corners:
     if kind == "ellipse":
         x, y, rx, ry = box.numbers("cx", "cy", "rx", "ry")
         return box.draw_ellipse(x, y, rx, ry, math.radians(box.number("angle", 0)))
+    return _read_polygon(box)
 
-    # A polygon: its points x, y, x, y, ... under `key`, or in an object there, in one of several forms.
+
+def _read_polygon(box: Row) -> Corners:
+    """Give an instance its polygon, joined to its holes if shapes are wanted; return the corners around.
+
+    Its points are a list x, y, x, y, ..., or in an object as ``exterior`` or as lists of x and of y. Raises
+    BadRecord, after an issue, if they or those of the holes, in ``exclude``, are malformed.
+    """
     key = box.first_key("points", "exterior")
     box.need(key)
     raw_points = box.get(key)
@@ -407,8 +411,6 @@ def _read_corners(box: Row, kind: str) -> Corners:
     points = list(zip(values[::2], values[1::2], strict=True))
     if not box.wants or not box.get("exclude"):
         return box.draw_around(points, "polygons")
-
-    # Its holes, which join its outline.
     holes = [hole for hole in box.array("exclude") if isinstance(hole, list) and len(hole) > 5]
     if any(len(hole) % 2 or not NUMBER_TYPES.issuperset(map(type, hole)) for hole in holes):
         box.report_wrong("exclude", "lists of x and y")

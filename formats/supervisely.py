@@ -89,7 +89,7 @@ _WHOLE = re.compile(r"ds[ _-]?[0-9]*|data[ _-]?set[ _-]?[0-9]*|", re.IGNORECASE)
 
 
 def _looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
-    """Recognise the annotation of one image by its outermost keys, or those of the first object."""
+    """Recognise the annotation of one image by its keys and how values begin, or the first object's keys."""
     first_object = preview.first.get("objects", {})
     if preview.top == "{" and preview.keys.get("objects") in ("[", "n") and preview.keys.get("size") == "{":
         return SURE, "it has objects and the size of one image, as in Supervisely"
@@ -131,7 +131,7 @@ def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions)
     dataset_folders = dict.fromkeys(_find_dataset_folder(file) for file in files if _is_in_dataset(file))
     folders = tuple(source.full(f"{folder}/img".lstrip("/")) for folder in dataset_folders)
     folders = folders or find_folders(source)
-    reader = Reader(source, builder, log, options, folders, sized=True, keys=_KEYS)
+    reader = Reader(source, builder, log, options, folders, sized=True, keys=_KEYS)  # files state sizes
     shapes = _read_classes(reader) if source.is_dir else {}
     has_several = len({_find_dataset_folder(file) for file in files}) > 1
     split_of = functools.partial(_split_of, has_several=has_several)
@@ -286,7 +286,6 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> N
     is_writable = target.plan(["meta.json", *files], ["the project", *images.name], log)
     if not check_classes(dataset, log) or not is_writable:
         return
-
     # The text of each file, the names of all tags, and the kinds of shapes of each class.
     flag_names, tag_names = sorted(FLAG_NAMES), set[str]()
     texts = []

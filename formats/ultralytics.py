@@ -61,7 +61,7 @@ _KINDS = ("boxes", "segments", "obb", "pose")
 
 
 def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
-    """Recognise the record of a dataset, or of an image, by the keys of the first one."""
+    """Recognise the record of a dataset or image by the keys of the first one and how values begin."""
     keys = preview.keys
     if preview.top != "{" or keys.get("type") != '"':
         return None
@@ -74,7 +74,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
     """Read the records one by one; that of the dataset, the first of a file, has the class names."""
-    reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
+    reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)  # the files state image sizes
     chosen_split, splits = normalise_split(options.split), set[str]()
     for file in log.track(choose_files(source, looks_like, "Ultralytics NDJSON", log, _SUFFIXES), "reading"):
         classes: dict[str, int] = {}

@@ -51,6 +51,7 @@ from typing import Any
 from odm.files import Output, Source
 from odm.formats._contract import SURE, option
 from odm.formats._shared.codes import UNKNOWN_SHAPE, WRONG_COUNT
+from odm.formats._shared.gather import Corners
 from odm.formats._shared.json.items import (
     BadRecord,
     Box,
@@ -196,7 +197,6 @@ def _read_project(project: Item, waiting: _Waiting) -> None:
         shape_attributes = _convert_shape(shape, numbers)
         region = {"shape_attributes": shape_attributes, "region_attributes": attributes_of_region}
         regions.setdefault(str(metadata.get("vid")), {})[key] = region
-
     # Views are images, each of one file; regions were collected by the id of their view.
     origin = Origin(reader.builder, location.path, location.pointer)
     for vid, view in project.object("view").objects():
@@ -292,31 +292,9 @@ def _read_region(
     if shape.get("name") in ("point", "polyline"):
         reader.count(f"{shape.get('name')} regions")
         return
-
-    # The corners of the box around the shape; `wh` for boxes, whose size is stated.
-    wh: tuple[float, float] | None = None
-    kind = shape.text("name")
-    if kind == "rect":
-        corners, wh = shape.xywh(*_NUMBERS[kind])
-    elif kind in _NUMBERS:
-        x, y, rx, *other_radius = shape.numbers(*_NUMBERS[kind])  # a circle has one radius
-        angle = shape.number("theta", 0.0) if kind == "ellipse" else 0.0
-        angle = angle if abs(angle) < 1e6 else 0.0  # radians; larger numbers mean nothing
-        corners = region.draw_ellipse(x, y, rx, other_radius[0] if other_radius else rx, angle, f"{kind}s")
-    else:
-        if kind != "polygon":
-            shape.report(UNKNOWN_SHAPE, "name", value=kind, shapes="rect or polygon")
-            raise BadRecord
-        xs, ys = shape.any_numbers("all_points_x"), shape.any_numbers("all_points_y")
-        if len(xs) != len(ys) or not xs:
-            expected = Trusted("equally many values in all_points_x and all_points_y, at least one")
-            sizes = Trusted(f"{len(xs)} and {len(ys)}")
-            shape.report(WRONG_COUNT, expected=expected, found=sizes)
-            raise BadRecord
-        corners = region.draw_around(list(zip(xs, ys, strict=True)), "polygons")
+    corners, wh = _read_shape(region, shape)
     if region.is_bad:
         return
-
     # The class: the value of the attribute, the only key checked in a checkbox, the text of an option's id.
     value = None if attribute is None else attributes.get(attribute)
     if isinstance(value, dict):  # a checkbox; several checked keys are no class, and an issue below
@@ -335,6 +313,32 @@ def _read_region(
     other_attributes = {k: v for k, v in attributes.record.items() if k not in (attribute, "score")}
     if not region.is_bad:
         region.add(category, corners, wh=wh, score=score, flags=reader.flags(other_attributes))
+
+
+def _read_shape(region: Row, shape: Item) -> tuple[Corners, tuple[float, float] | None]:
+    """Give a region its shape, if it is no rectangle, and return the corners of the box around it.
+
+    Returns also the width and height of a rectangle. Raises BadRecord, after an issue, for other kinds.
+    """
+    kind = shape.text("name")
+    if kind == "rect":
+        return shape.xywh(*_NUMBERS[kind])
+    if kind in _NUMBERS:
+        x, y, rx, *other_radius = shape.numbers(*_NUMBERS[kind])  # a circle has one radius
+        ry = other_radius[0] if other_radius else rx
+        angle = shape.number("theta", 0.0) if kind == "ellipse" else 0.0
+        angle = angle if abs(angle) < 1e6 else 0.0  # radians; larger numbers mean nothing
+        return region.draw_ellipse(x, y, rx, ry, angle, f"{kind}s"), None
+    if kind != "polygon":
+        shape.report(UNKNOWN_SHAPE, "name", value=kind, shapes="rect or polygon")
+        raise BadRecord
+    xs, ys = shape.any_numbers("all_points_x"), shape.any_numbers("all_points_y")
+    if len(xs) != len(ys) or not xs:
+        expected = Trusted("equally many values in all_points_x and all_points_y, at least one")
+        sizes = Trusted(f"{len(xs)} and {len(ys)}")
+        shape.report(WRONG_COUNT, expected=expected, found=sizes)
+        raise BadRecord
+    return region.draw_around(list(zip(xs, ys, strict=True)), "polygons"), None
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: ViaOptions) -> None:
@@ -357,7 +361,6 @@ def write(dataset: Dataset, target: Output, log: Log, options: ViaOptions) -> No
                 table.writerow([image_name, -1, "{}", len(rows), i, *map(dump, row.values())])
         target.write(name, text.getvalue().encode())
         return
-
     # JSON of the annotations alone, of a project of VIA 3, or of one of VIA 2.
     entries = ",\n".join(
         f"{dump(f'{image_name}-1')}: "

@@ -106,7 +106,6 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
     files = label_rows.find_label_files(source, GRAMMAR)
     label_rows.report_files(source, files, log)
     labels = label_rows.read_labels(label_rows.gather_labels(source, builder, log, options), files, GRAMMAR)
-
     # Detections have a confidence, ground truth a mark and two levels, which become flags.
     score, category, truncation, occlusion = labels.values[:, 4:].T
     # Results have no levels, which is -1, and scores that are not 0 or 1.
@@ -129,7 +128,6 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
         flags |= (truncation > 0) * np.uint16(Flag.TRUNCATED)
         flags |= (occlusion > 0) * np.uint16(Flag.OCCLUDED)
         labels.count("degrees of occlusion", is_valid & (occlusion == 2))
-
     # names[k] is class k, and class 0 a region: the official classes, or those of a list; None if it is bad.
     names, list_path = read_class_list(options.classes, source, "classes.txt", log)
     is_listed = bool(list_path)

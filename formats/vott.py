@@ -116,7 +116,7 @@ class VottOptions(ImageOptions):
 
 
 def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
-    """Recognise an asset, an export or a file of VoTT 1 by the outermost keys."""
+    """Recognise an asset, an export or a file of VoTT 1 by the outermost keys and how values begin."""
     if preview.top == "{" and preview.keys.get("asset") == "{" and preview.keys.get("regions", "[") == "[":
         return SURE, "it has an asset and its regions, as VoTT has"
     if preview.top == "{" and preview.keys.get("assets") == "{" and preview.keys.get("tags", "[") == "[":
@@ -149,7 +149,7 @@ def read(source: Source, builder: Builder, log: Log, options: VottOptions) -> No
     if sniff_json(source, looks_like) is None and (has_tables or not has_json):
         _read_tables(source, builder, log, options)
         return
-    reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
+    reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)  # the files state image sizes
     files = choose_files(source, looks_like, "VoTT JSON", log)
     asset_files = [file for file in files if file.lower().endswith("-asset.json")]
     if asset_files and len(asset_files) < len(files):

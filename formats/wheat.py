@@ -185,7 +185,6 @@ def write(dataset: Dataset, target: Output, log: Log, options: WheatOptions) -> 
             log.report(COLLISION, "", first=image_of_stem[key], second=image, value=key)
     if (name and not target.plan([name], ["the boxes"], log)) or log.errors > errors_before:
         return
-
     # Left, top, width and height of box i are texts[4 * i : 4 * i + 4].
     quote = Quote(",")
     texts = to_decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1).ravel())

@@ -369,8 +369,8 @@ def _read_row(
     """
     # left top width height blur expression illumination invalid occlusion pose; Datumaro ends with occlusion
     # pose invalid, and writes words for numbers.
-    words, counts = row.split(), gather.builder.extras
-    n_numbers, name = len(words), b""
+    words, name = row.split(), b""
+    n_numbers = len(words)
     if n_numbers > 9 and not _WORDS.keys().isdisjoint(words[4:10]):
         *head, occluded, pose, is_invalid = (_WORDS.get(word, word) for word in words[4:10])
         words[4:10] = *head, is_invalid, occluded, pose
@@ -391,19 +391,9 @@ def _read_row(
     if n_numbers not in (4, 5, 10) or class_name is None or not np.isfinite(values).all():
         _report_row(row, n_numbers, name, location, gather.log)
         return False
-
-    # The attributes, of rows of ten numbers: invalid and occlusion become flags, others are counted.
-    attributes = dict(zip(FIELDS[4:], values[4:] if n_numbers == 10 else (), strict=False))
-    invalid, occlusion = attributes.pop("invalid", 0.0), attributes.pop("occlusion", 0.0)
-    for value, field, allowed in ((invalid, "invalid", (0, 1)), (occlusion, "occlusion", (0, 1, 2))):
-        if value not in allowed:
-            expected = " or ".join(map(str, allowed))
-            location.report(gather.log, BAD_FLAG, field=field, value=value, expected=expected)
-            return False
-    counts.update(field for field, value in attributes.items() if value)
-    if occlusion == 2:
-        counts[_HEAVY] += 1
-
+    flags = _read_attributes(values[4:] if n_numbers == 10 else [], location, gather)
+    if flags is None:
+        return False
     left, top, width, height = values[:4]
     category = gather.builder.category(class_name)
     if landmarks is not None:
@@ -415,13 +405,31 @@ def _read_row(
         location,
         wh=(width, height),
         score=values[4] if n_numbers == 5 else np.nan,
-        flags=(Flag.CROWD if invalid else 0) | (Flag.OCCLUDED if occlusion else 0),
+        flags=flags,
         file=file_number,
         line=location.line,
         shape=landmarks,
         extra=extra,
     )
     return True
+
+
+def _read_attributes(values: list[float], location: Location, gather: Gather) -> int | None:
+    """The flags of a face by the numbers after its edges, if it has these; others are counted.
+
+    None, after an issue, for a wrong number.
+    """
+    attributes = dict(zip(FIELDS[4:], values, strict=False))
+    invalid, occlusion = attributes.pop("invalid", 0.0), attributes.pop("occlusion", 0.0)
+    for value, field, allowed in ((invalid, "invalid", (0, 1)), (occlusion, "occlusion", (0, 1, 2))):
+        if value not in allowed:
+            expected = " or ".join(map(str, allowed))
+            location.report(gather.log, BAD_FLAG, field=field, value=value, expected=expected)
+            return None
+    gather.builder.extras.update(field for field, value in attributes.items() if value)
+    if occlusion == 2:
+        gather.builder.extras[_HEAVY] += 1
+    return (Flag.CROWD if invalid else 0) | (Flag.OCCLUDED if occlusion else 0)
 
 
 def _count_numbers(words: list[bytes]) -> int:
@@ -475,7 +483,6 @@ def write(dataset: Dataset, target: Output, log: Log, options: WiderfaceOptions)
     is_refused = _refuse_names(dataset, log)
     if not target.plan(list(files.values()), [f"the split {s}" for s in files], log) or is_refused:
         return
-
     # A row for each box, by image: its edges, what follows them, and its class if it is no face.
     order = np.argsort(boxes.image, kind="stable")
     texts = to_decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1)[order].ravel())

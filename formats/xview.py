@@ -36,7 +36,7 @@ _SUFFIXES = (".geojson", ".json")
 
 
 def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
-    """Recognise features with bounds_imcoords by the outermost keys and the first bytes."""
+    """Recognise a list of features by its key, and by bounds_imcoords in the first bytes."""
     if preview.keys.get("features") == "[" and b'"bounds_imcoords"' in head:
         return SURE, "it has features with bounds_imcoords, as xView has"
     return None
@@ -48,6 +48,7 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
     images: dict[str, int | None] = {}
     for file in log.track(choose_files(source, looks_like, "xView", log, _SUFFIXES), "reading"):
         with contextlib.suppress(BadRecord):
+            # The 0 is no image: `_read_feature` finds that of each row, and None would skip the rows.
             read_item(reader, file).rows("features").read(0, _read_feature, images)
     reader.finish()
 

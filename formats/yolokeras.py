@@ -175,7 +175,6 @@ def read(source: Source, builder: Builder, log: Log, options: YolokerasOptions) 
     class_list = _find_names(source, log, options)
     chosen_split = None if options.split is None else _SPLITS.get(options.split, options.split)
     files = select_split(files, lambda file: _split_of(file or path), chosen_split, source, log)
-
     # The lines of all files that are not blank, each as its number, the image name and its boxes.
     lines_of_file = {}
     for file in log.track(files, "reading"):
@@ -185,7 +184,6 @@ def read(source: Source, builder: Builder, log: Log, options: YolokerasOptions) 
             lines_of_file[file] = [(i, *_split_line(line)) for i, line in enumerate(lines, 1) if line.strip()]
     all_lines = itertools.chain.from_iterable(lines_of_file.values())
     has_suffixes = any(name.lower().endswith(_SUFFIXES) for _, name, boxes in all_lines if boxes)
-
     # Their rows, and the class of each id over all files.
     first_lines: dict[str, str] = {}
     tables = []
@@ -346,7 +344,6 @@ def write(dataset: Dataset, target: Output, log: Log, options: YolokerasOptions)
     if not target.plan(all_files, contents[: len(all_files)], log) or is_refused:
         return
     note_spaces(names, log)
-
     # The text of each box, by image: "left,top,right,bottom,class", and its score.
     order = np.argsort(boxes.image, kind="stable")
     edges = boxes.xyxy[order]

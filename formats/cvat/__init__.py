@@ -296,7 +296,6 @@ def _choose_track_ids(dataset: Dataset, log: Log) -> Longs:
     boxes = dataset.boxes
     numbers = number_tracks(dataset, log)
     next_id = int(numbers.max(initial=-1)) + 1  # above those of all tracks
-
     # Boxes without a track get new ids, the others those of their tracks.
     track = np.full(len(boxes), -1) if boxes.track is None else boxes.track
     trackless = np.flatnonzero(track < 0)
@@ -306,7 +305,6 @@ def _choose_track_ids(dataset: Dataset, log: Log) -> Longs:
     ids = np.where(track >= 0, np.append(numbers, -1)[track], -1)  # `numbers` may be empty
     ids[trackless] = next_id + np.arange(len(trackless))
     next_id += len(trackless)
-
     # Each further class of a track gets a new id; only detections have any: objects have one class.
     pairs = np.stack([track, boxes.category], axis=1)[track >= 0]
     unique_pairs = np.unique(pairs, axis=0)

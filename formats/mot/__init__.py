@@ -142,7 +142,6 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
         log.note(f"{printable(source.path)}: reading the ground truth; --kind det reads the detections")
     if not files:
         log.report(NO_FILES, source.path, expected=f"{kind or 'gt'}.txt", n=len(source.files))
-
     # The rows and classes of all files, which together show how classes are counted.
     gather = Gather(source, builder, log, options, find_folders(source))
     tables = [
@@ -209,7 +208,6 @@ class _WrittenSequence:
         pairs = zip(self.images, self.frames.tolist(), strict=True)
         self.is_numbered = not self.is_full and len(rows) == self.length
         self.is_numbered = self.is_numbered and all(name == f"{n:06d}{self.suffix}" for name, n in pairs)
-
         # The files: labels.txt and images.txt only where needed.
         kind = dataset.kind
         labels = [f"{kind}/labels.txt"] * (not self.is_official)
@@ -254,7 +252,6 @@ class _WrittenSequence:
         frame = frame_of_image[boxes.image] if len(boxes) else np.zeros(0, np.int64)
         order = np.argsort(frame, kind="stable")
         order = order[np.searchsorted(frame[order], 1) :]  # frame 0 is for images of other sequences
-
         # The columns of the rows: frame, track, left, top, width, height, and what depends on the kind.
         class_ids = [CLASSES.index(name) if self.is_official else i for i, name in enumerate(classes, 1)]
         texts = to_decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1)[order].ravel())

@@ -44,7 +44,6 @@ class FlatLayout:
             names = [*names, "image_id"]
             header.columns = tuple(names)
             header.roles["image"] = len(names) - 1
-
         # The four numbers of a box, in four columns or one; for one the user must name the form.
         self.form = header.find_coordinates()
         self.packed_column = "" if header.packed is None else names[header.packed]
@@ -60,7 +59,6 @@ class FlatLayout:
         header.report_lacking(needed)
         self.faults = header.faults
         self.constants = header.constants
-
         # The column of each role, with those that have one usual name.
         self.columns = {role: names[i] for role, i in header.roles.items()}
         if self.form == "ltrb" and not self.packed_column:  # which may have the sizes beside the edges
