@@ -117,18 +117,7 @@ def run(
     columns = DerivedColumns(dataset, tolerance, options)
     has_error = np.zeros(len(dataset), np.bool_)
     with np.errstate(invalid="ignore", over="ignore"):
-        duplicate_rows, _ = columns.duplicates
-        # Most rules are skipped for usual data, which has none of the subjects they need.
-        has_subject = {
-            "suspects": len(columns.suspects),
-            "margin": dataset.margin is not None and not np.isnan(columns.refused_numbers).all(),
-            "duplicates": len(duplicate_rows),
-            "normalised": columns.normalised,
-            "scores": dataset.kind == "det" or not np.isnan(dataset.boxes.score).all(),
-            "areas": not np.isnan(dataset.boxes.area).all(),
-            "shapes": dataset.boxes.shapes is not None,
-            "keypoints": dataset.boxes.keypoints is not None,
-        }
+        has_subject = _find_subjects(columns)
         rules = [
             rule
             for rule in RULES
@@ -136,6 +125,7 @@ def run(
             and rule.code.name not in without
             and (not rule.needs or any(has_subject[name] for name in rule.needs))
         ]
+        # Rules about the dataset are run first, as they may explain findings about boxes.
         findings = {
             rule: list(rule.find(columns))
             for rule in rules
@@ -149,24 +139,52 @@ def run(
                 for location, values in findings.get(rule, ()):
                     log.report(rule.code, location, **values)
                 continue
-            rows, values_of = rule.find(columns)
-            if len(rows):
-                is_error = rule.code.severity == "error"
-                reason = "" if is_error else reasons.get(rule.code.name, "")
-                batches = [(rows, reason)]
-                if rule is boxes.outside and not reason and dataset.boxes.track is not None:
-                    # A track that leaves the image does so in frame after frame.
-                    is_tracked = dataset.boxes.track[rows] >= 0
-                    batches = [(rows[~is_tracked], ""), (rows[is_tracked], "boxes of tracks")]
-                for batch_rows, batch_reason in batches:
-                    log.report_rows(
-                        rule.code, dataset, batch_rows, values_of, field=rule.field, reason=batch_reason
-                    )
-                if is_error:
-                    has_error[rows] = True
+            rows = _report_boxes(rule, columns, reasons.get(rule.code.name, ""), log)
+            if rule.code.severity == "error":
+                has_error[rows] = True
         if all_rules:
             tracks.note_gaps(columns, log)
     return has_error
+
+
+def _find_subjects(columns: DerivedColumns) -> dict[str, bool]:
+    """Return, by the words of `needs` of a rule, whether the data has what the rule is about.
+
+    Usual data has none of these, so that most rules are skipped.
+    """
+    dataset = columns.dataset
+    duplicate_rows, _ = columns.duplicates
+    return {
+        "suspects": len(columns.suspects) > 0,
+        "margin": dataset.margin is not None and not np.isnan(columns.refused_numbers).all(),
+        "duplicates": len(duplicate_rows) > 0,
+        "normalised": columns.normalised,
+        "scores": dataset.kind == "det" or not np.isnan(dataset.boxes.score).all(),
+        "areas": not np.isnan(dataset.boxes.area).all(),
+        "shapes": dataset.boxes.shapes is not None,
+        "keypoints": dataset.boxes.keypoints is not None,
+    }
+
+
+def _report_boxes(rule: BoxRule, columns: DerivedColumns, reason: str, log: Log) -> NDArray[np.intp]:
+    """Report what a rule finds, and return the rows of these boxes.
+
+    Of warnings with a `reason`, the code that explains all of them, only the first is kept.
+    """
+    dataset = columns.dataset
+    rows, values_of = rule.find(columns)
+    if not len(rows):
+        return rows
+    if rule.code.severity == "error":
+        reason = ""
+    batches = [(rows, reason)]
+    if rule is boxes.outside and not reason and dataset.boxes.track is not None:
+        # A track that leaves the image does so in frame after frame.
+        is_tracked = dataset.boxes.track[rows] >= 0
+        batches = [(rows[~is_tracked], ""), (rows[is_tracked], "boxes of tracks")]
+    for batch_rows, batch_reason in batches:
+        log.report_rows(rule.code, dataset, batch_rows, values_of, field=rule.field, reason=batch_reason)
+    return rows
 
 
 def report_similar_classes(dataset: Dataset, log: Log) -> None:

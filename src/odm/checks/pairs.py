@@ -6,7 +6,7 @@ import numpy as np
 
 from odm import pairing
 from odm.issues import Code, Log, Trusted, plural
-from odm.tables import Dataset
+from odm.tables import Dataset, Images
 
 CLASS_ONLY_IN_TRUTH = Code(
     "class-only-in-ground-truth",
@@ -30,7 +30,8 @@ def compare(truth: Dataset, detections: Dataset, log: Log) -> None:
     """Report where detections do not fit the ground truth that they belong to: images, classes and sizes.
 
     Images and classes are paired as an evaluation does it; see `odm.pairing`. Classes are left out if the
-    images fit by name or id, but numbers of images or classes were evidently misread.
+    images fit by name or id, but numbers of images or classes were evidently misread. Splits and images of
+    the ground truth without a detection are reported, too.
     """
     paired = pairing.pair(truth, detections, log)
     n_errors = log.errors
@@ -43,32 +44,43 @@ def compare(truth: Dataset, detections: Dataset, log: Log) -> None:
     if log.errors != n_errors or not pairing.check_numbers(truth, detections, paired, log):
         pairing.report_classes(truth, detections, paired, log)
         if not log.counts[pairing.NO_CLASS_IN_COMMON.name]:
-            names, category = paired.gt_names, truth.boxes.category
-            counts = np.bincount(category, minlength=len(names))
-            det_names = set(paired.det_names)
-            for n, row in enumerate(c for c in np.flatnonzero(counts).tolist() if names[c] not in det_names):
-                # The search takes time, so only the first hundred have a suggestion.
-                suggestion = pairing.find_nearest_name(names[row], paired.det_names) if n < 100 else None
-                log.report(
-                    CLASS_ONLY_IN_TRUTH,
-                    truth.location(int((category == row).argmax())),
-                    value=names[row],
-                    n=Trusted(plural(int(counts[row]), "ground truth box")),
-                    hint=Trusted(pairing.format_suggestion(suggestion)),
-                )
-    truth_images, det_images = truth.images, detections.images
+            _report_missing_classes(truth, paired, log)
+    _report_sizes(truth.images, detections, paired, log)
+
+
+def _report_missing_classes(truth: Dataset, paired: pairing.Pairing, log: Log) -> None:
+    """Report each class that has boxes in the ground truth and is not among those of the detections."""
+    names, category = paired.gt_names, truth.boxes.category
+    counts = np.bincount(category, minlength=len(names))
+    det_names = set(paired.det_names)
+    missing = [row for row in np.flatnonzero(counts).tolist() if names[row] not in det_names]
+    for n, row in enumerate(missing):
+        # The search takes time, so only the first hundred have a suggestion.
+        suggestion = pairing.find_nearest_name(names[row], paired.det_names) if n < 100 else None
+        log.report(
+            CLASS_ONLY_IN_TRUTH,
+            truth.location(int((category == row).argmax())),
+            value=names[row],
+            n=Trusted(plural(int(counts[row]), "ground truth box")),
+            hint=Trusted(pairing.format_suggestion(suggestion)),
+        )
+
+
+def _report_sizes(truth_images: Images, detections: Dataset, paired: pairing.Pairing, log: Log) -> None:
+    """Report images whose sizes both sides know and give differently."""
+    det_images = detections.images
     rows = np.flatnonzero(paired.image >= 0)
     partner = paired.image[rows]
     has_sizes = (truth_images.width[partner] > 0) & (det_images.width[rows] > 0)
     differs = (truth_images.width[partner] != det_images.width[rows]) | (
         truth_images.height[partner] != det_images.height[rows]
     )
-    for i in rows[has_sizes & differs].tolist():
-        j = int(paired.image[i])
+    for det_row in rows[has_sizes & differs].tolist():
+        truth_row = int(paired.image[det_row])
         log.report(
             SIZES_DIFFER,
-            detections.image_place(i),
-            value=truth_images.name[j],
-            ours=Trusted(f"{truth_images.width[j]}x{truth_images.height[j]}"),
-            theirs=Trusted(f"{det_images.width[i]}x{det_images.height[i]}"),
+            detections.image_place(det_row),
+            value=truth_images.name[truth_row],
+            ours=Trusted(f"{truth_images.width[truth_row]}x{truth_images.height[truth_row]}"),
+            theirs=Trusted(f"{det_images.width[det_row]}x{det_images.height[det_row]}"),
         )

@@ -214,7 +214,7 @@ class BoxRule(msgspec.Struct, frozen=True, eq=False):
     find: Callable[[DerivedColumns], BoxFindings]
     field: str
     needs: tuple[str, ...]
-    """Names of `has_subject` in `run`: the rule runs only if one of these is in the data."""
+    """Keys of `_find_subjects` in `odm.checks`: the rule runs only if the data has one of these."""
     validate_only: bool
 
 
