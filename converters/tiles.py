@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -36,7 +36,7 @@ from odm.issues import (
 )
 from odm.masks.runs import Runs, expand_ranges, write_texts
 from odm.names import stem
-from odm.tables import NO_ID, Boxes, Dataset, Flag, Floats, Images, Longs, Shapes, freeze
+from odm.tables import NO_ID, Boxes, Dataset, Flag, Floats, Images, Longs, Shapes, first_index_of, freeze
 from odm.tables.extra_fields import SHAPES, count_extra
 from odm.tables.quadrilaterals import shared_areas
 from odm.tables.shapes import ShapeKind
@@ -80,7 +80,10 @@ class Tiling(msgspec.Struct, frozen=True):
 
 
 class _Tiles(msgspec.Struct, frozen=True):
-    """The tiles of all images, row by row of each image, in columns of one value for each tile."""
+    """The tiles of all images, those of one image together, from left to right and then down.
+
+    `image`, `left`, `top`, `width` and `height` have a value for each tile, in pixels of its image.
+    """
 
     tile_starts: Longs
     """(images + 1,) the row of the first tile of each image, and the number of tiles."""
@@ -92,7 +95,7 @@ class _Tiles(msgspec.Struct, frozen=True):
 
 
 def cut(dataset: Dataset, tiling: Tiling, ledger: Ledger, log: Log) -> tuple[Dataset, Cuts]:
-    """Return the dataset of the tiles, and what cuts their pictures, by the paths that the images have.
+    """Return the dataset of the tiles, and the `Cuts` that make their pictures; both take the same paths.
 
     A box is in each tile that it touches, cut at its edges, unless the tile has a smaller share of its area
     than `Tiling.min_share`. Crowds and regions to ignore are never left out; keypoints outside become
@@ -103,7 +106,7 @@ def cut(dataset: Dataset, tiling: Tiling, ledger: Ledger, log: Log) -> tuple[Dat
     DataError
         If the size of an image is not known.
     """
-    sizes = dataset.limits()
+    sizes = dataset.limits()  # (images, 2) width and height
     unknown = np.flatnonzero((sizes <= 0).any(axis=1)) if not dataset.relative else np.arange(len(sizes))
     if len(unknown):
         names = listed([dataset.images.name[row] for row in unknown.tolist()])
@@ -112,7 +115,7 @@ def cut(dataset: Dataset, tiling: Tiling, ledger: Ledger, log: Log) -> tuple[Dat
     ledger.lose("tracks of boxes, as tiles are no video", 0 if dataset.images.video is None else len(dataset))
     ledger.lose("labels of whole images", len(dataset.labels.image))
     tiles = _make_grid(sizes, tiling)
-    rows, tile = _pair_boxes(dataset, tiles, tiling, sizes)
+    rows, tile = _pair_boxes(dataset, tiles, tiling, sizes)  # a box that touches k tiles has k of these rows
     images, cuts = _make_tile_images(dataset.images, tiles, sizes)
     boxes, share = _cut_boxes(dataset, rows, tile, tiles, sizes, ledger)
     tiled = _replace_images(dataset, images, boxes)
@@ -156,32 +159,44 @@ def _pair_boxes(dataset: Dataset, tiles: _Tiles, tiling: Tiling, sizes: Longs) -
     size_of_box = sizes[boxes.image]
     low = np.minimum(boxes.xyxy[:, :2], boxes.xyxy[:, 2:])
     high = np.maximum(np.maximum(boxes.xyxy[:, :2], boxes.xyxy[:, 2:]), low + 1e-9)
+    # Boxes on images of one size are taken together, as these have the same grid of tiles.
     unique, group = np.unique(size_of_box, axis=0, return_inverse=True)
     for k, (width, height) in enumerate(unique.tolist()):
         rows = np.flatnonzero(group.reshape(-1) == k)
-        first_tiles, n_tiles = [], []
-        for axis, (length, size) in enumerate(((width, tiling.width), (height, tiling.height))):
-            starts = tiling.find_starts(length, size)
-            first_tile = np.searchsorted(starts + min(size, length), low[rows, axis], side="right")
-            tile_end = np.searchsorted(starts, high[rows, axis], side="left")
-            first_tiles.append(first_tile)
-            n_tiles.append(np.maximum(tile_end - first_tile, 0))
-        # The tiles that a box touches are a block of n_tiles[0] columns and n_tiles[1] rows of the grid. In a
-        # grid of 4 columns, a block of 2 x 2 that begins in row 1, column 1 has the tiles 5 6 9 10.
-        tiles_per_row = len(tiling.find_starts(width, tiling.width))
-        position, index = expand_ranges(np.zeros(len(rows), np.int64), n_tiles[0] * n_tiles[1])
-        grid_row, grid_column = np.divmod(position, np.maximum(n_tiles[0][index], 1))
+        column_starts = tiling.find_starts(width, tiling.width)
+        row_starts = tiling.find_starts(height, tiling.height)
+        first_column, n_columns = _find_touched(
+            column_starts, min(tiling.width, width), low[rows, 0], high[rows, 0]
+        )
+        first_row, n_rows = _find_touched(row_starts, min(tiling.height, height), low[rows, 1], high[rows, 1])
+        # The tiles that a box touches are a block of the grid. In a grid of 4 columns, a block of 2 x 2 that
+        # begins in row 1, column 1 has the tiles 5 6 9 10, with the positions 0 1 2 3 in the block.
+        position, index = expand_ranges(np.zeros(len(rows), np.int64), n_columns * n_rows)
+        block_row, block_column = np.divmod(position, np.maximum(n_columns[index], 1))
         tile_of_image = (
-            (first_tiles[1][index] + grid_row) * tiles_per_row + first_tiles[0][index] + grid_column
+            (first_row[index] + block_row) * len(column_starts) + first_column[index] + block_column
         )
         pairs.append(np.stack([rows[index], tiles.tile_starts[boxes.image[rows[index]]] + tile_of_image]))
-    joined = np.concatenate(pairs, axis=1) if pairs else np.zeros((2, 0), np.int64)
-    row, tile = joined[:, np.lexsort((joined[0], joined[1]))]
-    return row, tile
+    box_rows, tile = np.concatenate(pairs, axis=1) if pairs else np.zeros((2, 0), np.int64)
+    order = np.lexsort((box_rows, tile))
+    return box_rows[order], tile[order]
+
+
+def _find_touched(starts: Longs, size: int, low: Floats, high: Floats) -> tuple[Longs, Longs]:
+    """Return (n,) the first tile along one side that each box touches, and how many it touches there.
+
+    `starts` are the first pixels of the tiles, of `size` pixels each; `low` and `high` (n,) edges of boxes.
+    """
+    first_tile = np.searchsorted(starts + size, low, side="right")
+    tile_end = np.searchsorted(starts, high, side="left")
+    return first_tile, np.maximum(tile_end - first_tile, 0)
 
 
 def _make_tile_images(images: Images, tiles: _Tiles, sizes: Longs) -> tuple[Images, Cuts]:
-    """Return the tiles as images, whose paths stand for tiles, and the `Cuts` that take these paths."""
+    """Return the tiles as images, and the `Cuts` that make their pictures from the paths of these images.
+
+    No such file exists: the tile of ``/d/a.jpg`` at column 512 is ``/d/a.jpg/_x512_y0_of_4000x3000.jpg``.
+    """
     rows = tiles.image.tolist()
     names, paths, cuts = [], [], {}
     corners = zip(
@@ -221,18 +236,19 @@ def _cut_boxes(
     and (n,) the share of its area that each keeps.
     """
     source_boxes = _drop_json_shapes(dataset.boxes, ledger).take(rows)
+    source_areas = _measure_areas(source_boxes)
     origin = np.stack([tiles.left, tiles.top], axis=1)[tile].astype(np.float64)
-    limit = np.stack([tiles.width, tiles.height], axis=1)[tile]
+    limit = np.stack([tiles.width, tiles.height], axis=1)[tile]  # (n, 2) the size of the tile
     boxes = _move_boxes(source_boxes, -origin, sizes[source_boxes.image], limit)
-    source_areas, corners = _measure_areas(source_boxes), np.tile(limit, 2) * np.array([0, 0, 1, 1])
     boxes = replace(boxes, image=freeze(tile.astype(np.int32)))
+
+    # Cut the shapes, then the boxes, and draw these around what is left of their shapes.
     uncut = boxes
     if boxes.shapes is not None or boxes.keypoints is not None:
         unused_ledger = Ledger("", "")  # `cut` books boxes that are cut
         tiled = _replace_images(dataset, _resize_images(dataset.images, tiles), boxes)
         boxes = clip_outlines(tiled, np.ones(len(rows), np.bool_), unused_ledger).boxes
-    # `corners` is (n, 4): 0, 0, and width and height of the tile.
-    xyxy = np.clip(boxes.xyxy, corners[:, [0, 1, 0, 1]], corners[:, [2, 3, 2, 3]])
+    xyxy = np.clip(boxes.xyxy, 0, np.tile(limit, 2))
     xyxy = _shrink_to_shapes(boxes, uncut, xyxy, limit[:, 1])
     boxes = _unlabel_outside(boxes, limit, ledger)
     is_cut = (xyxy != boxes.xyxy).any(axis=1)
@@ -243,12 +259,15 @@ def _cut_boxes(
         area=freeze(np.where(is_cut, np.nan, boxes.area)), track=None,
         source_id=freeze(np.full(len(rows), NO_ID)),
     )  # fmt: skip
+
+    # The share of the area that is kept. Oriented boxes are not cut, but measured as if they were.
     areas = _measure_areas(boxes)
     if uncut.shapes is not None and boxes.shapes is not None:
         areas[(uncut.shapes.kind > 0) & (boxes.shapes.kind == 0)] = 0  # the outline lies beside the tile
         oriented = np.flatnonzero(uncut.shapes.kind == ShapeKind.ORIENTED)
-        rectangles = corners[oriented][:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 4, 2)
-        areas[oriented] = shared_areas(uncut.shapes.corners(oriented), rectangles.astype(np.float64))
+        unit_corners = np.array([[0, 0], [1, 0], [1, 1], [0, 1]])
+        tile_corners = limit[oriented, None] * unit_corners  # (boxes, 4, 2)
+        areas[oriented] = shared_areas(uncut.shapes.corners(oriented), tile_corners.astype(np.float64))
     with np.errstate(divide="ignore", invalid="ignore"):
         return boxes, np.where(source_areas > 0, np.minimum(areas / source_areas, 1), 1.0)
 
@@ -433,34 +452,28 @@ def join(dataset: Dataset, share: float, ledger: Ledger) -> Dataset:
     """Return the dataset with the boxes of tiles on whole images, without duplicates where tiles overlap.
 
     Of two boxes of one class from different tiles, the one of the lower score, or the smaller one of labels,
-    is left out where they share at least `share` of the area of the smaller one.
+    is left out where they share at least `share` of the area of the smaller one. Raises UsageError for
+    another share than above 0 and up to 1, and for images that have no name of a tile.
     """
     if not 0 < share <= 1:
         raise UsageError(f"{spell('untile')} {share}: expected a share above 0 and up to 1")
-    images, matches = dataset.images, [_NAME.fullmatch(name) for name in dataset.images.name]
-    other_names = [name for name, match in zip(images.name, matches, strict=True) if match is None]
-    if other_names:
-        raise UsageError(
-            f"{spell('untile')}: {plural(len(other_names), 'image')} of other names than those of tiles, "
-            f"which end with _x512_y0_of_4000x3000: {listed(other_names[:3])}"
-        )
-    origins = [match[1] + (match[6] or "") for match in matches if match]  # a_x512_y0_of_99x99.jpg: a.jpg
+    images = dataset.images
+    origins, start, whole_size = _parse_names(images.name)
+
+    # The whole images, in the order of their first tiles, and the row in them of each tile's image.
     row_of_name = {name: k for k, name in enumerate(dict.fromkeys(origins))}
     image_of_tile = np.array([row_of_name[name] for name in origins], np.int64)
-    # (tiles, 4): where a tile begins, x and y, and the width and height of its whole image.
-    window = np.array([match.group(2, 3, 4, 5) for match in matches if match]).astype(np.int64).reshape(-1, 4)
-    # Written backwards, so that the first tile of each image is the one that stays.
-    first_tile = np.zeros(len(row_of_name), np.int64)
-    first_tile[image_of_tile[::-1]] = np.arange(len(image_of_tile))[::-1]
-    size = window[first_tile, 2:].astype(np.int32)
+    first_tile = first_index_of(image_of_tile, len(row_of_name))
+    size = whole_size[first_tile].astype(np.int32)
     joined = replace(
         images.take(first_tile), name=tuple(row_of_name), path=("",) * len(row_of_name),
         width=freeze(size[:, 0].copy()), height=freeze(size[:, 1].copy()),
         source_id=freeze(np.full(len(first_tile), NO_ID)), video=None, frame=None, extra={},
     )  # fmt: skip
-    tile, boxes = dataset.boxes.image.astype(np.int64), dataset.boxes
-    boxes = _drop_json_shapes(boxes, ledger)
-    moved = _move_boxes(boxes, window[tile, :2].astype(np.float64), dataset.limits()[tile], window[tile, 2:])
+
+    tile = dataset.boxes.image.astype(np.int64)  # of each box
+    boxes = _drop_json_shapes(dataset.boxes, ledger)
+    moved = _move_boxes(boxes, start[tile].astype(np.float64), dataset.limits()[tile], whole_size[tile])
     moved = replace(moved, image=freeze(image_of_tile[tile].astype(np.int32)), track=None)
     is_dropped = _find_repeated(moved, tile, share)
     ledger.change("boxes put back from tiles onto their images", len(boxes))
@@ -484,6 +497,24 @@ def check_reference(dataset: Dataset, reference: Dataset | None, target: str, *,
     )
 
 
+def _parse_names(names: Sequence[str]) -> tuple[list[str], Longs, Longs]:
+    """Parse the names of tiles, such as ``a_x512_y0_of_4000x3000.jpg``.
+
+    Returns the names of the whole images (``a.jpg``), and in pixels (tiles, 2) x and y where each tile begins
+    and (tiles, 2) width and height of its whole image. Raises UsageError for other names.
+    """
+    matches = [_NAME.fullmatch(name) for name in names]
+    other_names = [name for name, match in zip(names, matches, strict=True) if match is None]
+    if other_names:
+        raise UsageError(
+            f"{spell('untile')}: {plural(len(other_names), 'image')} of other names than those of tiles, "
+            f"which end with _x512_y0_of_4000x3000: {listed(other_names[:3])}"
+        )
+    numbers = np.array([match.group(2, 3, 4, 5) for match in matches if match]).astype(np.int64)
+    numbers = numbers.reshape(-1, 4)  # also of no names
+    return [find_origin(name) for name in names], numbers[:, :2], numbers[:, 2:]
+
+
 def _find_repeated(boxes: Boxes, tile: Longs, min_shared: float) -> NDArray[np.bool_]:
     """Return (n,) True for boxes that are left out, as a better one from a different tile is the same object.
 
@@ -495,26 +526,30 @@ def _find_repeated(boxes: Boxes, tile: Longs, min_shared: float) -> NDArray[np.b
     best_first = np.argsort(-np.where(np.isnan(boxes.score), area, boxes.score), kind="stable")
     rank = np.empty(len(area), np.int64)
     rank[best_first] = np.arange(len(area))
+
+    # The pairs that are one object, (2, pairs): the row of the better box, and that of the other one.
     pairs = [np.zeros((2, 0), np.int64)]
-    for pair in _find_neighbours(boxes):
-        row_a, row_b = pair[:, tile[pair[0]] != tile[pair[1]]]
+    for rows, later_rows in _find_neighbours(boxes):
+        is_apart = tile[rows] != tile[later_rows]
+        row_a, row_b = rows[is_apart], later_rows[is_apart]
         inner_low = np.maximum(boxes.xyxy[row_a, :2], boxes.xyxy[row_b, :2])
         inner_high = np.minimum(boxes.xyxy[row_a, 2:], boxes.xyxy[row_b, 2:])
         shared = np.maximum(inner_high - inner_low, 0).prod(axis=1)
         is_same = (shared >= min_shared * np.minimum(area[row_a], area[row_b])) & (shared > 0)
         duplicates = np.stack([row_a, row_b])[:, is_same]
         pairs.append(np.where(rank[duplicates[0]] < rank[duplicates[1]], duplicates, duplicates[::-1]))
-    high_row, low_row = np.concatenate(pairs, axis=1)
+
+    better_row, worse_row = np.concatenate(pairs, axis=1)
     is_dropped = np.zeros(len(area), np.bool_)
     is_undecided = np.ones(len(area), np.bool_)
     while True:  # a box stays once no box above it is undecided; what it suppresses is decided then, too
         is_waiting = np.zeros(len(area), np.bool_)
-        is_waiting[low_row[is_undecided[high_row] & ~is_dropped[high_row]]] = True
+        is_waiting[worse_row[is_undecided[better_row] & ~is_dropped[better_row]]] = True
         is_staying = is_undecided & ~is_waiting & ~is_dropped
         if not is_staying.any():
             return is_dropped
         is_undecided &= ~is_staying
-        is_dropped[low_row[is_staying[high_row]]] = True
+        is_dropped[worse_row[is_staying[better_row]]] = True
         is_undecided &= ~is_dropped
 
 
