@@ -43,45 +43,48 @@ def read_record(
     `sep` stands between cells. With `spaced`, blanks before a cell do not belong to it. A quoted cell may
     span lines.
     """
-    line_end = text.find("\n", start)
-    line_end = first_line_end = len(text) if line_end < 0 else line_end
+    line_end = first_line_end = _find_line_end(text, start)
     cells: list[str] = []
     cell_start = start
+
+    def make_fault(found: str, *, is_open: bool) -> tuple[QuoteFault, int]:
+        """Return the result for a fault in the cell that begins at `cell_start`."""
+        return QuoteFault(is_open, len(cells), text.count("\n", start, cell_start), found), first_line_end
+
     while True:
         while spaced and text[cell_start : cell_start + 1] == " ":
             cell_start += 1
-        is_open: bool | None = None  # as in `QuoteFault`, None without a fault
         if text[cell_start : cell_start + 1] == '"':
             match = QUOTED.match(text, cell_start, min(len(text), line_end + QUOTE_SPAN))
             if match is None:
-                return QuoteFault(True, len(cells), text.count("\n", start, cell_start), ""), first_line_end
+                return make_fault("", is_open=True)
             cell_end = match.end()
             if cell_end > line_end:
-                line_end = text.find("\n", cell_end)
-                line_end = len(text) if line_end < 0 else line_end
-            if cell_end < len(text) and text[cell_end] not in (sep, "\n"):
+                line_end = _find_line_end(text, cell_end)
+            is_closed = cell_end == len(text) or text[cell_end] in (sep, "\n")
+            if not is_closed and "\n" in match[0]:
                 # A quote that closes on a later line, in the middle of a cell, is taken for the next one's:
-                # "a\nb"c has a first quote that is never closed. `cell` is now the text of the message.
-                is_open = "\n" in match[0]
-                cell = (
-                    f", and runs on to {text[cell_end - 9 : cell_end]!r}"
-                    if is_open
-                    else text[cell_start : cell_end + 20]
-                )
-                cell = cell if is_open else cell.split("\n", 1)[0]
-            else:
-                cell = match[0][1:-1].replace('""', '"')
+                # "a\nb"c has a first quote that is never closed.
+                return make_fault(f", and runs on to {text[cell_end - 9 : cell_end]!r}", is_open=True)
+            if not is_closed:
+                return make_fault(text[cell_start : cell_end + 20].split("\n", 1)[0], is_open=False)
+            cell = match[0][1:-1].replace('""', '"')
         else:
             cell_end = text.find(sep, cell_start, line_end)
             cell_end = line_end if cell_end < 0 else cell_end
             cell = text[cell_start:cell_end]
-            is_open = False if '"' in cell else None
-        if is_open is not None:
-            return QuoteFault(is_open, len(cells), text.count("\n", start, cell_start), cell), first_line_end
+            if '"' in cell:
+                return make_fault(cell, is_open=False)
         cells.append(cell)
         if cell_end >= len(text) or text[cell_end] == "\n":
             return cells, cell_end
         cell_start = cell_end + 1
+
+
+def _find_line_end(text: str, start: int) -> int:
+    """Return the position of the first LF at or after `start`, or the length of the text."""
+    line_end = text.find("\n", start)
+    return len(text) if line_end < 0 else line_end
 
 
 def read_records(
@@ -94,8 +97,7 @@ def read_records(
     """
     start = 0
     while start < len(text):
-        line_end = text.find("\n", start)
-        line_end = len(text) if line_end < 0 else line_end
+        line_end = _find_line_end(text, start)
         first_line, content = line, text[start:line_end]
         if '"' not in content:
             start, line = line_end + 1, line + 1
