@@ -15,7 +15,17 @@ from odm.coco80 import IDS, NAMES
 from odm.converters.ledger import Ledger
 from odm.issues import UsageError, first_few, hint, shorten, spell
 from odm.names import parse_number, refuse_class
-from odm.tables import FREQUENCIES, NO_ID, Categories, Dataset, Ints, LabelState, first_index_of, freeze
+from odm.tables import (
+    FREQUENCIES,
+    NO_ID,
+    Categories,
+    Dataset,
+    ImageLabels,
+    Ints,
+    LabelState,
+    first_index_of,
+    freeze,
+)
 from odm.tables.extra_fields import take_extra
 
 CategoryIds = Literal["0", "1", "coco80", "coco91"]
@@ -109,7 +119,8 @@ def _set_classes(
     Raises UsageError as `check_keypoint_counts`.
     """
     old = dataset.categories
-    # A row of -1 takes the last value, so the value for none is appended.
+    # A row of -1 takes the last value, so the value for none is appended: of a class without an old one, and
+    # of a class without a parent.
     parent = np.append(new_rows, -1)[np.append(old.parent, -1)[old_rows]]
     table_columns: dict[str, Any] = {
         "source_id": np.append(old.source_id, NO_ID)[old_rows],
@@ -126,13 +137,21 @@ def _set_classes(
         name=tuple(names), parent=freeze(parent.astype(np.int32)), extra=extra, **table_columns
     )
     boxes = replace(dataset.boxes, category=freeze(new_rows[dataset.boxes.category]))
-    # Image-level labels: a merged class is absent only where all classes merged into it are. Keys are
-    # the distinct (image, new class, verdict), and each old class with a label of a key counts once for it.
-    labels = dataset.labels
+    labels = _map_labels(dataset.labels, new_rows, ledger)
+    return replace(dataset, categories=categories, boxes=boxes, labels=labels)
+
+
+def _map_labels(labels: ImageLabels, new_rows: Ints, ledger: Ledger) -> ImageLabels:
+    """Return image-level labels with the new classes, each once; `new_rows` as in `_set_classes`.
+
+    A merged class is absent from an image only where all classes merged into it are. Absences that are
+    dropped for this are booked; labels that are repeated or lose their class are dropped without.
+    """
     new_labels = replace(labels, category=new_rows[labels.category])
     is_kept = new_labels.category >= 0
     n_merged = np.bincount(new_rows[new_rows >= 0])
     if len(labels) and n_merged.max(initial=0) > 1:
+        # A key is a distinct (image, new class, verdict). Each old class with a label of it counts once.
         label_keys = np.stack([new_labels.image, new_labels.category, new_labels.verdict], axis=1)
         _, first_labels, key_of_label = np.unique(label_keys, axis=0, return_index=True, return_inverse=True)
         key_of_label = key_of_label.reshape(-1)
@@ -149,7 +168,7 @@ def _set_classes(
         is_repeated = np.ones(len(labels), np.bool_)
         is_repeated[first_labels] = False
         is_kept &= ~is_partly_absent & ~is_repeated
-    return replace(dataset, categories=categories, boxes=boxes, labels=new_labels.take(is_kept))
+    return new_labels.take(is_kept)
 
 
 def drop_emptied(dataset: Dataset, had_only_regions: NDArray[np.bool_], ledger: Ledger) -> Dataset:
@@ -245,12 +264,13 @@ def _edit_names(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
             raise UsageError(f"{spell('rename')}: {shorten(name)!r} is not a valid class name: {reason}")
     keeps_name = [name not in edits.drop and (not edits.only or name in edits.only) for name in names]
     is_kept = np.array(keeps_name, bool)
-    is_dropped = ~is_kept[dataset.boxes.category]
+    is_dropped = ~is_kept[dataset.boxes.category]  # (boxes,)
     ledger.change("classes dropped by --drop or --only-classes", int(np.count_nonzero(~is_kept)))
     dataset = ledger.leave_out(
         dataset, is_dropped, f"boxes of dropped classes ({spell('drop')}, {spell('only_classes')})"
     )
 
+    # (old classes,) the row of each among the new classes, which are merged where new names are equal.
     row_of_new_name: dict[str, int] = {}
     new_rows = np.full(len(names), -1, np.int32)
     for row, name in enumerate(names):
@@ -261,6 +281,7 @@ def _edit_names(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
     n_merged = int(is_kept.sum()) - len(row_of_new_name)
     ledger.change("classes merged into another", n_merged)
 
+    # (new classes,) the first old row of each.
     first_rows = np.flatnonzero(is_kept)[first_index_of(new_rows[is_kept], len(row_of_new_name))]
     old = dataset.categories
     # A class is at least as frequent as any that it was merged from; 0 is unknown, else 1 + the position.

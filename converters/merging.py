@@ -104,6 +104,8 @@ def merge(datasets: Sequence[Dataset], *, same_image: SameImage = "error", log: 
         raise UsageError(f"same_image={same_image!r}: choose one of {', '.join(SAME_IMAGE)}")
     kind = _find_common_kind(datasets)
     changed: dict[str, int] = {}
+
+    # The image names of each dataset, and the merged row of each of its images.
     prefixes = _make_prefixes(datasets) if same_image == "prefix" else [""] * len(datasets)
     names = [
         [prefix + name for name in dataset.images.name] if prefix else list(dataset.images.name)
@@ -112,6 +114,8 @@ def merge(datasets: Sequence[Dataset], *, same_image: SameImage = "error", log: 
     image_rows = _map_images(names)
     if same_image != "join":
         _refuse_shared_images(datasets, names, image_rows, same_image, log)
+
+    # The merged tables, and of each how the rows of the datasets map to its rows.
     video_rows, videos = _merge_videos(datasets, prefixes)
     track_rows, tracks = _merge_tracks(datasets, video_rows)
     images = _merge_images(datasets, names, image_rows, video_rows, changed, log)
@@ -120,21 +124,18 @@ def merge(datasets: Sequence[Dataset], *, same_image: SameImage = "error", log: 
     is_repeated = _find_equal(boxes, datasets, image_rows, kind)
     if is_repeated.any():
         boxes = boxes.take(~is_repeated)
-    # Ids that the sources do not agree on are numbered from 1.
-    renumbered: dict[str, int] = {}
-    ids = {
-        "category_id": (
-            category_rows.find_common_ids([d.categories.source_id for d in datasets]),
-            len(categories),
-        ),
-        "image_id": (image_rows.find_common_ids([d.images.source_id for d in datasets]), len(images)),
-        "box_id": (_get_box_ids(boxes), len(boxes)),
+
+    # Ids by their names in `RENUMBERED`; None, where the sources do not agree on them, becomes 1, 2, 3, ...
+    category_ids = category_rows.find_common_ids([d.categories.source_id for d in datasets])
+    image_ids = image_rows.find_common_ids([d.images.source_id for d in datasets])
+    ids = {"category_id": category_ids, "image_id": image_ids, "box_id": _get_box_ids(boxes)}
+    n_rows = {"category_id": len(categories), "image_id": len(images), "box_id": len(boxes)}
+    renumbered = {id_name: n_rows[id_name] for id_name, column in ids.items() if column is None}
+    id_columns = {
+        id_name: freeze(np.arange(1, n_rows[id_name] + 1) if column is None else column)
+        for id_name, column in ids.items()
     }
-    id_columns = {}
-    for id_name, (column, n) in ids.items():
-        if column is None:
-            renumbered[id_name] = n
-        id_columns[id_name] = freeze(np.arange(1, n + 1) if column is None else column)
+
     extras: Counter[str] = Counter()
     for dataset in datasets:
         extras.update(dataset.extras)
@@ -204,6 +205,7 @@ def add_regions(truth: Dataset, regions: Dataset, truth_rows: Longs, log: Log) -
         files=regions.files,
     )
     merged = merge([truth, added], same_image="join").dataset
+    # The merge put the boxes and the class of the regions last; those before them keep the ids of the truth.
     box_ids = np.concatenate([truth.boxes.source_id, np.full(len(merged) - len(truth), NO_ID)])
     class_ids = np.append(truth.categories.source_id, no_id)[: len(merged.categories)]
     return replace(
@@ -458,6 +460,7 @@ def _merge_images(
     `rows` maps images to merged rows, and `video_rows` videos; in `changed` images in
     another split of a later source are counted. Raises DataError if sizes of an image differ.
     """
+    # Columns of all images of all datasets, one dataset after the other; `rows.all` has their merged rows.
     tables = [dataset.images for dataset in datasets]
     size = np.concatenate([np.stack([images.width, images.height], axis=1) for images in tables])
     has_size: NDArray[np.bool_] = np.asarray((size > 0).any(axis=1))
@@ -473,6 +476,8 @@ def _merge_images(
             f"same: {_format_examples([all_names[i] for i in differing.tolist()])}",
             log,
         )
+
+    # `with_*`: (merged rows,) the first image of each that has the property, among all images; -1 for none.
     with_suffix = rows.find_first(np.array([stem(name) != name for name in all_names], bool))
     split = rows.take_first_texts([images.split for images in tables])
     splits = itertools.chain(*(images.split for images in tables))

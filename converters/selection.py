@@ -230,6 +230,8 @@ def _leave_out_images(
 def divide(selection: Selection, dataset: Dataset, log: Log, *, tiled: bool = False) -> Longs:
     """Assign each image to a part: (images,) positions in `Selection.parts`; tiles of one image share one.
 
+    A class of which a part has no box is reported as a warning.
+
     Raises
     ------
     DataError
@@ -270,8 +272,17 @@ def divide(selection: Selection, dataset: Dataset, log: Log, *, tiled: bool = Fa
         raise DataError(
             f"{option}: {names_text} would get no images; there {verb} {available}; {advice}", log
         )
+    _report_missing_classes(dataset, rows, list(parts), log)
+    return rows
+
+
+def _report_missing_classes(dataset: Dataset, rows: Longs, parts: Sequence[str], log: Log) -> None:
+    """Report each part without a box of some class that another part has.
+
+    `rows` (images,) are the positions of the parts of the images in `parts`, the names of the parts.
+    """
     names = dataset.categories.name
-    # (parts, classes): whether a part has a box of a class.
+    # has_class (parts, classes): whether a part has a box of a class. A key is part * n_classes + class.
     keys = rows[dataset.boxes.image] * len(names) + dataset.boxes.category
     has_class = np.bincount(keys, minlength=len(parts) * len(names)).reshape(len(parts), len(names)) > 0
     is_used = has_class.any(axis=0)
@@ -283,7 +294,6 @@ def divide(selection: Selection, dataset: Dataset, log: Log, *, tiled: bool = Fa
             log.report(
                 CLASS_NOT_IN_PART, dataset.path, part=part_name, n=len(missing), total=total, value=examples
             )
-    return rows
 
 
 # ---------------------------------------------------------------------------------------------- the parts
@@ -392,37 +402,26 @@ def _stratify(
     part that lacks most of this class; groups without classes come last, in the part that lacks most images.
     Without `stratify` classes are not looked at. The groups are numbered in the order of the seed.
     """
-    names = list(dict.fromkeys(groups))
-    row_of = {name: row for row, name in enumerate(names)}
-    order = sort_by_seed(names, seed)
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    # (images,) the number of the group of each image, and (groups,) how many images each group has.
-    group_of_image = rank[np.array([row_of[name] for name in groups], np.int64)]
-    images_of_group = np.bincount(group_of_image, minlength=len(names))
-    # One key for each group and each class in it, group * n_classes + class, ascending, and on how many
-    # images of the group the class is. The keys of group g are key_start[g] : key_start[g + 1].
-    n_classes = max(len(dataset.categories), 1)
-    keys = count = np.zeros(0, np.int64)
-    if stratify and len(dataset):
-        image_and_class = np.unique(dataset.boxes.image.astype(np.int64) * n_classes + dataset.boxes.category)
-        keys = group_of_image[image_and_class // n_classes] * n_classes + image_and_class % n_classes
-        keys, count = np.unique(keys, return_counts=True)
-    group, category = keys // n_classes, keys % n_classes
+    group_of_image = _number_groups(groups, seed)
+    images = np.bincount(group_of_image).tolist()  # of each group
+    n_groups, n_classes, parts = len(images), max(len(dataset.categories), 1), range(len(ratios))
+
+    # A table with a row for each group and each class in it: group, class, and on how many of the group's
+    # images the class is. Group g has the rows group_start[g] : group_start[g + 1], and class c has
+    # rows_by_class[class_start[c] : class_start[c + 1]].
+    group, category, count = _count_classes_of_groups(dataset if stratify else None, group_of_image)
+    group_start = np.searchsorted(group, np.arange(n_groups + 1))
+    rows_by_class = np.argsort(category, kind="stable")
+    class_start = np.searchsorted(category[rows_by_class], np.arange(n_classes + 1)).tolist()
+
+    # What each part still lacks, in images * `total`, so that shares are whole numbers.
     total = sum(ratios)
-    part_of_group = np.full(len(names), -1, np.int64)
     n_left = np.bincount(category, weights=count, minlength=n_classes).astype(np.int64)
     images_due = [ratio * len(group_of_image) for ratio in ratios]
     class_due = [[ratio * n for ratio in ratios] for n in n_left.tolist()]
-    key_start = np.searchsorted(group, np.arange(len(names) + 1))
-    starts = key_start.tolist()
-    # The keys of class c are keys_by_class[class_bounds[c] : class_bounds[c + 1]].
-    keys_by_class = np.argsort(category, kind="stable")
-    class_bounds = np.searchsorted(category[keys_by_class], np.arange(n_classes + 1)).tolist()
-    categories, counts, images = category.tolist(), count.tolist(), images_of_group.tolist()
-    parts = range(len(ratios))
+    part_of_group = np.full(n_groups, -1, np.int64)
+    starts, categories, counts = group_start.tolist(), category.tolist(), count.tolist()
 
-    # What each part still lacks, in images * `total`, so that shares are whole numbers.
     def place_group(group_row: int, missing: Sequence[int]) -> None:
         """Put a group into the part that misses most; in a tie, the one that lacks most images."""
         s = max(parts, key=lambda s: (missing[s], images_due[s], -s))
@@ -433,17 +432,40 @@ def _stratify(
 
     while n_left.any():
         c = int(np.argmin(np.where(n_left > 0, n_left, np.iinfo(np.int64).max)))
-        waiting = group[keys_by_class[class_bounds[c] : class_bounds[c + 1]]]
+        waiting = group[rows_by_class[class_start[c] : class_start[c + 1]]]
         waiting = waiting[part_of_group[waiting] < 0]
         for group_row in waiting.tolist():
             place_group(group_row, class_due[c])
-        # All keys of the groups just placed: key_start:end 2:4 and 7:10 give 2 3 7 8 9.
-        lengths = key_start[waiting + 1] - key_start[waiting]
-        placed = np.repeat(key_start[waiting + 1] - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
+        # The table rows of the groups just placed: group_start:end 2:4 and 7:10 give 2 3 7 8 9.
+        lengths = group_start[waiting + 1] - group_start[waiting]
+        placed = np.repeat(group_start[waiting + 1] - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
         n_left -= np.bincount(category[placed], weights=count[placed], minlength=n_classes).astype(np.int64)
     for group_row in np.flatnonzero(part_of_group < 0).tolist():
         place_group(group_row, images_due)
     return part_of_group[group_of_image]
+
+
+def _number_groups(groups: Sequence[str], seed: str) -> Longs:
+    """Return (images,) the number of the group of each image, from 0 in the order of the seed."""
+    names = list(dict.fromkeys(groups))
+    row_of = {name: row for row, name in enumerate(names)}
+    order = sort_by_seed(names, seed)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return rank[np.array([row_of[name] for name in groups], np.int64)]
+
+
+def _count_classes_of_groups(dataset: Dataset | None, group_of_image: Longs) -> tuple[Longs, Longs, Longs]:
+    """Return columns with a row for each group and each class in it, sorted by group, then class: the group,
+    the class, and on how many images of the group the class is. No rows without a dataset.
+    """
+    if dataset is None or not len(dataset):
+        return (np.zeros(0, np.int64),) * 3
+    n_classes = len(dataset.categories)
+    image_and_class = np.unique(dataset.boxes.image.astype(np.int64) * n_classes + dataset.boxes.category)
+    keys = group_of_image[image_and_class // n_classes] * n_classes + image_and_class % n_classes
+    keys, count = np.unique(keys, return_counts=True)
+    return keys // n_classes, keys % n_classes, count
 
 
 # ------------------------------------------------------------------------------- the words of the user

@@ -39,6 +39,9 @@ class LeftOut(msgspec.Struct, eq=False):
 def read_good_files(source: Source, log: Log, read: Callable[[Log], Dataset]) -> tuple[Dataset, LeftOut]:
     """Read a source without the files that have a fault of more than a row.
 
+    Returns the dataset and what was left out. The source is changed: it no longer lists these files. Images
+    that are left with nothing but their image file are dropped, too.
+
     Parameters
     ----------
     log
@@ -60,7 +63,8 @@ def read_good_files(source: Source, log: Log, read: Callable[[Log], Dataset]) ->
             raise _build_refusal(source, left_out, log)
         source_log = log.fresh(keep=EVERY)
         dataset = read(source_log)
-        files = source.inner or source  # the files that the source lists, known once it is read
+        # A source that is one file and names others has an inner source, once it is read, which lists these.
+        files = source.inner or source
         bad_files = _find_faulty_files(source_log, files)
         if not bad_files:
             break
@@ -73,6 +77,8 @@ def read_good_files(source: Source, log: Log, read: Callable[[Log], Dataset]) ->
             if file >= 0 and dataset.files[file].path in bad_files
         }
         _leave_out(files, set(bad_files.values()), left_out)
+
+    # The faults of the files, then those of the last round, which are of what is left.
     left_out.errors, left_out.fatal = file_log.errors, file_log.fatal
     log.extend(file_log)
     log.extend(source_log)
@@ -138,7 +144,10 @@ def _leave_out(source: Source, files: Collection[str], left_out: LeftOut) -> Non
 
 
 def _make_pair_key(file: str) -> tuple[str, ...]:
-    """Return the path without the folder of its kind, which an annotation file and its image file share."""
+    """Return the parts of a path that an annotation file and its image file share.
+
+    ``train/images/a.jpg`` and ``train/labels/a.txt`` both give ``("train", "a")``.
+    """
     parts = file.split("/")
     name = parts.pop()
     kept_folders = (folder for folder in parts if folder.lower() not in _KINDS)

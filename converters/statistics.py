@@ -251,7 +251,7 @@ def describe(dataset: Dataset) -> Statistics:
     is_region, has_objects = dataset.boxes.has(Flag.REGION), ~region_classes(dataset)
     dataset = dataset.take(~is_region) if is_region.any() else dataset
     images, boxes = dataset.images, dataset.boxes
-    n_images, n_classes = len(images), len(dataset.categories)
+    n_images = len(images)
     n_boxes_of_image = np.bincount(boxes.image, minlength=n_images)
     box_counts, images_of_count = np.unique(n_boxes_of_image, return_counts=True)
     has_size = (images.width > 0) & (images.height > 0)
@@ -260,13 +260,7 @@ def describe(dataset: Dataset) -> Statistics:
     area = areas_of(dataset)
     in_pixels = not dataset.relative  # else there are no areas in pixels
     is_in_range = {name: in_pixels & (area >= low) & (area < high) for name, (low, high) in AREAS.items()}
-    by_range = {
-        name: np.bincount(boxes.category[mask], minlength=n_classes) for name, mask in is_in_range.items()
-    }
-    n_boxes_of_class = np.bincount(boxes.category, minlength=n_classes)
-    class_and_image = distinct(boxes.category.astype(np.int64) * max(n_images, 1) + boxes.image)
-    images_of_class = np.bincount(class_and_image // max(n_images, 1), minlength=n_classes)
-    aspect = aspects_of(dataset)[: None if in_pixels else 0]  # none of fractions
+    aspect = aspects_of(dataset) if in_pixels else np.zeros(0)  # a ratio of two fractions means nothing
     known_scores = boxes.score[np.isfinite(boxes.score)] if dataset.kind == "det" else np.zeros(0)
     n_flagged = {flag: int(np.count_nonzero(boxes.has(flag))) for flag in Flag}
     n_flagged[Flag.REGION] = int(np.count_nonzero(is_region))
@@ -277,17 +271,7 @@ def describe(dataset: Dataset) -> Statistics:
         images_without_boxes=int(np.count_nonzero(n_boxes_of_image == 0)),
         images_without_size=int(np.count_nonzero(~has_size)),
         boxes=len(boxes),
-        classes=tuple(
-            ClassStatistics(
-                name=name,
-                boxes=int(n_boxes_of_class[i]),
-                images=int(images_of_class[i]),
-                **{key: int(counts[i]) for key, counts in by_range.items()},
-                share=int(n_boxes_of_class[i]) / len(boxes) if len(boxes) else None,
-            )
-            for i, name in enumerate(dataset.categories.name)
-            if has_objects[i]
-        ),
+        classes=_count_classes(dataset, has_objects, is_in_range),
         splits={name: images.split.count(name) for name in dict.fromkeys(images.split) if name},
         flags={str(flag.name).lower(): n for flag, n in n_flagged.items() if n},
         image_sizes=tuple((w, h, n) for (w, h), n in sizes_by_count),
@@ -305,6 +289,34 @@ def describe(dataset: Dataset) -> Statistics:
         scores=_count_in_ranges(known_scores, SCORES) if dataset.kind == "det" else (),
         tracks=TrackCounts.of(dataset),
         shapes=ShapeCounts.of(dataset),
+    )
+
+
+def _count_classes(
+    dataset: Dataset, has_objects: NDArray[np.bool_], is_in_range: dict[str, NDArray[np.bool_]]
+) -> tuple[ClassStatistics, ...]:
+    """Count the boxes and images of each class in `has_objects` (classes,).
+
+    `is_in_range` are masks (n,) of the boxes of each area range, by the names of fields of `ClassStatistics`.
+    """
+    boxes = dataset.boxes
+    n_images, n_classes = max(len(dataset.images), 1), len(dataset.categories)
+    n_boxes = np.bincount(boxes.category, minlength=n_classes)
+    class_and_image = distinct(boxes.category.astype(np.int64) * n_images + boxes.image)
+    images_of_class = np.bincount(class_and_image // n_images, minlength=n_classes)
+    n_in_range = {
+        name: np.bincount(boxes.category[mask], minlength=n_classes) for name, mask in is_in_range.items()
+    }
+    return tuple(
+        ClassStatistics(
+            name=name,
+            boxes=int(n_boxes[i]),
+            images=int(images_of_class[i]),
+            **{key: int(counts[i]) for key, counts in n_in_range.items()},
+            share=int(n_boxes[i]) / len(boxes) if len(boxes) else None,
+        )
+        for i, name in enumerate(dataset.categories.name)
+        if has_objects[i]
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -151,6 +151,8 @@ def examine(
             "give either the ground truth of a results file, or detections to compare with, not both"
         )
     check_tolerance(tolerance)
+
+    # Read and check the sides.
     source = replace(source, wants=SHAPE_WORDS)
     against = against and replace(against, wants=SHAPE_WORDS)
     check: Check = functools.partial(checks.run, all_rules=True, tolerance=tolerance)
@@ -169,6 +171,8 @@ def examine(
         return ()
     if take is not None:
         loaded = tuple(_take_part(side, take, log) for side in loaded)
+
+    # Compare them, unless rows of one that hold nothing else could not be read; check options and pictures.
     if len(loaded) == 2 and all(len(side.dataset) or not side.dataset.skipped for side in loaded):
         checks.compare(loaded[0].dataset, loaded[1].dataset, log)
     elif reference is not None and reference.loaded is None:
@@ -180,9 +184,19 @@ def examine(
     if reference is not None and reference.loaded is not None:
         uses.append((reference.loaded.format, "read"))
     check_shared({name: value for name, value in source.shared.items() if name != "images"}, uses)
+    requests = [request for request in (source, against) if request is not None]
+    _check_folders(loaded, requests, log, partial=take is not None)
+    return loaded
+
+
+def _check_folders(loaded: Sequence[Loaded], requests: Sequence[Request], log: Log, *, partial: bool) -> None:
+    """Report stray files beside the annotations of each side, and compare it with its folder of pictures.
+
+    `requests` are those of the sides, in the same order. A folder that both sides name is looked at once, for
+    the first side. If the datasets are `partial`, image files of no image are no fault.
+    """
     folders: set[str] = set()
-    for side, request in zip(loaded, (source, against), strict=False):
-        assert request is not None
+    for side, request in zip(loaded, requests, strict=True):
         assert side.source is not None
         for name in side.source.hidden:
             if any(fnmatchcase(name.rpartition("/")[2], pattern) for pattern in LITTER):
@@ -190,8 +204,7 @@ def examine(
         folder = {**request.shared, **request.options}.get("images")
         if folder is not None and folder not in folders:
             folders.add(folder)
-            check_pictures(side, request, str(folder), log, partial=take is not None)
-    return loaded
+            check_pictures(side, request, str(folder), log, partial=partial)
 
 
 def _limit_check(check: Check, take: Callable[[Dataset], Dataset]) -> Check:

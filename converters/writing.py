@@ -139,7 +139,8 @@ def merge_loaded(
 ) -> tuple[Loaded, Ledger]:
     """Merge several sources (a single one is returned as it is), with a ledger of every row; see `merge`.
 
-    `sources` is emptied to free memory.
+    `sources` is emptied to free memory, if it has more than one. Classes that differ only a little are
+    reported for the merged dataset.
     """
     if len(sources) == 1:
         return sources[0], open_ledger(sources[0], target.name, dry_run=dry_run)
@@ -147,7 +148,7 @@ def merge_loaded(
     names = dict.fromkeys(source.format.name for source in sources)
     loaded = Loaded(
         merged.dataset,
-        # Whatever one of them could say, the whole may say.
+        # The merged dataset may have whatever the format of one source keeps.
         replace(
             sources[0].format,
             name=", ".join(names),
@@ -175,8 +176,8 @@ def merge_loaded(
     for id_name, n in merged.renumbered.items():
         if id_name in target.keeps:
             ledger.change(f"ids of {RENUMBERED[id_name]} are numbered from 1, as the sources disagree", n)
-    # No one file has both names, so the place is all of them.
     sources.clear()
+    # Similar names of classes may stand in different files, so the place of the message is all sources.
     everywhere = replace(merged.dataset, files=(SourceFile(merged.dataset.path),))
     checks.report_similar_classes(everywhere, log)
     return loaded, ledger
@@ -210,7 +211,11 @@ def _fit_shapes(dataset: Dataset, holder: Format, target: Target, ledger: Ledger
 
 
 def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Ledger:
-    """Edit what was read and write it, all or nothing. Raises as `odm.convert` does."""
+    """Edit what was read and write it, all or nothing. Raises as `odm.convert` does.
+
+    Returns `ledger`, in which everything is booked that is changed, lost, left out and written.
+    """
+    # The format as it is used: its options may depend on the shapes of the data.
     shapes = target.shapes or ("same" if loaded.format.name == target.format.name else "")
     options = target.options
     target = replace(target, options=target.format.settled(options, loaded.dataset, shapes))
@@ -218,15 +223,13 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
     if target.options != options and not target.shapes:
         suggest_shapes(loaded.dataset, format_, log)
     ids = target.edits.category_ids
-    if ids in ("0", "1") and "category_id" not in format_.keeps:
-        raise UsageError(f"{spell('category_ids')} {ids}: {format_.name} does not store class ids")
-    if ids and getattr(target.options, "reference", None) is not None:
-        reason = "results have the class ids of the ground truth"
-        raise UsageError(f"{spell('category_ids')}: with {spell('gt')}, {reason}")
+    _refuse_category_ids(ids, target, format_)
     if loaded.dataset.relative and (not format_.needs_size or "size" in format_.keeps):
         for row in distinct(loaded.dataset.boxes.image).tolist():
             log.report(NO_SIZE, loaded.dataset.image_place(row), value=loaded.dataset.images.name[row])
         raise build_write_error(log, target.path)
+
+    # What the user wants done with classes, boxes and images.
     dataset = apply_edits(target.edits, loaded.dataset, ledger)
     if getattr(target.options, "spaces", "") == "underscore":
         dataset = write_underscores(dataset, ledger)
@@ -238,6 +241,8 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
     if cuts is not None or target.untile is not None:
         reference = getattr(target.options, "reference", None)
         check_reference(dataset, reference, target.path, of_tiles=cuts is not None)
+
+    # What the format can hold; the rest is booked as lost or changed.
     holder = _choose_holder(target.path, format_, dataset, ledger, log)
     dataset = _drop_losses(dataset, loaded.format, holder, target, ledger, log)
     dataset = _fit_shapes(dataset, holder, target, ledger, log)
@@ -253,18 +258,15 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
         ledger.dry_run = True
         lost = f"not written ({spell('strict')}): it would lose {format_losses(ledger)}"
         raise StrictLoss(f"{printable(target.path)}: {lost}", log, ledger)
+
+    # The files.
     output = open_output(target.path, format_, overwrite=target.overwrite, dry_run=target.dry_run)
     _check_holds_no_source(output.target, dataset)
     pieces: Iterable[tuple[str, Dataset]] = [("", dataset)]
     if target.selection.divides:
         check_parts(target.selection, output, format_)
         part_of = divide(target.selection, dataset, log, tiled=cuts is not None)
-        images = np.bincount(part_of)
-        boxes = np.bincount(part_of[dataset.boxes.image], minlength=part_of.max() + 1)
-        sizes = zip(images.tolist(), boxes.tolist(), strict=True)
-        prefix = "val of " if target.selection.folds is not None else ""
-        parts = [prefix + name for name in target.selection.parts]
-        ledger.parts = dict(zip(parts, sizes, strict=True))
+        ledger.parts = _count_parts(dataset, part_of, target.selection)
         pieces = _iterate_pieces(dataset, part_of, target.selection, keeps_split="split" in format_.keeps)
     output.cuts = cuts
     if cuts is not None:
@@ -274,6 +276,27 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
     if target.selection.divides and not target.pictures and format_.pictures is not None:
         log.note("pictures were not added (use --link-images or --copy-images)")
     return ledger
+
+
+def _refuse_category_ids(ids: str | None, target: Target, format_: Format) -> None:
+    """Raise UsageError if class ids are to be renumbered that the format or the ground truth determines."""
+    if ids in ("0", "1") and "category_id" not in format_.keeps:
+        raise UsageError(f"{spell('category_ids')} {ids}: {format_.name} does not store class ids")
+    if ids and getattr(target.options, "reference", None) is not None:
+        reason = "results have the class ids of the ground truth"
+        raise UsageError(f"{spell('category_ids')}: with {spell('gt')}, {reason}")
+
+
+def _count_parts(dataset: Dataset, part_of: Longs, selection: Selection) -> dict[str, tuple[int, int]]:
+    """Return the numbers of images and boxes of each part by its name, of folds of the images tested there.
+
+    `part_of` (images,) is the position of the part of each image in `Selection.parts`.
+    """
+    images = np.bincount(part_of)
+    boxes = np.bincount(part_of[dataset.boxes.image], minlength=part_of.max() + 1)
+    prefix = "val of " if selection.folds is not None else ""
+    sizes = zip(images.tolist(), boxes.tolist(), strict=True)
+    return dict(zip([prefix + name for name in selection.parts], sizes, strict=True))
 
 
 def _note_uncut(output: Output, format_: Format, target: Target, log: Log) -> None:
@@ -430,7 +453,7 @@ def _write_pieces(
     """
     output_log, write = log.fresh(), format_.write
     assert write is not None  # get_target refuses others
-    if "extension" not in format_.keeps:  # what is written is the name without it
+    if "extension" not in format_.keeps:  # the name is written without it, and may be invalid only then
         for row, name in enumerate(dataset.images.name):
             if (reason := refuse_name(stem(name))) is not None:
                 output_log.report(BAD_NAME, dataset.image_place(row), value=stem(name), reason=reason)
@@ -443,6 +466,7 @@ def _write_pieces(
                     write(piece, piece_output, piece_log, target.options)
                     if target.pictures and not piece_log.errors:
                         _put_images(piece, piece_output, f"{format_.pictures}/", target.pictures, piece_log)
+                    # Sizes are not read from what links lead to, so a file beside the links has them.
                     links = getattr(target.options, "link_images", False)  # an option of the format's own
                     if links or (target.pictures and "size" not in format_.keeps):
                         piece_output.write(SIZES_FILE, _format_sizes(piece))
