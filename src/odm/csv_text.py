@@ -47,9 +47,9 @@ def read_record(
     cells: list[str] = []
     cell_start = start
 
-    def make_fault(found: str, *, is_open: bool) -> tuple[QuoteFault, int]:
+    def make_fault(shown: str, *, is_open: bool) -> tuple[QuoteFault, int]:
         """Return the result for a fault in the cell that begins at `cell_start`."""
-        return QuoteFault(is_open, len(cells), text.count("\n", start, cell_start), found), first_line_end
+        return QuoteFault(is_open, len(cells), text.count("\n", start, cell_start), shown), first_line_end
 
     while True:
         while spaced and text[cell_start : cell_start + 1] == " ":
