@@ -383,6 +383,7 @@ def report_classes(
     n_boxes = counts
     if n_boxes is None:
         n_boxes = np.bincount(category if box_rows is None else category[box_rows], minlength=len(det_names))
+    # By name, as several rows may have one name: the detections, and the first row that has any.
     n_by_name, first_row_by_name = Counter[str](), dict[str, int]()
     for row, (name, n) in enumerate(zip(det_names, n_boxes.tolist(), strict=True)):
         n_by_name[name] += n
@@ -398,7 +399,7 @@ def report_classes(
             ours=list_first_three(gt_names),
         )
         return unpaired, hints
-    # (classes,) the first box of each, for its location; not looked for if no class is to be reported.
+    # (classes,) the first box of each, for its location; the columns are not searched if nothing is reported.
     first_box = first_index_of(category if unpaired else category[:0], len(det_names))
     for n, name in enumerate(unpaired):
         suggestion = find_nearest_name(name, gt_names) if n < 100 else None
@@ -458,7 +459,7 @@ def _report_shifted_images(
         numbers = np.arange(len(numbers)) if (numbers < 0).any() else numbers
     order = np.argsort(numbers, kind="stable")
     sorted_numbers = numbers[order]
-    for offset in (-1, 1):
+    for offset in (-1, 1):  # the image before, and the image after
         # The image in the ground truth whose number is one lower or higher, -1 if there is none.
         shifted_numbers = numbers[image] + offset
         positions = np.minimum(np.searchsorted(sorted_numbers, shifted_numbers), len(sorted_numbers) - 1)
@@ -490,10 +491,10 @@ def _report_misread_classes(
 ) -> bool:
     """Report class numbers that agree in another reading, and return whether they do.
 
-    Only if at least `ENOUGH` detections overlap an object, at most `FEW_AGREE` of them have its class, and
-    their classes were written as numbers. The first of `_list_readings` is reported by which `MOST_AGREE` of
-    them have its class, in at least two classes. `pairs` are the rows of detections, a row for each object
-    that it overlaps, and of these objects.
+    Only if at least `ENOUGH` detections overlap an object, at most the share `FEW_AGREE` of them have its
+    class, and their classes were written as numbers. The first of `_list_readings` is reported by which the
+    share `MOST_AGREE` of them have its class, in at least two classes. `pairs` are the rows of detections, a
+    row for each object that it overlaps, and of these objects.
     """
     det, gt = pairs
     n_overlapping = len(distinct(det))
@@ -510,40 +511,40 @@ def _report_misread_classes(
     is_doubtful = n_overlapping >= ENOUGH and n_agreeing <= FEW_AGREE * n_overlapping
     if not is_doubtful:
         return False
-    written_numbers = _find_written_numbers(truth.categories, detections.categories)
-    if written_numbers is None:
+    numbers = _find_written_numbers(truth.categories, detections.categories)
+    if numbers is None:
         return False
-    for reading, row_of_number in _list_readings(truth.categories, detections.categories):
-        # (classes of the detections,) the row of the ground truth's class, -1 = none
-        gt_class_of = np.array(
-            [row_of_number.get(written_number, -1) for written_number in written_numbers], np.int64
-        )
+
+    # The first reading that fits, and by it the row of the ground truth's class of each class, -1 = none.
+    for name, row_of_number in _list_readings(truth.categories, detections.categories):
+        gt_class_of = np.array([row_of_number.get(number, -1) for number in numbers], np.int64)
         n_fitting, n_classes = count_agreeing(gt_class_of)
-        if n_fitting < max(ENOUGH, MOST_AGREE * n_overlapping) or n_classes < 2:  # one may fit by chance
-            continue
-        example_classes = distinct(det_class[gt_class_of[det_class] >= 0]).tolist()[:2]
-        names = pairing.gt_names
+        if n_fitting >= max(ENOUGH, MOST_AGREE * n_overlapping) and n_classes >= 2:  # one may fit by chance
+            reading = name
+            break
+    else:
+        return False
 
-        def format_classes(name_by_class: Mapping[int, str], classes: list[int] = example_classes) -> Trusted:
-            """Format classes of the detections as read by one reading: ``1 = 'car', 2 = 'bus'``."""
-            return Trusted(
-                ", ".join(f"{written_numbers[c]} = {shorten(name_by_class[c], 30)!r}" for c in classes)
-            )
+    # Two classes as examples, by the names that they have now and by those of that reading.
+    example_classes = distinct(det_class[gt_class_of[det_class] >= 0]).tolist()[:2]
+    better_names = [pairing.gt_names[gt_class_of[c]] for c in example_classes]
 
-        log.report(
-            CLASS_NUMBERS_MISREAD,
-            source_of(detections),
-            a=n_agreeing,
-            n=n_overlapping,
-            b=n_fitting,
-            now=format_classes({c: pairing.det_names[c] for c in example_classes}),
-            better=format_classes({c: names[gt_class_of[c]] for c in example_classes}),
-            advice=_advise_reading(
-                reading, truth, detections, [names[gt_class_of[c]] for c in example_classes], example_classes
-            ),
-        )
-        return True
-    return False
+    def format_classes(names: Sequence[str]) -> Trusted:
+        """Format the example classes under these names: ``1 = 'car', 2 = 'bus'``."""
+        classes_and_names = zip(example_classes, names, strict=True)
+        return Trusted(", ".join(f"{numbers[c]} = {shorten(name, 30)!r}" for c, name in classes_and_names))
+
+    log.report(
+        CLASS_NUMBERS_MISREAD,
+        source_of(detections),
+        a=n_agreeing,
+        n=n_overlapping,
+        b=n_fitting,
+        now=format_classes([pairing.det_names[c] for c in example_classes]),
+        better=format_classes(better_names),
+        advice=_advise_reading(reading, truth, detections, better_names, example_classes),
+    )
+    return True
 
 
 def _find_written_numbers(gt_classes: Categories, det_classes: Categories) -> list[int] | None:
@@ -652,7 +653,7 @@ def iou(a: Floats, b: Floats) -> Floats:
     height = np.maximum(np.minimum(y2, bottom) - np.maximum(y1, top), 0)
     shared = width * height
     areas = (x2 - x1) * (y2 - y1) + (right - left) * (bottom - top)
-    result: Floats = shared / np.maximum(areas - shared, 1e-300)
+    result: Floats = shared / np.maximum(areas - shared, 1e-300)  # 0 of two boxes without area
     return result
 
 
