@@ -92,6 +92,8 @@ def read_orientation(image: Image.Image, stream: IO[bytes]) -> int:
 
 _HEAD = 4096
 """Bytes; the header of a JPEG file without EXIF data, a profile or a thumbnail takes some hundred."""
+_FRAMES = (0xC0, 0xC1, 0xC2)
+"""Segments of JPEG files that have the size: baseline, extended and progressive."""
 _SKIPPED = (0xC4, 0xDD, 0xFE)
 """Segments of JPEG files that say nothing of the size: Huffman tables, restart intervals, comments."""
 
@@ -126,21 +128,26 @@ def _parse_plain_jpeg_size(head: bytes) -> tuple[int, int] | None:
                 return None
             _latest_header[:] = [(size_start, head[:start])]
             return _parse_jpeg_size(head, size_start)
-        if kind == 0xE0:
-            is_usual = content.startswith(b"JFIF\0") and len(content) >= 14
-        elif kind == 0xDB:  # tables of 65 bytes
-            # Their first byte is 16 * precision + number; precision 0 is one byte for each value.
-            is_usual = len(content) % 65 == 0 and all(first_byte < 16 for first_byte in content[::65])
-        elif kind in (0xC0, 0xC1, 0xC2):  # bits, height, width, channels, and three bytes for each of those
-            is_usual = content[:1] == b"\x08" and len(content) in (9, 15, 18)
-            is_usual = is_usual and len(content) == 6 + 3 * content[5]
-            size_start = content_start + 1
-            is_usual = is_usual and _parse_jpeg_size(head, size_start) is not None
-        else:
-            is_usual = kind in _SKIPPED
-        if not is_usual:
+        if not _is_usual_segment(kind, content):
             return None
+        if kind in _FRAMES:  # its content begins with a byte for the bits; then come height and width
+            size_start = content_start + 1
+            if _parse_jpeg_size(head, size_start) is None:
+                return None
     return None
+
+
+def _is_usual_segment(kind: int, content: bytes) -> bool:
+    """Return whether a segment of a JPEG file is as nearly all programs write it."""
+    if kind == 0xE0:
+        return content.startswith(b"JFIF\0") and len(content) >= 14
+    if kind == 0xDB:  # tables of 65 bytes
+        # Their first byte is 16 * precision + number; precision 0 is one byte for each value.
+        return len(content) % 65 == 0 and all(first_byte < 16 for first_byte in content[::65])
+    if kind in _FRAMES:  # bits, height, width, channels, and three bytes for each of those
+        is_of_8_bits = content[:1] == b"\x08"
+        return is_of_8_bits and len(content) in (9, 15, 18) and len(content) == 6 + 3 * content[5]
+    return kind in _SKIPPED
 
 
 def _parse_jpeg_size(head: bytes, start: int) -> tuple[int, int] | None:

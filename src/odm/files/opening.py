@@ -243,7 +243,8 @@ def open_binary(path: str, *, max_size: int = MAX_SIZE) -> IO[bytes]:
     The content of a gzip file is unpacked into memory. Raises `Unreadable` with the reason.
     """
     if archive_entry := _split_entry_path(path):
-        return _open_entry(*archive_entry, max_size)[0]
+        stream, _ = _open_entry(*archive_entry, max_size)
+        return stream
     descriptor, _ = _open(path, max_size)
     stream = os.fdopen(descriptor, "rb")
     if os.fspath(path).lower().endswith(".gz"):
@@ -350,7 +351,8 @@ def list_entries(path: str) -> dict[str, zipfile.ZipInfo]:
 
     Raises `Unreadable` if the archive or a file in it may not be read.
     """
-    return _open_archive(path)[1]
+    _, entries = _open_archive(path)
+    return entries
 
 
 def _open_archive(path: str) -> tuple[zipfile.ZipFile, dict[str, zipfile.ZipInfo]]:
@@ -622,7 +624,8 @@ def _score_wide(text: str, name: str) -> float:
     0 if one is of another script; less than `_SURE` if there are fewer than three.
     """
     letters = {c for c in set(text) - _SIGNS if c > "\x7f" and ord(c) not in _WIDE}
-    if len(letters) == 0 or any(ord(c) not in _WIDE_ENCODINGS[name][1] for c in letters):
+    _, code_points = _WIDE_ENCODINGS[name]  # of the scripts of the encoding
+    if len(letters) == 0 or any(ord(c) not in code_points for c in letters):
         return 0.0
     share = len(letters & _FREQUENT[name]) / len(letters)
     return share if len(letters) >= 3 else min(share, _SURE - 0.01)
@@ -634,7 +637,7 @@ def _score_page(text: str, name: str) -> float:
     alphabets = _LATIN.get(name) or _OTHER[name]
     if not any(letters <= frozenset(a + a.upper()) for a in alphabets):
         return 0.0
-    if name in _OTHER and len({c.lower() for c in letters}) < 4:
+    if name in _OTHER and len({c.lower() for c in letters}) < 4:  # few letters fit many alphabets
         return 0.0
     words = {word for word in _WORD.findall(text) if not word.isascii()}
     if not any(len(word) > 1 for word in words):

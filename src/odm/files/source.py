@@ -312,7 +312,8 @@ class Source:
         is_cut = len(head) >= HEAD
         if not self.encoding and is_utf8(head, is_cut=is_cut):
             return head
-        name = self.encoding or recognise_encoding(head, is_cut=is_cut)[0]
+        recognised, _ = ("", {}) if self.encoding else recognise_encoding(head, is_cut=is_cut)
+        name = self.encoding or recognised
         try:
             return as_utf8(head, name, is_cut=is_cut) if name else head
         except UnicodeError:
@@ -366,6 +367,21 @@ class Source:
             else:
                 yield name
 
+    def _scan_folder(self, name: str, folder: str, *, must_exist: bool) -> list[os.DirEntry[str]]:
+        """Return the entries of a folder, sorted by name.
+
+        If it cannot be listed, none, and the reason is kept in `bad_links` under its relative `name`; for the
+        source itself, whose name is empty, PathError is raised if it `must_exist`.
+        """
+        try:
+            with os.scandir(folder) as entries:
+                return sorted(entries, key=lambda e: e.name)
+        except OSError as e:
+            if not name and must_exist:
+                raise PathError(f"{printable(self.path)}: {describe_error(e)}") from None
+            self.bad_links.append((name, describe_error(e), False))
+            return []
+
     def _walk_below(self, start: str, *, deep: bool) -> Iterator[str]:
         """Yield the relative paths of the files in a folder of the source and, if `deep`, below it.
 
@@ -380,15 +396,7 @@ class Source:
         while pending:
             folder_name, folder, linked_folders = pending.pop()
             is_below_link = len(linked_folders) > 1
-            try:
-                with os.scandir(folder) as entries:
-                    sorted_entries = sorted(entries, key=lambda e: e.name)
-            except OSError as e:
-                if not folder_name and deep:
-                    raise PathError(f"{printable(self.path)}: {describe_error(e)}") from None
-                self.bad_links.append((folder_name, describe_error(e), False))
-                continue
-            for entry in sorted_entries:
+            for entry in self._scan_folder(folder_name, folder, must_exist=deep):
                 name = f"{folder_name}/{entry.name}" if folder_name else entry.name
                 if entry.name.startswith(".") or entry.name == "__MACOSX":
                     if entry.name == marker.INCOMPLETE:
@@ -403,6 +411,7 @@ class Source:
                     elif deep:
                         pending.append((name, entry.path, linked_folders))
                     continue
+
                 self._has_links = True
                 if not deep and entry.is_dir():
                     continue
