@@ -74,7 +74,8 @@ def read_hints(function: Callable[..., Any]) -> dict[str, Any]:
     """Return the types of a function's parameters, in order."""
     parameters = inspect.signature(function).parameters.values()
 
-    def of_parameters() -> None: ...  # what it returns may be a type that is imported for type checkers only
+    # A function of the parameters alone, as the return type may be imported for type checkers only.
+    def of_parameters() -> None: ...
 
     of_parameters.__annotations__ = {p.name: p.annotation for p in parameters if p.kind != p.VAR_KEYWORD}
     return typing.get_type_hints(of_parameters, vars(sys.modules[function.__module__]))
@@ -164,24 +165,19 @@ def _describe(hint: Any, *, is_plural: bool = False) -> str:
     phrases: list[str] = []
     for member in members:
         origin, type_arguments = typing.get_origin(member) or member, typing.get_args(member)
-        if origin is Literal:
+        if origin is Literal and len(type_arguments) <= MANY:
+            phrases += map(repr, type_arguments)
+        elif origin is Literal:
             such_as = "names such as" if is_plural else "a name such as"
-            phrases += (
-                map(repr, type_arguments)
-                if len(type_arguments) <= MANY
-                else [f"{such_as} {type_arguments[0]!r}"]
-            )
-        elif origin in WORDS:
+            phrases.append(f"{such_as} {type_arguments[0]!r}")
+        elif origin in WORDS:  # type -> its words for one value, and for several
             phrases.append(WORDS[origin][is_plural])
         elif origin in LISTS:
             phrases.append(f"a list of {_describe(type_arguments[0], is_plural=True)}")
         elif origin in MAPPINGS:
-            key_and_value = (
-                ""
-                if type_arguments[1] is Any
-                else f" of {_describe(type_arguments[0])} to {_describe(type_arguments[1])}"
-            )
-            phrases.append(f"a mapping{key_and_value}")
+            key_hint, value_hint = type_arguments
+            key_and_value = f" of {_describe(key_hint)} to {_describe(value_hint)}"
+            phrases.append("a mapping" if value_hint is Any else f"a mapping{key_and_value}")
         elif origin is tuple:
             phrases.append(f"({', '.join(map(_describe, type_arguments))})")
         else:

@@ -104,6 +104,7 @@ def refuse(target: str, sources: Iterable[str] = ()) -> None:
         if location == source_location or (identity is not None and identity == source_identity):
             raise PathError(f"{subject} is the source {printable(source)}; choose another target")
         is_inside = source_location in paths or source_identity in identities
+        # `run.named` tells of each input whether it is only a folder to look files up in.
         is_new, is_lookup_only = identity is None, source not in sources and run.named[source]
         if is_inside and not (is_new and is_lookup_only):
             raise PathError(f"{subject} is inside the source {printable(source)}; choose another target")

@@ -201,14 +201,10 @@ def divide_detections(
         format_options = part.options
         if with_absolute_paths:  # each path as it is known in every folder
             path = _make_absolute(name)
-            path_options = {
-                s.name: getattr(format_options, s.name)
-                for s in option_specs(type(format_options))
-                if s.is_path
-            }
-            format_options = dataclasses.replace(
-                format_options, **{key: _make_absolute(value) for key, value in path_options.items() if value}
-            )
+            path_names = [s.name for s in option_specs(type(format_options)) if s.is_path]
+            path_options = {key: getattr(format_options, key) for key in path_names}
+            absolute_paths = {key: _make_absolute(path) for key, path in path_options.items() if path}
+            format_options = dataclasses.replace(format_options, **absolute_paths)
         part_request = replace(request, path=path)
         parts.append(DetectionPart(name, format_.name, part.rows, format_options, part_request))
     unread = Log()

@@ -103,7 +103,7 @@ def find_same_frames(dataset: Dataset) -> list[tuple[int, int]]:
     if images.video is None or images.frame is None:
         return []
     rows = np.flatnonzero((images.video >= 0) & (images.frame >= 0))
-    key = images.video[rows] * np.int64(2**31) + images.frame[rows]
+    key = images.video[rows] * np.int64(2**31) + images.frame[rows]  # one number for video and frame
     order = np.argsort(key, kind="stable")
     key, rows = key[order], rows[order]
     later_positions = np.flatnonzero(key[1:] == key[:-1]) + 1

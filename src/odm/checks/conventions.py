@@ -127,9 +127,10 @@ def _find_misread(columns: DerivedColumns, reread_xyxy: Floats) -> tuple[Locatio
     explains=boxes.outside.code,
 )
 def looks_ltrb(columns: DerivedColumns) -> SetFindings:
+    """Report boxes outside their images if nearly all fit with width and height as right and bottom edges."""
     if not len(columns.outside):
         return
-    # What was read as width and height is tried as right and bottom.
+
     misread = _find_misread(columns, np.concatenate([columns.boxes.xyxy[:, :2], columns.boxes.wh], axis=1))
     if misread:
         location, values = misread

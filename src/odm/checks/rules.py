@@ -312,7 +312,7 @@ def _hash_boxes(dataset: Dataset) -> NDArray[np.uint64]:
             columns.append(boxes.score[chunk])
         for column, factor in zip(columns, _MIX[1:], strict=False):
             chunk_hashes *= factor
-            chunk_hashes ^= chunk_hashes >> shift
+            chunk_hashes ^= chunk_hashes >> shift  # products mix bits upwards only; this brings them down
             chunk_hashes += (column + 0.0).view(np.uint64)  # -0.0 is 0.0
         chunk_hashes *= _MIX[0]
         hashes[chunk] = chunk_hashes
@@ -345,7 +345,7 @@ def find_equal_boxes(
     shape_texts += [
         column.take(rows).row_keys() for column in (boxes.shapes, boxes.keypoints) if column is not None
     ]
-    for texts in shape_texts:
+    for texts in shape_texts:  # equal texts get equal numbers, which can be sorted with the other columns
         number_by_text: dict[bytes, int] = {}
         keys.append(np.array([number_by_text.setdefault(text, len(number_by_text)) for text in texts]))
     # In the order of the hashes, which is cheap; in that of the columns only if boxes of one hash differ.
@@ -386,9 +386,10 @@ def find_near_duplicates(
     rows = np.flatnonzero(is_usable & (boxes.xyxy[:, 2:] > boxes.xyxy[:, :2]).all(axis=1))
     if len(rows) < 2:
         return NO_ROWS, NO_ROWS, np.zeros(0)
-    class_of_image = boxes.image[rows].astype(np.int64) * len(dataset.categories) + boxes.category[rows]
-    order = np.lexsort((boxes.xyxy[rows, 0], class_of_image))
-    rows, class_of_image = rows[order], class_of_image[order]
+    # One number for each image and class; boxes are sorted by it, then by their left edge.
+    image_and_class = boxes.image[rows].astype(np.int64) * len(dataset.categories) + boxes.category[rows]
+    order = np.lexsort((boxes.xyxy[rows, 0], image_and_class))
+    rows, image_and_class = rows[order], image_and_class[order]
     xyxy = np.ascontiguousarray(boxes.xyxy[rows].T)
     left, top, right, bottom = xyxy
     height_share = (1 - NEAR) / NEAR * (1 + 1e-9)  # a little more, against rounding
@@ -400,7 +401,7 @@ def find_near_duplicates(
     for step in range(1, len(rows)):
         positions = positions[positions + step < len(rows)]
         next_positions = positions + step
-        is_near = (class_of_image[positions] == class_of_image[next_positions]) & (
+        is_near = (image_and_class[positions] == image_and_class[next_positions]) & (
             left[next_positions] - left[positions] <= max_dx[positions]
         )
         positions = positions[is_near]

@@ -43,6 +43,7 @@ def not_finite(columns: DerivedColumns) -> BoxFindings:
     needs=("scores",),
 )
 def beyond_one(columns: DerivedColumns) -> BoxFindings:
+    """Find detections with a finite score below 0 or above 1."""
     score, rows = columns.boxes.score, NO_ROWS
     # The smallest and largest score tell soonest that none is beyond, as nearly always.
     if columns.dataset.kind == "det" and len(score) and not (score.min() >= 0 and score.max() <= 1):

@@ -212,6 +212,8 @@ def wild_corner(columns: ShapeColumns) -> BoxFindings:
 
 @_shape_rule(MASK_SYNTAX)
 def undecodable_mask(columns: ShapeColumns) -> BoxFindings:
+    """Find masks whose text of run lengths cannot be decoded."""
+
     def describe(row: int) -> dict[str, Any]:
         text = columns.shapes.counts(row).decode("utf-8", "replace")
         return {"value": f"counts that cannot be decoded: {text[:40]!r}"}
@@ -228,6 +230,8 @@ def undecodable_mask(columns: ShapeColumns) -> BoxFindings:
     "sum is damaged or was made for another size; pycocotools accepts it silently.",
 )
 def overlong_mask(columns: ShapeColumns) -> BoxFindings:
+    """Find masks with more or fewer pixels than their image."""
+
     def describe(row: int) -> dict[str, Any]:
         expected = int(columns.width[row] * columns.height[row])
         return {"expected": expected, "value": int(columns.masks.n_run_pixels[row])}
