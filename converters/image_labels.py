@@ -120,6 +120,7 @@ def read_hierarchy(path: str, log: Log, names: dict[str, str] | None = None) -> 
         log.report(BAD_HIERARCHY, path, reason=f"invalid JSON: {e}")
         raise DataError(f"{printable(path)}: not a class hierarchy", log) from None
 
+    # Rename every class in the tree, and collect the JSON pointers at which there is none.
     faults: list[str] = []
     pending: list[tuple[Any, str]] = [(tree, "")]
     while pending:

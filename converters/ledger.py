@@ -144,6 +144,8 @@ def drop_unsupported(
 ) -> Dataset:
     """Return the part of a dataset that the target can hold, and book in the ledger what it cannot hold.
 
+    Only boxes of groups are dropped here; the rest is booked, and left to the writer not to write.
+
     A loss is something that somebody annotated and that this data has. Sizes and extensions of image files,
     and ids of classes, are booked as changes. With `keep_groups`, crowds become ordinary boxes.
     """
@@ -172,8 +174,9 @@ def drop_unsupported(
     if "track" not in keeps and boxes.track is not None:
         ledger.lose("tracks of boxes", int(np.count_nonzero(boxes.track >= 0)))
     if "group" not in keeps and boxes.group is not None:
+        # Groups are numbered in each image, so image << 32 | group is one number for each of them.
         keys = (boxes.image.astype(np.int64) << 32 | boxes.group)[boxes.group >= 0]
-        group_sizes = np.unique(keys, return_counts=True)[1]
+        _, group_sizes = np.unique(keys, return_counts=True)
         ledger.lose("groups of boxes", int(group_sizes[group_sizes > 1].sum()))  # a box alone is no group
     if "track_score" not in keeps:
         ledger.lose("scores of tracks", int(np.count_nonzero(~np.isnan(dataset.tracks.score))))
@@ -241,10 +244,10 @@ def _book_extra(dataset: Dataset, target: Format, ledger: Ledger) -> None:
     images, keeps = dataset.images, target.keeps
     if "own_fields" not in keeps:
         counts = count_extra(images.extra) + count_extra(dataset.categories.extra)
-        for name in ("keypoints", "skeleton"):  # which say what those of boxes are
+        for name in ("keypoints", "skeleton"):  # names of points: no loss beside that of the points of boxes
             del counts[name]
         counts += count_extra(dataset.boxes.extra)
-        del counts["num_keypoints"]
+        del counts["num_keypoints"]  # follows from the points
         for file in dataset.files:
             counts.update(key for key, value in file.extra.items() if value not in NOTHING)
         for name, n in counts.items():

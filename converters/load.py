@@ -242,8 +242,8 @@ def load_pair(
     a results file), and two sides of one format are detected together. An empty side takes the other side's
     format. The images of a file that is left out of one side are left out of the other, too. The shared
     options named in `spare` are used for something else too, so no format needs to have them. With the same
-    `kept` for several runs, the ground truth is read, checked and reported once. `check` checks each side;
-    without `refuse`, errors are only logged and nothing is raised for them.
+    `kept`, which is filled here, for several runs, the ground truth is read, checked and reported once.
+    `check` checks each side; without `refuse`, errors are only logged and nothing is raised for them.
 
     Raises
     ------
@@ -284,7 +284,8 @@ def _read_pair(
 ) -> tuple[Loaded, Loaded]:
     """Read both sides, each with the other as its counterpart, and check them; parameters as of `load_pair`.
 
-    What only one side reports and the other one makes up for is withdrawn.
+    What only one side reports and the other one makes up for is withdrawn. A ground truth that is kept in
+    `kept_truth` is neither checked nor reported again, and one that may serve further runs is put there.
     """
     truth_side, detections_side = sides
     _find_formats(sides)
@@ -293,6 +294,8 @@ def _read_pair(
         shared = {**truth_side.request.shared, **detections_side.request.shared}
         check_shared({name: value for name, value in shared.items() if name not in spare}, formats_in_use)
     format_, request = detections_side.format, detections_side.request
+    # Some formats begin to read detections in other processes while the ground truth is read here, which
+    # is possible only if nothing but the files decides how they are read.
     if format_ is not None and format_.begin and not (request.options or request.own_fields or request.wants):
         format_.begin(detections_side.source)
     # Each side in turn is side_a, and the other one is side_b.
@@ -300,6 +303,7 @@ def _read_pair(
         if side_a.format is side_b.format and side_a.complete_options() == side_b.complete_options():
             side_a.decides_with = side_b
         side_a.may_lack_split = True
+
     datasets = [
         side_a.read(functools.partial(side_b.read_for, side_a)) for side_a, side_b in (sides, sides[::-1])
     ]
@@ -310,6 +314,8 @@ def _read_pair(
         drop_left_out(dataset, side_b.left_out, other_dataset)
         for dataset, side_b, other_dataset in zip(datasets, sides[::-1], datasets[::-1], strict=True)
     ]
+
+    # Withdraw from each side what the other one makes up for, and report what neither does.
     if not any(side.shares_split and side.without_split is None for side in sides):
         for side in sides:  # neither has it: the option meant nothing
             if side.without_split is not None:
@@ -318,6 +324,7 @@ def _read_pair(
     for side, dataset, other_dataset in zip(sides, datasets, datasets[::-1], strict=True):
         if not dataset.categories.named and other_dataset.categories.named and len(other_dataset.categories):
             side.log.withdraw(NUMBERED_CLASSES.name)  # the other side names them
+
     truth_dataset, detections_dataset = datasets
     detections = _check(
         detections_side, detections_dataset, detections_side.log, skip_bad, check, refuse=False
@@ -329,7 +336,7 @@ def _read_pair(
             kept_truth.side, kept_truth.loaded = truth_side, truth
     elif kept_truth.loaded is not None and not detections_side.left_out.files:
         truth = kept_truth.loaded
-    else:  # it was reported before
+    else:  # check it again, without the images left out of the detections; its issues were reported before
         truth = _check(truth_side, truth_dataset, truth_side.log.fresh(), skip_bad, check, refuse=False)
     return truth, detections
 
@@ -344,6 +351,7 @@ def _report_swapped(sides: tuple[PendingSource, PendingSource], datasets: list[D
     truth_dataset, detections_dataset = datasets
     scored = (SCORE_UNEXPECTED.name, ALL_SCORED.name, "results-as-ground-truth")
     scoreless = (SCORE_MISSING.name, NO_SCORES.name)
+    # Boxes with such a fault are not read, or are all under one ALL_SCORED: other boxes show a side is right.
     if len(detections_dataset) or (len(truth_dataset) and not truth.counts[ALL_SCORED.name]):
         return
     if any(truth.counts[name] for name in scored) and any(detections.counts[name] for name in scoreless):
@@ -430,13 +438,11 @@ def build_refusal(log: Log, path: str, *, skip_bad: bool = False) -> DataError:
         text += ", ".join(codes)
         paths = list(dict.fromkeys(i.path for i in log.issues if i.code in codes and i.path))
         if paths:
-            examples = first_few(paths, 3, printable)
-            advice = "" if all(CODES[name].file for name in codes) else ", or move it out of the source"
-            text += f"; correct {examples}" + (
-                ""
-                if paths == [path]
-                else advice or f", or leave out such files with {spell('skip_bad_files')}"
-            )
+            text += f"; correct {first_few(paths, 3, printable)}"
+        if paths and paths != [path]:
+            can_skip_files = all(CODES[name].file for name in codes)
+            leave_out = f"leave out such files with {spell('skip_bad_files')}"
+            text += f", or {leave_out if can_skip_files else 'move it out of the source'}"
     return DataError(text, log)
 
 

@@ -353,6 +353,7 @@ class _RowMap:
         if has is None:
             return first_index_of(self.all, self.n)
         source_rows = np.flatnonzero(has)
+        # The index is -1 for a merged row without one, and takes the -1 that is appended.
         return np.append(source_rows, -1)[first_index_of(self.all[source_rows], self.n)]
 
     def take_first_texts(self, columns: Iterable[Sequence[str]]) -> list[str]:
@@ -640,6 +641,7 @@ def _merge_labels(
     datasets: Sequence[Dataset], images: _RowMap, categories: _RowMap, boxes: Boxes, changed: dict[str, int]
 ) -> ImageLabels:
     """Merge the image-level labels; drop and count absences of a class with a box in another source."""
+    # (labels, 3): merged image, merged class and verdict, each combination once.
     tables = [
         np.column_stack(
             [images.rows_of[i][d.labels.image], categories.rows_of[i][d.labels.category], d.labels.verdict]
@@ -648,14 +650,14 @@ def _merge_labels(
     ]
     table = np.concatenate(tables).astype(np.int64).reshape(-1, 3)
     _, first_rows = np.unique(table, axis=0, return_index=True)
-    table = table[np.sort(first_rows)]
-    if len(table):
-        n = int(boxes.category.max(initial=0)) + int(table[:, 1].max()) + 1
-        has_box = np.isin(table[:, 0] * n + table[:, 1], boxes.image.astype(np.int64) * n + boxes.category)
-        is_dropped = has_box & images.is_shared[table[:, 0]] & (table[:, 2] == LabelState.ABSENT)
+    image, category, verdict = table[np.sort(first_rows)].T
+    if len(image):
+        n = int(boxes.category.max(initial=0)) + int(category.max()) + 1  # above all classes, for keys
+        has_box = np.isin(image * n + category, boxes.image.astype(np.int64) * n + boxes.category)
+        is_dropped = has_box & images.is_shared[image] & (verdict == LabelState.ABSENT)
         changed["absences of a class of which another source has a box"] = int(np.count_nonzero(is_dropped))
-        table = table[~is_dropped]
-    columns = table[:, 0].astype(np.int32), table[:, 1].astype(np.int32), table[:, 2].astype(np.uint8)
+        image, category, verdict = image[~is_dropped], category[~is_dropped], verdict[~is_dropped]
+    columns = image.astype(np.int32), category.astype(np.int32), verdict.astype(np.uint8)
     return ImageLabels(*map(freeze, columns))
 
 

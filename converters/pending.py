@@ -162,6 +162,7 @@ class PendingSource:
             return detect(self.source, self.log, flag=self.request.flag)
         except UsageError:
             names = {name.replace("-", "_") for name in (*self.request.options, *self.request.shared)}
+            # For each option the formats that have it; of several, those whose suffix a file has.
             owners = {name: [f for f in FORMATS if name in reading_options(FORMATS[f])] for name in names}
             with_files = {f for f in FORMATS if self.source.with_suffix(*FORMATS[f].suffixes)}
             likely = [
@@ -213,8 +214,12 @@ class PendingSource:
         """
         other_side.has_asked = True
         if self._has_tried or self._dataset is not None or self._reading:
+            # It was read, or is being read; a dataset without images is of less use than an earlier draft.
             dataset = self._dataset
             return self._draft if dataset is None or not len(dataset.images) else dataset
+
+        # Read it with a log of its own. While that is done, the other side may be asked for in turn, by
+        # `other_side.counterpart`, and has nothing yet: then this side may be incomplete.
         self._has_tried, is_incomplete = True, False
         side_log, self.log, other_side._asked_back = self.log, self.log.fresh(), False
         try:
@@ -257,8 +262,9 @@ class PendingSource:
             self._reading, self.log = False, log
         for path in self.left_out.files:
             log.note(f"{printable(path)}: left out, with its images (--skip-bad-files)")
+
         options = self.complete_options()
-        report_unread(self.source.inner or self.source, self.log)
+        report_unread(self.source.inner or self.source, self.log)  # files that no reader asked for
         self.source.forget()
         option_names = reading_options(self.format)
         dataset = replace(dataset, path=self.source.path, reading_options=option_names)
@@ -309,14 +315,15 @@ class PendingSource:
 
     def _make_builder(self, counterpart: Counterpart | None) -> Builder:
         """Make a builder that asks the reader for the kind, shapes and fields of the request."""
-        builder = Builder(counterpart)
-        builder.kind, builder.keeps_extra = self.request.kind, self.request.own_fields
-        builder.unlisted = self.request.unlisted
-        keeps = self.format.keeps if self.format is not None and self.request.own_fields else ()
-        builder.wants_fields = FIELD_WORD in self.request.wants
-        words = self.request.wants - {FIELD_WORD}
-        builder.passes_shapes_on = "own_fields" in keeps and not words <= SHAPE_WORDS  # as JSON among fields
-        builder.wants = SHAPE_WORDS if builder.passes_shapes_on else self.request.wants & SHAPE_WORDS
+        builder, request = Builder(counterpart), self.request
+        builder.kind, builder.keeps_extra = request.kind, request.own_fields
+        builder.unlisted = request.unlisted
+        builder.wants_fields = FIELD_WORD in request.wants
+        # A target that keeps more than shapes gets them as the JSON of the source, among its fields.
+        has_own_fields = self.format is not None and "own_fields" in self.format.keeps
+        wants_more = not request.wants - {FIELD_WORD} <= SHAPE_WORDS
+        builder.passes_shapes_on = request.own_fields and has_own_fields and wants_more
+        builder.wants = SHAPE_WORDS if builder.passes_shapes_on else request.wants & SHAPE_WORDS
         return builder
 
     def _read_with(self, counterpart: Counterpart | None, log: Log) -> Dataset:

@@ -64,28 +64,16 @@ def locate(
 ) -> list[tuple[str, int, int]]:
     """Return (path, width, height) in pixels for each image; an empty path and 0 where they are not known.
 
-    Parameters
-    ----------
-    names
-        Of images, as in the datasets.
-    datasets
-        The first one that has an image of that name and knows its path or size is believed.
-    folders
-        Folders of pictures, where a dataset does not know the path: the whole name, its last part, and both
-        without extension are looked for.
-    follow_links
-        Whether a picture behind a link that leads out of its folder is taken; if not, it counts as missing.
-
-    Raises
-    ------
-    PathError
-        If a folder is missing.
+    `names` are those of images, as in the datasets. The first dataset is believed that has an image of that
+    name and knows its path or size. Where none knows the path, the `folders` of pictures are searched for the
+    whole name, its last part, and both without extension; a picture behind a link that leads out of its
+    folder is taken only with `follow_links`. Raises PathError if a folder is missing.
     """
     sources = [
         Source(path, follow_links=follow_links, max_size=max_size, encoding=encoding)
         for path in dict.fromkeys(folders)
     ]
-    # A folder is listed only if an image is looked for in it, and then once.
+    # A folder is listed only if an image is looked for in it, and then once: `finder()` lists it.
     finders = [functools.cache(functools.partial(_make_finder, source)) for source in sources]
     tables = [({name: row for row, name in enumerate(d.images.name)}, d.images) for d in datasets]
     image_files = []
@@ -112,12 +100,12 @@ def check_pictures(loaded: Loaded, request: Request, folder: str, log: Log, *, p
     """Compare the images of a dataset with the image files in a folder: which exist, and their sizes.
 
     If the dataset is `partial`, image files of no image are no fault. Sizes that were read from the image
-    files, and files behind links, are not compared.
+    files, and files behind links, are not compared; the log takes a note on the links.
     """
     dataset, images = loaded.dataset, loaded.dataset.images
     source = Source(folder, follow_links=request.follow_links, max_size=request.max_size)
     find_image_file = _make_finder(source)
-    file_of: dict[int, str] = {}
+    file_of: dict[int, str] = {}  # row of an image -> its file, relative to the folder
     # Whether the reader has reported missing pictures, as it needs their sizes.
     is_reported = any(log.counts[code.name] for code in (NO_PICTURE, NO_SIZE, SIZE_OUT_OF_REACH))
     for row, name in enumerate(images.name):
@@ -132,14 +120,15 @@ def check_pictures(loaded: Loaded, request: Request, folder: str, log: Log, *, p
         log.report(
             NO_ANNOTATION, folder, n=len(unmentioned), total=len(image_files), value=unmentioned[0] or folder
         )
+
     reader_options = {**request.shared, **request.options}
     size_options = {spec.name for spec in option_specs(loaded.format.options)} & {"image_size", "image_sizes"}
     if "size" not in loaded.format.keeps and all(reader_options.get(name) is None for name in size_options):
         return  # the sizes are the pictures' own
     has_size = np.minimum(images.width, images.height) > 0
-    linked_rows = {row for row in file_of if file_of[row] in source.picture_links}
+    rows = [row for row, file in file_of.items() if has_size[row] and file not in source.picture_links]
     source.note_links(log)
-    for row in log.track([row for row in file_of if has_size[row] and row not in linked_rows], "pictures"):
+    for row in log.track(rows, "pictures"):
         scratch_log = Log(keep=1)
         size = read_picture_size(source.full(file_of[row]), scratch_log)
         declared_size = int(images.width[row]), int(images.height[row])
@@ -159,8 +148,19 @@ def _make_finder(source: Source) -> Callable[[str], str | None]:
     That is the first of these that is unique: the whole name, its last part, and both without extension.
     """
     image_files = source.with_suffix(*PICTURE_SUFFIXES)
+    # For each way to make a key of a name, the image files whose key no other file has.
     tables: list[tuple[Callable[[str], str], dict[str, str]]] = []
-    for key in (str, lambda name: name.rpartition("/")[2], stem, lambda name: stem(name.rpartition("/")[2])):
-        counts = Counter(map(key, image_files))
-        tables.append((key, {key(name): name for name in image_files if counts[key(name)] == 1}))
-    return lambda name: next((table[k] for key, table in tables if (k := key(name)) in table), None)
+    for make_key in (str, _last_part, stem, lambda name: stem(_last_part(name))):
+        counts = Counter(map(make_key, image_files))
+        tables.append((make_key, {key: f for f in image_files if counts[key := make_key(f)] == 1}))
+
+    def find_image_file(name: str) -> str | None:
+        files = (table.get(make_key(name)) for make_key, table in tables)
+        return next((file for file in files if file is not None), None)
+
+    return find_image_file
+
+
+def _last_part(name: str) -> str:
+    """Return a name without its folders."""
+    return name.rpartition("/")[2]

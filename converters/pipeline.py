@@ -93,7 +93,8 @@ def write_tables(
     for name in dataset.categories.name:
         if (reason := refuse_class(name)) is not None:
             log.report(BAD_CLASS_NAME, "", value=name, reason=reason)
-    CHECKS[fields.get("clip", False)](dataset, log, ())
+    check = CHECKS[fields.get("clip", False)]  # boxes that are clipped may lie outside their image
+    check(dataset, log, ())  # no options: the tables were not read by a format
     if log.errors > n_errors:
         raise build_write_error(log, target)
     format_options, pictures = split_picture_options(options, target, format_)
@@ -155,6 +156,7 @@ def convert(
     --------
     >>> convert("labels/", "coco.json", from_="yolo", to="coco").written  # doctest: +SKIP
     """
+    # Everything that the arguments alone decide, so that a wrong one costs no time.
     log, target = log or Log(), os.fspath(target)
     sources = [os.fspath(s) for s in ([source] if isinstance(source, str | os.PathLike) else source)]
     formats = _expand_formats(sources, from_, same_image)
@@ -164,10 +166,10 @@ def convert(
     if not to:
         log.note(f"{printable(target)}: written as {to_format.name}, from its suffix")
     settings = choose_options(to_format, to_options or {}, shared, "write")
-    # The target is looked at before anything is read, so that a wrong one costs no time.
-    output = open_output(target, to_format, overwrite=overwrite, dry_run=True)
+    output = open_output(target, to_format, overwrite=overwrite, dry_run=True)  # only looked at
     if selection.divides:
         check_parts(selection, output, to_format.adapted(settings))
+    # Read and check the sources, and merge them.
     common = Request(
         path="", shared=shared, kind=kind, encoding=encoding, max_size=max_size, follow_links=follow_links,
         own_fields="own_fields" in to_format.keeps, flag="--from",
@@ -182,6 +184,7 @@ def convert(
         shared, [*((source_loaded.format, "read") for source_loaded in all_loaded), (to_format, "write")]
     )
     loaded, ledger = merge_loaded(all_loaded, to_format.adapted(settings), same_image, log, dry_run=dry_run)
+    # Edit the dataset and write it.
     destination = Target(
         path=target, format=to_format, options=_add_reference(settings, truth), overwrite=overwrite,
         dry_run=dry_run, strict=strict, skip_bad=skip_bad, keep_groups=keep_groups, clip=clip, shapes=shapes,
@@ -201,7 +204,7 @@ def _make_requests(
 
     Of several sources, `options` need to fit only one. Raises UsageError for a wrong number of sets.
     """
-    option_sets = source_options or [{}] * len(sources)
+    option_sets: Sequence[Mapping[str, Any]] = source_options or [{} for _ in sources]
     if len(option_sets) != len(sources):
         expected = plural(len(sources), "source")
         raise UsageError(f"source_options: expected one for each of {expected}, found {len(option_sets)}")

@@ -118,7 +118,8 @@ def drop_duplicates(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     """Leave out boxes that equal an earlier one in image, class, edges and, for detections, score."""
     del log
     is_repeated = np.zeros(len(dataset), np.bool_)
-    is_repeated[DerivedColumns(dataset, 0).duplicates[0]] = True
+    duplicate_rows, _ = DerivedColumns(dataset, 0).duplicates
+    is_repeated[duplicate_rows] = True
     return ledger.leave_out(dataset, is_repeated, "duplicate boxes (dedupe)")
 
 
@@ -159,7 +160,7 @@ def number_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     log.withdraw("duplicate-box-id")
     ids = dataset.boxes.source_id
     rows = np.flatnonzero(ids != NO_ID)
-    sorted_rows = rows[np.lexsort((ids[rows], dataset.boxes.file[rows]))]
+    sorted_rows = rows[np.lexsort((ids[rows], dataset.boxes.file[rows]))]  # by file, then id
     keys = np.stack([dataset.boxes.file[sorted_rows], ids[sorted_rows]])
     repeated_rows = np.sort(sorted_rows[1:][(keys[:, 1:] == keys[:, :-1]).all(axis=0)])
     if not len(repeated_rows):

@@ -362,21 +362,11 @@ def parse_pattern(text: str) -> re.Pattern[str]:
 def split_rows(
     dataset: Dataset, ratios: Sequence[int], *, seed: str, groups: Sequence[str] | None, stratify: bool
 ) -> Longs:
-    """Return the part of each image.
+    """Return (n,) the number of the part of each image, from 0.
 
-    Parameters
-    ----------
-    ratios
-        (k,) positive whole numbers: how the parts are to compare in their numbers of images.
-    groups
-        The group of each image, which is not divided; without it each image goes by itself.
-    stratify
-        Whether each part gets its share of the images of each class, as far as that can be had.
-
-    Returns
-    -------
-    ndarray
-        (n,) numbers of parts, from 0.
+    `ratios` are positive whole numbers, a part's share of the images to the others'. `groups` has the group
+    of each image, which is not divided; without it each image goes by itself. With `stratify` each part gets
+    its share of the images of each class, as far as that can be had.
     """
     if stratify or groups is not None:
         groups = groups or dataset.images.name
@@ -524,9 +514,11 @@ def parse_share(share: str | int) -> Share:
     text = str(share).strip()
     match = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)(%?)", text, re.ASCII)
     value = Fraction(match[1]) if match else Fraction(0)
-    if not match or (not match[2] and "." in text) or not value or (match[2] and value > 100):
+    is_percentage = match is not None and match[2] == "%"
+    is_in_range = 0 < value <= 100 if is_percentage else value > 0 and "." not in text
+    if not is_in_range:
         raise UsageError(
             f"{spell('sample')} {shorten(text)}: expected a number of images, or a percentage up to 100, as "
             "in 10%"
         )
-    return value / 100 if match[2] else int(value)
+    return value / 100 if is_percentage else int(value)

@@ -50,8 +50,9 @@ def settle(dataset: Dataset) -> Dataset:
     shapes, extra = boxes.shapes.without_short_parts(), boxes.extra
     kept_shapes: Shapes | None = shapes
     if not SHAPES.isdisjoint(extra):
+        # `ring` has the first outline of each box, so these are the numbers of outlines, now and before.
         is_cut = np.diff(shapes.ring) < np.diff(boxes.shapes.ring)
-        if is_cut.any():
+        if is_cut.any():  # the JSON of these boxes goes, so that they are written from the rest
             texts_and_cuts = zip(extra["segmentation"], is_cut.tolist(), strict=True)
             extra = {**extra, "segmentation": tuple(b"" if cut else text for text, cut in texts_and_cuts)}
         has_json = np.zeros(len(boxes), np.bool_)
@@ -154,6 +155,8 @@ def _convert_shapes(
             f"{spell('shapes')} {as_shapes}: {target.name} does not hold such shapes"
             f"{target.shape_advice(as_shapes)}"
         )
+    # Each step leaves shapes of one kind fewer, and may make some of a kind that a later step converts:
+    # oriented boxes become outlines, or outlines oriented boxes; then outlines masks, or masks outlines.
     oriented = as_shapes == "oriented"
     if "oriented" not in keeps or as_shapes in ("polygon", "mask"):
         if "polygon" in keeps or as_shapes == "mask":
@@ -164,10 +167,11 @@ def _convert_shapes(
         shapes = fitting.draw_outlines(shapes)
     elif as_shapes == "polygon" or ("polygon" in keeps and "mask" not in keeps):
         shapes = fitting.trace_masks(shapes)
-    if "polygon" in keeps and "parts" not in keeps:
+    if "polygon" in keeps and "parts" not in keeps:  # one outline for each object
         shapes = fitting.join_outlines(shapes)
     if "rectangle" in keeps:
         shapes = fitting.make_rectangular(shapes, max(SAME, target.max_error_px))
+    # What is left over, by kind, word of `Format.keeps` and noun in the summary.
     for kind, word, noun in (
         (ShapeKind.POLYGONS, "polygon", "outlines of boxes"),
         (ShapeKind.MASK, "mask", "masks of boxes"),
@@ -271,7 +275,7 @@ class _Fitting:
         assert joined_shapes is not None
         is_equal: Any = np.ones(len(rows), bool)
         for piece_rows in self.split_rows(shapes, rows[self.has_size[rows]]):
-            index = np.searchsorted(rows, piece_rows)
+            index = np.searchsorted(rows, piece_rows)  # positions in `rows`, and so in `outlines`
             size = self.height[piece_rows], self.width[piece_rows]
             is_equal[index] = _find_equal_masks(
                 outlines.take(index).runs(*size), joined_shapes.take(index).runs(*size)

@@ -42,7 +42,8 @@ class Distribution(msgspec.Struct, frozen=True):
         finite = finite[np.isfinite(finite)]
         if not len(finite):
             return cls(0, None, None, None, None)
-        return cls(len(finite), *(float(of(finite)) for of in (np.min, np.median, np.mean, np.max)))
+        measures = (np.min, np.median, np.mean, np.max)  # in the order of the fields
+        return cls(len(finite), *(float(measure(finite)) for measure in measures))
 
 
 class ValueRange(msgspec.Struct, frozen=True):
@@ -96,6 +97,7 @@ class TrackCounts(msgspec.Struct, frozen=True):
         spans: NDArray[Any] = np.zeros(0)
         if images.frame is not None and n_tracks:
             frame_of_box = images.frame[boxes.image[tracked_rows]]
+            # (tracks,) the lowest and highest frame number; a track without one keeps -1 as the highest.
             first_frame, last_frame = np.full(n_tracks, 2**31, np.int64), np.full(n_tracks, -1, np.int64)
             has_frame = frame_of_box >= 0
             np.minimum.at(first_frame, track[tracked_rows][has_frame], frame_of_box[has_frame])

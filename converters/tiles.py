@@ -339,6 +339,7 @@ def _move_boxes(boxes: Boxes, offset: Floats, size: Longs, new_size: Longs) -> B
     xyxy = boxes.xyxy + np.tile(offset, 2)
     shapes, points = boxes.shapes, boxes.keypoints
     if shapes is not None:
+        # `ring` has the first outline of each box, `point` the first corner of each outline.
         n_corners = np.diff(shapes.point[shapes.ring])
         shapes = replace(shapes, xy=freeze(shapes.xy + np.repeat(offset, n_corners, axis=0)))
         mask_rows = np.flatnonzero(shapes.kind == ShapeKind.MASK)
@@ -375,7 +376,7 @@ def move_runs(runs: Runs, offset: Longs, height: Longs, new_size: Longs) -> Runs
     low, high = np.clip(low, 0, new_height), np.clip(high, 0, new_height)
     column = column + offset[mask_number, 0]
     is_kept = (column >= 0) & (column < width) & (high > low)
-    edges = np.stack([low, high], axis=1)[is_kept] + (column * new_height)[is_kept, None]
+    edges = np.stack([low, high], axis=1)[is_kept] + (column * new_height)[is_kept, None]  # pixels again
     return Runs.of_keys((np.repeat(mask_number[is_kept], 2) << 32) | edges.reshape(-1), len(runs))
 
 
@@ -558,9 +559,9 @@ def _find_neighbours(boxes: Boxes) -> Iterator[Longs]:
     _, group = np.unique(boxes.image.astype(np.int64) << 32 | boxes.category, return_inverse=True)
     edges = np.floor(boxes.xyxy[:, [0, 2]]).astype(np.int64)
     edges -= edges.min(initial=0)
-    # Sorted by group and left edge, a box pairs with those after it that begin before it ends. Where a group
-    # has 10 columns, 0-4 2-9 6-8 of group 0 and 1-8 of group 1 lie at 0-4 2-9 6-8 11-18: the first two boxes
-    # pair with one more each, the others with none.
+    # A group is an image and a class. Sorted by group and left edge, a box pairs with those after it that
+    # begin before it ends. Where a group has 10 columns, 0-4 2-9 6-8 of group 0 and 1-8 of group 1 lie at
+    # 0-4 2-9 6-8 11-18: the first two boxes pair with one more each, the others with none.
     left_key, right_key = (group * (edges.max(initial=0) + 1) + edges.T).astype(np.int64)
     order = np.argsort(left_key, kind="stable")
     positions = np.arange(len(order))

@@ -223,6 +223,7 @@ def _take_part(side: Loaded, take: Callable[[Dataset], Dataset], log: Log) -> Lo
     """
     dataset, taken = side.dataset, take(side.dataset)
     is_taken = np.isin(dataset.images.name, taken.images.name)
+    # The files of the images that are taken and of their boxes, and those of the other images.
     chosen_files, other_files = (
         {*dataset.images.file[mask].tolist(), *dataset.boxes.file[mask[dataset.boxes.image]].tolist()}
         for mask in (is_taken, ~is_taken)
@@ -259,10 +260,7 @@ def check_codes(names: Iterable[str]) -> tuple[str, ...]:
 def chosen(log: Log, select: Iterable[str], ignore: Iterable[str]) -> Log:
     """Return a log with only the issues of the requested codes; notes stay.
 
-    Parameters
-    ----------
-    select, ignore
-        Patterns of codes; none selected means all.
+    `select` and `ignore` are patterns of codes; none selected means all.
     """
     select, ignore = tuple(select), tuple(ignore)
 
@@ -282,6 +280,7 @@ def sort_issues(issues: Iterable[Issue]) -> list[Issue]:
     """Errors first, then by place; indices in JSON pointers count as numbers."""
 
     def make_key(issue: Issue) -> tuple[Any, ...]:
+        # Numbers come before words, of which `parse_number` gives -1.
         tokens = [(parse_number(token) < 0, parse_number(token), token) for token in issue.pointer.split("/")]
         return issue.severity != "error", issue.path, issue.line, issue.column, tokens
 

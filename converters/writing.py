@@ -418,17 +418,13 @@ def _iterate_pieces(
 ) -> Iterator[tuple[str, Dataset]]:
     """Yield (folder, dataset) for each dataset that is to be written.
 
-    Parameters
-    ----------
-    part_of
-        (images,) number of the part of each image; of folds, the fold that is tested with it.
-    keeps_split
-        Whether the format has splits of its own, so that one dataset holds all parts.
+    `part_of` (images,) has the number of the part of each image; of folds, the fold that is tested with it.
+    `keeps_split` tells whether the format has splits of its own, so that one dataset holds all parts.
     """
     names = list(selection.parts)
+    # Each round is a folder, the names of the parts in it, and the number of the part of each image.
     rounds = [("", names, part_of)]
-    if selection.folds is not None:
-        # 1 = val, the images of the fold
+    if selection.folds is not None:  # a round for each fold, whose images are part 1, val
         rounds = [(name, ["train", "val"], (part_of == i).astype(np.int64)) for i, name in enumerate(names)]
     for folder, part_names, part_rows in rounds:
         if keeps_split:
