@@ -21,19 +21,15 @@ from __future__ import annotations
 import codecs
 import functools
 import json
-import operator
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Literal, NoReturn
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from odm.formats._shared.codes import DUPLICATE_KEY, NOT_UTF8
 from odm.formats._shared.gather import escape_key
-from odm.formats._shared.json.number_lists import are_all, convert_ids, pack_floats, pack_whole_numbers
 from odm.formats._shared.json.preview import (
     TOO_DEEP,
     find_deeper,
@@ -41,9 +37,9 @@ from odm.formats._shared.json.preview import (
     is_deeper,
     parse_syntax_error,
 )
+from odm.formats._shared.json.record_types import SLICE, Chunk, Field, RecordTypes
 from odm.formats._shared.text.tokens import find_wide_encoding
 from odm.issues import Code, Log, shorten
-from odm.tables.extra_fields import NOTHING
 
 SYNTAX = Code(
     "json-syntax",
@@ -54,17 +50,6 @@ SYNTAX = Code(
     "in the middle.",
     file=True,
 )
-
-NONE = int(np.iinfo(np.int64).min)
-"""What an `int` or `id` column holds where the key is missing."""
-
-SLICE = 2**18
-"""Bytes of a slice; larger ones leave the cache, smaller ones cost more calls."""
-
-Kind = Literal["id", "int", "flag", "number", "numbers", "text", "ints", "raw", "kept"]
-Column = NDArray[Any] | list[Any]
-Decoding = tuple[Any, Callable[[list[Any]], tuple[Any, int] | None]]
-"""A type, and what makes of its values a column, and the number of their colons; None for unusual values."""
 
 
 class Broken(Exception):
@@ -81,43 +66,6 @@ class Repeated(dict[str, Any]):
     """An object with a duplicate key; ``repeated`` names the first."""
 
     repeated: str = ""
-
-
-class Field(msgspec.Struct, frozen=True, eq=False):
-    """A key of a record and what its column becomes.
-
-    ``id`` and ``int`` become (n,) int64 with `NONE` where the key is missing, or a list where an id is text;
-    ``flag`` is an ``int`` of 0 and 1 that may be false, true and null, too; ``number`` becomes (n,) float64
-    with NaN; ``numbers`` (n, 4) float64; ``text``, and ``ints`` for lists of whole numbers, a list with None;
-    ``kept`` a list of the JSON of the values, empty where there is none, and ``raw`` the same of values that
-    count as unread too. With `decoding` they go to `Chunk.decoded` instead, if all records have that type.
-    """
-
-    key: str
-    kind: Kind
-    required: bool = False
-    decoding: Decoding | None = None
-
-
-class Chunk(msgspec.Struct, eq=False):
-    """Some records of a list: as columns, or where that was not possible as Python values in ``records``.
-
-    ``start`` is the index of the first in its list and ``n`` how many there are. ``extras`` counts the keys
-    that no field names, where not empty. ``written_float`` has, by key, the index of the first id like 1.0.
-    """
-
-    start: int
-    n: int
-    columns: dict[str, Column] = msgspec.field(default_factory=dict)
-    extras: Counter[str] = msgspec.field(default_factory=Counter)
-    written_float: dict[str, int] = msgspec.field(default_factory=dict)
-    rest: dict[str, list[bytes]] = msgspec.field(default_factory=dict)
-    """The JSON of the keys that no field names, where these were asked for; they are then no extras."""
-    decoded: dict[str, Any] = msgspec.field(default_factory=dict)
-    """By key, what `Field.decoding` makes."""
-    expected: int = 0
-    """How many records the list will have, if the rest of the text is like this part."""
-    records: list[Any] | None = None
 
 
 # --------------------------------------------------------------------------------------------- whole texts
@@ -187,7 +135,7 @@ _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 
 
 def _parse_length(error: Exception) -> int:
-    """The length of the value that msgspec read before trailing text, from its message; 0 if unknown."""
+    """Return the length of the value before trailing text, from msgspec's message; 0 if unknown."""
     match = _TRAILING.search(str(error))
     return int(match[1]) - _find_first_number() if match else 0
 
@@ -253,7 +201,7 @@ class Document:
                 else:
                     seen_keys.add(key)
                     yield key, data[value_start : value_start + 1].decode("latin-1")
-                if self._at == value_start:
+                if self._at == value_start:  # the caller has not read the value
                     self.skip()
                 self._at = self._skip_blanks(self._at)
                 if data[self._at : self._at + 1] != b",":
@@ -309,6 +257,7 @@ class Document:
             self._at = match.end()
             return
         shapes = RecordTypes(fields, rest=rest)
+        # `index` is the number of the first record of the slice, `end` the offset behind the whole list.
         slice_start, index, end = self._at + 1, self._first, None
         while end is None:
             cut = CUT.search(data, slice_start + self._size)
@@ -355,6 +304,7 @@ class Document:
             if chunk is None:
                 break
             return chunk, slice_start - 1 + length if list_ends else None
+        # Not decoded into columns: as Python values, which also reports an error of syntax.
         try:
             # The bound is for the values of a record; the list and the record are two levels around them.
             records, end = self._decode_python(piece, slice_start - 1, retry=not is_rest, outer=2)
@@ -405,7 +355,7 @@ class Document:
     def _report_syntax_error(self, location: int | None = None, reason: str = "") -> NoReturn:
         """Report the syntax error at `location`, by default the first of the whole text; raise Broken."""
         data = self._data
-        if location is None:
+        if location is None:  # the text is decoded as a whole, which finds the first
             location, reason = self._at, "expected ',' or the end of the object"
             try:
                 text = data.decode()
@@ -439,15 +389,6 @@ class Document:
         raise Broken
 
 
-def to_one_line(values: Iterable[Any]) -> list[bytes]:
-    """Return raw JSON values without line breaks and tabs, which JSON has only between its tokens."""
-    lines = [*map(bytes, values)]
-    joined = b"".join(lines)
-    if not any(blank in joined for blank in (b"\t", b"\r", b"\n")):
-        return lines
-    return [line.translate(None, b"\t\r\n") for line in lines]
-
-
 class _BadCut(Exception):
     """A slice was cut at the wrong place."""
 
@@ -464,237 +405,3 @@ def show(value: Any) -> str:
         return f"[{', '.join(map(show, value))}]"
     text = json.dumps(value)
     return text if len(text) <= 80 else text[:79] + "…"
-
-
-# ---------------------------------------------------------------------------------------------- columns
-
-
-class RecordTypes:
-    """The record types of one list; the last one that fitted is tried first."""
-
-    def __init__(self, fields: Sequence[Field], *, rest: bool) -> None:
-        self._fields = {field.key: field for field in fields}
-        self._unnamed = "rest" if rest else ""
-        self.shape: _RecordType | None = None
-        self._type_by_spec: dict[tuple[Any, ...], _RecordType] = {}
-        self._decodes = True
-        """Whether values of fields are decoded, until some are unusual."""
-
-    def decode(self, piece: Any, start: int) -> Chunk | None:
-        """Decode a slice into columns; None if it needs Python values. Raises msgspec's errors of syntax."""
-        try:
-            return self._decode(piece, start)
-        except _Unusual:
-            self._decodes, self.shape = False, None  # from here on without `Field.decoding`
-            return self._decode(piece, start)
-
-    def _decode(self, piece: Any, start: int) -> Chunk | None:
-        """Decode a slice by the last record type that fitted, else by one that is learnt from the slice."""
-        if self.shape is not None:
-            try:
-                return self.shape.decode(piece, start)
-            except msgspec.ValidationError:
-                pass
-        try:
-            shape, first_float_id = self._learn(piece, start)
-            if shape is None:
-                return None
-            chunk = shape.decode(piece, start)
-        except msgspec.ValidationError:
-            return None
-        self.shape = shape
-        if chunk is not None:
-            chunk.written_float = first_float_id
-        return chunk
-
-    def _learn(self, piece: Any, start: int) -> tuple[_RecordType | None, dict[str, int]]:
-        """Return the record type of a slice, None for Python values, and `Chunk.written_float`."""
-        records = msgspec.json.decode(piece, type=list[dict[str, msgspec.Raw]])
-        n_records_with = Counter(key for record in records for key in record)
-        first_float_id: dict[str, int] = {}
-        spec: list[tuple[str, Any, bool]] = []
-        for key, n in n_records_with.items():
-            field = self._fields.get(key)
-            kind: Any = self._unnamed
-            if field is not None:
-                kind = field.kind
-                if kind == "id":
-                    id_texts = [bytes(r.get(key, b"0")) for r in records]  # a missing id decides nothing
-                    float_rows = [
-                        i for i, r in enumerate(id_texts) if r[:1] != b'"' and not r.lstrip(b"-").isdigit()
-                    ]
-                    has_text_ids = any(r[:1] == b'"' for r in id_texts)
-                    if float_rows and has_text_ids:
-                        return None, {}  # 1.0 beside "a": no column holds both
-                    kind = "float-id" if float_rows else "any-id" if has_text_ids else "id"
-                    if float_rows:
-                        first_float_id[key] = start + float_rows[0]
-                elif field.decoding and self._decodes and n == len(records):
-                    values = [bytes(record[key]) for record in records]
-                    kind = field.decoding if are_all(values, field.decoding[0]) else kind
-            spec.append((key, kind, n == len(records)))
-        if any(
-            field.required and n_records_with[field.key] < len(records) for field in self._fields.values()
-        ):
-            return None, {}  # so that the format reports the missing key
-        if len(spec) > 200 or any(_NO_FIELD.search(key) for key in n_records_with):
-            return None, {}  # keys that are data: a type per slice would cost more than it saves
-        shape = self._type_by_spec.get(tuple(spec))
-        if shape is None:
-            if len(self._type_by_spec) == 64:
-                return None, {}  # records that differ so much cost more to learn than they save
-            shape = self._type_by_spec[tuple(spec)] = _RecordType(spec)
-        return shape, first_float_id
-
-
-class _RecordType:
-    """A record type for records with certain keys, and how its columns are made.
-
-    Parameters
-    ----------
-    spec
-        Key, kind (also a `Decoding`, or ``rest`` or nothing for a key that no field names) and whether every
-        record has it.
-    """
-
-    def __init__(self, spec: Sequence[tuple[str, Any, bool]]) -> None:
-        self._spec = tuple(spec)
-        members: list[Any] = []
-        rename = {}
-        for index, (key, kind, always) in enumerate(spec):
-            name = f"f{index}"
-            rename[name] = key
-            type_: Any
-            default: Any = msgspec.UNSET
-            if kind in ("id", "int"):
-                type_, default = int, NONE
-            elif kind == "flag":
-                type_, default = int | bool | None, NONE
-            elif kind == "any-id":
-                type_, default = int | str, NONE
-            elif kind in ("number", "float-id"):
-                type_, default = float, float("nan")
-            elif kind == "numbers":
-                numbers = [(f"n{i}", float) for i in range(4)]
-                type_ = msgspec.defstruct(
-                    "Numbers", numbers, array_like=True, forbid_unknown_fields=True, gc=False
-                )
-            elif kind == "text":
-                type_, default = str, None
-            elif kind == "ints":
-                type_, default = list[int], None
-            elif not isinstance(kind, str):
-                type_ = kind[0]  # of a `Decoding`, whose values all records have
-            else:
-                type_, default = msgspec.Raw, msgspec.Raw(b"")
-            # Fields without a default come first.
-            if always:
-                members.insert(0, (name, type_))
-            else:
-                members.append((name, type_, default))
-        record = msgspec.defstruct("Record", members, rename=rename, forbid_unknown_fields=True, gc=False)
-        self._decoder = msgspec.json.Decoder(list[record])  # type: ignore[valid-type]
-
-    def decode(self, piece: Any, start: int) -> Chunk | None:
-        """Decode a slice to columns; None if values or colons do not fit, _Unusual beside a `Decoding`."""
-        records = self._decoder.decode(piece)
-        n = len(records)
-        chunk = Chunk(start, n)
-        n_colons = 0
-        for index, (key, kind, always) in enumerate(self._spec):
-            values = _get_values(records, index)
-            n_keys = n  # how many records have the key, each with a colon
-            if kind in ("id", "int", "flag", "any-id"):
-                try:
-                    column: Any = pack_whole_numbers(values, null=kind == "flag")
-                except OverflowError:
-                    return None
-                except TypeError:  # ids that are text
-                    column = values
-                    n_colons += sum(v.count(":") for v in values if isinstance(v, str))
-                    if not always:
-                        n_keys = n - values.count(NONE)
-                else:
-                    n_present = int(np.count_nonzero(column != NONE))
-                    if n_present < n:
-                        if always:
-                            return None  # the file has the number that stands for a missing key
-                        n_keys = n_present
-            elif kind in ("number", "float-id"):
-                numbers = pack_floats(values, 1)[:, 0]
-                if not always:
-                    n_keys = n - int(np.isnan(numbers).sum())
-                column = convert_ids(numbers, NONE) if kind == "float-id" else numbers
-                if column is None:
-                    return None
-            elif kind == "numbers":
-                if not always:
-                    return None
-                column = pack_floats(values, 4)
-            elif not isinstance(kind, str):
-                if (packed := kind[1](values)) is None:  # by a `Decoding`
-                    raise _Unusual
-                chunk.decoded[key], n_inner_colons = packed
-                column, n_colons = None, n_colons + n_inner_colons
-            elif kind in ("ints", "text"):
-                column = values
-                if not always:
-                    n_keys = n - values.count(None)
-                if kind == "text":
-                    n_colons += ":".join([v or "" for v in values]).count(":") - (n - 1)
-            else:
-                if kind == "rest":
-                    chunk.rest[key] = to_one_line(values)
-                elif kind != "kept" and (n_filled := n - sum(map(NOTHING.__contains__, map(bytes, values)))):
-                    chunk.extras[key] = n_filled
-                if not always:
-                    n_keys = n - sum(not len(v) for v in values)
-                n_colons += _count_colons(values)
-                column = values if kind in ("raw", "kept") else None
-            if column is not None:
-                chunk.columns[key] = column
-            n_colons += n_keys * (1 + key.count(":"))  # behind the key, and in it
-        data = np.frombuffer(piece, np.uint8)
-        text_slices = (data[offset : offset + SLICE] == ord(":") for offset in range(0, len(data), SLICE))
-        if sum(map(np.count_nonzero, text_slices)) == n_colons:
-            return chunk
-        if chunk.decoded:
-            raise _Unusual
-        return None
-
-
-class _Unusual(Exception):
-    """Values that were decoded are to be looked at one by one."""
-
-
-def _count_colons(values: list[Any]) -> int:
-    """Count the colons of JSON values. RecursionError if one is nested too deeply."""
-    joined = b"".join(values)
-    if is_deeper(joined):
-        raise RecursionError
-    return joined.count(b":")
-
-
-_NO_FIELD = re.compile(r'[\x00-\x1f"\\]')
-"""What a key of a record type of msgspec must not hold."""
-
-
-def _get_values(records: list[Any], index: int) -> list[Any]:
-    if index < len(_GETTERS):
-        return _GETTERS[index](records)
-    return list(map(operator.attrgetter(f"f{index}"), records))
-
-
-# An attribute that is named in the code is read twice as fast as one that is looked up by name.
-_GETTERS: tuple[Callable[[list[Any]], list[Any]], ...] = (
-    lambda rows: [row.f0 for row in rows],
-    lambda rows: [row.f1 for row in rows],
-    lambda rows: [row.f2 for row in rows],
-    lambda rows: [row.f3 for row in rows],
-    lambda rows: [row.f4 for row in rows],
-    lambda rows: [row.f5 for row in rows],
-    lambda rows: [row.f6 for row in rows],
-    lambda rows: [row.f7 for row in rows],
-    lambda rows: [row.f8 for row in rows],
-    lambda rows: [row.f9 for row in rows],
-)
