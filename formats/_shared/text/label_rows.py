@@ -120,7 +120,8 @@ class Labels:
         self._known: dict[bytes, int] = {}
         """The position in `texts` of each name so far, -1 for one that is not valid."""
         width = len(grammar.fields) + (grammar.more[1] if grammar.more else 0)
-        # Name, values, score, ended, file and line of the rows of each chunk; the first part is for no chunk.
+        # Name, values, score, ended, file and line of the rows of each chunk. The first part has no rows, so
+        # that there is something to concatenate without any chunk.
         no_rows = np.zeros(0, np.int32)
         parts = [(no_rows, np.zeros((0, width)), np.zeros(0), no_rows == 1, no_rows, no_rows)]
         for chunk in read_chunks(source, files, log, sep=grammar.sep):
@@ -161,47 +162,24 @@ class Labels:
         grammar, n, n_columns = self._grammar, len(chunk), len(self._grammar.fields)
         name, score, is_sound = np.full(n, -1, np.int32), np.full(n, np.nan), np.zeros(n, bool)
         values = np.full((n, n_columns), grammar.default)
-        names_of_rows: list[tuple[NDArray[Any], list[bytes]]] = []
         if grammar.prepare is not None:
             grammar.prepare(chunk)
         last_word, least_count = grammar.last
         is_ended = chunk.ends_with(last_word) & (chunk.count >= least_count)
+
+        names_of_rows: list[tuple[NDArray[Any], list[bytes]]] = []
         for rows, shape in _group_by_shape(chunk, chunk.count - is_ended, grammar):
-            first_token, (name_begin, n_words) = chunk.first[rows], shape.name
-            positions = np.array([*shape.numbers, *([shape.score] if shape.score >= 0 else ())])
-            order = np.argsort(positions)  # tokens are looked up in rising order
-            numbers, invalid = chunk.parse_numbers((first_token[:, None] + positions[order]).ravel())
-            table = numbers.reshape(-1, len(positions))
-            if shape.score >= 0:
-                score_column = int(np.flatnonzero(order == len(positions) - 1)[0])  # it was put last
-                score[rows] = table[:, score_column]
-                values[rows, : len(positions) - 1] = np.delete(table, score_column, axis=1)
-            else:
-                values[rows, : len(positions)] = table
-            is_sound[rows] = np.logical_and.reduce(np.ascontiguousarray(np.isfinite(table).T))
-            is_sound[rows[invalid // len(positions)]] = False  # the numbers were looked up row by row
-            if n_words == 1:
-                names = chunk.pick(first_token + name_begin)
-            elif grammar.exact:
-                names = chunk.join_spans(rows, np.full(len(rows), n_words))
-            else:
-                parts = [chunk.pick(first_token + name_begin + k) for k in range(n_words)]
-                names = (
-                    list(map(b" ".join, zip(*parts, strict=True))) if n_words else [grammar.label] * len(rows)
-                )
-            names_of_rows.append((rows, names))
+            table, scores_of_rows, is_sound[rows] = _parse_table(chunk, rows, shape)
+            values[rows, : table.shape[1]] = table
+            if scores_of_rows is not None:
+                score[rows] = scores_of_rows
+            names_of_rows.append((rows, _pick_names(chunk, rows, shape, grammar)))
         if names_of_rows:
             rows = np.concatenate([rows for rows, _ in names_of_rows])
-            texts = [name for _, names in names_of_rows for name in names]
-            if len(names_of_rows) > 1:  # names count in the order of the rows
-                order = np.argsort(rows)
-                rows, texts = rows[order], [texts[i] for i in order.tolist()]
-            for text in dict.fromkeys(texts):  # each name is checked once
-                if text not in self._known:
-                    class_name = (grammar.name or parse_class_name)(chunk.restore(text))
-                    self._known[text] = -1 if class_name is None else len(self.texts)
-                    self.texts += [] if class_name is None else [class_name]
-            name[rows] = list(map(self._known.__getitem__, texts))
+            name[rows] = self._number_names(
+                chunk, rows, [text for _, names in names_of_rows for text in names]
+            )
+
         for flag in grammar.flags:
             is_sound &= np.isin(values[:, grammar.fields.index(flag)], (0, 1))
         name[~is_sound] = -1
@@ -217,6 +195,21 @@ class Labels:
             name[is_header] = -2
             name[is_joined] = -1
         return name, values, score, is_ended
+
+    def _number_names(self, chunk: Chunk, rows: NDArray[Any], names: list[bytes]) -> list[int]:
+        """Return the number in `texts` of the name of each row, -1 for one that is not valid.
+
+        Names that are new are checked, once each, and added in the order of the rows.
+        """
+        names_by_row = names
+        if (rows[1:] < rows[:-1]).any():  # of several shapes
+            names_by_row = [names[i] for i in np.argsort(rows).tolist()]
+        for text in dict.fromkeys(names_by_row):
+            if text not in self._known:
+                class_name = (self._grammar.name or parse_class_name)(chunk.restore(text))
+                self._known[text] = -1 if class_name is None else len(self.texts)
+                self.texts += [] if class_name is None else [class_name]
+        return list(map(self._known.__getitem__, names))
 
     # -- what the rows mean
 
@@ -300,10 +293,11 @@ class Labels:
         the format does not call its boxes `oriented`. If shapes are not wanted, valid rows with a rotated box
         are counted as unread, and reported together at the first.
         """
-        points = self.values[:, :8].reshape(-1, 4, 2)
+        points = self.values[:, :8].reshape(-1, 4, 2)  # (n, corners, x and y)
         low, high = (f(points, axis=1) if len(points) else points[:, 0] for f in (np.min, np.max))
         at_edges = ((points == low[:, None]) | (points == high[:, None])).reshape(-1, 8)
-        # The corners of an upright box: each at two edges, and those opposite each other at no common one.
+        # The corners of an upright box: each at two edges, and those opposite each other (0 and 2, 1 and 3)
+        # at no common one, unless the box has no width or height.
         differ_from_opposite = ((points[:, :2] != points[:, 2:]) | (low == high)[:, None]).reshape(-1, 4)
         is_turned = is_valid & ~np.logical_and.reduce(
             np.concatenate([at_edges, differ_from_opposite], axis=1), axis=1
@@ -331,13 +325,13 @@ class Labels:
         prefix = find_common_prefix(source, self.files, self._grammar)
         needs_size = np.zeros(len(rows), bool) if needed is None else needed
         places = name_images(source, self.files, gather.pictures, prefix)
-        for i, (image_place, file_number, size) in enumerate(
+        for i, (image_place, file_number, is_needed) in enumerate(
             zip(places, file_numbers.tolist(), needs_size.tolist(), strict=True)
         ):
             location = Location(source.full(self.files[i]))
             picture = gather.find_picture(image_place.key, location, image_place.picture)
             name = add_extension(image_place.key, picture)
-            row = gather.image(name, location, picture=picture, needed=size, file=file_number)
+            row = gather.image(name, location, picture=picture, needed=is_needed, file=file_number)
             rows[i] = -1 if row is None else row
         return rows, file_numbers
 
@@ -357,7 +351,7 @@ class Labels:
         of `Builder.boxes`.
         """
         file = self.rows.file
-        # From the values of files to those of rows; without rows both are empty.
+        # (files,) image and file numbers become (n,) columns of the rows; without rows both are empty.
         image, file_number = (column[file] if len(file) else file for column in images or self.add_images())
         score = (self.score if score is None else score) if self.builder.kind == "det" else None
         self.add_rows(
@@ -388,8 +382,8 @@ def _group_by_shape(chunk: Chunk, counts: Longs, grammar: Grammar) -> Iterator[t
             except KeyError as e:  # the grammar asks for a kind that is not known yet: divide the rows by it
                 position = int(e.args[0])
                 token_rows = chunk.first[rows] + position
-                not_numbers = chunk.parse_numbers(token_rows)[1]
-                kinds = np.zeros(len(rows), np.int8)
+                _, not_numbers = chunk.parse_numbers(token_rows)
+                kinds = np.zeros(len(rows), np.int8)  # 0 for a number, 1 for an empty value, 2 for a word
                 kinds[not_numbers] = [
                     1 if token == EMPTY else 2 for token in chunk.pick(token_rows[not_numbers])
                 ]
@@ -403,6 +397,39 @@ def _group_by_shape(chunk: Chunk, counts: Longs, grammar: Grammar) -> Iterator[t
                 yield rows, shape
 
 
+def _parse_table(
+    chunk: Chunk, rows: NDArray[Any], shape: Shape
+) -> tuple[Floats, Floats | None, NDArray[np.bool_]]:
+    """Parse the numbers of n rows of one shape, with all tokens at once.
+
+    Returns (n, k) columns, (n,) scores, None if the shape has none, and (n,) True where all are finite.
+    """
+    positions = np.array([*shape.numbers, *([shape.score] if shape.score >= 0 else ())])
+    order = np.argsort(positions)  # tokens are looked up in rising order
+    numbers, invalid = chunk.parse_numbers((chunk.first[rows][:, None] + positions[order]).ravel())
+    table = numbers.reshape(-1, len(positions))
+    is_sound = np.logical_and.reduce(np.ascontiguousarray(np.isfinite(table).T))
+    is_sound[invalid // len(positions)] = False  # the numbers were looked up row by row
+    if shape.score < 0:
+        return table, None, is_sound
+    score_column = int(np.flatnonzero(order == len(positions) - 1)[0])  # it was put last in `positions`
+    return np.delete(table, score_column, axis=1), table[:, score_column], is_sound
+
+
+def _pick_names(chunk: Chunk, rows: NDArray[Any], shape: Shape, grammar: Grammar) -> list[bytes]:
+    """Return the name of each row of a shape: its words, or the label of a grammar without names."""
+    name_begin, n_words = shape.name
+    first_words = chunk.first[rows] + name_begin
+    if n_words == 1:
+        return chunk.pick(first_words)
+    if grammar.exact:
+        return chunk.join_spans(rows, np.full(len(rows), n_words))
+    if not n_words:
+        return [grammar.label] * len(rows)
+    words = [chunk.pick(first_words + k) for k in range(n_words)]
+    return list(map(b" ".join, zip(*words, strict=True)))
+
+
 def _find_kind(value: bytes) -> str:
     """Return the kind of a value as `KindOf` does."""
     return "" if value in (b"", EMPTY) else "number" if _is_numeric(value) else "word"
@@ -410,45 +437,29 @@ def _find_kind(value: bytes) -> str:
 
 def _explain(grammar: Grammar, cells: list[Cell], path: str, line: int, log: Log) -> None:
     """Report the first fault among the values of a row: their number, numbers, flags, or the name."""
+    # Without the word that may end a row, and with the numbers that `Grammar.marks` stand for.
     last_word, least_count = grammar.last
     cells = cells[:-1] if last_word and len(cells) >= least_count and cells[-1][1] == last_word else cells
-    n, column = len(cells), cells[0][0]
+    n, first_column = len(cells), cells[0][0]
     cells = [*cells[:1], *((column, grammar.marks.get(value, value)) for column, value in cells[1:])]
+
     shape = grammar.shape(n, lambda position: _find_kind(cells[position][1]))
     if shape is None:
-        if grammar.explain and grammar.explain(cells, shape, path, line, log):
-            return
-        n_values = plural(n, "value")
-        log.report(WRONG_COUNT, path, line=line, column=column, expected=grammar.expected, found=n_values)
+        if not (grammar.explain and grammar.explain(cells, shape, path, line, log)):
+            found = plural(n, "value")
+            log.report(
+                WRONG_COUNT, path, line=line, column=first_column, expected=grammar.expected, found=found
+            )
         return
     # The field at each position, with -1 for a score that the row does not have.
     fields = dict(zip(shape.numbers, grammar.fields, strict=False)) | {shape.score: grammar.score}
-    flag_positions = [position for position, field in fields.items() if field in grammar.flags]
-    number_positions = sorted(
-        position for position in fields if position >= 0 and position not in flag_positions
-    )
-    if report_numbers(
-        [cells[position] for position in number_positions],
-        [fields[position] for position in number_positions],
-        path,
-        line,
-        log,
-    ):
+    positions = sorted(position for position in fields if position >= 0)
+    numbers = [position for position in positions if fields[position] not in grammar.flags]
+    flags = [position for position in positions if fields[position] in grammar.flags]
+    if report_numbers([cells[p] for p in numbers], [fields[p] for p in numbers], path, line, log):
         return
-    for position in flag_positions:
-        column, value = cells[position]
-        if not NUMBER.fullmatch(value) or float(value) not in (0, 1):
-            expected = Trusted("0 or 1")
-            log.report(
-                BAD_FLAG,
-                path,
-                line=line,
-                column=column,
-                field=fields[position],
-                value=value,
-                expected=expected,
-            )
-            return
+    if _report_flag([cells[p] for p in flags], [fields[p] for p in flags], path, line, log):
+        return
     if grammar.explain and grammar.explain(cells, shape, path, line, log):
         return
     name_begin, n_words = shape.name
@@ -457,11 +468,21 @@ def _explain(grammar: Grammar, cells: list[Cell], path: str, line: int, log: Log
         name = b" ".join(word for _, word in name_cells).decode()
     except UnicodeDecodeError:
         return  # the file's encoding has been reported
-    location: dict[str, Any] = {"line": line, "column": name_cells[0][0] if name_cells else column}
+    location: dict[str, Any] = {"line": line, "column": name_cells[0][0] if name_cells else first_column}
     if grammar.named and (reason := refuse_class(name)) is not None:
         log.report(BAD_CLASS_NAME, path, **location, field=grammar.named, value=name, reason=reason)
     else:
         log.report(WRONG_COUNT, path, **location, expected=grammar.expected, found=f"{n} values")
+
+
+def _report_flag(cells: Sequence[Cell], fields: Sequence[str], path: str, line: int, log: Log) -> bool:
+    """Report the first of these values that is neither 0 nor 1; return whether there is one."""
+    for (column, value), field in zip(cells, fields, strict=True):
+        if not NUMBER.fullmatch(value) or float(value) not in (0, 1):
+            about: dict[str, Any] = {"field": field, "value": value, "expected": Trusted("0 or 1")}
+            log.report(BAD_FLAG, path, line=line, column=column, **about)
+            return True
+    return False
 
 
 def parse_class_name(name: bytes) -> str | None:
