@@ -43,16 +43,20 @@ from odm.issues import Log, PathError, Trusted, first_few, printable
 from odm.names import refuse_class, stem
 from odm.tables import Builder, Floats
 
+_LabelMap = tuple[str, dict[int, str] | None]
+"""The path of a label map, and its names by id; None if it is not usable, which is in the log then."""
+
 _OTHER_MESSAGE = Trusted("records that are not tf.train.Example, as frames of Waymo are")
 
 
 class _Boxes(msgspec.Struct, eq=False):
-    """The boxes of one record, before their classes have names."""
+    """The n boxes of one kind in one record, before their classes have names."""
 
     image: int
     location: Location
     file: int
     line: int
+    """The number of the record in the file."""
     edges: Floats
     """(n, 4) in pixels."""
     label: list[int | None]
@@ -72,17 +76,15 @@ def read(source: Source, builder: Builder, log: Log, options: TfrecordOptions) -
     split_by_file = {file: split_of(file or path, several=several) for file in files}
     requested = None if options.split is None else SPLITS.get(options.split, options.split)
     files = select_split(files, split_by_file.__getitem__, requested, source, log)
-    names = _read_names(source, log, options)
+    label_map = _read_label_map(source, log, options)
     reader = _Records(source, builder, log, options)
     for file in log.track(files, "reading"):
         reader.read_file(file, split_by_file[file])
-    reader.hand_over(names)
+    reader.hand_over(label_map)
 
 
-def _read_names(
-    source: Source, log: Log, options: TfrecordOptions
-) -> tuple[str, dict[int, str] | None] | None:
-    """Read the label map: its path, and the names by id, None if it is not usable. None without a map."""
+def _read_label_map(source: Source, log: Log, options: TfrecordOptions) -> _LabelMap | None:
+    """Read the label map of the option, else of the folder or beside the file; None if there is none."""
     lists: list[tuple[Source, str]] = []
     if options.label_map is not None:
         lists = [(Source(options.label_map, follow_links=True, encoding=source.encoding), "")]
@@ -96,7 +98,7 @@ def _read_names(
                 break
             except PathError:
                 continue
-    first_list: tuple[str, dict[int, str] | None] | None = None
+    first_list: _LabelMap | None = None
     for list_source, file in lists:
         data, path = list_source.read(file, log), list_source.full(file)
         names = None if data is None else read_label_map(data, path, log)
@@ -110,6 +112,8 @@ def _read_names(
 
 
 class _Records(Reader):
+    """Reads records, and keeps their boxes, by kind, until `hand_over`."""
+
     def __init__(self, source: Source, builder: Builder, log: Log, options: TfrecordOptions) -> None:
         super().__init__(source, builder, log, options, borrow_sizes=True)
         self.boxes: dict[str, list[_Boxes]] = {TRUTH: [], DETECTION: []}
@@ -126,18 +130,19 @@ class _Records(Reader):
                 file_number = self.builder.file(path, "/")
                 for i, record in enumerate(read_records(stream)):
                     location = Location(path) / i
+                    if isinstance(record, Damaged):
+                        location.report(log, BAD_RECORD, reason=str(record))
+                        continue
                     try:
-                        if isinstance(record, Damaged):
-                            raise record
-                        features, other_names = decode_example(record, READ_KEYS)
-                        if not features and is_other_message(record):
-                            raise Damaged("it is another message")
+                        (features, other_names), fault = decode_example(record, READ_KEYS), ""
                     except Damaged as e:
-                        if not isinstance(record, Damaged) and is_other_message(record):
-                            remedy = "convert the records to tf.train.Example, or the boxes to COCO"
-                            log.report(OTHER_TASK, path, what=_OTHER_MESSAGE, remedy=Trusted(remedy))
-                            break
-                        location.report(log, BAD_RECORD, reason=str(e))
+                        features, other_names, fault = {}, [], str(e)
+                    if not features and is_other_message(record):
+                        remedy = "convert the records to tf.train.Example, or the boxes to COCO"
+                        log.report(OTHER_TASK, path, what=_OTHER_MESSAGE, remedy=Trusted(remedy))
+                        break
+                    if fault:
+                        location.report(log, BAD_RECORD, reason=fault)
                         continue
                     for name in other_names:
                         if name not in PICTURE:
@@ -151,7 +156,10 @@ class _Records(Reader):
     def _read_record(
         self, features: Features, location: Location, file_number: int, index: int, split: str
     ) -> None:
-        """Take the image of a record, the `index`-th of its file, and its boxes if the image is valid."""
+        """Take the image of a record, number `index` of its file, and its boxes.
+
+        The boxes are skipped if the image is not valid, or, after an issue, if its size is not known.
+        """
         n_boxes = sum(len(features.get(f"{kind}bbox/xmin", ())) for kind in (TRUTH, DETECTION))
         source_id = _read_text(features, "image/source_id")
         name = _read_text(features, "image/filename") or source_id
@@ -164,6 +172,8 @@ class _Records(Reader):
         if self.pictures and name:
             picture = self.pictures.find_exact(name) or self.pictures.find(stem(name))
         size = size or (self.pictures.find_size(name, picture) if name else None)
+        # An id of its own is a number that 64 bits hold, and not the name of the image.
+        has_id = source_id.isdecimal() and len(source_id) < 19 and source_id != name
         image = self.image(
             name or None,
             location,
@@ -171,9 +181,7 @@ class _Records(Reader):
             size=size,
             picture=picture,
             split=split,
-            source_id=int(source_id)
-            if source_id.isdecimal() and len(source_id) < 19 and source_id != name
-            else None,
+            source_id=int(source_id) if has_id else None,
             file=file_number,
             line=index,
         )
@@ -199,94 +207,81 @@ class _Records(Reader):
         If a list has not one value for each box, that is reported and the boxes are skipped; so is a box with
         an edge far outside 0..1, or with a score that is not finite.
         """
-        present_keys = {key for key, values in features.items() if len(values)}
-        names, score = [f"{kind}bbox/{edge}" for edge in EDGES], f"{DETECTION}score"
-        n = max(len(features.get(name, ())) for name in names)
+        edge_keys = [f"{kind}bbox/{edge}" for edge in EDGES]
+        n = max(len(features.get(key, ())) for key in edge_keys)
         if not n:
             return
+        present_keys = {key for key, values in features.items() if len(values)}
         label_key = next((key for key in LABELS if key.startswith(kind) and key in present_keys), "")
         text_key = next((key for key in TEXTS if key.startswith(kind) and key in present_keys), "")
         flag_keys = [key for key in FLAGS if kind == TRUTH and key in present_keys]
-        classes = [key for key in (label_key, text_key) if key] or [f"{kind}class/label"]  # which lacks
-        for key in (*names, *classes, *([score] if kind == DETECTION else []), *flag_keys):
-            feature_values = features.get(key, ())
-            has_right_type = isinstance(feature_values, list) == (key == text_key)  # texts are no array
-            if len(feature_values) != n or not has_right_type:
-                shown = f"{len(feature_values)}{' of another kind' if len(feature_values) == n else ''}"
-                location.report(self.log, LENGTHS, n=n, value=key, found=shown)
-                self.builder.skipped += n
-                return
-        relative = np.stack([np.asarray(features[name], np.float64) for name in names], axis=1)
+        class_keys = [key for key in (label_key, text_key) if key] or [f"{kind}class/label"]  # which lacks
+        score_keys = [f"{DETECTION}score"] if kind == DETECTION else []
+        keys = [*edge_keys, *class_keys, *score_keys, *flag_keys]
+        if _report_length(features, keys, text_key, n, location, self.log):
+            self.builder.skipped += n
+            return
+
+        relative = np.stack([np.asarray(features[key], np.float64) for key in edge_keys], axis=1)
         scores = np.full(n, np.nan)
         if kind == DETECTION:
             # Of the decimals that mean one number of 32 bits the shortest is mostly the one that was meant.
-            scores = np.asarray(features[score], np.float32).astype(np.str_).astype(np.float64)
+            scores = np.asarray(features[f"{DETECTION}score"], np.float32).astype(np.str_).astype(np.float64)
         is_valid = ~are_far(relative) & (np.isfinite(scores) | (kind == TRUTH))
         for row in np.flatnonzero(~is_valid).tolist():
             values = [*relative[row].tolist(), *([float(scores[row])] if kind == DETECTION else [])]
-            farthest = int(np.argmax([abs(v - 0.5) if np.isfinite(v) else np.inf for v in values]))
-            field = (*EDGES, "score")[farthest]
-            location.report(self.log, RELATIVE_RANGE, field=field, value=values[farthest])
+            _report_range(values, location, self.log)
             self.builder.skipped += 1
+
         flags = np.zeros(n, np.uint16)
         for key in flag_keys:
             flags[np.asarray(features[key]) > 0] |= np.uint16(FLAGS[key])
-        rows = np.flatnonzero(is_valid)
-        labels: list[Any] = (
-            np.asarray(features[label_key]).astype(np.int64).tolist() if label_key else [None] * n
-        )
+        labels: list[Any] = [None] * n
+        if label_key:
+            labels = np.asarray(features[label_key]).astype(np.int64).tolist()
         texts: Any = features[text_key] if text_key else [b""] * n
+        rows = np.flatnonzero(is_valid)
+        file_number, index = file_and_line
         self.boxes[kind].append(
             _Boxes(
                 image,
                 location,
-                *file_and_line,
-                relative[rows] * np.array([*size, *size], np.float64),
-                [labels[row] for row in rows.tolist()],
-                [texts[row] for row in rows.tolist()],
-                scores[rows],
-                flags[rows],
+                file_number,
+                index,
+                edges=relative[rows] * np.array([*size, *size], np.float64),
+                label=[labels[row] for row in rows.tolist()],
+                text=[texts[row] for row in rows.tolist()],
+                score=scores[rows],
+                flags=flags[rows],
             )
         )
 
-    def hand_over(self, names: tuple[str, dict[int, str] | None] | None) -> None:
+    def hand_over(self, label_map: _LabelMap | None) -> None:
         """Decide whether the boxes are detections, name the classes, and give the boxes to the builder."""
-        builder, (truth, detections) = self.builder, self.boxes.values()
+        builder, truth, detections = self.builder, self.boxes[TRUTH], self.boxes[DETECTION]
         if builder.kind is None:
             builder.kind = "det" if detections and not truth else "gt"
             if detections and truth:
                 path = printable(self.source.path)
                 self.log.note(f"{path}: the objects are read, not the detections (--kind det)")
         else:
+            # The number of boxes of each kind, and the location of the first.
             truth_summary, detection_summary = (
                 (sum(len(chunk.edges) for chunk in chunks), chunks[0].location if chunks else None)
                 for chunks in (truth, detections)
             )
             report_other_kind(builder, self.log, truth_summary, detection_summary)
         chunks = detections if builder.kind == "det" else truth
-        _, listed_names = names or ("", None)
-        by_label = dict(listed_names or {})
-        if names is None:  # labels are named by the texts beside them, or by themselves where no box has one
-            unnamed_labels: set[int] = set()
-            for chunk in chunks:
-                for label, text in zip(chunk.label, chunk.text, strict=True):
-                    if label is not None and text:
-                        by_label.setdefault(label, text.decode("utf-8", "replace"))
-                    elif label is not None:
-                        unnamed_labels.add(label)
-            if unnamed_labels := unnamed_labels - by_label.keys():
-                builder.named = bool(by_label)
-                by_label |= {label_id: str(label_id) for label_id in sorted(unnamed_labels)}
-                self.log.report(
-                    NUMBERED_CLASSES, self.source.path, value=first_few(sorted(unnamed_labels), 10), near=""
-                )
-        for label_id, name in sorted(by_label.items()):
+
+        _, listed_names = label_map or ("", None)
+        name_of_label = self._name_labels(chunks) if label_map is None else dict(listed_names or {})
+        for label_id, name in sorted(name_of_label.items()):
             if refuse_class(name) is None:
                 builder.category(name, source_id=label_id)
         for chunk in chunks:
             pairs = list(zip(chunk.text, chunk.label, strict=True))
             row_of_pair = {
-                pair: self._find_class_row(*pair, chunk.location, by_label, names)
+                pair: self._find_class_row(*pair, chunk.location, name_of_label, label_map)
                 for pair in dict.fromkeys(pairs)
             }
             category = np.array([row_of_pair[pair] for pair in pairs], np.int32)
@@ -303,34 +298,70 @@ class _Records(Reader):
                 line=np.full(n, chunk.line, np.int32),
             )
 
+    def _name_labels(self, chunks: list[_Boxes]) -> dict[int, str]:
+        """Name the labels by the first text beside each; without any, by the label itself, which is reported.
+
+        Sets ``builder.named`` if labels are without a text.
+        """
+        name_of_label: dict[int, str] = {}
+        labels_without_text: set[int] = set()
+        for chunk in chunks:
+            for label, text in zip(chunk.label, chunk.text, strict=True):
+                if label is not None and text:
+                    name_of_label.setdefault(label, text.decode("utf-8", "replace"))
+                elif label is not None:
+                    labels_without_text.add(label)
+        if unnamed_labels := sorted(labels_without_text - name_of_label.keys()):
+            self.builder.named = bool(name_of_label)
+            name_of_label |= {label: str(label) for label in unnamed_labels}
+            self.log.report(NUMBERED_CLASSES, self.source.path, value=first_few(unnamed_labels, 10), near="")
+        return name_of_label
+
     def _find_class_row(
         self,
         text: bytes,
         label: int | None,
         location: Location,
-        by_label: dict[int, str],
-        names: tuple[str, dict[int, str] | None] | None,
+        name_of_label: dict[int, str],
+        label_map: _LabelMap | None,
     ) -> int:
         """Return the row of the class of a box, named by its text, else by its label; -1 if it has no name.
 
         That is reported, unless the label map is not usable, which is in the log already.
         """
-        name = text.decode("utf-8", "replace") if text or label is None else by_label.get(label)
+        name = text.decode("utf-8", "replace") if text or label is None else name_of_label.get(label)
         if name is None:
-            path, listed_names = names or ("", {})
+            path, listed_names = label_map or ("", {})
             if listed_names is not None:
-                value, n = str(label), len(listed_names)
-                location.report(
-                    self.log,
-                    UNKNOWN_CLASS,
-                    field="label",
-                    value=value,
-                    n=n,
-                    where=path,
-                )
+                about = {"value": str(label), "n": len(listed_names), "where": path}
+                location.report(self.log, UNKNOWN_CLASS, field="label", **about)
             return -1
         row = self.category(name, location, field="class")
         return -1 if row is None else row
+
+
+def _report_length(
+    features: Features, keys: list[str], text_key: str, n: int, location: Location, log: Log
+) -> bool:
+    """Report the first feature that has not `n` values, texts under `text_key` and numbers under others.
+
+    Returns whether there is one.
+    """
+    for key in keys:
+        values = features.get(key, ())
+        is_text = isinstance(values, list)
+        if len(values) != n or is_text != (key == text_key):
+            shown = f"{len(values)}{' of another kind' if len(values) == n else ''}"
+            location.report(log, LENGTHS, n=n, value=key, found=shown)
+            return True
+    return False
+
+
+def _report_range(values: list[float], location: Location, log: Log) -> None:
+    """Report the value farthest from 0..1, or not finite, among the edges of a box and maybe its score."""
+    farthest = int(np.argmax([abs(v - 0.5) if np.isfinite(v) else np.inf for v in values]))
+    field = (*EDGES, "score")[farthest]
+    location.report(log, RELATIVE_RANGE, field=field, value=values[farthest])
 
 
 def _read_text(features: Features, key: str) -> str:
