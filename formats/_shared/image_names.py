@@ -64,6 +64,7 @@ def name_images(source: Source, files: Sequence[str], pictures: Pictures, prefix
     image_places = _name_by_folders(keys, folders_of_picture, annotation_folders, by_picture=True)
     if len({place.key for place in image_places}) < len(image_places):
         image_places = _name_by_folders(keys, folders_of_picture, annotation_folders, by_picture=False)
+    # A root that all names share is no part of them.
     roots = {place.root for place in image_places}
     if len(roots) == 1 and (root := roots.pop()):
         return [place._replace(key=place.key[len(root) :]) for place in image_places]
@@ -84,7 +85,7 @@ def _name_by_folders(
     of a key's folder stay in the name; without, only the usual names of folders of annotations are dropped.
     """
     name_folder_of: dict[Parts, Parts] = {}
-    """The folder in the names of images, by the folder of the annotations."""
+    """The folder in the names of images, by the folder of the annotations where this has an unusual name."""
     places = []
     for path in keys:
         *folder, file_name = path.split("/")
@@ -93,30 +94,25 @@ def _name_by_folders(
         if key_folder in candidates:
             places.append(Place(path, None, stem(path)))
             continue
+        other_folders = [candidate for candidate in candidates if candidate not in annotation_folders]
         # `train` of `train/labels`; `train/images` matches it, and so do `images` and `a/train`.
         remaining = tuple(folder_name for folder_name in key_folder if not ANNOTATIONS.fullmatch(folder_name))
-        matching = [
-            candidate
-            for candidate in candidates
-            if candidate not in annotation_folders
-            and (
-                _is_subsequence(_drop_pictures(candidate), remaining)
-                or _is_subsequence(remaining, _drop_pictures(candidate))
-            )
-        ]
+        matching = [candidate for candidate in other_folders if _match_parts(candidate, remaining)]
         is_known = key_folder in name_folder_of or any(
             _drop_pictures(candidate) == key_folder for candidate in matching
         )
         if by_picture and remaining == key_folder and not is_known:
-            # The folder of annotations has an unusual name: `a/marks/x` of `a/images/x.png` is `a/x`.
-            for candidate in candidates:
+            for candidate in other_folders:
                 i = _find_replaced(key_folder, candidate)
-                if candidate not in annotation_folders and i >= 0 and key_folder[i].lower() not in SPLITS:
+                if i >= 0 and key_folder[i].lower() not in SPLITS:
+                    # `a/marks/x` of `a/images/x.png` is `a/x`.
                     name_folder_of[key_folder] = key_folder[:i] + key_folder[i + 1 :]
                     break
         name_folder = name_folder_of.get(key_folder, remaining)
         if name_folder != remaining:  # by an unusual name, so any folder of image files may be its own
-            matching = [candidate for candidate in candidates if candidate not in annotation_folders]
+            matching = other_folders
+
+        # The folder of the image file: one that says the same as the name, else the first.
         picture_folder = min(
             matching, key=lambda folder: (_drop_pictures(folder) != name_folder, folder), default=None
         )
@@ -133,14 +129,15 @@ def _name_by_folders(
         shared_folder = _find_common_start(key_folder, name_folder)
         root = None if name_folder == key_folder else "/".join([*shared_folder, ""])
         key = "/".join([*name_folder, file_name])
-        places.append(
-            Place(
-                key,
-                root,
-                stem(key) if picture_folder is None else "/".join([*picture_folder, stem(file_name)]),
-            )
-        )
+        picture = stem(key) if picture_folder is None else "/".join([*picture_folder, stem(file_name)])
+        places.append(Place(key, root, picture))
     return places
+
+
+def _match_parts(picture_folder: Parts, remaining: Parts) -> bool:
+    """Whether a folder of image files, without parts that only say so, is part of a name, or the reverse."""
+    parts = _drop_pictures(picture_folder)
+    return _is_subsequence(parts, remaining) or _is_subsequence(remaining, parts)
 
 
 def find_by_folders(keys: Sequence[str], pictures: Pictures) -> dict[str, tuple[str, Picture]]:
@@ -165,7 +162,10 @@ def find_by_folders(keys: Sequence[str], pictures: Pictures) -> dict[str, tuple[
             parts, picture = max(matches, key=lambda match: len(match[0]))  # the most folders in common
             pairs[key] = "/".join([*parts, last]), picture
     n_keys_of_picture = Counter(picture.location for _, picture in pairs.values())
-    return {k: (name if n_keys_of_picture[p.location] == 1 else k, p) for k, (name, p) in pairs.items()}
+    return {
+        key: (name if n_keys_of_picture[picture.location] == 1 else key, picture)
+        for key, (name, picture) in pairs.items()
+    }
 
 
 def _drop_pictures(folder: Parts) -> Parts:
@@ -204,7 +204,7 @@ def drop_folder(place: Place, path: str) -> str:
     """
     *folder, last = place.key.split("/")
     *path_folders, _ = path.replace("\\", "/").split("/")
-    n_up = path_folders.count("..")
+    n_up = path_folders.count("..")  # all of them must be at the beginning
     begins_with_up = path_folders[:n_up] == [".."] * n_up
     if place.root is not None or not 0 < n_up <= len(folder) or not begins_with_up:
         return place.key
@@ -234,8 +234,9 @@ def choose_url_names(
 ) -> Callable[[str], str]:
     """Choose the shortest way to name images by their URLs that gives no two of `texts` the same name.
 
-    `name_of` is tried first, then the folders of the URLs, then the host or bucket too; a longer name than
-    the first is noted. It is `name_of` again if all three give some the same name.
+    Returns a function from a text to its name. `name_of` is tried first, then the folders of the URLs, then
+    the host or bucket too; a longer name than the first is noted. It is `name_of` again if all three give
+    some the same name.
     """
     urls = {text for text in texts if isinstance(text, str)}
 

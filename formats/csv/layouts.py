@@ -121,6 +121,29 @@ def _read_class_names(source: Source, file: str, log: Log) -> ClassNames | None:
         return (
             ClassNames(path, order, dict(zip(order, order, strict=True))) if log.errors == n_errors else None
         )
+    rows = _read_name_rows(data, path, log)
+    if rows is None:
+        return None
+    if fault := _find_name_fault(rows):
+        line, reason = fault
+        log.report(BAD_CLASS_LIST, path, line=line, reason=reason)
+        return None
+
+    names = ClassNames(path)
+    all_cells = [cells for _, cells in rows]
+    if all(len(cells) == 1 for cells in all_cells):
+        names.order = [name for (name,) in all_cells]
+    elif all(len(cells) == 2 and parse_number(cells[1]) >= 0 for cells in all_cells):
+        names.order = [name for name, _ in sorted(all_cells, key=lambda cells: parse_number(cells[1]))]
+    else:
+        names.by_cell = {cells[0]: cells[1] for cells in all_cells}
+    for name in names.order or list(names.by_cell.values()):
+        names.by_cell.setdefault(name, name)
+    return names
+
+
+def _read_name_rows(data: bytes, path: str, log: Log) -> list[tuple[int, list[str]]] | None:
+    """Return line and cells of each row of a list of classes, without a header; None after an issue."""
     try:
         text = normalise_line_ends(data.decode())
     except UnicodeDecodeError as e:
@@ -135,37 +158,29 @@ def _read_class_names(source: Source, file: str, log: Log) -> ClassNames | None:
             return None
         if line.strip():
             rows.append((line_number, [cell.strip() for cell in cells]))
-    first_cells = rows[0][1] if rows else []
+    _, first_cells = rows[0] if rows else (0, [])
     if [c.lower() for c in first_cells] in (["labelname", "displayname"], ["class", "id"]):
         del rows[0]  # a header
-    widths = {len(cells) for _, cells in rows}
-    faults: list[tuple[int, str]] = []
-    if len(widths) > 1:
-        other_line = next(line_number for line_number, cells in rows if len(cells) != len(rows[0][1]))
-        faults.append((other_line, "its lines differ in their number of cells"))
+    return rows
+
+
+def _find_name_fault(rows: list[tuple[int, list[str]]]) -> tuple[int, str] | None:
+    """Return the line and reason of what makes a list of classes unusable, None if nothing does.
+
+    Rows of different widths come first, then the first row with a cell that is no name, or whose first cell
+    is that of an earlier row.
+    """
+    for line_number, cells in rows:
+        _, first_cells = rows[0]
+        if len(cells) != len(first_cells):
+            return line_number, "its lines differ in their number of cells"
     line_of_name: dict[str, int] = {}
     for line_number, cells in rows:
         if (reason := next((r for c in cells if (r := refuse_class(c)) is not None), None)) is not None:
-            faults.append((line_number, f"in {shorten(','.join(cells))!r}, {reason}"))
-        elif line_of_name.setdefault(cells[0], line_number) != line_number:
-            faults.append(
-                (line_number, f"{shorten(cells[0])!r} is a duplicate of line {line_of_name[cells[0]]}")
-            )
-    if faults:
-        first_line, reason = faults[0]
-        log.report(BAD_CLASS_LIST, path, line=first_line, reason=reason)
-        return None
-    names = ClassNames(path)
-    if widths == {1}:
-        names.order = [cells[0] for _, cells in rows]
-    elif all(len(cells) == 2 and parse_number(cells[1]) >= 0 for _, cells in rows):
-        rows.sort(key=lambda line_and_cells: parse_number(line_and_cells[1][1]))  # by id
-        names.order = [cells[0] for _, cells in rows]
-    else:
-        names.by_cell = {cells[0]: cells[1] for _, cells in rows}
-    for name in names.order or list(names.by_cell.values()):
-        names.by_cell.setdefault(name, name)
-    return names
+            return line_number, f"in {shorten(','.join(cells))!r}, {reason}"
+        if line_of_name.setdefault(cells[0], line_number) != line_number:
+            return line_number, f"{shorten(cells[0])!r} is a duplicate of line {line_of_name[cells[0]]}"
+    return None
 
 
 def is_class_list(file: str) -> bool:
@@ -248,17 +263,16 @@ def find_layout(text: str, options: CsvOptions | None) -> Layout | HeaderFaults 
         layout = _read_header(cells, sep, explicit, _find_list(text, sep, len(cells)))
         if isinstance(layout, Layout):
             return layout
-        # The separator that gives the most columns is probably the right one.
+        # The separator that gives the most columns is probably the right one, if its quotes are.
         if (
             best_faults is None
             or len(layout.columns) > len(best_faults.columns)
-            or best_faults.faults[0][0] is BAD_HEADER
+            or best_faults.faults[0][0] is BAD_HEADER  # the code of the first fault
         ):
             best_faults = layout
-        if not explicit:
-            bare_layout = _find_bare_layout(text, sep)
-            if bare_layout is not None:
-                return bare_layout
+        bare_layout = None if explicit else _find_bare_layout(text, sep)
+        if bare_layout is not None:
+            return bare_layout
     return best_faults
 
 
@@ -273,27 +287,19 @@ def _find_bare_layout(text: str, sep: str) -> Layout | None:
     """Return the layout of a file without a header, if most of its first rows are in such a dialect."""
     rows = [read_record(line, 0, sep)[0] for line in text.split("\n", 50)[:50] if line.strip()]
     first_row = rows[0] if rows else ()
-    # A first row of words would be a header; one without any number may be of an image without objects.
-    if isinstance(first_row, QuoteFault) or not (
-        _count_numbers(first_row) or not any(cell.strip() for cell in first_row[1:])
-    ):
+    if isinstance(first_row, QuoteFault):
+        return None
+    # A first row of words would be a header; one of a name alone may be of an image without objects.
+    if not _count_numbers(first_row) and any(cell.strip() for cell in first_row[1:]):
         return None
     for title, columns, names in _HEADERLESS:
         roles = {role: i for i, role in enumerate(names.split())}
         form = "ltwh" if "box_width" in roles else "ltrb"
-        box = slice(roles[FORMS[form][0]], roles[FORMS[form][3]] + 1)  # the four columns, side by side
-        n_fitting = 0
-        for cells in rows:
-            if isinstance(cells, QuoteFault) or len(cells) != len(columns):
-                continue
-            if not cells[roles["image"]].strip():
-                continue
-            other_cells = [*cells[: box.start], *cells[box.stop :]]
-            # Six columns are those of keras-RetinaNet, which have no image size.
-            has_image = len(columns) == 6 or cells[roles["image"]].strip().lower().endswith(_PICTURES)
-            has_size = len(columns) == 6 or _count_numbers(other_cells) >= 2
-            is_empty = not any(cell.strip() for cell in cells[box])
-            n_fitting += has_image and has_size and (is_empty or _count_numbers(cells[box]) >= 3)
+        n_fitting = sum(
+            _fits_bare(cells, roles, FORMS[form])
+            for cells in rows
+            if not isinstance(cells, QuoteFault) and len(cells) == len(columns)
+        )
         if n_fitting * 2 > len(rows):
             return Layout(
                 title=f"{title}, which has no header",
@@ -305,6 +311,23 @@ def _find_bare_layout(text: str, sep: str) -> Layout | None:
                 is_sure=False,
             )
     return None
+
+
+def _fits_bare(cells: Sequence[str], roles: Mapping[str, int], box_roles: Sequence[str]) -> bool:
+    """Whether a row with the right number of columns fits a dialect without a header.
+
+    `roles` are the columns by role; those of `box_roles` are side by side. A box fits with three numbers, so
+    that a single wrong one is reported, and without any cell, for an image without objects.
+    """
+    image_name = cells[roles["image"]].strip()
+    box = slice(roles[box_roles[0]], roles[box_roles[-1]] + 1)
+    is_empty = not any(cell.strip() for cell in cells[box])
+    if not image_name or not (is_empty or _count_numbers(cells[box]) >= 3):
+        return False
+    if "width" not in roles:  # keras-RetinaNet, whose rows have no image size
+        return True
+    other_cells = [*cells[: box.start], *cells[box.stop :]]
+    return image_name.lower().endswith(_PICTURES) and _count_numbers(other_cells) >= 2
 
 
 def _count_numbers(cells: Sequence[str]) -> int:
@@ -319,8 +342,11 @@ def _find_list(text: str, sep: str, n_cells: int) -> tuple[int, tuple[str, ...]]
     """Find the column of the first cell with a list of boxes, and the keys of the boxes; None if none has."""
     if not (match := _LISTS.search(text)):
         return None
-    cells, _ = read_record(text, text.rfind("\n", 0, match.start()) + 1, sep)
-    for i, cell in enumerate(() if isinstance(cells, QuoteFault) or len(cells) != n_cells else cells):
+    line_start = text.rfind("\n", 0, match.start()) + 1
+    cells, _ = read_record(text, line_start, sep)
+    if isinstance(cells, QuoteFault) or len(cells) != n_cells:
+        return None
+    for i, cell in enumerate(cells):
         if _LISTS.match(cell.lstrip()) and (boxes := parse_boxes(cell)):
             return i, tuple(boxes[0]) if isinstance(boxes[0], dict) else ()
     return None
@@ -362,12 +388,15 @@ def _read_header(
         "roles": roles,
         "spaced": header.spaced,
     }
+
+    # Prediction strings need no other columns.
     if {"imageid", "predictionstring"} <= column_keys and not explicit:
         if faults:
             return HeaderFaults(columns, faults)
         title, column = "Open Images predictions in a PredictionString", header.places["predictionstring"][0]
         # strings of other groups have this header too
         return Layout(title=title, coords="rel", string_column=column, is_sure=False, **common_fields)
+
     form = header.find_coordinates()
     if "image" in roles or "image" in constants:
         for role in ("track", "video", "frame"):
@@ -376,9 +405,9 @@ def _read_header(
         if "video" not in roles:  # of which video it is the frame, nobody knows
             roles.pop("frame", None)
     lacking = [r for r in ("image", "class", *FORMS[form]) if r not in roles and r not in constants]
+    lacks_all = len(lacking) == 6  # image, class and the four coordinates: this may be no header at all
     is_header = len(columns) >= 6 and not _count_numbers(columns)
-    # Image, class and all four coordinates lack: this may be no header at all.
-    if len(lacking) == 6 and not (is_header or explicit or faults):
+    if lacks_all and not (is_header or explicit or faults):
         return HeaderFaults(columns, [(NO_HEADER, "", {"found": repr(shorten(sep.join(columns)))})])
     header.report_lacking(lacking)
     if faults:

@@ -121,17 +121,22 @@ class Reader(TableReader):
         if split := self.split_of(file):
             layout = replace(layout, constants={**layout.constants, "split": split})
         if layout.has_header:
+            bad_names = [name for name in layout.columns if SURROGATE.search(name) or "\0" in name]
+            if bad_names:
+                log.report(NOT_UTF8, path, line=line, value=repr(bad_names[0]))
             _, header_end = read_record(head, start, layout.sep, spaced=layout.spaced)
-            stop = header_end + 1
-            bad_columns = [
-                i for i, name in enumerate(layout.columns) if SURROGATE.search(name) or "\0" in name
-            ]
-            if bad_columns:
-                log.report(NOT_UTF8, path, line=line, value=repr(layout.columns[bad_columns[0]]))
-            line += head.count("\n", start, stop)
-            start = stop
+            line += head.count("\n", start, header_end + 1)
+            start = header_end + 1
+        n_head_bytes = len(head[:start].encode("utf-8", "surrogateescape"))
+        self._take_rows(data, n_head_bytes, line, layout, path, track=track)
+
+    def _take_rows(
+        self, data: bytes, start: int, line: int, layout: Layout, path: str, *, track: bool
+    ) -> None:
+        """Take the rows of a file from the offset `start` on, which is where `line` begins, in pieces."""
+        log = self.log
         rows = TableRows(self, self._find_row_layout(layout), path, self._options.decimal)
-        piece_bounds = cut_pieces(data, len(head[:start].encode("utf-8", "surrogateescape")))
+        piece_bounds = cut_pieces(data, start)
         for piece_start, piece_stop in log.track(piece_bounds, "reading CSV") if track else piece_bounds:
             piece = data[piece_start:piece_stop]
             if not piece.endswith(b"\n"):
@@ -154,8 +159,9 @@ class Reader(TableReader):
             (line, cells) for line, cells in rows[1:] if set(cells[column : column + 1]) & pictures
         ]
         for i, name in enumerate(header):
-            if name and i != column and (n := sum(any(cells[i : i + 1]) for _, cells in rows_with_picture)):
-                count_extra(self.builder.extras, name, n)
+            n_filled = sum(any(cells[i : i + 1]) for _, cells in rows_with_picture)
+            if name and i != column and n_filled:
+                count_extra(self.builder.extras, name, n_filled)
         lines_and_names = [(line, cells[column]) for line, cells in rows_with_picture]
         origin = Origin(self.builder.file(path), path, "ImageID", has_ids=True)
         lines = np.array([line for line, _ in lines_and_names], np.int32)
@@ -165,7 +171,10 @@ class Reader(TableReader):
                 self.images.splits.setdefault(image, split)
 
     def read_masks(self, file: str, *, with_boxes: bool) -> None:
-        """Take the masks of a table, unread until matched; boxes too if `with_boxes` (no other table)."""
+        """Take the masks of a table, unread until matched; its boxes too if `with_boxes` (no other table).
+
+        Reading the file appends its rows to `boxes` and their PNG files to `_mask_names`.
+        """
         n_parts_before, self._mask_names, self._only_known_boxes = len(self.boxes), {}, not with_boxes
         self._masks = self._masks or ObjectMasks(self.source, self.builder, self.log)
         self.read_file(file, track=False)
@@ -201,8 +210,12 @@ class Reader(TableReader):
         return replace(layout, columns=(names[image], *[names[layout.string_column]] * 6), roles=roles)
 
     def _split_rows(self, piece: bytes, line: int, layout: Layout, path: str) -> tuple[list[list[str]], Ints]:
-        """Split a piece that begins at `line` into the columns of its valid rows, and (rows,) their lines."""
+        """Split a piece that begins at `line` into the columns of its valid rows, and (rows,) their lines.
+
+        Other rows are reported and counted as skipped.
+        """
         log, n, text = self.log, len(layout.columns), piece.decode("utf-8", "surrogateescape")
+        # A byte that is not UTF-8 is decoded to 0xDC00 plus its value, a surrogate.
         has_bad_characters = "\0" in text or not (text.isascii() or SURROGATE.search(text) is None)
         if not has_bad_characters and (columns := _split_columns(text, layout)) is not None:
             return columns, np.arange(line, line + len(columns[0]), dtype=np.int32)
@@ -220,13 +233,11 @@ class Reader(TableReader):
                     value = show_byte(ord(match[0]) - 0xDC00)
                     log.report(NOT_UTF8, path, line=first_line, field=layout.field(i), value=value)
             if log.errors == n_errors and len(cells) != n:
-                spans = (
-                    f" (a quoted cell runs from line {first_line} to {last_line})"
-                    if last_line > first_line
-                    else ""
-                )
+                shown = str(len(cells))
+                if last_line > first_line:
+                    shown += f" (a quoted cell runs from line {first_line} to {last_line})"
                 expected = f"{n} cells as in the header" if layout.has_header else f"{n} cells"
-                field, shown = layout.field(min(len(cells), n)), f"{len(cells)}{spans}"
+                field = layout.field(min(len(cells), n))  # the first that is missing or too many
                 log.report(WRONG_COUNT, path, line=first_line, field=field, expected=expected, found=shown)
             if log.errors > n_errors:
                 self.builder.skipped += 1
@@ -243,17 +254,17 @@ class Reader(TableReader):
 
         `columns` and `lines` are from `_split_rows`; cells with several boxes become several rows.
         """
-        packed, strings, roles = layout.packed_column, layout.string_column, layout.roles
-        extras, read_columns = self.builder.extras, {*roles.values(), strings, packed, layout.list_column}
+        extras, roles = self.builder.extras, layout.roles
+        read_columns = {*roles.values(), layout.string_column, layout.packed_column, layout.list_column}
         if layout.title == MASKS:
             names = columns[layout.columns.index("MaskPath")]
             self._mask_names |= zip(lines.tolist(), names, strict=True)
             read_columns.add(layout.columns.index("MaskPath"))
         if self._only_known_boxes:
-            names_and_labels = (columns[roles["image"]], columns[roles["class"]])
+            names_and_labels = zip(columns[roles["image"]], columns[roles["class"]], strict=True)
             rows = [
                 i
-                for i, (name, label) in enumerate(zip(*names_and_labels, strict=True))
+                for i, (name, label) in enumerate(names_and_labels)
                 if name in self.images.rows and label in self.classes
             ]
             extras["masks"] += len(lines) - len(rows)
@@ -261,24 +272,36 @@ class Reader(TableReader):
         for i, name in enumerate(layout.columns):
             if name and i not in read_columns and (n_boxes := len(lines) - columns[i].count("")):
                 extras[name] += n_boxes
-        safe_columns = {roles.get("image"), roles.get("class"), strings} if self._options.excel_safe else ()
-        for column_number in safe_columns:
+        safe_columns = {roles.get("image"), roles.get("class"), layout.string_column}
+        for column_number in safe_columns if self._options.excel_safe else ():
             if column_number is not None:
                 columns[column_number] = list(map(undo_safe, columns[column_number]))
+
         if layout.list_column is not None:
             columns, lines = self._unpack_lists(columns, lines, layout, path)
-        if packed is not None:
+        if layout.packed_column is not None:
             boxes = []  # where there are not four words, the cell stays in the first column, and is no number
-            for cell in columns[packed]:
+            for cell in columns[layout.packed_column]:
                 words = cell.strip(" []()\t").replace(",", " ").split()
                 boxes.append(words if len(words) == 4 else [cell, "", "", ""])
             columns += [[edges[k] for edges in boxes] for k in range(4)]
-        if strings is None:
-            return columns, lines
+        if layout.string_column is not None:
+            return self._unpack_strings(columns, lines, layout, path)
+        return columns, lines
+
+    def _unpack_strings(
+        self, columns: list[list[str]], lines: Ints, layout: Layout, path: str
+    ) -> tuple[list[list[str]], Ints]:
+        """Unpack prediction strings, ``label score left top right bottom label ...``: a row for each box.
+
+        An image without boxes keeps one row. Returns the columns image and the six of a box, and the lines.
+        """
+        strings = layout.string_column or 0
         images: list[str] = []
         line_numbers: list[int] = []
         cells: list[str] = []
-        for image, text, line in zip(columns[roles["image"]], columns[strings], lines.tolist(), strict=True):
+        rows = zip(columns[layout.roles["image"]], columns[strings], lines.tolist(), strict=True)
+        for image, text, line in rows:
             words = [word for word in text.replace("\t", " ").split(" ") if word]
             n_boxes, n_left = divmod(len(words), 6)
             if n_left:
@@ -301,12 +324,13 @@ class Reader(TableReader):
         """
         keys, column = layout.keys, layout.list_column or 0
         kind: Any = dict if keys else list
-        rows: list[int] = []
-        cells: list[list[str]] = []
+        rows: list[int] = []  # of the file, for each box
+        cells: list[list[str]] = []  # its values by key, or its list of numbers as one text
         for i, cell in enumerate(columns[column]):
             boxes: list[Any] | None = parse_boxes(cell) if cell.strip() else []
-            # No list is reported below as None is; an empty list is a row without a box.
-            for box in [None] if boxes is None else boxes or [kind()]:
+            if boxes is None:
+                boxes = [None]  # no list, which is reported below
+            for box in boxes or [kind()]:  # an empty list is a row without a box
                 if not isinstance(box, kind):
                     expected = f"a list of boxes{' with ' if keys else ''}{', '.join(keys)}"
                     line_and_field: dict[str, Any] = {"line": int(lines[i]), "field": layout.field(column)}
@@ -319,10 +343,12 @@ class Reader(TableReader):
                 cells.append(["" if box.get(k) is None else str(box[k]) for k in keys] or [str(box)])
                 for key in box.keys() - {*keys} if keys else ():
                     count_extra(self.builder.extras, key)
+
         list_columns = [list(values) for values in zip(*cells, strict=True)] or [[] for _ in keys or [""]]
         columns = [[values[i] for i in rows] for values in columns]
         for k, key in enumerate(keys):
-            if len(columns) + k not in layout.roles.values() and (n := len(rows) - list_columns[k].count("")):
+            is_read = len(columns) + k in layout.roles.values()  # columns of keys follow those of the file
+            if not is_read and (n := len(rows) - list_columns[k].count("")):
                 count_extra(self.builder.extras, key, n)
         if keys:
             return columns + list_columns, lines[rows]
@@ -343,16 +369,7 @@ class Reader(TableReader):
                 path, field = images.origin[i].path, images.origin[i].field
                 values: dict[str, Any] = {"value": name, "what": Trusted("an image")}
                 log.report(COMMENTED, path, line=images.line[i], field=field, **values)
-        if packed_chunks := [chunk for chunk in self.boxes if chunk.layout.corners]:
-            # Four numbers in one cell are edges if hardly a box is inverted as such.
-            corners = [chunk.numbers for chunk in packed_chunks]
-            n_inverted = sum(int(np.count_nonzero((v[:, 2:] < v[:, :2]).any(axis=1))) for v in corners)
-            form = "ltrb" if n_inverted * 20 < sum(len(chunk.line) for chunk in packed_chunks) else "ltwh"
-            for chunk in packed_chunks:
-                chunk.layout = replace(chunk.layout, form=form)
-            edges_text = "left, top, right, bottom" if form == "ltrb" else "left, top, width, height"
-            as_edges = f"as edges {n_inverted or 'none'} would be inverted"
-            log.note(f"{self.source.path}: the numbers of a box are {edges_text}: {as_edges}")
+        self._decide_form()
         self._decide_relative()
         predicted = any("predictions" in title for title in self._titles)
         if predicted and not self.boxes and self.builder.kind is None:
@@ -363,10 +380,25 @@ class Reader(TableReader):
             log.note(f"{self.source.path}: {sized} without a size {takes} it from a picture or an option")
         return n_sizes
 
+    def _decide_form(self) -> None:
+        """Decide whether four numbers in one cell are edges: if fewer than 1 of 20 boxes are inverted so."""
+        packed_chunks = [chunk for chunk in self.boxes if chunk.layout.corners]
+        if not packed_chunks:
+            return
+        corners = [chunk.numbers for chunk in packed_chunks]
+        n_inverted = sum(int(np.count_nonzero((v[:, 2:] < v[:, :2]).any(axis=1))) for v in corners)
+        form = "ltrb" if n_inverted * 20 < sum(len(chunk.line) for chunk in packed_chunks) else "ltwh"
+        for chunk in packed_chunks:
+            chunk.layout = replace(chunk.layout, form=form)
+        edges_text = "left, top, right, bottom" if form == "ltrb" else "left, top, width, height"
+        as_edges = f"as edges {n_inverted or 'none'} would be inverted"
+        self.log.note(f"{self.source.path}: the numbers of a box are {edges_text}: {as_edges}")
+
     def _decide_relative(self) -> None:
         """Decide whether boxes whose header leaves it open are fractions: all, or most with decimals, are."""
         undecided_chunks = [chunk for chunk in self.boxes if chunk.layout.coords == "sniff"]
         n_boxes = sum(len(chunk.line) for chunk in undecided_chunks)
+        # For each chunk (n,) True for the boxes whose four numbers are in 0..1.
         is_inside = [((chunk.numbers >= 0) & (chunk.numbers <= 1)).all(axis=1) for chunk in undecided_chunks]
         n_inside = sum(int(np.count_nonzero(mask)) for mask in is_inside)
         has_fractions = any(
@@ -398,7 +430,7 @@ def cut_pieces(data: bytes, start: int, *, size: int = _CHUNK) -> list[tuple[int
     pieces = []
     has_quotes = b'"' in data
     while start < len(data):
-        end = data.find(b"\n", min(start + size, len(data))) + 1 or len(data)
+        end = data.find(b"\n", min(start + size, len(data))) + 1 or len(data)  # without a line feed the end
         if has_quotes and data.count(b'"', start, end) % 2:
             line_start = end
             for _ in range(1000):  # a quote may be open here: look for the line where it is closed

@@ -96,11 +96,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: TfrecordOptions) 
     relative = divide_by_images(dataset, dataset.boxes.xyxy, log)
     shards = _plan_shards(dataset, options, with_pictures=with_pictures)
     names = [*(name for name, _ in shards), "label_map.pbtxt"]
-    if (
-        not target.plan(names, [*(f"the file {name}" for name in names)], log)
-        or not can_write
-        or relative is None
-    ):
+    can_write &= target.plan(names, [f"the file {name}" for name in names], log)
+    if not can_write or relative is None:
         return
     if not with_pictures and len(images):
         log.note("the records hold no pictures, which training needs (--images DIR gives them)")

@@ -75,7 +75,10 @@ def frame_record(data: bytes) -> bytes:
 
 
 def _read_varint(data: memoryview, offset: int) -> tuple[int, int]:
-    """Decode the number at an offset, 7 bits a byte, lowest first; return it and the offset behind it."""
+    """Decode the number at an offset, 7 bits a byte, lowest first; return it and the offset behind it.
+
+    Raises Damaged if the data end within it, or if it is longer than 64 bits.
+    """
     value = shift = 0
     while True:
         if offset >= len(data) or shift > 63:
@@ -89,7 +92,10 @@ def _read_varint(data: memoryview, offset: int) -> tuple[int, int]:
 
 
 def _read_fields(data: memoryview) -> Iterator[tuple[int, int, Any]]:
-    """Yield number, wire type and value (an int, or a view of its bytes) of each field of a message."""
+    """Yield number, wire type and value (an int, or a view of its bytes) of each field of a message.
+
+    Raises Damaged if the bytes are no message.
+    """
     offset = 0
     while offset < len(data):
         tag, offset = _read_varint(data, offset)
@@ -126,6 +132,7 @@ def decode_example(data: bytes, names: frozenset[str]) -> tuple[Features, list[s
     Returns their values by name, and the names of other features that are not empty. Raises Damaged if the
     bytes are no such message.
     """
+    # An Example has in its field 1 the features, whose field 1 are entries of a name (1) and a feature (2).
     feature_of: Features = {}
     other_names = []
     for features in _read_values(memoryview(data)):
@@ -183,7 +190,7 @@ def _decode_numbers(kind: int, value: Any, list_number: int) -> NDArray[Any]:
         while kind == _BYTES and offset < len(value):
             value_read, offset = _read_varint(value, offset)
             numbers.append(value_read)
-        # 64 bits, of which the highest is the sign
+        # 64 bits, of which the highest is the sign; a damaged number may have more
         return np.array([n & 0xFFFFFFFFFFFFFFFF for n in numbers], np.uint64).astype(np.int64)
     raise Damaged("a list in it has another type than in tf.train.Example")
 

@@ -89,19 +89,7 @@ class SafeXmlParser:
 
     def parse(self, data: bytes, path: str, log: Log) -> Any:
         """The root element; None after an issue if its name is another, or the document broken or unsafe."""
-        if self._parser is None:
-            from lxml import etree
-
-            self._etree = etree
-            # Never collect_ids=False: it makes libxml2 load the external subset.
-            self._parser = etree.XMLParser(
-                resolve_entities=False,
-                no_network=True,
-                load_dtd=False,
-                huge_tree=False,
-                remove_comments=True,
-                remove_pis=True,
-            )
+        self._make_parser()
         if not data.strip(b" \t\r\n"):
             log.report(XML_SYNTAX, path, reason="the file is empty")
             return None
@@ -112,6 +100,7 @@ class SafeXmlParser:
             name = declared[1].decode()
             log.report(XML_ENCODING, path, line=1, reason=f"single bytes, where {name} is declared")
             return None
+
         # Latin-1 text in which to find a document type; empty, for speed, if there surely is none.
         text = "" if b"<!DOCTYPE" not in head and b"<!DOCTYPE" not in data else data.decode("latin-1")
         if b"\0" in head:
@@ -119,9 +108,10 @@ class SafeXmlParser:
         doctype_begin = skip_prolog(text)
         doctype = DOCTYPE.match(text, doctype_begin)
         doctype_line = 1 + text.count("\n", 0, doctype_begin)
-        if doctype is not None and doctype[1] == "[":
+        if doctype is not None and doctype[1] == "[":  # with declarations, which lxml is not shown
             log.report(XML_DTD, path, line=doctype_line)
             return None
+
         try:
             root = self._etree.fromstring(data, self._parser)
         except self._etree.XMLSyntaxError as e:
@@ -130,22 +120,49 @@ class SafeXmlParser:
         except (ValueError, LookupError) as e:
             log.report(XML_SYNTAX, path, reason=str(e))
             return None
-        dtd = root.getroottree().docinfo.internalDTD
-        if dtd is not None:
-            if any(True for _ in dtd.iterentities()) or any(True for _ in dtd.iterelements()):
-                log.report(XML_DTD, path)
-                return None
-            entity = next(root.iter(self._etree.Entity), None)
-            if entity is not None:
-                log.report(XML_ENTITY, path, line=entity.sourceline or 0, value=entity.text)
-                return None
-            value = root.getroottree().docinfo.doctype
-            log.report(XML_DOCTYPE, path, line=doctype_line if doctype else 0, value=value)
+        if not self._check_doctype(root, path, doctype_line if doctype else 0, log):
+            return None
         if root.tag != self._expected and root.tag not in self._others:
             about = {"value": root.tag, "expected": self._expected, "title": self._title}
             log.report(WRONG_ROOT, path, line=root.sourceline or 0, **about)
             return None
         return root
+
+    def _make_parser(self) -> None:
+        """Import lxml and make its parser, unless that is done."""
+        if self._parser is not None:
+            return
+        from lxml import etree
+
+        self._etree = etree
+        # Never collect_ids=False: it makes libxml2 load the external subset.
+        self._parser = etree.XMLParser(
+            resolve_entities=False,
+            no_network=True,
+            load_dtd=False,
+            huge_tree=False,
+            remove_comments=True,
+            remove_pis=True,
+        )
+
+    def _check_doctype(self, root: Any, path: str, line: int, log: Log) -> bool:
+        """Whether the document type that lxml has seen, at `line`, is safe; any is reported.
+
+        It is not if it declares anything, or if the document uses an entity.
+        """
+        document = root.getroottree().docinfo
+        dtd = document.internalDTD
+        if dtd is None:
+            return True
+        if any(True for _ in dtd.iterentities()) or any(True for _ in dtd.iterelements()):
+            log.report(XML_DTD, path)
+            return False
+        entity = next(root.iter(self._etree.Entity), None)
+        if entity is not None:
+            log.report(XML_ENTITY, path, line=entity.sourceline or 0, value=entity.text)
+            return False
+        log.report(XML_DOCTYPE, path, line=line, value=document.doctype)
+        return True
 
 
 def _report_syntax_error(e: Any, data: bytes, path: str, declared: re.Match[bytes] | None, log: Log) -> None:
@@ -158,6 +175,7 @@ def _report_syntax_error(e: Any, data: bytes, path: str, declared: re.Match[byte
         log.report(XML_ENCODING, path, line=line, reason=reason)
         return
     if "encoding" in reason or "Invalid bytes" in reason or "not proper UTF-8" in reason:
+        # Of a file in UTF-8 the byte can be named.
         if name in ("utf-8", "utf8") and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
             try:
                 data.decode()
