@@ -215,14 +215,19 @@ class Gather:
         self._size_field = size_field
         self._unanimous = unanimous
         self._images: dict[str, Location] = {}
+        """The first location of each image name."""
         self.classes: dict[str, int] = {}
         """The row of each class so far."""
         self._unsized: dict[int, Unsized] = {}
         """Images whose boxes are fractions of a size that is not known, by their rows."""
         self._needs_pixels = False
+        # Boxes that were added one by one since `_pack`: their columns, shapes, further fields and locations.
         self._singles: list[tuple[Any, ...]] = []
         self._drawn: list[Drawn | None] = []
         self._extra: list[Mapping[str, bytes]] = []
+        self._locations: list[Location] = []
+        self._chunks: list[tuple[dict[str, Any], RowLocator]] = []
+        """The boxes so far, as columns of `Builder.boxes`, and the function that locates their rows."""
         self._ellipses = 0
         self.around_points = 0
         """How many boxes are those around keypoints, because there is no other."""
@@ -231,8 +236,6 @@ class Gather:
         )
         self._turns, self._turned = getattr(options, "rotation", "ignore") == "cvat", 0
         """Whether CVAT's rotations are read, and how many were."""
-        self._locations: list[Location] = []
-        self._chunks: list[tuple[dict[str, Any], RowLocator]] = []
 
     # -- images
 
@@ -287,15 +290,7 @@ class Gather:
             location.report(log, DUPLICATE_IMAGE, field=field, value=name, first=shown)
             return None
         if size is None and (self.seeks_sizes or needed):
-            n_errors, size_location = log.errors, size_at or location
-            size = self.pictures.find_size(name, picture)
-            if self._size_field is not None and log.errors == n_errors:  # which the file should contain
-                keywords = {**size_location.where, "field": self._size_field}
-                if size is None:
-                    log.report(SIZE_MISSING, size_location.path, **keywords, value=name)
-                elif picture is not None and not self._explicit:
-                    shown_size = f"{size[0]}x{size[1]}"
-                    log.report(SIZE_FROM_PICTURE, size_location.path, **keywords, value=name, size=shown_size)
+            size = self._find_size(name, picture, size_at or location)
         width, height = size or (0, 0)
         return self.builder.image(
             name,
@@ -309,6 +304,23 @@ class Gather:
             video=video,
             frame=frame,
         )
+
+    def _find_size(self, name: str, picture: Picture | None, location: Location) -> tuple[int, int] | None:
+        """Look for the size of an image; None if it is not known.
+
+        Where the files should have the size (at `location`), report that it is missing, or from a picture.
+        """
+        log = self.log
+        n_errors = log.errors
+        size = self.pictures.find_size(name, picture)
+        if self._size_field is None or log.errors > n_errors:
+            return size
+        about = {"field": self._size_field, "value": name}
+        if size is None:
+            location.report(log, SIZE_MISSING, **about)
+        elif picture is not None and not self._explicit:
+            location.report(log, SIZE_FROM_PICTURE, **about, size=f"{size[0]}x{size[1]}")
+        return size
 
     # -- classes
 
@@ -353,6 +365,7 @@ class Gather:
         """Keep all boxes relative if no image has a size; else report images without one and drop theirs."""
         self._pack()
         unsized_rows = list(self._unsized)
+        # A size counts as known too if a box is in pixels, as then not all can stay relative.
         has_sizes = self._needs_pixels or self.builder.has_image_sizes
         has_sizes = has_sizes or any(
             not np.isin(columns["image"], unsized_rows).all() for columns, _ in self._chunks
@@ -454,16 +467,13 @@ class Gather:
         # Columns: 0 image, 1 category, 2-5 edges, 6-7 width and height, 8 score, 9 flags, 10 file, 11 line,
         # 12 track, 13 group, 14 kind of part.
         table, locations, shapes = np.array(self._singles, np.float64), self._locations, self._drawn
+        extra = self._extra
+        self._singles, self._locations, self._drawn, self._extra = [], [], [], []
         if self.pads_points:
             _pad_points(table[:, 1], shapes)
-        extra, self._extra = self._extra, []
-        self._singles, self._locations, self._drawn = [], [], []
-        if (kept_rows := self.groups.join(table, shapes)) is not None:
-            table, locations, shapes = (
-                table[kept_rows],
-                [locations[i] for i in kept_rows],
-                [shapes[i] for i in kept_rows],
-            )
+        if (kept_rows := self.groups.join(table, shapes)) is not None:  # a row for each object is kept
+            table, locations = table[kept_rows], [locations[i] for i in kept_rows]
+            shapes = [shapes[i] for i in kept_rows]
             extra = [extra[i] for i in kept_rows] if extra else extra
         chunk = {
             "image": table[:, 0],
@@ -486,7 +496,7 @@ class Gather:
     def finish(self, *, field: str = "score") -> None:
         """Decide whether the boxes are detections, report those of the other kind, and build the rest.
 
-        `field` is the name of the score in the files, for messages.
+        `field` is the name of the score in the files, for messages. No boxes are left here.
         """
         if self._unsized:
             self._settle_fractions()
@@ -498,6 +508,7 @@ class Gather:
             objects = plural(n, "object has no box", "objects have no box")
             self.log.note(f"{printable(self.source.path)}: {objects}: that around the keypoints is read")
         note_turned(self.log, self.source.path, self._turned)
+
         is_det = decide_kind(self.builder, n_scored, n_boxes, unanimous=self._unanimous)
         ignores_scores = self._unanimous and not is_det
         if ignores_scores and n_scored:  # which is reported once, at the first
@@ -518,8 +529,9 @@ class Gather:
         self._chunks.clear()
 
     def find_of_kind(self, score: Floats, locate: RowLocator, *, field: str) -> NDArray[np.bool_]:
-        """(n,) True for rows of the decided kind; others (with a score in ground truth, or without one in
-        detections) are reported.
+        """Return (n,) True for rows of the decided kind; report the others.
+
+        Those have a score (`score`, (n,)) in ground truth, or none in detections.
         """
         is_det = self.builder.kind == "det"
         is_other_kind = np.isnan(score) == is_det

@@ -127,13 +127,15 @@ class Pictures:
         self._by_stem: dict[str, list[Picture]] = {}
         self._by_name: dict[str, Picture] = {}
         self._explicit: dict[str, tuple[int, int]] = {}
+        """Sizes from ``--image-sizes``, or from lists of the source, by name with and without extension."""
         self._others: dict[str, tuple[int, int]] | None = None
         self._lasts: dict[str, tuple[int, int]] = {}
-        """Sizes from the other side by name without folders, if only one image there has the name."""
+        """`_list_other_sizes`, None until `find_size` needs them."""
         self._linked = False
         """Whether a folder of pictures, or a link in ``--images``, leads outside and so is not used."""
         self._ambiguous: set[str] = set()
         """Names whose two pictures have been reported."""
+        # The listing of ``--images``, which is that of `beside` if there is one.
         self._asked: Source | None = beside._asked if beside is not None else None  # noqa: SLF001 -- one of this class
         if self._asked is None and options.images is not None:
             self._asked = Source(options.images, follow_links=source.follow_links, max_size=source.max_size)
@@ -147,19 +149,8 @@ class Pictures:
         }
         self._of_asked = set(self._by_name)
         for folder in folders:
-            if source.is_linked(folder):
-                self._linked = True
-                continue
-            if folder == source.path and type(source) is Source:  # it is listed already
-                self._list(source, source.left_out, names_of_option)
-                continue
-            if not may_exist(folder):
-                continue
-            try:
-                listed = source.part(folder)
-            except PathError:
-                continue
-            self._list(listed, source.left_out, names_of_option)
+            self._list_folder(folder, source, names_of_option)
+
         if beside is not None:
             self._explicit = beside._explicit  # noqa: SLF001 -- one of this class
         elif options.image_sizes is not None:
@@ -181,6 +172,19 @@ class Pictures:
     def own(self) -> list[Picture]:
         """The image files in the folders that the format itself names, sorted by name."""
         return [self._by_name[name] for name in sorted(self._by_name.keys() - self._of_asked)]
+
+    def _list_folder(self, folder: str, source: Source, names_of_option: Collection[str]) -> None:
+        """Add the image files of a folder that the format names, if it exists and is not behind a link."""
+        if source.is_linked(folder):
+            self._linked = True
+        elif folder == source.path and type(source) is Source:  # it is listed already
+            self._list(source, source.left_out, names_of_option)
+        elif may_exist(folder):
+            try:
+                listed = source.part(folder)
+            except PathError:
+                return
+            self._list(listed, source.left_out, names_of_option)
 
     def _list(
         self, source: Source, left_out: Collection[str] = (), names_of_option: Collection[str] = ()
@@ -265,25 +269,31 @@ class Pictures:
         if picture is not None and picture.path:
             return read_picture_size(picture.path, self._log)
         if self._others is None:
-            self._others = {}
-            if (counterpart := self._builder.counterpart()) is not None:
-                sizes = zip(
-                    counterpart.images.width.tolist(), counterpart.images.height.tolist(), strict=True
-                )
-                for other_name, size in zip(counterpart.images.name, sizes, strict=True):
-                    if min(size) > 0:
-                        self._others[other_name] = size
-                        self._others.setdefault(stem(other_name), size)
-                n_with_last_part = Counter(
-                    stem(other_name).rpartition("/")[2] for other_name in counterpart.images.name
-                )
-                self._lasts = {
-                    last: self._others[image_name]
-                    for image_name in counterpart.images.name
-                    if image_name in self._others
-                    and n_with_last_part[last := stem(image_name).rpartition("/")[2]] == 1
-                }
+            self._others, self._lasts = self._list_other_sizes()
         return self._others.get(name) or self._others.get(key) or self._lasts.get(key.rpartition("/")[2])
+
+    def _list_other_sizes(self) -> tuple[dict[str, tuple[int, int]], dict[str, tuple[int, int]]]:
+        """Return sizes from the other side of an evaluation: by image name, and by the last part of it.
+
+        Names count with and without extension; last parts, without it, only if one image there has them.
+        """
+        counterpart = self._builder.counterpart()
+        if counterpart is None:
+            return {}, {}
+        names, size_of_name = counterpart.images.name, dict[str, tuple[int, int]]()
+        sizes = zip(counterpart.images.width.tolist(), counterpart.images.height.tolist(), strict=True)
+        for name, size in zip(names, sizes, strict=True):
+            if min(size) > 0:
+                size_of_name[name] = size
+                size_of_name.setdefault(stem(name), size)
+        last_parts = [stem(name).rpartition("/")[2] for name in names]
+        n_with_last_part = Counter(last_parts)
+        size_of_last_part = {
+            last_part: size_of_name[name]
+            for name, last_part in zip(names, last_parts, strict=True)
+            if name in size_of_name and n_with_last_part[last_part] == 1
+        }
+        return size_of_name, size_of_last_part
 
     def lacks_any_hint(self, name: str, picture: Picture | None) -> bool:
         """Whether nothing hints at the size of an image, so that it need not have one.

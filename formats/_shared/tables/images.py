@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from odm.formats._shared.codes import SIZE_FROM_PICTURE, SIZE_MISSING
 from odm.formats._shared.gather import Gather, Location, Unsized, add_extension, decide_relative
-from odm.formats._shared.pictures import Picture
 from odm.issues import Log
 from odm.names import accept_name, stem
 from odm.tables import NO_ID, Ints, Longs
@@ -76,27 +75,26 @@ class TableImages:
             n_missing += len(self.is_usable)  # at least twice the room, so that it seldom grows
             self.is_usable = np.concatenate([self.is_usable, np.zeros(n_missing, bool)])
             self.sizes = np.concatenate([self.sizes, np.zeros((n_missing, 2), np.int64)])
+        # What is wrong with a name is only counted here; the caller reports it with the row.
         scratch_log, n_reported = Log(keep=0), 0
         accepted: list[bool] = []
-        warned: list[int] = []
+        warned_rows: list[int] = []
         for row in first_rows.tolist():
-            is_accepted = accept_name(names[row], scratch_log, origin.path)
-            accepted.append(is_accepted)
+            accepted.append(accept_name(names[row], scratch_log, origin.path))
             if len(scratch_log.counts) and scratch_log.counts.total() > n_reported:
                 n_reported = scratch_log.counts.total()
-                if is_accepted:
-                    warned.append(row)
+                warned_rows += [row] if accepted[-1] else []
         self.is_usable[n_before : n_before + n_new] = accepted
-        return images, warned
+        return images, warned_rows
 
     def find_rows(self) -> NDArray[np.int64]:
         """Return (images,) the builder's row of each image whose name may be used; of others it is no row."""
         return np.cumsum(self.is_usable) - 1
 
     def settle(self, images: Ints, sizes: Longs) -> NDArray[np.bool_]:
-        """Take the (n, 2) sizes of rows of n images; return (n,) True for rows that differ from their image.
+        """Take the (n, 2) sizes of n rows, of (n,) `images`; return (n,) True for those unlike their image's.
 
-        Most rows of an image decide, else the first. A size that was taken before stays.
+        The most frequent size of an image counts, else the first. A size that was taken before stays.
         """
         is_new = self.sizes[images, 0] == 0
         # Backward, so that the first row of an image is written last.
@@ -105,6 +103,7 @@ class TableImages:
         differs: NDArray[np.bool_] = (self.sizes[images] != sizes).any(axis=1)
         if not differs.any():
             return differs
+        # New images with several sizes, and how often each is.
         sizes_of_image: dict[int, Counter[tuple[int, ...]]] = {
             image: Counter() for image in images[differs & is_new].tolist()
         }
@@ -112,7 +111,8 @@ class TableImages:
         for image, size in zip(images[in_doubt].tolist(), sizes[in_doubt].tolist(), strict=True):
             sizes_of_image[image][tuple(size)] += 1
         for image, counts in sizes_of_image.items():
-            self.sizes[image] = counts.most_common(1)[0][0]  # of equals the first one met
+            ((size, _),) = counts.most_common(1)  # of equals the first one met
+            self.sizes[image] = size
         differs[:] = (self.sizes[images] != sizes).any(axis=1)
         return differs
 
@@ -120,9 +120,8 @@ class TableImages:
         """Add the images to the builder with the sizes that are known, and look for the others.
 
         Images where `needed` is True must have a size; a size that is given as 0 and found nowhere is
-        reported. Afterwards `sizes` holds all sizes: 0 where unknown,
-        or 1 if all coordinates stay relative, which needs that no boxes are in `pixels`. Returns the number
-        of images whose size is not from a row.
+        reported. Afterwards `sizes` holds all sizes: 0 where unknown, or 1 if all coordinates stay relative,
+        which needs that no boxes are in `pixels`. Returns the number of images whose size is not from a row.
         """
         if gather.seeks_sizes or needed.any():
             return self._add_with_pictures(gather, needed, pixels=pixels)
@@ -155,23 +154,15 @@ class TableImages:
             if not self.is_usable[i]:
                 continue
             origin, location = self.origin[i], Location(self.origin[i].path, line=self.line[i])
-            has_no_extension = stem(name) == name
-            picture: Picture | None = None
-            if gather.pictures:
-                picture = (gather.find_picture if origin.has_ids or has_no_extension else gather.find_exact)(
-                    name, location
-                )
-            image_name = name
+            lacks_extension = stem(name) == name
+            find = gather.find_picture if origin.has_ids or lacks_extension else gather.find_exact
+            picture = find(name, location) if gather.pictures else None
             # An id gets the extension of its picture, unless another image has that name.
-            if (
-                origin.has_ids
-                and has_no_extension
-                and (full_name := add_extension(name, picture)) not in self.rows
-            ):
-                image_name = full_name
+            full_name = add_extension(name, picture)
+            gets_extension = origin.has_ids and lacks_extension and full_name not in self.rows
             has_size = bool(self.sizes[i, 0])
             row = gather.image(
-                image_name,
+                full_name if gets_extension else name,
                 location,
                 size=(int(self.sizes[i, 0]), int(self.sizes[i, 1])) if has_size else None,
                 picture=picture,

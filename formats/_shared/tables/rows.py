@@ -125,28 +125,24 @@ class Decimals:
         joined = "".join(cells)
         if not joined:
             return np.full(n, np.nan), np.ones(n, bool)
+        # Commas, and the bytes that a number with a point cannot have.
         other_bytes = joined.encode("utf-8", "surrogatepass").translate(None, _NUMERIC)
-        if not other_bytes.strip(b","):  # only numbers, so that `float` parses all at once
-            point_cells = cells
-            if other_bytes:
-                self._note_commas(cells, lines)
-                point_cells = [cell.replace(",", ".") for cell in cells]
-            if self._point is None and "." in joined:
-                self._note_points(cells, lines)
+        are_numeric = not other_bytes.strip(b",")
+        if other_bytes:
+            self._note_commas(cells, lines)
+        if not are_numeric or (self._point is None and "." in joined):
+            self._note_points(cells, lines)
+        if are_numeric:  # so that `float` parses all at once
+            texts = [cell.replace(",", ".") for cell in cells] if other_bytes else cells
+            texts = [text or "nan" for text in texts] if "" in texts else texts
             try:
-                values = np.fromiter(
-                    map(float, [c or "nan" for c in point_cells] if "" in point_cells else point_cells),
-                    np.float64,
-                    n,
-                )
+                values = np.fromiter(map(float, texts), np.float64, n)
             except ValueError:
                 pass  # such as 1.2.3: below, cell by cell
             else:
                 if not np.isinf(values).any() and not (other_bytes and self._explicit == "point"):
                     return values, np.isnan(values)
-        else:
-            self._note_commas(cells, lines)
-            self._note_points(cells, lines)
+
         values = np.full(n, np.nan)
         is_blank = np.zeros(n, bool)
         for i, cell in enumerate(cells):
@@ -284,6 +280,7 @@ class TableReader:
     def finish(self) -> int:
         """Add the images and boxes to the builder; return how many images have a size that no row has."""
         images, builder, boxes = self.images, self.builder, self.boxes
+        # Images that need a size, as the coordinates of their boxes are fractions of it.
         needed = np.zeros(len(images.rows), bool)
         for box_rows in boxes:
             if box_rows.layout.coords == "rel":
@@ -319,19 +316,7 @@ class TableReader:
         if layout.coords == "rel":
             is_far = is_valid & are_far(values)
             for i in np.flatnonzero(is_far).tolist():
-                numbers = box_rows.numbers[i]
-                far_column = int(np.argmax(are_far(numbers[:, None]) & ~np.isnan(numbers)))
-                field_of_number, line = (
-                    layout.field(_find_box_columns(layout)[far_column]),
-                    int(box_rows.line[i]),
-                )
-                self.log.report(
-                    RELATIVE_RANGE,
-                    box_rows.path,
-                    line=line,
-                    field=field_of_number,
-                    value=float(numbers[far_column]),
-                )
+                self._report_far(box_rows, i)
             sizes = self.images.sizes[box_rows.image].astype(np.float64)
             is_valid &= ~is_far & (sizes > 0).all(axis=1)
             values = values * np.tile(sizes, 2)
@@ -353,6 +338,14 @@ class TableReader:
             track=None if ids is None else self.builder.tracks_of_images(image, ids),
             **({} if shapes is None else {"shapes": shapes if is_valid.all() else shapes.take(rows)}),
         )
+
+    def _report_far(self, box_rows: BoxRows, row: int) -> None:
+        """Report the first number of a box that is far outside 0..1."""
+        numbers = box_rows.numbers[row]
+        k = int(np.argmax(are_far(numbers[:, None]) & ~np.isnan(numbers)))
+        field = box_rows.layout.field(_find_box_columns(box_rows.layout)[k])
+        about: dict[str, Any] = {"line": int(box_rows.line[row]), "field": field, "value": float(numbers[k])}
+        self.log.report(RELATIVE_RANGE, box_rows.path, **about)
 
 
 def _find_box_columns(layout: Columns) -> Sequence[int]:
@@ -378,6 +371,8 @@ class TableRows:
         n, layout, roles = len(lines), self._layout, self._roles
         self._columns, self._lines = columns, lines
         faults = self._faults = RowFaults(n)
+
+        # The values of each row, and the faults that they have by themselves.
         box_columns = _find_box_columns(layout)
         numbers, is_blank = np.empty((n, len(box_columns))), np.zeros((len(box_columns), n), bool)
         for k, column in enumerate(box_columns):
@@ -388,7 +383,9 @@ class TableRows:
             for i in np.flatnonzero(no_box).tolist():
                 if layout.lenient or simplify_name(cells[i]) in NO_OBJECT:
                     cells[i] = ""
-        score = self._parse_numbers(roles["score"])[0] if "score" in roles else np.full(n, np.nan)
+        score = np.full(n, np.nan)
+        if "score" in roles:
+            score, _ = self._parse_numbers(roles["score"])
         if layout.lenient:
             score[no_box] = np.nan
         images, is_used = self._find_images()
@@ -399,14 +396,18 @@ class TableRows:
             category = np.full(n, classes[layout.constants["class"]], np.int32)
         self._find_incomplete(numbers, is_blank, category, score, is_used)
         flags = self._parse_flags()
+        track = _parse_track_ids(columns[roles["track"]]) if "track" in roles else None
+
+        # What the rows say of their images.
         if "width" in roles or "height" in roles:
             self._take_sizes(images, is_used)
         if "video" in roles:
             self._take_frames(images, is_used)
         if "split" in roles or "split" in layout.constants:
             self._take_splits(images)
-        track = _parse_track_ids(columns[roles["track"]]) if "track" in roles else None
         self._report()
+
+        # Rows that are lost count as skipped if they were more than an image; the others with a box are kept.
         has_content = ~no_box | ~np.isnan(score)
         if "class" in roles:
             has_content |= category != -1
@@ -492,7 +493,7 @@ class TableRows:
         for i in np.nonzero(lacks_class)[0].tolist():
             code, values = BAD_CLASS_NAME, {"value": "", "reason": "it is empty"}
             if category[i] < -1:
-                code, values = self._table.classes.faults[-2 - category[i]]
+                code, values = self._table.classes.faults[-2 - category[i]]  # see `_ClassRows`
             faults.add(i, self._roles.get("class", 0), code, **values)
 
     def _parse_flags(self) -> NDArray[np.uint16]:
@@ -517,10 +518,14 @@ class TableRows:
         return flags
 
     def _take_frames(self, images: Ints, is_used: NDArray[np.bool_]) -> None:
-        """Take the video and frame of each image from its first row; add a fault for a frame that is none."""
+        """Take the video and frame of each image from its first filled row; -1 for an empty frame.
+
+        Adds a fault for a frame that is no whole number of at most nine digits.
+        """
         videos, column = self._columns[self._roles["video"]], self._roles.get("frame")
         image, first_positions = np.unique(images[is_used], return_index=True)
-        for i, row in zip(image.tolist(), np.flatnonzero(is_used)[first_positions].tolist(), strict=True):
+        first_rows = np.flatnonzero(is_used)[first_positions]
+        for i, row in zip(image.tolist(), first_rows.tolist(), strict=True):
             cell = "" if column is None else self._columns[column][row]
             text = cell.strip()
             frame = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
@@ -556,11 +561,13 @@ class TableRows:
             if role not in roles:
                 continue
             cells = self._columns[roles[role]]
-            # Of a lenient layout the parser's faults are dropped: all but empty cells are added below.
+            # What is no number is a fault of the parser; in a lenient layout it is a wrong size instead, and
+            # the parser's faults are dropped.
             side_faults = RowFaults(n) if is_lenient else faults
             values, is_empty = self.decimals.parse(cells, roles[role], self._lines, side_faults)
             is_valid = (values >= int(is_lenient)) & (values < 2**31) & (values == np.rint(values))
-            for i in np.nonzero(~is_valid & ~(is_empty if is_lenient else np.isnan(values)))[0].tolist():
+            is_settled = is_empty if is_lenient else np.isnan(values)
+            for i in np.nonzero(~is_valid & ~is_settled)[0].tolist():
                 faults.add(i, roles[role], BAD_IMAGE_SIZE, value=cells[i])
             size[:, k], lacks_side[:, k] = np.where(is_valid, values, 0), ~is_valid
         has_one_side = (lacks_side[:, 0] != lacks_side[:, 1]) & ~faults.lost & is_used
@@ -571,7 +578,8 @@ class TableRows:
         is_zero = is_stated & (size == 0).any(axis=1)
         table.zeros.update(images[is_zero].tolist())
         rows = np.nonzero(is_stated & ~is_zero)[0]
-        for i in rows[table.settle(images[rows], size[rows])].tolist():
+        differs = table.settle(images[rows], size[rows])
+        for i in rows[differs].tolist():
             w, h = table.sizes[images[i]].tolist()
             name = self._columns[roles["image"]][i] if "image" in roles else ""
             row_size, image_size = f"{size[i, 0]}x{size[i, 1]}", f"{w}x{h}"
@@ -586,8 +594,11 @@ def _parse_track_ids(cells: list[str]) -> NDArray[Any] | None:
     id_of_cell: dict[str, Any] = {}
     for distinct_cell in set(cells):
         text = distinct_cell.strip()
+        # A number that 64 bits hold, without zeros before it, which would be lost.
         is_number = text.isascii() and text.isdigit() and len(text) < 19 and (text == "0" or text[0] != "0")
-        id_of_cell[distinct_cell] = None if text in ("", "-1") else int(text) if is_number else text
+        id_of_cell[distinct_cell] = int(text) if is_number else text
+        if text in ("", "-1"):
+            id_of_cell[distinct_cell] = None
     if not any(value is not None for value in id_of_cell.values()):
         return None
     ids = np.empty(len(cells), object)
