@@ -185,12 +185,14 @@ def parse_names(entries: dict[str, Node], path: str, log: Log) -> list[str] | No
     n_errors = log.errors
     names_node = entries.get("names")
     items: list[Node] = []
+    first_id = 0
     if names_node is None or is_none(names_node):
         pass
     elif isinstance(names_node.value, list):
         items = names_node.value
     elif isinstance(names_node.value, dict):
         items = _names_by_id(names_node, path, log)
+        first_id = int(bool(items) and "0" not in names_node.value)  # without the id 0 they begin at 1
     else:
         report_wrong(names_node, "names", "a list of names")
     for item in items:
@@ -202,28 +204,14 @@ def parse_names(entries: dict[str, Node], path: str, log: Log) -> list[str] | No
             log.report(BAD_LISTED_CLASS, path, line=item.line, field="names", value=item.value, reason=reason)
     count_node = entries.get("nc")
     if count_node is not None and not is_none(count_node):
-        if not isinstance(count_node.value, str) or not re.fullmatch(
-            r"[0-9]{1,9}(\.0*)?", count_node.value.strip()
-        ):
+        text = count_node.value.strip() if isinstance(count_node.value, str) else ""
+        if not re.fullmatch(r"[0-9]{1,9}(\.0*)?", text):
             report_wrong(count_node, "nc", "a number of classes")
-        elif items and int(float(count_node.value)) != len(items):
-            log.report(
-                CLASS_COUNT,
-                path,
-                line=count_node.line,
-                field="nc",
-                value=int(float(count_node.value)),
-                n=len(items),
-            )
+        elif items and int(float(text)) != len(items):
+            n, line = int(float(text)), count_node.line
+            log.report(CLASS_COUNT, path, line=line, field="nc", value=n, n=len(items))
     names = Names(item.value for item in items)
-    # A mapping without the id 0 begins at 1.
-    if (
-        items
-        and names_node is not None
-        and isinstance(names_node.value, dict)
-        and "0" not in names_node.value
-    ):
-        names.first = 1
+    names.first = first_id
     return names if log.errors == n_errors else None
 
 

@@ -33,6 +33,7 @@ MOST_LEVELS = 500
 _NO_BRACKET = bytes({*range(256)} - {*b"[]{}"})
 _SQUARE = bytes.maketrans(b"{}", b"[]")
 _ROUNDS = 6
+"""How often `is_deeper` takes the innermost brackets away before it measures what is left."""
 _BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"(?:[^"\\]|\\.)*+"[^"\[\]{}]*+)*+([\[\]{}])', re.DOTALL)
 _EMPTY = re.compile(rb"\[[ \t\r\n]*\]")
 
@@ -134,8 +135,8 @@ def glance(head: bytes) -> JsonPreview:
     head = head.removeprefix(codecs.BOM_UTF8).lstrip(b" \t\r\n")
     keys: dict[str, str] = {}
     first_records: dict[str, dict[str, str]] = {}
-    stack: list[str] = []
-    key = inner_key = ""
+    stack: list[str] = []  # the brackets that are open, "{[{" in a record of a list of the outermost object
+    key = inner_key = ""  # the key that was read last, of the outermost object and of a record
     last_text: bytes | None = None  # the text that was read last, a key if a colon follows
     n_records = 0  # how many records the current list has begun
     after_colon = False
@@ -144,7 +145,7 @@ def glance(head: bytes) -> JsonPreview:
         position = match.end()
         token = match[0]
         first_char = token[:1].decode("latin-1")
-        if after_colon:
+        if after_colon:  # a value begins, which shows what its key holds
             after_colon = False
             if len(stack) == 1:
                 keys.setdefault(key, first_char)

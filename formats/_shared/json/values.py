@@ -91,22 +91,19 @@ def choose_files(
     # `find_recognised` looks at the first fifty only.
     later_files = [file for file in candidates[LOOKED_AT:] if check_head(source.head(file), recognise)]
     fitting_files = {*find_recognised(source, recognise, suffixes), *later_files} & set(candidates)
-    key_sets = (
-        {_list_first_keys(source.head(file)) for file in fitting_files}
-        if len(fitting_files) < len(candidates)
-        else set()
-    )
+    if len(fitting_files) == len(candidates):
+        files = candidates
+    else:
+        key_sets = {_list_first_keys(source.head(file)) for file in fitting_files}
 
-    def should_fit(keys: frozenset[str]) -> bool:
-        return not unique_keys.isdisjoint(keys) or any(
-            keys and 2 * len(keys & form) >= len(form) for form in key_sets
-        )
+        def should_fit(file: str) -> bool:
+            keys = _list_first_keys(source.head(file))
+            is_half = any(
+                keys and 2 * len(keys & fitting_keys) >= len(fitting_keys) for fitting_keys in key_sets
+            )
+            return is_half or not unique_keys.isdisjoint(keys)
 
-    files = [
-        file
-        for file in candidates
-        if file in fitting_files or should_fit(_list_first_keys(source.head(file)))
-    ]
+        files = [file for file in candidates if file in fitting_files or should_fit(file)]
     report_unread(source, candidates, files, title, log)
     return files
 
@@ -460,7 +457,10 @@ def read_lines(reader: Reader, file: str, *, keyed: bool = False) -> Iterator[tu
 def _read_lines(
     reader: Reader, stream: IO[bytes], path: str, *, keyed: bool
 ) -> Iterator[tuple[Location, str, Any]]:
-    """Yield location, key and value of each line of a file with one record a line; see `read_lines`."""
+    """Yield location, key and value of each line of a file with one record a line; see `read_lines`.
+
+    A line longer than `LONGEST` is reported and ends the file.
+    """
     log, line_number, key = reader.log, 0, ""
     while line := stream.readline(LONGEST):
         line_number += 1

@@ -65,11 +65,13 @@ class Groups:
         if not self._joins or (table[:, 13] < 0).all():
             return None
         image, category, group, part_kind = table[:, [0, 1, 13, 14]].T
+        # For each object its rows and the one that is its rectangle, -1 without one.
         objects = find_objects(image, category, group, part_kind == 1, part_kind == 0, table[:, 2:6])
         # new_track_of[t + 1] is the track that track t has become; -1, which is no track, has the place 0.
         new_track_of, is_kept = np.arange(-1, int(table[:, 12].max()) + 1), np.ones(len(table), np.bool_)
         for rows, box_row in objects:
             row, members, parts = rows[0], table[rows], [shapes[i] for i in rows if i != box_row]
+            # Around all members, and no exact width and height.
             member_bounds = [*members[:, 2:4].min(axis=0), *members[:, 4:6].max(axis=0), np.nan, np.nan]
             shapes[row] = join_shapes(parts, self._builder.image_size(int(table[row, 0])))
             if shapes[row] is None and any(parts):
@@ -77,6 +79,7 @@ class Groups:
             table[row, 2:8] = member_bounds if box_row < 0 else table[box_row, 2:8]
             table[row, 8] = np.fmax.reduce(members[:, 8])
             table[row, 9] = np.bitwise_or.reduce(members[:, 9].astype(int))
+            # The first member's track takes the place of all tracks of the object.
             new_track_of[members[:, 12].astype(int) + 1] = members[0, 12]
             part_kind[row], is_kept[rows[1:]] = int(box_row < 0), False
         new_track_of[0] = -1
@@ -98,9 +101,11 @@ class Groups:
         `table` and `shapes` are those of `join`, `part_kind` (n,) is its column 14, and `rows` are the rows
         of objects with a group. Changes `shapes` in place.
         """
-        rows_of_group: dict[tuple[float, float], list[int]] = {}
+        rows_of_group: dict[tuple[float, float], list[int]] = {}  # by image and group
         for row in rows:
             rows_of_group.setdefault((table[row, 0], table[row, 13]), []).append(row)
+
+        # The row of each group of keypoints, and these by name; other keypoints stay counted as unread.
         tied: list[tuple[int, dict[str, tuple[float, float, int]]]] = []
         for key, points in self._points.items():
             candidates = rows_of_group.get(key, [])
@@ -118,7 +123,9 @@ class Groups:
         if not self._builder.wants:
             self._builder.extras["keypoints"] += len(tied)
             tied = []
-        self._builder.extras = +self._builder.extras
+        self._builder.extras = +self._builder.extras  # without the counts that have become 0
+
+        # All boxes of a class have its labels in one order; a keypoint that one lacks is 0, 0, 0.
         labels_of_category: dict[int, dict[str, None]] = {}
         for row, points in tied:
             labels_of_category.setdefault(int(table[row, 1]), {}).update(dict.fromkeys(points))

@@ -58,9 +58,11 @@ def decode_mask(text: bytes, height: int) -> tuple[int, int, Pixels]:
     `height` is that of the image.
     """
     data = np.frombuffer(text, np.uint8)
-    runs = Runs.of_counts(*read_texts(data, np.array([0, len(data)]))[:2])
+    text_starts, counts, _ = read_texts(data, np.array([0, len(data)]))
+    runs = Runs.of_counts(text_starts, counts)
     left, top, w, h = runs.boxes(np.array([height]))[0].tolist()
     # Along the columns of the mask: 1 where a run begins, -1 after its end, so the sum so far is 1 in a run.
+    # `edge` has the start and end of each run in turn, as positions column by column in the image.
     step = np.zeros(w * height + 1, np.int8)
     step[runs.edge[0::2] - left * height] = 1
     step[runs.edge[1::2] - left * height] -= 1
@@ -125,10 +127,9 @@ def unpack_bytes(data: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
         elif position + n * value_width > len(bits) or n_done + n > size:
             raise BadMask("run lengths that are complete")
         else:
-            values = np.packbits(bits[position : position + n * value_width].reshape(n, value_width), axis=1)[
-                :, 0
-            ] >> (8 - value_width)
-            unpacked[n_done : n_done + n] = values
+            run_bits = bits[position : position + n * value_width].reshape(n, value_width)
+            # packbits puts the bits of a value first in its byte, before zeros.
+            unpacked[n_done : n_done + n] = np.packbits(run_bits, axis=1)[:, 0] >> (8 - value_width)
             position += n * value_width
         n_done += n
     return unpacked

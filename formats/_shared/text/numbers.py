@@ -102,7 +102,9 @@ def _format_decimals(numbers: Floats, places: int) -> Cells:
         only_zeros &= column == _ZERO
         column[only_zeros] = 0
     point = np.where(only_zeros, 0, ord(".")).astype(np.uint8)
-    # The digits before the point, and a minus.
+
+    # Rows with the same number of characters before the point (digits and a minus) are written together: the
+    # point and the decimals behind them, then these digits from the last to the first, then the minus.
     lead_length = np.searchsorted(10 ** np.arange(1, 16), integers, side="right") + 1 + is_negative
     cells = np.zeros((len(numbers), int(lead_length.max()) + 1 + places), np.uint8)
     for length in np.flatnonzero(np.bincount(lead_length)).tolist():

@@ -80,6 +80,7 @@ def _build(events: Any) -> Node:
     """Build the node of the only document from the events of a YAML parser. Raises _Refused for the rest."""
     import yaml
 
+    # The document is built as the only element of `root`; the last of the open nodes is the innermost.
     root = Node([], 0)
     open_nodes: list[Node] = [root]
     keys: list[str | None] = [None]  # of each open mapping, the key whose value comes next
@@ -98,6 +99,8 @@ def _build(events: Any) -> Node:
             continue
         if not isinstance(event, yaml.NodeEvent):
             continue
+
+        # The node of a text, list or mapping; a text in the place of a key is kept as the key instead.
         line = event.start_mark.line + 1 if event.start_mark else 0
         tag = getattr(event, "tag", None)
         if tag is not None and tag.startswith(_OBJECTS):
@@ -114,6 +117,7 @@ def _build(events: Any) -> Node:
             node = Node([] if isinstance(event, yaml.SequenceStartEvent) else {}, line)
             if isinstance(container, dict) and keys[-1] is None:
                 raise _Refused("a key is not plain text", event)
+
         if isinstance(container, dict):
             container[keys[-1]] = node
             keys[-1] = None

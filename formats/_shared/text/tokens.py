@@ -172,6 +172,7 @@ def split_cells(line: bytes, sep: bytes | None) -> list[Cell]:
         cells_by_byte = []
     if line.isascii():
         return [(offset + 1, value) for offset, value in cells_by_byte]
+    # Columns count characters, so the text between two values is decoded.
     column, last_offset, cells_by_column = 1, 0, []
     for offset, value in cells_by_byte:
         column += len(line[last_offset:offset].decode(errors="replace"))
@@ -307,7 +308,8 @@ def _make_chunk(parts: dict[int, bytes], sep: bytes | None) -> Chunk:
     # lines have [2 3] tokens, and their first ones are the tokens [0 2].
     n_tokens_before = np.searchsorted(token_starts, line_ends)
     n_tokens = np.diff(n_tokens_before, prepend=0)
-    # Which file (position among the pieces) a line belongs to, and its number there.
+    # Which file (position among the pieces) a line belongs to, and its number there. Pieces "a 1" and "b\nc"
+    # begin at [0 4]: their first lines are [0 1] and they have [1 2], so lines belong to [0 1 1] as [1 1 2].
     sizes = np.array([len(piece) + 1 for piece in pieces], np.int64)
     offsets = np.cumsum(sizes) - sizes
     first_lines = np.searchsorted(line_ends, offsets)
@@ -337,12 +339,13 @@ def _separate(data: bytes, sep: bytes) -> bytes:
     framed = b"\n" + data + b"\n"
     if not any(unusual in framed for unusual in (b" ", b"\t", sep + sep, sep + b"\n", b"\n" + sep)):
         return data.replace(sep, b" ")  # neither blanks nor empty values, as in most files
-    data = re.sub(rb"(?m)^[ \t]++$", b"", data)  # lines of blanks only; then blanks before a separator
+    # Drop the blanks of lines without anything else, those before a separator, and those behind one.
+    data = re.sub(rb"(?m)^[ \t]++$", b"", data)
     data = re.sub(
         rb"(?<!" + blank_pattern + rb")" + blank_pattern + rb"++(?=" + sep_pattern + rb")", b"", data
     )
-    data = re.sub(sep_pattern + blank_pattern + rb"++", lambda _: sep, data)  # and behind one
-    # an empty value: a separator at the start, at the end, or right after another
+    data = re.sub(sep_pattern + blank_pattern + rb"++", lambda _: sep, data)
+    # Mark an empty value: a separator at the start, at the end, or right after another.
     data = re.sub(
         rb"(?m)(?:^|(?<=" + sep_pattern + rb"))(?=" + sep_pattern + rb")|(?<=" + sep_pattern + rb")$",
         EMPTY,
@@ -497,16 +500,12 @@ def assemble(n_images: int, image: Ints, pieces: Sequence[bytes | Column]) -> It
     first_image = 0
     while first_image < n_images:
         # As many images as have `ROWS` boxes together, but at least one.
-        end_image = max(
-            first_image + 1,
-            int(np.searchsorted(box_bounds, box_bounds[first_image] + ROWS, side="right")) - 1,
-        )
+        last_bound = np.searchsorted(box_bounds, box_bounds[first_image] + ROWS, side="right")
+        end_image = max(first_image + 1, int(last_bound) - 1)
         image_bounds = box_bounds[first_image : end_image + 1]
-        rows: Any = (
-            slice(image_bounds[0], image_bounds[-1])
-            if is_ordered
-            else order[image_bounds[0] : image_bounds[-1]]
-        )
+        rows: Any = slice(image_bounds[0], image_bounds[-1])
+        if not is_ordered:
+            rows = order[rows]
         n_boxes = int(image_bounds[-1] - image_bounds[0])
         texts = [b""] * (n_pieces * n_boxes)  # piece i of box k at k * n_pieces + i
         for i, (cells, index) in enumerate(columns):
