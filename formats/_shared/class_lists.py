@@ -107,12 +107,8 @@ def read_list(source: Source, file: str, log: Log) -> list[str] | None:
         return None
     for line_number, name in enumerate(names, 1):
         if not name:
-            log.report(
-                BAD_CLASS_LIST,
-                path,
-                line=line_number,
-                reason="it has a blank line, which shifts the ids after it",
-            )
+            gap = "it has a blank line, which shifts the ids after it"
+            log.report(BAD_CLASS_LIST, path, line=line_number, reason=gap)
         elif (reason := refuse_class(name)) is not None:
             log.report(BAD_LISTED_CLASS, path, line=line_number, value=name, reason=reason)
     return names if log.errors == n_errors else None
@@ -128,11 +124,9 @@ def read_class_list(
     """
     if classes is not None:
         return read_list(Source(classes, follow_links=True, encoding=source.encoding), "", log), classes
-    return (
-        (read_list(source, list_of_source, log), source.full(list_of_source))
-        if list_of_source and list_of_source in source.files
-        else ([], "")
-    )
+    if list_of_source and list_of_source in source.files:
+        return read_list(source, list_of_source, log), source.full(list_of_source)
+    return [], ""
 
 
 def report_other_list(

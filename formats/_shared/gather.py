@@ -550,11 +550,8 @@ def _pad_points(category: Floats, shapes: Sequence[Drawn | None]) -> None:
 
     `category` (n,) are the category rows of the n `shapes`, which are changed in place.
     """
-    shapes_with_points = [
-        (class_row, shape)
-        for class_row, shape in zip(category.tolist(), shapes, strict=True)
-        if shape and len(shape.points)
-    ]
+    pairs = zip(category.tolist(), shapes, strict=True)
+    shapes_with_points = [(class_row, shape) for class_row, shape in pairs if shape and len(shape.points)]
     n_points: dict[float, int] = {}
     for class_row, shape in shapes_with_points:
         n_points[class_row] = max(n_points.get(class_row, 0), len(shape.points))

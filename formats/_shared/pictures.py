@@ -143,10 +143,8 @@ class Pictures:
             self._list(self._asked)
             self._linked = any(outside for _, _, outside in self._asked.bad_links)
         # Files of --images go before those of the same name in the folders below.
-        names_of_option = {
-            *self._by_stem,
-            *(os.path.abspath(picture.location) for picture in self._by_name.values()),
-        }
+        paths_of_option = (os.path.abspath(picture.location) for picture in self._by_name.values())
+        names_of_option = {*self._by_stem, *paths_of_option}
         self._of_asked = set(self._by_name)
         for folder in folders:
             self._list_folder(folder, source, names_of_option)
@@ -321,12 +319,10 @@ class Pictures:
             return None
         file_name = stem(name).rpartition("/")[2]
         namesakes = [
-            other_name
-            for other_name in counterpart.images.name
-            if stem(other_name).rpartition("/")[2] == file_name
+            other for other in counterpart.images.name if stem(other).rpartition("/")[2] == file_name
         ]
         if len(namesakes) > 1:
-            shown = " and ".join(repr(shorten(other_name)) for other_name in namesakes[:2])
+            shown = " and ".join(repr(shorten(other)) for other in namesakes[:2])
             reason = f"the other side has {len(namesakes)} images with this name, {shown}"
             remedy = "select one split with --split, or use the same names, including folders, on both sides"
             return reason, remedy

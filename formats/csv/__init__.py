@@ -118,7 +118,7 @@ def sniff(source: Source) -> Sniff | None:
         if isinstance(layout, Layout):
             layouts.append(layout)
         elif isinstance(layout, HeaderFaults) and (layout.has_box or (not source.is_dir and _is_table(text))):
-            header_faults.append(layout)
+            header_faults.append(layout)  # read where no other format knows the file, to say what it lacks
     if header_faults and not layouts:
         columns_text = ",".join(map(shorten, header_faults[0].columns[:8]))
         reason = "its header names the four coordinates of a box"
@@ -130,9 +130,8 @@ def sniff(source: Source) -> Sniff | None:
     first_layout = layouts[0]
     reason = f"{len(layouts)} CSV files fit, the first is" if len(layouts) > 1 else "it is"
     rows = "its header names" if first_layout.has_header else "its rows have"
-    columns_text = ",".join(map(shorten, first_layout.columns[:8])) + (
-        ",..." if len(first_layout.columns) > 8 else ""
-    )
+    columns_text = ",".join(map(shorten, first_layout.columns[:8]))
+    columns_text += ",..." if len(first_layout.columns) > 8 else ""
     title = first_layout.title.partition(" (")[0]  # reading says the rest
     return Sniff(SURE if first_layout.is_sure else LIKELY, f"{reason} {title}: {rows} {columns_text}")
 
@@ -162,9 +161,10 @@ def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> Non
             raise UsageError(f"columns: unknown role {role!r}{hint(role, ROLES)}")
     files = source.with_suffix(".csv", ".tsv") if source.is_dir else source.files
     descriptions = [f for f in files if source.is_dir and is_class_list(f)]
-    reader = Reader(
-        source, builder, log, options, find_class_names(source, descriptions, log, options.classes)
-    )
+    class_names = find_class_names(source, descriptions, log, options.classes)
+    reader = Reader(source, builder, log, options, class_names)
+
+    # The files to read. Of Open Images' files without boxes, beside others, only the lists of images.
     skipped_paths = {options.image_sizes, options.classes}
     files_to_read = [f for f in files if f not in descriptions and source.full(f) not in skipped_paths]
     without_boxes = [f for f in files_to_read if len(files_to_read) > 1 and _has_no_boxes(source, f)]
@@ -172,15 +172,16 @@ def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> Non
         files_to_read = [f for f in files_to_read if f not in without_boxes]
         with_images = [f for f in without_boxes if _lists_images(source, f)]
         if unread := [f for f in without_boxes if f not in with_images]:
-            file_names = ", ".join(map(printable, unread))
-            log.note(
-                f"{printable(source.path)}: not read, because Open Images has no boxes in them: {file_names}"
+            unread_text = (
+                f"not read, because Open Images has no boxes in them: {', '.join(map(printable, unread))}"
             )
+            log.note(f"{printable(source.path)}: {unread_text}")
         files_to_read += with_images
     if not files_to_read:
         log.report(NO_HEADER, source.path, found="no file that ends in .csv or .tsv")
     else:
         files_to_read = select_split(files_to_read, reader.split_of, options.split, source, log)
+
     # Of the files that are left of a split; a file that is alone is read for its boxes.
     image_lists = [file for file in files_to_read if len(files_to_read) > 1 and _lists_images(source, file)]
     mask_files = [file for file in files_to_read if has_masks(source, file)]
@@ -197,11 +198,8 @@ def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> Non
 def adapt(options: CsvOptions) -> dict[str, Any]:
     """Return what the option ``dialect`` changes about the format."""
     dialect = DIALECTS[options.dialect]
-    return {
-        "keeps": dialect.keeps,
-        "max_error_px": 1e-6 if dialect.is_relative else 0.0,
-        "needs_size": dialect.is_relative,
-    }
+    max_error = 1e-6 if dialect.is_relative else 0.0
+    return {"keeps": dialect.keeps, "max_error_px": max_error, "needs_size": dialect.is_relative}
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: CsvOptions) -> None:

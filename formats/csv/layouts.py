@@ -255,10 +255,9 @@ def find_layout(text: str, options: CsvOptions | None) -> Layout | HeaderFaults 
     for sep in candidates:
         cells, _ = read_record(text, 0, sep)
         if isinstance(cells, QuoteFault):
-            best_faults = best_faults or HeaderFaults(
-                tuple(text.split("\n", 1)[0].split(sep)),
-                [(BAD_HEADER, f"column {cells.cell + 1}", {"reason": Trusted(str(cells))})],
-            )
+            first_cells = tuple(text.split("\n", 1)[0].split(sep))
+            fault = BAD_HEADER, f"column {cells.cell + 1}", {"reason": Trusted(str(cells))}
+            best_faults = best_faults or HeaderFaults(first_cells, [fault])
             continue
         layout = _read_header(cells, sep, explicit, _find_list(text, sep, len(cells)))
         if isinstance(layout, Layout):
@@ -301,15 +300,8 @@ def _find_bare_layout(text: str, sep: str) -> Layout | None:
             if not isinstance(cells, QuoteFault) and len(cells) == len(columns)
         )
         if n_fitting * 2 > len(rows):
-            return Layout(
-                title=f"{title}, which has no header",
-                sep=sep,
-                columns=tuple(columns),
-                roles=roles,
-                form=form,
-                has_header=False,
-                is_sure=False,
-            )
+            fields: Any = {"sep": sep, "columns": tuple(columns), "roles": roles, "form": form}
+            return Layout(title=f"{title}, which has no header", has_header=False, is_sure=False, **fields)
     return None
 
 
@@ -372,6 +364,7 @@ def _read_header(
     `boxes` is the column with a list of boxes, and their keys, which count as columns behind all others.
     """
     list_column, keys_of_boxes = boxes or (None, ())
+    # `box_x` for the key `x` beside a column `x`.
     list_columns = [f"box_{key}" if key in cells else key for key in keys_of_boxes]
     header = Header([*cells, *list_columns], explicit)
     header.listed = list_column
@@ -382,12 +375,8 @@ def _read_header(
     is_open_images = {"imageid", "labelname", "xmin", "xmax", "ymin", "ymax"} <= column_keys
     # The Confidence of the boxes of Open Images is no score.
     header.find_roles(*(("score",) if is_open_images and "score" not in column_keys else ()))
-    common_fields: Any = {
-        "sep": sep,
-        "columns": columns[: len(cells)],
-        "roles": roles,
-        "spaced": header.spaced,
-    }
+    in_file = columns[: len(cells)]
+    common_fields: Any = {"sep": sep, "columns": in_file, "roles": roles, "spaced": header.spaced}
 
     # Prediction strings need no other columns.
     if {"imageid", "predictionstring"} <= column_keys and not explicit:

@@ -78,13 +78,8 @@ def _format_scores(values: Floats) -> Iterable[str]:
 def _format_flags(flags: NDArray[np.uint16], bits: Iterable[Flag], sep: str) -> Iterator[str]:
     """Yield for each box the cells of the flags `bits`, 0 or 1, joined by `sep`; `flags` is (n,)."""
     distinct_flags, position_of_box = np.unique(flags, return_inverse=True)
-    return iter_cells(
-        [
-            sep.join("1" if bits_of_kind & bit else "0" for bit in bits)
-            for bits_of_kind in distinct_flags.tolist()
-        ],
-        position_of_box,
-    )
+    cells = [sep.join("1" if value & bit else "0" for bit in bits) for value in distinct_flags.tolist()]
+    return iter_cells(cells, position_of_box)
 
 
 def _format_images(dataset: Dataset, quote: Quote) -> list[str]:
@@ -170,6 +165,7 @@ def _make_prediction_strings(
         dataset, " ", [labels, _format_scores(boxes.score), *_format_relative_edges(dataset)]
     )
     box_ends = np.cumsum(np.bincount(boxes.image, minlength=len(images))).tolist()
+    # `groups` is sorted by image, so the boxes of image i are groups[box_ends[i - 1] : box_ends[i]].
     return PREDICTION_STRING, [
         quote(stem(name)) + quote.sep + quote(" ".join(groups[start:stop]))
         for name, start, stop in zip(images, [0, *box_ends], box_ends, strict=False)

@@ -35,16 +35,7 @@ from odm.formats._shared.codes import (
 )
 from odm.formats._shared.damaged_files import report_unread
 from odm.formats._shared.gather import NAN, Corners, Gather, Location, find_folders
-from odm.formats._shared.json.columns import (
-    _PYTHON,
-    SYNTAX,
-    Broken,
-    Document,
-    Repeated,
-    Token,
-    load,
-    show,
-)
+from odm.formats._shared.json.columns import _PYTHON, SYNTAX, Broken, Document, Repeated, Token, load, show
 from odm.formats._shared.json.preview import (
     LOOKED_AT,
     MOST_LEVELS,
@@ -368,8 +359,7 @@ class Reader(Gather):
             return None
         if type(width) is int and type(height) is int and 1 <= width < 2**31 and 1 <= height < 2**31:
             return width, height
-        sides = []
-        errors = self.log.errors
+        sides, n_errors = [], self.log.errors
         for value, key in zip((width, height), keys, strict=True):
             if value in (None, 0):
                 continue
@@ -377,7 +367,7 @@ class Reader(Gather):
                 sides.append(int(value))
             else:
                 (location / key).report(self.log, BAD_IMAGE_SIZE, field=key, value=Trusted(show(value)))
-        if self.log.errors > errors:
+        if self.log.errors > n_errors:
             return 0, 0
         return (sides[0], sides[1]) if len(sides) == 2 else None
 
@@ -481,10 +471,11 @@ def _read_lines(
                     continue
             value = decode(text)
         except UnicodeDecodeError as e:
-            column = len(line[: e.start].decode(errors="replace")) + 1
-            log.report(
-                NOT_UTF8, path, line=line_number, column=column, value=f"the byte {line[e.start]:#04x}"
+            column, value = (
+                len(line[: e.start].decode(errors="replace")) + 1,
+                f"the byte {line[e.start]:#04x}",
             )
+            log.report(NOT_UTF8, path, line=line_number, column=column, value=value)
         except json.JSONDecodeError as e:
             reason = f"{e.msg[:1].lower()}{e.msg[1:]}"
             # The error counts from the tab on, so the key and the tab (`keyed`) are added.

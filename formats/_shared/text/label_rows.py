@@ -567,11 +567,8 @@ def _read_head_lines(source: Source, file: str) -> list[bytes]:
 
 def sniff_lines(n_fitting: int, n_lines: int, description: str) -> Sniff | None:
     """The confidence and reason of a sniffer if two of three lines fit."""
-    return (
-        Sniff(SURE, f"{describe_lines(n_fitting, n_lines)} {description}")
-        if n_lines and 3 * n_fitting >= 2 * n_lines
-        else None
-    )
+    fits = n_lines and 3 * n_fitting >= 2 * n_lines
+    return Sniff(SURE, f"{describe_lines(n_fitting, n_lines)} {description}") if fits else None
 
 
 def are_text(source: Source) -> bool:
