@@ -446,10 +446,8 @@ def _explain(grammar: Grammar, cells: list[Cell], path: str, line: int, log: Log
     shape = grammar.shape(n, lambda position: _find_kind(cells[position][1]))
     if shape is None:
         if not (grammar.explain and grammar.explain(cells, shape, path, line, log)):
-            found = plural(n, "value")
-            log.report(
-                WRONG_COUNT, path, line=line, column=first_column, expected=grammar.expected, found=found
-            )
+            about = {"expected": grammar.expected, "found": plural(n, "value")}
+            log.report(WRONG_COUNT, path, line=line, column=first_column, **about)
         return
     # The field at each position, with -1 for a score that the row does not have.
     fields = dict(zip(shape.numbers, grammar.fields, strict=False)) | {shape.score: grammar.score}
