@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.arrays import to_array
@@ -132,13 +133,9 @@ def make_shape_tables(kind: str, shape: NDArray[Any], n_values: Longs) -> dict[s
     n = len(n_values)
     value_starts = np.concatenate([[0], np.cumsum(n_values)]).astype(np.int64)
     if FIELDS[kind] == "masks":
-        no_shapes = Shapes.none(n)
         kinds = np.full(n, ShapeKind.MASK, np.uint8)
-        return {
-            "shapes": Shapes(
-                kinds, no_shapes.ring, no_shapes.point, no_shapes.xy, value_starts, shape.astype(np.uint8)
-            )
-        }
+        text = shape.astype(np.uint8)
+        return {"shapes": replace(Shapes.none(n), kind=kinds, mask=value_starts, text=text)}
     values = shape.astype(np.float64)
     if kind == "keypoints":
         point_starts = value_starts // 3  # a point has three values: x, y and visibility

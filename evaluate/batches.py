@@ -59,7 +59,7 @@ class ImageBoxes(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def join(cls, parts: Sequence[ImageBoxes]) -> ImageBoxes:
-        """Concatenate the boxes of several batches."""
+        """Concatenate the boxes of several batches; areas that only some have are NaN in the others."""
         has_shapes = any(len(p.n_values) for p in parts)
         names = _COLUMNS if has_shapes else _COLUMNS[: -len(_SHAPE_COLUMNS)]
         columns = {name: [getattr(p, name) for p in parts] for name in names}

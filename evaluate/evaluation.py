@@ -254,7 +254,8 @@ def _report(
     if compares_boxes and _is_mostly_oriented(truth) and _is_mostly_oriented(detections):
         log.withdraw("outlines-as-boxes")  # which readers said, for the same reason
         log.report(ORIENTED_AS_BOXES, source_of(truth))
-    if not has_tracks and (diagnose or not max(r.overall.f1 for r in results) >= POOR):  # or it is undefined
+    is_poor = not max(r.overall.f1 for r in results) >= POOR  # also if it is undefined
+    if not has_tracks and (diagnose or is_poor):
         from odm.evaluate.analysis import diagnosis  # rarely needed
 
         diagnosis.diagnose(joined, truth, detections, log, verbose=diagnose)

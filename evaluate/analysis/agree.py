@@ -135,7 +135,7 @@ class Agreement(TableMixin, msgspec.Struct, frozen=True, eq=False):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; None for what is undefined. Only pairs of classes that occur are in ``confusion``."""
-        names = (*self.names, None)
+        names = (*self.names, None)  # None: there is no box, as in the last row and column
         rows, columns = self.confusion.nonzero()
         return {
             "version": 1,
@@ -273,7 +273,10 @@ class _Side(NamedTuple):
         xyxy, zeros = self.xyxy[rows], np.zeros(len(rows))
         image, zero_numbers = self.image[rows].astype(np.int32), zeros.astype(np.int32)
         wh = xyxy[:, 2:] - xyxy[:, :2]
-        return SideTable(image, zero_numbers, xyxy, wh, zeros, zeros.astype(np.uint16), zeros, zero_numbers)
+        return SideTable(
+            *(image, zero_numbers, xyxy, wh),  # images, classes and boxes
+            *(zeros, zeros.astype(np.uint16), zeros, zero_numbers),  # scores, flags, areas and rows: not used
+        )
 
 
 def _pair_greedily(first: _Side, other: _Side, iou_min: float) -> tuple[Longs, Longs]:
@@ -317,7 +320,8 @@ def _find_best_pairs(
     `free_first` and `free_other` are positions in the sides. `n_compared` counts the pairs of all rounds; it
     is returned too. Raises UsageError if it is far too large.
     """
-    joined = Joined((), 0, ("",), other.to_side(free_other), first.to_side(free_first), NOTHING_JOINED)
+    truth, detections = other.to_side(free_other), first.to_side(free_first)
+    joined = Joined((), 0, ("",), truth, detections, NOTHING_JOINED)  # no names of images, one class
     pairs = find_pairs(joined, Protocol("agree"), iou_min, np.arange(len(free_first)))
     is_complete, lowest, rank_sum = True, iou_min, len(first.rank) + len(other.rank)
     best = _Candidates(free_first[:0], free_other[:0], np.zeros(0))

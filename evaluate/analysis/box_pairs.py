@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from odm.evaluate.analysis.review import list_places
+from odm.evaluate.analysis.review import EDGES, list_places
 from odm.tables import Dataset, Flag, Longs
 
-OF_BOX = ("class", "left", "top", "right", "bottom", "flags", "file", "line")
+OF_BOX = ("class", *EDGES, "flags", "file", "line")
 
 
 def flag_words(flags: int) -> str:
@@ -27,7 +27,7 @@ def box_columns(dataset: Dataset, rows: Longs, side: str) -> dict[str, list[Any]
     words = {flags: flag_words(flags) for flags in np.unique(boxes.flags[box_rows]).tolist()}
     values_of_box: dict[str, list[Any]] = {
         "class": list(map(dataset.categories.name.__getitem__, boxes.category[box_rows].tolist())),
-        **{edge: column.tolist() for edge, column in zip(OF_BOX[1:5], boxes.xyxy[box_rows].T, strict=True)},
+        **{edge: column.tolist() for edge, column in zip(EDGES, boxes.xyxy[box_rows].T, strict=True)},
         "flags": [words[flags] for flags in boxes.flags[box_rows].tolist()],
     }
     values_of_box["file"], values_of_box["line"] = (

@@ -212,11 +212,14 @@ def compare(
         Run(name, plan.table.result.summary, intervals(plan, sample, draws), len(np.unique(plan.table.image)))
         for name, plan, sample in zip(names, plans, samples, strict=True)
     ]
+    # Of each run but the first the changes of the summary, then of its classes.
     deltas: list[Delta] = []
     for run, table, sample in list(zip(run_rows, tables, samples, strict=True))[1:]:
         deltas += _compute_deltas(run_rows[0], run, samples[0], sample, plans[0], draws)
         pair = [tables[0], table], [samples[0], sample]
         deltas += _compute_class_deltas(run.name, *pair, plans[0], draws)
+
+    # The changes of single images, of those that are drawn from.
     tables_of_images = {name: image_table(table, at_score) for name, table in runs.items()}
     drawn_images = tables[0].evaluated if images is None else images
     drawn_names = {tables[0].images[i] for i in drawn_images.tolist()}

@@ -115,7 +115,7 @@ def find_cause(
     best_ap50 = _ap50(best_sides)
     if statements and best_ap50 < 1.3 * ap50 + LEAST_RISE:
         best_sides, best_ap50, statements, remedy = joined, ap50, [], []
-    # Each of these on top of those before, if it helps by itself.
+    # Each of these on top of those before, if it helps by itself; it returns the same sides if it cannot.
     for reading in (_try_one_class, _try_reversed_scores, _try_unique):
         statement, advice, other_sides = reading(best_sides)
         other_ap50 = best_ap50 if other_sides is best_sides else _ap50(other_sides)
@@ -519,13 +519,14 @@ def _try_reversed_scores(joined: Joined) -> tuple[str, str, Joined]:
 
 
 def _try_one_class(joined: Joined) -> tuple[str, str, Joined]:
-    """Return statement, advice and both sides, in one class if detections of one class cover others."""
+    """Return statement, advice and both sides, in one class if all detections have one and cover others."""
     truth, detections = joined.truth, joined.detections
     classes = distinct(detections.category)
     name = shorten(joined.classes[classes[0]], 30) if len(classes) else ""
     other_objects = np.flatnonzero(truth.category != classes[0]) if len(classes) == 1 else classes[:0]
     if len(other_objects) >= LEAST_VOTES:
         n_det_of_image = np.bincount(detections.image, minlength=len(joined.images))
+        # Of very many every second, third, ... object, so that at most 20 * MOST_PAIRS pairs are compared.
         other_objects = other_objects[
             :: 1 + int(n_det_of_image[truth.image[other_objects]].sum()) // (20 * MOST_PAIRS)
         ]
@@ -577,8 +578,9 @@ def _drop_duplicates(joined: Joined) -> Joined:
     side = joined.detections
     order = np.lexsort((-side.score, side.category, side.image))
     keys, is_kept = joined.keys_of(side), np.ones(len(side), bool)
-    rows = order[np.arange(len(order)) - np.searchsorted(keys[order], keys[order]) < 300]  # the surest
-    while len(rows):  # the surest of each image and class, beside all others that are left there
+    # Of each image and class the 300 surest; the others are kept.
+    rows = order[np.arange(len(order)) - np.searchsorted(keys[order], keys[order]) < 300]
+    while len(rows):  # in each round the surest of each image and class, beside all others left there
         key = keys[rows]
         is_surest = np.concatenate([[True], key[1:] != key[:-1]])
         other_positions = np.flatnonzero(~is_surest)

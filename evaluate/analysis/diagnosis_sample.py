@@ -126,6 +126,7 @@ class Sample(msgspec.Struct, frozen=True, eq=False):
         if is_cyclic:
             image_index %= len(self.images)
         image = self.images[np.clip(image_index, 0, len(self.images) - 1)]
+        # Detections that are moved beyond the first or last image are on none.
         image = np.where((image_index >= 0) & (image_index < len(self.images)), image, -1)
         return pair_by_image(image, self.joined.truth.image[self.objects])
 

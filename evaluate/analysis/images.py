@@ -144,10 +144,14 @@ def compare_images(
     """
     n_images, n_classes = len(first_table.images), max(len(first_table.classes), 1)
     names = {name: i for i, name in enumerate(first_table.classes)}
+    # Runs may list the classes in another order: of each class of the other run its number in the first.
     number_of_other_class = np.array([names.get(name, -1) for name in other_table.classes], np.int64)
 
     def make_keys(table: Table, is_found: Mask, of_class: Longs) -> Longs:
-        """Return (m,) a number for each counting ground truth that was found: row * n_classes + class."""
+        """Return (m,) a number for each counting ground truth that was found: row * n_classes + class.
+
+        With a class hierarchy one row of the dataset has several classes.
+        """
         truth = table.truth
         rows = np.flatnonzero(is_found & table.counting)
         return truth.row[rows].astype(np.int64) * n_classes + of_class[truth.category[rows]]

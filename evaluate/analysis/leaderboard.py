@@ -72,6 +72,7 @@ def rank(
     key = next(iter(tables[0].result.summary))
     values = [table.result.summary[key] for table in tables]
     order_sign = 1 if key in plans[0].lower_keys else -1
+    # One run of each set of twins, best first; undefined numbers come last.
     order = sorted(names_of_twin, key=lambda i: (math.isnan(values[i]), order_sign * values[i]))
     best, n_behind = order[0], plans[0].count_images_behind(draws.images)
     deltas = {i: subtract(values[best], values[i]) for i in order}
@@ -86,17 +87,18 @@ def rank(
                 level=draws.level,
                 lower_is_better=key in plans[0].lower_keys,
             )
+    # The best has no difference from itself, and no p value.
     p_values = [math.nan, *correct_p_values([interval_of_run[i].p for i in order[1:]])]
     return [
         Standing(
-            names[i],
-            tuple(names_of_twin[i][1:]),
-            key,
-            values[i],
-            intervals[i].get(key, Interval()),
-            deltas[i],
-            interval_of_run[i],
-            p,
+            run=names[i],
+            same=tuple(names_of_twin[i][1:]),
+            key=key,
+            value=values[i],
+            interval=intervals[i].get(key, Interval()),
+            delta=deltas[i],
+            delta_interval=interval_of_run[i],
+            p_holm=p,
         )
         for i, p in zip(order, p_values, strict=True)
     ]

@@ -52,8 +52,9 @@ def _list_box_readings() -> Iterator[Reading]:
     """List the meanings that the four numbers may have, whatever they were taken for."""
     for old, new in itertools.product(_MEANINGS, repeat=2):
         for swapped in (False, True):
+            # One meaning is the boxes as they are; with x and y swapped it is the same box for all three.
             if old == new and (not swapped or old != "ltrb"):
-                continue  # as it is; and swapped is the same for all
+                continue
 
             def change(xyxy: Floats, _: Floats, rule: tuple[str, str, bool] = (old, new, swapped)) -> Floats:
                 old_meaning, new_meaning, is_swapped = rule

@@ -302,6 +302,7 @@ class Plan:
         image_weights = weights[:, self.table.guess_image]
         total_weight = image_weights.sum(axis=1)
         summary = {}
+        # The columns of `guesses`: position of the first guess of the class, of the first hit, and image.
         for column, kind in enumerate(("cls", "loc")):
             for k in (1, 5):
                 missed = (image_weights * (matches.guesses[:, column] >= k)).sum(axis=1)
@@ -564,7 +565,9 @@ class _Curves:
         The first two of the ``buffers`` count, in each class, the true positives and all detections up to the
         ranks that are read. All buffers are overwritten.
         """
-        n_true, precision, buffer, drop = buffers
+        n_true, precision, buffer, drop = (
+            buffers  # `precision` has the number of all detections until it is one
+        )
         precision += self.epsilon or TINY
         np.divide(n_true, precision, out=precision)
         precision += self.raised

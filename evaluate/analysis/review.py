@@ -209,6 +209,7 @@ def list_places(dataset: Dataset | None, rows: NDArray[Any]) -> tuple[list[str],
     """
     if dataset is None:
         return [""] * len(rows), [""] * len(rows)
+    # Row -1, of no box, reads the file and line -1 at the end, and file -1 the text and pointer at the end.
     file, line = (np.append(column, -1)[rows] for column in (dataset.boxes.file, dataset.boxes.line))
     files = dataset.files
     file_texts = [f"{f.path}#{f.pointer.rstrip('/')}/" if f.pointer else f.path for f in files] + [""]

@@ -127,7 +127,7 @@ def _split_images(plan: Plan, image_slice: ImageSlice, draws: Resampling) -> tup
 
 
 class _Within(Plan):
-    """A plan that counts only some images, whatever is drawn."""
+    """A plan that counts only some images, whatever is drawn; it shares all that the other plan prepared."""
 
     def __init__(self, plan: Plan, images: Longs) -> None:
         self.__dict__.update(plan.__dict__)
@@ -241,6 +241,7 @@ def _match_inside(
     if detections_inside is not None:
         is_inside_by_row = np.zeros(int(joined.detections.row.max(initial=0)) + 1, np.bool_)
         is_inside_by_row[joined.detections.row] = detections_inside
+        # Bit 0 of each detection, for the only area range: whether it is a false positive if unmatched.
         fp_bits = AreaBits(1) if matches.fp_if_unmatched is None else matches.fp_if_unmatched
         matches = replace(
             matches,
@@ -281,7 +282,7 @@ def _make_truth_slice(joined: Joined, rules: Protocol, value: str, inside: Mask)
     table = _match_inside(joined, rules, inside, None)
     matches = table.matches
     category = matches.category[matches.hit]
-    hits = np.stack(
+    hits = np.stack(  # (thresholds, classes)
         [
             np.bincount(category[find_hits(table, 0, t)[0]], minlength=len(table.classes))
             for t in range(len(rules.ious))

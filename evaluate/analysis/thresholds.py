@@ -190,6 +190,7 @@ def find_best_candidate(candidates: Candidates, rule: Rule, iou: float) -> tuple
         value, is_allowed = precision, recall >= rule.values[0]
     elif rule.name == "cost":
         fp_cost, miss_cost = rule.values
+        # Costs are negative here, and so is the LRP error: the highest is taken.
         value = -(fp_cost * fp + miss_cost * (candidates.n - tp))
         value_of_nothing = -miss_cost * candidates.n
         if not len(value) or value_of_nothing >= value.max():

@@ -197,6 +197,7 @@ class _Aps:
         """
         if self.points is None:
             return float(envelope.sum() / npos)
+        # At each point precision is read at the first true positive that reaches it; for lines, beyond it.
         if self.reading == "steps":
             position_of_point = np.searchsorted(recall, self.points, side="left")
             return float(np.append(envelope, 0.0)[position_of_point].sum() / len(self.points))

@@ -217,7 +217,7 @@ def _draw_all_curves(result: Result) -> Figure:
         title += f", mean AP {format_percent(float(np.mean(aps)))}"
     figure, axes = _make_axes("Precision and recall", title)
     names = [row.name for row in result.classes if row.name in result.curves]
-    points = np.linspace(0, 1, 201)
+    points = np.linspace(0, 1, 201)  # the recalls at which the mean is drawn
     mean = np.zeros(len(points))
     for n, name in enumerate(names):
         curve = result.curves[name]
@@ -253,16 +253,15 @@ def _draw_miss_rates(result: Result) -> Figure:
         label = f"{format_percent(row.extra[miss_keys(rules)[curve.area]])}  {_shorten_name(name)}"
         x, y = np.maximum(curve.false_per_image, rate_min), np.maximum(curve.miss_rate, 1e-3)
         _draw_class_line(axes, x, y, n, len(curves), label, drawstyle="steps-post")
+    # Scales before marks: setting a scale replaces them.
     axes.set(xscale="log", yscale="log", xlim=(rate_min, None), xlabel="false positives per image")
     axes.set(ylabel="miss rate")
     lowest = min((float(curve.miss_rate.min()) for curve in curves), default=0.1)
     marks = [mark for mark in (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1) if mark >= lowest / 2]
     axes.set_yticks(marks, [f"{mark:g}" for mark in marks])
-    axes.set_xticks(rates := [0.01, 0.1, 1, 10], [f"{rate:g}" for rate in rates])
-    axes.set(
-        ylim=(marks[0], 1.05),
-        xlim=(rate_min, max(1.0, *(float(c.false_per_image[-1]) for c in curves), rate_min)),
-    )
+    axes.set_xticks([0.01, 0.1, 1, 10], ["0.01", "0.1", "1", "10"])
+    rate_max = max(1.0, *(float(curve.false_per_image[-1]) for curve in curves), rate_min)
+    axes.set(ylim=(marks[0], 1.05), xlim=(rate_min, rate_max))
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_minor_formatter("")
     for rate in rules.rates:

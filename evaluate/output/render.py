@@ -395,8 +395,7 @@ def _describe_join(evaluation: Evaluation) -> Items:
         ),
         f"classes: {_count_sides(len(report.classes_both), report.classes_gt_only, report.classes_det_only)}",
     ]
-    other_methods = {method: n for method, n in report.how.items() if method != "name"}
-    if other_methods:
+    if set(report.how) - {"name"}:
         lines.append("matched by " + ", ".join(f"{method}: {n}" for method, n in report.how.items()))
     for title, names in (
         (f"{report.unit} only in the ground truth", report.images_gt_only),
@@ -479,9 +478,7 @@ def _make_level_section(result: Result) -> Section:
 def _make_area_section(result: Result) -> Section:
     """Make the table of the miss rate of each set-up, or else of the area ranges that the user named."""
     rules = result.rules
-    n_objects = [int(n) for n in result.matches.npos.sum(axis=0)]
-    first_name = next(iter(rules.named_areas.values())).name if rules.named_areas else ""
-    keys = [key.removesuffix(f"@{first_name}") for key in result.summary if key.endswith(f"@{first_name}")]
+    n_objects = [int(n) for n in result.matches.npos.sum(axis=0)]  # of each area range
     if rules.rates:
         columns = [Column("set-up", cell), Column("GT"), Column("MR", format_percent)]
         rows: list[list[Any]] = [
@@ -489,12 +486,11 @@ def _make_area_section(result: Result) -> Section:
             for area, n, key in zip(rules.areas, n_objects, miss_keys(rules), strict=True)
         ]
         return make_section("miss rate over false positives per image; lower is better", columns, rows)
-    columns = [
-        Column("range", cell),
-        Column("area"),
-        Column("GT"),
-        *(Column(key, format_percent) for key in keys),  # every named range has the same keys
-    ]
+    # Every named range has the same keys: AP@NAME, AP50@NAME, ...
+    first_name = next(iter(rules.named_areas.values())).name
+    keys = [key.removesuffix(f"@{first_name}") for key in result.summary if key.endswith(f"@{first_name}")]
+    columns = [Column("range", cell), Column("area"), Column("GT")]
+    columns += (Column(key, format_percent) for key in keys)
     rows = [
         [area.name, area.bounds, n_objects[i], *(result.summary[f"{key}@{area.name}"] for key in keys)]
         for i, area in rules.named_areas.items()
@@ -584,12 +580,13 @@ def format_classic_lines(result: Result) -> list[str]:
     if rules.by_frequency:
         entries += [("AP", all_ious, all_areas, cap, f"AP{letter}") for letter in FREQUENCIES]
     entries += [("AR", all_ious, all_areas, c, f"AR{c}") for c in caps]
-    single_iou_entries = [
-        ("AR", f"{iou:.2f}", all_areas, cap, f"AR{cap}@{100 * iou:.0f}") for iou in (0.5, 0.75)
+    entries += [
+        ("AR", f"{percent / 100:.2f}", all_areas, cap, key)
+        for percent in (50, 75)
+        if (key := f"AR{cap}@{percent}") in numbers
     ]
-    entries += [entry for entry in single_iou_entries if entry[-1] in numbers]
     entries += [("AR", all_ious, area, cap, f"AR{area[0]}") for area in areas]
-    if rules.tubes:
+    if rules.tubes:  # which have only AP, AP50, AP75 and one AR
         entries = [*entries[:3], ("AR", all_ious, "all", cap, "AR")]
     titles = {"AP": "Average Precision", "AR": "Average Recall"}
     lines = []

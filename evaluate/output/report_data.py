@@ -265,6 +265,8 @@ def _make_truth_table(rules: Protocol, table: DetectionTable) -> TruthTable:
     """
     side = table.truth
     counts = (side.counts & AreaBits(1)) != 0  # bit 0 is the first area range
+
+    # The true positive that each was matched with, and its score.
     hits = np.flatnonzero((table.outcome == OUTCOMES.index("TP")) & (table.at >= 0))
     found_by = np.full(len(side), -1, np.int32)
     found_by[table.at[hits]] = hits
@@ -276,9 +278,10 @@ def _make_truth_table(rules: Protocol, table: DetectionTable) -> TruthTable:
         counts[order[first_of_runs(side.image[order], side.category[order])]] = True
     score = np.full(len(side), np.nan)
     score[is_found] = table.score[found_by[is_found]]
+
+    # Why it is missed, a number in `MISSES`: the first condition that holds.
     same_iou, other_iou = (np.where(iou >= BACKGROUND, iou, 0.0) for iou in table.truth_ious)
     threshold = rules.ious[rules.reference]
-    # Numbers in `MISSES`, by the first condition that holds.
     miss = np.select(
         [same_iou >= threshold, other_iou >= threshold, same_iou >= BACKGROUND],
         [np.int8(0), np.int8(1), np.int8(2)],
