@@ -405,7 +405,7 @@ def _find_classes(sample: Sample) -> tuple[Sample, str, str] | None:
     n_same = np.bincount(image[det_category == gt_category], minlength=len(sample.images))
     is_affected = n_same < 0.5 * n_any  # (images,) where most classes are wrong: only these vote
     is_vote = is_affected[image]
-    if is_vote.sum() < 6:
+    if is_vote.sum() < 6:  # too few to tell
         return None
     explanation = _explain_classes(sample.joined, det_category[is_vote], gt_category[is_vote])
     if explanation is None:

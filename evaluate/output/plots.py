@@ -251,9 +251,9 @@ def _draw_miss_rates(result: Result) -> Figure:
         has_several_classes = len({other_curve.category for other_curve in curves}) > 1
         name = row.name if has_several_classes or len(rules.areas) == 1 else rules.areas[curve.area].name
         label = f"{format_percent(row.extra[miss_keys(rules)[curve.area]])}  {_shorten_name(name)}"
+        # 0 has no place on a logarithmic axis.
         x, y = np.maximum(curve.false_per_image, rate_min), np.maximum(curve.miss_rate, 1e-3)
         _draw_class_line(axes, x, y, n, len(curves), label, drawstyle="steps-post")
-    # Scales before marks: setting a scale replaces them.
     axes.set(xscale="log", yscale="log", xlim=(rate_min, None), xlabel="false positives per image")
     axes.set(ylabel="miss rate")
     lowest = min((float(curve.miss_rate.min()) for curve in curves), default=0.1)
