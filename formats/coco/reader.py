@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import posixpath
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,14 +15,8 @@ from odm.codes import NO_REFERENCE
 from odm.files import UNREADABLE, Source, Unreadable
 from odm.formats._shared.codes import (
     BAD_FLAG,
-    BAD_IMAGE_SIZE,
-    DUPLICATE_IMAGE,
-    FILE_NAME_MISSING,
     MISSING_KEY,
     OTHER_TASK,
-    SIZE_FROM_PICTURE,
-    SIZE_MISSING,
-    UNNAMED_IMAGE,
     WRONG_TYPE,
 )
 from odm.formats._shared.gather import decide_kind, find_folders
@@ -32,7 +25,6 @@ from odm.formats._shared.pictures import ImageOptions, Pictures
 from odm.formats._shared.shapes.rotation import parse_turn
 from odm.formats.coco.boxes import SLACK, Table
 from odm.formats.coco.ids import (
-    add_ids,
     as_list,
     choose_reading,
     list_category_readings,
@@ -45,6 +37,7 @@ from odm.formats.coco.ids import (
     suggest_positions,
     to_other_type,
 )
+from odm.formats.coco.images import ImageList, Labels
 from odm.formats.coco.long_lists import Span, begin_decoding, read_span
 from odm.formats.coco.shapes import SHAPE_KEYS, list_fields, list_keys, split_rotations
 from odm.formats.coco.values import (
@@ -53,7 +46,6 @@ from odm.formats.coco.values import (
     ROW,
     Dialect,
     Values,
-    as_text,
     encode_extra,
     find_other_task,
     find_root_class,
@@ -62,7 +54,6 @@ from odm.formats.coco.values import (
 )
 from odm.formats.coco.videos import Frames, TubeReader, is_tubes, merge_track_ids, read_scores
 from odm.issues import Code, Log, Trusted, Verbatim, printable
-from odm.names import accept_name, is_usual
 from odm.tables import Builder, Dataset, Id
 from odm.tables.extra_fields import NOTHING, ExtraRows
 
@@ -91,8 +82,6 @@ NO_ANNOTATIONS = Code(
 
 _MAX_EXTRA_BYTES = 2**20
 """Bytes of a member of a file that is kept for writing."""
-_Labels = Mapping[str, list[tuple[int, list[int]]]]
-"""By key of `Dialect.labels`, the row of each image with such a list, and the class ids in the list."""
 
 
 class Reader:
@@ -151,12 +140,8 @@ class Reader:
         path = self._source.full(file)
         self._folders = posixpath.dirname(file), split, f"images/{split}"
         values = Values(path, self._builder, self._log, self._dialect)
-        needs_no_extra = not (self._builder.keeps_extra or any(self._shape_keywords.values()))
-        if not file and self._dialect.results and needs_no_extra and self._span is None:
-            long_list, table = self._source.once(begin_decoding), Table(path, "")
-            if long_list is not None and long_list.fill(table):
-                self._take_list(table)
-                return
+        if not file and self._take_long_list(path):
+            return
         data = self._data_of(file)
         if data is None:
             return
@@ -164,21 +149,16 @@ class Reader:
             data = load(data, self._log, path)
             document = Document(data, self._log, path, first=self._span.first_record if self._span else 0)
             if document.top == "{" and (other_task := find_other_task(data)) is not None:
-                self._log.report(OTHER_TASK, path, what=Trusted(other_task[0]), remedy=Trusted(other_task[1]))
+                content, remedy = map(Trusted, other_task)
+                self._log.report(OTHER_TASK, path, what=content, remedy=remedy)
                 return
-            if self._has_turns and b'"rotation"' in data and b'"occluded"' in data:  # of plain boxes
+            if self._has_turns and b'"rotation"' in data and b'"occluded"' in data:
+                # as CVAT writes plain boxes, which only now may become oriented ones
                 keys = list_keys({*self._builder.wants, "polygon", "mask"})
                 self._shape_keywords |= {"shape_keys": keys, "outlines": True}
             may_be_list = self._dialect.results
-            if may_be_list and (flat_list := flatten_instances(data)) is not None:
-                data, document = flat_list, Document(flat_list, self._log, path)
-                self._log.note(f"{printable(path)}: instances are numbered through all images, from #/0")
-            elif may_be_list and document.top == "{" and (panoptic := flatten_segments(data)) is not None:
-                data, n_segments = panoptic
-                document = Document(data, self._log, path)
-                values.count({"masks of segments in PNG files": n_segments})
-                text = "segments are read as boxes, numbered through all images from #/annotations/0"
-                self._log.note(f"{printable(path)}: {text}")
+            if may_be_list:
+                data, document = self._flatten(data, document, values)
             if may_be_list and is_tubes(data):
                 self._read_tubes(document, values, split)
             elif document.top == "{":
@@ -192,6 +172,34 @@ class Reader:
                 values.report_wrong(WRONG_TYPE, "", "", expected, value)
         except Broken:
             pass
+
+    def _take_long_list(self, path: str) -> bool:
+        """Take a results list from the workers that decode it; return False if it must be read as usual."""
+        needs_extra = self._builder.keeps_extra or any(self._shape_keywords.values())
+        if needs_extra or not self._dialect.results or self._span is not None:
+            return False
+        long_list, table = self._source.once(begin_decoding), Table(path, "")
+        if long_list is None or not long_list.fill(table):
+            return False
+        self._take_list(table)
+        return True
+
+    def _flatten(self, data: bytes, document: Document, values: Values) -> tuple[bytes, Document]:
+        """Rewrite lists of instances, or panoptic segments, as COCO's boxes, with a note.
+
+        Returns the text and its document; those of any other file are returned as they are.
+        """
+        path, log = values.path, self._log
+        if (flat_list := flatten_instances(data)) is not None:
+            log.note(f"{printable(path)}: instances are numbered through all images, from #/0")
+            return flat_list, Document(flat_list, log, path)
+        if document.top == "{" and (panoptic := flatten_segments(data)) is not None:
+            data, n_segments = panoptic
+            values.count({"masks of segments in PNG files": n_segments})
+            text = "segments are read as boxes, numbered through all images from #/annotations/0"
+            log.note(f"{printable(path)}: {text}")
+            return data, Document(data, log, path)
+        return data, document
 
     def _data_of(self, file: str) -> bytes | None:
         """Return the text of a file, or of its span; None, with an issue, if it cannot be had."""
@@ -211,11 +219,8 @@ class Reader:
             for path in self._result_files:
                 self._log.report(RESULTS_BESIDE_IMAGES, path, value=self._file_with_images)
         total = sum(table.n for table in self._tables)
-        n_scored = sum(
-            int(np.count_nonzero(~np.isnan(score)))
-            for table in self._tables
-            if (score := table.column("score")) is not None
-        )
+        scores = [score for table in self._tables if (score := table.column("score")) is not None]
+        n_scored = sum(int(np.count_nonzero(~np.isnan(score))) for score in scores)
         for tubes in self._tubes:
             total, n_scored = total + tubes.n_boxes, n_scored + tubes.n_scored
         if builder.kind is None and self._result_files:
@@ -261,208 +266,94 @@ class Reader:
         present: set[str] = set()
         frames, scores = Frames(self._builder), []
         extra_fields: dict[str, bytes] = {}
-        labels: _Labels = {key: [] for key in dialect.labels}
+        labels: Labels = {key: [] for key in dialect.labels}
         for key, first_char in document.members():
-            if key in ("videos", "tracks") and first_char == "[":
-                if key == "videos":
-                    frames.read_videos(document, values)
-                else:
-                    scores = read_scores(document, values)
-                continue
-            if key not in ("images", "annotations", "categories"):
-                text = document.read_raw()
-                is_kept = self._builder.keeps_extra and key not in ("videos", "tracks")
-                if is_kept and text is not None and len(text) <= _MAX_EXTRA_BYTES:
-                    extra_fields[key] = text
-                elif (text is None or b"".join(text.split()) not in NOTHING) and key not in dialect.silent:
-                    values.count({key: 1})
-                continue
-            present.add(key)
-            if first_char != "[":
-                value = document.read_value()
-                values.report_wrong(WRONG_TYPE, f"/{key}", "", "a list", value)
-                table.unlisted.add("image_id" if key == "images" else "category_id")
-            elif key == "images":
-                self._read_images(document, values, split, table, frames, labels)
-            elif key == "categories":
-                table.categories = values.read_categories(document)
+            if key == "videos" and first_char == "[":
+                frames.read_videos(document, values)
+            elif key == "tracks" and first_char == "[":
+                scores = read_scores(document, values)
+            elif key not in ("images", "annotations", "categories"):
+                self._keep_member(key, document, values, extra_fields)
             else:
-                self._read_boxes(document, values, table, dialect.annotation)
-        # Classes are needed where there are boxes; annotations that are not needed only give a warning.
-        for key, id_key in (("images", "image_id"), ("annotations", ""), ("categories", "category_id")):
-            if key not in present and (key in dialect.needs or (key == "categories" and table.n_records)):
-                self._log.report(MISSING_KEY, path, value=key)
-                table.unlisted.add(id_key)
-        if "images" in present and "annotations" not in present | dialect.needs:
-            self._log.report(NO_ANNOTATIONS, path)
+                present.add(key)
+                if first_char != "[":
+                    value = document.read_value()
+                    values.report_wrong(WRONG_TYPE, f"/{key}", "", "a list", value)
+                    table.unlisted.add("image_id" if key == "images" else "category_id")
+                elif key == "images":
+                    images = ImageList(
+                        values, self._builder, self._pictures, self._folders, self._location_of_name
+                    )
+                    images.read(document, split, table, frames, labels)
+                elif key == "categories":
+                    table.categories = values.read_categories(document)
+                else:
+                    self._read_boxes(document, values, table, dialect.annotation)
+        self._report_missing_lists(present, table)
         if extra_fields:
             if table.file < 0:
                 table.file = self._builder.file(path, "/images")
             self._builder.describe(table.file, extra_fields)
         frames.finish(path, self._log)
-        frames.add_other_type((video for _, video, _ in scores), path, self._log)
-        for key, pairs in labels.items() if "categories" in present else ():
-            image = np.repeat([row for row, _ in pairs], [len(ids) for _, ids in pairs])
-            category = np.array([table.categories.get(id_, -1) for _, ids in pairs for id_ in ids], np.int64)
-            is_listed = category >= 0
-            image, category = image[is_listed], category[is_listed]
-            self._builder.labels(image=image, category=category, verdict=dialect.labels[key])
-            if not is_listed.all():
-                values.count({f"{key} of unlisted classes": int(np.count_nonzero(~is_listed))})
-        table.track_scores = {(frames.find_row(video), id_): score for id_, video, score in scores}
+        frames.add_other_type((video_id for _, video_id, _ in scores), path, self._log)
+        if "categories" in present:
+            self._add_labels(labels, table, values)
+        table.track_scores = {(frames.find_row(video_id), id_): score for id_, video_id, score in scores}
         table.find_references(data)
         self._tables.append(table)
         self._note_root_class(data, table, path)
 
+    def _keep_member(
+        self, key: str, document: Document, values: Values, extra_fields: dict[str, bytes]
+    ) -> None:
+        """Put the JSON of a member of the file that is not read in `extra_fields`, to be written again.
+
+        It is counted as unread instead if the builder keeps none, or it is too long; an empty value is not.
+        """
+        text = document.read_raw()
+        is_kept = self._builder.keeps_extra and key not in ("videos", "tracks")
+        if is_kept and text is not None and len(text) <= _MAX_EXTRA_BYTES:
+            extra_fields[key] = text
+        elif (text is None or b"".join(text.split()) not in NOTHING) and key not in self._dialect.silent:
+            values.count({key: 1})
+
+    def _report_missing_lists(self, present: set[str], table: Table) -> None:
+        """Report the lists that are not `present`, and add their ids to `table.unlisted`.
+
+        Classes are needed where there are boxes; annotations that are not needed only give a warning.
+        """
+        needs = self._dialect.needs
+        for key, id_key in (("images", "image_id"), ("annotations", ""), ("categories", "category_id")):
+            if key not in present and (key in needs or (key == "categories" and table.n_records)):
+                self._log.report(MISSING_KEY, table.path, value=key)
+                table.unlisted.add(id_key)
+        if "images" in present and "annotations" not in present | needs:
+            self._log.report(NO_ANNOTATIONS, table.path)
+
+    def _add_labels(self, labels: Labels, table: Table, values: Values) -> None:
+        """Add the classes that images list as absent or as partly annotated; unlisted ids are counted."""
+        for key, pairs in labels.items():
+            image = np.repeat([row for row, _ in pairs], [len(ids) for _, ids in pairs])
+            category = np.array([table.categories.get(id_, -1) for _, ids in pairs for id_ in ids], np.int64)
+            is_listed = category >= 0
+            image, category = image[is_listed], category[is_listed]
+            self._builder.labels(image=image, category=category, verdict=self._dialect.labels[key])
+            if not is_listed.all():
+                values.count({f"{key} of unlisted classes": int(np.count_nonzero(~is_listed))})
+
     def _note_root_class(self, data: bytes, table: Table, path: str) -> None:
         """Note a class without objects that is only the supercategory of the others."""
         root, ids = find_root_class(data[:65536]), table.id_column("category_id")
-        if root is None or (ids is not None and root[0] in as_list(ids)):  # its id
+        if root is None:
             return
-        shown = printable(root[1])  # its name
+        root_id, root_name = root
+        if ids is not None and root_id in as_list(ids):
+            return
+        shown = printable(root_name)
         self._log.note(
             f"{printable(path)}: the class {shown!r} has no objects and is only the supercategory of the "
             f"others, as Roboflow exports it (convert --drop {shown!r} leaves it out)"
         )
-
-    def _read_images(
-        self, document: Document, values: Values, split: str, table: Table, frames: Frames, labels: _Labels
-    ) -> None:
-        """Add the images of the list that begins here; invalid ones are reported and have no row.
-
-        `table` gets the row of each id, `frames` the frame numbers, and `labels` the lists of class ids.
-        """
-        path, builder, dialect = values.path, self._builder, self._dialect
-        extra_rows = ExtraRows() if builder.keeps_extra else None
-        first_row, index_of_id = builder.n_images, dict[Id, int]()
-        images: list[tuple[str, int, int, str, Id, int]] = []
-        repeated_names = set[str]()
-        take = functools.partial(self._take_images, table, first_row, index_of_id, images)
-        for i, record in values.read_entries(document, "/images", dialect.image, extra_rows, take=take):
-            location = f"/images/{i}"
-            id_ = values.parse_id(record, "id", location)
-            key, name = dialect.name_of(record)
-            name = as_text(name)
-            if name is not None and not isinstance(name, str):
-                values.report_wrong(WRONG_TYPE, location, key, "text", name)
-            if id_ is None:
-                continue
-            if index_of_id.setdefault(id_, i) != i:
-                values.report_duplicate_id(location, id_, f"#/images/{index_of_id[id_]}")
-                continue
-            table.images[id_] = -2  # until it is valid: boxes of this image are then not reported
-            if name is None and dialect.id_names:
-                name = str(id_)
-                values.report(FILE_NAME_MISSING, location, where="file_name", name=name, source="its id")
-            elif name is None:
-                self._log.report(UNNAMED_IMAGE, path, pointer=location, field=key)
-            if not isinstance(name, str):
-                continue
-            pointer = f"{location}/{key}"
-            if not is_usual(name) and not accept_name(name, self._log, path, pointer=pointer, field=key):
-                continue
-            if not self._has_unique_name(name, path, i, key, repeated_names):
-                continue
-            row = table.images[id_] = first_row + len(images)
-            images.append((name, *self._find_size(name, record, values, location), id_, i))
-            if "video_id" in record:
-                frames.note_frame(row, record)
-            for key, pairs in labels.items():
-                if classes := _parse_whole_numbers(record.get(key), values, location, key):
-                    pairs.append((row, classes))
-        if repeated_names:
-            add_ids(images, repeated_names, self._location_of_name, path, self._log)
-        if images:
-            table.file = builder.file(path, "/images")
-            names, widths, heights, pictures, ids, lines = zip(*images, strict=True)
-            builder.add_images(
-                names,
-                width=np.array(widths, np.int32),
-                height=np.array(heights, np.int32),
-                source_id=ids,
-                path=pictures,
-                split=[split] * len(images),
-                file=table.file,
-                line=lines,
-            )
-            if extra_rows is not None:
-                builder.add_extra("images", range(first_row, first_row + len(images)), extra_rows.take(lines))
-
-    def _has_unique_name(self, name: str, path: str, i: int, key: str, repeated_names: set[str]) -> bool:
-        """Whether no other file has this name, else report it; a repeat in this file is added to the set."""
-        first_path, first_index = self._location_of_name.setdefault(name, (path, i))
-        if first_path != path:
-            earlier = Trusted(f"{printable(first_path)}#/images/{first_index}")
-            pointer = f"/images/{i}"
-            self._log.report(DUPLICATE_IMAGE, path, pointer=pointer, field=key, value=name, first=earlier)
-        elif first_index != i:
-            repeated_names.add(name)
-        return first_path == path
-
-    def _take_images(
-        self, table: Table, first_row: int, index_of_id: dict[Id, int], images: list[Any], chunk: Chunk
-    ) -> bool:
-        """Take the images of a chunk at once; return False, taking none, if one may need an issue.
-
-        All must have just an id, a name and a size, and new, usual names. `images` gets a tuple for each,
-        `index_of_id` its index and `table` its row; the first image of the file has row `first_row`.
-        """
-        if chunk.columns.keys() != {"id", "file_name", "width", "height"} or self._pictures is not None:
-            return False
-        ids, names, *sizes = (chunk.columns[key] for key in ("id", "file_name", "width", "height"))
-        if any(isinstance(size, list) or ((size <= 0) | (size >= 2**31)).any() for size in sizes):
-            return False
-        indices = range(chunk.start, chunk.start + chunk.n)
-        new_ids = dict(zip(as_list(ids), indices, strict=True))
-        locations = {name: (table.path, i) for name, i in zip(names, indices, strict=True)}
-        has_repeats = len(new_ids) < chunk.n or len(locations) < chunk.n
-        are_new = index_of_id.keys().isdisjoint(new_ids) and self._location_of_name.keys().isdisjoint(
-            locations
-        )
-        if has_repeats or not are_new or None in locations or not all(map(is_usual, names)):
-            return False
-        rows = range(first_row + len(images), first_row + len(images) + chunk.n)
-        index_of_id.update(new_ids)
-        table.images.update(zip(new_ids, rows, strict=True))
-        self._location_of_name.update(locations)
-        images += zip(names, *map(as_list, sizes), [""] * chunk.n, new_ids, indices, strict=True)
-        return True
-
-    def _find_size(
-        self, name: str, record: Mapping[str, Any], values: Values, location: str
-    ) -> tuple[int, int, str]:
-        """Return width and height, 0 if unknown, and the path of the image file, "" if there is none.
-
-        Without a size in the record, that of the options or, with an issue, of the image file is returned.
-        """
-        pictures, size, has_fault = self._pictures, [], False
-        width, height = record.get("width"), record.get("height")
-        if type(width) is type(height) is int and 0 < width < 2**31 and 0 < height < 2**31 and not pictures:
-            return width, height, ""
-        for key in ("width", "height"):
-            pixels = record.get(key)
-            if pixels is None:
-                pixels = 0
-            elif isinstance(pixels, float) and pixels.is_integer():
-                pixels = int(pixels)
-            if type(pixels) is not int or not 0 <= pixels < 2**31:
-                values.report(BAD_IMAGE_SIZE, location, key, value=Trusted(show(record[key])))
-                has_fault, pixels = True, 0
-            size.append(pixels)
-        picture = pictures.find_exact(name, *self._folders) if pictures is not None else None
-        file = picture.path if picture else ""
-        if min(size) > 0 or has_fault:
-            return size[0], size[1], file
-        if pictures is not None:
-            if explicit := pictures.find_size(name):
-                return *explicit, file
-            if picture and (picture_size := pictures.find_size(name, picture)):
-                values.report(
-                    SIZE_FROM_PICTURE, location, value=name, size=f"{picture_size[0]}x{picture_size[1]}"
-                )
-                return *picture_size, file
-        values.report(SIZE_MISSING, location, value=name)
-        return 0, 0, file
 
     def _read_boxes(self, document: Document, values: Values, table: Table, fields: Sequence[Field]) -> None:
         """Add the records of the list that begins here to `table`; `fields` are the keys that are read.
@@ -470,22 +361,13 @@ class Reader:
         Shapes that are not asked for are counted, and kept for writing if the builder keeps extra fields.
         """
         keeps, shape_keys = self._builder.keeps_extra, table.shape_keys
-        unread_keys = [key for key in SHAPE_KEYS if key not in shape_keys] if shape_keys else []
         if shape_keys:  # a record without a bbox gets its box from its shape
             fields = [replace(f, required=f.required and f.key != "bbox") for f in fields]
             fields += list_fields(
                 shape_keys, decodes=not self._builder.passes_shapes_on, outlines=table.outlines
             )
         for chunk in document.records(fields, rest=keeps):
-            # Kept as JSON to be written again, although they are read: attributes may name more than a track.
-            for key in (*(("attributes",) if keeps else ()), *shape_keys):
-                if key in chunk.columns:
-                    chunk.rest[key] = to_one_line(chunk.columns[key])
-                    chunk.extras.pop(key, None)
-            unread = {key: to_one_line(chunk.columns.pop(key)) for key in unread_keys if key in chunk.columns}
-            for key in unread if keeps else ():
-                chunk.rest[key] = unread[key]
-                chunk.extras.pop(key, None)
+            unread = self._keep_shapes(chunk, shape_keys)
             chunk.rest.pop("video_id", None)  # which the image has
             if self._has_turns and "attributes" in chunk.columns:
                 turn, other_attributes = split_rotations(to_one_line(chunk.columns["attributes"]))
@@ -502,11 +384,28 @@ class Reader:
                 self._add_slowly(chunk, values, table, fields)
         values.count(table.extra_rows.lost + table.unread)
 
+    def _keep_shapes(self, chunk: Chunk, shape_keys: Sequence[str]) -> dict[str, Any]:
+        """Put the JSON of shapes in ``chunk.rest``, for the table to read, or to be written again.
+
+        Shapes of other keys than `shape_keys` are taken out of the columns and returned, JSON by key.
+        """
+        keeps = self._builder.keeps_extra
+        # Attributes are kept although they are read: they may name more than a track.
+        for key in (*(("attributes",) if keeps else ()), *shape_keys):
+            if key in chunk.columns:
+                chunk.rest[key] = to_one_line(chunk.columns[key])
+                chunk.extras.pop(key, None)
+        unread_keys = [key for key in SHAPE_KEYS if key not in shape_keys] if shape_keys else []
+        unread = {key: to_one_line(chunk.columns.pop(key)) for key in unread_keys if key in chunk.columns}
+        for key in unread if keeps else ():
+            chunk.rest[key] = unread[key]
+            chunk.extras.pop(key, None)
+        return unread
+
     def _add_slowly(self, chunk: Chunk, values: Values, table: Table, fields: Sequence[Field]) -> None:
         """Add a chunk that came as Python values; records with an error are reported, skipped and counted."""
-        log, (key, _) = self._log, table.flag
-        keys = {field.key for field in fields}
-        rows: list[tuple[Any, ...]] = []
+        log, keys = self._log, {field.key for field in fields}
+        rows: list[tuple[Any, ...]] = []  # as `_add_rows` takes them
         extra_rows, unread = ExtraRows(), ExtraRows()
         keeps, shape_keys = self._builder.keeps_extra, table.shape_keys
         all_shape_keys = dict.fromkeys((*SHAPE_KEYS, *shape_keys))
@@ -514,33 +413,21 @@ class Reader:
             n_errors, record = log.errors, original
             if self._dialect.sparse:
                 record = {k: v for k, v in original.items() if v is not None}
-            image = values.parse_id(record, "image_id", location, ROW)
-            category = values.parse_id(record, "category_id", location, ROW)
-            id_: Id | None = NONE
-            if "id" in keys and "id" in record:
-                id_ = values.parse_id(record, "id", location, ROW)
             shape_of = {key: record[key] for key in all_shape_keys if record.get(key) not in (None, [], {})}
             may_lack = "bbox" not in record and bool(table.pointer)  # it may only label the image
             lacks_box = (shape_of or may_lack) and record.get("bbox") in (None, [])
-            # A shape with NaN is passed on as text, for whoever reads it to report.
-            texts = {key: [json.dumps(value).encode()] for key, value in shape_of.items()}
-            box = (float("nan"),) * 4 if lacks_box else values.parse_box(record, location)
-            score = area = float("nan")
-            if "score" in record:
-                score = values.parse_number(record["score"], location, "score")
-            if "area" in keys and record.get("area") is not None:
-                area = values.parse_number(record["area"], location, "area")
-            track = values.parse_track_id(record, location)
-            flag = record[key] if key in keys and record.get(key) is not None else 0
-            if flag not in (0, 1):  # true and false are equal to these
-                shown = flag if isinstance(flag, str) else Verbatim(show(flag))
-                values.report(BAD_FLAG, location, key, value=shown, expected="0 or 1")
+            ids, numbers, flag = self._parse_record(
+                record, values, location, keys, table, lacks_box=bool(lacks_box)
+            )
             if log.errors > n_errors:
                 continue
             attributes, turn = original.get("attributes"), 0.0
             if self._has_turns and type(attributes) is dict and (turn := parse_turn(attributes)):
                 del attributes["rotation"]
-            rows.append((i, image, category, id_, track, *box, score, area, turn, int(flag)))
+            rows.append((i, *ids, *numbers, turn, flag))
+
+            # Shapes and other fields as JSON. A shape with NaN is text, too, for whoever reads it to report.
+            texts = {key: [json.dumps(value).encode()] for key, value in shape_of.items()}
             unread.extend(1, {k: text for k, text in texts.items() if lacks_box and k not in shape_keys})
             texts = {k: text for k, text in texts.items() if k in shape_keys}
             if keeps or shape_keys:
@@ -550,14 +437,59 @@ class Reader:
                 extra_rows.extend(1, extra | texts)
         values.count(extra_rows.lost)
         self._builder.skipped += chunk.n - len(rows)
-        if not rows:
-            return
+        if rows:
+            self._add_rows(rows, table, extra_rows, unread)
+
+    def _parse_record(
+        self,
+        record: dict[str, Any],
+        values: Values,
+        location: str,
+        keys: set[str],
+        table: Table,
+        *,
+        lacks_box: bool,
+    ) -> tuple[tuple[Id | None, ...], tuple[float, ...], int]:
+        """Return the ids, the numbers and the flag of a record, as `_add_rows` takes them.
+
+        Each wrong value is reported, and then the result cannot be used. `keys` are those that are read, and
+        the box of a record that `lacks_box` is NaN.
+        """
+        image = values.parse_id(record, "image_id", location, ROW)
+        category = values.parse_id(record, "category_id", location, ROW)
+        id_: Id | None = NONE
+        if "id" in keys and "id" in record:
+            id_ = values.parse_id(record, "id", location, ROW)
+        box = (float("nan"),) * 4 if lacks_box else values.parse_box(record, location)
+        score = area = float("nan")
+        if "score" in record:
+            score = values.parse_number(record["score"], location, "score")
+        if "area" in keys and record.get("area") is not None:
+            area = values.parse_number(record["area"], location, "area")
+        track = values.parse_track_id(record, location)
+        flag_key, _ = table.flag
+        flag = record[flag_key] if flag_key in keys and record.get(flag_key) is not None else 0
+        if flag not in (0, 1):  # true and false are equal to these
+            shown = flag if isinstance(flag, str) else Verbatim(show(flag))
+            values.report(BAD_FLAG, location, flag_key, value=shown, expected="0 or 1")
+            flag = 0
+        return (image, category, id_, track), (*box, score, area), int(flag)
+
+    @staticmethod
+    def _add_rows(
+        rows: list[tuple[Any, ...]], table: Table, extra_rows: ExtraRows, unread: ExtraRows
+    ) -> None:
+        """Add n rows to the table: index, four ids, left, top, width, height, score, area, turn and flag.
+
+        `extra_rows` are the n rows of JSON that is kept, and `unread` those of shapes that are not read.
+        """
         index, images, categories, box_ids, tracks, *numbers, flags = zip(*rows, strict=True)
         ids = {"image_id": pack_ids(images), "category_id": pack_ids(categories), "id": pack_ids(box_ids)}
         if set(tracks) != {NONE}:
             ids["track_id"] = pack_ids(tracks)
         *bbox, score, area, turn = np.array(numbers, np.float64)
-        columns = {"bbox": np.stack(bbox, axis=1), "score": score, "area": area, key: np.array(flags)}
+        flag_key, _ = table.flag
+        columns = {"bbox": np.stack(bbox, axis=1), "score": score, "area": area, flag_key: np.array(flags)}
         columns |= {"turn": turn} if turn.any() else {}
         table.add(np.array(index, np.int32), ids | columns, extra_rows.columns, unread_shapes=unread.columns)
 
@@ -598,29 +530,34 @@ class Reader:
         self._add_reference(reference)
         self._tables.append(table)
         if table.n:
-            images, categories = reference.images, reference.categories
+            images = reference.images
             table.images = self._choose_meaning(
                 table, "image_id", images.source_id, lambda: list_image_readings(images.name)
             )
-            if self._counted is not None:
-                listed_ids = list_counted_ids(categories, self._counted)
-                table.categories = self._choose_meaning(table, "category_id", listed_ids, list)
-                if self._counted != "80":
-                    note_positions(table.categories, categories, path, self._log)
-            else:
-                table.categories = self._choose_meaning(
-                    table, "category_id", categories.source_id, lambda: list_category_readings(reference)
-                )
-                column = table.id_column("category_id")
-                has_zero = column is not None and 0 in column
-                note_categories(table.categories, reference, path, self._log, has_zero=has_zero)
-                rows = table.rows.get("category_id")
-                if rows is None or rows.min() < 0:  # some are no ids of the ground truth
-                    table.hint = suggest_positions(column, categories)
-                    adds_classes = "category_id" in self._builder.unlisted
-                    if adds_classes and not table.hint and has_zero and 0 not in table.categories:
-                        table.hint = " (ids from 0 look like positions: -O ids=80 or -O ids=positions)"
+            self._choose_categories(table, reference)
             self._add_unlisted(table)
+
+    def _choose_categories(self, table: Table, reference: Dataset) -> None:
+        """Set ``table.categories``, what the category ids mean, and advice about unknown ones as its hint."""
+        categories, path = reference.categories, table.path
+        if self._counted is not None:
+            listed_ids = list_counted_ids(categories, self._counted)
+            table.categories = self._choose_meaning(table, "category_id", listed_ids, list)  # no others
+            if self._counted != "80":
+                note_positions(table.categories, categories, path, self._log)
+            return
+        table.categories = self._choose_meaning(
+            table, "category_id", categories.source_id, lambda: list_category_readings(reference)
+        )
+        column = table.id_column("category_id")
+        has_zero = column is not None and 0 in column
+        note_categories(table.categories, reference, path, self._log, has_zero=has_zero)
+        rows = table.rows.get("category_id")
+        if rows is None or rows.min() < 0:  # some are no ids of the ground truth
+            table.hint = suggest_positions(column, categories)
+            adds_classes = "category_id" in self._builder.unlisted
+            if adds_classes and not table.hint and has_zero and 0 not in table.categories:
+                table.hint = " (ids from 0 look like positions: -O ids=80 or -O ids=positions)"
 
     def _add_unlisted(self, table: Table) -> None:
         """Add the images and classes that only the results have, where the builder accepts such.
@@ -660,7 +597,9 @@ class Reader:
         if self._reference_added:
             return
         self._reference_added = True
-        images, categories, video = reference.images, reference.categories, None
+        images, categories = reference.images, reference.categories
+        # The video of each image, by its row in this builder.
+        video: list[int] | None = None
         if images.video is not None:
             videos = reference.videos
             video_values = zip(videos.name, videos.length.tolist(), videos.source_id.tolist(), strict=True)
@@ -685,16 +624,3 @@ class Reader:
         for row, names in enumerate(categories.keypoints or ()):
             if names:
                 self._builder.describe_points(row, names, (categories.skeleton or {row: ()})[row])
-
-
-def _parse_whole_numbers(value: Any, values: Values, location: str, key: str) -> list[int]:
-    """Return a list of whole numbers, empty for null; empty after an issue for any other value."""
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        values.report_wrong(WRONG_TYPE, location, key, "a list of whole numbers", value)
-        return []
-    wrong_positions = [i for i, item in enumerate(value) if type(item) is not int]
-    for i in wrong_positions:
-        values.report_wrong(WRONG_TYPE, f"{location}/{key}/{i}", "", "a whole number", value[i])
-    return [] if wrong_positions else value
