@@ -100,20 +100,17 @@ class Table(msgspec.Struct, eq=False):
         `index` (n,) int32 are the positions of their records, and `columns` the (n, ...) values by key, as in
         `Chunk.columns`. `extra` are the JSON of other keys, or their lists of numbers. `unread_shapes` are
         shapes that are not stored; they give the edges of a record without a bbox. Values of the flag's key
-        other than 0 and 1 go to the column ``odd``, for `add_to` to report.
+        other than 0 and 1 go to the column ``odd``, which `add_to` reports.
         """
         row_start, row_end = self.n, self.n + len(index)
         self.n = row_end
         if self.shape_keys:
-            shape_columns = {key: extra[key] for key in self.shape_keys if key in extra}
-            if not self.outlines and shape_columns.keys().isdisjoint(ORIENTED_KEYS):
-                self.unread += count_extra({"segmentation": tuple(shape_columns.pop("segmentation", ()))})
-            self.shapes.append(read_shapes(shape_columns, len(index)))
-            if not self.passes_shapes_on:
-                extra = {key: values for key, values in extra.items() if key not in self.shape_keys}
+            extra = self._read_stored_shapes(extra, len(index))
         self.extra_rows.extend(len(index), extra)
         if row_end > self._n_allocated:
             self._n_allocated = max(row_end, expected, 2 * row_start)
+
+        # Edges are computed in the columns themselves, without copies.
         ltwh = columns.get("bbox")
         if ltwh is None:
             ltwh = np.full((len(index), 4), np.nan)
@@ -121,19 +118,19 @@ class Table(msgspec.Struct, eq=False):
         self._append("wh", row_start, None)
         self._append("xyxy", row_start, None)
         put_edges(ltwh, self.columns["xyxy"][row_start:row_end], self.columns["wh"][row_start:row_end])
+
+        # A column that few files have begins with the first chunk that has a value.
         for name in ("score", "area", "turn"):
             values = columns.get(name)
             if values is not None or name in self.columns:
                 _, _, missing = _COLUMNS[name]
                 self._append(name, row_start, missing if values is None else values)
         flag_key, flag_meaning = self.flag
-        flag = columns.get(flag_key)
-        for name in ("flags", "odd"):
-            values = None
-            if flag is not None and name == "flags":
-                values = np.where(flag == 1, np.uint16(flag_meaning), 0)
-            elif flag is not None:
-                values = np.where((flag == 1) | (flag == NONE), 0, flag)
+        flags = odd_values = None
+        if (flag := columns.get(flag_key)) is not None:
+            flags = np.where(flag == 1, np.uint16(flag_meaning), 0)
+            odd_values = np.where((flag == 1) | (flag == NONE), 0, flag)
+        for name, values in (("flags", flags), ("odd", odd_values)):
             if name in self.columns or (values is not None and values.any()):
                 self._append(name, row_start, 0 if values is None else values)
         for key in ("image_id", "category_id", "id", "track_id"):
@@ -143,8 +140,23 @@ class Table(msgspec.Struct, eq=False):
                     continue
                 self.ids[key] = [missing_ids(row_start)]
             self.ids[key].append(missing_ids(len(index)) if chunk_ids is None else chunk_ids)
+
         if unread_shapes and np.isnan(self.columns["xyxy"][row_start:row_end]).any():
             self._fill_boxes(row_start, unread_shapes)
+
+    def _read_stored_shapes(self, extra: Mapping[str, Any], n: int) -> Mapping[str, Any]:
+        """Add the shapes of the next n boxes to `shapes`, from their JSON by key.
+
+        Returns `extra` without them, or all of it if their JSON is kept as well. Outlines that are not asked
+        for, and have no oriented box beside them, are counted as unread instead.
+        """
+        shape_columns = {key: extra[key] for key in self.shape_keys if key in extra}
+        if not self.outlines and shape_columns.keys().isdisjoint(ORIENTED_KEYS):
+            self.unread += count_extra({"segmentation": tuple(shape_columns.pop("segmentation", ()))})
+        self.shapes.append(read_shapes(shape_columns, n))
+        if self.passes_shapes_on:
+            return extra
+        return {key: values for key, values in extra.items() if key not in self.shape_keys}
 
     def _fill_boxes(self, row_start: int, unread_shapes: Mapping[str, Sequence[bytes]]) -> None:
         """Set the boxes of the rows from `row_start` on that have neither a box nor a stored shape.
@@ -163,19 +175,19 @@ class Table(msgspec.Struct, eq=False):
         shapes, rows = read_shapes(shape_columns, len(positions)), positions + row_start
         self.faults += [(int(rows[i]), code, key, values) for i, code, key, values in shapes.faults]
         score = self.columns.get("score", np.full(self.n, np.nan))[rows]
-        n_points = self._box_around(shapes, np.arange(len(rows)), rows, ~np.isnan(score))
+        n_points = self._box_around(shapes, np.arange(len(rows)), rows, has_score=~np.isnan(score))
         n_boxes = int(np.count_nonzero(~np.isnan(self.columns["xyxy"][rows]).any(axis=1)))
         self.n_around += {"shape": n_boxes - n_points, "keypoints": n_points}
 
     def _box_around(
-        self, shapes: RecordShapes, shape_rows: Longs, rows: Longs, has_score: NDArray[np.bool_]
+        self, shapes: RecordShapes, shape_rows: Longs, rows: Longs, *, has_score: NDArray[np.bool_]
     ) -> int:
         """Set the boxes of `rows` to those around the rows `shape_rows` of `shapes`.
 
         Boxes with a score, (n,) `has_score`, also get their area, and then all keypoints count, else only
         labelled ones. Returns how many boxes are around keypoints.
         """
-        edges, area = find_boxes(shapes, shape_rows, ~has_score)
+        edges, area = find_boxes(shapes, shape_rows, only_labelled=~has_score)
         self.columns["xyxy"][rows] = edges
         self.columns["wh"][rows] = edges[:, 2:] - edges[:, :2]
         if has_score.any():
@@ -221,26 +233,24 @@ class Table(msgspec.Struct, eq=False):
     def _to_pixels(self, builder: Builder, log: Log, image: Ints, is_valid: NDArray[np.bool_]) -> None:
         """Multiply boxes and areas by the sizes of their images, (n,) rows `image`, in place; set `_scale`.
 
-        Images without a size are reported, and `is_valid`, (n,), becomes False for their boxes.
+        Images without a size are reported, and `is_valid`, (n,), becomes False for their boxes. An area above
+        1, which no fraction of an image can be, is taken for pixels and stays.
         """
         rows = np.unique(image[is_valid]).tolist()
-        size = np.zeros((max(rows, default=0) + 1, 2))
-        index = self.column("index")
-        assert index is not None
+        size = np.zeros((max(rows, default=0) + 1, 2))  # width and height by image row
         for row in rows:
             size[row] = builder.image_size(row)
             if not size[row].all():
                 first_box = int(np.flatnonzero(is_valid & (image == row))[0])
-                pointer = f"{self.pointer}/{index[first_box]}"
                 ids = self.id_column("image_id")
                 value = Trusted(show(as_list(ids)[first_box])) if ids is not None else ""
-                log.report(NO_SIZE, self.path, pointer=pointer, value=value)
+                log.report(NO_SIZE, self.path, pointer=self._locate(first_box), value=value)
         self._scale = scale = np.where(is_valid[:, None], size[np.where(is_valid, image, 0)], 0)
         is_valid &= (scale > 0).all(axis=1)
         for name, factor in (("xyxy", np.tile(scale, 2)), ("wh", scale)):
             if (column := self.column(name)) is not None:
                 column *= factor
-        if (area := self.column("area")) is not None:  # larger than the whole image, it is in pixels already
+        if (area := self.column("area")) is not None:
             area *= np.where(area > 1 + SLACK, 1, scale.prod(axis=1))
 
     def add_to(
@@ -254,29 +264,17 @@ class Table(msgspec.Struct, eq=False):
         if not self.n:
             return
         score, index = self.column("score"), self.column("index")
-        assert index is not None
         is_valid = np.ones(self.n, bool)
-        if (odd_flags := self.column("odd")) is not None:
-            bad_rows = np.flatnonzero(odd_flags)
-            (key, _), expected = self.flag, {"expected": "0 or 1"}
-            self._report(log, BAD_FLAG, bad_rows, key, lambda i: {"value": int(odd_flags[i]), **expected})
-            is_valid[bad_rows] = False
+        self._report_odd_flags(log, is_valid)
         if builder.kind == "det":
             bad_rows = np.flatnonzero(np.isnan(score)) if score is not None else np.arange(self.n)
             if len(bad_rows):
                 self._report(log, SCORE_MISSING, bad_rows, "", lambda _: {})
                 is_valid[bad_rows] = False
         elif score is not None:
-            scored_rows = np.flatnonzero(~np.isnan(score))
-            if len(scored_rows):
-                pointer = f"{self.pointer}/{index[scored_rows[0]]}/score"
-                if n_scored < total:
-                    log.report(
-                        SOME_SCORES, self.path, pointer=pointer, field="score", found=n_scored, total=total
-                    )
-                elif not log.counts[ALL_SCORED.name]:  # once, however many files there are
-                    log.report(ALL_SCORED, self.path, pointer=pointer, field="score", n=total)
+            self._report_scores(log, score, n_scored, total)
             score = None
+
         image = self._look_up_rows(log, "image_id", self.images, UNKNOWN_IMAGE, is_valid)
         shapes = self._finish_shapes(builder, log, image, is_valid, relative=relative)
         for noun, n in (+self.n_around).items():  # + leaves out counts of 0
@@ -293,6 +291,7 @@ class Table(msgspec.Struct, eq=False):
         if relative:
             self._to_pixels(builder, log, image, is_valid)
             shapes = {name: column and column.scaled(self._scale) for name, column in shapes.items()}
+
         columns: dict[str, Any] = {
             **shapes,
             "image": image,
@@ -313,6 +312,32 @@ class Table(msgspec.Struct, eq=False):
             columns = {name: select_rows(values, is_valid) for name, values in columns.items()}
         box_columns: dict[str, Any] = {name: values for name, values in columns.items() if values is not None}
         builder.boxes(**box_columns, extra=fields, file=builder.file(self.path, self.pointer or "/"))
+
+    def _report_odd_flags(self, log: Log, is_valid: NDArray[np.bool_]) -> None:
+        """Report flags other than 0 and 1, and set `is_valid`, (n,), to False for their boxes."""
+        if (odd_flags := self.column("odd")) is None:
+            return
+        bad_rows = np.flatnonzero(odd_flags)
+        flag_key, _ = self.flag
+        self._report(
+            log, BAD_FLAG, bad_rows, flag_key, lambda i: {"value": int(odd_flags[i]), "expected": "0 or 1"}
+        )
+        is_valid[bad_rows] = False
+
+    def _report_scores(self, log: Log, score: Floats, n_scored: int, total: int) -> None:
+        """Report scores in ground truth, (n,) with NaN for none, at the first; counts as in `add_to`."""
+        scored_rows = np.flatnonzero(~np.isnan(score))
+        if not len(scored_rows):
+            return
+        pointer = f"{self._locate(scored_rows[0])}/score"
+        if n_scored < total:
+            log.report(SOME_SCORES, self.path, pointer=pointer, field="score", found=n_scored, total=total)
+        elif not log.counts[ALL_SCORED.name]:  # once, however many files there are
+            log.report(ALL_SCORED, self.path, pointer=pointer, field="score", n=total)
+
+    def _locate(self, row: int) -> str:
+        """Return the pointer of the record of a box, such as ``/annotations/7``."""
+        return f"{self.pointer}/{self.columns['index'][row]}"
 
     def _drop_boxless(self, builder: Builder, log: Log, is_valid: NDArray[np.bool_]) -> int:
         """Set `is_valid` to False for annotations without a box or shape; return how many were dropped.
@@ -344,44 +369,68 @@ class Table(msgspec.Struct, eq=False):
         record_shapes = RecordShapes.concatenate(self.shapes)
         self.shapes.clear()
         faults = [fault for fault in (*record_shapes.faults, *self.faults) if is_valid[fault[0]]]
-        mask_rows = np.flatnonzero(is_valid & (record_shapes.size.min(axis=1) > 0) & (image >= 0))
-        # the images that have masks, and the first mask of each, by its position in mask_rows
-        mask_images, first_positions = np.unique(image[mask_rows], return_index=True)
-        for row, i in zip(mask_images.tolist(), mask_rows[first_positions].tolist(), strict=True):
-            if not all(builder.image_size(row)):
-                builder.size_image(row, *record_shapes.size[i, ::-1].tolist())  # height, width reversed
-        image_sizes = np.array([builder.image_size(row) for row in mask_images.tolist()], np.int64).reshape(
-            -1, 2
-        )[:, ::-1]
-        expected_sizes = image_sizes[np.searchsorted(mask_images, image[mask_rows])]
-        for i in np.flatnonzero((record_shapes.size[mask_rows] != expected_sizes).any(axis=1)).tolist():
-            (h, w), (height, width) = record_shapes.size[mask_rows[i]], expected_sizes[i]
-            values = {"value": Trusted(f"{w}x{h}"), "expected": Trusted(f"{width}x{height}")}
-            faults.append((int(mask_rows[i]), MASK_SIZE, "segmentation", values))
+        faults += self._compare_mask_sizes(builder, record_shapes.size, image, is_valid)
         for row, code, key, values in sorted(faults, key=lambda fault: fault[0]):
             self._report(log, code, np.array([row]), key, lambda _, values=values: values)  # type: ignore[misc]
             is_valid[row] = False
+
+        # Boxes around shapes, where the record has no box, or for all shapes if the user chose these.
         xyxy = self.columns["xyxy"][: self.n]
         takes_shape_box = record_shapes.shapes.kind > 0 if self.boxes_of_shapes else np.zeros(self.n, bool)
         is_det = builder.kind == "det"
         rows_to_fill = np.flatnonzero(is_valid & (takes_shape_box | np.isnan(xyxy).all(axis=1)))
         if len(rows_to_fill):
-            n_points = self._box_around(
-                record_shapes, rows_to_fill, rows_to_fill, np.full(len(rows_to_fill), is_det)
-            )
+            has_score = np.full(len(rows_to_fill), is_det)
+            n_points = self._box_around(record_shapes, rows_to_fill, rows_to_fill, has_score=has_score)
             self.n_around["keypoints"] += 0 if is_det or self.boxes_of_shapes else n_points
-        outlines, turn = record_shapes.shapes, self.column("turn")
-        if turn is not None and not relative:
-            is_turned = is_valid & (turn != 0) & (outlines.kind == 0) & np.isfinite(xyxy).all(axis=1)
-            turned_rows = np.flatnonzero(is_turned)
-            edges = xyxy[turned_rows]
-            outlines = outlines.replace_rows(turned_rows, turn_boxes(edges, turn[turned_rows]))
-            xyxy[turned_rows], self.columns["wh"][turned_rows] = edges, edges[:, 2:] - edges[:, :2]
-            note_turned(log, self.path, len(turned_rows))
+
+        outlines = record_shapes.shapes
+        if (turn := self.column("turn")) is not None and not relative:
+            outlines = self._turn(outlines, turn, is_valid, log)
         return {
             "shapes": outlines if outlines.kind.any() else None,
             "keypoints": record_shapes.keypoints if len(record_shapes.keypoints.xyv) else None,
         }
+
+    @staticmethod
+    def _compare_mask_sizes(
+        builder: Builder, mask_size: Longs, image: Ints, is_valid: NDArray[np.bool_]
+    ) -> list[Fault]:
+        """Return a fault for each valid mask whose size is not that of its image.
+
+        `mask_size` is (n, 2) height and width, 0 for no mask. An image without a size gets that of its first
+        mask. `image` (n,) are the rows of the images.
+        """
+        mask_rows = np.flatnonzero(is_valid & (mask_size.min(axis=1) > 0) & (image >= 0))
+        # the images that have masks, and the first mask of each, by its position in mask_rows
+        mask_images, first_positions = np.unique(image[mask_rows], return_index=True)
+        for row, i in zip(mask_images.tolist(), mask_rows[first_positions].tolist(), strict=True):
+            if not all(builder.image_size(row)):
+                height, width = mask_size[i].tolist()
+                builder.size_image(row, width, height)
+        sizes = [builder.image_size(row) for row in mask_images.tolist()]
+        image_sizes = np.array(sizes, np.int64).reshape(-1, 2)[:, ::-1]  # height and width, as of masks
+        expected_sizes = image_sizes[np.searchsorted(mask_images, image[mask_rows])]
+        faults: list[Fault] = []
+        for i in np.flatnonzero((mask_size[mask_rows] != expected_sizes).any(axis=1)).tolist():
+            (h, w), (height, width) = mask_size[mask_rows[i]], expected_sizes[i]
+            values = {"value": Trusted(f"{w}x{h}"), "expected": Trusted(f"{width}x{height}")}
+            faults.append((int(mask_rows[i]), MASK_SIZE, "segmentation", values))
+        return faults
+
+    def _turn(self, outlines: Shapes, turn: Floats, is_valid: NDArray[np.bool_], log: Log) -> Shapes:
+        """Return the shapes with an oriented box for each valid box that is turned and has no outline.
+
+        `turn` (n,) are radians. The edges in the columns become those around the turned boxes, with a note.
+        """
+        xyxy, wh = self.columns["xyxy"][: self.n], self.columns["wh"]
+        is_turned = is_valid & (turn != 0) & (outlines.kind == 0) & np.isfinite(xyxy).all(axis=1)
+        rows = np.flatnonzero(is_turned)
+        edges = xyxy[rows]
+        outlines = outlines.replace_rows(rows, turn_boxes(edges, turn[rows]))  # changes `edges`, too
+        xyxy[rows], wh[rows] = edges, edges[:, 2:] - edges[:, :2]
+        note_turned(log, self.path, len(rows))
+        return outlines
 
     def _find_tracks(self, builder: Builder, image: NDArray[np.int32]) -> NDArray[np.int32]:
         """Add the tracks and their scores; return (n,) track rows of the boxes, -1 for none."""
@@ -411,12 +460,9 @@ class Table(msgspec.Struct, eq=False):
 
         `values_of` gives the values of the message by row, and is called only for issues that are kept.
         """
-        index = self.column("index")
-        assert index is not None
         n_shown = max(0, log.room(code) if n_max is None else min(n_max, log.room(code)))
         for row in rows[:n_shown].tolist():
-            pointer = f"{self.pointer}/{index[row]}"
-            pointer = f"{pointer}/{key}" if key else pointer
+            pointer = f"{self._locate(row)}/{key}" if key else self._locate(row)
             log.report(code, self.path, pointer=pointer, field=key, **values_of(row))
         if len(rows) > n_shown:
             log.counts[code.name] += len(rows) - n_shown
@@ -426,17 +472,18 @@ class Table(msgspec.Struct, eq=False):
     ) -> NDArray[np.int32]:
         """Look up the ids of a key: (n,) rows. Unknown ids are reported, and `is_valid` becomes False there.
 
-        Only one is reported if all image ids have one reason (`_find_shared_reason`), and none of a list that
-        is `unlisted`. A row of -2 is not reported: the entry with that id is in the log already.
+        Ids of another type than the listed ones, ``"7"`` for 7, are known. Only one is reported if all image
+        ids have one reason (`_find_shared_reason`), and none of a list that is `unlisted`. A row of -2 is not
+        reported: the entry with that id is in the log already.
         """
         ids = self.id_column(key)
         assert ids is not None
         rows = self.rows[key] if key in self.rows else look_up(ids, row_of_id)
         bad_rows = np.flatnonzero(rows < 0)
         if len(bad_rows) and (self.pointer or key in self.rows):  # ids, not names or positions
-            row_of_id = add_other_type(
-                row_of_id, map(as_list(ids).__getitem__, bad_rows.tolist()), key, self.path, log
-            )
+            listed_ids = as_list(ids)
+            unknown_ids = (listed_ids[row] for row in bad_rows.tolist())
+            row_of_id = add_other_type(row_of_id, unknown_ids, key, self.path, log)
             rows = look_up(ids, row_of_id)
             bad_rows = np.flatnonzero(rows < 0)
         if len(bad_rows):
@@ -467,7 +514,10 @@ class Table(msgspec.Struct, eq=False):
 
     @staticmethod
     def _find_repeated(ids: NDArray[Any] | list[Any]) -> dict[int, int]:
-        """Return the rows whose id an earlier row has, each with the first row of that id."""
+        """Return the rows whose id an earlier row has, each with the first row of that id.
+
+        `NONE` stands for no id, however often it is there.
+        """
         if isinstance(ids, np.ndarray):
             sorted_ids = np.sort(ids[ids != NONE])
             if (sorted_ids[1:] > sorted_ids[:-1]).all():  # the usual case, without a dict of all ids
@@ -479,11 +529,9 @@ class Table(msgspec.Struct, eq=False):
     def _report_repeated(self, log: Log, ids: NDArray[Any] | list[Any], is_valid: NDArray[np.bool_]) -> None:
         """Report repeated ids. If a field refers to such an id, its later boxes are errors and not valid."""
         first_row_of, listed_ids = self._find_repeated(ids), as_list(ids)
-        index = self.column("index")
-        assert index is not None
 
         def make_values(row: int) -> dict[str, Any]:
-            first_pointer = Trusted(f"#{self.pointer}/{index[first_row_of[row]]}")
+            first_pointer = Trusted(f"#{self._locate(first_row_of[row])}")
             key = self.references.get(listed_ids[row], "")
             return {"value": Trusted(show(listed_ids[row])), "first": first_pointer, "key": key}
 

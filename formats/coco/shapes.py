@@ -67,6 +67,7 @@ def list_fields(keys: Sequence[str], *, decodes: bool, outlines: bool) -> list[F
 
 
 def _pack_lists(values: list[list[float]]) -> tuple[NumberLists, int]:
+    """Pack lists of numbers; with the number of colons in their JSON, as a `Decoding` returns."""
     return NumberLists.pack(values), 0
 
 
@@ -111,16 +112,17 @@ class RecordShapes(msgspec.Struct, frozen=True, eq=False):
     @classmethod
     def concatenate(cls, chunks: Sequence[RecordShapes]) -> RecordShapes:
         """Return the shapes of the records of all chunks, one chunk after the other."""
-        row_starts = offsets(np.array([len(chunk.size) for chunk in chunks])).tolist()
+        row_starts = offsets(np.array([len(chunk.size) for chunk in chunks])).tolist()  # and the end
+        faults = [
+            (row + row_start, code, key, values)
+            for chunk, row_start in zip(chunks, row_starts, strict=False)
+            for row, code, key, values in chunk.faults
+        ]
         return cls(
             Shapes.concatenate([chunk.shapes for chunk in chunks]),
             Keypoints.concatenate([chunk.keypoints for chunk in chunks]),
             np.concatenate([chunk.size for chunk in chunks]),
-            [
-                (row + row_start, *fault)
-                for chunk, row_start in zip(chunks, row_starts, strict=False)
-                for row, *fault in chunk.faults
-            ],
+            faults,
         )
 
 
@@ -132,24 +134,11 @@ def read_shapes(columns: Mapping[str, Any], n: int) -> RecordShapes:
     faults: list[Fault] = []
     size = np.zeros((n, 2), np.int64)
     shapes, points = Shapes.none(n), Keypoints.none(n)
-    if isinstance(segmentations := columns.get("segmentation", ()), tuple) and segmentations:
+    segmentations = columns.get("segmentation", ())
+    if isinstance(segmentations, tuple) and segmentations:  # decoded masks
         size[:], shapes = segmentations
     elif segmentations:
-        values = [b"" if value in NOTHING else value for value in segmentations]
-        for first_char, read_values_of in ((b"{", _read_masks), (b"[", _read_outlines)):
-            rows = np.array([i for i, value in enumerate(values) if value[:1] == first_char], np.int64)
-            if len(rows):
-                new_shapes, value_faults = read_values_of([values[i] for i in rows.tolist()], size, rows)
-                faults += [
-                    (int(rows[i]), code, "segmentation", message_values)
-                    for i, code, message_values in value_faults
-                ]
-                shapes = shapes.replace_rows(rows, new_shapes)
-        faults += [
-            (i, OUTLINE_NUMBERS, "segmentation", {"value": _shorten_json(value)})
-            for i, value in enumerate(values)
-            if value[:1] not in (b"", b"[", b"{")
-        ]
+        shapes = _read_segmentations(segmentations, size, faults)
     for key in ORIENTED_KEYS:
         if key in columns:
             shapes = _put_oriented(shapes, columns[key], key, faults)
@@ -161,11 +150,36 @@ def read_shapes(columns: Mapping[str, Any], n: int) -> RecordShapes:
     return RecordShapes(shapes, points, size, sorted(faults, key=lambda fault: fault[0]))
 
 
+def _read_segmentations(segmentations: Sequence[bytes], size: Longs, faults: list[Fault]) -> Shapes:
+    """Read the masks, which are objects, and the outlines, lists, of n records from their JSON.
+
+    The height and width of masks are set in `size` (n, 2), and other values are added to `faults`.
+    """
+    shapes, key = Shapes.none(len(segmentations)), "segmentation"
+    values = [b"" if value in NOTHING else value for value in segmentations]
+    for first_char, read_values_of in ((b"{", _read_masks), (b"[", _read_outlines)):
+        rows = np.array([i for i, value in enumerate(values) if value[:1] == first_char], np.int64)
+        if len(rows):
+            new_shapes, value_faults = read_values_of([values[i] for i in rows.tolist()], size, rows)
+            faults += [(int(rows[i]), code, key, message_values) for i, code, message_values in value_faults]
+            shapes = shapes.replace_rows(rows, new_shapes)
+    faults += [
+        (i, OUTLINE_NUMBERS, key, {"value": _shorten_json(value)})
+        for i, value in enumerate(values)
+        if value[:1] not in (b"", b"[", b"{")
+    ]
+    return shapes
+
+
 ValueFaults = list[tuple[int, Code, dict[str, Any]]]
+"""The position in a list of values, the code, and the values of the message."""
 
 
 def _decode_values(values: Sequence[bytes], kind: Any, code: Code) -> tuple[list[Any], ValueFaults]:
-    """Decode JSON values of the type `kind`; a value of another type becomes None and a fault."""
+    """Decode JSON values of the type `kind`; a value of another type becomes None and a fault.
+
+    `code` is that of the faults. A batch is decoded at once, and value by value only if that fails.
+    """
     import msgspec
 
     decode = msgspec.json.Decoder(list[kind]).decode
@@ -196,65 +210,58 @@ def _read_outlines(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[S
     del size, rows
     outlines_or_none, faults = _decode_values(values, list[list[float]], OUTLINE_NUMBERS)
     for i, outlines in enumerate(outlines_or_none):
-        odd_length = (
-            next((len(outline) for outline in outlines if len(outline) % 2), None) if outlines else None
-        )
-        if odd_length is not None:
-            faults.append((i, OUTLINE_NUMBERS, {"value": f"{odd_length} numbers"}))
+        odd_lengths = [len(outline) for outline in outlines or () if len(outline) % 2]
+        if odd_lengths:
+            faults.append((i, OUTLINE_NUMBERS, {"value": f"{odd_lengths[0]} numbers"}))
             outlines_or_none[i] = None
+
     # of an object with outlines of 4 and 3 points, and one without: n_outlines [2, 0], n_numbers [8, 6]
-    outlines_of_object = [
-        [outline for outline in outlines if outline] if outlines else [] for outlines in outlines_or_none
-    ]
-    n_numbers = np.array(
-        [len(outline) for outline in itertools.chain.from_iterable(outlines_of_object)], np.int64
-    )
+    outlines_of_object = [list(filter(None, outlines or ())) for outlines in outlines_or_none]
+    all_outlines = list(itertools.chain.from_iterable(outlines_of_object))
+    n_numbers = np.array([*map(len, all_outlines)], np.int64)
     n_outlines = np.array([*map(len, outlines_of_object)], np.int64)
-    numbers = itertools.chain.from_iterable(itertools.chain.from_iterable(outlines_of_object))
+    numbers = itertools.chain.from_iterable(all_outlines)
     xy = np.fromiter(numbers, np.float64, int(n_numbers.sum())).reshape(-1, 2)
     kind = np.where(n_outlines > 0, ShapeKind.POLYGONS, ShapeKind.NONE).astype(np.uint8)
     no_masks = np.zeros(len(outlines_of_object) + 1, np.int64)
-    return Shapes(
-        kind, offsets(n_outlines), offsets(n_numbers // 2), xy, no_masks, np.zeros(0, np.uint8)
-    ), faults
+    shapes = Shapes(kind, offsets(n_outlines), offsets(n_numbers // 2), xy, no_masks, np.zeros(0, np.uint8))
+    return shapes, faults
 
 
 def _read_masks(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[Shapes, ValueFaults]:
     """Read the masks of n records from their JSON, and set their height and width in ``size[rows]``."""
     records, faults = _decode_values(values, _Mask, MASK_SYNTAX)
-    json_text = b"".join(values)  # packed at once if nothing is unusual, else mask by mask
+    # If nothing is unusual, all are packed at once; keys that are repeated show in their number.
+    json_text = b"".join(values)
     keys_are_usual = all(json_text.count(key) == len(values) for key in (b'"size"', b'"counts"'))
-    if (
-        not faults
-        and keys_are_usual
-        and b"\\u" not in json_text
-        and (packed := _pack_masks(records)) is not None
-    ):
+    is_usual = not faults and keys_are_usual and b"\\u" not in json_text
+    if is_usual and (packed := _pack_masks(records)) is not None:
         (size[rows], shapes), _ = packed
         return shapes, []
-    texts: list[bytes] = []
+
     for key in ("size", "counts"):  # the text of runs has no quotes
         quoted_key = f'"{key}"'.encode()
         for i, value in enumerate(values):
             if value.count(quoted_key) > 1 and records[i] is not None:
                 faults.append((i, DUPLICATE_BOX_KEY, {"value": key}))
                 records[i] = None
+    texts = [b""] * len(records)
     for i, record in enumerate(records):
-        text = b""
-        if record is not None:
-            height, width = record.size
-            if height < 0 or width < 0 or height * width >= MOST_PIXELS:
-                faults.append((i, MASK_SYNTAX, {"value": f"size {height} x {width}"}))
-            elif isinstance(record.counts, str):
-                text = record.counts.encode()
-                size[rows[i]] = height, width
-            elif any(not 0 <= count < MOST_PIXELS for count in record.counts):
-                faults.append((i, MASK_SYNTAX, {"value": "a run that is negative or longer than any image"}))
-            else:
-                counts = np.array(record.counts, np.int64)
-                text = write_texts(np.array([0, len(counts)]), counts)[0].tobytes()
-                size[rows[i]] = height, width
-        texts.append(text)
+        if record is None:
+            continue
+        height, width = record.size
+        if height < 0 or width < 0 or height * width >= MOST_PIXELS:
+            faults.append((i, MASK_SYNTAX, {"value": f"size {height} x {width}"}))
+            continue
+        if isinstance(record.counts, str):
+            texts[i] = record.counts.encode()
+        elif any(not 0 <= count < MOST_PIXELS for count in record.counts):
+            faults.append((i, MASK_SYNTAX, {"value": "a run that is negative or longer than any image"}))
+            continue
+        else:
+            counts = np.array(record.counts, np.int64)
+            texts[i] = write_texts(np.array([0, len(counts)]), counts)[0].tobytes()
+        size[rows[i]] = height, width
     mask_text = np.frombuffer(b"".join(texts), np.uint8)
     shapes = Shapes.of_masks(mask_text, offsets(np.array([*map(len, texts)])))
     return shapes, faults
@@ -263,9 +270,9 @@ def _read_masks(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[Shap
 def _pack_masks(masks: list[_Mask]) -> tuple[tuple[Floats, Shapes], int] | None:
     """Join n masks: (n, 2) height and width with the shapes, and the number of colons in their JSON.
 
-    By the colons, `RecordTypes` sees whether the text has keys that it did not decode.
-
-    Returns None if any is not ASCII text with a usual size: each must then be checked by itself.
+    The colons are those of two keys for each mask, and those in the texts of runs. By their number,
+    `RecordTypes` sees whether the JSON has keys that it did not decode. Returns None if any mask is not ASCII
+    text with a usual size: each must then be checked by itself.
     """
     texts = [mask.counts for mask in masks]
     try:
@@ -311,18 +318,21 @@ def _put_oriented(
     if not len(rows):
         return shapes
     # lists of the right length only: of sizes [5, 2, 5] the numbers 0 to 4 and 7 to 11
-    numbers = (
-        lists.numbers if len(rows) == len(sizes) else lists.numbers[np.repeat(sizes == n_numbers, sizes)]
-    )
+    numbers = lists.numbers
+    if len(rows) < len(sizes):
+        numbers = numbers[np.repeat(sizes == n_numbers, sizes)]
     corners = numbers.reshape(-1, 4, 2) if n_numbers == 8 else rectangle_corners(numbers.reshape(-1, 5))
+
+    # corners: (rows, 4, 2); where an outline beside the box is the same rectangle, its corners count
     has_corners = (shapes.kind[rows] == ShapeKind.POLYGONS) & shapes.has_four_corners()[rows]
     if has_corners.any():
         outline_corners = shapes.corners(rows[has_corners])
-        expected_corners = (
-            rectangle_corners(as_rectangles(outline_corners)) if n_numbers == 5 else outline_corners
-        )
+        expected_corners = outline_corners
+        if n_numbers == 5:  # of the rectangle that five numbers can say
+            expected_corners = rectangle_corners(as_rectangles(outline_corners))
         is_same = (np.abs(expected_corners - corners[has_corners]) <= _SAME_CORNER).all(axis=(1, 2))
         corners[np.flatnonzero(has_corners)[is_same]] = outline_corners[is_same]
+
     is_oriented = shapes.kind[rows] == ShapeKind.ORIENTED  # from an earlier key
     rows, corners = rows[~is_oriented], corners[~is_oriented]
     oriented_boxes = Shapes.of_outlines(corners.reshape(-1, 2), np.full(len(rows), 4), ShapeKind.ORIENTED)
@@ -335,9 +345,10 @@ def _read_points(values: Sequence[bytes] | NumberLists, faults: list[Fault]) -> 
     numbers, sizes = lists.numbers, lists.sizes
     is_wrong = sizes % 3 > 0
     if is_wrong.any():
-        expected = {"expected": "three for each keypoint"}
         for i in np.flatnonzero(is_wrong).tolist():
-            value_faults.append((i, KEYPOINT_COUNT, {"value": f"{sizes[i]} numbers", **expected}))
+            message_values = {"value": f"{sizes[i]} numbers", "expected": "three for each keypoint"}
+            value_faults.append((i, KEYPOINT_COUNT, message_values))
+        # without the numbers of wrong lists, which then have a size of 0
         numbers, sizes = numbers[np.repeat(~is_wrong, sizes)], np.where(is_wrong, 0, sizes)
     faults += [
         (i, code, "keypoints", {"expected": "a list of numbers", **message_values})
@@ -360,17 +371,19 @@ def find_boxes(
     """
     shapes = record_shapes.shapes.take(rows)
     edges, area = shapes.edges(), np.full(len(rows), np.nan)
+
+    # Row numbers below are positions in `rows`. All masks are measured, which is done only once.
     mask_rows = np.flatnonzero((shapes.kind == ShapeKind.MASK) & (record_shapes.size[rows].min(axis=1) > 0))
     if len(mask_rows):
         measures = record_shapes.shapes.measure_masks(record_shapes.size[:, 0])
         left, top, width, height = measures.box[rows[mask_rows]].T
         edges[mask_rows] = np.column_stack([left, top, left + width, top + height])
         area[mask_rows] = measures.area[rows[mask_rows]]
+
     rows_without_edges = np.flatnonzero(np.isnan(edges).any(axis=1))
     points = record_shapes.keypoints.take(rows[rows_without_edges])  # labelled if their visibility is not 0
     is_counted = (points.xyv[:, 2] > 0) | ~np.repeat(only_labelled[rows_without_edges], points.counts())
     edges[rows_without_edges] = point_edges = points.edges(is_counted)
-    area[rows_without_edges] = (point_edges[:, 2] - point_edges[:, 0]) * (
-        point_edges[:, 3] - point_edges[:, 1]
-    )
+    left, top, right, bottom = point_edges.T
+    area[rows_without_edges] = (right - left) * (bottom - top)
     return edges, area
