@@ -1635,7 +1635,7 @@ def test_names_that_are_numbers_are_read_as_text(name, tmp_path):
 
 @pytest.mark.parametrize(
     ("parent", "used", "is_root"),
-    [("pets", 1, True), ("pets", 0, False), ("animals", 1, False), (None, 1, False)],
+    [("pets", 1, True), ("pets", 0, False), ("animals", 1, False), (None, 1, False), ({}, 1, False)],
 )
 def test_the_class_that_is_only_a_supercategory_is_named(parent, used, is_root, tmp_path):
     """Roboflow puts a class without objects before the others, which would be class 0 of YOLO."""

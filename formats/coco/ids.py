@@ -39,6 +39,8 @@ def look_up(ids: NDArray[Any] | list[Any], row_of_id: Mapping[Id, int]) -> NDArr
     """Return (n,) int32, the row of each id in `row_of_id`, -1 for an unknown id."""
     if isinstance(ids, list):
         return np.array([row_of_id.get(i, -1) for i in ids], np.int32).reshape(-1)
+    # numbers: by a table with an entry for each number between the lowest and the highest known id, if that
+    # is small enough, else by a binary search
     if str in set(map(type, row_of_id)):
         row_of_id = {key: row for key, row in row_of_id.items() if not isinstance(key, str)}
     if not row_of_id:
@@ -46,20 +48,20 @@ def look_up(ids: NDArray[Any] | list[Any], row_of_id: Mapping[Id, int]) -> NDArr
     keys, rows = np.array(list(row_of_id)), np.array(list(row_of_id.values()))
     low, high = int(keys.min()), int(keys.max())
     row_of_each: NDArray[np.int32]
-    if high - low <= max(2**16, 4 * len(ids)):  # a table of all numbers between is small enough
+    if high - low <= max(2**16, 4 * len(ids)):
         row_of_offset = np.full(high - low + 1, -1, np.int32)
         row_of_offset[keys - low] = rows
         positions = ids - low
         is_outside = positions.view(np.uint64) > np.uint64(high - low)  # also negative ones, huge as uint64
         if is_outside.any():
-            positions[is_outside] = 0
+            positions[is_outside] = 0  # any valid position
         row_of_each = np.take(row_of_offset, positions)
         row_of_each[is_outside] = -1
         return row_of_each
     order = np.argsort(keys)
     keys, rows = keys[order], rows[order]
     positions = np.searchsorted(keys, ids)
-    positions[positions == len(keys)] = 0
+    positions[positions == len(keys)] = 0  # beyond the highest: any key, which is not the same
     return np.where(keys[positions] == ids, rows[positions], -1).astype(np.int32)
 
 
@@ -76,11 +78,11 @@ def add_other_type(
 ) -> dict[Id, int]:
     """Return `row_of_id` with those of `ids` added that it has only as the other type, such as ``"7"`` for 7.
 
-    A note names the first. `key` is the key of the ids, for the note.
+    A note names the first; `key`, such as ``image_id``, is for this note.
     """
     unknown = [id_ for id_ in dict.fromkeys(ids) if id_ not in row_of_id]
     twins = {id_: twin for id_ in unknown if (twin := to_other_type(id_)) is not None and twin in row_of_id}
-    for id_, twin in list(twins.items())[:1]:
+    for id_, twin in list(twins.items())[:1]:  # the first, if any
         listed_type = "text" if isinstance(twin, str) else "numbers"
         count_text = f" ({len(twins)} such ids)" if len(twins) > 1 else ""
         shown_id, shown_twin = json.dumps(id_), json.dumps(twin)
@@ -157,8 +159,9 @@ _FROM_1 = " (no id is 0: if they count from 1, as Ultralytics does since 8.3, us
 def _is_list_of_names(reference: Dataset) -> bool:
     """Whether the classes of the ground truth come from a list of names, whose ids are 0, 1, ... by line."""
     categories = reference.categories
-    numbered = bool((categories.source_id == np.arange(len(categories))).all())
-    return numbered and bool(reference.files) and not any(f.pointer for f in reference.files)
+    are_positions = bool((categories.source_id == np.arange(len(categories))).all())
+    are_text_files = bool(reference.files) and not any(f.pointer for f in reference.files)  # not JSON
+    return are_positions and are_text_files
 
 
 def note_positions(
@@ -195,9 +198,13 @@ def suggest_positions(column: NDArray[Any] | list[Any] | None, categories: Categ
 
 
 def list_image_readings(names: Sequence[str]) -> list[tuple[str, dict[Id, int]]]:
-    """Return the meanings that an image_id may have besides an id: their names, and image rows by value."""
-    last_parts = [stem(name.rsplit("/", 1)[-1]) for name in names]
-    # whole names count before stems, and stems before those without folders
+    """Return the meanings that an image_id may have besides an id: what each is called, and rows by value.
+
+    Values are names with or without extension and folders, or the numbers that the names are, ``000042.jpg``;
+    of several images that share a value it means none.
+    """
+    last_parts = [stem(name.rsplit("/", 1)[-1]) for name in names]  # 42 of a/42.jpg
+    # the later of equal keys counts: whole names before stems, and stems before those without folders
     by_name = {**index_unique(last_parts), **index_unique(map(stem, names)), **index_unique(names)}
     by_number = {n: row for n, row in index_unique(map(parse_number, last_parts)).items() if n != -1}
     return [
@@ -277,7 +284,7 @@ def add_ids(
     use. An id that cannot be part of a file name is replaced by the image's index. A note names the first.
     """
     renamed: dict[str, str] = {}
-    for row, (name, *values, id_, i) in enumerate(images):
+    for position, (name, *values, id_, i) in enumerate(images):
         if name not in repeated_names:
             continue
         new_name, extension = name, name[len(stem(name)) :]
@@ -286,8 +293,8 @@ def add_ids(
             new_name = f"{stem(new_name)}-{suffix}{extension}"
         locations[new_name] = path, i
         renamed[name] = new_name
-        images[row] = (new_name, *values, id_, i)
-    for name, new_name in list(renamed.items())[:1]:
+        images[position] = (new_name, *values, id_, i)
+    for name, new_name in list(renamed.items())[:1]:  # the first, if any
         count_text = f" ({len(renamed)} such names)" if len(renamed) > 1 else ""
         log.note(
             f"{printable(path)}: several images have the file name {shorten(name, 40)!r}{count_text}, so "

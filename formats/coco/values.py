@@ -56,11 +56,12 @@ RESULT = (
     Field("instance_id", "id"),
 )
 Codes = tuple[Code, Code, Code]
+"""The codes of a key that is missing, of another type, or there twice."""
 TRACK_KEYS = ("track_id", "instance_id")
 ENTRY = MISSING_KEY, WRONG_TYPE, DUPLICATE_KEY
-"""The codes of a key that is missing, of another type, or there twice in an entry of a list."""
+"""The codes for an entry of a list such as ``images``."""
 ROW = MISSING_BOX_KEY, WRONG_BOX_TYPE, DUPLICATE_BOX_KEY
-"""The same codes for a record that should be a box."""
+"""The codes for a record that should be a box."""
 _UNREAD_IN_RESULTS = frozenset({"id", "area", "iscrowd"})
 """Keys that some programs add to results, where they carry no information."""
 _MAX_EXTRA_NAMES = 30
@@ -69,6 +70,7 @@ _EMPTY: tuple[Any, ...] = (None, [], {}, "", [[]])
 
 
 def _file_name(record: Mapping[str, Any]) -> tuple[str, Any]:
+    """Return the key that names an image in COCO, and its value; see `Dialect.name_of`."""
     return "file_name", record.get("file_name")
 
 
@@ -151,13 +153,12 @@ class Values:
         Entries of a chunk for which `take` returns True are left out; it is asked only about columns, and not
         with `extra_rows`.
         """
-        keys = {field.key for field in fields}
         for chunk in document.records(fields, rest=extra_rows is not None):
             if count:
                 self.note_unread(chunk, pointer)
-            if chunk.records is None and extra_rows is None and take(chunk):
-                continue
             if chunk.records is None:
+                if extra_rows is None and take(chunk):
+                    continue
                 columns = {key: as_list(column) for key, column in chunk.columns.items()}
                 if extra_rows is not None:
                     kept_columns = {
@@ -168,23 +169,37 @@ class Values:
                 for i, row in enumerate(zip(*columns.values(), strict=True), chunk.start):
                     pairs = zip(columns, row, strict=True)
                     yield i, {key: value for key, value in pairs if value is not None and value != NONE}
-                continue
-            for i, _, record in self.read_objects(
-                chunk, pointer, fields, ENTRY, count=count and extra_rows is None
-            ):
-                if extra_rows is not None:
-                    extra_rows.extend(i - extra_rows.n, {})  # empty rows for entries that are no objects
-                    extra_rows.extend(
-                        1, encode_extra(record, keys - self.dialect.kept_keys, lambda k: self.count({k: 1}))
-                    )
-                yield i, {key: value for key, value in record.items() if key in keys}
-            if extra_rows is not None:
-                extra_rows.extend(chunk.start + chunk.n - extra_rows.n, {})
+            else:
+                yield from self._read_odd_entries(chunk, pointer, fields, extra_rows, count=count)
         if extra_rows is not None:
             self.count(extra_rows.lost)
 
+    def _read_odd_entries(
+        self,
+        chunk: Chunk,
+        pointer: str,
+        fields: Sequence[Field],
+        extra_rows: ExtraRows | None,
+        *,
+        count: bool,
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the entries of a chunk that came as Python values, as `read_entries` does."""
+        keys = {field.key for field in fields}
+        kept_keys = self.dialect.kept_keys
+        count &= extra_rows is None
+        for i, _, record in self.read_objects(chunk, pointer, fields, ENTRY, count=count):
+            if extra_rows is not None:
+                extra_rows.extend(i - extra_rows.n, {})  # empty rows for entries that are no objects
+                extra_rows.extend(1, encode_extra(record, keys - kept_keys, lambda k: self.count({k: 1})))
+            yield i, {key: value for key, value in record.items() if key in keys}
+        if extra_rows is not None:
+            extra_rows.extend(chunk.start + chunk.n - extra_rows.n, {})
+
     def note_unread(self, chunk: Chunk, pointer: str) -> None:
-        """Count the unread keys of a chunk, and report the first of its ids that have a decimal point."""
+        """Count the unread keys of a chunk, and report the first of its ids that have a decimal point.
+
+        Keys that say nothing, or are read elsewhere, are not counted.
+        """
         silent_keys = self.dialect.silent if pointer else _UNREAD_IN_RESULTS  # these have an empty pointer
         if pointer == "/categories":
             silent_keys |= {"keypoints", "skeleton"}  # which say what those of boxes are
@@ -224,7 +239,7 @@ class Values:
     def is_object(self, record: Any, location: str, codes: Codes, fields: Sequence[Field] = ()) -> bool:
         """Whether a record is an object without repeated keys; if not, that is reported.
 
-        With `fields` the keys that none of them names are counted as unread.
+        With `fields` the keys that none of them names are counted as unread, unless their value is empty.
         """
         _, wrong_type_code, repeated_key_code = codes
         if not isinstance(record, dict):
@@ -244,8 +259,8 @@ class Values:
     ) -> Iterator[tuple[int, str, dict[str, Any]]]:
         """Yield the index, location and record of each object in a chunk; other values are reported.
 
-        Records without any key are only counted once enough of them were reported: a short file can hold
-        millions.
+        `codes` are `ENTRY` or `ROW`. Records without any key are only counted once enough of them were
+        reported: a short file can hold millions.
         """
         missing_code, _, _ = codes
         assert chunk.records is not None
@@ -274,8 +289,8 @@ class Values:
         value = record[key]
         if type(value) is int and -(2**63) < value < 2**63:
             return value
-        is_number = type(value) is str and type(to_other_type(value)) is int
-        if self.dialect.whole_ids and not (is_number and key in ("image_id", "category_id")):
+        is_number_text = type(value) is str and type(to_other_type(value)) is int
+        if self.dialect.whole_ids and not (is_number_text and key in ("image_id", "category_id")):
             self.report_wrong(wrong_type_code, location, key, "a whole number", value)
             return None
         if isinstance(value, float) and value.is_integer() and abs(value) < 2.0**53:
@@ -287,7 +302,10 @@ class Values:
         return None
 
     def parse_track_id(self, record: dict[str, Any], location: str) -> Id:
-        """Return the id of the track of a box, or in its attributes; `NONE` if none, or after an issue."""
+        """Return the id of the track of a box, from its record or its attributes; `NONE` without one.
+
+        `NONE` is also returned after an issue.
+        """
         attributes = record.get("attributes")
         candidates = [(record, location, key) for key in TRACK_KEYS]
         if isinstance(attributes, dict):
@@ -341,61 +359,78 @@ class Values:
         added to the builder as well.
         """
         builder, fields = self._builder, self.dialect.category
-        wants_points = "keypoints" in builder.wants
-        extra_rows = ExtraRows() if builder.keeps_extra or wants_points else None
+        keeps_fields = builder.keeps_extra or "keypoints" in builder.wants
+        extra_rows = ExtraRows() if keeps_fields else None
         index_of_id: dict[Id, int] = {}
         row_of_id: dict[Id, int] = {}
-        id_of: dict[str, str] = {}
+        first_id_of: dict[str, str] = {}
+        """The first id of each class name, as it is shown."""
         index_of_row: dict[int, int] = {}
+        """The index in the list of the entry that is each category row."""
         for i, record in self.read_entries(document, "/categories", fields, extra_rows, count=count):
             location = f"/categories/{i}"
-            id_ = self.parse_id(record, "id", location)
-            name, frequency = as_text(record.get("name")), record.get("frequency") or ""
-            if "name" not in record:
-                self.report(MISSING_KEY, location, value="name")
-            elif not isinstance(name, str):
-                self.report_wrong(WRONG_TYPE, location, "name", "text", name)
-            if frequency and frequency not in FREQUENCIES:
-                self.report_wrong(WRONG_TYPE, location, "frequency", "r, c or f", frequency)
-                frequency = ""
+            id_, name, frequency = self._parse_category(record, location)
             if id_ is None:
                 continue
             if index_of_id.setdefault(id_, i) != i:
                 self.report_duplicate_id(location, id_, f"#/categories/{index_of_id[id_]}")
                 continue
             row_of_id[id_] = -2
-            if not isinstance(name, str):
+            if name is None:
                 continue
             if reason := refuse_class(name):
                 self.report(BAD_LISTED_CLASS, location, "name", value=name, reason=reason)
                 continue
             id_text = f"id {show(id_)}"
-            first_id = Trusted(id_of.setdefault(name, id_text))
+            first_id = Trusted(first_id_of.setdefault(name, id_text))
             if first_id != id_text:
                 self.report(DUPLICATE_CLASS, location, value=name, first=first_id, second=Trusted(id_text))
             row = row_of_id[id_] = builder.category(name, source_id=id_, frequency=frequency)
             index_of_row.setdefault(row, i)
-        if extra_rows is None:
-            return row_of_id
-        fields_of = extra_rows.take([*index_of_row.values()])
-        if wants_points:
-            no_values = [b""] * len(index_of_row)
-            take = fields_of.get if builder.passes_shapes_on else fields_of.pop
+        if extra_rows is not None:
+            self._add_fields_of_categories([*index_of_row], extra_rows.take([*index_of_row.values()]))
+        return row_of_id
+
+    def _parse_category(self, record: dict[str, Any], location: str) -> tuple[Id | None, str | None, str]:
+        """Return id, name and frequency of a class; None, or an empty frequency, after an issue for each."""
+        id_ = self.parse_id(record, "id", location)
+        name, frequency = as_text(record.get("name")), record.get("frequency") or ""
+        if "name" not in record:
+            self.report(MISSING_KEY, location, value="name")
+        elif not isinstance(name, str):
+            self.report_wrong(WRONG_TYPE, location, "name", "text", name)
+        if frequency and frequency not in FREQUENCIES:
+            self.report_wrong(WRONG_TYPE, location, "frequency", "r, c or f", frequency)
+            frequency = ""
+        return id_, name if isinstance(name, str) else None, frequency
+
+    def _add_fields_of_categories(self, rows: list[int], fields: dict[str, list[bytes]]) -> None:
+        """Add the keypoint names of the classes, if wanted, and their other `fields`, JSON by key.
+
+        `rows` are the category rows. If the builder keeps no extra fields, the others are counted as unread.
+        """
+        builder = self._builder
+        if "keypoints" in builder.wants:
+            no_values = [b""] * len(rows)
+            take = fields.get if builder.passes_shapes_on else fields.pop
             names, skeletons = take("keypoints", no_values), take("skeleton", no_values)
-            for row, point_names, lines in zip(index_of_row, names, skeletons, strict=True):
+            for row, point_names, lines in zip(rows, names, skeletons, strict=True):
                 if points_and_lines := parse_points_of_class(point_names, lines):
                     builder.describe_points(row, *points_and_lines)
         if builder.keeps_extra:
-            builder.add_extra("categories", [*index_of_row], fields_of)
+            builder.add_extra("categories", rows, fields)
         else:
-            self.count(count_extra({key: tuple(values) for key, values in fields_of.items()}))
-        return row_of_id
+            self.count(count_extra({key: tuple(values) for key, values in fields.items()}))
 
 
 def encode_extra(
     record: Mapping[str, Any], read_keys: Collection[str], count: Callable[[str], None]
 ) -> dict[str, list[bytes]]:
-    """Return the JSON of the keys that are not in `read_keys`; `count` gets those that JSON cannot hold."""
+    """Return the JSON of the keys that are not in `read_keys`, each a list of this one record's.
+
+    `count` is called with each key whose value JSON cannot hold. The number of keypoints is left out with the
+    keypoints.
+    """
     json_of: dict[str, list[bytes]] = {}
     for key, value in record.items():
         if key not in read_keys:
@@ -404,7 +439,7 @@ def encode_extra(
             else:  # under another name than that of a key that the target has
                 count(f"{key} that are not valid JSON, as NaN")
     if "keypoints" in record and "keypoints" not in {*json_of, *read_keys}:
-        json_of.pop("num_keypoints", None)  # as the keypoints themselves are left out
+        json_of.pop("num_keypoints", None)
     return json_of
 
 
@@ -416,7 +451,10 @@ def _is_json(value: Any) -> bool:
 
 
 def parse_points_of_class(names: bytes, skeleton: bytes) -> tuple[list[str], list[tuple[int, int]]] | None:
-    """Decode the keypoint names of a class and its skeleton, pairs of positions from 0; None if no names."""
+    """Decode the keypoint names of a class and its skeleton; None if there are no names.
+
+    The skeleton is pairs of positions from 0; in the file they count from 1, and invalid pairs are left out.
+    """
     point_names = json.loads(names or b"[]")
     skeleton_pairs = json.loads(skeleton or b"[]")
     if not point_names or not isinstance(point_names, list) or not isinstance(skeleton_pairs, list):
@@ -445,9 +483,8 @@ def flatten_instances(data: bytes) -> bytes | None:
     raw_list = list[msgspec.Raw]
     try:
         images = msgspec.json.decode(data, type=list[dict[str, msgspec.Raw]])
-        lists = [
-            msgspec.json.decode(image["instances"], type=raw_list) for image in images if "instances" in image
-        ]
+        raw_instances = [image["instances"] for image in images if "instances" in image]
+        lists = [msgspec.json.decode(raw, type=raw_list) for raw in raw_instances]
     except msgspec.MsgspecError:
         return None  # the reader of records says where it is wrong
     return b"[" + b",\n".join(bytes(instance) for instances in lists for instance in instances) + b"]"
@@ -464,10 +501,12 @@ _KEYS_OF_CLASSES = frozenset({b"id", b"image_id", b"category_id", b"score", b"co
 
 
 _NESTED = re.compile(rb'^\s*\{\s*"images"\s*:\s*\[\s*\{[^{}\[\]]*"annotations"\s*:\s*\[')
+"""The beginning of a file whose first image has a list of annotations."""
 
 
 def find_other_task(data: bytes) -> tuple[str, str] | None:
     """Return the content of a file without boxes in COCO's lists, and the remedy; None for any other file."""
+    # Each kind by its sign; a file with boxes or outlines is none of the others.
     if _NESTED.search(data):
         remedy = "give a file with a list annotations beside images, as ochuman_coco_format_*.json"
         return "images that hold their own annotations, as in OCHuman", remedy
@@ -499,7 +538,8 @@ def find_root_class(head: bytes) -> tuple[Id, str] | None:
         return None
     id_, name, supercategory = root
     is_root = isinstance(id_, int | str) and isinstance(name, str) and supercategory in ("none", "", None)
-    return (id_, name) if is_root and children and {parent for *_, parent in children} == {name} else None
+    is_parent_of_all = all(parent == name for _, _, parent in children)
+    return (id_, name) if is_root and children and is_parent_of_all else None
 
 
 def flatten_segments(data: bytes) -> tuple[bytes, int] | None:
