@@ -147,6 +147,14 @@ def _looks_like(preview: JsonPreview) -> tuple[int, str] | None:
         if "image_id" in keys and len(keys) >= 2:
             return (SURE if len(keys) >= 3 else LIKELY), f"it is a list of records with {_join(keys)}"
         return None
+    return _look_at_lists(preview)
+
+
+def _look_at_lists(preview: JsonPreview) -> tuple[int, str] | None:
+    """Return confidence and reason from the lists of an object and their first records, else None.
+
+    A list is COCO's if its first record has the keys that are required, and one of those that are usual.
+    """
     lists = [key for key in ("images", "annotations", "categories") if preview.keys.get(key) == "["]
     required_and_usual_keys = {
         "images": ({"id"}, {"file_name", "width", "height"}),
@@ -183,6 +191,7 @@ def _check_head(head: bytes) -> tuple[int, str] | None:
 
 
 def _join(words: Sequence[str]) -> str:
+    """Join words to ``a, b and c``."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
@@ -264,7 +273,11 @@ def read(source: Source, builder: Builder, log: Log, options: CocoOptions) -> No
     """Read one file, or the files of a folder with one class order; only those of `options.split`, if any."""
     from odm.formats.coco.reader import Reader
 
-    if not source.is_dir:
+    if source.is_dir:
+        files = _list_files_of_split(source, options.split, log)
+        if not files:
+            return
+    else:
         files = [("", "")]
         source_split = _split_of(source.path)
         if options.split not in (None, source_split):
@@ -272,23 +285,29 @@ def read(source: Source, builder: Builder, log: Log, options: CocoOptions) -> No
                 log, source.path, options.split, [source_split], no_splits="this file has no splits"
             )
             return
-    else:
-        coco_files, other_files = source.once(_choose_files)
-        errors = log.errors
-        should_be_coco = _expect_coco(source, other_files, log)
-        files = [*coco_files, *((file, _split_of(file)) for file in should_be_coco if should_be_coco[file])]
-        if files or log.errors == errors:  # else all that is there could not be opened, as was reported
-            candidates = [*(file for file, _ in coco_files), *should_be_coco]
-            report_unread(source, candidates, [file for file, _ in files], "COCO JSON", log)
-        if not files or report_missing_split(options.split, (split for _, split in files), source, log):
-            return
-        files = [(file, split) for file, split in files if options.split in (None, split)]
     reader_options: dict[str, Any] = {"counted": options.ids, "units": options.units, "boxes": options.boxes}
-    reader_options["span"] = options.span
-    reader = Reader(source, builder, log, options, **reader_options)
+    reader = Reader(source, builder, log, options, **reader_options, span=options.span)
     for file, split in files:
         reader.read(file, split)
     reader.finish()
+
+
+def _list_files_of_split(source: Source, split: str | None, log: Log) -> list[tuple[str, str]]:
+    """Return the files of a folder that are read, each with its split; of one `split` unless it is None.
+
+    Files that are not read are reported, and so is a folder without files or without the split: then the
+    list is empty.
+    """
+    coco_files, other_files = source.once(_choose_files)
+    n_errors = log.errors
+    should_be_coco = _expect_coco(source, other_files, log)
+    files = [*coco_files, *((file, _split_of(file)) for file in should_be_coco if should_be_coco[file])]
+    if files or log.errors == n_errors:  # else all that is there could not be opened, as was reported
+        candidates = [*(file for file, _ in coco_files), *should_be_coco]
+        report_unread(source, candidates, [file for file, _ in files], "COCO JSON", log)
+    if not files or report_missing_split(split, (split_of_file for _, split_of_file in files), source, log):
+        return []
+    return [(file, split_of_file) for file, split_of_file in files if split in (None, split_of_file)]
 
 
 def begin(source: Source) -> None:
@@ -305,13 +324,14 @@ BYTES_PER_ROW = 60
 def parts(source: Source, options: CocoOptions, rows: int, log: Log) -> list[Part]:
     """Return the parts to be read one by one: files, or spans of about `rows` boxes of a results list.
 
-    Several files are read in pixels, since a file cannot tell whether the boxes of the others lie in 0..1.
+    The options of a part have the units of all boxes of its file. Several files are read in pixels, since a
+    file cannot tell whether the boxes of the others lie in 0..1.
     """
     from odm.formats.coco.long_lists import divide
 
     chosen, other_files = source.once(_choose_files)
     should_be_coco = _expect_coco(source, other_files, log.fresh())  # its issues come when they are read
-    # Those that cannot be read are parts too, so that their fault ends the run here as well.
+    # Files that cannot be read, which it leaves out, are parts too, so that their fault ends the run here.
     chosen = [*chosen, *((file, _split_of(file)) for file in other_files if should_be_coco.get(file, True))]
     if source.is_dir and chosen:
         read_files = [file for file, _ in chosen]
@@ -339,7 +359,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: CocoOptions) -> N
     from odm.formats.coco.writer import encode_object, encode_results, find_result_ids
 
     as_results = options.results
-    if as_results is None:
+    if as_results is None:  # the user did not choose
         as_results = dataset.kind == "det" and options.reference is not None
     elif as_results and dataset.kind != "det":
         raise UsageError("results=true is for detections, but this is ground truth")
@@ -349,12 +369,13 @@ def write(dataset: Dataset, target: Output, log: Log, options: CocoOptions) -> N
     if as_results and ids is None:
         return
     images, word = dataset.images, "detections" if dataset.kind == "det" else "instances"
-    splits = [""] if target.single else sorted(set(images.split)) or [""]
-    names = [f"{word}_{split}.json" if split else f"{word}.json" for split in splits]
-    if target.single:
-        names = [""]
-    elif not target.plan(names, [f"the split {s}" if s else "the images" for s in splits], log):
-        return
+    splits, names = [""], [""]
+    if not target.single:
+        splits = sorted(set(images.split)) or [""]
+        names = [f"{word}_{split}.json" if split else f"{word}.json" for split in splits]
+        uses = [f"the split {split}" if split else "the images" for split in splits]
+        if not target.plan(names, uses, log):
+            return
     for split, name in zip(splits, names, strict=True):
         is_in_split = np.array([len(splits) == 1 or s == split for s in images.split], np.bool_)
         box_rows = np.flatnonzero(is_in_split[dataset.boxes.image])

@@ -31,6 +31,7 @@ MARGIN = 2**16
 DENSEST = 0.75
 """The shortest mean record of a part, relative to that of the first; below it, `Reader` reads the file."""
 COLUMNS = {"xyxy": 4, "wh": 2, "score": 1, "image_id": 1, "category_id": 1}
+"""The shared columns, and how many numbers a row has in each."""
 _KEYS = {"image_id", "category_id", "bbox", "score"}
 
 
@@ -54,14 +55,14 @@ class LongList:
         self._shared: list[mmap.mmap] = []
         self._team: Team[int, tuple[int, int] | None] | None = None
         span_and_chunk = self._read_part(0)
-        if span_and_chunk is None or not span_and_chunk[1].n:  # which is all that other files cost
+        if span_and_chunk is None or span_and_chunk[1].n == 0:  # the part is unusual, or has no records
             self._file.close()
             return
         (start, end), chunk = span_and_chunk
         self._bytes_per_row = DENSEST * (end - start) / chunk.n
         n_rows = int(size / self._bytes_per_row) + 1
         for name, width in COLUMNS.items():
-            self._shared.append(mmap.mmap(-1, 8 * width * n_rows))
+            self._shared.append(mmap.mmap(-1, 8 * width * n_rows))  # 8 bytes a number
             column = np.frombuffer(self._shared[-1], np.int64 if name.endswith("_id") else np.float64)
             self._columns[name] = column.reshape(n_rows, width) if width > 1 else column
         self._team = Team(self._decode_part, range(self._n_parts))
@@ -76,6 +77,7 @@ class LongList:
         if span_and_chunk is None:
             return None
         (start, end), chunk = span_and_chunk
+        # No part before this one can have had more rows than fit in its `start` bytes.
         row = int(start / self._bytes_per_row)
         if row + chunk.n > int(end / self._bytes_per_row):
             return None
@@ -128,6 +130,7 @@ class LongList:
         self._file.close()
         if (status.st_size, status.st_mtime_ns) != (self._status.st_size, self._status.st_mtime_ns):
             return False
+        # Close the gaps between the parts: all rows move up.
         n = 0
         for span in row_spans:
             if span is None:
@@ -196,22 +199,27 @@ def _divide(stream: IO[bytes], length: int, size: int, units: str) -> tuple[list
     while text:
         text += stream.read(piece_size - len(text))
         is_last = offset + len(text) >= length
-        cut = None if is_last else CUT.search(text, len(text) - MARGIN)
+        cut = None if is_last else CUT.search(text, len(text) - MARGIN)  # }, {
         body = text[: cut.start() + 1] if cut else text.rstrip(b" \t\r\n").removesuffix(b"]")
         piece = b"".join((b"[", body, b"]"))
+
         if n_records == 0 or units == "auto":  # pixels mostly show in the first boxes
-            numbers = np.array([box.bbox for box in boxes.decode(piece)])
-            edges = np.concatenate([numbers[:, :2], numbers[:, :2] + numbers[:, 2:]], axis=1)
+            ltwh = np.array([box.bbox for box in boxes.decode(piece)])
+            edges = np.concatenate([ltwh[:, :2], ltwh[:, :2] + ltwh[:, 2:]], axis=1)
             has_fractions |= bool(((edges > 0) & (edges < 1)).any())
             if units == "auto" and not ((edges >= 0) & (edges <= 1 + SLACK)).all():
                 units = "pixel"
+
+        # These records belong to the last span, or begin a new one if it would become too long.
         if offset + len(body) - spans[-1].start > size and n_records > spans[-1].first_record:
             spans.append(Span(offset, offset, n_records))
         n_records += len(records.decode(piece))
         spans[-1] = replace(spans[-1], stop=offset + len(body))
         n_taken = cut.end() - 1 if cut else len(text)
         offset, text = offset + n_taken, text[n_taken:]
-    return spans, units if units != "auto" else "normalized" if has_fractions else "pixel"
+    if units == "auto":
+        units = "normalized" if has_fractions else "pixel"
+    return spans, units
 
 
 def read_span(source: Source, file: str, span: Span) -> bytes:

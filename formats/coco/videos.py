@@ -100,6 +100,7 @@ class Frames:
         if not self._frames_of_images:
             return
         self.add_other_type((id_ for _, id_, _ in self._frames_of_images), path, log)
+        # The rows rise; images between the first and the last that belong to no video have -1.
         first_row, last_row = self._frames_of_images[0][0], self._frames_of_images[-1][0]
         n = last_row - first_row + 1
         videos, frames = [-1] * n, [-1] * n
@@ -141,7 +142,7 @@ def parse_frame_number(value: Any) -> int:
 
 
 def read_scores(document: Document, values: Values) -> list[tuple[Id, Id | None, float]]:
-    """Return id, video id and score of those tracks in the list that have a score."""
+    """Return id, video id (None if not stated) and score of those tracks in the list that have a score."""
     scores: list[tuple[Id, Id | None, float]] = []
     for i, record in values.read_entries(document, "/tracks", TRACK, count=False):
         id_ = values.parse_id(record, "id", f"/tracks/{i}")
@@ -154,7 +155,7 @@ def read_scores(document: Document, values: Values) -> list[tuple[Id, Id | None,
 def merge_track_ids(columns: dict[str, Column]) -> dict[str, Column]:
     """Merge the track ids of annotations, from several keys or their attributes, in one column ``track_id``.
 
-    `columns` is changed in place and returned.
+    `columns` is changed in place and returned; the keys and the attributes are removed.
     """
     attributes: Any = columns.pop("attributes", None)
     id_columns: list[Any] = [columns.pop(key) for key in TRACK_KEYS if key in columns]
@@ -202,7 +203,8 @@ class TubeReader:
         self._categories: dict[Id, int] = {}
         self._pointer = "" if reference is not None else "/annotations"
         self._tubes: list[tuple[int, Id, Id, Id, float]] = []
-        """Index, video, category, id and score of each track."""
+        """Index in the list, and ids of video, category and track (`NONE` for none), and score of each track;
+        `_resolve_ids` makes repeated ids different."""
         self._chunks: list[tuple[NDArray[Any], NDArray[Any]]] = []
         """(n,) index in `_tubes` of each box, and (n, 6): frame, left, top, width, height and score."""
         self._n_outside = 0
@@ -250,10 +252,10 @@ class TubeReader:
                 if boxes is not None:
                     self._add(chunk, columns, boxes)
                     continue
+                # Back to the records. Values that one lacks are NONE or NaN, which is not equal to itself.
                 columns["track"] = [_PYTHON.decode(str(t, "utf-8")) for t in map(bytes, columns["track"])]
-                records = [{key: column[i] for key, column in columns.items()} for i in range(chunk.n)]
-                # Values that a record lacks are NONE or NaN, which is not equal to itself.
-                records = [{k: v for k, v in r.items() if v != NONE and v == v} for r in records]  # noqa: PLR0124
+                rows = [zip(columns, row, strict=True) for row in zip(*columns.values(), strict=True)]
+                records = [{k: v for k, v in row if v != NONE and v == v} for row in rows]  # noqa: PLR0124
             else:
                 records = chunk.records
             for i, record in enumerate(records, chunk.start):
@@ -262,13 +264,15 @@ class TubeReader:
     def _add(self, chunk: Chunk, columns: dict[str, Any], boxes: tuple[Any, Any, int]) -> None:
         """Add the tracks of a chunk and their boxes, which are the result of `_decode_boxes`.
 
-        A box without a score gets that of its track.
+        A box without a score gets that of its track, ``confidence`` before ``score``.
         """
         n, first_tube = chunk.n, len(self._tubes)
         none, nan = [NONE] * n, [float("nan")] * n
         scores = [
-            b if a != a else a  # noqa: PLR0124 -- NaN
-            for a, b in zip(columns.get("confidence", nan), columns.get("score", nan), strict=True)
+            score if confidence != confidence else confidence  # noqa: PLR0124 -- NaN
+            for confidence, score in zip(
+                columns.get("confidence", nan), columns.get("score", nan), strict=True
+            )
         ]
         record_indices = range(chunk.start, chunk.start + n)
         ids = columns.get("id", none)
@@ -350,14 +354,11 @@ class TubeReader:
         box_values = np.concatenate([rows for _, rows in chunks])
         is_det = builder.kind == "det"
         score = box_values[:, 5]  # columns: frame, left, top, width, height, score
-        if not is_det and self.n_scored:  # which is reported at the first
+        if not is_det and self.n_scored:
             first_scored = tube_of_box[int(np.argmax(~np.isnan(score)))]
-            pointer = f"{self._pointer}/{index[first_scored]}"
-            issue_args: dict[str, Any] = {"pointer": pointer, "field": "confidence"}
-            if n_scored < total:
-                self._log.report(SOME_SCORES, self._values.path, **issue_args, found=n_scored, total=total)
-            elif not self._log.counts[ALL_SCORED.name]:
-                self._log.report(ALL_SCORED, self._values.path, **issue_args, n=total)
+            self._report_scores(f"{self._pointer}/{index[first_scored]}", n_scored, total)
+
+        # Without the boxes of invalid tracks and, in detections, those without a score.
         is_kept = is_valid[tube_of_box] if len(tube_of_box) else np.zeros(0, np.bool_)
         if is_det:
             lacks_score = np.isnan(score) & is_kept
@@ -367,13 +368,9 @@ class TubeReader:
             is_kept &= ~lacks_score
         builder.skipped += int(np.count_nonzero(~is_kept))
         tube_of_box, box_values, score = tube_of_box[is_kept], box_values[is_kept], score[is_kept]
+
         image = self._find_or_add_images(builder, video[tube_of_box], box_values[:, 0].astype(np.int64))
-        tracks = np.full(len(self._tubes), -1, np.int64)
-        for tube_index, (i, _, _, id_, track_score) in enumerate(self._tubes):
-            if is_valid[tube_index]:
-                name = i + 1 if id_ == NONE else id_
-                score_or_nan = track_score if is_det else float("nan")
-                tracks[tube_index] = builder.track(int(video[tube_index]), name, score=score_or_nan)
+        track_of_tube = self._add_tracks(builder, video, is_valid)
         wh = box_values[:, 3:5]
         with np.errstate(over="ignore"):
             xyxy = np.concatenate([box_values[:, 1:3], box_values[:, 1:3] + wh], axis=1)
@@ -383,86 +380,112 @@ class TubeReader:
             xyxy=xyxy,
             wh=wh,
             score=score if is_det else None,
-            track=tracks[tube_of_box],
+            track=track_of_tube[tube_of_box],
             file=builder.file(self._values.path, self._pointer or "/"),
             line=index[tube_of_box],
         )
 
-    def _resolve_ids(self, builder: Builder) -> tuple[Any, Any, Any]:
+    def _report_scores(self, pointer: str, n_scored: int, total: int) -> None:
+        """Report that ground truth has scores, at the `pointer` of the first; the counts as in `add_to`."""
+        issue_args: dict[str, Any] = {"pointer": pointer, "field": "confidence"}
+        if n_scored < total:
+            self._log.report(SOME_SCORES, self._values.path, **issue_args, found=n_scored, total=total)
+        elif not self._log.counts[ALL_SCORED.name]:
+            self._log.report(ALL_SCORED, self._values.path, **issue_args, n=total)
+
+    def _add_tracks(self, builder: Builder, video: NDArray[Any], is_valid: NDArray[np.bool_]) -> NDArray[Any]:
+        """Add the valid tracks; return (tracks,) their rows in the builder, -1 for the others.
+
+        `video` and `is_valid` are those of `_resolve_ids`. A track without an id is named by its position.
+        """
+        rows = np.full(len(self._tubes), -1, np.int64)
+        for tube_index, (i, _, _, id_, score) in enumerate(self._tubes):
+            if is_valid[tube_index]:
+                name = i + 1 if id_ == NONE else id_
+                score_or_nan = score if builder.kind == "det" else float("nan")
+                rows[tube_index] = builder.track(int(video[tube_index]), name, score=score_or_nan)
+        return rows
+
+    def _resolve_ids(self, builder: Builder) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
         """Look up the ids of all tracks; return (tracks,) video rows, category rows, and True if both exist.
 
         A track whose id is repeated is reported, and gets an unused id in `_tubes`. Results get the videos of
-        the ground truth by name or id, and others are added.
+        the ground truth by name or id, and others are added to the builder.
         """
         reference, log, path = self._reference, self._log, self._values.path
-        video_ids = [video_id for _, video_id, *_ in self._tubes]
-        category_ids = [category_id for _, _, category_id, *_ in self._tubes]
-        categories = self._categories
-        if reference is not None:
-            column = pack_ids(category_ids)
-            if len(self._tubes):
-                categories, _ = choose_reading(
-                    column,
-                    reference.categories.source_id,
-                    lambda: list_category_readings(reference),
-                    "category_id",
-                    path,
-                    log,
-                )
-            row_of_video: dict[Id, int] = {name: row for row, name in enumerate(reference.videos.name)}
-            ids = reference.videos.source_id.tolist()
-            row_of_video |= {id_: row for row, id_ in enumerate(ids) if id_ != NO_ID}
-            row_of_video = add_other_type(row_of_video, video_ids, "video_id", path, log)
-        else:
-            self._frames.add_other_type(video_ids, path, log)
-        categories = add_other_type(categories, category_ids, "category_id", path, log)
-        video = np.full(len(self._tubes), -1, np.int64)
-        category = np.full(len(self._tubes), -1, np.int64)
+        categories, row_of_video = self._read_ids()
+        video, category = np.full((2, len(self._tubes)), -1, np.int64)
         is_valid = np.ones(len(self._tubes), np.bool_)
         index_of_id: dict[Id, int] = {}
-        issue_args: dict[str, Any]
         last_used_id = max((id_ for *_, id_, _ in self._tubes if type(id_) is int), default=0)
         for tube_index, (i, video_id, category_id, id_, score) in enumerate(self._tubes):
-            location = f"{self._pointer}/{i}"
             if reference is None:
                 video[tube_index] = self._frames.find_row(video_id)
                 if video[tube_index] < 0:
-                    issue_args = {"pointer": f"{location}/video_id", "field": "video_id"}
-                    log.report(UNKNOWN_VIDEO, path, **issue_args, value=Trusted(show(video_id)))
+                    log.report(UNKNOWN_VIDEO, path, **self._describe_id(i, "video_id", video_id))
                     is_valid[tube_index] = False
             else:
                 row = row_of_video.get(video_id, -1)
                 video[tube_index] = builder.video(reference.videos.name[row] if row >= 0 else str(video_id))
             category[tube_index] = categories.get(category_id, -1)
             if category[tube_index] < 0:
-                issue_args = {"pointer": f"{location}/category_id", "field": "category_id"}
-                log.report(UNKNOWN_CATEGORY, path, **issue_args, value=Trusted(show(category_id)), near="")
+                log.report(
+                    UNKNOWN_CATEGORY, path, **self._describe_id(i, "category_id", category_id), near=""
+                )
                 is_valid[tube_index] = False
             if id_ != NONE and index_of_id.setdefault(id_, i) != i:
-                issue_args = {"pointer": f"{location}/id", "field": "id"}
                 first_pointer = Trusted(f"#{self._pointer}/{index_of_id[id_]}")
-                log.report(
-                    DUPLICATE_BOX_ID, path, **issue_args, value=Trusted(show(id_)), first=first_pointer
-                )
+                log.report(DUPLICATE_BOX_ID, path, **self._describe_id(i, "id", id_), first=first_pointer)
                 last_used_id += 1  # a track of its own
                 self._tubes[tube_index] = (i, video_id, category_id, last_used_id, score)
         return video, category, is_valid
+
+    def _describe_id(self, i: int, key: str, id_: Id) -> dict[str, Any]:
+        """Return the keywords of `Log.report` for the id under `key` in the i-th record."""
+        return {"pointer": f"{self._pointer}/{i}/{key}", "field": key, "value": Trusted(show(id_))}
+
+    def _read_ids(self) -> tuple[Mapping[Id, int], Mapping[Id, int]]:
+        """Return the rows of categories and of the videos of the ground truth by the ids that mean them.
+
+        Without a ground truth the second is empty: `_frames` has the videos. Ids of another type than those
+        that are listed, such as ``"7"`` for 7, are resolved, with a note.
+        """
+        reference, log, path = self._reference, self._log, self._values.path
+        video_ids = [video_id for _, video_id, *_ in self._tubes]
+        category_ids = [category_id for _, _, category_id, *_ in self._tubes]
+        categories = self._categories
+        row_of_video: dict[Id, int] = {}
+        if reference is None:
+            self._frames.add_other_type(video_ids, path, log)
+        else:
+            if self._tubes:
+                categories, _ = choose_reading(
+                    pack_ids(category_ids),
+                    reference.categories.source_id,
+                    lambda: list_category_readings(reference),
+                    "category_id",
+                    path,
+                    log,
+                )
+            row_of_video = {name: row for row, name in enumerate(reference.videos.name)}
+            ids = reference.videos.source_id.tolist()
+            row_of_video |= {id_: row for row, id_ in enumerate(ids) if id_ != NO_ID}
+            row_of_video = add_other_type(row_of_video, video_ids, "video_id", path, log)
+        return add_other_type(categories, category_ids, "category_id", path, log), row_of_video
 
     def _find_or_add_images(self, builder: Builder, video: Any, frame: Any) -> Any:
         """Return (n,) image rows of the boxes in (n,) frames of (n,) video rows.
 
         A frame without an image becomes one, named after its video.
         """
-        # a key holds the video row in the high bits and the frame in the low 31
+        # a key holds the video row in the high bits and the frame in the low 31; `known_keys` rise
         keys = video * 2**31 + frame
-        distinct_keys, inverse = np.unique(keys, return_inverse=True)
+        distinct_keys, key_of_box = np.unique(keys, return_inverse=True)
         known_keys, known_rows = builder.frame_rows()
-        positions = np.minimum(np.searchsorted(known_keys, distinct_keys), max(len(known_keys) - 1, 0))
-        row_of_key = (
-            np.where(known_keys[positions] == distinct_keys, known_rows[positions], -1)
-            if len(known_keys)
-            else np.full(len(distinct_keys), -1)
-        )
+        row_of_key = np.full(len(distinct_keys), -1)
+        if len(known_keys):
+            positions = np.minimum(np.searchsorted(known_keys, distinct_keys), len(known_keys) - 1)
+            row_of_key = np.where(known_keys[positions] == distinct_keys, known_rows[positions], -1)
         new_positions = np.flatnonzero(row_of_key < 0)
         if len(new_positions):
             video_rows = (distinct_keys[new_positions] >> 31).tolist()
@@ -479,7 +502,7 @@ class TubeReader:
                 frame=frames,
             )
             row_of_key[new_positions] = first_new + np.arange(len(new_positions))
-        return row_of_key[inverse.reshape(-1)]
+        return row_of_key[key_of_box.reshape(-1)]
 
 
 def _decode_boxes(tracks: list[Any]) -> tuple[Any, Any, int] | None:
@@ -504,9 +527,10 @@ def _decode_boxes(tracks: list[Any]) -> tuple[Any, Any, int] | None:
     frames = [b.frame for b in boxes]
     if frames and (min(frames) < 0 or max(frames) >= 2**31):
         return None
+    # table: (boxes, 6) frame, left, top, width, height, score; a confidence counts before a score
     table[:, 0] = frames
     table[:, 1:5] = np.array([b.bbox for b in boxes]).reshape(-1, 4)
-    score = np.array([b.confidence for b in boxes])
-    table[:, 5] = np.where(np.isnan(score), np.array([b.score for b in boxes]), score)
+    confidence = np.array([b.confidence for b in boxes])
+    table[:, 5] = np.where(np.isnan(confidence), np.array([b.score for b in boxes]), confidence)
     n_outside = sum(bytes(b.outside) not in (b"", b"0", b"false", b"null") for b in boxes)
     return counts, table, n_outside

@@ -19,7 +19,7 @@ from odm.formats.coco.values import COCO, Dialect
 from odm.issues import Log, Trusted, hint
 from odm.masks.runs import read_texts
 from odm.names import stem
-from odm.tables import NO_ID, Dataset, Flag, Floats, Id, Longs, ShapeKind, distinct
+from odm.tables import NO_ID, Dataset, Flag, Floats, Id, Longs, ShapeKind, Shapes, distinct
 from odm.tables.extra_fields import join_members
 from odm.tables.shapes import as_rectangles
 
@@ -39,42 +39,53 @@ def find_result_ids(
     """
     if reference is None:
         return [*choose_ids(dataset.images.source_id, 0)], [*choose_ids(dataset.categories.source_id, 0)]
-    errors = log.errors
-    reference_images = reference.images
-    image_id_of_row: list[Id] = [
+    n_errors = log.errors
+    image_ids = _find_image_ids(dataset, reference, log)
+    category_ids = _find_category_ids(dataset, reference, log)
+    return (image_ids, category_ids) if log.errors == n_errors else None
+
+
+def _find_image_ids(dataset: Dataset, reference: Dataset, log: Log) -> list[Id]:
+    """Return the id of each image in the ground truth, as `find_result_ids` does; 0 if it is not there."""
+    images = reference.images
+    id_of_row: list[Id] = [
         stem(name) if id_ == NO_ID else id_
-        for name, id_ in zip(reference_images.name, reference_images.source_id.tolist(), strict=True)
+        for name, id_ in zip(images.name, images.source_id.tolist(), strict=True)
     ]
-    row_of_name = {name: row for row, name in enumerate(reference_images.name)}
-    row_of_stem = index_unique(map(stem, reference_images.name))
-    row_of_last_part = index_unique(stem(name.rsplit("/", 1)[-1]) for name in reference_images.name)
-    image_rows_with_boxes = set(distinct(dataset.boxes.image).tolist())
-    image_ids: list[Id] = []
+    row_of_name = {name: row for row, name in enumerate(images.name)}
+    row_of_stem = index_unique(map(stem, images.name))
+    row_of_last_part = index_unique(_drop_folders(stem(name)) for name in images.name)
+    rows_with_boxes = set(distinct(dataset.boxes.image).tolist())
+    ids: list[Id] = []
     for row, name in enumerate(dataset.images.name):
-        reference_row = row_of_name.get(
-            name, row_of_stem.get(stem(name), row_of_last_part.get(stem(name.rsplit("/", 1)[-1])))
-        )
-        if reference_row is None and row in image_rows_with_boxes:
-            suggestion = Trusted(hint(name, reference_images.name))
+        reference_row = row_of_name.get(name)
+        if reference_row is None:
+            reference_row = row_of_stem.get(stem(name), row_of_last_part.get(_drop_folders(stem(name))))
+        if reference_row is None and row in rows_with_boxes:
+            suggestion = Trusted(hint(name, images.name))
             log.report(NOT_IN_REFERENCE, "", what="image", value=name, near=suggestion)
-        image_ids.append(0 if reference_row is None else image_id_of_row[reference_row])
+        ids.append(0 if reference_row is None else id_of_row[reference_row])
+    return ids
+
+
+def _drop_folders(name: str) -> str:
+    """Return the last part of a name."""
+    return name.rpartition("/")[2]
+
+
+def _find_category_ids(dataset: Dataset, reference: Dataset, log: Log) -> list[Id]:
+    """Return the id of each class in the ground truth, else its position from 1; 0 if it is not there."""
     classes = reference.categories
-    reference_ids = classes.source_id.tolist()
-    row_of_class = {name: row for row, name in enumerate(classes.name)}
-    classes_with_boxes = set(distinct(dataset.boxes.category).tolist())
-    category_ids: list[Id] = []
+    id_of_class: dict[str, Id] = {
+        name: position if id_ == NO_ID else id_
+        for position, (name, id_) in enumerate(zip(classes.name, classes.source_id.tolist(), strict=True), 1)
+    }
+    rows_with_boxes = set(distinct(dataset.boxes.category).tolist())
     for row, name in enumerate(dataset.categories.name):
-        reference_row = row_of_class.get(name)
-        if reference_row is None and row in classes_with_boxes:
+        if name not in id_of_class and row in rows_with_boxes:
             suggestion = Trusted(hint(name, classes.name))
             log.report(NOT_IN_REFERENCE, "", what="class", value=name, near=suggestion)
-        position = reference_row + 1 if reference_row is not None else 0
-        category_ids.append(
-            reference_ids[reference_row]
-            if reference_row is not None and reference_ids[reference_row] != NO_ID
-            else position
-        )
-    return (image_ids, category_ids) if log.errors == errors else None
+    return [id_of_class.get(name, 0) for name in dataset.categories.name]
 
 
 def encode_results(
@@ -85,13 +96,16 @@ def encode_results(
     log: Log,
     rle: str | None = None,
 ) -> bytes:
-    """Encode the boxes in `rows` as a JSON list of results; `image_ids` and `category_ids` are by row."""
+    """Encode the boxes in `rows` as a JSON list of results; `image_ids` and `category_ids` are by row.
+
+    `rle` is as in `_encode_shapes`.
+    """
     import msgspec
 
     boxes = dataset.boxes
     image, category = boxes.image[rows], boxes.category[rows]
     columns: dict[str, NDArray[Any]] = {}
-    heads: list[bytes] = []
+    heads: list[bytes] = []  # the first members of each record, if some ids are text
     if any(isinstance(id_, str) for id_ in (*image_ids, *category_ids)):
         encode = msgspec.json.encode
         image_members = [b'"image_id":' + encode(id_) for id_ in image_ids]
@@ -104,7 +118,7 @@ def encode_results(
         columns["image_id"] = np.array(image_ids, np.int64)[image]
         columns["category_id"] = np.array(category_ids, np.int64)[category]
     columns["bbox"] = _find_ltwh(dataset, rows)
-    columns["score"] = boxes.score[rows] + 0.0
+    columns["score"] = boxes.score[rows] + 0.0  # without -0.0
     _, tracks = encode_tracks(dataset, rows, log)
     extra = _encode_box_fields(dataset, rows, rle)
     lines = _encode(columns, "write detections", log, heads, optional=tracks, extra=extra)
@@ -123,18 +137,9 @@ def encode_object(
     categories, least_id = dataset.categories, dialect.least_id
     image_ids = choose_ids(dataset.images.source_id[image_rows], least_id)
     category_ids = choose_ids(categories.source_id, least_id)
-    file_of = dataset.images.file[image_rows].tolist()
-    # The extra fields of the files of these images become members of the object.
-    used_files = [row for row in dict.fromkeys(file_of) if row >= 0]
-    files = [dataset.files[row].extra for row in used_files] or [f.extra for f in dataset.files if f.extra]
-    members, ids, _ = join_members(files) if any(files) else ({}, [], {})
-    members = {"info": b"{}", "licenses": b"[]", **members}
-    image_fields: dict[str, Sequence[bytes]] = {**_take_rows(dataset.images.extra, image_rows)}
-    if any(ids) and "license" in image_fields:
-        new_licenses_of_file = dict(zip(used_files, ids, strict=True))
-        image_fields["license"] = [
-            new_licenses_of_file[f].get(i, b"") for f, i in zip(file_of, image_fields["license"], strict=True)
-        ]
+    members, image_fields = _join_file_fields(dataset, image_rows)
+
+    # The extra fields and shapes of boxes and of classes, JSON by key.
     extra_of_boxes = _encode_box_fields(dataset, box_rows, rle)
     if not dialect.sparse:  # some tools ask for the key, with an empty list where there is no outline
         outlines = extra_of_boxes.pop("segmentation", [b""] * len(box_rows))
@@ -142,24 +147,50 @@ def encode_object(
     extra_of_categories: Mapping[str, Sequence[bytes]] = categories.extra
     if categories.keypoints is not None:
         extra_of_categories = _merge_fields(extra_of_categories, _encode_class_points(dataset))
+
     category_columns = {"id": category_ids, "name": categories.name, **dialect.find_category_columns(dataset)}
-    ids_by_row = np.zeros(len(dataset.images), np.int64)
-    ids_by_row[image_rows] = image_ids
-    columns, optional = _get_columns(dataset, box_rows, ids_by_row, np.array(category_ids, np.int64), dialect)
-    tables, tracks = encode_tracks(dataset, box_rows, log, dialect)
+    id_of_image = np.zeros(len(dataset.images), np.int64)
+    id_of_image[image_rows] = image_ids
+    columns, optional = _get_columns(
+        dataset, box_rows, id_of_image, np.array(category_ids, np.int64), dialect
+    )
+    track_lists, track_columns = encode_tracks(dataset, box_rows, log, dialect)
+    optional |= track_columns
     lists = {
         "images": _bracket(
             _encode_images(dataset, image_rows, image_ids, category_ids, image_fields, log, dialect)
         ),
         "annotations": _bracket(
-            _encode(columns, "write annotations", log, optional={**optional, **tracks}, extra=extra_of_boxes)
+            _encode(columns, "write annotations", log, optional=optional, extra=extra_of_boxes)
         ),
         "categories": _bracket(_encode(category_columns, "write categories", log, extra=extra_of_categories)),
     }
-    lists = {**lists, **tables} if dialect.all_tracks else {**tables, **lists}
+    lists = {**lists, **track_lists} if dialect.all_tracks else {**track_lists, **lists}
     head = b",".join(_encode_member(key, value) for key, value in members.items())
     body = [[b",\n", _encode_member(key, b""), *lines] for key, lines in lists.items()]
     return b"".join([b"{", head, *itertools.chain(*body), b"}\n"])
+
+
+def _join_file_fields(
+    dataset: Dataset, image_rows: NDArray[Any]
+) -> tuple[dict[str, bytes], dict[str, Sequence[bytes]]]:
+    """Return the members of the object that come from the files of some images, and these images' fields.
+
+    Both are JSON by key. Where the licences of several files are joined, those of the images are renumbered.
+    Without an image of a file with extra fields, those of all files are joined.
+    """
+    file_of = dataset.images.file[image_rows].tolist()
+    used_files = [row for row in dict.fromkeys(file_of) if row >= 0]
+    files = [dataset.files[row].extra for row in used_files] or [f.extra for f in dataset.files if f.extra]
+    members, new_licenses, _ = join_members(files) if any(files) else ({}, [], {})
+    image_fields: dict[str, Sequence[bytes]] = {**_take_rows(dataset.images.extra, image_rows)}
+    if any(new_licenses) and "license" in image_fields:
+        new_licenses_of_file = dict(zip(used_files, new_licenses, strict=True))
+        image_fields["license"] = [
+            new_licenses_of_file[file].get(license_, b"")
+            for file, license_ in zip(file_of, image_fields["license"], strict=True)
+        ]
+    return {"info": b"{}", "licenses": b"[]", **members}, image_fields
 
 
 def _take_rows(extra: Mapping[str, Sequence[bytes]], rows: NDArray[Any]) -> dict[str, list[bytes]]:
@@ -202,34 +233,24 @@ def _encode_shapes(dataset: Dataset, rows: Longs, rle: str | None) -> dict[str, 
     boxes = dataset.boxes
     if boxes.shapes is not None:
         shapes = boxes.shapes.take(rows)
-        column = [b""] * len(rows)
-        # box i has the rings ring_starts[i] to ring_starts[i + 1], ring j the points point_starts[j] to ...
-        ring_starts, point_starts = shapes.ring.tolist(), shapes.point.tolist()
-        numbers = _to_shortest(shapes.xy.ravel())
-        for i in np.flatnonzero(shapes.ring[1:] > shapes.ring[:-1]).tolist():
-            outlines = [
-                numbers[2 * point_starts[j] : 2 * point_starts[j + 1]]
-                for j in range(ring_starts[i], ring_starts[i + 1])
-            ]
-            column[i] = encode(outlines)
+        columns["segmentation"] = _encode_outlines(shapes)
         mask_rows = np.flatnonzero(shapes.kind == ShapeKind.MASK)
-        sizes = dataset.limits()[boxes.image[rows[mask_rows]]][:, ::-1].tolist()
+        sizes = dataset.limits()[boxes.image[rows[mask_rows]]][:, ::-1].tolist()  # height and width
         is_crowd = boxes.has(Flag.CROWD)[rows[mask_rows]] & (dataset.kind == "gt")
         is_list = is_crowd if rle is None else np.full(len(mask_rows), rle == "list")
         for i, height_width, writes_list in zip(mask_rows.tolist(), sizes, is_list.tolist(), strict=True):
             text = shapes.counts(i)
             if writes_list:
-                counts = read_texts(np.frombuffer(text, np.uint8), np.array([0, len(text)]))[1]
-                column[i] = encode({"counts": counts.tolist(), "size": height_width})
+                _, counts, *_ = read_texts(np.frombuffer(text, np.uint8), np.array([0, len(text)]))
+                columns["segmentation"][i] = encode({"counts": counts.tolist(), "size": height_width})
             else:
-                column[i] = encode({"size": height_width, "counts": text.decode("ascii", "replace")})
-        columns["segmentation"] = column
+                member = {"size": height_width, "counts": text.decode("ascii", "replace")}
+                columns["segmentation"][i] = encode(member)
         oriented_rows = np.flatnonzero(shapes.kind == ShapeKind.ORIENTED)
         if len(oriented_rows):
             columns["obb"] = [b""] * len(rows)
-            for i, box in zip(
-                oriented_rows.tolist(), as_rectangles(shapes.corners(oriented_rows)), strict=True
-            ):
+            rectangles = as_rectangles(shapes.corners(oriented_rows))
+            for i, box in zip(oriented_rows.tolist(), rectangles, strict=True):
                 columns["obb"][i] = encode(_to_shortest(box))
     if boxes.keypoints is not None:
         points = boxes.keypoints.take(rows)
@@ -243,8 +264,25 @@ def _encode_shapes(dataset: Dataset, rows: Longs, rle: str | None) -> dict[str, 
     return columns
 
 
+def _encode_outlines(shapes: Shapes) -> list[bytes]:
+    """Return the JSON of the outlines of each shape, also of oriented boxes; empty for shapes without."""
+    import msgspec
+
+    texts = [b""] * len(shapes.kind)
+    # box i has the rings ring_starts[i] to ring_starts[i + 1], ring j the points point_starts[j] to ...
+    ring_starts, point_starts = shapes.ring.tolist(), shapes.point.tolist()
+    numbers = _to_shortest(shapes.xy.ravel())
+    for i in np.flatnonzero(shapes.ring[1:] > shapes.ring[:-1]).tolist():
+        outlines = [
+            numbers[2 * point_starts[j] : 2 * point_starts[j + 1]]
+            for j in range(ring_starts[i], ring_starts[i + 1])
+        ]
+        texts[i] = msgspec.json.encode(outlines)
+    return texts
+
+
 def _encode_class_points(dataset: Dataset) -> dict[str, list[bytes]]:
-    """Return the JSON of the keypoint names and of the skeleton of each class."""
+    """Return the JSON of the keypoint names and of the skeleton of each class, whose positions are from 1."""
     categories = dataset.categories
     assert categories.keypoints is not None
     skeletons = categories.skeleton or ((),) * len(categories)
@@ -297,18 +335,22 @@ def _encode_images(
     log: Log,
     dialect: Dialect,
 ) -> list[bytes]:
-    """Return the JSON lines of the images in `rows`; `image_ids` and `category_ids` are those of the file."""
+    """Return the JSON lines of the images in `rows`.
+
+    `image_ids`, one for each of `rows`, and `category_ids`, by category row, are those that the file has.
+    """
     images, names = dataset.images, dataset.images.name
     columns: dict[str, list[Any]] = {"id": image_ids, "file_name": [names[row] for row in rows.tolist()]}
     for key, verdict in dialect.labels.items():
         labels = dataset.labels.take(dataset.labels.verdict == verdict)
         ids_of_row: dict[int, list[int]] = {}
-        for row, k in zip(labels.image.tolist(), labels.category.tolist(), strict=True):
-            ids_of_row.setdefault(row, []).append(category_ids[k])
+        for row, category in zip(labels.image.tolist(), labels.category.tolist(), strict=True):
+            ids_of_row.setdefault(row, []).append(category_ids[category])
         columns[key] = [ids_of_row.get(row, []) for row in rows.tolist()]
     sides = (("width", images.width[rows]), ("height", images.height[rows]))
-    optional = {key: np.where(side == 0, -1, side) for key, side in sides}
+    optional = {key: np.where(side == 0, -1, side) for key, side in sides}  # -1 is left out
     if images.video is not None:
+        # an image without a video, -1, gets the -1 at the end
         ids = np.array([*choose_ids(dataset.videos.source_id, dialect.least_id), -1], np.int64)
         optional["video_id"] = ids[images.video[rows]]
         if images.frame is not None:
@@ -325,7 +367,8 @@ def _get_columns(
 ) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
     """Return the columns of the annotations, and columns whose values are left out where they are -1.
 
-    `image_ids` and `category_ids` are by row.
+    `image_ids` and `category_ids` are by row. An area that the dataset lacks is that of the shape, or else of
+    the box.
     """
     boxes = dataset.boxes
     ltwh = _find_ltwh(dataset, rows)
@@ -342,19 +385,26 @@ def _get_columns(
         "bbox": ltwh,
         "area": area,
     }
+    optional: dict[str, NDArray[Any]] = {}
     key, flag = dialect.flag
     flags = ((boxes.flags[rows] & np.uint16(flag)) != 0).astype(int)
     if not dialect.sparse:
         columns[key] = flags
+    elif flags.any():
+        optional[key] = np.where(flags, 1, -1)
     if dataset.kind == "det":
         columns["score"] = boxes.score[rows] + 0.0
-    return columns, {key: np.where(flags, 1, -1)} if dialect.sparse and flags.any() else {}
+    return columns, optional
 
 
 def encode_tracks(
     dataset: Dataset, rows: NDArray[Any], log: Log, dialect: Dialect = COCO
 ) -> tuple[dict[str, list[bytes]], dict[str, NDArray[Any]]]:
-    """Return the lists ``videos`` and ``tracks`` as JSON lines, and the columns of boxes for them."""
+    """Return the lists ``videos`` and ``tracks`` as JSON lines, and the columns of the boxes in `rows`.
+
+    These are the ids of tracks and videos; -1 is left out. Tracks without a score are listed only if the
+    dialect lists all.
+    """
     import msgspec
 
     videos, tracks, track_of_box = dataset.videos, dataset.tracks, dataset.boxes.track
@@ -378,8 +428,10 @@ def encode_tracks(
             lists["tracks"] = track_records
         if (column := find_box_tracks(dataset, track_ids)) is not None:
             columns["track_id"] = column[rows]
-            if dialect.all_tracks:  # a box without a track, -1, gets the -1 at the end of both
-                columns["video_id"] = np.array(video_ids)[np.append(tracks.video, -1)[track_of_box[rows]]]
+            if dialect.all_tracks:
+                # a box without a track, -1, gets the -1 at the end of both
+                video_of_track = np.append(tracks.video, -1)
+                columns["video_id"] = np.array(video_ids)[video_of_track[track_of_box[rows]]]
     encode = msgspec.json.encode
     return {key: _bracket([b",\n".join(map(encode, records))]) for key, records in lists.items()}, columns
 
@@ -411,6 +463,7 @@ def _encode(
     optional = optional or {}
     extra = {key: column for key, column in (extra or {}).items() if key not in {*columns, *optional}}
     outlines, empty_value = extra.pop("segmentation", []), msgspec.Raw(b"")
+    # A record class whose members are left out where they have their default.
     members: list[Any] = [*columns, ("segmentation", msgspec.Raw, empty_value)]
     members += ((key, int, -1) for key in optional)
     record = msgspec.defstruct("Record", members, omit_defaults=True, gc=False)
@@ -449,16 +502,15 @@ def _to_shortest(column: NDArray[Any] | Sequence[Any]) -> list[Any]:
 
 
 def _bracket(lines: list[bytes]) -> list[bytes]:
-    """Put brackets around the lines of a JSON list."""
+    """Put brackets around the lines of a JSON list; returns texts to be joined."""
     return [b"[\n", *lines, b"\n]"] if any(lines) else [b"[]"]
 
 
 def choose_ids(source_ids: NDArray[Any], least_id: int) -> list[int]:
     """Return the ids of the source if all are different whole numbers from `least_id` on; else 1, 2, ..."""
     ids = source_ids.tolist()
-    are_writable = all(isinstance(i, int) and least_id <= i < 2**63 for i in ids) and len(set(ids)) == len(
-        ids
-    )
+    are_valid = all(isinstance(i, int) and least_id <= i < 2**63 for i in ids)
+    are_writable = are_valid and len(set(ids)) == len(ids)
     return ids if are_writable else list(range(1, len(ids) + 1))
 
 
