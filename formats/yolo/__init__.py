@@ -85,6 +85,7 @@ from odm.formats._shared.pictures import ImageOptions, Pictures
 from odm.formats._shared.shapes.fractions import MARGIN
 from odm.formats._shared.text.label_files import list_files, report_others, sample
 from odm.formats.yolo.descriptions import read_data_file, read_yaml
+from odm.formats.yolo.first_rows import find_key_points, find_tracks, guess_point_layout
 from odm.formats.yolo.layouts import (
     ALIASES,
     Plan,
@@ -100,7 +101,7 @@ from odm.formats.yolo.layouts import (
     keep_described,
     settle_names,
 )
-from odm.formats.yolo.rows import ParsedRows, find_key_points, find_tracks, guess_point_layout
+from odm.formats.yolo.rows import ParsedRows
 from odm.formats.yolo.shapes import describe_points, find_task, make_columns, refuse_other_outlines
 from odm.formats.yolo.writer import write
 from odm.issues import Log, printable
