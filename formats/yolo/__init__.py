@@ -136,11 +136,8 @@ def sniff(source: Source) -> Sniff | None:
     files = list_files(source)
     files_below_labels = [f for f in files.labels if "labels" in f.split("/")[:-1]]
     answer = _sniff_lines(source, files_below_labels or files.labels)
-    if (
-        answer is not None
-        and files_below_labels
-        and any("images" in f.split("/")[:-1] for f in files.pictures)
-    ):
+    has_images = any("images" in f.split("/")[:-1] for f in files.pictures)
+    if answer is not None and files_below_labels and has_images:
         return Sniff(SURE, f"labels/ is beside images/, and {answer.reason}")
     return answer
 
@@ -168,15 +165,19 @@ def _sniff_lines(source: Source, labels: list[str]) -> Sniff | None:
     usual_count = max(counts.counts, key=lambda n: (counts.counts[n], n))
     if usual_count == 0:
         return None
+
+    # such as "12 of 14 lines of 50 files looked at have"
     n_fractions = sum(counts.fractions.values()) or counts.relative
     count_text = f"all {counts.lines}" if n_fractions == counts.lines else f"{n_fractions} of {counts.lines}"
-    sample_text = (
-        "" if counts.files <= 1 or len(labels) <= counts.files else f" of {counts.files} files looked at"
-    )
+    sample_text = ""
+    if 1 < counts.files < len(labels):
+        sample_text = f" of {counts.files} files looked at"
     subject = "its one line has" if counts.lines == 1 else f"{count_text} lines{sample_text} have"
+
+    # such as "4 to 6 numbers in 0..1", of the least and the greatest number of numbers
     lengths = sorted(counts.fractions)
-    # Without a line whose numbers are all in 0..1 there are lines with numbers up to 1.5.
     ends_text = " to ".join(map(str, lengths[:1] + lengths[1:][-1:]))
+    # Without a line whose numbers are all in 0..1 there are lines with numbers up to 1.5.
     numbers_text = f"{ends_text} numbers in 0..1" if lengths else "numbers of about 0..1"
     if counts.tracked:
         track_suffix = "" if counts.tracked == counts.relative else " (some of them)"
@@ -223,17 +224,18 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
         log.note(f"{printable(source.path)}: rows end in {row_end}, as yolo track writes them")
     parsed = ParsedRows(plan, files, builder, log)
     is_valid, box, score = parsed.choose_columns(options.conf_column)
+
+    # The images; `image` is the position in `images` of each row, and `image_rows` is by this position.
     file_rows = np.array([builder.file(source.full(f)) for f in files], np.int32)
     file_of_image = np.full(len(images), -1)
     file_of_image[image_of_file] = file_rows
     first_pictures = images[0].pictures if images else Pictures(ImageOptions(), builder, log, source)
     gather = Gather(source, builder, log, options, pictures=first_pictures)
-    rows, sizes = add_images(
-        images, image_of_file[parsed.file[is_valid]], file_of_image, gather, tracked=bool(plan.tracks)
-    )
     image = image_of_file[parsed.file] if len(image_of_file) else parsed.file.astype(np.int64)
+    image_rows, sizes = add_images(images, image[is_valid], file_of_image, gather, tracked=bool(plan.tracks))
     # Rows of an image that was refused, or whose size is unknown, are left out.
-    is_valid &= (rows[image] >= 0) & (sizes[image, 0] > 0) if len(rows) else is_valid
+    is_valid &= (image_rows[image] >= 0) & (sizes[image, 0] > 0) if len(images) else is_valid
+
     category, has_class = parsed.add_categories(is_valid)
     is_valid &= has_class
     has_more_values = bool(parsed.n_shape_values.any())  # than four numbers and a confidence
@@ -243,32 +245,31 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
     if task == "detect" and parsed.is_outline[is_valid].any():
         parsed.report_outlines(is_valid)
     builder.skipped += int(len(is_valid) - is_valid.sum())
+
     size_of_box = sizes[image[is_valid]].astype(np.float64)
     corners, wh = parsed.make_corners(is_valid, box)
-    shape_columns = {}
+    columns: dict[str, Any] = {}
     if builder.wants and options.task != "detect":
-        shape_columns = make_columns(parsed, is_valid, size_of_box, task) if has_more_values else {}
+        columns = make_columns(parsed, is_valid, size_of_box, task) if has_more_values else {}
         if plan.point_names or plan.flip_idx is not None:
             describe_points(plan, builder, parsed.classes)
-    elif plan.n_point_numbers and (
+    elif plan.n_point_numbers:
         # more than a class, a box and a confidence
-        n_unread := int(np.count_nonzero(is_valid & ~parsed.is_outline & (parsed.n_values > 6)))
-    ):
-        builder.extras["keypoints"] = n_unread
+        n_unread = int(np.count_nonzero(is_valid & ~parsed.is_outline & (parsed.n_values > 6)))
+        if n_unread:
+            builder.extras["keypoints"] = n_unread
+    row_of_box = image_rows[image[is_valid]]
+    if plan.tracks:
+        columns["track"] = builder.tracks_of_images(row_of_box, parsed.track[is_valid])
     gather.add(
-        image=rows[image[is_valid]],
+        image=row_of_box,
         category=category[is_valid],
         xyxy=corners * np.tile(size_of_box, 2),
         wh=wh * size_of_box,
         score=score[is_valid],
         file=file_rows[parsed.file[is_valid]] if files else parsed.file,
         line=parsed.line[is_valid],
-        **shape_columns,
-        **(
-            {"track": builder.tracks_of_images(rows[image[is_valid]], parsed.track[is_valid])}
-            if plan.tracks
-            else {}
-        ),
+        **columns,
     )
     gather.finish()
     builder.margin = MARGIN
@@ -277,7 +278,8 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
 def _make_plan(source: Source, options: YoloOptions, log: Log) -> Plan:
     """Plan what to read of a source, from its description or else from the layout of its folders.
 
-    Class names are chosen too, and files of the source that are not read are reported.
+    Class names are chosen too, and files of the source that are not read are reported. Of a description that
+    the user named, the plan's source is the folder around it.
     """
     description = ""
     if not source.is_dir and source.path.lower().endswith((".yaml", ".yml", ".data")):
@@ -337,13 +339,13 @@ def settle(options: YoloOptions, dataset: Dataset, shapes: str) -> YoloOptions:
     box_shapes = dataset.boxes.shapes
     kinds = set() if box_shapes is None else set(box_shapes.kind.tolist())
     task = "obb" if kinds == {ShapeKind.ORIENTED} else "detect"
-    if shapes == "same" and kinds:
-        task = "obb" if kinds <= {ShapeKind.ORIENTED, ShapeKind.NONE} else "segment"
-    elif shapes == "same" and dataset.boxes.keypoints is not None:
-        task = "pose"
-    elif shapes != "same":
+    if shapes != "same":
         task_of = {"box": "detect", "polygon": "segment", "mask": "segment", "oriented": "obb"}
         task = task_of.get(shapes, task)
+    elif kinds:
+        task = "obb" if kinds <= {ShapeKind.ORIENTED, ShapeKind.NONE} else "segment"
+    elif dataset.boxes.keypoints is not None:
+        task = "pose"
     return dataclasses.replace(options, task=task)
 
 

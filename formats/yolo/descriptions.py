@@ -88,8 +88,24 @@ def read_yaml(plan: Plan, file: str, options: YoloOptions, log: Log) -> None:
     node = entries.get("path")
     base_path = node.value if node is not None and isinstance(node.value, str) and not is_none(node) else ""
     plan.base_folders = _find_base_folders(source, base_path)
+    items_of_split = _collect_splits(plan, entries)
+    absent_items = _add_splits(plan, items_of_split, path, options, log)
+    check_split(plan, path, items_of_split, options, log)
+    # If others are there and none is requested, a split that is not there is only a warning.
+    code = ABSENT_SPLIT if plan.groups and options.wanted is None else MISSING_SPLIT
+    for item, key in absent_items:
+        tried = Trusted(_describe_attempts(plan, item, key, base_path))
+        log.report(code, path, line=item.line, field=key, value=item.value, tried=tried)
+        plan.is_sound &= code is ABSENT_SPLIT
+    note_outside_folders(plan, path, log)
+
+
+def _collect_splits(plan: Plan, entries: dict[str, Node]) -> dict[str, list[Node]]:
+    """Return what each split is made of: the values of ``train``, ``val``, ... one by one.
+
+    Keys that are neither splits nor known are counted in ``plan.unread``.
+    """
     items_of_split: dict[str, list[Node]] = {}
-    """What each split is made of: the values of ``train``, ``val``, ... one by one."""
     for key, node in entries.items():
         # ``night: images/night`` is a split, too.
         is_split = key in SPLITS or (isinstance(node.value, str) and node.value == f"images/{key}")
@@ -98,39 +114,38 @@ def read_yaml(plan: Plan, file: str, options: YoloOptions, log: Log) -> None:
             items_of_split.setdefault(ALIASES.get(key, key), []).extend(items)
         elif not (is_split or key in _KEYS or is_none(node)):
             plan.unread[key] = 1
-    absent_items = _add_splits(plan, items_of_split, path, options, log)
-    check_split(plan, path, items_of_split, options, log)
-    # If others are there and none is requested, a split that is not there is only a warning.
-    code = ABSENT_SPLIT if plan.groups and options.wanted is None else MISSING_SPLIT
-    for item, key in absent_items:
-        tried_text = ""
-        if isinstance(source, NamedSource):
-            folders = dict.fromkeys(
-                printable(source.full(folder)) for folder in _list_candidates(plan, item.value)
-            )
-            tried_text = f" in path: {printable(base_path)}" if base_path else ""
-            tried_text += f" (tried {listed(list(folders))})" if folders else ""
-        suggestion = ""
-        for text in _list_alternatives(item.value):
-            if any(_group_folder(source, location, key) for location in _list_candidates(plan, text)):
-                suggestion = text
-        tried_text += f" (did you mean {printable(suggestion)}?)" if suggestion else ""
-        log.report(code, path, line=item.line, field=key, value=item.value, tried=Trusted(tried_text))
-        plan.is_sound &= code is ABSENT_SPLIT
-    note_outside_folders(plan, path, log)
+    return items_of_split
+
+
+def _describe_attempts(plan: Plan, item: Node, split: str, base_path: str) -> str:
+    """Return the end of a message on a location that is not there: where it was looked for, and advice.
+
+    The places are named only if the user named the file, whose ``path`` is `base_path`.
+    """
+    source, text = plan.source, ""
+    if isinstance(source, NamedSource):
+        folders = dict.fromkeys(printable(source.full(place)) for place in _list_candidates(plan, item.value))
+        text = f" in path: {printable(base_path)}" if base_path else ""
+        text += f" (tried {listed(list(folders))})" if folders else ""
+    suggestion = ""
+    for alternative in _list_alternatives(item.value):
+        if any(_group_folder(source, place, split) for place in _list_candidates(plan, alternative)):
+            suggestion = alternative
+    return text + (f" (did you mean {printable(suggestion)}?)" if suggestion else "")
 
 
 def _list_alternatives(text: str) -> list[str]:
-    """A path with the other names of the split in it: ``val/images`` for ``valid/images``."""
+    """Return a path with the other names of the split in it: ``val/images`` for ``valid/images``."""
     names = (_VAL.sub(rf"\1{name}", text, count=1) for name in ("val", *ALIASES))
     return [name for name in names if name != text]
 
 
 def _read_points(plan: Plan, entries: dict[str, Node], path: str) -> None:
     """Add the keypoints and the task of a description to the plan."""
-    shape = _parse_whole_numbers(entries.get("kpt_shape"))
+    shape = _parse_whole_numbers(entries.get("kpt_shape"))  # [17, 3]: points, and numbers of each
     if len(shape) == 2:
-        plan.n_point_numbers, plan.numbers_per_point = shape[0] * shape[1], shape[1]
+        n_points, plan.numbers_per_point = shape
+        plan.n_point_numbers = n_points * plan.numbers_per_point
     flip = _parse_whole_numbers(entries.get("flip_idx"))
     # an order of all points, other than that which changes nothing
     if shape and sorted(flip) == list(range(shape[0])) != flip:
@@ -155,7 +170,7 @@ def _parse_whole_numbers(node: Node | None) -> list[int]:
 
 
 def note_outside_folders(plan: Plan, path: str, log: Log) -> None:
-    """Say once what a file that the user named has read from outside its folder."""
+    """Note the folders outside its own from which a description, that the user named, has files read."""
     if plan.outside_folders:
         folders = first_few(list(dict.fromkeys(plan.outside_folders)), 3, printable)
         log.note(f"{printable(path)}: its paths lead outside its folder; read from {folders}")
@@ -164,14 +179,17 @@ def note_outside_folders(plan: Plan, path: str, log: Log) -> None:
 def _add_splits(
     plan: Plan, items_of_split: dict[str, list[Node]], path: str, options: YoloOptions, log: Log
 ) -> list[tuple[Node, str]]:
-    """Add the places of the requested splits to the plan, each once; return absent ones and their split."""
+    """Add the places of the requested splits to the plan, each once; return absent ones with their key.
+
+    A value of a wrong type is reported, and makes the plan unsound.
+    """
     splits_of_location: dict[str, list[str]] = {}
     for split, items in items_of_split.items():
         for item in items:
             splits_of_location.setdefault(_normalize_location(plan.source, item), []).append(split)
     absent_items: list[tuple[Node, str]] = []
     listed_items: dict[str, list[tuple[Node, str]]] = {}
-    """The image files that a description lists itself, by their split."""
+    """The image files that a description lists itself, with the keys where it does, by their split."""
     seen_locations = set()
     requested = options.wanted
     for split, items in items_of_split.items():
@@ -189,7 +207,7 @@ def _add_splits(
                 continue
             splits, split_of = splits_of_location[location], split
             if len(splits) > 1 and requested is None:
-                # A place that several splits share is none of them, unless it bears the name of one.
+                # A place that several splits share belongs to none of them, unless it has the name of one.
                 name = location.rpartition("/")[2]
                 name = ALIASES.get(name, name)
                 split_of = name if name in splits else ""
@@ -207,7 +225,7 @@ def _add_splits(
 def _normalize_location(source: Source, item: Node) -> str:
     """Return the location of an item in one spelling, so that two splits that share it are noticed."""
     if not isinstance(item.value, str):
-        return f"#{item.line}"
+        return f"#{item.line}"  # not a place, so equal to no other
     inside = _relative_to_source(source, item.value)
     return item.value if inside is None else inside
 
@@ -228,27 +246,16 @@ def read_data_file(plan: Plan, file: str, options: YoloOptions, log: Log) -> Non
         key, equals, value = line.partition("=")
         if equals and key.strip() and not key.lstrip().startswith("#"):
             entries[key.strip()] = value.strip(), line_number
-    if "names" in entries and options.classes is None:
-        value, line_number = entries["names"]
-        name_file = _find_by_tail(source, value)
-        if name_file is None:
-            log.report(MISSING_SPLIT, path, line=line_number, field="names", value=value, tried="")
-            plan.is_sound = False
-        elif (names := read_list(source, name_file, log)) is not None:
-            plan.name_lists.append((source.full(name_file), names))
-            count, count_line = entries.get("classes", ("", 0))
-            if count and count != str(len(names)):
-                log.report(CLASS_COUNT, path, line=count_line, field="classes", value=count, n=len(names))
-                plan.is_sound = False
-        else:
-            plan.is_sound = False
+    if options.classes is None:
+        plan.is_sound &= _read_darknet_names(plan, entries, path, log)
     requested = options.wanted
     splits = []
     for key, (value, line_number) in entries.items():
         split = ALIASES.get(key, key)
         location = _find_by_tail(source, value) if value and key not in _DARKNET_KEYS else None
         # A split has one of the usual keys, or any other key with a list of pictures as its value.
-        if not value or (key not in _DARKNET_SPLITS and not (location and lists_pictures(source, location))):
+        is_split = key in _DARKNET_SPLITS or bool(location and lists_pictures(source, location))
+        if not value or not is_split:
             plan.unread |= {key: 1} if value and key not in _DARKNET_KEYS else {}
             continue
         splits.append(split)
@@ -260,6 +267,30 @@ def read_data_file(plan: Plan, file: str, options: YoloOptions, log: Log) -> Non
             plan.is_sound &= code is ABSENT_SPLIT
     check_split(plan, path, splits, options, log)
     note_outside_folders(plan, path, log)
+
+
+def _read_darknet_names(plan: Plan, entries: dict[str, tuple[str, int]], path: str, log: Log) -> bool:
+    """Add the class list under ``names`` to the plan; False, after an issue, if it is not there or faulty.
+
+    `entries` are the values of the description at `path` with their lines. Their ``classes`` must be the
+    number of names.
+    """
+    if "names" not in entries:
+        return True
+    value, line_number = entries["names"]
+    name_file = _find_by_tail(plan.source, value)
+    if name_file is None:
+        log.report(MISSING_SPLIT, path, line=line_number, field="names", value=value, tried="")
+        return False
+    names = read_list(plan.source, name_file, log)
+    if names is None:
+        return False
+    plan.name_lists.append((plan.source.full(name_file), names))
+    count, count_line = entries.get("classes", ("", 0))
+    if count and count != str(len(names)):
+        log.report(CLASS_COUNT, path, line=count_line, field="classes", value=count, n=len(names))
+        return False
+    return True
 
 
 _KEYS = frozenset("path names nc download channels task kpt_shape flip_idx kpt_names roboflow".split())
@@ -306,6 +337,7 @@ def _find_base_folders(source: Source, text: str) -> list[str]:
 
 
 _DATASETS = ((), ("datasets",), (os.pardir, "datasets"))
+"""From a folder, where Ultralytics looks for datasets."""
 
 
 def _relative_to_source(source: Source, text: str) -> str | None:
@@ -346,13 +378,18 @@ def _list_candidates(plan: Plan, text: str) -> list[str]:
 
 
 def _join(folder: str, location: str) -> str:
+    """Join two paths within the source, of which either may be empty."""
     return "/".join(name for name in (folder, location) if name)
 
 
 def _add_location(
     plan: Plan, text: str, split: str, path: str, line: int, options: YoloOptions, log: Log
 ) -> bool:
-    """Add the images of a folder or a list of image files to the plan; False if none is there."""
+    """Add the images of a folder or a list of image files to the plan; False if none is there.
+
+    A path that leads out of the source is reported, makes the plan unsound, and gives True. `path` and `line`
+    are those of the description.
+    """
     source, candidates = plan.source, _list_candidates(plan, text)
     is_outside = _relative_to_source(source, text) is None
     if is_outside and not os.path.exists(text.strip()):  # a path of the machine that wrote the file
@@ -389,7 +426,10 @@ def _find_label_folder(location: str) -> str:
 
 
 def _group_folder(source: Source, location: str, split: str) -> Group | None:
-    """Group the labels and pictures of the folder of pictures, or of labels, at `location`; None for none."""
+    """Return a group of the labels and pictures of the folder at `location`; None if there are none.
+
+    It is a folder of pictures or of labels, or has folders ``images`` and ``labels``.
+    """
     folder = _find_label_folder(location)
     inner_labels = _join(location, "labels")
     files_here, files_of_labels, files_of_inner = (
@@ -400,11 +440,8 @@ def _group_folder(source: Source, location: str, split: str) -> Group | None:
     pictures = [f for f in files.pictures if f in files_here]
     if folder == location and not files_of_inner.isdisjoint(labels):
         # ``train: train`` with train/images and train/labels
-        labels, folder, location = (
-            [f for f in labels if f in files_of_inner],
-            inner_labels,
-            _join(location, "images"),
-        )
+        labels = [f for f in labels if f in files_of_inner]
+        folder, location = inner_labels, _join(location, "images")
     elif not labels:
         labels, folder = [f for f in files.labels if f in files_here], location  # beside the pictures
     if not labels and not pictures:
@@ -449,23 +486,25 @@ def _add_listed_images(
     absent: list[tuple[int, str]] = []
     n_present = 0
     parents = [*map(source.full, (folder, *plan.base_folders)), os.curdir]
-    folders_of_parent: dict[str, list[str]] = {}  # the folder of an entry -> where it may be
     folders_with_files: dict[str, None] = {}
     path_end = ""
+
+    @functools.cache
+    def list_exact_folders(parent: str) -> list[str]:
+        """List where the folder of an entry may be, if the user named the description."""
+        if not isinstance(source, NamedSource):
+            return []
+        return list(dict.fromkeys(source.named(os.path.join(parent_path, parent)) for parent_path in parents))
+
     for line_number, raw in entries:
         entry = raw.strip(" \t").replace("\\", "/")
         if not entry:
             continue
+        parent, _, name = entry.rpartition("/")
+        exact_paths = [_join(exact_folder, name) for exact_folder in list_exact_folders(parent)]
         path_inside = _relative_to_source(source, entry)
-        exact_paths = []
-        if isinstance(source, NamedSource):
-            parent, _, name = entry.rpartition("/")
-            if parent not in folders_of_parent:
-                candidates = (source.named(os.path.join(parent_path, parent)) for parent_path in parents)
-                folders_of_parent[parent] = list(dict.fromkeys(candidates))
-            exact_paths = [_join(located_folder, name) for located_folder in folders_of_parent[parent]]
         if path_inside is None and (exact_paths or options.images is not None):  # /x/images/a/b.jpg: a/b.jpg
-            path_inside = entry.rsplit("/images/", 1)[-1] if "/images/" in entry else entry.rsplit("/", 1)[-1]
+            path_inside = entry.rsplit("/images/", 1)[-1] if "/images/" in entry else name
         if path_inside is None:
             path_inside = path_end = _find_existing_end(source, entry)
         if not path_inside:
@@ -473,6 +512,8 @@ def _add_listed_images(
         if not path_inside or not accept_name(path_inside, log, path, line=line_number):
             plan.is_sound = False
             continue
+
+        # The exact places first, then those in the source, or the longest end that is there.
         image_file, label_file, is_there = _find_listed(source, exact_paths)
         if not is_there:
             usual_paths = [_join(base, path_inside) for base in (folder, *plan.base_folders)]
@@ -482,10 +523,12 @@ def _add_listed_images(
         if is_there:
             n_present += 1
             folders_with_files[image_file.rpartition("/")[0]] = None
-        if not is_there and options.images is None:
+            located_files.append((image_file, label_file))
+        elif options.images is None:
             absent.append((line_number, entry))
-        else:
-            located_files.append((image_file if is_there else usual_paths[0], label_file))
+        else:  # the image file may be in the folder of --images
+            located_files.append((usual_paths[0], None))
+
     if path_end:
         log.note(
             f"{printable(path)}: paths of another machine are read by their ends, as in {printable(path_end)}"
@@ -496,18 +539,26 @@ def _add_listed_images(
     if absent and not n_present:
         return _refuse_entries(plan, absent, path, log)
     for line_number, entry in absent:
-        log.report(NOT_THERE, path, line=line_number, value=entry, joined=_LOST * bool(_JOINED.search(entry)))
+        joined = _LOST if _JOINED.search(entry) else ""
+        log.report(NOT_THERE, path, line=line_number, value=entry, joined=joined)
     plan.groups.append(group)
     return True
 
 
 def _find_existing_end(source: Source, entry: str) -> str:
-    """The longest end of a path from another machine that is an image file here; empty if none is."""
-    return next((tail for tail in _list_ends(entry) if _find_listed(source, [tail])[2]), "")
+    """Return the longest end of a path from another machine that is an image file here; empty if none is."""
+    for tail in _list_ends(entry):
+        _, _, is_there = _find_listed(source, [tail])
+        if is_there:
+            return tail
+    return ""
 
 
 def _add_to_group(group: Group, files: list[tuple[str, str | None]]) -> None:
-    """Add image files, each with its label file, to a group by their names without the folder of all."""
+    """Add image files, each with its label file, to a group by their names without extension.
+
+    The folder that all have in common is left out of the names; of equal names the first counts.
+    """
     parent = os.path.commonpath([os.path.dirname(image_file) for image_file, _ in files]) if files else ""
     for image_file, label_file in files:
         key = stem(image_file[len(parent) + 1 if parent else 0 :])
@@ -518,8 +569,12 @@ def _add_to_group(group: Group, files: list[tuple[str, str | None]]) -> None:
 
 
 def _refuse_entries(plan: Plan, absent: list[tuple[int, str]], path: str, log: Log) -> bool:
-    """Report the lines of a list that are not names of image files; return whether there are any."""
-    no_image_files = [line for line in absent if not line[1].lower().endswith(tuple(PICTURE_SUFFIXES))]
+    """Report the lines of a list that are not names of image files; return whether there are any.
+
+    Then the plan is unsound.
+    """
+    suffixes = tuple(PICTURE_SUFFIXES)
+    no_image_files = [(line, entry) for line, entry in absent if not entry.lower().endswith(suffixes)]
     for line_number, entry in no_image_files:
         shown_entry = repr(shorten(entry))
         log.report(WRONG_COUNT, path, line=line_number, expected="the path of a picture", found=shown_entry)
@@ -530,7 +585,7 @@ def _refuse_entries(plan: Plan, absent: list[tuple[int, str]], path: str, log: L
 def _find_listed(source: Source, candidates: Iterable[str]) -> tuple[str, str | None, bool]:
     """Find the first of the image files that exists or has a label file.
 
-    Returns its path, its label file or None, and whether either exists.
+    Returns its path, its label file or None, and True; else an empty path, None and False.
     """
     for image_file in candidates:
         folder, _, name = image_file.rpartition("/")

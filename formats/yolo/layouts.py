@@ -8,8 +8,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -202,49 +202,26 @@ def find_groups(plan: Plan, source_files: Listing, options: YoloOptions, log: Lo
         folders = (sibling,) if sibling else (folder,)
         plan.groups.append(Group("", {make_image_key(source, ""): ""}, folders, only_listed=True))
         return
-    groups: dict[tuple[str, str], Group] = {}
     in_labels = any("labels" in f.split("/")[:-1] for f in source_files.labels) or any(
         "images" in f.split("/")[:-1] for f in source_files.pictures
     )
     picture_folders = {folder_name for f in source_files.pictures for folder_name in f.split("/")[:-1]}
     picture_kinds = [kind for kind in PICTURE_FOLDERS if kind in picture_folders or kind == "images"]
     sibling = _find_sibling(source.path)
+    groups: dict[tuple[str, str], Group] = {}  # by the folders above ``labels``, and the split
     skipped = []
     for file in [*source_files.labels, *(source_files.pictures if in_labels else ())]:
-        parts = file.split("/")
-        is_label = file.lower().endswith(".txt")
         if in_labels:
-            # the last folder called labels, or images: of a/labels/train/x.txt outer a, inner train, x.txt
-            marker_folders = ("labels",) if is_label else picture_kinds
-            marker_index = next((i for i in range(len(parts) - 2, -1, -1) if parts[i] in marker_folders), -1)
-            if marker_index < 0:
-                skipped.append(file)
-                continue
-            outer_parts, inner_parts = parts[:marker_index], parts[marker_index + 1 :]
+            place = _find_below_labels(source, file, picture_kinds)
         else:
-            outer_parts, inner_parts = [], parts
-        split = ""
-        inner: list[str] = []
-        if outer_parts and outer_parts[-1] in SPLITS:
-            split = outer_parts[-1]
-        elif (in_labels or sibling) and len(inner_parts) > 1 and inner_parts[0] in SPLITS:
-            split, inner, inner_parts = inner_parts[0], inner_parts[:1], inner_parts[1:]
-        root = "/".join(outer_parts)
-        darknet_match = (
-            None
-            if in_labels or len(inner_parts) < 2 or sibling
-            else _DARKNET_FOLDER.fullmatch(inner_parts[0])
-        )
-        if darknet_match:  # pictures lie among the labels
-            split, inner, inner_parts = (darknet_match[1] or "").lower(), inner_parts[:1], inner_parts[1:]
-            picture_places = [source.full(inner[0])]
-        elif in_labels:
-            picture_places = [source.full("/".join([*outer_parts, kind, *inner])) for kind in picture_kinds]
-        else:
-            picture_places = ["/".join([sibling, *inner]) if sibling else source.path]
-        group = groups.setdefault((root, split), Group(ALIASES.get(split, split), {}, tuple(picture_places)))
-        if is_label:
-            key = "/".join(inner_parts)[:-4]  # without .txt
+            place = _find_among_labels(source, file, sibling)
+        if place is None:
+            skipped.append(file)
+            continue
+        split = ALIASES.get(place.split, place.split)
+        group = groups.setdefault((place.root, place.split), Group(split, {}, place.picture_folders))
+        if file.lower().endswith(".txt"):
+            key = place.name[: -len(".txt")]
             if group.labels.setdefault(key, file) != file:
                 log.report(
                     DUPLICATE_IMAGE, source.full(file), value=key, first=source.full(group.labels[key])
@@ -261,8 +238,58 @@ def find_groups(plan: Plan, source_files: Listing, options: YoloOptions, log: Lo
         check_split(plan, source.path, names if not plan.groups else [options.wanted], options, log)
 
 
+class _Place(NamedTuple):
+    """Where a label file or an image file lies in a source without a description."""
+
+    root: str
+    """The folders above ``labels`` or ``images``."""
+    split: str
+    name: str
+    """The path of the file below these folders and that of the split."""
+    picture_folders: tuple[str, ...]
+
+
+def _find_below_labels(source: Source, file: str, picture_kinds: Sequence[str]) -> _Place | None:
+    """Find the place of a file below ``labels``, or for an image file one of `picture_kinds`, else None.
+
+    The split is the folder above, as in ``train/labels/x.txt``, or that below, as in ``labels/train/x.txt``.
+    """
+    parts = file.split("/")
+    # the last such folder: of a/labels/train/x.txt outer a, inner train, x.txt
+    marker_folders = ("labels",) if file.lower().endswith(".txt") else picture_kinds
+    marker_index = next((i for i in range(len(parts) - 2, -1, -1) if parts[i] in marker_folders), -1)
+    if marker_index < 0:
+        return None
+    outer_parts, inner_parts = parts[:marker_index], parts[marker_index + 1 :]
+    split, split_folders = "", []
+    if outer_parts and outer_parts[-1] in SPLITS:
+        split = outer_parts[-1]
+    elif len(inner_parts) > 1 and inner_parts[0] in SPLITS:
+        split, *inner_parts = inner_parts
+        split_folders = [split]
+    folders = (source.full("/".join([*outer_parts, kind, *split_folders])) for kind in picture_kinds)
+    return _Place("/".join(outer_parts), split, "/".join(inner_parts), tuple(folders))
+
+
+def _find_among_labels(source: Source, file: str, sibling: str) -> _Place:
+    """Find the place of a file of a source that has no folder ``labels``.
+
+    The source is below ``labels`` itself, with its pictures in `sibling`; or it is an export for darknet with
+    its labels among the pictures, as in ``obj_train_data/x.txt``; or all its files belong together.
+    """
+    folder, _, name = file.partition("/")
+    if not name:
+        return _Place("", "", file, (sibling or source.path,))
+    if sibling:
+        if folder in SPLITS:
+            return _Place("", folder, name, (f"{sibling}/{folder}",))
+    elif match := _DARKNET_FOLDER.fullmatch(folder):
+        return _Place("", (match[1] or "").lower(), name, (source.full(folder),))
+    return _Place("", "", file, (sibling or source.path,))
+
+
 def check_split(plan: Plan, path: str, names: Collection[str], options: YoloOptions, log: Log) -> None:
-    """Report the split in the options if it is not among `names`."""
+    """Report the split in the options if it is not among `names`; the plan is then unsound."""
     if options.wanted is not None and options.wanted not in names:
         report_unknown_split(log, path, options.split, names)
         plan.is_sound = False
@@ -273,7 +300,7 @@ def _find_sibling(folder: str) -> str:
     parts = os.path.abspath(folder).split(os.sep)
     if "labels" not in parts:
         return ""
-    i = len(parts) - 1 - parts[::-1].index("labels")
+    i = len(parts) - 1 - parts[::-1].index("labels")  # the last
     siblings = [os.sep.join([*parts[:i], kind, *parts[i + 1 :]]) for kind in PICTURE_FOLDERS]
     sibling = next(filter(os.path.isdir, siblings), siblings[0])
     return sibling if os.path.isabs(folder) else os.path.relpath(sibling)
@@ -311,9 +338,7 @@ def _find_class_lists(source_files: Listing, *, described: bool) -> list[str]:
     for usual in (_FIRST_LISTS,) if described else (_FIRST_LISTS, _OTHER_LISTS):
         if files := [file for file in source_files.known if file.rsplit("/", 1)[-1].lower() in usual]:
             return files
-    files = [
-        file for file in source_files.known if file.lower().endswith(".names")
-    ]  # as coco.names of darknet
+    files = [file for file in source_files.known if file.lower().endswith(".names")]  # darknet's coco.names
     return files if len(files) == 1 and not described else []
 
 
@@ -321,7 +346,8 @@ def settle_names(plan: Plan, source_files: Listing, options: YoloOptions, log: L
     """Choose the list of class names for the plan, and report lists that disagree with it.
 
     The list of the options comes first, then that of the description, then lists in the source. Without any
-    of them, ``plan.names_above`` gets the names of a dataset above the source.
+    of them, ``plan.names_above`` gets the names of a dataset above the source. A list that disagrees makes
+    the plan unsound, unless a description names the chosen one.
     """
     lists, is_described = plan.name_lists, bool(plan.name_lists)
     if options.classes is not None:
@@ -359,7 +385,7 @@ def _find_names_above(source: Source, log: Log) -> tuple[str, list[str]] | None:
     parts = os.path.abspath(folder).split(os.sep)
     if "labels" not in parts:
         return None
-    i = len(parts) - 1 - parts[::-1].index("labels")
+    i = len(parts) - 1 - parts[::-1].index("labels")  # the last
     levels = [len(parts) - i]  # how many folders up from the source the list may lie
     if parts[i - 1] in SPLITS:
         levels.append(len(parts) - i + 1)
@@ -385,16 +411,19 @@ class Image(msgspec.Struct, eq=False):
     """An image of the dataset."""
 
     key: str
+    """Its name without extension."""
     label: str | None
+    """The label file, relative to the source."""
     picture: Picture | None
     split: str
     pictures: Pictures
+    """The image files among which that of the image was looked for."""
     lacks_picture: bool = False
     """Whether others of its folder have a picture and it has none."""
 
     @property
     def name(self) -> str:
-        """With the extension of the picture."""
+        """The name of the image, with the extension of its picture."""
         return add_extension(self.key, self.picture)
 
 
@@ -407,57 +436,65 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
     source = plan.source
     images: list[Image] = []
     first_pictures: Pictures | None = None
-    split_of_file: dict[str, str] = {}
+    split_of_file: dict[str, str] = {}  # of label files and of pictures without one
     shown = printable(source.path)
     images_of_groups: list[tuple[Group, list[Image]]] = []
     for group in plan.groups:
         pictures = Pictures(options, builder, log, source, group.folders, beside=first_pictures)
         first_pictures = first_pictures or pictures
-        without_picture: list[Image] = []
-        n_matched = 0
-        keys = dict.fromkeys([*group.labels, *group.listed])
         first_image = len(images)
-        used_pictures = set()
-        for key in keys:
-            label = group.labels.get(key)
-            path = source.full(label) if label is not None else ""
-            picture = pictures.find(key, path=path)
-            if picture is None and options.images is not None:
-                picture = pictures.find(f"{group.split}/{key}")
-            if picture is None and (listed := group.listed.get(key)) is not None:
-                picture = _open_listed(source, key, listed)
-            if picture is None and stem(key) != key:
-                picture = pictures.find_exact(key)  # labels called img.jpg.txt
-            if picture is not None:
-                n_matched += 1
-                used_pictures.add(picture.location)
-            image = Image(key, label, picture, group.split, pictures)
-            if picture is None and label is not None:
-                without_picture.append(image)
+        keys = dict.fromkeys([*group.labels, *group.listed])
+        candidates = [_make_image(key, group, pictures, source, options) for key in keys]
+        for image in candidates:
+            label = image.label
             if label is not None and split_of_file.setdefault(label, group.split) != group.split:
                 log.note(f"{shown}: labels shared by two splits are read once, as {split_of_file[label]!r}")
-                continue
-            images.append(image)
-        match_by_key = find_by_folders([image.key for image in without_picture], pictures)
-        for image in without_picture:
-            image.lacks_picture = bool(n_matched or match_by_key) and image.key not in match_by_key
-            if image.key in match_by_key:
-                image.key, image.picture = match_by_key[image.key]
-                used_pictures.add(image.picture.location)
+            else:
+                images.append(image)
+        _match_by_folders(candidates, pictures)
+
         # Of detections, a picture without a label file says nothing. One folder of pictures by --images may
         # hold those of other splits.
         if builder.kind != "det" and not group.only_listed:
+            used_pictures = {image.picture.location for image in candidates if image.picture is not None}
             for picture in pictures.own if len(plan.groups) > 1 or group.split else pictures.all:
-                key = stem(picture.name)
-                if picture.location not in used_pictures and key not in group.labels:
-                    if split_of_file.setdefault(picture.location, group.split) != group.split:
-                        continue
+                key, location = stem(picture.name), picture.location
+                if location in used_pictures or key in group.labels:
+                    continue
+                if split_of_file.setdefault(location, group.split) == group.split:
                     images.append(Image(key, None, picture, group.split, pictures))
         images_of_groups.append((group, images[first_image:]))
     _report_bare(plan, images_of_groups, builder, log)
     if len({image.split for image in images}) > 1:
         _prefix_splits(images, plan, log)
     return sorted(images, key=lambda image: (image.name, image.split))
+
+
+def _make_image(key: str, group: Group, pictures: Pictures, source: Source, options: YoloOptions) -> Image:
+    """Return the image of a group with this key, with its image file if one of its name is there."""
+    label = group.labels.get(key)
+    picture = pictures.find(key, path=source.full(label) if label is not None else "")
+    if picture is None and options.images is not None:
+        picture = pictures.find(f"{group.split}/{key}")
+    if picture is None and (listed := group.listed.get(key)) is not None:
+        picture = _open_listed(source, key, listed)
+    if picture is None and stem(key) != key:
+        picture = pictures.find_exact(key)  # labels called img.jpg.txt
+    return Image(key, label, picture, group.split, pictures)
+
+
+def _match_by_folders(images: list[Image], pictures: Pictures) -> None:
+    """Give labelled images without a picture one that lies in another folder, and its name.
+
+    Those that still have none, although others of their group have one, are marked as lacking it.
+    """
+    without_picture = [image for image in images if image.picture is None and image.label is not None]
+    have_pictures = any(image.picture is not None for image in images)
+    match_by_key = find_by_folders([image.key for image in without_picture], pictures)
+    for image in without_picture:
+        image.lacks_picture = (have_pictures or bool(match_by_key)) and image.key not in match_by_key
+        if image.key in match_by_key:
+            image.key, image.picture = match_by_key[image.key]
 
 
 def _report_bare(plan: Plan, groups: list[tuple[Group, list[Image]]], builder: Builder, log: Log) -> None:
@@ -479,27 +516,26 @@ def _report_bare(plan: Plan, groups: list[tuple[Group, list[Image]]], builder: B
         if all_lack_labels and not (images or text_folders):
             continue
         split_text = f" of the split {group.split!r}" if group.split else ""
-        first_path = (
-            without_label[0].picture.location if without_label and without_label[0].picture else source.path
-        )
-        if all_lack_labels and (
-            text_folders or (without_label and not any_labelled and builder.kind != "det")
-        ):
-            shown = ", ".join(repr(shorten(folder or ".")) for folder in text_folders[:3])
-            if shown:
-                shown = f"; there are text files in {shown}, which is not searched for labels"
-            if any("labeltxt" in folder.lower().split("/") for folder in text_folders):
-                shown += " (labelTxt/ contains DOTA labels: give the folder above it, with the format dota)"
-            log.report(
-                NO_LABELS, source.path, n=len(without_label), where=Trusted(split_text), found=Trusted(shown)
-            )
+        # Labels seem to be elsewhere, or there are none at all where there should be.
+        is_unlabelled = bool(without_label) and not any_labelled and builder.kind != "det"
+        if all_lack_labels and (text_folders or is_unlabelled):
+            n, shown = len(without_label), Trusted(_describe_text_folders(text_folders))
+            log.report(NO_LABELS, source.path, n=n, where=Trusted(split_text), found=shown)
         elif without_label:
-            counts: dict[str, Any] = {
-                "n": len(without_label),
-                "total": len(images),
-                "where": Trusted(split_text),
-            }
-            log.report(BARE_PICTURES, source.path, value=first_path, **counts)
+            picture = without_label[0].picture
+            counts: dict[str, Any] = {"n": len(without_label), "total": len(images)}
+            first_path = picture.location if picture else source.path
+            log.report(BARE_PICTURES, source.path, value=first_path, **counts, where=Trusted(split_text))
+
+
+def _describe_text_folders(folders: Sequence[str]) -> str:
+    """Return the end of a message that names folders with text files that may be labels; empty for none."""
+    shown = ", ".join(repr(shorten(folder or ".")) for folder in folders[:3])
+    if shown:
+        shown = f"; there are text files in {shown}, which is not searched for labels"
+    if any("labeltxt" in folder.lower().split("/") for folder in folders):
+        shown += " (labelTxt/ contains DOTA labels: give the folder above it, with the format dota)"
+    return shown
 
 
 def _belongs(source: Source, group: Group, file: str) -> bool:
@@ -510,10 +546,8 @@ def _belongs(source: Source, group: Group, file: str) -> bool:
         # Of the pictures a/images/train, labels may lie in a/*/train: what is before and after is equal.
         parts_below = parts[images_index + 1 :]
         file_folders = file.split("/")[:-1]
-        if (
-            file_folders[:images_index] == parts[:images_index]
-            and file_folders[len(file_folders) - len(parts_below) :] == parts_below
-        ):
+        begins_alike = file_folders[:images_index] == parts[:images_index]
+        if begins_alike and file_folders[len(file_folders) - len(parts_below) :] == parts_below:
             return True
     return False
 
@@ -527,7 +561,7 @@ def _open_listed(source: Source, key: str, listed: str) -> Picture | None:
 
 
 def _prefix_splits(images: list[Image], plan: Plan, log: Log) -> None:
-    """Put the split before all image names, if two splits have an image of one name."""
+    """Put the split before all image names, with a note, if two splits have an image of one name."""
     names = [image.name for image in images]
     if len(set(names)) == len(names):
         return
@@ -549,10 +583,10 @@ def add_images(
     may become 1, and coordinates stay fractions.
 
     `boxed` are the positions of images with boxes, whose size is needed, and `file_rows` (n,) the numbers of
-    their label files. If `tracked`, images may be frames of videos.
+    their label files. If `tracked`, and all names are like ``video_12``, the images are frames of videos.
     """
-    frames: list[tuple[str, int]] = []
-    if tracked:  # `yolo track` calls the label files of a video video_12.txt; all images must be frames
+    frames: list[tuple[str, int]] = []  # video and number; empty if the images are no frames
+    if tracked:
         matches = filter(None, map(_FRAME.fullmatch, (image.key for image in images)))
         frames = [(match[1], int(match[2])) for match in matches]
         frames = frames if len(set(frames)) == len(images) else []

@@ -27,7 +27,7 @@ def find_task(parsed: ParsedRows, is_valid: NDArray[np.bool_], task: str | None,
     """Return the task of the rows: ``detect``, ``segment`` or ``obb``.
 
     The `task` of the options comes first, then that of the description; else outlines are oriented boxes if
-    all have four corners. Keypoints may follow boxes in any task.
+    all have four corners, which is noted. Keypoints may follow boxes in any task.
     """
     is_outline = is_valid & parsed.is_outline
     task = task or parsed.plan.task
@@ -63,22 +63,18 @@ def make_columns(parsed: ParsedRows, is_valid: NDArray[np.bool_], size: Floats, 
     n_values, is_outline = parsed.n_shape_values[is_valid], parsed.is_outline[is_valid]
     is_of_outline = np.repeat(is_outline, n_values)
     columns: dict[str, Any] = {}
-    rows = np.flatnonzero(is_outline)
-    if len(rows):
-        n_corners = n_values[rows] // 2
-        xy = values[is_of_outline].reshape(-1, 2) * np.repeat(size[rows], n_corners, axis=0)
+    outline_rows = np.flatnonzero(is_outline)
+    if len(outline_rows):
+        n_corners = n_values[outline_rows] // 2
+        xy = values[is_of_outline].reshape(-1, 2) * np.repeat(size[outline_rows], n_corners, axis=0)
         kind = ShapeKind.ORIENTED if task == "obb" else ShapeKind.POLYGONS
-        columns["shapes"] = Shapes.none(len(n_values)).replace_rows(
-            rows, Shapes.of_outlines(xy, n_corners, kind)
-        )
-        is_plain_box = is_valid & ~parsed.is_outline
-        counts = {"n": int(np.count_nonzero(is_plain_box)), "total": len(n_values)}
-        if is_plain_box.any():
-            is_first_box = np.zeros(len(is_valid), bool)
-            is_first_box[np.flatnonzero(is_plain_box)[0]] = True
-            parsed.report(SEVERAL_TASKS, is_first_box, lambda _: counts)
+        outlines = Shapes.of_outlines(xy, n_corners, kind)
+        columns["shapes"] = Shapes.none(len(n_values)).replace_rows(outline_rows, outlines)
+        _report_plain_boxes(parsed, is_valid)
+
+    # Keypoints follow the boxes; `points` is (points of all boxes, 2 or 3).
     numbers_per_point = parsed.plan.numbers_per_point
-    if len(rows) == len(n_values) or not n_values[~is_outline].any() or numbers_per_point not in (2, 3):
+    if not n_values[~is_outline].any() or numbers_per_point not in (2, 3):
         return columns
     points = values[~is_of_outline].reshape(-1, numbers_per_point)
     n_points = np.where(is_outline, 0, n_values) // numbers_per_point
@@ -91,10 +87,20 @@ def make_columns(parsed: ParsedRows, is_valid: NDArray[np.bool_], size: Floats, 
     return columns
 
 
+def _report_plain_boxes(parsed: ParsedRows, is_valid: NDArray[np.bool_]) -> None:
+    """Report how many of the valid rows, among which are outlines, are plain boxes, at the first of these."""
+    box_rows = np.flatnonzero(is_valid & ~parsed.is_outline)
+    if len(box_rows):
+        counts = {"n": len(box_rows), "total": int(np.count_nonzero(is_valid))}
+        is_first_box = np.zeros(len(is_valid), bool)
+        is_first_box[box_rows[0]] = True
+        parsed.report(SEVERAL_TASKS, is_first_box, lambda _: counts)
+
+
 def describe_points(plan: Plan, builder: Builder, category_rows: Sequence[int]) -> None:
     """Give the builder the keypoint names, and ``flip_idx``, of the description.
 
-    `category_rows` are by class number.
+    `category_rows` are by class number, -1 for a refused class.
     """
     for class_number, names in plan.point_names.items():
         if class_number < len(category_rows) and category_rows[class_number] >= 0:

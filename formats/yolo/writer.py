@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from odm.formats._shared.text.tokens import Column, assemble, format_pages, form
 from odm.formats.yolo.layouts import ALIASES, YoloOptions
 from odm.issues import Code, Log, Trusted, listed
 from odm.names import refuse_class, stem
-from odm.tables import Dataset, Shapes
+from odm.tables import Dataset, Floats, Shapes
 
 POINT_COUNTS = Code(
     "yolo-key-point-counts",
@@ -43,13 +43,9 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
         if (reason := refuse_class(name)) is not None:
             log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
             can_write = False
+
     outlines = boxes.shapes if options.task in ("segment", "obb") else None
-    values = boxes.xyxy if outlines is None else outlines.edges()
-    if outlines is None or dataset.kind == "gt":  # trainers judge an outline by the box around it
-        wh = boxes.wh if outlines is None else values[:, 2:] - values[:, :2]
-        values = np.concatenate([(values[:, :2] + values[:, 2:]) / 2, wh], axis=1)
-    margin = MARGIN if dataset.kind == "gt" else FAR - 1  # detections may lie further out
-    fractions = divide_by_images(dataset, values, log, margin=margin)
+    fractions = _divide_by_images(dataset, outlines, log)
     n_points = _count_points(dataset, log) if options.task == "pose" else 0
     can_write &= n_points >= 0
     lost = [row for row in range(len(images)) if not images.path[row]] if wants_pictures else []
@@ -62,6 +58,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
         can_write = False
     if not can_write or fractions is None:
         return
+
     if outlines is not None:
         texts = _make_outline_pages(dataset, outlines)
     else:
@@ -77,47 +74,70 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
     target.write("data.yaml", _make_yaml(dataset, folders, options.task, n_points))
     for row, name in enumerate(pictures):
         (target.copy if options.copy_images else target.link)(name, images.path[row])
+    _note_splits(dataset, folders, log)
+    if not wants_pictures:
+        log.note("pictures were not added to images/ (use --link-images or --copy-images)")
+
+
+def _divide_by_images(dataset: Dataset, outlines: Shapes | None, log: Log) -> Floats | None:
+    """Return (n, 4) the boxes, or the boxes around `outlines`, as fractions of their images.
+
+    Centre and size; of outlines of detections the edges. Those that lie too far outside, or whose image has
+    no size, are reported; None if there are any.
+    """
+    boxes = dataset.boxes
+    values = boxes.xyxy if outlines is None else outlines.edges()
+    if outlines is None or dataset.kind == "gt":  # trainers judge an outline by the box around it
+        wh = boxes.wh if outlines is None else values[:, 2:] - values[:, :2]
+        values = np.concatenate([(values[:, :2] + values[:, 2:]) / 2, wh], axis=1)
+    margin = MARGIN if dataset.kind == "gt" else FAR - 1  # detections may lie further out
+    return divide_by_images(dataset, values, log, margin=margin)
+
+
+def _note_splits(dataset: Dataset, folders: Mapping[str, str], log: Log) -> None:
+    """Note if ``train`` or ``val`` of data.yaml are the images of another split, or both the same."""
     has_splits = any(dataset.images.split)
     for needed in ("train", "val"):
         if has_splits and needed not in folders:
             log.note(
                 f"there is no split {needed!r}, so data.yaml uses another in its place; trainers need both"
             )
-    if not has_splits and dataset.kind == "gt" and len(images):
+    if not has_splits and dataset.kind == "gt" and len(dataset.images):
         log.note("train and val of data.yaml are the same images (--split-into train:80,val:20 divides them)")
-    if not wants_pictures:
-        log.note("pictures were not added to images/ (use --link-images or --copy-images)")
 
 
 def _make_outline_pages(dataset: Dataset, outlines: Shapes) -> Iterator[bytes]:
-    """The label file of each image, with the only outline of each box."""
+    """Return the label file of each image, with the only outline of each box."""
     images, boxes = dataset.images, dataset.boxes
-    first_corners = outlines.point[outlines.ring]
+    first_corners = outlines.point[outlines.ring]  # (n + 1,): of each box, and the end
     box_of_corner = np.repeat(np.arange(len(boxes)), np.diff(first_corners))
     image = boxes.image[box_of_corner]
     width, height = images.width[image], images.height[image]
     cells = format_relative(outlines.xy / dataset.limits()[image], width, height)
-    # A line is made of its corners: the class stands before the first, and the end after the last.
-    classes, line_ends = np.unique(boxes.category), [f" {score}\n" for score in to_decimals(boxes.score)]
-    # The texts are numbered from 1, and 0 is the empty text of all other corners.
+
+    # A line is made of its corners: the class stands before the first, and the end after the last. The texts
+    # are numbered from 1, and 0 is the empty text of all other corners.
+    classes = np.unique(boxes.category)
+    starts, stops = ["", *to_decimals(classes)], ["", "\n"]
     start_of_corner, stop_of_corner = np.zeros((2, len(box_of_corner)), np.int64)
     start_of_corner[first_corners[:-1]] = np.searchsorted(classes, boxes.category) + 1
-    stop_of_corner[first_corners[1:] - 1] = np.arange(len(boxes)) + 1 if dataset.kind == "det" else 1
-    starts = np.array(["", *to_decimals(classes)], np.bytes_)
-    stops = np.array(["", *(line_ends if dataset.kind == "det" else ["\n"])], np.bytes_)
+    stop_of_corner[first_corners[1:] - 1] = 1
+    if dataset.kind == "det":
+        stops = ["", *(f" {score}\n" for score in to_decimals(boxes.score))]
+        stop_of_corner[first_corners[1:] - 1] = np.arange(len(boxes)) + 1
     columns: list[bytes | Column] = [
-        (starts, start_of_corner),
+        (np.array(starts, np.bytes_), start_of_corner),
         b" ",
         cells[0::2],
         b" ",
         cells[1::2],
-        (stops, stop_of_corner),
+        (np.array(stops, np.bytes_), stop_of_corner),
     ]
     return assemble(len(images), image, columns)
 
 
 def _count_points(dataset: Dataset, log: Log) -> int:
-    """The number of keypoints that all boxes with keypoints have, 0 if no box has any.
+    """Return the number of keypoints that all boxes with keypoints have, 0 if no box has any.
 
     Returns -1 if it varies, and reports the first box that has not as many as the first one.
     """
@@ -142,6 +162,7 @@ def _make_point_columns(dataset: Dataset, n: int) -> list[Sequence[str] | Cells]
     table = np.zeros((len(boxes), n, 3))
     if boxes.keypoints is not None:
         table[boxes.keypoints.counts() > 0] = boxes.keypoints.xyv.reshape(-1, n, 3)
+    # fractions: (n, 2 * points) x y x y ...; cells has their texts in this order, row by row
     fractions = (table[:, :, :2] / dataset.limits()[boxes.image][:, None]).reshape(-1, 2 * n)
     cells = format_relative(fractions, images.width[boxes.image], images.height[boxes.image])
     point_columns: list[Sequence[str] | Cells] = []
@@ -156,7 +177,7 @@ def _list_split_folders(dataset: Dataset) -> list[str]:
 
 
 def _list_stems(dataset: Dataset) -> list[str]:
-    """The name of each image without its extension, in the folder of its split.
+    """Return the name of each image without its extension, in the folder of its split.
 
     The split before every name is left out if the reader puts it there again: where two splits have images of
     the same name.
@@ -178,7 +199,10 @@ def _find_suffix(path: str) -> str:
 
 
 def _find_image_folders(splits: list[str]) -> dict[str, str]:
-    """The folder of pictures of each split, by its key in ``data.yaml``; trainers know only ``val``."""
+    """Return the folder of pictures of each split, by its key in ``data.yaml``.
+
+    Trainers know only ``val``, which is the key of ``valid`` if there is no other.
+    """
     folders = {split.rstrip("/"): f"images/{split}".rstrip("/") for split in dict.fromkeys(splits)}
     for alias, key in ALIASES.items():
         if alias in folders and key not in folders:
@@ -216,7 +240,10 @@ def _make_yaml(dataset: Dataset, folders: dict[str, str], task: str | None, n_po
 
 
 def _format_point_lines(dataset: Dataset, n: int) -> list[str]:
-    """Return the lines of ``data.yaml`` about the n keypoints of each object."""
+    """Return the lines of ``data.yaml`` about the n keypoints of each object.
+
+    ``flip_idx`` is that of the source, if it has as many, else each point stays in its place.
+    """
     flip = next((file.extra["flip_idx"] for file in dataset.files if "flip_idx" in file.extra), b"").decode()
     flip = flip if flip.count(",") == n - 1 else str(list(range(n)))
     lines = [f"kpt_shape: [{n}, 3]", f"flip_idx: {flip}"]
@@ -229,7 +256,7 @@ def _format_point_lines(dataset: Dataset, n: int) -> list[str]:
 
 
 def quote(text: str) -> str:
-    """A text as a YAML scalar in double quotes."""
+    """Return a text as a YAML scalar in double quotes."""
     parts = []
     for c in text:
         if c in {'"', "\\"}:
