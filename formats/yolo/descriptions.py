@@ -502,32 +502,25 @@ def _add_listed_images(
             continue
         parent, _, name = entry.rpartition("/")
         exact_paths = [_join(exact_folder, name) for exact_folder in list_exact_folders(parent)]
-        path_inside = _relative_to_source(source, entry)
-        if path_inside is None and (exact_paths or options.images is not None):  # /x/images/a/b.jpg: a/b.jpg
-            path_inside = entry.rsplit("/images/", 1)[-1] if "/images/" in entry else name
-        if path_inside is None:
-            path_inside = path_end = _find_existing_end(source, entry)
+        path_inside, is_end = _move_inside(
+            source, entry, may_be_elsewhere=bool(exact_paths) or options.images is not None
+        )
+        if is_end:
+            path_end = path_inside
         if not path_inside:
             log.report(OUTSIDE, path, line=line_number, field=split, value=entry)
         if not path_inside or not accept_name(path_inside, log, path, line=line_number):
             plan.is_sound = False
             continue
 
-        # The exact places first, then those in the source, or the longest end that is there.
-        image_file, label_file, is_there = _find_listed(source, exact_paths)
-        if not is_there:
-            usual_paths = [_join(base, path_inside) for base in (folder, *plan.base_folders)]
-            image_file, label_file, is_there = _find_listed(
-                source, (*usual_paths, path_inside, *_list_ends(path_inside))
-            )
+        image_file, label_file, is_there = _find_image_file(plan, exact_paths, folder, path_inside)
         if is_there:
             n_present += 1
             folders_with_files[image_file.rpartition("/")[0]] = None
+        if is_there or options.images is not None:  # the image file may be in the folder of --images
             located_files.append((image_file, label_file))
-        elif options.images is None:
+        else:
             absent.append((line_number, entry))
-        else:  # the image file may be in the folder of --images
-            located_files.append((usual_paths[0], None))
 
     if path_end:
         log.note(
@@ -543,6 +536,36 @@ def _add_listed_images(
         log.report(NOT_THERE, path, line=line_number, value=entry, joined=joined)
     plan.groups.append(group)
     return True
+
+
+def _find_image_file(
+    plan: Plan, exact_paths: Iterable[str], folder: str, path_inside: str
+) -> tuple[str, str | None, bool]:
+    """Find an image file of a list in `folder`: at an exact place, in the source, or by its longest end.
+
+    Returns what `_find_listed` does, but the usual place of an image file that is not there.
+    """
+    image_file, label_file, is_there = _find_listed(plan.source, exact_paths)
+    if not is_there:
+        usual_paths = [_join(base, path_inside) for base in (folder, *plan.base_folders)]
+        candidates = (*usual_paths, path_inside, *_list_ends(path_inside))
+        image_file, label_file, is_there = _find_listed(plan.source, candidates)
+        image_file = image_file if is_there else usual_paths[0]
+    return image_file, label_file, is_there
+
+
+def _move_inside(source: Source, entry: str, *, may_be_elsewhere: bool) -> tuple[str, bool]:
+    """Return a path of a list relative to the source, and whether only its end is here.
+
+    A path that leads out of the source is shortened to what follows ``images`` if the file
+    `may_be_elsewhere`, else to its longest end that is here, which is empty if none is.
+    """
+    path_inside = _relative_to_source(source, entry)
+    if path_inside is not None:
+        return path_inside, False
+    if may_be_elsewhere:  # /x/images/a/b.jpg: a/b.jpg
+        return entry.rsplit("/images/" if "/images/" in entry else "/", 1)[-1], False
+    return _find_existing_end(source, entry), True
 
 
 def _find_existing_end(source: Source, entry: str) -> str:
