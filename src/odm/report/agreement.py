@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,12 +18,33 @@ from odm.report.columns import IMAGES, ShownImages, collect_messages, group_by_c
 from odm.report.pictures import Picture
 from odm.report.shapes import collect_skeletons, make_shape_columns
 from odm.report.words import name_text
-from odm.tables import rows_without
+from odm.tables import Dataset, Floats, Ints, rows_without
 
 ONLY_B, ONLY_A, OTHER_CLASS = 1, 2, 8
 """How the annotators differ about a box, as bits that the script tests; 0 = they agree."""
 KINDS = {"agreed": "OT", "only-a": "FP", "only-b": "TP", "other-class": "FN"}
 """The style in which boxes of each outcome are drawn; the first annotator's box of a pair is ``GT``."""
+
+
+class _DrawnBoxes(msgspec.Struct, frozen=True, eq=False):
+    """The boxes of both annotators as columns of one length, (n,) except `xyxy`."""
+
+    image: NDArray[Any]
+    category: NDArray[Any]
+    xyxy: Floats
+    """(n, 4) corners in pixels."""
+    kind: NDArray[np.str_]
+    """The style of the page: ``GT``, or a value of `KINDS`."""
+    first_class: NDArray[Any]
+    """The first annotator's class if it differs from that of the box, else -1."""
+    change: NDArray[Any]
+    """`OTHER_CLASS`, `ONLY_A`, `ONLY_B`, or 0."""
+    iou: Floats
+    """That of the pair; NaN without one."""
+    row_a: NDArray[Any]
+    """The row in the first dataset, -1 = the box is of the other one."""
+    row_b: NDArray[Any]
+    """The row in the other dataset, -1 = the box is of the first one."""
 
 
 def agreement_page(
@@ -56,20 +78,18 @@ def agreement_page(
     """
     if not agreement.sides:
         raise UsageError("an agreement computed from arrays has no page: give datasets")
-    # rows_of: for each annotator, the rows in its dataset
-    image, category, xyxy, kind, first_class, change, iou, *rows_of = _collect_boxes(agreement)
-    datasets = [dataset for dataset, _ in agreement.sides]
-    used_images, position_of_image = np.unique(image, return_inverse=True)
-    is_disagreement = (change > 0) & (kind != "GT")
-    n_disagreements = np.bincount(position_of_image[is_disagreement], minlength=len(used_images))
-    disagreement_rows = np.flatnonzero(is_disagreement)
+    boxes = _collect_boxes(agreement)
+    # The images with boxes, and for each box the position of its image among them.
+    used_images, image_of_box = np.unique(boxes.image, return_inverse=True)
+    # A pair is counted once, by the box of the second annotator.
+    rows = np.flatnonzero((boxes.change > 0) & (boxes.kind != "GT"))
+    n_disagreements = np.bincount(image_of_box[rows], minlength=len(used_images))
     cells = group_by_cell(
-        zip(change[disagreement_rows].tolist(), category[disagreement_rows].tolist(), strict=True),
-        position_of_image[disagreement_rows].tolist(),
+        zip(boxes.change[rows].tolist(), boxes.category[rows].tolist(), strict=True),
+        image_of_box[rows].tolist(),
     )
     shown = ShownImages(len(used_images), n_disagreements, [cells], images)
-    page_number = shown.place_boxes(position_of_image, xyxy)
-    on_page = np.flatnonzero(page_number >= 0)
+    (dataset_a, _), (dataset_b, _) = agreement.sides
     names = shorten_paths(sources) if len(sources) == 2 else ["A", "B"]
     contract = agreement.to_dict()
     data: dict[str, Any] = {
@@ -77,70 +97,64 @@ def agreement_page(
         "title": title or name_text("title.agree", a=names[0], b=names[1]),
         "names": names,
         "numbers": {key: contract[key] for key in ("f1", "f1_location", "mean_iou", "kappa", "boxes")},
-        "counts": {key: int(np.count_nonzero(kind == drawn_as)) for key, drawn_as in KINDS.items()},
+        "counts": {key: int(np.count_nonzero(boxes.kind == drawn_as)) for key, drawn_as in KINDS.items()},
         "imageCount": len(used_images),
         "classes": [{**row, "name": row["class"]} for row in contract["classes"]],
-        "skeletons": collect_skeletons(*datasets),
+        "skeletons": collect_skeletons(dataset_a, dataset_b),
         "confused": _list_confusions(contract["confusion"]),
-        "boxes": {
-            "image": page_number[on_page].tolist(),
-            "kind": kind[on_page].tolist(),
-            "class": category[on_page].tolist(),
-            "was": first_class[on_page].tolist(),
-            "change": change[on_page].tolist(),
-            "iou": to_plain(iou[on_page].tolist()),
-            "box": [round_numbers(column, 2) for column in xyxy[on_page].T],
-            **make_shape_columns(
-                *((side.boxes, rows[on_page]) for side, rows in zip(datasets, rows_of, strict=True))
-            ),
-        },
+        "boxes": _make_box_columns(boxes, shown.place_boxes(image_of_box, boxes.xyxy), dataset_a, dataset_b),
     }
     return shown.make_page("agree", data, [pictures[i] for i in used_images.tolist()])
 
 
-def _collect_boxes(agreement: Agreement) -> tuple[NDArray[Any], ...]:
-    """Return the columns of the boxes to draw, one entry per box:
+def _make_box_columns(
+    boxes: _DrawnBoxes, page_number: Ints, dataset_a: Dataset, dataset_b: Dataset
+) -> dict[str, Any]:
+    """Return the boxes of the images that are shown; `page_number` (n,) is that of their image, -1 = none."""
+    on_page = np.flatnonzero(page_number >= 0)
+    return {
+        "image": page_number[on_page].tolist(),
+        "kind": boxes.kind[on_page].tolist(),
+        "class": boxes.category[on_page].tolist(),
+        "was": boxes.first_class[on_page].tolist(),
+        "change": boxes.change[on_page].tolist(),
+        "iou": to_plain(boxes.iou[on_page].tolist()),
+        "box": [round_numbers(column, 2) for column in boxes.xyxy[on_page].T],
+        **make_shape_columns(
+            (dataset_a.boxes, boxes.row_a[on_page]), (dataset_b.boxes, boxes.row_b[on_page])
+        ),
+    }
 
-    image, class, and (n, 4) corners; the style of the page (``GT``, ``FN``, ...); the first annotator's class
-    if it differs, else -1; the change (`OTHER_CLASS`, `ONLY_A`, ...); the IoU of the pair; and the row in the
-    first and in the other dataset, -1 in the one that the box is not from.
+
+def _collect_boxes(agreement: Agreement) -> _DrawnBoxes:
+    """Return the boxes to draw: those of the second annotator in pairs, the first annotator's in the same
+    order, then those of each annotator without a partner.
     """
     (_, a), (_, b) = agreement.sides
-    unpaired_rows = rows_without(len(a), agreement.first), rows_without(len(b), agreement.other)
     first_of_pairs, second_of_pairs = a.take(agreement.first), b.take(agreement.other)
     has_other_class = first_of_pairs.category != second_of_pairs.category
-    # Each group: boxes, their style, the first annotator's class if it differs, and the bits of the change.
-    groups: list[tuple[Any, ...]] = [
-        (
-            second_of_pairs,
-            np.where(has_other_class, "FN", "OT"),
-            np.where(has_other_class, first_of_pairs.category, -1),
-            OTHER_CLASS * has_other_class,
-        ),
-        (first_of_pairs, "GT", -1, OTHER_CLASS * has_other_class),
-        (a.take(unpaired_rows[0]), "FP", -1, ONLY_A),
-        (b.take(unpaired_rows[1]), "TP", -1, ONLY_B),
-    ]
-    image, category, xyxy = (
-        np.concatenate([getattr(group[0], name) for group in groups])
-        for name in ("image", "category", "xyxy")
-    )
-    kind, first_class, change = (
-        np.concatenate([np.broadcast_to(group[i], len(group[0])) for group in groups]) for i in (1, 2, 3)
-    )
-    iou = np.concatenate([agreement.iou, agreement.iou, np.full(sum(map(len, unpaired_rows)), np.nan)])
-    is_of_a = np.repeat([False, True, True, False], [len(rows) for rows, *_ in groups])
-    dataset_row = np.concatenate([rows.row for rows, *_ in groups])
-    return (
-        image,
-        category,
-        xyxy,
-        kind,
-        first_class,
-        change,
-        iou,
-        np.where(is_of_a, dataset_row, -1),
-        np.where(is_of_a, -1, dataset_row),
+    pair_change = OTHER_CLASS * has_other_class
+    other_class = np.where(has_other_class, first_of_pairs.category, -1)
+    only_a = a.take(rows_without(len(a), agreement.first))
+    only_b = b.take(rows_without(len(b), agreement.other))
+
+    # Each column has a part for each of these groups, in this order.
+    groups = (second_of_pairs, first_of_pairs, only_a, only_b)
+    lengths = [len(group) for group in groups]
+    is_of_a = np.repeat([False, True, True, False], lengths)
+    dataset_row = np.concatenate([group.row for group in groups])
+    pair_kind = np.where(has_other_class, "FN", "OT")
+    n_unpaired = len(only_a) + len(only_b)
+    return _DrawnBoxes(
+        image=np.concatenate([group.image for group in groups]),
+        category=np.concatenate([group.category for group in groups]),
+        xyxy=np.concatenate([group.xyxy for group in groups]),
+        kind=np.concatenate([pair_kind, np.repeat(["GT", "FP", "TP"], lengths[1:])]),
+        first_class=np.concatenate([other_class, np.full(len(dataset_row) - len(other_class), -1)]),
+        change=np.concatenate([pair_change, pair_change, np.repeat([ONLY_A, ONLY_B], lengths[2:])]),
+        iou=np.concatenate([agreement.iou, agreement.iou, np.full(n_unpaired, np.nan)]),
+        row_a=np.where(is_of_a, dataset_row, -1),
+        row_b=np.where(is_of_a, -1, dataset_row),
     )
 
 

@@ -137,7 +137,8 @@ def write(
     log = Log() if log is None else log
     is_single_file = is_file(target)
     with Output(target, single=is_single_file, overwrite=overwrite, sources=sources) as output:
-        content = _fill_page(page, size, log, target, None if is_single_file else output.write, language)
+        write_picture = None if is_single_file else output.write
+        content = _fill_page(page, size, log, target, write=write_picture, language=language)
         output.write("" if is_single_file else "index.html", content)
     if is_single_file and len(content) > FOLDER_ABOVE:
         log.note(
@@ -149,7 +150,8 @@ def write(
 
 def inline(page: Page, *, size: int = SIZE, log: Log | None = None, language: str | None = None) -> str:
     """Return the page as one text, for a frame of a notebook; parameters and errors are those of `write`."""
-    return _fill_page(page, size, Log() if log is None else log, "the page", None, language).decode()
+    log = Log() if log is None else log
+    return _fill_page(page, size, log, "the page", write=None, language=language).decode()
 
 
 def _fill_page(
@@ -157,10 +159,11 @@ def _fill_page(
     size: int,
     log: Log,
     target: str,
+    *,
     write: Callable[[str, bytes], object] | None,
     language: str | None,
 ) -> bytes:
-    """Return the bytes of the page, with its pictures embedded, or written beside it by `write`.
+    """Return the bytes of the page, with its pictures written beside it by `write`, or embedded without it.
 
     Notes in the log how many pictures are missing or damaged. `size` is the longest side in pixels, `target`
     the page's name in messages. Raises UsageError for an unknown language or size, PathError for a page that
@@ -171,8 +174,8 @@ def _fill_page(
     if not 16 <= size <= 10_000:
         raise UsageError(f"report_size {size}: expected a number of pixels from 16 to 10000")
     entries: list[list[Any]] = []  # name, width, height and remark of each picture
-    sources: list[str] = []
-    bytes_left = LARGEST_FILE
+    sources: list[str] = []  # its JPEG in base64, or its path beside the page; empty without a picture
+    bytes_left = LARGEST_FILE  # it raises before the text of all pictures fills the memory
     stream = make_shots(page.pictures, size)
     for index in log.track(range(len(page.pictures)), "pictures"):
         shot = next(stream)
@@ -189,7 +192,18 @@ def _fill_page(
             sources.append(f"pictures/{index:05d}.jpg" if shot.jpeg else "")
             if shot.jpeg:
                 write(sources[-1], shot.jpeg)
-    # Image files that exist and cannot be shown, or have another size.
+    _note_unusable(entries, log)
+    content = _fill_template(page, entries, sources, language, is_single_file=write is None)
+    if write is None and len(content) > LARGEST_FILE:
+        raise _make_size_error(target)
+    return content
+
+
+def _note_unusable(entries: Sequence[Sequence[Any]], log: Log) -> None:
+    """Note which pictures are damaged or of another size, and how many are missing.
+
+    `entries` has [name, width, height, remark] for each picture; a missing one has the remark "no picture".
+    """
     unusable = [(name, remark) for name, _, _, remark in entries if remark not in ("", "no picture")]
     for name, remark in unusable[:3]:
         log.note(f"report: {printable(name)}: {remark}")
@@ -200,10 +214,6 @@ def _fill_page(
         log.note("report: no pictures found, so boxes are drawn on a blank background; use --images DIR")
     elif n_missing:
         log.note(f"report: {n_missing} of {len(entries)} pictures were not found")
-    content = _fill_template(page, entries, sources, language, is_single_file=write is None)
-    if write is None and len(content) > LARGEST_FILE:
-        raise _make_size_error(target)
-    return content
 
 
 def _make_size_error(target: str) -> PathError:

@@ -52,15 +52,19 @@ def shorten_path(path: str) -> str:
 def make_place_columns(dataset: Dataset | None, rows: NDArray[Any]) -> dict[str, Any]:
     """Return where boxes were read: the ``line`` of each, or its index in a list of JSON, and its ``file``.
 
-    The latter is a position in ``files``, which have names and JSON pointers (None of files with lines), or
-    one position for all boxes.
+    The latter is a position in ``files``, or one position for all boxes. Each of ``files`` is None for boxes
+    of no file, or has a name and the JSON pointer of the list (None of files with lines).
     """
     if dataset is None:
         return {}
-    numbers, positions = np.unique(dataset.boxes.file[rows], return_inverse=True)
-    files = [dataset.files[n] if n >= 0 else None for n in numbers.tolist()]
+    # The rows of the files that occur (-1 = none), and for each box its position among them.
+    file_rows, positions = np.unique(dataset.boxes.file[rows], return_inverse=True)
+    files: list[list[str | None] | None] = []
+    for row in file_rows.tolist():
+        file = dataset.files[row] if row >= 0 else None
+        files.append(file and [shorten_path(file.path), file.pointer.rstrip("/") if file.pointer else None])
     return {
-        "files": [f and [shorten_path(f.path), f.pointer.rstrip("/") if f.pointer else None] for f in files],
+        "files": files,
         "file": positions.tolist() if len(files) > 1 else 0,
         "line": dataset.boxes.line[rows].tolist(),
     }
@@ -139,7 +143,9 @@ def choose_images(
     """
     limit = min(limit, n_images)
     images_by_weight = np.argsort(-weight, kind="stable").tolist()
-    chosen = dict.fromkeys(images_by_weight[: limit - limit // RESERVED])
+    chosen = dict.fromkeys(images_by_weight[: limit - limit // RESERVED])  # an ordered set
+
+    # From the lists in turn.
     image_lists = [images for table in cells for images in table.values() if images]
     depth = 0  # in each round, the next image of every cell
     while len(chosen) < limit and image_lists:
@@ -149,6 +155,8 @@ def choose_images(
             chosen.setdefault(images[depth])
         depth += 1
         image_lists = [images for images in image_lists if len(images) > depth]
+
+    # Whatever is left, again by weight.
     for image in images_by_weight:
         if len(chosen) >= limit:
             break

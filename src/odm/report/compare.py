@@ -18,7 +18,7 @@ from odm.report.build import Page
 from odm.report.columns import IMAGES, choose_images, collect_messages, round_numbers, sample_curves
 from odm.report.pictures import Picture
 from odm.report.shapes import BLANK, collect_skeletons, make_shape_columns
-from odm.tables import Dataset, Floats
+from odm.tables import Dataset, Floats, Longs
 
 FIXED, BROKEN, BOTH, RIGHT = "fixed", "broken", "both", "right"
 """Of an image: wrong in the first run only, in the other only, in both, in neither."""
@@ -107,6 +107,8 @@ def changes_of(
         The ground truth and detections of each run; without them only boxes are drawn.
     """
     run_levels = (first.best, other.best) if levels is None else levels
+
+    # The errors of both runs on each image that either has.
     names = list(dict.fromkeys((*first.images, *other.images)))
     index_of_name = {name: image for image, name in enumerate(names)}
     errors = np.zeros((2, len(names)), np.int64)  # (runs, images)
@@ -114,6 +116,8 @@ def changes_of(
         image_rows = np.array([index_of_name[name] for name in table.images], np.int64)
         _, _, n_errors = table.find_errors(level)
         errors[run, image_rows] = n_errors
+
+    # (images,) masks of each outcome
     is_wrong = errors > 0
     is_outcome = {
         FIXED: is_wrong[0] & ~is_wrong[1],
@@ -121,6 +125,8 @@ def changes_of(
         BOTH: is_wrong[0] & is_wrong[1],
         RIGHT: ~is_wrong[0] & ~is_wrong[1],
     }
+
+    # The images to show: those of the largest change first, in all and of each outcome but right.
     error_change = np.abs(errors[0] - errors[1])
     cells: dict[Hashable, list[int]] = {}
     for key in (FIXED, BROKEN, BOTH):
@@ -128,23 +134,24 @@ def changes_of(
         cells[key] = images_of_key[np.argsort(-error_change[images_of_key], kind="stable")].tolist()
     shown_images = choose_images(len(names), error_change, [cells], images)
     shown_names = [names[image] for image in shown_images]
-    boxes = [
+    first_boxes, other_boxes = (
         _collect_run_boxes(table, level, shown_names, run_datasets)
         for table, level, run_datasets in zip((first, other), run_levels, datasets, strict=True)
-    ]
+    )
+    first_level, other_level = run_levels
     return Changes(
         {key: int(np.count_nonzero(mask)) for key, mask in is_outcome.items()},
         [
             ImageChange(
                 names[image],
-                boxes[0][position],
-                boxes[1][position],
-                int(errors[0, image]),
-                int(errors[1, image]),
+                first_boxes[position],
+                other_boxes[position],
+                errors_first=int(errors[0, image]),
+                errors_other=int(errors[1, image]),
             )
             for position, image in enumerate(shown_images)
         ],
-        (float(first.levels[run_levels[0]]), float(other.levels[run_levels[1]])),
+        (float(first.levels[first_level]), float(other.levels[other_level])),
         collect_skeletons(*datasets[0], *datasets[1]),
     )
 
@@ -157,50 +164,51 @@ def _collect_run_boxes(
     """
     detections, truth = table.detections, table.truth
     image_of_name = {name: i for i, name in enumerate(table.images)}
-    is_gt_found = table.is_found_at(level)
+    gt_kinds = np.where(truth.counts, np.where(table.is_found_at(level), "GT", "FN"), "IG")
     is_det_kept = table.level >= level
     boxes_of_images = []
     for name in names:
         image = image_of_name.get(name, -1)
-        det_rows, gt_rows = (
-            np.flatnonzero((detections.image == image) & is_det_kept),
-            np.flatnonzero(truth.image == image),
-        )
-        det_kinds = table.kind[det_rows].tolist()
-        gt_kinds = [
-            "IG" if not counts else "GT" if is_found else "FN"
-            for counts, is_found in zip(truth.counts[gt_rows], is_gt_found[gt_rows], strict=True)
-        ]
-        det_texts = [_word_kind(kind) for kind in det_kinds]
-        # The boxes are the detections, then the ground truth. make_shape_columns takes for each its row
-        # in the ground truth and its row in the detections: -1 in the one that it is not from.
-        shown_rows = (
-            np.append(np.full(len(det_rows), -1), truth.row[gt_rows]),
-            np.append(detections.row[det_rows], np.full(len(gt_rows), -1)),
-        )
-        boxes_of_images.append(
-            RunBoxes(
-                kind=["TP" if k == 0 else "IG" if k == len(KINDS) - 1 else "FP" for k in det_kinds]
-                + gt_kinds,
-                category=[
-                    table.classes[c] for c in (*detections.category[det_rows], *truth.category[gt_rows])
-                ],
-                xyxy=np.concatenate([detections.xyxy[det_rows], truth.xyxy[gt_rows]]),
-                score=np.concatenate([detections.score[det_rows], np.full(len(gt_rows), np.nan)]),
-                why=det_texts
-                + [
-                    _word_truth(table, row, kind)
-                    for row, kind in zip(gt_rows.tolist(), gt_kinds, strict=True)
-                ],
-                shapes=make_shape_columns(
-                    *(
-                        (side.boxes if side else None, rows)
-                        for side, rows in zip(run_datasets, shown_rows, strict=True)
-                    )
-                ),
-            )
-        )
+        det_rows = np.flatnonzero((detections.image == image) & is_det_kept)
+        gt_rows = np.flatnonzero(truth.image == image)
+        kinds_of_rows = gt_kinds[gt_rows].tolist()
+        boxes_of_images.append(_make_run_boxes(table, det_rows, gt_rows, kinds_of_rows, run_datasets))
     return boxes_of_images
+
+
+def _make_run_boxes(
+    table: ReportData, det_rows: Longs, gt_rows: Longs, gt_kinds: Sequence[str], run_datasets: Datasets
+) -> RunBoxes:
+    """Return the boxes of one image: the detections in `det_rows`, then the ground truth in `gt_rows`, whose
+    kinds, as of `RunBoxes`, are `gt_kinds`.
+    """
+    detections, truth = table.detections, table.truth
+    det_kinds = table.kind[det_rows].tolist()  # positions in `KINDS`
+    # For each box its row in the ground truth and its row in the detections, -1 in the one that it is not of.
+    truth_rows = np.append(np.full(len(det_rows), -1), truth.row[gt_rows])
+    detection_rows = np.append(detections.row[det_rows], np.full(len(gt_rows), -1))
+    truth_dataset, detections_dataset = run_datasets
+    return RunBoxes(
+        kind=[*map(_name_kind, det_kinds), *gt_kinds],
+        category=[table.classes[c] for c in (*detections.category[det_rows], *truth.category[gt_rows])],
+        xyxy=np.concatenate([detections.xyxy[det_rows], truth.xyxy[gt_rows]]),
+        score=np.concatenate([detections.score[det_rows], np.full(len(gt_rows), np.nan)]),
+        why=[
+            *map(_word_kind, det_kinds),
+            *(_word_truth(table, row, kind) for row, kind in zip(gt_rows.tolist(), gt_kinds, strict=True)),
+        ],
+        shapes=make_shape_columns(
+            (truth_dataset.boxes if truth_dataset else None, truth_rows),
+            (detections_dataset.boxes if detections_dataset else None, detection_rows),
+        ),
+    )
+
+
+def _name_kind(kind: int) -> str:
+    """Return the kind of a detection as `RunBoxes` has it, from its position in `KINDS`."""
+    if kind == 0:
+        return "TP"
+    return "IG" if kind == len(KINDS) - 1 else "FP"
 
 
 def _word_kind(kind: int) -> words.Text:
@@ -312,6 +320,7 @@ def compare_page(
         **pair_data[0],
         "more": pair_data[1:],
     }
+    # (images, 2) how far to the right and down the boxes of each image reach
     extents = np.zeros((len(shown_names), 2))
     for image in (image for pair in pairs for image in pair.changes.images):
         xyxy = np.concatenate([np.zeros((1, 4)), image.first.xyxy, image.other.xyxy])
@@ -352,11 +361,8 @@ def _make_pair_data(
     changes = pair.changes
     # For each of the two runs, its boxes on each image.
     boxes_by_run = [[getattr(change, run) for change in changes.images] for run in ("first", "other")]
-    categories = list(
-        dict.fromkeys(
-            name for run_boxes in boxes_by_run for image_boxes in run_boxes for name in image_boxes.category
-        )
-    )
+    all_boxes = [image_boxes for run_boxes in boxes_by_run for image_boxes in run_boxes]
+    categories = list(dict.fromkeys(name for image_boxes in all_boxes for name in image_boxes.category))
     number_of_class = {name: i for i, name in enumerate(categories)}
     summary, classes = (
         [{k: to_plain(v) for k, v in asdict(row).items()} for row in rows]
@@ -375,15 +381,15 @@ def _make_pair_data(
         "runs": [_make_run_columns(run_boxes, number_of_class) for run_boxes in boxes_by_run],
         "slices": list(pair.slices),
         "curves": [
-            _make_curves(*result_and_data, [row["name"] for row in classes])
-            for result_and_data in pair.curves
+            _make_curves(result, table, [row["name"] for row in classes]) for result, table in pair.curves
         ],
     }
 
 
 def _make_curves(result: Result, table: ReportData, names: Sequence[str]) -> list[Any]:
     """Return the curve of all classes together, then that of each class: lists of recall and of precision."""
-    # (kinds, levels), from the highest level down: detections of each kind with at least that score
+    # outcomes: (kinds, levels), from the highest level down: detections of each kind of at least that score.
+    # Kind 0 is a true positive, the last ignored, those between false positives.
     outcomes = table.outcomes.dense().sum(axis=0)[:, ::-1].cumsum(axis=1)
     tp, fp, n_objects = outcomes[0], outcomes[1:-1].sum(axis=0), int(table.truth.counts.sum())
     drawn_levels = np.flatnonzero((tp > 0) & (n_objects > 0))

@@ -96,10 +96,11 @@ def _choose_images(dataset: Dataset, weight: Longs, images: int) -> ShownImages:
     show every class and every kind of content.
     """
     boxes = dataset.boxes
-    # The least crowded images show a class best.
+    # A cell for each class: the least crowded images show it best.
     per_image = np.bincount(boxes.image, minlength=len(dataset.images))
     order = np.argsort(per_image[boxes.image], kind="stable")
     cells = group_by_cell(boxes.category[order].tolist(), boxes.image[order].tolist())
+    # And one for each kind of content, with its first images.
     kinds: dict[Hashable, list[int]] = {
         key: np.flatnonzero(mask)[:12].tolist() for key, mask in _find_kinds(dataset).items()
     }

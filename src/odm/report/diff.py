@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from odm.evaluate.analysis.diff import OF_BOTH, WORDS, Change, Differences, flag_words
 from odm.issues import Log
@@ -49,26 +50,23 @@ def diff_page(
     """
     names, image, change = differences.names, differences.image, differences.change
     n_changes = np.bincount(image[change > 0], minlength=len(names))
+
+    # The rows of the table of classes, with the number of changed boxes.
     by_class = differences.class_rows()
-    class_number = {row["class"]: i for i, row in enumerate(by_class)}
-    # For the old and the new version, (n,) the row in `by_class`, -1 = not in this version: the row -1 of
-    # such a box selects the -1 appended to its categories, which selects the -1 appended to the numbers.
-    class_of_box = []
-    for dataset, rows in ((differences.old, differences.first), (differences.new, differences.other)):
-        number_of_category = np.array([*map(class_number.__getitem__, dataset.categories.name), -1], np.int64)
-        class_of_box.append(number_of_category[np.append(dataset.boxes.category, -1)[rows]])
-    class_in_old, class_in_new = class_of_box
-    shown_category = np.where(class_in_new >= 0, class_in_new, class_in_old)
+    class_in_old, class_in_new = _number_classes(differences, [row["class"] for row in by_class])
     old_class = np.where(class_in_old >= 0, class_in_old, class_in_new)
     # A box that moved and has another shape is one box.
     n_changed = np.bincount(old_class[(change & sum(OF_BOTH)) > 0], minlength=len(by_class)).tolist()
     classes = [
         {**row, "name": row["class"], "changed": n} for row, n in zip(by_class, n_changed, strict=True)
     ]
+
+    # The images to show: those with most changes, in all and of each class and kind of change.
+    new_class = np.where(class_in_new >= 0, class_in_new, class_in_old)
     rows = np.flatnonzero(change)
     rows = rows[np.argsort(-n_changes[image[rows]], kind="stable")]
     cells = group_by_cell(
-        zip(change[rows].tolist(), shown_category[rows].tolist(), strict=True), image[rows].tolist()
+        zip(change[rows].tolist(), new_class[rows].tolist(), strict=True), image[rows].tolist()
     )
     shown = ShownImages(len(names), n_changes, [cells], images)
     change_of_image = {row["image"]: row["change"] for row in differences.image_rows()}
@@ -99,9 +97,24 @@ def diff_page(
         "relabelled": differences.count_relabelled(),
         "imageChanges": [change_of_image.get(names[i], "") for i in shown.images],
         "oldNames": [_find_old_name(differences, i) for i in shown.images],
-        "boxes": _make_box_columns(differences, shown, class_of_box),
+        "boxes": _make_box_columns(differences, shown, (class_in_old, class_in_new)),
     }
     return shown.make_page("diff", data, pictures)
+
+
+def _number_classes(differences: Differences, class_names: Sequence[str]) -> list[Longs]:
+    """Return for the old and the new version (n,) the position of the class of each change in `class_names`.
+
+    -1 = the box is not in this version: its row -1 selects the -1 appended to the categories, which selects
+    the -1 appended to the numbers.
+    """
+    number_of_name = {name: i for i, name in enumerate(class_names)}
+    class_of_change = []
+    for dataset, rows in ((differences.old, differences.first), (differences.new, differences.other)):
+        numbers = [number_of_name[name] for name in dataset.categories.name]
+        number_of_category = np.array([*numbers, -1], np.int64)
+        class_of_change.append(number_of_category[np.append(dataset.boxes.category, -1)[rows]])
+    return class_of_change
 
 
 def _find_old_name(differences: Differences, image: int) -> str:
@@ -112,15 +125,12 @@ def _find_old_name(differences: Differences, image: int) -> str:
 
 
 def _make_box_columns(
-    differences: Differences, shown: ShownImages, class_of_box: Sequence[Longs]
+    differences: Differences, shown: ShownImages, class_of_change: tuple[Longs, Longs]
 ) -> dict[str, Any]:
     """Return the boxes of the images that are shown as columns.
 
-    `class_of_box` has the class of each change in the old and in the new version, -1 = not in it. A box that
-    moved or changed its shape is there twice, first as it is and once more where it was.
-
-    Boxes are drawn in the styles that all pages have: added as found, removed as false, changed as missed
-    (dashed), where it was as truth (dotted), and unchanged ones thin.
+    `class_of_change` has the class of each change in the old and in the new version, -1 = not in it. A box
+    that moved or changed its shape is there twice, first as it is and once more where it was.
     """
     # Rows are -1 where a box is not in a version; a last row of zeros stands for it.
     old, new = (
@@ -128,6 +138,8 @@ def _make_box_columns(
         for version, rows in ((differences.old, differences.first), (differences.new, differences.other))
     )
     in_new = differences.other >= 0
+
+    # The boxes to draw: all changes, then the old places of those that moved; of these the ones on the page.
     moved_rows = np.flatnonzero(differences.change & (Change.MOVED | Change.SHAPE))
     change_row = np.append(np.arange(len(in_new)), moved_rows)
     is_old_place = np.arange(len(change_row)) >= len(in_new)
@@ -142,13 +154,11 @@ def _make_box_columns(
         page_number[on_page],
         xyxy[on_page],
     )
+
+    # The columns that take the box as it is in the new version, or in the old one.
     change_bits = differences.change[change_row]
-    kind = np.where(change_bits == 0, "OT", "FN")
-    kind[(change_bits & (Change.ADDED | Change.IMAGE_ADDED)) > 0] = "TP"
-    kind[(change_bits & (Change.REMOVED | Change.IMAGE_REMOVED)) > 0] = "FP"
-    kind[is_old_place] = "GT"
     is_relabelled = ((change_bits & Change.RELABELLED) > 0) & ~is_old_place
-    class_in_old, class_in_new = class_of_box
+    class_in_old, class_in_new = class_of_change
     shown_class = np.where(is_new, class_in_new[change_row], class_in_old[change_row])
     old_flags, new_flags = (np.append(side.boxes.flags, 0) for side in (differences.old, differences.new))
     shift = np.where(change_bits & Change.MOVED, differences.shift[change_row], 0)
@@ -159,14 +169,14 @@ def _make_box_columns(
     )
     return {
         "image": page_number.tolist(),
-        "kind": kind.tolist(),
+        "kind": _choose_styles(change_bits, is_old_place).tolist(),
         "class": shown_class.tolist(),
         "was": np.where(is_relabelled, class_in_old[change_row], -1).tolist(),
         "change": change_bits.tolist(),
         "shift": [f"{pixels:.3g}" if pixels else "" for pixels in shift.tolist()],
         "flags": [
-            _word_flags(*pair, changed=bit)
-            for pair, bit in zip(flag_pairs, change_bits.tolist(), strict=True)
+            _word_flags(flags_in_old, flags_in_new, change=bits)
+            for (flags_in_old, flags_in_new), bits in zip(flag_pairs, change_bits.tolist(), strict=True)
         ],
         "box": [round_numbers(column, 2) for column in xyxy.T],
         **make_shape_columns(
@@ -176,8 +186,21 @@ def _make_box_columns(
     }
 
 
-def _word_flags(old: int, new: int, *, changed: int) -> str:
-    """Return the flags of a box in words, as "old → new" if they changed."""
-    if changed & Change.FLAGS:
+def _choose_styles(change_bits: NDArray[np.uint8], is_old_place: NDArray[np.bool_]) -> NDArray[np.str_]:
+    """Return (n,) the style in which each box is drawn, one of those that all pages have.
+
+    Added boxes are drawn as found (``TP``), removed as false (``FP``), changed as missed (``FN``, dashed),
+    where a box was as truth (``GT``, dotted), and unchanged ones thin (``OT``).
+    """
+    style = np.where(change_bits == 0, "OT", "FN")
+    style[(change_bits & (Change.ADDED | Change.IMAGE_ADDED)) > 0] = "TP"
+    style[(change_bits & (Change.REMOVED | Change.IMAGE_REMOVED)) > 0] = "FP"
+    style[is_old_place] = "GT"
+    return style
+
+
+def _word_flags(old: int, new: int, *, change: int) -> str:
+    """Return the flags of a box in words, as "old → new" if they changed by the bits of its `change`."""
+    if change & Change.FLAGS:
         return f"{flag_words(old) or '-'} → {flag_words(new) or '-'}"
     return flag_words(old | new)

@@ -66,21 +66,8 @@ def evaluation_page(
     suspects = [result.report_suspects() for result in evaluation.results]
     names, join = evaluation.joined.images, evaluation.join
     image_of_name = {name: image for image, name in enumerate(names)}
-    n_errors = np.zeros(len(names), np.int64)
     images_to_review = dict.fromkeys(row["image"] for rows in suspects for row in rows[:PICTURED])
-    cells: list[dict[Hashable, list[int]]] = [{name: [image_of_name[name]] for name in images_to_review}]
-    for table in tables:  # the errors at the best score, and for every class and kind of error its images
-        detections, truth = table.detections, table.truth
-        false_rows, missed_rows, errors = table.find_errors(table.best)
-        false_rows = false_rows[np.argsort(-detections.score[false_rows], kind="stable")]
-        keys = list(
-            zip(detections.category[false_rows].tolist(), table.kind[false_rows].tolist(), strict=True)
-        )
-        keys += [(category, len(KINDS)) for category in truth.category[missed_rows].tolist()]
-        cell_images = [*detections.image[false_rows].tolist(), *truth.image[missed_rows].tolist()]
-        n_errors += errors
-        cells.append(group_by_cell(keys, cell_images))
-    shown = ShownImages(len(names), n_errors, cells, images)
+    shown = _choose_images(tables, len(names), [image_of_name[name] for name in images_to_review], images)
     unpaired_names = {
         "classes only in the ground truth": join.classes_gt_only,
         "classes only in the detections": join.classes_det_only,
@@ -95,11 +82,8 @@ def evaluation_page(
         "background": BACKGROUND,
         "sides": list(SIDES),
         "skeletons": collect_skeletons(evaluation.truth_dataset, evaluation.detections_dataset),
-        "tags": {
-            tag: on_page.tolist()
-            for tag, numbers in evaluation.tags.items()
-            if len(on_page := shown.number[numbers][shown.number[numbers] >= 0])
-        },
+        "tags": _make_tags(evaluation, shown),
+        # The first 20 names, each of at most 80 characters.
         "join": {key: [n[:80] for n in value[:20]] for key, value in unpaired_names.items() if value},
         "results": [
             {
@@ -110,6 +94,40 @@ def evaluation_page(
         ],
     }
     return shown.make_page("evaluation", data, pictures)
+
+
+def _choose_images(
+    tables: Sequence[ReportData], n_images: int, images_to_review: Sequence[int], limit: int
+) -> ShownImages:
+    """Choose at most `limit` images: those with the most errors at the best score of each result, the
+    `images_to_review`, and some for every kind of error of every class.
+    """
+    n_errors = np.zeros(n_images, np.int64)
+    cells: list[dict[Hashable, list[int]]] = [{image: [image] for image in images_to_review}]
+    for table in tables:
+        detections, truth = table.detections, table.truth
+        false_rows, missed_rows, errors = table.find_errors(table.best)
+        n_errors += errors
+
+        # A cell for each class and kind of error; len(KINDS) is that of missed objects.
+        false_rows = false_rows[np.argsort(-detections.score[false_rows], kind="stable")]
+        keys = list(
+            zip(detections.category[false_rows].tolist(), table.kind[false_rows].tolist(), strict=True)
+        )
+        keys += [(category, len(KINDS)) for category in truth.category[missed_rows].tolist()]
+        cell_images = [*detections.image[false_rows].tolist(), *truth.image[missed_rows].tolist()]
+        cells.append(group_by_cell(keys, cell_images))
+    return ShownImages(n_images, n_errors, cells, limit)
+
+
+def _make_tags(evaluation: Evaluation, shown: ShownImages) -> dict[str, list[int]]:
+    """Return the numbers on the page of the images of each tag, without tags of which none is shown."""
+    tags = {}
+    for tag, images in evaluation.tags.items():
+        numbers = shown.number[images]
+        if numbers_on_page := numbers[numbers >= 0].tolist():
+            tags[tag] = numbers_on_page
+    return tags
 
 
 def _make_title(sources: Sequence[str]) -> words.Text:
@@ -140,7 +158,7 @@ def _make_result(
         "label": result.protocol
         if result.rules.averaged
         else f"{result.protocol} · IoU {result.rules.ious[0]:g}",
-        "definition": result.definition.partition(": ")[2],
+        "definition": result.definition.partition(": ")[2],  # without the name before it
         "summary": contract["summary"],
         # Only top-k has errors, and then its summary has nothing else; MR is a miss rate.
         "lower": [key for key in contract["summary"] if result.errors or key.partition("@")[0] == "MR"],
@@ -150,7 +168,7 @@ def _make_result(
         "intervals": result.intervals,
         "analysis": _make_analyses(result),
         "scoresFrom": shorten_path(result.scores_from) if result.scores_from else "",
-        "reasons": list(KINDS[1:-1]),
+        "reasons": list(KINDS[1:-1]),  # without true positives and ignored ones
         "rows": rows,
         "perImage": result.rules.metric in ("corloc", "top-k"),
         "levels": table.levels.tolist(),
@@ -169,7 +187,11 @@ def _make_result(
 def _make_review(
     suspects: Sequence[dict[str, Any]], on_page: ShownImages, image_of_name: Mapping[str, int]
 ) -> dict[str, Any]:
-    """Return the first `LISTED` labels to review, how many there are, and the images of all."""
+    """Return the first `LISTED` labels to review, how many there are, and the images of all.
+
+    `suspects` are rows as of `odm.evaluate.analysis.review.suspects`. The score is that of the detection that
+    casts doubt on a label: for ``class`` and ``spurious`` one of another class.
+    """
     rows = [
         {
             "image": int(on_page.number[image_of_name[row["image"]]]),

@@ -123,8 +123,11 @@ class _Budget:
 
     @contextlib.contextmanager
     def hold(self, image: Image.Image) -> Iterator[None]:
-        """Wait until a picture fits, and close it at the end. Raises Unreadable if it never fits."""
-        width, height = image.size
+        """Wait until a picture fits, and close it at the end. Raises Unreadable if it never fits.
+
+        ``image.info["stored"]`` has its size as it is stored, (width, height).
+        """
+        width, height = image.size  # of a JPEG picture after `draft`, which decodes it smaller
         n_bytes = width * height * _BYTES.get(image.format or "", 4)
         if image.info.get("progressive"):  # whose coefficients are held at full size, whatever is drawn
             n_bytes = math.prod(image.info["stored"]) * 6  # 2 bytes for each of 3 components
@@ -161,20 +164,17 @@ def _shrink(image: Image.Image, turns: int, declared_size: tuple[int, int], size
     stored_size = image.size
     turned_size = stored_size[::-1] if turns in TURNED else stored_size
     is_known = min(declared_size) > 0
-    # A picture is turned unless the dataset has the size before turning, as if it were not to be turned.
-    is_turned = not is_known or declared_size == turned_size or declared_size != stored_size
+    is_turned = not is_known or _is_turned_in_dataset(declared_size, stored_size, turned_size)
     shown_size = turned_size if is_turned else stored_size
     remark = ""
     if is_known and declared_size != shown_size:
-        if not _has_same_shape(declared_size, shown_size) and _has_same_shape(declared_size, stored_size):
-            is_turned, shown_size = False, stored_size
         sizes = (
             f"{shown_size[0]} x {shown_size[1]}, but the dataset says {declared_size[0]} x {declared_size[1]}"
         )
         if not _has_same_shape(declared_size, shown_size):
             return Shot(b"", *declared_size, f"the picture is {sizes}")
         remark = f"scaled: the picture is {sizes}"
-    image.info["stored"] = stored_size
+    image.info["stored"] = stored_size  # for `_Budget.hold`: `draft` changes the size
     image.draft("RGB", (size, size))
     with _budget.hold(image):
         shrunk = _resize(image, size)
@@ -186,6 +186,15 @@ def _shrink(image: Image.Image, turns: int, declared_size: tuple[int, int], size
     shrunk.save(jpeg, "JPEG", quality=QUALITY)
     width, height = declared_size if is_known else shown_size
     return Shot(jpeg.getvalue(), width, height, remark)
+
+
+def _is_turned_in_dataset(
+    declared_size: tuple[int, int], stored_size: tuple[int, int], turned_size: tuple[int, int]
+) -> bool:
+    """Whether the declared size is, or has the shape of, that after turning; also if it fits neither."""
+    if declared_size in (turned_size, stored_size):
+        return declared_size == turned_size
+    return _has_same_shape(declared_size, turned_size) or not _has_same_shape(declared_size, stored_size)
 
 
 def _has_same_shape(first: tuple[int, int], second: tuple[int, int]) -> bool:
@@ -206,6 +215,7 @@ def _resize(image: Image.Image, size: int) -> Image.Image:
     factor = max(1, max(width, height) // (2 * size))
     strip_height = max(1, _STRIP // (width * factor)) * factor
     strips = [(0, top, width, min(top + strip_height, height)) for top in range(0, height, strip_height)]
+    # Of pictures of more than 8 bits, the values that become black and white.
     low, high = 0.0, 0.0
     if image.mode.startswith(("I", "F")):
         extrema: list[Any] = [image.crop(box).convert("F").getextrema() for box in strips]

@@ -61,6 +61,8 @@ def validation_page(
         _DatasetOnPage(d, np.array([index_of_name[n] for n in d.images.name], np.int64)) for d in datasets
     ]
     subjects = [_find(issue, sides) for issue in issues[:LISTED]]  # side, box and image of those listed
+
+    # The images to show: those with most issues, one error before many warnings.
     weight = np.zeros(len(names), np.int64)
     for issue, (_, _, image) in zip(issues, subjects, strict=False):
         if image >= 0:
@@ -73,17 +75,20 @@ def validation_page(
     listed_issues = []
     for issue, (side, box, image) in zip(issues, subjects, strict=False):
         page_number = int(shown.number[image]) if image >= 0 else -1
-        box_on_page = int(np.searchsorted(boxes[side]["row"], box)) if page_number >= 0 and box >= 0 else -1
+        has_box = page_number >= 0 and box >= 0
+        # The rows of the boxes on the page ascend, so that the position of one among them can be searched.
+        box_on_page = int(np.searchsorted(boxes[side]["row"], box)) if has_box else -1
         listed_issues.append(
             {**make_issue_row(issue, sources), "side": side, "box": box_on_page, "image": page_number}
         )
+
     picture_of_name = {picture.name: picture for side_pictures in pictures for picture in side_pictures}
     # The codes that occur, errors and the most frequent ones first.
     codes = [(CODES[name], n) for name, n in log.counts.items() if n]
     codes.sort(key=lambda pair: (pair[0].severity != "error", -pair[1], pair[0].name))
     data = {
         **collect_messages(log, sources),
-        "warnings": [],
+        "warnings": [],  # they are among the issues
         "warningCount": 0,
         "title": title or _make_title(sources),
         "codes": [{"code": c.name, "severity": c.severity, "n": n, "why": c.why} for c, n in codes],
@@ -108,16 +113,18 @@ def _make_title(sources: Sequence[str]) -> words.Text:
 
 
 def _find(issue: Issue, sides: Sequence[_DatasetOnPage]) -> tuple[int, int, int]:
-    """Return the side, box and image that an issue is about; -1 = none."""
-    for index, side in enumerate(sides):
+    """Return the position of the side that an issue is about, the row of the box in it, and the image of the
+    page; -1 = none.
+    """
+    for position, side in enumerate(sides):
         box, image = side.find(issue)
         if image >= 0:
-            return index, box, int(side.number[image])
+            return position, box, int(side.number[image])
     return 0, -1, -1
 
 
 Index = tuple[Longs, Longs]
-"""Sorted keys, file * 2**40 + line, and the row of each."""
+"""Sorted keys, file * 2**40 + line, and the row of each; no line or item has so large a number."""
 
 
 class _DatasetOnPage:
@@ -147,16 +154,16 @@ class _DatasetOnPage:
                 item = issue.pointer[len(pointer) + 1 :].partition("/")[0] if is_inside else ""
                 line_or_item = parse_number(item)
                 if line_or_item < 0:
-                    continue  # it is about another part of the file, or the whole of it
-            elif pointer or not line_or_item:  # rows of a list have the number of an item, not a line
-                continue
+                    continue  # the issue is about another part of the file, or the whole of it
+            elif pointer or not line_or_item:
+                continue  # a row of a list has the number of an item, which is no line
             box = _look_up(self._boxes, file_row, line_or_item)
             if box >= 0:
                 return box, int(self.dataset.boxes.image[box])
             image = _look_up(self._images, file_row, line_or_item)
             if image >= 0:
                 return -1, image
-        # The image of a file that describes one image only.
+        # An issue that names no row is about the image of a file that describes one image only.
         file_rows = [file_row for file_row, _ in self._files.get(issue.path, ())]
         if not file_rows or issue.pointer:
             return -1, -1

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from odm.evaluate import Evaluation, Protocol
+from odm.evaluate import Evaluation, Protocol, Result
 from odm.evaluate.analysis.analysis_tables import Analyses
 from odm.files import Output, Unreadable, read_bytes
 from odm.issues import Log, PathError, UsageError, plural, printable, shorten, spell
@@ -46,15 +46,17 @@ class Analyzer(msgspec.Struct, frozen=True):
             from odm.evaluate.analysis.bootstrap import Resampling
 
             Resampling(options.replicates, options.seed).check()
-        thresholds = spell("thresholds")
+        thresholds_option = spell("thresholds")
         if options.thresholds is not None:
             from odm.evaluate.analysis.thresholds import parse_rule
 
             parse_rule(options.thresholds)
             if len(rules) > 1:
-                raise UsageError(f"{thresholds} works with a single protocol and IoU")
+                raise UsageError(f"{thresholds_option} works with a single protocol and IoU")
         elif options.save_thresholds:
-            raise UsageError(f"{spell('save_thresholds')} needs {thresholds}, as in {thresholds} f1")
+            raise UsageError(
+                f"{spell('save_thresholds')} needs {thresholds_option}, as in {thresholds_option} f1"
+            )
         if options.at_scores and options.at_score is not None:
             raise UsageError(f"{spell('at_scores')} and {spell('at_score')} cannot be combined")
         if options.bootstrap_areas and not options.ci:
@@ -74,23 +76,7 @@ class Analyzer(msgspec.Struct, frozen=True):
         """
         options = self.options
         if self.thresholds is not None:
-            from odm.evaluate.analysis.analyses import at_scores, make_digest
-            from odm.evaluate.analysis.thresholds import read_thresholds
-
-            path = os.fspath(options.at_scores or "")
-            scores, default_score = read_thresholds(self.thresholds)
-            if self.thresholds.get("images") == make_digest(evaluation.joined.evaluated):
-                log.note(
-                    f"{spell('at_scores')} {printable(path)}: these thresholds were chosen on the same "
-                    f"images, so the results are optimistic"
-                )
-            if unknown := [name for name in evaluation.joined.classes if name not in scores]:
-                log.note(
-                    f"{spell('at_scores')} {printable(path)}: its default is used for "
-                    f"{plural(len(unknown), 'class')} not in the file, such as {shorten(unknown[0])!r}"
-                )
-            results = [at_scores(result, scores, default_score, path) for result in evaluation.results]
-            evaluation = replace(evaluation, results=results)
+            evaluation = self._apply_thresholds(evaluation, self.thresholds, log)
         if self.names or options.ci:
             from odm.evaluate.analysis.analyses import analyze
             from odm.evaluate.analysis.bootstrap import Resampling
@@ -106,19 +92,40 @@ class Analyzer(msgspec.Struct, frozen=True):
         if options.confusion is not None:
             normalised_by = None if options.confusion == "counts" else options.confusion
             results = [
-                replace(
-                    result,
-                    analysis=Analyses(
-                        {**result.analysis, "confusion": result.confusion().to_dict(normalised_by)}
-                    ),
-                )
+                _add_analysis(result, "confusion", result.confusion().to_dict(normalised_by))
                 for result in evaluation.results
             ]
             evaluation = replace(evaluation, results=results)
         return self._add_thresholds(evaluation, warn)
 
+    def _apply_thresholds(self, evaluation: Evaluation, thresholds: dict[str, Any], log: Log) -> Evaluation:
+        """Return the evaluation at the scores of ``at_scores``, whose content is `thresholds`.
+
+        Notes say whether they were chosen on these images, and how many classes the file lacks.
+        """
+        from odm.evaluate.analysis.analyses import at_scores, make_digest
+        from odm.evaluate.analysis.thresholds import read_thresholds
+
+        path = os.fspath(self.options.at_scores or "")
+        scores, default_score = read_thresholds(thresholds)
+        if thresholds.get("images") == make_digest(evaluation.joined.evaluated):
+            log.note(
+                f"{spell('at_scores')} {printable(path)}: these thresholds were chosen on the same "
+                f"images, so the results are optimistic"
+            )
+        if unknown := [name for name in evaluation.joined.classes if name not in scores]:
+            log.note(
+                f"{spell('at_scores')} {printable(path)}: its default is used for "
+                f"{plural(len(unknown), 'class')} not in the file, such as {shorten(unknown[0])!r}"
+            )
+        results = [at_scores(result, scores, default_score, path) for result in evaluation.results]
+        return replace(evaluation, results=results)
+
     def _add_thresholds(self, evaluation: Evaluation, warn: Callable[[str], None]) -> Evaluation:
-        """Return the evaluation with the thresholds of its only result, if there is a rule for them."""
+        """Return the evaluation with the thresholds of its only result, if there is a rule for them.
+
+        `warn` takes a warning that names the classes of which no score meets the rule.
+        """
         if self.options.thresholds is None:
             return evaluation
         from odm.evaluate.analysis.analyses import make_digest
@@ -135,8 +142,7 @@ class Analyzer(msgspec.Struct, frozen=True):
                 f"detections are kept ({len(unreachable)} of {len(chosen['classes'])}): {names}"
             )
         data = {**chosen, "images": make_digest(evaluation.joined.evaluated)}
-        result = replace(result, analysis=Analyses({**result.analysis, "thresholds": data}))
-        return replace(evaluation, results=[result])
+        return replace(evaluation, results=[_add_analysis(result, "thresholds", data)])
 
     def save_thresholds(self, evaluation: Evaluation) -> None:
         """Write the file of thresholds, if the options name one."""
@@ -144,6 +150,11 @@ class Analyzer(msgspec.Struct, frozen=True):
             text = json_text(evaluation.result.analysis["thresholds"]) + "\n"
             with Output(os.fspath(target), overwrite=self.options.overwrite, single=True) as output:
                 output.write("", text.encode())
+
+
+def _add_analysis(result: Result, name: str, data: Any) -> Result:
+    """Return a result with one more analysis."""
+    return replace(result, analysis=Analyses({**result.analysis, name: data}))
 
 
 def read_threshold_file(path: str) -> dict[str, Any]:
@@ -227,16 +238,18 @@ def read_tags(path: str, images: Sequence[str], log: Log, encoding: str = "") ->
     name, text = printable(path), read_text(path, encoding)
     header, rows = _parse_table(path, text)
     image_column = header.index("image")
-    images_of = _ImageNames(images)
-    n_unknown = 0
     tag_columns = [i for i in range(len(header)) if i != image_column]
+    image_names = _ImageNames(images)
+
+    # The values of each tag and image; an empty cell gives no value.
     tags: Tags = {header[i]: {} for i in tag_columns}
+    n_unknown = 0
     for line, row in rows:
         if len(row) != len(header):
             raise UsageError(
                 f"{spell('tags')} {name}:{line}: expected {len(header)} columns, found {len(row)}"
             )
-        image = images_of.find(row[image_column].strip())
+        image = image_names.find(row[image_column].strip())
         if image is None:
             n_unknown += 1
             continue
@@ -244,6 +257,7 @@ def read_tags(path: str, images: Sequence[str], log: Log, encoding: str = "") ->
             value, values = row[i].strip(), tags[header[i]].setdefault(image, [])
             if value and value not in values:
                 values.append(value)
+
     if not any(tags.values()):
         if not n_unknown:
             raise UsageError(f"{spell('tags')} {name}: names no image")
@@ -265,12 +279,13 @@ def _parse_table(path: str, text: str) -> tuple[list[str], list[tuple[int, list[
     from odm.csv_text import QuoteFault, normalise_line_ends, read_records
 
     text = normalise_line_ends(text)
-    first_record = next(read_records(text), None)  # (first line, last line, cells)
-    is_table = first_record is not None and "image" in first_record[2]
+    _, _, first_cells = next(read_records(text), (0, 0, []))  # (first line, last line, cells)
+    is_table = "image" in first_cells
     if not is_table and not path.lower().endswith(".csv"):
-        lines, (list_name, _) = enumerate(text.split("\n"), 1), splitext(basename(path))
+        list_name, _ = splitext(basename(path))
+        numbered_lines = enumerate(text.split("\n"), 1)
         return ["image", list_name], [
-            (line_number, [line, LISTED]) for line_number, line in lines if line.strip()
+            (number, [line, LISTED]) for number, line in numbered_lines if line.strip()
         ]
     rows: list[tuple[int, list[str]]] = []
     for line, _, cells in read_records(text):

@@ -60,8 +60,10 @@ class Choice:
 
     def __init__(self, options: ChoiceOptions, encoding: str) -> None:
         """Read the options. Raises UsageError or PathError for a value or file that cannot be used."""
-        scores = (options.score_min, options.at_scores) if isinstance(options, ScoreOptions) else (None, None)
-        self.selection = make_selection(options.only_images, *scores, encoding)
+        score_min, at_scores = None, None
+        if isinstance(options, ScoreOptions):
+            score_min, at_scores = options.score_min, options.at_scores
+        self.selection = make_selection(options.only_images, score_min, at_scores, encoding)
         self.classes = read_names("only_classes", options.only_classes, encoding) or ()
         # The names of all datasets that went through `take`, in order, as ordered sets for `check`.
         self._class_names: dict[str, None] = {}

@@ -30,7 +30,8 @@ from odm.verbs.words import BoxProtocolName, Path
 
 if TYPE_CHECKING:
     from odm.evaluate.analysis.slices import ImageSlice
-    from odm.report import ClassDelta, Page
+    from odm.evaluate.output.report_data import ReportData
+    from odm.report import ClassDelta, Page, RunPair
 
 RESULTS = ".json", ".jsonl", ".csv", ".parquet"
 """What names of files with all detections of a run end with, where a folder holds several runs."""
@@ -149,32 +150,36 @@ def name_runs(runs: Any) -> dict[str, Any]:
 def _find_runs(source: Files) -> dict[str, str]:
     """Return the paths of the runs in a folder by name: its files of results, or else its folders.
 
-    A folder with one file of results stands for that file, one without any for itself; of several only that
-    with a name of `NAMES_OF_RESULTS` counts. Raises UsageError if more are left, or for fewer than two runs.
+    Each folder stands for its file of results, see `_find_run_path`. Raises UsageError for fewer than two
+    runs, or a folder with several files.
     """
     if not source.is_dir:
         raise UsageError("compare needs the detections of at least two runs: odm compare GT A B")
     files = [name for name in source.files if "/" not in name and name.endswith(RESULTS)]
     runs = {name.rpartition(".")[0]: source.full(name) for name in files}
-    for folder in sorted({name.split("/")[0] for name in source.files if "/" in name} if not files else ()):
-        result_files = [
-            name for name in source.files if name.startswith(f"{folder}/") and name.endswith(RESULTS)
-        ]
-        run_files = [
-            name for name in result_files if name.rpartition("/")[2] in NAMES_OF_RESULTS
-        ] or result_files
-        if len(run_files) > 1:
-            problem = (
-                f"{printable(source.full(folder))} has several files of results: {first_few(run_files, 5)}"
-            )
-            raise UsageError(f"{problem}; name the file of each run, as in odm compare GT A B")
-        runs[folder] = source.full((run_files or [folder])[0])
+    if not files:
+        folders = {name.split("/")[0] for name in source.files if "/" in name}
+        runs = {folder: _find_run_path(source, folder) for folder in sorted(folders)}
     if len(runs) < 2:
         raise UsageError(
             f"{printable(source.path)}: expected a folder with a file ({', '.join(RESULTS)}) or a folder for "
             "each of two runs or more"
         )
     return runs
+
+
+def _find_run_path(source: Files, folder: str) -> str:
+    """Return the path of the only file of results in a folder of `source`, or of the folder without any.
+
+    Of several only one with a name of `NAMES_OF_RESULTS` counts. Raises UsageError if more than one is left.
+    """
+    result_files = [name for name in source.files if name.startswith(f"{folder}/") and name.endswith(RESULTS)]
+    well_known = [name for name in result_files if name.rpartition("/")[2] in NAMES_OF_RESULTS]
+    candidates = well_known or result_files or [folder]
+    if len(candidates) > 1:
+        problem = f"{printable(source.full(folder))} has several files of results: {first_few(candidates, 5)}"
+        raise UsageError(f"{problem}; name the file of each run, as in odm compare GT A B")
+    return source.full(candidates[0])
 
 
 def plan_runs(options: CompareOptions, runs: Mapping[str, Any]) -> Plan:
@@ -260,54 +265,33 @@ def make_page(
 
     Counts per image are at the threshold `score`, or at that of the best F1 if it is None.
     """
-    from odm.report import RunPair, changes_of, compare_page
+    from odm.report import compare_page
 
-    (baseline, *others), datasets_of = evaluations, attrgetter("truth_dataset", "detections_dataset")
-    datasets = [dataset for dataset in datasets_of(baseline) if dataset is not None]
-    limit = max(1, options.report_images // len(others))  # the runs share the images of the page
-    n_objects = {row.name: row.gt for row in baseline.result.classes}
-
-    tables = [evaluation.result.report_data() for evaluation in evaluations]
-    pairs = []
-    for run, evaluation, table in zip(comparison.runs[1:], others, tables[1:], strict=True):
-        run_pair, table_pair = (baseline, evaluation), (tables[0], table)
-        levels = None if score is None else (tables[0].level_of(score), table.level_of(score))
-        deltas = [delta for delta in comparison.deltas if delta.run == run.name]
-        pairs.append(
-            RunPair(
-                name=run.name,
-                summary=[_make_page_row(comparison, d, None) for d in deltas if d.category is None],
-                classes=[
-                    _make_page_row(comparison, d, n_objects[d.category])
-                    for d in deltas
-                    if d.category is not None and d.key == "AP"
-                ],
-                changes=changes_of(
-                    *table_pair,
-                    levels=levels,
-                    images=limit,
-                    datasets=(datasets_of(baseline), datasets_of(evaluation)),
-                ),
-                curves=[(e.result, table) for e, table in zip(run_pair, table_pair, strict=True)],
-                slices=[row for row in comparison.slices if row["run"] == run.name],
-            )
-        )
+    first_data, *others_data = [(e, e.result.report_data()) for e in evaluations]
+    limit = max(1, options.report_images // len(others_data))  # the runs share the images of the page
+    first_run, *other_runs = comparison.runs
+    first_pair, *more_pairs = [
+        _make_run_pair(comparison, run.name, first_data, run_data, images=limit, score=score)
+        for run, run_data in zip(other_runs, others_data, strict=True)
+    ]
+    pairs = (first_pair, *more_pairs)
     names = list(dict.fromkeys(image.name for pair in pairs for image in pair.changes.images))
+    datasets = [dataset for dataset in _datasets_of(evaluations[0]) if dataset is not None]
     return compare_page(
-        pairs[0].summary,
-        pairs[0].classes,
-        pairs[0].changes,
+        first_pair.summary,
+        first_pair.classes,
+        first_pair.changes,
         dict(zip(names, find_pictures(names, datasets, options, print_log), strict=True)),
-        names=(comparison.runs[0].name, pairs[0].name),
+        names=(first_run.name, first_pair.name),
         definition=comparison.definition,
-        metric="AP" if pairs[0].classes else pairs[0].summary[0].name,
+        metric="AP" if first_pair.classes else first_pair.summary[0].name,
         sources=sources,
         title=options.report_title,
         log=log,
         doubtful=DOUBTFUL,
-        curves=pairs[0].curves,
-        slices=pairs[0].slices,
-        more=pairs[1:],
+        curves=first_pair.curves,
+        slices=first_pair.slices,
+        more=more_pairs,
         verdict=comparison.verdict,
         ranking=[
             {**standing.to_dict(), "chance": standing.differs(comparison.level) is False}
@@ -316,22 +300,64 @@ def make_page(
     )
 
 
+def _make_run_pair(
+    comparison: Comparison,
+    name: str,
+    first: tuple[Evaluation, ReportData],
+    other: tuple[Evaluation, ReportData],
+    *,
+    images: int,
+    score: float | None,
+) -> RunPair:
+    """Return what the page shows of the run `name`, whose data are `other`, beside the first run.
+
+    `images` is the number of images to show; `score` is that of `make_page`.
+    """
+    from odm.report import RunPair, changes_of
+
+    (evaluation, table), (other_evaluation, other_table) = first, other
+    n_objects = {row.name: row.gt for row in evaluation.result.classes}
+    deltas = [delta for delta in comparison.deltas if delta.run == name]
+    return RunPair(
+        name=name,
+        summary=[_make_page_row(comparison, d, None) for d in deltas if d.category is None],
+        classes=[
+            _make_page_row(comparison, d, n_objects[d.category])
+            for d in deltas
+            if d.category is not None and d.key == "AP"
+        ],
+        changes=changes_of(
+            table,
+            other_table,
+            levels=None if score is None else (table.level_of(score), other_table.level_of(score)),
+            images=images,
+            datasets=(_datasets_of(evaluation), _datasets_of(other_evaluation)),
+        ),
+        curves=[(evaluation.result, table), (other_evaluation.result, other_table)],
+        slices=[row for row in comparison.slices if row["run"] == name],
+    )
+
+
+_datasets_of = attrgetter("truth_dataset", "detections_dataset")
+"""Returns the two datasets of an evaluation."""
+
+
 def _make_page_row(comparison: Comparison, delta: Delta, n_objects: int | None) -> ClassDelta:
     """Return a row of the page: a difference, and the number of objects of its class (None: all classes)."""
     from odm.report import ClassDelta
 
-    name, interval, is_chance = delta.category, delta.interval, False
+    class_name, interval, is_chance = delta.category, delta.interval, False
     # Of several runs one differs by chance sooner; that is corrected for the metric of the ranking only.
-    if name is None and delta.key == comparison.ranking[0].key:
+    if class_name is None and delta.key == comparison.ranking[0].key:
         is_chance = find_corrected_p(comparison, delta.run, delta.key) >= 1 - comparison.level
     return ClassDelta(
-        name=name or delta.key,
+        name=class_name or delta.key,
         first=delta.first,
         other=delta.other,
         delta=delta.delta,
         low=interval.low,
         high=interval.high,
-        p=interval.p if name is None else delta.p_holm,
+        p=interval.p if class_name is None else delta.p_holm,
         gt=n_objects,
         lower=delta.key in comparison.lower_keys,
         chance=is_chance,

@@ -374,7 +374,10 @@ def convert(options: ConvertOptions) -> Ledger:
 
 
 def run(options: ConvertOptions, source_options: Sequence[Mapping[str, Any]] | None, log: Log) -> Ledger:
-    """Convert paths, with the `source_options` of each, or data in memory; UsageError for both together."""
+    """Convert paths, with the `source_options` of each, or data in memory.
+
+    Raises UsageError if data in memory have options for reading: ``from_options`` or `source_options`.
+    """
     shared_options = {**options.formats[""], **(options.options or {})}
     from_options = {**options.formats["from"], **(options.from_options or {})}
     to_options = {**options.formats["to"], **(options.to_options or {})}
@@ -391,7 +394,7 @@ def run(options: ConvertOptions, source_options: Sequence[Mapping[str, Any]] | N
         "overwrite": options.overwrite,
         "dry_run": options.dry_run,
     }
-    paths: Any = [source] if is_path(source) else source
+    paths: Any = [source] if is_path(source) else source  # or data in memory
     if isinstance(paths, (list, tuple)) and paths and all(map(is_path, paths)):
         return pipeline.convert(
             paths,
@@ -413,15 +416,21 @@ def run(options: ConvertOptions, source_options: Sequence[Mapping[str, Any]] | N
         )
     if from_options or source_options:
         raise UsageError("convert: options for reading do not apply to data in memory")
-    side = Side("--format", options.kind, options.from_, encoding="", options=shared_options, shared={})  # type: ignore[arg-type]
+    dataset = _read_from_memory(options, shared_options, log)
+    return pipeline.write_tables(dataset, target, options.to, {**shared_options, **to_options}, log, **fields)
+
+
+def _read_from_memory(options: ConvertOptions, format_options: Mapping[str, Any], log: Log) -> Dataset:
+    """Return the data of the source as a dataset; a list with a `Dataset` in it is merged."""
+    side = Side("--format", options.kind, options.from_, encoding="", options=format_options, shared={})  # type: ignore[arg-type]
+    source = options.source
     values = [source]
     if isinstance(source, (list, tuple)) and any(isinstance(value, Dataset) for value in source):
         values = list(source)
-    tables = [get_dataset(read_source(value, side, options, log)) for value in values]
-    tables = [merge(tables, same_image=options.same_image, log=log).dataset] if len(tables) > 1 else tables
-    return pipeline.write_tables(
-        tables[0], target, options.to, {**shared_options, **to_options}, log, **fields
-    )
+    datasets = [get_dataset(read_source(value, side, options, log)) for value in values]
+    if len(datasets) == 1:
+        return datasets[0]
+    return merge(datasets, same_image=options.same_image, log=log).dataset
 
 
 def read_class_names(classes: Path | Sequence[str], encoding: str) -> tuple[str, ...]:

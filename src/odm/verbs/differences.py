@@ -116,7 +116,7 @@ def write(differences: Differences, options: DiffOptions, log: Log, print_log: P
 
     datasets, sources = (differences.new, differences.old), list_paths(options.old, options.new)
     pictures = find_pictures(differences.names, datasets, options, print_log)
-    # The picture of a renamed image may still have the old name.
+    # The picture of a renamed image may still have the old name: look that up, and show it under the new one.
     without_picture = [i for i in np.flatnonzero(differences.renamed).tolist() if not pictures[i].path]
     old_names = [differences.old.images.name[differences.partner[i]] for i in without_picture]
     for i, picture in zip(

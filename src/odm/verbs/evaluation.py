@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import msgspec
 import numpy as np
 
-from odm.converters import Edits, KeptTruth, Ledger
+from odm.converters import Edits, KeptTruth, Ledger, Request
 from odm.converters.edit import apply_edits
 from odm.converters.load import add_check, check_one_run
 from odm.evaluate import Evaluation, Protocol, evaluate, resolve, save
@@ -51,7 +51,7 @@ SHAPES_OF: dict[IouType, frozenset[str]] = {
     "keypoints": frozenset({"keypoints"}),
     "obb": frozenset({"oriented"}),
 }
-"""What readers are asked for."""
+"""The shapes of boxes that readers are asked for, by what is compared."""
 
 
 @verb(EvalOptions)
@@ -151,6 +151,7 @@ class Job(msgspec.Struct, frozen=True):
     def from_options(cls, options: EvalOptions) -> Job:
         """Check the options. Raises UsageError if they conflict, PathError for a target that is no use."""
         plan = Plan.from_options(options, options.protocol, options.iou, diagnose=options.diagnose)
+        # `odm.compare`, which shares `Plan`, uses its ``at_score`` after the evaluation only.
         plan = msgspec.structs.replace(plan, at_score=options.at_score)
         analyzer = Analyzer.from_options(options, plan.rules)
         is_partwise = _is_partwise(options, plan.rules)
@@ -199,15 +200,7 @@ class Job(msgspec.Struct, frozen=True):
             with Output(os.fspath(options.save), overwrite=options.overwrite) as output:
                 suspects = save(evaluation, output.write)
             if suspects:
-                from odm.evaluate.analysis.review import KIND_WORDS
-
-                notes, folder = Log(), printable(os.fspath(options.save).rstrip("/"))
-                kinds = ", ".join(f"{n} {KIND_WORDS[kind]}" for kind, n in suspects.items())
-                notes.note(
-                    f"{plural(sum(suspects.values()), 'label')} to review: {kinds}; {folder}/suspects.csv "
-                    f"says which, and {spell('only_images')} @{folder}/review.txt takes their images"
-                )
-                print_log(notes)
+                print_log(_note_suspects(suspects, os.fspath(options.save)))
         if options.plots:
             from odm.evaluate.output.plots import draw
 
@@ -215,6 +208,22 @@ class Job(msgspec.Struct, frozen=True):
                 draw(evaluation, output.write)
         self.analyzer.save_thresholds(evaluation)
         return path
+
+
+def _note_suspects(suspects: Mapping[str, int], folder: str) -> Log:
+    """Return a log with a note: how many labels there are to review, and which files in `folder` list them.
+
+    `suspects` are their numbers by kind.
+    """
+    from odm.evaluate.analysis.review import KIND_WORDS
+
+    notes, folder = Log(), printable(folder.rstrip("/"))
+    kinds = ", ".join(f"{n} {KIND_WORDS[kind]}" for kind, n in suspects.items())
+    notes.note(
+        f"{plural(sum(suspects.values()), 'label')} to review: {kinds}; {folder}/suspects.csv "
+        f"says which, and {spell('only_images')} @{folder}/review.txt takes their images"
+    )
+    return notes
 
 
 def make_page(evaluation: Evaluation, options: ReportOptions, print_log: PrintLog) -> tuple[Page, list[str]]:
@@ -310,23 +319,20 @@ class Plan(msgspec.Struct, frozen=True):
     def evaluate(self, det: Any, log: Log, truth_cache: KeptTruth | None = None) -> Evaluation:
         """Read both sides and evaluate them. With `truth_cache`, several runs read the ground truth once.
 
-        Raises UsageError if ``only_images`` is the path of a list, given without ``@``.
+        Notes about the run go to `log`. Raises UsageError if ``only_images`` is the path of a list, given
+        without ``@``.
         """
         options, gt = self.options, self.options.gt
         iou_type, arguments = self.rules[0].iou_type, self.read_arguments(log)
-        only_classes = arguments["only_classes"]
+        # What is read besides plain boxes: shapes, and the fields that a protocol uses.
         wants = SHAPES_OF[iou_type] | ({"oriented"} if any(p.whole_corners for p in self.rules) else set())
         wants |= {"fields"} if any(p.fields for p in self.rules) else set()
 
-        def is_compared(side: Dataset) -> Mask:
-            """(n,) whether the class of each box is evaluated."""
-            if only_classes is None and iou_type == "keypoints":
-                return find_classes_with_points(side)[side.boxes.category]
-            is_chosen = [
-                only_classes is None or self.renames.get(name, name) in only_classes
-                for name in side.categories.name
-            ]
-            return np.array(is_chosen, bool)[side.boxes.category]
+        def check_shapes(side: Dataset, side_log: Log) -> Mask:
+            """Report the boxes without the shapes that are compared, and return which these are."""
+            return report_unfit(
+                side, iou_type, side_log, self._find_compared(side, arguments["only_classes"])
+            )
 
         truth, detections = load_sides(
             gt,
@@ -338,7 +344,7 @@ class Plan(msgspec.Struct, frozen=True):
             own_fields=any(p.fields for p in self.rules),
             draws=bool(options.report),
             truth_cache=truth_cache,
-            check=add_check(lambda side, side_log: report_unfit(side, iou_type, side_log, is_compared(side))),
+            check=add_check(check_shapes),
         )
         if options.ignore_regions is not None:
             truth = self._add_regions(truth, log)
@@ -353,14 +359,28 @@ class Plan(msgspec.Struct, frozen=True):
             raise UsageError(
                 f"{spell('only_images')} {shorten(names)}: for the names in this file give @{shorten(names)}"
             )
-        renamed = detections
-        if self.renames:
-            n_of_class = np.bincount(detections.boxes.category, minlength=len(detections.categories)).tolist()
-            for name, count in zip(detections.categories.name, n_of_class, strict=True):
-                if name in self.renames:
-                    log.note(f"--rename: {name!r} of {count} detections is read as {self.renames[name]!r}")
-            renamed = apply_edits(Edits(rename=self.renames), detections, Ledger("", ""))
+        renamed = self._rename_classes(detections, log) if self.renames else detections
         return evaluate(truth, renamed, class_agnostic=options.class_agnostic, log=log, **arguments)
+
+    def _find_compared(self, side: Dataset, only_classes: Sequence[str] | None) -> Mask:
+        """(n,) whether the class of each box is evaluated: one of `only_classes`, None = all classes, or all
+        that have keypoints if these are compared.
+        """
+        if only_classes is None and self.rules[0].iou_type == "keypoints":
+            return find_classes_with_points(side)[side.boxes.category]
+        is_chosen = [
+            only_classes is None or self.renames.get(name, name) in only_classes
+            for name in side.categories.name
+        ]
+        return np.array(is_chosen, bool)[side.boxes.category]
+
+    def _rename_classes(self, detections: Dataset, log: Log) -> Dataset:
+        """Return the detections with the classes of ``rename`` renamed; notes say how many have each."""
+        n_of_class = np.bincount(detections.boxes.category, minlength=len(detections.categories)).tolist()
+        for name, count in zip(detections.categories.name, n_of_class, strict=True):
+            if name in self.renames:
+                log.note(f"--rename: {name!r} of {count} detections is read as {self.renames[name]!r}")
+        return apply_edits(Edits(rename=self.renames), detections, Ledger("", ""))
 
     def _add_regions(self, truth: Dataset, log: Log) -> Dataset:
         """Return the ground truth with the regions of ``ignore_regions``, which may be in any format."""
@@ -385,7 +405,10 @@ class Plan(msgspec.Struct, frozen=True):
 def _read_open_images(
     options: PairOptions, log: Log
 ) -> tuple[Iterable[Label] | None, Mapping[str, Any] | None]:
-    """Return the image-level labels and the class hierarchy, after reading those that are files."""
+    """Return the image-level labels and the class hierarchy, after reading those that are files.
+
+    The classes in them are named by the file of the option ``classes`` of the ground truth, if it has one.
+    """
     image_labels, hierarchy = options.image_labels, options.hierarchy
     if not image_labels and not hierarchy:
         return None, None
@@ -405,7 +428,10 @@ def _read_open_images(
 
 
 def _parse_sigmas(value: float | str | Sequence[float] | None) -> list[float] | None:
-    """Parse ``A,B``, a list of JSON, or the path of a file with either or lines; others are a UsageError."""
+    """Return the numbers in ``A,B``, in a list of JSON, or in a file with either or with a number per line.
+
+    Numbers are returned as they are. Raises UsageError for other texts, PathError for a missing file.
+    """
     if value is None:
         return None
     if not isinstance(value, str):
@@ -468,10 +494,13 @@ def evaluate_in_parts(options: EvalOptions, plan: Plan, log: Log, warn: Callable
         executor = None
         if options.cluster is not None:
             executor = stack.enter_context(open_dask_executor(options.cluster, note))
+        truth: Request | Dataset
+        if is_path(gt) and not isinstance(gt, InMemory):
+            truth = make_request(gt, options.gt_side, options)
+        else:
+            truth = get_dataset(read_source(gt, options.gt_side, options, log))
         return evaluate_shards(
-            make_request(gt, options.gt_side, options)
-            if is_path(gt) and not isinstance(gt, InMemory)
-            else get_dataset(read_source(gt, options.gt_side, options, log)),
+            truth,
             make_request(det, options.det_side, options),
             executor=executor,
             scratch=None if options.scratch is None else os.fspath(options.scratch),

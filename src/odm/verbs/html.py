@@ -134,8 +134,9 @@ def draw_curves(series: Sequence[tuple[str, Floats, Floats]], labels: tuple[str,
 
     `series` has the name, x (n,) and y (n,) of each curve, `labels` the names of the x and y axis.
     """
-    size, left, top = 190.0, 40.0, 8.0
+    size, left, top = 190.0, 40.0, 8.0  # of the square that holds the curves, in pixels
     x_label, y_label = labels
+    # The frame, the numbers at the y axis and at the x axis, and the names of the axes.
     elements = [
         element("rect", x=left, y=top, width=size, height=size, fill="none", stroke="#8888"),
         *(
@@ -156,9 +157,10 @@ def draw_curves(series: Sequence[tuple[str, Floats, Floats]], labels: tuple[str,
             transform=f"rotate(-90 9 {top + size / 2})",
         ),
     ]
-    for i, (name, x, y) in enumerate(series):
-        shown_points = np.unique(np.linspace(0, len(x) - 1, min(len(x), 150)).astype(int))  # evenly spread
-        points = zip(left + size * x[shown_points], top + size * (1 - y[shown_points]), strict=True)
+    for i, (name, xs, ys) in enumerate(series):
+        # At most 150 points, which a line of 190 pixels needs, evenly spread over the curve.
+        shown_points = np.unique(np.linspace(0, len(xs) - 1, min(len(xs), 150)).astype(int))
+        points = zip(left + size * xs[shown_points], top + size * (1 - ys[shown_points]), strict=True)
         stroke = draw_line(points, COLOURS[i % len(COLOURS)], stroke_width=1.6)
         elements.append(element("g", element("title", name), stroke))
     label = f"{y_label} over {x_label}"
@@ -170,6 +172,7 @@ def draw_interval(low: float, high: float, delta: float, limit: float, colour: s
     width, height = 150.0, 14.0
 
     def x(value: float) -> float:
+        """Return the place of a value on the axis; 4 % are left free for the dot at the ends."""
         return width / 2 * (1 + 0.96 * max(-1.0, min(1.0, value / limit)))
 
     middle = height / 2

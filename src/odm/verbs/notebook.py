@@ -58,7 +58,7 @@ from odm.verbs.html import (
 from odm.verbs.reports import check_report, show_page
 from odm.verbs.shared import PageOptions, ReportOptions
 from odm.verbs.sources import from_keywords
-from odm.verbs.validation import Validation
+from odm.verbs.validation import Validation, format_totals
 from odm.views import Path, WebPage
 
 if TYPE_CHECKING:
@@ -92,45 +92,47 @@ def _dataset_html(dataset: Dataset) -> str:
             (len(dataset.categories), "class"),
         )
     )
-    boxes = dataset.boxes
-    n_boxes = np.bincount(boxes.category, minlength=len(dataset.categories))
-    # Each pair of class and image, as class * n_images + image, counts once.
-    n_images = np.bincount(
-        np.unique(boxes.category.astype(np.int64) * max(len(dataset.images), 1) + boxes.image)
-        // max(len(dataset.images), 1),
-        minlength=len(n_boxes),
+    pictures = element("div", *_draw_images(dataset), class_="row pictures")
+    return make_view(
+        element("p", element("b", f"{noun}{source_text}"), f": {counts}"),
+        element("div", _draw_class_counts(dataset), pictures, class_="row"),
     )
-    order = np.argsort(-n_boxes, kind="stable")[:CLASSES].tolist()
+
+
+def _draw_class_counts(dataset: Dataset) -> Html:
+    """Draw a table of the `CLASSES` largest classes: their boxes, the images with any, and a bar."""
+    boxes, n_images = dataset.boxes, max(len(dataset.images), 1)
+    boxes_of_class = np.bincount(boxes.category, minlength=len(dataset.categories))
+    # Each pair of class and image, as class * n_images + image, counts once.
+    class_image_keys = np.unique(boxes.category.astype(np.int64) * n_images + boxes.image)
+    images_of_class = np.bincount(class_image_keys // n_images, minlength=len(boxes_of_class))
+    largest_first = np.argsort(-boxes_of_class, kind="stable")[:CLASSES].tolist()
     rows = [
         (
             dataset.categories.name[k],
-            int(n_boxes[k]),
-            int(n_images[k]),
-            draw_share(n_boxes[k] / max(n_boxes.max(), 1)),
+            int(boxes_of_class[k]),
+            int(images_of_class[k]),
+            draw_share(boxes_of_class[k] / max(boxes_of_class.max(), 1)),
         )
-        for k in order
+        for k in largest_first
     ]
-    hidden_text = f"{plural(len(n_boxes) - len(rows), 'more class')}" if len(n_boxes) > len(rows) else ""
-    by_class = join_html(
-        [draw_table(["class", "boxes", "images", ""], rows), element("p", hidden_text, class_="dim")]
-    )
-    return make_view(
-        element("p", element("b", f"{noun}{source_text}"), f": {counts}"),
-        element("div", by_class, element("div", *_draw_images(dataset), class_="row pictures"), class_="row"),
-    )
+    n_hidden = len(boxes_of_class) - len(rows)
+    hidden_text = plural(n_hidden, "more class") if n_hidden else ""
+    table = draw_table(["class", "boxes", "images", ""], rows)
+    return join_html([table, element("p", hidden_text, class_="dim")])
 
 
 def _draw_images(dataset: Dataset) -> list[Html]:
     """Draw up to 200 boxes on each of the first `PICTURES` images that have an image file."""
     from odm.report.pictures import Picture, make_shots
 
-    images, boxes = dataset.images, dataset.boxes
+    images, boxes, longest_side = dataset.images, dataset.boxes, 160  # pixels of each drawing
     rows = [i for i, path in enumerate(images.path) if path][:PICTURES]
     pictures = [
         Picture(images.name[i], images.path[i], int(images.width[i]), int(images.height[i])) for i in rows
     ]
     figures = []
-    for row, shot in zip(rows, make_shots(pictures, 160), strict=True):
+    for row, shot in zip(rows, make_shots(pictures, longest_side), strict=True):
         if not shot.jpeg:
             continue
         box_rows = np.flatnonzero(boxes.image == row)[:200]
@@ -139,7 +141,7 @@ def _draw_images(dataset: Dataset) -> list[Html]:
             boxes.xyxy[box_rows].tolist(), names, boxes.category[box_rows].tolist(), strict=True
         )
         size = (int(images.width[row]) or shot.width, int(images.height[row]) or shot.height)
-        drawing = draw_boxes(base64.b64encode(shot.jpeg).decode(), size, drawn_boxes, 160)
+        drawing = draw_boxes(base64.b64encode(shot.jpeg).decode(), size, drawn_boxes, width=longest_side)
         figures.append(element("figure", drawing, element("figcaption", images.name[row])))
     return figures
 
@@ -164,12 +166,8 @@ def _evaluation_html(evaluation: Evaluation) -> str:
     for i, result in enumerate(evaluation.results):
         result_html = _draw_result(result)
         if len(evaluation.results) > 1:
-            result_html = element(
-                "details",
-                element("summary", f"{result.protocol}: {format_headline(result)}"),
-                result_html,
-                **({} if i else {"open": ""}),
-            )
+            headline = element("summary", f"{result.protocol}: {format_headline(result)}")
+            result_html = element("details", headline, result_html, open="" if i == 0 else None)
         elements.append(result_html)
     return make_view(*elements)
 
@@ -183,7 +181,7 @@ def _draw_result(result: Result) -> Html:
     """Draw a result: its definition, numbers, classes, curves of the largest classes, and analyses."""
     row = result.overall
     summary = {key: format_percent(value) for key, value in result.summary.items()}
-    numbers: list[list[object]] = [[*summary.values()]]
+    numbers: list[list[object]] = [[*summary.values()]]  # a row of values, then one of intervals
     if result.intervals:
         bounds = (result.intervals.get(key, (None, None)) for key in summary)
         numbers.append(
@@ -198,25 +196,37 @@ def _draw_result(result: Result) -> Html:
         element("p", f"{row.gt} objects, {row.det} detections: {counts}", class_="dim"),
         draw_table([*summary], numbers, n_text_columns=0),
     ]
-    figures = []
-    if result.classes:
-        by_class = make_class_table(result)
-        titles = [title for title in CLASS_TITLES if title in by_class.titles]
-        by_class = replace(by_class.select(titles), rows=by_class.select(titles).rows[:-1])  # not "(all)"
-        figures.append(draw_document_table(by_class, hint=": .classes.to_pandas()"))
-    n_objects = {r.name: r.gt for r in result.classes}
-    shown_curves = sorted(result.curves.items(), key=lambda item: -n_objects.get(item[0], 0))[: len(COLOURS)]
-    lines = [(name, curve.recall, curve.precision) for name, curve in shown_curves if len(curve.recall)]
-    if lines:
-        names = [
-            element("span", element("span", "● ", style=f"color:{COLOURS[i]}"), name, class_="name")
-            for i, (name, *_) in enumerate(lines)
-            if len(lines) > 1
-        ]
-        chart = draw_curves(lines, ("recall", "precision"))
-        figures.append(element("figure", chart, element("figcaption", *names)))
-    elements.append(element("div", *figures, class_="row"))
+    figures = [_draw_classes(result)] if result.classes else []
+    elements.append(element("div", *figures, *_draw_largest_curves(result), class_="row"))
     return join_html([*elements, *map(draw_folded, make_sections(result))])
+
+
+def _draw_classes(result: Result) -> Html:
+    """Draw the table of classes with the columns of `CLASS_TITLES`, without its last row, "(all)"."""
+    by_class = make_class_table(result)
+    shown = by_class.select([title for title in CLASS_TITLES if title in by_class.titles])
+    return draw_document_table(replace(shown, rows=shown.rows[:-1]), hint=": .classes.to_pandas()")
+
+
+def _draw_largest_curves(result: Result) -> list[Html]:
+    """Draw the curves of the largest classes in one figure, a class for each of `COLOURS`; none if no class
+    has a curve.
+    """
+    n_objects = {row.name: row.gt for row in result.classes}
+    largest_first = sorted(result.curves.items(), key=lambda item: -n_objects.get(item[0], 0))
+    lines = [
+        (name, curve.recall, curve.precision)
+        for name, curve in largest_first[: len(COLOURS)]
+        if len(curve.recall)
+    ]
+    if not lines:
+        return []
+    names = [
+        element("span", element("span", "● ", style=f"color:{colour}"), name, class_="name")
+        for colour, (name, *_) in zip(COLOURS, lines, strict=False)
+    ]
+    legend = element("figcaption", *(names if len(lines) > 1 else ()))
+    return [element("figure", draw_curves(lines, ("recall", "precision")), legend)]
 
 
 @html_of.register
@@ -236,10 +246,10 @@ def _analysis_table_html(rows: AnalysisTable) -> str:
 
 
 def _draw_rows(rows: AnalysisTable) -> Html:
-    """Draw the first `ROWS` rows of a table; columns before the first of numbers are aligned as text."""
+    """Draw the first `ROWS` rows of a table; columns before the first without texts are aligned as text."""
     shown_rows = [[_format_cell(row.get(name)) for name in rows.names] for row in rows[:ROWS]]
     has_text = [any(isinstance(row.get(name), str) for row in rows) for name in rows.names]
-    n_text_columns = [*has_text, False].index(False)
+    n_text_columns = [*has_text, False].index(False)  # before the first column without texts, else all
     n_hidden = len(rows) - len(shown_rows)
     hidden_note = (
         element("p", f"{n_hidden} more rows: .to_pandas()", class_="dim") if n_hidden > 0 else Html()
@@ -260,18 +270,6 @@ def _format_cell(value: object) -> str:
 @html_of.register
 def _comparison_html(comparison: Comparison) -> str:
     """Draw a comparison: its verdict, the differences of all classes, and those of each class."""
-
-    def draw_bar(delta: Delta, axis_limit: float) -> Html | str:
-        """Draw the interval of a difference, coloured by whether all of it is better or worse."""
-        low, high = delta.interval.low, delta.interval.high
-        if math.isnan(low):
-            return "-"
-        sign = -1 if delta.key in comparison.lower_keys else 1
-        better, worse = (low > 0, high < 0) if sign > 0 else (high < 0, low > 0)
-        return draw_interval(
-            low, high, delta.delta, axis_limit, BETTER if better else WORSE if worse else EVEN
-        )
-
     has_several = len(comparison.runs) > 2
     first_name, other_name = (shorten(run.name, 24) for run in comparison.runs[:2])
     # The columns: first, other, change (as texts), and the interval (drawn as a bar).
@@ -279,19 +277,24 @@ def _comparison_html(comparison: Comparison) -> str:
 
     def make_rows(deltas: list[Delta]) -> list[list[object]]:
         """Return the rows of a table of differences, whose bars share one axis."""
-        bounds = [
-            abs(v) for d in deltas for v in (d.interval.low, d.interval.high, d.delta) if not math.isnan(v)
-        ]
+        ends = (value for d in deltas for value in (d.interval.low, d.interval.high, d.delta))
+        bounds = [abs(value) for value in ends if not math.isnan(value)]
         axis_limit = max(bounds, default=0.0) or 1.0
         texts = Table(columns[:3], [make_difference_cells(delta)[:3] for delta in deltas]).cells
         return [
-            [*([delta.run] * has_several), delta.category or delta.key, *cells, draw_bar(delta, axis_limit)]
+            [
+                *([delta.run] * has_several),
+                delta.category or delta.key,
+                *cells,
+                _draw_delta(delta, axis_limit, lower_is_better=delta.key in comparison.lower_keys),
+            ]
             for delta, cells in zip(deltas, texts, strict=True)
         ]
 
     headers = [*(["run"] * has_several), "metric", *(column.title for column in columns)]
     overall_deltas = [d for d in comparison.deltas if d.category is None and not math.isnan(d.delta)]
     class_deltas = [d for d in comparison.deltas if d.category is not None and d.key == "AP"]
+    # The largest change first, undefined ones last.
     class_deltas = sorted(class_deltas, key=lambda d: -abs(d.delta) if not math.isnan(d.delta) else 0.0)
     elements = [
         element("p", element("b", comparison.verdict)),
@@ -303,11 +306,24 @@ def _comparison_html(comparison: Comparison) -> str:
             element("p", "Each interval is for one change alone; the verdict covers all.", class_="dim")
         )
     if len(class_deltas) > 1:
-        headers[1 if has_several else 0] = "class (AP)"
+        headers[headers.index("metric")] = "class (AP)"
         which = f", the {ROWS} of {len(class_deltas)} that changed most" if len(class_deltas) > ROWS else ""
         inner = draw_table(headers, make_rows(class_deltas[:ROWS]), n_text_columns=1 + has_several)
         elements.append(element("details", element("summary", f"AP of classes{which}"), inner))
     return make_view(*elements)
+
+
+def _draw_delta(delta: Delta, axis_limit: float, *, lower_is_better: bool) -> Html | str:
+    """Draw the interval of a difference, coloured by whether all of it is better or worse."""
+    low, high = delta.interval.low, delta.interval.high
+    if math.isnan(low):
+        return "-"
+    colour = EVEN
+    if low > 0:
+        colour = WORSE if lower_is_better else BETTER
+    elif high < 0:
+        colour = BETTER if lower_is_better else WORSE
+    return draw_interval(low, high, delta.delta, axis_limit, colour)
 
 
 # ------------------------------------------------------------------------------- checks and conversions
@@ -317,20 +333,17 @@ def _comparison_html(comparison: Comparison) -> str:
 def _validation_html(result: Validation) -> str:
     """Draw the issues of a validation: for each code, the first ones and their number."""
     log = result.log
-    totals = [plural(n, noun) for n, noun in ((result.errors, "error"), (result.warnings, "warning")) if n]
-    elements = [element("p", element("b", ", ".join(totals) or "Nothing is wrong."))]
+    elements = [element("p", element("b", format_totals(log) or "Nothing is wrong."))]
     elements += [element("p", note, class_="dim") for note in log.notes[:PLACES]]
     by_code: dict[str, list[Issue]] = {}
     for issue in result:
         by_code.setdefault(issue.code, []).append(issue)
     rows = []
     for name, issues in by_code.items():
-        paragraphs = [
-            element(
-                "p", element("span", f"{i.location} " if i.location != "-" else "", class_="dim"), i.message
-            )
-            for i in issues[:PLACES]
-        ]
+        paragraphs = []
+        for issue in issues[:PLACES]:
+            location = f"{issue.location} " if issue.location != "-" else ""
+            paragraphs.append(element("p", element("span", location, class_="dim"), issue.message))
         rows.append([CODES[name].severity, name, join_html(paragraphs), log.counts[name]])
     if rows:
         elements.append(

@@ -112,7 +112,10 @@ class Field(NamedTuple):
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(option, argument))
 class Options:
-    """A record of options, as `dataclasses.dataclass` makes it, but without the milliseconds that takes."""
+    """A record of options, as `dataclasses.dataclass` makes it, but without the milliseconds that takes.
+
+    Its subclasses state the fields; a record sets them from keywords and cannot be changed.
+    """
 
     verb: ClassVar[str] = ""
     """The name of the command."""
@@ -169,20 +172,16 @@ class Options:
         A field with `Spec.after` stands below that field.
         """
         if cls._fields is None:
+            # The fields that the class itself states, then those that each base states.
             stated = [vars(record).get("_stated", {}) for record in cls.__mro__]
-            fields: dict[str, Field] = {}
-            # stated: by the class itself, then by each base. A field stands where the last base has it, with
-            # the default and text of the first that states it.
-            for k, base_fields in enumerate(stated):
-                for name in base_fields:
-                    if not any(name in later for later in stated[k + 1 :]):
-                        statements = [d[name] for d in stated[: k + 1] if name in d]
-                        fields[name] = _add_heading(statements[0], statements)
-            positional = [f.name for declared in reversed(stated) for f in declared.values() if not f.kw_only]
+            fields = _merge_statements(stated)
+            positional = [f.name for base in reversed(stated) for f in base.values() if not f.kw_only]
             names = list(dict.fromkeys([*positional, *fields]))
-            for name in [name for name in names if (spec := fields[name].spec) and spec.after in names]:
-                names.remove(name)
-                names.insert(names.index(fields[name].spec.after) + 1, name)  # type: ignore[union-attr]
+            after_of_name = {name: spec.after for name in names if (spec := fields[name].spec)}
+            for name, after in after_of_name.items():
+                if after in fields:
+                    names.remove(name)
+                    names.insert(names.index(after) + 1, name)
             cls._fields = {name: fields[name] for name in names}
         return cls._fields
 
@@ -227,6 +226,20 @@ class Options:
         record = cls(**{name: values[name] for name in cls.fields() if name in values})
         record.__dict__["formats"] = formats
         return record
+
+
+def _merge_statements(stated: Sequence[Mapping[str, Field]]) -> dict[str, Field]:
+    """Return one field for each name in `stated`, the fields of a class and of its bases.
+
+    A field stands where the last base has it, with the default and text of the first that states it.
+    """
+    fields: dict[str, Field] = {}
+    for k, base_fields in enumerate(stated):
+        for name in base_fields:
+            if not any(name in later for later in stated[k + 1 :]):
+                statements = [base[name] for base in stated[: k + 1] if name in base]
+                fields[name] = _add_heading(statements[0], statements)
+    return fields
 
 
 def _add_heading(field: Field, statements: Sequence[Field]) -> Field:

@@ -53,7 +53,6 @@ def check_report(
         path = os.fspath(target)
         if path.lower().endswith(NO_REPORTS):
             raise UsageError(f"{shorten(path)}: a report is HTML: name it NAME.html, or name a folder")
-
         check_target(path, overwrite=options.overwrite, sources=sources)
     elif not is_shown:
         usual = {
@@ -70,7 +69,10 @@ def check_report(
 def find_pictures(
     names: Sequence[str], datasets: Sequence[Dataset], options: ReadingOptions, print_log: PrintLog
 ) -> list[Picture]:
-    """Return the picture of each image in `names`; the datasets or the options ``images`` name its file."""
+    """Return the picture of each image in `names`; the datasets or the options ``images`` name its file.
+
+    Notes on image files that are not found go to `print_log`.
+    """
     from odm.converters.pictures import locate
     from odm.report import Picture
 

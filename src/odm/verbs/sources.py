@@ -85,18 +85,16 @@ def verb(record: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T]]
 def from_keywords(record: type[O], keywords: Mapping[str, Any]) -> O:
     """Make a record of keywords and check them all; options of formats become its ``formats``, by side.
 
-    Raises UsageError for a keyword that does not exist or a value of a wrong type.
+    An option of a format that is None or False is left out. Raises UsageError for a keyword that does not
+    exist or a value of a wrong type.
     """
     values = {name: _put_in_memory(value) for name, value in keywords.items()}
     fields = record.fields()
     arguments.check_values(record.types(), values, OPEN)
     format_values = {name: value for name, value in values.items() if name not in fields}
     formats: dict[str, dict[str, Any]] = {side: {} for side in ("", *record.sides)}
-    type_of_option: dict[str, Any] = {}
+    type_of_option = _collect_option_types() if format_values else {}  # only then: it imports every format
     for name, value in format_values.items():
-        # The types of all options of formats are collected at the first one, as that imports every format.
-        for spec in () if type_of_option else (s for f in FORMATS.values() for s in option_specs(f.options)):
-            type_of_option[spec.name] = type_of_option.get(spec.name, str) | spec.type
         # "gt_box" is the option "box" of the side "gt", unless a format has an option "gt_box".
         side = next((s for s in record.sides if name.startswith(f"{s}_") and name not in type_of_option), "")
         option_name = name.removeprefix(f"{side}_") if side else name
@@ -113,30 +111,44 @@ def from_keywords(record: type[O], keywords: Mapping[str, Any]) -> O:
     return record.from_values(values, formats)
 
 
+def _collect_option_types() -> dict[str, Any]:
+    """Return the type of each option of a format by name: ``str``, or what any of the formats takes."""
+    type_of_option: dict[str, Any] = {}
+    for format_ in FORMATS.values():
+        for spec in option_specs(format_.options):
+            type_of_option[spec.name] = type_of_option.get(spec.name, str) | spec.type
+    return type_of_option
+
+
 def _put_in_memory(value: Any) -> Any:
     """Return an argument with COCO's dictionaries and lists of results as files in memory.
 
-    These are the argument itself, or its values by name, such as the runs of a comparison.
+    These are the argument itself, or its values by name, such as the runs of a comparison. Raises UsageError
+    for one that cannot be written as JSON.
     """
     if not isinstance(value, Mapping) and not (isinstance(value, (list, tuple)) and value):
         return value
     try:
-        # `as_json` returns a value that is not COCO's as it is; a mapping may then be one of runs.
-        if (text := as_json(value)) is value and isinstance(value, Mapping):
-            runs = {name: as_json(run) for name, run in value.items()}
-            return value if all(run is value[name] for name, run in runs.items()) else runs
+        file_or_value = as_json(value)  # `value` itself if it is not COCO's
+        if file_or_value is not value or not isinstance(value, Mapping):
+            return file_or_value
+        runs = {name: as_json(run) for name, run in value.items()}
     except ValueError as e:
         raise UsageError(str(e)) from None
-    return text
+    return value if all(run is value[name] for name, run in runs.items()) else runs
 
 
 def as_list(value: Any) -> list[Any]:
     """Return the values of an option that takes one or several, as a list, empty for None."""
-    is_single = value is None or isinstance(value, (str, Mapping)) or not isinstance(value, Iterable)
-    return [*(() if value is None else (value,) if is_single else map(_to_plain, value))]
+    if value is None:
+        return []
+    if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
+        return [value]
+    return [*map(_to_plain, value)]
 
 
 def _to_plain(value: Any) -> Any:
+    """Return the text of a path, any other value as it is."""
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
@@ -148,7 +160,7 @@ def make_request(
     *,
     own_fields: bool = False,
 ) -> Request:
-    """Make the request to read one side of a command."""
+    """Make the request to read one side of a command; `wants` and `own_fields` are those of `Request`."""
     return Request(
         path=os.fspath(path),
         format=side.format,
@@ -186,7 +198,7 @@ def read_source(
     draws: bool = False,
     same_image: SameImage = "error",
 ) -> Loaded | Dataset:
-    """Read a source into tables: `Loaded` if it is a single path, otherwise a dataset.
+    """Read a source into tables: `Loaded` if it is a single path, otherwise a dataset; paths are merged.
 
     Parameters
     ----------
@@ -196,6 +208,8 @@ def read_source(
         As for `odm.converters.Request`.
     draws
         Whether a page needs the option ``images``, which the format may not have.
+    same_image
+        What to do with images that several paths have, see `odm.converters.merge`.
 
     Raises
     ------
@@ -204,7 +218,7 @@ def read_source(
     """
     if isinstance(source, Dataset):
         return source
-    paths = [source] if is_path(source) else list(source) if isinstance(source, (list, tuple)) else []
+    paths = list(source) if isinstance(source, (list, tuple)) else [source]
     if not paths or not all(map(is_path, paths)):
         from odm.converters.bridges import from_object
 
@@ -286,12 +300,12 @@ def load_sides(
         )
         return first_loaded.dataset, second_loaded.dataset
 
-    def read_side(k: int, counterpart: Callable[[], Dataset | None] | None = None) -> Dataset:
-        """Read the first (`k` = 0) or second (1) side."""
+    def read_side(source: Any, side: Side, counterpart: Callable[[], Dataset] | None = None) -> Dataset:
+        """Read one side alone; its ids may refer to the dataset that `counterpart` returns."""
         return get_dataset(
             read_source(
-                (first, second)[k],
-                sides[k],
+                source,
+                side,
                 options,
                 log,
                 counterpart=counterpart,
@@ -301,10 +315,11 @@ def load_sides(
             )
         )
 
+    first_side, second_side = sides
     if isinstance(second, Dataset) and not isinstance(first, Dataset):
-        return read_side(0, lambda: second), second  # a file may lack what the other side knows
-    truth = read_side(0)
-    return truth, read_side(1, lambda: truth)
+        return read_side(first, first_side, lambda: second), second  # a file may lack what `second` knows
+    truth = read_side(first, first_side)
+    return truth, read_side(second, second_side, lambda: truth)
 
 
 def make_truth_reader(
@@ -319,7 +334,8 @@ def make_truth_reader(
 ) -> Callable[[], Dataset] | None:
     """Return a function that returns the ground truth of a results file, None if `truth` is None.
 
-    A path is read when the function is called, other data at once, as `side` says of the results file.
+    A path is read when the function is called; other data at once, with the options that `side` has for the
+    results file.
     """
     if truth is None or is_path(truth):
         from odm.converters import reference

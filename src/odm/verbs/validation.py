@@ -67,8 +67,7 @@ class Validation(list[Issue], Shown):
         self.log, self.datasets, self.ledger = log, list(datasets), ledger
 
     def __repr__(self) -> str:
-        totals = [plural(n, noun) for n, noun in ((self.errors, "error"), (self.warnings, "warning")) if n]
-        return f"<Validation: {', '.join(totals) or 'nothing is wrong'}>"
+        return f"<Validation: {format_totals(self.log) or 'nothing is wrong'}>"
 
     @property
     def errors(self) -> int:
@@ -79,6 +78,12 @@ class Validation(list[Issue], Shown):
     def warnings(self) -> int:
         """How many warnings there are."""
         return self.log.warnings
+
+
+def format_totals(log: Log) -> str:
+    """Return the numbers of errors and warnings, such as "2 errors, 1 warning"; empty if there are none."""
+    totals = ((log.errors, "error"), (log.warnings, "warning"))
+    return ", ".join(plural(n, noun) for n, noun in totals if n)
 
 
 def all_codes() -> dict[str, Code]:
@@ -165,7 +170,10 @@ class ValidateOptions(ReportOptions, ChoiceOptions, SkipFilesOptions, ValidateFo
         return Choice(self, self.encoding) if is_partial else None
 
     def make_source_side(self, name: str = "") -> Side:
-        """The source, to which the options of the side `name` apply too."""
+        """Return how the source is read, with the options of the side `name` too: ``gt``, ``det`` or none.
+
+        It is ground truth if it is compared with detections and ``kind`` says nothing else.
+        """
         kind: Kind | None = self.kind or (None if self.against is None else "gt")
         of_side = self.formats.get(name, {}) if name else {}
         return Side("--format", kind, self.format, encoding="", options=of_side, shared=self.formats[""])
@@ -256,7 +264,10 @@ def validate(options: ValidateOptions) -> Validation:
 
 
 def check_options(options: ValidateOptions, *, markdown: bool = False) -> None:
-    """Raise UsageError for options that exclude each other, or have no meaning without another."""
+    """Raise UsageError for options that exclude each other, or have no meaning without another.
+
+    With `markdown`, a file of Markdown is written, which ``overwrite`` may replace too.
+    """
     fix, against = spell("fix"), spell("against")
     if options.gt is not None and options.against is not None:
         raise UsageError(f"{spell('gt')} and {against} cannot be combined")
@@ -299,9 +310,10 @@ def examine_source(
         return [entry.dataset for entry in examine_files(os.fspath(source), options, log, choice)]
     check_tolerance(options.tolerance)
 
-    def read(source: Any, side: Side, counterpart: Callable[[], Dataset | None] | None = None) -> Dataset:
+    def read(value: Any, side: Side, counterpart: Callable[[], Dataset | None] | None = None) -> Dataset:
+        """Read `value`, whose ids may refer to the dataset that `counterpart` returns."""
         draws = bool(options.report)
-        return get_dataset(read_source(source, side, options, log, counterpart=counterpart, draws=draws))
+        return get_dataset(read_source(value, side, options, log, counterpart=counterpart, draws=draws))
 
     truth = None if gt is None else read(gt, options.gt_side)
     with contextlib.suppress(DataError):
@@ -309,10 +321,10 @@ def examine_source(
         if against is not None:
             datasets.append(read(against, options.against_side, lambda: datasets[0]))
         if choice is not None:
-            datasets = [choice.take(entry) for entry in datasets]
-        for side, value in zip((source, against), datasets, strict=False):
+            datasets = [choice.take(dataset) for dataset in datasets]
+        for side, dataset in zip((source, against), datasets, strict=False):
             if not is_path(side):  # what is read from files is checked then
-                checks.run(value, log, options=(), all_rules=True, tolerance=options.tolerance)
+                checks.run(dataset, log, options=(), all_rules=True, tolerance=options.tolerance)
         if len(datasets) == 2:
             checks.compare(datasets[0], datasets[1], log)
             add_refusals(datasets[0], datasets[1], log)
@@ -325,14 +337,16 @@ def examine_files(
 ) -> tuple[Loaded, ...]:
     """Examine a path, and the paths that it refers to or is compared with; issues go to `log`.
 
-    An empty file whose format is not clear is noted as an image without objects, and nothing is returned.
-    Raises UsageError for options of one side if there is only one.
+    The datasets and issues are those of what `choice` takes. An empty file whose format is not clear is noted
+    as an image without objects, and nothing is returned. Raises UsageError for options of one side if there
+    is only one.
     """
     gt, against = options.gt, options.against
     if gt is None and against is None and (options.formats["gt"] or options.formats["det"]):
         raise UsageError(_format_refusal(f"need {spell('gt')} or {spell('against')}"))
     side = "gt" if against is not None else "det" if gt is not None else ""  # of `source`
-    log_of_all = log if choice is None else log.fresh(keep=EVERY)  # those of other images are withdrawn
+    # With a choice every issue is kept until those of images that it leaves out are withdrawn.
+    log_of_all = log if choice is None else log.fresh(keep=EVERY)
     try:
         loaded = examine(
             make_request(source, options.make_source_side(side), options),
@@ -362,7 +376,10 @@ def _format_refusal(refusal: str) -> str:
 
 
 def add_refusals(truth: Dataset, detections: Dataset, log: Log) -> None:
-    """Report also the errors for which an evaluation would refuse the two sides, and why they do not fit."""
+    """Report to `log` the errors for which an evaluation would refuse the two sides, and why they do not fit.
+
+    Left out are errors of single rows, and codes that `log` has already.
+    """
     from odm.evaluate.analysis.diagnosis import diagnose
 
     join_log = log.fresh()
