@@ -62,7 +62,7 @@ def _watch_over_limit() -> None:
         limit = resource.getrlimit(resource.RLIMIT_AS)[0]
         if limit == resource.RLIM_INFINITY:
             return
-        is_loaded: list[bool] = []
+        is_loaded: list[bool] = []  # not empty once the copy has loaded everything
         signal.signal(signal.SIGUSR1, lambda *_: is_loaded.append(True))
         if (child := os.fork()) == 0:
             _load_within_limit()

@@ -116,12 +116,13 @@ class FormatCommand(click.Command):
         for param in self.params:
             if isinstance(param.type, click.Path):
                 param.type.readable = False  # whatever opens it has the message and the exit code
-        words = {word.rpartition("=")[2] for word in args}  # also the values of --to=yolo
+        words = {word.rpartition("=")[2] for word in args}  # of --to=yolo the value, "yolo"
         if ctx.resilient_parsing:  # a shell asks for completions
             flag_names = {name for param in self.params for name in param.opts}
             if all(word.partition("=")[0] in flag_names for word in args if word.startswith("--")):
                 ctx.meta[_NAMED] = []  # no flag of a format is among the words
         elif words.isdisjoint({"-h", "--help"}):
+            # First with the flags of the formats named, then of those that have the flags; else with all.
             sides = getattr(self.callback, "sides", ())
             flags = {_drop_side(word, sides) for word in args if word.startswith("--")}
             for names in ([name for name in FORMATS if name in words], list_with_flags(flags)):
@@ -150,8 +151,7 @@ class FormatCommand(click.Command):
         """Write the options: the common ones for ``-h``, else all of them under headings."""
         all_options = [p for p in self.get_params(ctx) if isinstance(p, click.Option)]
         visible = [p for p in all_options if not p.hidden]
-        help_flags = {"-h", "--help"}
-        listed = [p for p in visible if help_flags.isdisjoint(p.opts)]
+        listed = [p for p in visible if {"-h", "--help"}.isdisjoint(p.opts)]
         record: type[Options] | None = getattr(self.callback, "record", None)
         common = _help.select_common(record, all_options) if record else []
         if _BRIEF in ctx.meta and record and record.common:
@@ -162,7 +162,7 @@ class FormatCommand(click.Command):
         for heading, options in _help.group_by_heading(listed):
             rows = [row for p in options if (row := p.get_help_record(ctx))]
             side = next((s for s in sides if _help.SIDES[s] == heading), None)
-            if side is not None:
+            if side is not None:  # its format options are hidden, except for the common ones
                 side_options = [p for p in common if (p.name or "").startswith(f"fo__{side}__")]
                 rows += [row for p in side_options if (row := p.get_help_record(ctx))]
                 rows.append((f"--{side}-OPTION", "Any format option below, for this side only."))
@@ -265,13 +265,18 @@ def _make_flags(
         _make_flag(flag, side, named_specs)
         for flag, named_specs in specs_by_flag.items()
         for side in ("", *sides)
-        if any(  # options of writing only for the sides in `writing`, options of reading for others and ""
-            side in writing
-            if spec.side == "write"
-            else spec.side == "both" or not side or side not in writing
-            for _, spec in named_specs
-        )
+        if any(_applies_to(spec, side, writing) for _, spec in named_specs)
     )
+
+
+def _applies_to(spec: OptionSpec, side: str, writing: Sequence[str]) -> bool:
+    """Whether an option of a format is one for a side, which only writes if it is one of `writing`.
+
+    The side ``""`` stands for all sides, and also reads.
+    """
+    if spec.side == "write":
+        return side in writing
+    return spec.side == "both" or not side or side not in writing
 
 
 def _check_reading(name: str, text: str) -> None:

@@ -66,8 +66,9 @@ def _hide_values(template: str) -> str:
 
 def _describe_kind(code: Code) -> str:
     """Return the severity of a code, and whether boxes or files with it can be left out."""
-    scope = ", of one box" if code.row else ", of one file" if code.file and code.severity == "error" else ""
-    return code.severity + scope
+    if code.row:
+        return f"{code.severity}, of one box"
+    return f"{code.severity}, of one file" if code.file and code.severity == "error" else code.severity
 
 
 def _make_entry(code: Code) -> dict[str, Any]:

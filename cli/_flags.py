@@ -67,9 +67,8 @@ def _make_flag(field: Field, spec: Spec, hint: Any) -> click.Option:
     value may be left out.
     """
     name, default = field.name, field.default
-    value_types = (
-        typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
-    )
+    is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    value_types = typing.get_args(hint) if is_union else (hint,)
     choices = spec.choices or [
         word
         for value_type in value_types
@@ -106,7 +105,9 @@ def _choose_type(spec: Spec, value_types: tuple[Any, ...], words: Sequence[str])
         return ProtocolChoice(words) if spec.metavar else click.Choice(list(words))
     if spec.bounds is not None:
         return click.IntRange(*spec.bounds)
-    return None if str in value_types else next((kind for kind in (float, int) if kind in value_types), None)
+    if str in value_types:  # a number may stand there too, which is parsed later
+        return None
+    return next((kind for kind in (float, int) if kind in value_types), None)
 
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections.abc import Callable, Sequence
@@ -151,7 +152,7 @@ def _format_json_text(data: Any) -> str:
 def _format_sarif(report: Report) -> str:
     """Format a report as SARIF 2.1.0, with the codes as rules and the notes as notifications."""
     rules = [code for code, _ in report.by_code]
-    index = {code.name: i for i, code in enumerate(rules)}
+    index_of_code = {code.name: i for i, code in enumerate(rules)}
     line_of = _make_line_finder()
     return _format_json_text(
         {
@@ -180,7 +181,7 @@ def _format_sarif(report: Report) -> str:
                     "results": [
                         {
                             "ruleId": issue.code,
-                            "ruleIndex": index[issue.code],
+                            "ruleIndex": index_of_code[issue.code],
                             "level": issue.severity,
                             "message": {"text": _add_place(issue)},
                             **_make_locations(issue, line_of(issue)),
@@ -256,66 +257,66 @@ def _make_line_finder() -> Callable[[Issue], int]:
 
     The file of a pointer is read at the first issue in it.
     """
-    pointer_finder_of = functools.cache(_make_pointer_finder)  # by path
+    finder_of_path = functools.cache(_PointerFinder)
 
     def find_line(issue: Issue) -> int:
         if issue.line or not issue.pointer:
             return issue.line
-        return pointer_finder_of(issue.path)(issue.pointer)
+        return finder_of_path(issue.path).find_line(issue.pointer)
 
     return find_line
 
 
-def _make_pointer_finder(path: str) -> Callable[[str], int]:
-    """Return a function that finds the line on which the value of a JSON pointer begins in a file, else 0.
+class _PointerFinder:
+    """Finds the lines on which the values of JSON pointers begin in a file; it is empty if it cannot be read.
 
     Values are decoded level by level as `msgspec.Raw`, a view into the bytes: its address, less that of the
-    first byte, is the offset. The function returns 0 for every pointer of a file that cannot be read.
+    first byte, is the offset.
     """
-    import msgspec
-    import numpy as np
 
-    try:
-        data = read_bytes(path, max_size=MAX_LOCATED).removeprefix(b"\xef\xbb\xbf")
-    except Unreadable:
-        return lambda _: 0
+    def __init__(self, path: str) -> None:
+        import numpy as np
 
-    def address(buffer: Any) -> int:
-        return int(np.frombuffer(buffer, np.uint8).__array_interface__["data"][0])
+        data = b""
+        with contextlib.suppress(Unreadable):
+            data = read_bytes(path, max_size=MAX_LOCATED).removeprefix(b"\xef\xbb\xbf")
+        self._data = data
+        self._line_ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))  # offsets
+        self._raw_of_pointer: dict[str, Any] = {"": msgspec.Raw(data)}
+        self._container_of_pointer: dict[str, Any] = {}
 
-    start = address(data) if data else 0
-    breaks = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
-    raw_of: dict[str, Any] = {"": msgspec.Raw(data)}
-    container_of: dict[str, Any] = {}
-
-    def inner(pointer: str) -> Any:
-        """Return the value at a pointer, still encoded: a view into `data`."""
-        if pointer not in raw_of:
-            parent, _, key = pointer.rpartition("/")
-            if parent not in container_of:
-                raw = inner(parent)
-                is_list = bytes(memoryview(raw)[:64]).lstrip()[:1] == b"["  # white space may come first
-                kind = list[msgspec.Raw] if is_list else dict[str, msgspec.Raw]
-                container_of[parent] = msgspec.json.decode(raw, type=kind)
-            container = container_of[parent]
-            key = key.replace("~1", "/").replace("~0", "~")
-            raw_of[pointer] = container[int(key) if isinstance(container, list) else key]
-        return raw_of[pointer]
-
-    def line(pointer: str) -> int:
-        """Return the line of the value at a pointer; if it is missing, of what would contain it."""
-        while pointer:
+    def find_line(self, pointer: str) -> int:
+        """Return the line of the value at a pointer; if it is missing, of what would contain it, else 0."""
+        while pointer and self._data:
             try:
-                value = inner(pointer)
-                offset = address(value) - start
-                if 0 <= offset <= len(data):
-                    return int(np.searchsorted(breaks, offset)) + 1
+                offset = _get_address(self._find_value(pointer)) - _get_address(self._data)
+                if 0 <= offset <= len(self._data):
+                    return int(self._line_ends.searchsorted(offset)) + 1
             except (msgspec.MsgspecError, UnicodeError, RecursionError, LookupError, ValueError, TypeError):
                 pass
-            pointer = pointer.rpartition("/")[0]  # what is missing is shown where it should be
+            pointer = pointer.rpartition("/")[0]
         return 0
 
-    return line
+    def _find_value(self, pointer: str) -> Any:
+        """Return the value at a pointer, still encoded: a view into the bytes. Decodes its container once."""
+        if pointer not in self._raw_of_pointer:
+            parent, _, key = pointer.rpartition("/")
+            if parent not in self._container_of_pointer:
+                raw = self._find_value(parent)
+                is_list = bytes(memoryview(raw)[:64]).lstrip()[:1] == b"["  # white space may come first
+                kind = list[msgspec.Raw] if is_list else dict[str, msgspec.Raw]
+                self._container_of_pointer[parent] = msgspec.json.decode(raw, type=kind)
+            container = self._container_of_pointer[parent]
+            key = key.replace("~1", "/").replace("~0", "~")  # as JSON pointers escape both
+            self._raw_of_pointer[pointer] = container[int(key) if isinstance(container, list) else key]
+        return self._raw_of_pointer[pointer]
+
+
+def _get_address(buffer: Any) -> int:
+    """Return the address in memory of the first byte of a buffer."""
+    import numpy as np
+
+    return int(np.frombuffer(buffer, np.uint8).__array_interface__["data"][0])
 
 
 # ------------------------------------------------------------------------------------------------ GitHub

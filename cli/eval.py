@@ -106,7 +106,9 @@ def command(options: EvalCommand) -> int:
     print_failed(failed, github=options.output == GITHUB)
     for line in unknown:
         say(f"odm: error: {line}")
-    return 2 if unknown else 1 if failed else 0
+    if unknown:
+        return 2
+    return 1 if failed else 0
 
 
 def _say(options: MessageOptions, text: str) -> None:

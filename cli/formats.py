@@ -62,7 +62,10 @@ def sort_by_use() -> list[Format]:
 
 
 def refill_text(text: str, width: int | None) -> str:
-    """Break prose and lists into lines of up to `width` characters; tables and code stay as they are."""
+    """Break prose and lists into lines of up to `width` characters; tables and code stay as they are.
+
+    Code is what is indented after a paragraph that ends with ``::``.
+    """
     if width is None:
         return text
     refilled: list[str] = []
@@ -84,16 +87,11 @@ def _group_lines(lines: list[str]) -> list[list[str]]:
     blocks: list[list[str]] = []
     for line in lines:
         is_item = line.lstrip().startswith("- ")
+        line_before = blocks[-1][-1] if blocks else ""
         # The underline of a heading, or the line after it, begins a block.
-        is_underline = any(
-            re.fullmatch("[-=~]{3,}", text) for text in (line, blocks[-1][-1] if blocks else "")
-        )
-        if (
-            blocks
-            and not is_item
-            and not is_underline
-            and len(line) - len(line.lstrip()) == _get_indent(blocks[-1])
-        ):
+        is_underline = any(re.fullmatch("[-=~]{3,}", text) for text in (line, line_before))
+        indent = len(line) - len(line.lstrip())
+        if blocks and not is_item and not is_underline and indent == _get_indent(blocks[-1]):
             blocks[-1].append(line)
         else:
             blocks.append([line])
@@ -125,40 +123,16 @@ def _refill_block(block: list[str], width: int) -> str:
 def format_listing(output: str, width: int | None = None) -> str:
     """Format the table of all formats as text, Markdown or JSON."""
     if output == "json":
-        import json
-
-        return json.dumps(
-            [
-                {
-                    "name": f.name,
-                    "title": f.title,
-                    "use": f.use,
-                    "written_by": f.written_by,
-                    "suffixes": list(f.suffixes),
-                    "keeps": sorted(f.keeps),
-                    "max_error_px": f.max_error_px,
-                    "needs_size": f.needs_size,
-                    "written": f.write is not None,
-                }
-                for f in FORMATS.values()
-            ],
-            indent=1,
-        )
+        return _format_json()
     flags = ("difficult", "crowd", "group_of", "truncated", "occluded")
-    rows = [
-        [
-            f.name,
-            f.use,
-            f.title,
-            "a file" if f.single else "a folder",
-            directions,
-            directions if "score" in f.keeps else "-",
-            ", ".join(flag for flag in flags if flag in f.keeps) or "-",
-            "required" if f.needs_size else "",
-        ]
-        for f in sort_by_use()
-        for directions in ("read, write" if f.write else "read",)
-    ]
+    rows = []
+    for f in sort_by_use():
+        directions = "read, write" if f.write else "read"
+        stored_as = "a file" if f.single else "a folder"
+        as_detections = directions if "score" in f.keeps else "-"
+        attributes = ", ".join(flag for flag in flags if flag in f.keeps) or "-"
+        sizes = "required" if f.needs_size else ""
+        rows.append([f.name, f.use, f.title, stored_as, directions, as_detections, attributes, sizes])
     headers = (
         "format, used for, what it is, stored as, ground truth, detections, attributes preserved, image sizes"
     ).split(", ")
@@ -170,29 +144,55 @@ def format_listing(output: str, width: int | None = None) -> str:
     return tabulate(rows, headers, tablefmt="github", disable_numparse=True)
 
 
+def _format_json() -> str:
+    """Format the list of all formats as JSON."""
+    import json
+
+    return json.dumps(
+        [
+            {
+                "name": f.name,
+                "title": f.title,
+                "use": f.use,
+                "written_by": f.written_by,
+                "suffixes": list(f.suffixes),
+                "keeps": sorted(f.keeps),
+                "max_error_px": f.max_error_px,
+                "needs_size": f.needs_size,
+                "written": f.write is not None,
+            }
+            for f in FORMATS.values()
+        ],
+        indent=1,
+    )
+
+
 def _draw_table(headers: list[str], rows: list[list[str]], width: int | None) -> str:
     """Draw the table of formats. If it is too wide, some columns are left out, titles broken, and uses become
     headings.
     """
-    # rows: 0 name, 1 use, 2 title, 3 stored as, 4 and 5 "read, write" or "read", 6 attributes, 7 image sizes
     text = text_table(headers, rows, left=headers)
     if width is None or max(map(len, text.split("\n"))) <= width:
         return text
+
+    # Of the eight columns of `format_listing` these stay: name, title, stored as, image sizes.
     columns = [0, 2, 3, 7]
     title_width = width - sum(2 + max(len(row[i]) for row in (headers, *rows)) for i in columns if i != 2)
     table_rows: list[list[str]] = []
-    use_at_row: dict[int, str] = {}
-    for row in rows:
-        if row[1] not in use_at_row.values():
-            use_at_row[len(table_rows)] = row[1]
-        first_line, *other_lines = textwrap.wrap(row[2], max(title_width, 20), break_on_hyphens=False)
-        table_rows.append([row[0], first_line, row[3], row[7]])
+    use_at_row: dict[int, str] = {}  # the first of each use
+    read_only_names = []
+    for name, use, title, stored_as, directions, _, _, sizes in rows:
+        if use not in use_at_row.values():
+            use_at_row[len(table_rows)] = use
+        first_line, *other_lines = textwrap.wrap(title, max(title_width, 20), break_on_hyphens=False)
+        table_rows.append([name, first_line, stored_as, sizes])
         table_rows += [["", f"  {line}", "", ""] for line in other_lines]
+        if directions == "read":
+            read_only_names.append(name)
     head, rule, *lines = text_table([headers[i] for i in columns], table_rows, left=headers).split("\n")
     for start, use in reversed(use_at_row.items()):  # from the end, so that the row numbers stay right
         lines[start:start] = ["", f"{use[:1].upper()}{use[1:]}"]
     lines = [head, rule, *lines]
-    read_only_names = [row[0] for row in rows if row[4] == "read"]
     exception = f"; {', '.join(read_only_names)} are only read" if read_only_names else ""
     sentence = f"Formats are read and written, as ground truth and as detections{exception}."
     lines += [

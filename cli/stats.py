@@ -97,7 +97,6 @@ def render(statistics: Statistics, output: str, *, width: int | None = None) -> 
 def make_statistics_document(statistics: Statistics) -> Document:
     """Make the document: a table of counts, one of sizes, and those of images, boxes and classes."""
     s = statistics
-    areas = [f"{name} ({bounds})" for name, bounds in zip(s.areas, _AREA_TEXTS, strict=True)]
     document = [
         _make_section("", ["what", "number", ""], _list_contents(s)),
         _make_section(
@@ -105,6 +104,7 @@ def make_statistics_document(statistics: Statistics) -> Document:
         ),
     ]
     if not s.relative:
+        areas = [f"{name} ({bounds})" for name, bounds in zip(s.areas, _AREA_TEXTS, strict=True)]
         by_area = zip(areas, s.areas.values(), strict=True)
         document.append(_make_shares("Boxes by area", ["area", "boxes"], by_area, s.boxes))
         title, headers = "Boxes by width / height", ["aspect ratio", "boxes"]

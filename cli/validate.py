@@ -106,19 +106,20 @@ def command(options: ValidateCommand) -> int:
     for name, value in options_of_one_source.items():
         if len(sources) > 1 and value is not None:
             raise click.UsageError(f"--{name} needs a single SRC, found {len(sources)}")
+
+    # Everything is checked before anything is read.
     source, paths = sources[0], list_paths(sources[0], options.against)
     check_report(options.report, options, paths)
     check_markdown(options.markdown, overwrite=options.overwrite)
     if options.select or options.ignore:
         all_codes()  # imports every module that declares codes, before their names are checked
     select, ignore = check_codes(_split_each(options.select)), check_codes(_split_each(options.ignore))
-    log = make_terminal_log(
-        keep=KEPT_FOR_MACHINES
-        if options.output in MACHINE_OUTPUTS
-        else max(KEPT_PER_CODE, options.max_per_code or 0)
-    )
+    n_kept = max(KEPT_PER_CODE, options.max_per_code or 0)
+    log = make_terminal_log(keep=KEPT_FOR_MACHINES if options.output in MACHINE_OUTPUTS else n_kept)
+
+    # Repair a copy, or examine the sources.
     ledger: Ledger | None = None
-    error: OdmError | None = None
+    error: OdmError | None = None  # it ends the run after everything is printed
     loaded: tuple[Loaded, ...] = ()
     choice = options.make_choice()
     if options.fix is not None:
@@ -132,6 +133,7 @@ def command(options: ValidateCommand) -> int:
         loaded = examine_files(source, options, log, choice)
     if choice is not None and loaded:
         choice.check()
+
     log = chosen(log, select, ignore)
     if options.report:
         datasets = [one_loaded.dataset for one_loaded in loaded]

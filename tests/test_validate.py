@@ -457,7 +457,7 @@ def test_places_in_json_have_lines(tmp_path):
     data = {"a/b": [1, {"c": [2]}], "é\n": "x"}
     for bom in ("", "\ufeff"):
         path.write_text(bom + json.dumps(data, indent=1, ensure_ascii=False), encoding="utf-8")
-        lines = _issue_formats._make_pointer_finder(str(path))
+        lines = _issue_formats._PointerFinder(str(path)).find_line
         assert [lines(p) for p in ("/a~1b", "/a~1b/1", "/a~1b/1/c", "/a~1b/1/c/0", "/é\n")] == [
             2,
             4,
@@ -468,10 +468,10 @@ def test_places_in_json_have_lines(tmp_path):
         assert lines("/a~1b/1/d") == 4  # what is missing is shown where it should be
         assert lines("/nothing") == 0
     path.write_text("[1, 2")
-    assert _issue_formats._make_pointer_finder(str(path))("/0") == 0
-    assert _issue_formats._make_pointer_finder(str(tmp_path / "none.json"))("/0") == 0
+    assert _issue_formats._PointerFinder(str(path)).find_line("/0") == 0
+    assert _issue_formats._PointerFinder(str(tmp_path / "none.json")).find_line("/0") == 0
     path.write_text("[" * 100_000)
-    assert _issue_formats._make_pointer_finder(str(path))("/0/0") == 0
+    assert _issue_formats._PointerFinder(str(path)).find_line("/0/0") == 0
 
 
 def test_lines_of_json_are_shown_beside_the_pointer(odm_run, tmp_path):
