@@ -29,11 +29,7 @@ Examples:
 """
 
 
-class ShowCommand(
-    ShowOptions,
-    MessageOptions,
-    common="out images report_images open_ overwrite format gt",
-):
+class ShowCommand(ShowOptions, MessageOptions, common="out images report_images open_ overwrite format gt"):
     """The options of ``odm show``."""
 
     out: Path | None = option(PAGE_HELP, "FILE|DIR", default=None, path="written", required=True)

@@ -123,10 +123,7 @@ RESERVED = 4
 
 
 def choose_images(
-    n_images: int,
-    weight: Longs,
-    cells: Iterable[Mapping[Hashable, Sequence[int]]],
-    limit: int,
+    n_images: int, weight: Longs, cells: Iterable[Mapping[Hashable, Sequence[int]]], limit: int
 ) -> list[int]:
     """Return the numbers of at most `limit` images, those of the highest weight.
 
