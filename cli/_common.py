@@ -237,6 +237,7 @@ def _write_section(formatter: click.HelpFormatter, heading: str, rows: Sequence[
 
 
 def _show_brief(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    """Print the short help of a command for its flag ``-h``, and end the run."""
     del param
     if value and not ctx.resilient_parsing:
         ctx.meta[_BRIEF] = True

@@ -20,7 +20,7 @@ METAVARS = {"image_size": "WxH", "split": "NAME", "sep": "CHAR", "names": "RULE"
 
 
 def select_common(record: type[Options], flags: Sequence[click.Option]) -> list[click.Option]:
-    """Return the options that ``-h`` shows, in order, also those of formats for one side, as ``gt_split``."""
+    """Return copies of the options that ``-h`` shows, in order, none hidden; ``gt_split`` is for one side."""
     # "fo__gt__split" -> "gt_split", "fo____split" -> "split"; other names stay as they are.
     names = ((flag.name or "").removeprefix("fo__").replace("__", "_").lstrip("_") for flag in flags)
     by_name = dict(zip(names, flags, strict=True))

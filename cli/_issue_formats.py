@@ -298,7 +298,7 @@ class _PointerFinder:
         return 0
 
     def _find_value(self, pointer: str) -> Any:
-        """Return the value at a pointer, still encoded: a view into the bytes. Decodes its container once."""
+        """Return the value at a pointer, still encoded: a view into the bytes; decode each container once."""
         if pointer not in self._raw_of_pointer:
             parent, _, key = pointer.rpartition("/")
             if parent not in self._container_of_pointer:

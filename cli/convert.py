@@ -50,7 +50,7 @@ def command(options: ConvertCommand) -> int:
     sources: Any = options.source
     if not options.target or not sources:  # a single path is taken for DST
         raise click.UsageError("Missing argument 'DST'." if options.target else "Missing argument 'SRC...'.")
-    n_sources, formats = len(sources), options.formats
+    n_sources, formats = len(sources), options.formats  # -O 2.name=value is an option of the "side" 2
     if excess_side := next((side for side in formats if side.isdigit() and int(side) > n_sources), None):
         sources_there = "is only 1 source" if n_sources == 1 else f"are only {n_sources} sources"
         raise UsageError(f"-O {excess_side}.{next(iter(formats[excess_side]))}: there {sources_there}")

@@ -168,9 +168,7 @@ def _format_json() -> str:
 
 
 def _draw_table(headers: list[str], rows: list[list[str]], width: int | None) -> str:
-    """Draw the table of formats. If it is too wide, some columns are left out, titles broken, and uses become
-    headings.
-    """
+    """Draw the table of formats; if it is too wide, without some columns, and with the uses as headings."""
     text = text_table(headers, rows, left=headers)
     if width is None or max(map(len, text.split("\n"))) <= width:
         return text

@@ -278,9 +278,7 @@ def _hash_source(text: str) -> str:
 
 
 def _format_date() -> str:
-    """Return the day of ``SOURCE_DATE_EPOCH``, else nothing, so that one input always gives the same
-    bytes.
-    """
+    """Return the day of ``SOURCE_DATE_EPOCH``, else nothing: so one input always gives the same bytes."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     if not epoch.isdecimal():
         return ""

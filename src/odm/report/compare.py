@@ -320,14 +320,18 @@ def compare_page(
         **pair_data[0],
         "more": pair_data[1:],
     }
-    # (images, 2) how far to the right and down the boxes of each image reach
-    extents = np.zeros((len(shown_names), 2))
+    shown_pictures = [pictures.get(name, Picture(name)) for name in shown_names]
+    return Page("compare", data, shown_pictures, _measure_extents(pairs, number_of_name))
+
+
+def _measure_extents(pairs: Sequence[RunPair], number_of_name: Mapping[str, int]) -> list[tuple[int, int]]:
+    """Return how far to the right and down the boxes of each image reach, by its number on the page."""
+    extents = np.zeros((len(number_of_name), 2))
     for image in (image for pair in pairs for image in pair.changes.images):
         xyxy = np.concatenate([np.zeros((1, 4)), image.first.xyxy, image.other.xyxy])
         page_number = number_of_name[image.name]
         extents[page_number] = np.maximum(extents[page_number], np.nan_to_num(xyxy[:, 2:]).max(axis=0))
-    shown_pictures = [pictures.get(name, Picture(name)) for name in shown_names]
-    return Page("compare", data, shown_pictures, np.ceil(extents).astype(int).tolist())
+    return [(width, height) for width, height in np.ceil(extents).astype(int).tolist()]
 
 
 def _make_title(first_name: str, other_names: Sequence[str]) -> words.Text:

@@ -135,16 +135,12 @@ def _make_data(
     dataset: Dataset, shown: ShownImages, log: Log | None, sources: Sequence[str], title: str
 ) -> dict[str, Any]:
     """Return the data that the pages of one dataset share."""
-    boxes, n_classes = dataset.boxes, len(dataset.categories)
+    boxes, n_classes, n_images = dataset.boxes, len(dataset.categories), max(len(dataset.images), 1)
     is_object = ~boxes.has(Flag.REGION)
-    # One key for each class and each image that has a box of it: class * images + image.
-    class_image_keys = np.unique(
-        (boxes.category.astype(np.int64) * max(len(dataset.images), 1) + boxes.image)[is_object]
-    )
     per_class = np.bincount(boxes.category[is_object], minlength=n_classes).tolist()
-    images_per_class = np.bincount(
-        class_image_keys // max(len(dataset.images), 1), minlength=n_classes
-    ).tolist()
+    # One key for each class and each image that has a box of it: class * images + image.
+    class_image_keys = np.unique((boxes.category.astype(np.int64) * n_images + boxes.image)[is_object])
+    images_per_class = np.bincount(class_image_keys // n_images, minlength=n_classes).tolist()
     classes = zip(dataset.categories.name, per_class, images_per_class, strict=True)
     scores = boxes.score[np.isfinite(boxes.score)] if dataset.kind == "det" else np.zeros(0)
     return {
@@ -165,9 +161,7 @@ def _make_data(
 
 
 def make_box_columns(dataset: Dataset, image: NDArray[Any]) -> dict[str, Any]:
-    """Return the boxes of the images that are shown as columns; `image` (n,) is their number on the page,
-    -1 = not shown.
-    """
+    """Return the boxes on the page as columns; `image` (n,) is the number of their image there, -1 = none."""
     boxes = dataset.boxes
     box_rows = np.flatnonzero(image >= 0)
     return {

@@ -352,7 +352,9 @@ def _number_boxes(table: ReportData, on_page: ShownImages) -> tuple[NDArray[np.i
 def _make_box_columns(evaluation: Evaluation, table: ReportData, on_page: ShownImages) -> dict[str, Any]:
     """Return the boxes of the images that are shown as columns of detections and of ground truth.
 
-    ``by`` and ``pairs`` refer to boxes by their position in these columns.
+    Positions in these columns are ``by``, the detection that finds an object, and ``pairs``, those of the
+    confusion matrix. ``spared`` detections overlap an ignored box, ``paired`` objects are in the matrix.
+    ``same`` and ``other`` are an object's highest IoU with detections of its class and of other classes.
     """
     detections, truth, pairing = table.detections, table.truth, table.pairing
     image_of_det, image_of_gt = (on_page.place_boxes(side.image, side.xyxy) for side in (detections, truth))

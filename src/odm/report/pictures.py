@@ -230,9 +230,7 @@ def _resize(image: Image.Image, size: int) -> Image.Image:
 
 
 def _convert_to_rgb(image: Image.Image, low: float, high: float) -> Image.Image:
-    """Convert a strip to RGB: transparent pixels become white, more than 8 bits are scaled by
-    `low`, `high`.
-    """
+    """Convert a strip to RGB: transparent pixels to white, `low` to `high` of more than 8 bits to 0..255."""
     from PIL import Image
 
     if image.mode.startswith(("I", "F")):

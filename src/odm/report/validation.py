@@ -60,7 +60,8 @@ def validation_page(
     sides = [
         _DatasetOnPage(d, np.array([index_of_name[n] for n in d.images.name], np.int64)) for d in datasets
     ]
-    subjects = [_find(issue, sides) for issue in issues[:LISTED]]  # side, box and image of those listed
+    # The side, box and image of each issue that is listed.
+    subjects = [_find(issue, sides) for issue in issues[:LISTED]]
 
     # The images to show: those with most issues, one error before many warnings.
     weight = np.zeros(len(names), np.int64)
@@ -68,19 +69,18 @@ def validation_page(
         if image >= 0:
             weight[image] += 1 if issue.severity == "warning" else HEAVY
     shown = ShownImages(len(names), weight, [], images)
-    boxes = [
+    box_columns = [
         make_box_columns(d, shown.place_boxes(side.number[d.boxes.image], d.boxes.xyxy))
         for d, side in zip(datasets, sides, strict=True)
     ]
     listed_issues = []
-    for issue, (side, box, image) in zip(issues, subjects, strict=False):
+    for issue, (side_position, box, image) in zip(issues, subjects, strict=False):
         page_number = int(shown.number[image]) if image >= 0 else -1
         has_box = page_number >= 0 and box >= 0
         # The rows of the boxes on the page ascend, so that the position of one among them can be searched.
-        box_on_page = int(np.searchsorted(boxes[side]["row"], box)) if has_box else -1
-        listed_issues.append(
-            {**make_issue_row(issue, sources), "side": side, "box": box_on_page, "image": page_number}
-        )
+        box_on_page = int(np.searchsorted(box_columns[side_position]["row"], box)) if has_box else -1
+        subject = {"side": side_position, "box": box_on_page, "image": page_number}
+        listed_issues.append({**make_issue_row(issue, sources), **subject})
 
     picture_of_name = {picture.name: picture for side_pictures in pictures for picture in side_pictures}
     # The codes that occur, errors and the most frequent ones first.
@@ -99,7 +99,7 @@ def validation_page(
         "skeletons": collect_skeletons(*datasets),
         "sides": [
             {"kind": d.kind, "classes": list(d.categories.name), "boxes": columns}
-            for d, columns in zip(datasets, boxes, strict=True)
+            for d, columns in zip(datasets, box_columns, strict=True)
         ],
         "issues": listed_issues,
     }
@@ -113,9 +113,7 @@ def _make_title(sources: Sequence[str]) -> words.Text:
 
 
 def _find(issue: Issue, sides: Sequence[_DatasetOnPage]) -> tuple[int, int, int]:
-    """Return the position of the side that an issue is about, the row of the box in it, and the image of the
-    page; -1 = none.
-    """
+    """Return the position of the side that an issue is about, its box there, and its image; -1 = none."""
     for position, side in enumerate(sides):
         box, image = side.find(issue)
         if image >= 0:
@@ -184,6 +182,6 @@ def _sort_rows(file: NDArray[Any], line: NDArray[Any]) -> Index:
 def _look_up(index: Index, file: int, line: int) -> int:
     """Return the first row of a file and line, -1 = none."""
     keys, order = index
-    key = file * 2**40 + line
+    key = file * 2**40 + line  # as in `Index`
     position = int(np.searchsorted(keys, key))
     return int(order[position]) if position < len(keys) and keys[position] == key else -1

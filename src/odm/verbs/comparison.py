@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from odm.evaluate.output.report_data import ReportData
     from odm.report import ClassDelta, Page, RunPair
 
+    _RunData = tuple[Evaluation, ReportData]
+
 RESULTS = ".json", ".jsonl", ".csv", ".parquet"
 """What names of files with all detections of a run end with, where a folder holds several runs."""
 
@@ -183,10 +185,7 @@ def _find_run_path(source: Files, folder: str) -> str:
 
 
 def plan_runs(options: CompareOptions, runs: Mapping[str, Any]) -> Plan:
-    """Plan the evaluation of each run.
-
-    Raises UsageError or PathError before a file is read if options conflict.
-    """
+    """Plan the evaluation of each run. Raises UsageError or PathError for useless options, before reading."""
     plan = Plan.from_options(options, options.protocol, options.iou, diagnose=False)
     if len(plan.rules) > 1:
         raise UsageError(f"{spell('iou')}: compare takes one threshold; coco averages several")
@@ -303,8 +302,8 @@ def make_page(
 def _make_run_pair(
     comparison: Comparison,
     name: str,
-    first: tuple[Evaluation, ReportData],
-    other: tuple[Evaluation, ReportData],
+    first: _RunData,
+    other: _RunData,
     *,
     images: int,
     score: float | None,

@@ -211,10 +211,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 def _note_suspects(suspects: Mapping[str, int], folder: str) -> Log:
-    """Return a log with a note: how many labels there are to review, and which files in `folder` list them.
-
-    `suspects` are their numbers by kind.
-    """
+    """Return a note on the labels to review, `suspects` of each kind, and the files in `folder` with them."""
     from odm.evaluate.analysis.review import KIND_WORDS
 
     notes, folder = Log(), printable(folder.rstrip("/"))
@@ -363,9 +360,8 @@ class Plan(msgspec.Struct, frozen=True):
         return evaluate(truth, renamed, class_agnostic=options.class_agnostic, log=log, **arguments)
 
     def _find_compared(self, side: Dataset, only_classes: Sequence[str] | None) -> Mask:
-        """(n,) whether the class of each box is evaluated: one of `only_classes`, None = all classes, or all
-        that have keypoints if these are compared.
-        """
+        """(n,) whether the class of each box is evaluated: one of `only_classes`, None = all."""
+        # Of all classes only some have keypoints.
         if only_classes is None and self.rules[0].iou_type == "keypoints":
             return find_classes_with_points(side)[side.boxes.category]
         is_chosen = [

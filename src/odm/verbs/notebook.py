@@ -209,9 +209,7 @@ def _draw_classes(result: Result) -> Html:
 
 
 def _draw_largest_curves(result: Result) -> list[Html]:
-    """Draw the curves of the largest classes in one figure, a class for each of `COLOURS`; none if no class
-    has a curve.
-    """
+    """Draw the curves of the largest classes, one for each of `COLOURS`: a figure, or none without curves."""
     n_objects = {row.name: row.gt for row in result.classes}
     largest_first = sorted(result.curves.items(), key=lambda item: -n_objects.get(item[0], 0))
     lines = [

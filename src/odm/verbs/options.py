@@ -112,10 +112,7 @@ class Field(NamedTuple):
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(option, argument))
 class Options:
-    """A record of options, as `dataclasses.dataclass` makes it, but without the milliseconds that takes.
-
-    Its subclasses state the fields; a record sets them from keywords and cannot be changed.
-    """
+    """A record of options, as `dataclasses.dataclass` makes it, but without the milliseconds that takes."""
 
     verb: ClassVar[str] = ""
     """The name of the command."""
@@ -168,8 +165,8 @@ class Options:
     def fields(cls) -> dict[str, Field]:
         """Return the fields by name: positional ones, then those of the record, then those of its bases.
 
-        A field that is stated again stands where the base has it, under its heading unless it states another.
-        A field with `Spec.after` stands below that field.
+        They are collected at the first call. A field that is stated again stands where the base has it, under
+        its heading unless it states another. A field with `Spec.after` stands below that field.
         """
         if cls._fields is None:
             # The fields that the class itself states, then those that each base states.

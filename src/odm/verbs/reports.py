@@ -69,10 +69,7 @@ def check_report(
 def find_pictures(
     names: Sequence[str], datasets: Sequence[Dataset], options: ReadingOptions, print_log: PrintLog
 ) -> list[Picture]:
-    """Return the picture of each image in `names`; the datasets or the options ``images`` name its file.
-
-    Notes on image files that are not found go to `print_log`.
-    """
+    """Return the picture of each image in `names`; the datasets or the options ``images`` name its file."""
     from odm.converters.pictures import locate
     from odm.report import Picture
 

@@ -115,9 +115,7 @@ def _load_source(
 
 
 def measure(dataset: Dataset, options: StatsOptions, log: Log) -> tuple[Statistics, tuple[str, ...]]:
-    """Measure a dataset, and write its plots if the options name a folder. Returns the numbers, and the names
-    of the plots.
-    """
+    """Measure a dataset, and write its plots if the options name a folder; return numbers, names of plots."""
     statistics = describe(dataset)
     if options.plots is None:
         return statistics, ()

@@ -57,6 +57,9 @@ def verb(record: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T]]
     results, alone or as runs by their names, become files in memory first.
     """
     record_type: Any = record
+    parameters = record_type.parameters()
+    signature = inspect.Signature(parameters)
+    positional_names = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
 
     def decorate(function: Callable[[R], T]) -> Callable[P, T]:
         """Return a function of keywords that calls `function` with a record of them."""
@@ -64,7 +67,7 @@ def verb(record: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T]]
         @functools.wraps(function)
         def call(*args: P.args, **keywords: P.kwargs) -> T:
             all_keywords = {**dict(zip(positional_names, args, strict=False)), **keywords}
-            is_repeated = len(all_keywords) < len(args) + len(keywords)  # by position and by name
+            is_repeated = len(all_keywords) < len(args) + len(keywords)  # as in f("a", path="b")
             if len(args) > len(positional_names) or is_repeated:
                 signature.bind(*args, **keywords)  # raises what Python raises
             with inputs.gather():
@@ -74,11 +77,6 @@ def verb(record: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T]]
         call.__signature__ = signature.replace(return_annotation=return_type)  # type: ignore[attr-defined]
         return call
 
-    parameters = record_type.parameters()
-    signature = inspect.Signature(parameters)
-    positional_names = [
-        parameter.name for parameter in parameters if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-    ]
     return decorate
 
 
