@@ -93,6 +93,7 @@ def sniff(source: Source) -> Sniff | None:
             n_rows += 1
             if len(cells) not in (10, 11, 12) and not (len(cells) > 1 and cells[1].startswith("gs://")):
                 continue
+            # TRAIN,gs://b/a.jpg,cat,0.1,0.2,,,0.3,0.4,, and perhaps a score; the set may be missing.
             row = cells if cells[0].strip().upper() in SPLITS else ["", *cells]
             corners = [cell.strip() for cell in row[3:11]]
             is_relative = all(not c or (is_number(c) and -1 <= float(c) <= 2) for c in corners)
@@ -181,7 +182,7 @@ def _parse_row(cells: list[str]) -> tuple[str | None, str, list[str]]:
     """
     split = SPLITS.get(cells[0].strip().upper())
     if split is None and ("/" in cells[0] or "." in cells[0]):
-        split, cells = "", ["", *cells]
+        split, cells = "", ["", *cells]  # a path, without the set before
     return split, cells[1] if len(cells) > 1 else "", cells
 
 

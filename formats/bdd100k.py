@@ -130,9 +130,10 @@ def _read_frames(reader: Reader, file: str) -> Iterator[tuple[Item, Any, Size | 
             reader.category(name, config.location / "categories" / i, listed=True)
         size_object = config.object(config.first_key("imageSize", "image_size"), optional=True)
         size = size_object.size("width", "height")
-        is_single = len(record.array("frames")) == 1
+        is_single = len(record.array("frames")) == 1  # which may be named outside
         for frame in record.items("frames"):
-            yield frame, record.get("name") if is_single and "name" not in frame else frame.get("name"), size
+            named = record if is_single and "name" not in frame else frame
+            yield frame, named.get("name"), size
 
 
 def _drop_url(name: str) -> str:

@@ -100,7 +100,7 @@ def read(source: Source, builder: Builder, log: Log, options: CrowdhumanOptions)
         builder.kind = "det" if records_of["dtboxes"] and not records_of["gtboxes"] else "gt"
         if all(records_of.values()):
             log.note(f"{printable(source.path)}: the gtboxes are read, not the dtboxes (--kind det)")
-    else:  # which reports the boxes of the other kind, at the first record that has any
+    else:  # boxes of the other kind are reported, at the first record that has any
         counts_and_locations: list[tuple[int, Location | None]] = []
         for key, records in records_of.items():
             location = next((record.location / key for record, _ in records), None)

@@ -187,7 +187,7 @@ def _read_samples(record: Item, options: FiftyoneOptions) -> None:
     splits = []
     for sample in samples:
         tags = sample.get("tags")
-        tags = tags if isinstance(tags, list) else []
+        tags = tags if isinstance(tags, list) else []  # of which the first that names a split counts
         splits.append(next((tag for tag in tags if isinstance(tag, str) and tag in SPLITS), ""))
     if report_missing_split(options.split, splits, reader.source, reader.log):
         return
@@ -277,7 +277,7 @@ def _read_flags_and_track(box: Row, attributes: Item) -> dict[str, int]:
     flags = box.reader.flags(values, _FLAGS)
     index, track = box.get("index"), -1
     if type(index) is int and index >= 0:
-        track = box.reader.builder.track(-1, index)
+        track = box.reader.builder.track(-1, index)  # of no video
     return {"flags": flags, "track": track}
 
 

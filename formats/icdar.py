@@ -117,10 +117,11 @@ class Layout(msgspec.Struct, frozen=True):
         return self.width + self.scored + self.marked + self.classed
 
     def __str__(self) -> str:
+        """The columns in words, as in "8 numbers, a difficulty and a transcription"."""
         parts = [f"{self.width} numbers"]
         parts += ["a confidence"] * self.scored + ["a difficulty"] * self.marked + ["a class"] * self.classed
-        tail = ["a transcription"] if not self.scored else []
-        return " and ".join(filter(None, [", ".join([*parts, *tail][:-1]), [*parts, *tail][-1]]))
+        *others, last = parts if self.scored else [*parts, "a transcription"]
+        return f"{', '.join(others)} and {last}"
 
 
 def _count_numbers(cells: Sequence[bytes]) -> int:

@@ -170,7 +170,7 @@ def _read_records(reader: Reader, file: str) -> Iterator[Item]:
                 record[key] = cell or None
             elif key in ("objects", "bbox", "width", "height", *_CLASSES):
                 record[key] = reader.decode_cell(cell, location / key)
-        if not any(value is Nothing for value in record.values()):
+        if not any(value is Nothing for value in record.values()):  # of cells that are no JSON
             yield Item(reader, record, location, origin, line)
 
 
@@ -200,9 +200,9 @@ class _Classes:
     def _read_front_matter(self, file: str) -> list[str] | None:
         """The names under the first ``class_label`` in the YAML at the top of a README; None without one."""
         head = self.reader.source.head(file)
-        match = re.match(rb"\xef\xbb\xbf?---\r?\n(.*?\n)---|---\r?\n(.*?\n)---", head, re.DOTALL)
+        match = re.match(rb"(?:\xef\xbb\xbf)?---\r?\n(.*?\n)---", head, re.DOTALL)  # between two lines ---
         log = self.reader.log.fresh()  # a page for people, whose faults are none of the data
-        root = load(match[1] or match[2], self.path, log) if match else None
+        root = load(match[1], self.path, log) if match else None
         pending = [root] if root is not None else []  # nodes of the YAML, the next one to visit last
         while pending:
             node = pending.pop()

@@ -111,7 +111,8 @@ def _make_grammar(n_before: int) -> label_rows.Grammar:
     def replace_marks(chunk: Chunk) -> None:
         """Put numbers in the place of True and False, after a type of one word."""
         if any(mark in chunk.tokens for mark in _MARKS):
-            for row_start in chunk.first[np.isin(chunk.count - n_before, (15, 16))].tolist():
+            is_one_word = np.isin(chunk.count - n_before, (15, 16))  # a type, 14 numbers and perhaps a score
+            for row_start in chunk.first[is_one_word].tolist():
                 for position in (row_start + n_before + 1, row_start + n_before + 2):
                     chunk.tokens[position] = _MARKS.get(chunk.tokens[position], chunk.tokens[position])
 
@@ -230,7 +231,7 @@ def _add_frames(
         name = add_extension(name, picture)
         row = gather.image(name, location, picture=picture, file=file_number, video=video, frame=frame_number)
         image_of_key[i] = -1 if row is None else row
-    image_of_box[rows] = image_of_key[key_of_row.reshape(-1)]
+    image_of_box[rows] = image_of_key[key_of_row.reshape(-1)]  # some versions of NumPy return (1, n)
     # Tracks below 0 are none.
     track_ids: Longs = np.where(track >= 0, track, NO_ID).astype(np.int64)
     box_columns: dict[str, Any] = {"file": file_numbers[file]} if len(file) else {"file": file}

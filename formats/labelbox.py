@@ -166,7 +166,11 @@ def _read_record(
 def _read_old(
     record: Item, project_name: str, n_unread: Counter[str], seen_ids: set[str], name_of: Callable[[str], str]
 ) -> None:
-    """Read a record of version 1, a label, if it is the first of its data row; `seen_ids` are rows so far."""
+    """Read a record of version 1, a label, if it is the first of its data row.
+
+    `seen_ids` are the data rows so far, and this one is added; other labels are counted in `n_unread`, by
+    whether they are further ``labels`` or of other ``projects``. `name_of` turns a URL into its name.
+    """
     if project_name and record.get("Project Name") != project_name:
         n_unread["projects"] += 1
         return
@@ -183,7 +187,7 @@ def _read_old(
     if label.get("classifications"):
         record.reader.count("classifications of images")
     _, key = _find_name(record)
-    objects.read(record.image(key, name_of if key == "Labeled Data" else str), _read_object)
+    objects.read(record.image(key, name_of if key == "Labeled Data" else str), _read_object)  # else a name
 
 
 def _read_object(value: Row) -> None:

@@ -106,7 +106,7 @@ def _find_name(item: Item, image_place: Place) -> str:
         picture = item.reader.pictures.find(image_place.picture, path=item.location.path)
         return add_extension(image_place.key, picture)
     name = image_place.key + file_name[len(stem(file_name)) :]
-    if image_place.key.rpartition("/")[2] not in (file_name, stem(file_name)):
+    if image_place.key.rpartition("/")[2] not in (file_name, stem(file_name)):  # a.jpg.xml or a.xml
         item.report(FILE_NAME_DIFFERS, "filename", where="filename", value=file_name, name=name)
     return name
 

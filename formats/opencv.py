@@ -145,11 +145,9 @@ def read(source: Source, builder: Builder, log: Log, options: OpencvOptions) -> 
             if name not in row_and_file_of_image or last_file == file:
                 row = reader.image(name, location, file=origin.number, line=line)
             row_and_file_of_image[name] = row, file
-            n_per_box = len(words) // max(n_boxes, 1)  # words per box: 4, or 5 with a score
-            records = [
-                dict(zip(_FIELDS, words[n_per_box * i : n_per_box * i + n_per_box], strict=False))
-                for i in range(n_boxes)
-            ]
+            n_per_box = len(words) // n_boxes if n_boxes else 4  # words per box: 4, or 5 with a score
+            word_lists = [words[i : i + n_per_box] for i in range(0, len(words), n_per_box)]
+            records = [dict(zip(_FIELDS, word_list, strict=False)) for word_list in word_lists]
             Rows(reader, location, records, origin).read(row, _read_box, label)
     reader.finish()
 

@@ -434,7 +434,7 @@ def _read_pixels(box: Row) -> Corners:
             read_colours = find_png(reader.source, reader.mask_file, decode_png_colours)
             if read_colours is None:
                 raise BadMask(f"the colours in {reader.mask_file}, which is missing")
-            reader.colours = read_colours(None)
+            reader.colours = read_colours(None)  # of any value: the file is known
         is_inside = np.isin(reader.colours, colours)
         if not is_inside.any():
             raise BadMask(f"colours of pixels in {reader.mask_file}")

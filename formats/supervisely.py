@@ -339,6 +339,7 @@ def _format_shape(box: Box, image: Image) -> tuple[str, dict[str, Any]]:
     """The kind of the shape of an object, and the fields that hold its points or its mask."""
     if (left_top_pixels := box.pixels(image)) is not None:
         left, top, pixels = left_top_pixels
+        # A PNG, packed by zlib once more.
         data = base64.b64encode(zlib.compress(base64.b64decode(encode_png(pixels)))).decode()
         return "bitmap", {"bitmap": {"data": data, "origin": [left, top]}}
     outline = next(iter(box.outlines), [box.xyxy[:2], box.xyxy[2:]])

@@ -245,6 +245,7 @@ def _read_csv(reader: Reader, file: str, waiting: _Waiting) -> None:
         }
         if Nothing in region.values():
             reader.builder.skipped += 1
+        # A row of an image without regions has neither a shape nor a count.
         elif region["shape_attributes"] or record.get("region_count", "0").strip() not in ("0", ""):
             region["region_attributes"] = region.pop("attributes")
             waiting.append((Rows(reader, location, {"": region}, origin), images[name], {}))

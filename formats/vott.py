@@ -342,7 +342,7 @@ def _write_table(dataset: Dataset, target: Output, log: Log) -> None:
     columns.append(iter_cells(classes, boxes.category))
     if is_detections:
         columns.append(to_decimals(boxes.score))
-    header = _HEADERS[is_detections]
+    header = _HEADERS[is_detections]  # the second has a score
     empty_rows = [image + "," * (len(header) - 1) for image in images]
     lines = [",".join(map(_quote, header)), *format_box_lines(dataset, ",", columns, empty_rows)]
     target.write(name, "".join(f"{line}\n" for line in lines).encode())

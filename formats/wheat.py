@@ -205,7 +205,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: WheatOptions) -> 
         columns = [iter_cells(row_starts, boxes.image), bbox_cells, [""] * len(boxes)]
         columns += [iter_cells([*map(quote, classes)], boxes.category)] if other_classes else []
         columns += [scores] if is_detections else []
-        empty_rows = [start + "," * (len(header) - 3) for start in row_starts]
+        empty_rows = [start + "," * (len(header) - 3) for start in row_starts]  # 3 cells are in `row_starts`
         lines = [",".join(header), *format_box_lines(dataset, ",", columns, empty_rows)]
     target.write(name, "".join(f"{line}\n" for line in lines).encode())
 

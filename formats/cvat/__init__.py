@@ -337,7 +337,7 @@ class _Writer:
         self.flags = boxes.flags.tolist()
         self.category = boxes.category.tolist()
         self.groups = number_groups(boxes, 1).tolist()
-        self.order = np.lexsort((self.frame[boxes.image], ids, video[boxes.image]))
+        self.order = np.lexsort((self.frame[boxes.image], ids, video[boxes.image]))  # the last key goes first
         video_of_box = video[boxes.image][self.order]
         # rows video_starts[v] to video_starts[v + 1] of `order` are the boxes of video v
         self.video_starts = np.searchsorted(video_of_box, np.arange(len(dataset.videos) + 1))

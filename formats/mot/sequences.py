@@ -72,10 +72,11 @@ class MotOptions(ImageOptions):
 
 def kind_by_name(path: str) -> Kind | None:
     """Return the kind that the name of a file, or of its folder, says (gt or det); None if neither."""
-    parts = path.replace("\\", "/").lower().split("/")[-2:]
-    for kind in ("gt", "det"):
-        if parts[-1] == f"{kind}.txt" or (len(parts) > 1 and parts[0] == kind and parts[-1].endswith(".txt")):
-            return "gt" if kind == "gt" else "det"
+    _, folder, file_name = ["", "", *path.replace("\\", "/").lower().split("/")][-3:]
+    kinds: tuple[Kind, ...] = ("gt", "det")
+    for kind in kinds:
+        if file_name == f"{kind}.txt" or (folder == kind and file_name.endswith(".txt")):
+            return kind
     return None
 
 
@@ -173,11 +174,11 @@ def _find_video_name(source: Source, folder: str) -> str:
     """Return the name of a sequence: that of its folder, or of its file if it is not called gt or det."""
     path = source.path.replace("\\", "/").rstrip("/")
     if not source.is_dir:
-        names = [name for name in path.split("/") if name not in ("", ".")]
-        if kind_by_name(path) is None:
-            return stem(names[-1])[: -len(".txt")] if names[-1].lower().endswith(".txt") else names[-1]
-        names = [name for name in names[:-1] if name.lower() not in ("gt", "det")]
-        return names[-1] if names else "video"
+        *folders, file_name = [name for name in path.split("/") if name not in ("", ".")]
+        if kind_by_name(path) is None:  # MOT17-02.txt of a tracker
+            return file_name[: -len(".txt")] if file_name.lower().endswith(".txt") else file_name
+        folders = [name for name in folders if name.lower() not in ("gt", "det")]
+        return folders[-1] if folders else "video"
     return folder.rstrip("/") or path.rpartition("/")[2].strip(".") or "video"
 
 

@@ -197,16 +197,12 @@ def _make_table(dataset: Dataset) -> Any:
     box_of_row = np.concatenate([np.arange(len(boxes)), np.full(len(empty_images), -1)])[order]
     is_boxless = box_of_row < 0
 
-    def make_box_column(
-        values: NDArray[Any], is_unknown: NDArray[np.bool_] | None = None, kind: Any = None
-    ) -> Any:
+    def make_box_column(values: NDArray[Any], is_unknown: NDArray[np.bool_] | None = None) -> Any:
         """Return the Arrow column of (n,) values of the boxes, null for rows without a known value."""
-        row_values = values[box_of_row] if len(values) else np.zeros(len(box_of_row), values.dtype)
-        return pa.array(
-            row_values,
-            kind,
-            mask=is_boxless if is_unknown is None or not len(values) else is_boxless | is_unknown[box_of_row],
-        )
+        if not len(values):
+            return pa.array(np.zeros(len(box_of_row), values.dtype), mask=is_boxless)
+        is_null = is_boxless if is_unknown is None else is_boxless | is_unknown[box_of_row]
+        return pa.array(values[box_of_row], mask=is_null)
 
     def make_name_column(codes: NDArray[Any], names: Any, is_missing: NDArray[np.bool_] | None = None) -> Any:
         """Return the Arrow column of names[code] for each row, stored as a dictionary."""

@@ -112,8 +112,9 @@ class Collect:
     def finish(self) -> None:
         """Add images and boxes to the builder; without boxes the kind is that of the metadata."""
         gather, builder = self.gather, self.builder
-        self.images.add_to(gather, np.zeros(len(self.images.rows), bool))
+        self.images.add_to(gather, needed=np.zeros(len(self.images.rows), bool))  # none must have a size
         builder.named = not self._has_class_numbers
-        if builder.kind is None and self.kind in ("gt", "det") and not gather.count_boxes()[1]:
+        _, n_boxes = gather.count_boxes()
+        if builder.kind is None and self.kind in ("gt", "det") and not n_boxes:
             builder.kind = self.kind
         gather.finish()
