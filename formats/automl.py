@@ -156,6 +156,7 @@ def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> 
             image_split = split_of_image.get(name, "")
             if split is not None and wanted_split not in (None, image_split):
                 continue
+            # A good row is kept, any other reported and skipped.
             if split is None:
                 log.report(BAD_SET, file, line=line, field="set", value=cells[0])
             elif n_cells > 12 or n_cells < 2 or 3 < n_cells < 9:  # 2 or 3 for an image without boxes

@@ -183,7 +183,7 @@ def _read_shape(shape: Row, kind: str, attributes: Item) -> tuple[Corners, tuple
     """Give an annotation its shape, if it is no upright box.
 
     Returns the corners of the box around it, and the width and height of an upright box. A rotation in the
-    attributes is used and removed. Raises BadRecord, after an issue, for an unknown kind.
+    attributes is removed from them. Raises BadRecord, after an issue, for an unknown kind.
     """
     if kind == "bbox":
         corners, wh = shape.ltwh("bbox")

@@ -198,10 +198,7 @@ def _read_samples(record: Item, options: FiftyoneOptions) -> None:
 
 
 def _choose_field(reader: Reader, samples: Sequence[Item]) -> str:
-    """The name of the field that is read: one with detections, or else one with other shapes.
-
-    Where several have them, a note says which is read.
-    """
+    """The name of the field that is read, one with detections or else other shapes; noted if several are."""
     has_scores: dict[str, bool] = {}  # by field, whether any of its detections has a score
     for list_key in _LISTS:
         for sample in () if has_scores else samples:  # polylines only if no field has detections, ...

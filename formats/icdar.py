@@ -211,6 +211,15 @@ def _are_corners(values: list[float]) -> bool:
     return bool((min(turns) >= 0 or max(turns) <= 0) and turns.any())
 
 
+def _decode_class(name: bytes) -> str | None:
+    """The text of a class, which may be any words; None if the value is unusable."""
+    try:
+        text = name.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if name == EMPTY or refuse_class(text) is not None else text
+
+
 def _make_grammar(layout: Layout, name: str = CLASS) -> label_rows.Grammar:
     """The grammar of rows with a layout; `name` is the class where rows have none."""
     width, n_before_text = layout.width, layout.needed
@@ -251,14 +260,6 @@ def _make_grammar(layout: Layout, name: str = CLASS) -> label_rows.Grammar:
         marks[long_rows, 2] = [_SECOND_ROW.search(chunk.restore(line)) is not None for line in lines]
         return marks
 
-    def decode_class(name: bytes) -> str | None:
-        """The text of a class, which may be any words; None if the value is unusable."""
-        try:
-            text = name.decode()
-        except UnicodeDecodeError:
-            return None
-        return None if name == EMPTY or refuse_class(text) is not None else text
-
     return label_rows.Grammar(
         choose_columns,
         (*FIELDS[width], "difficulty"),
@@ -270,7 +271,7 @@ def _make_grammar(layout: Layout, name: str = CLASS) -> label_rows.Grammar:
         sep=layout.sep,
         folders=re.compile("gts?|labels|annotations", re.IGNORECASE),
         prefixes=tuple(_KINDS),
-        name=decode_class,
+        name=_decode_class,
     )
 
 

@@ -166,10 +166,9 @@ def _read_record(
 def _read_old(
     record: Item, project_name: str, n_unread: Counter[str], seen_ids: set[str], name_of: Callable[[str], str]
 ) -> None:
-    """Read a record of version 1, a label, if it is the first of its data row.
+    """Read a record of version 1, a label, if it is the first of its data row; else count it in `n_unread`.
 
-    `seen_ids` are the data rows so far, and this one is added; other labels are counted in `n_unread`, by
-    whether they are further ``labels`` or of other ``projects``. `name_of` turns a URL into its name.
+    `seen_ids` are the data rows so far, to which this one is added. `name_of` turns a URL into its name.
     """
     if project_name and record.get("Project Name") != project_name:
         n_unread["projects"] += 1

@@ -174,15 +174,8 @@ def _read_shape(shape: Row) -> None:
         shape.report(UNKNOWN_SHAPE, "shape_type", value=kind, shapes="rectangle or polygon")
         raise BadRecord
 
-    # The class, the points, and the flags; other flags that are set are counted.
     category, points, score = shape.category("label"), shape.points("points", 2), shape.score("score")
-    flags = FLAG_NAMES["difficult"] if shape.flag("difficult") else Flag(0)
-    shape_flags = shape.object("flags", optional=True)
-    for name, value in shape_flags.record.items():
-        if name in FLAG_NAMES:
-            flags |= FLAG_NAMES[name] if shape_flags.flag(name) else 0
-        elif is_set(value):
-            shape.reader.count("flags")
+    flags = _read_flags(shape)
     shape.count_unread(_SHAPE | {"mask", "direction"} if shape.wants else _SHAPE)
 
     # The corners of the box around the shape.
@@ -200,6 +193,18 @@ def _read_shape(shape: Row) -> None:
     # In a group, outlines are parts of an object, and a rectangle is its box; None for oriented boxes.
     is_part = None if kind in _ORIENTED else kind != "rectangle"
     shape.add(category, corners, score=score, flags=int(flags), group=group, is_part=is_part)
+
+
+def _read_flags(shape: Row) -> Flag:
+    """The flags of a shape, ``difficult`` and those in ``flags``; unknown ones that are set are counted."""
+    flags = FLAG_NAMES["difficult"] if shape.flag("difficult") else Flag(0)
+    shape_flags = shape.object("flags", optional=True)
+    for name, value in shape_flags.record.items():
+        if name in FLAG_NAMES:
+            flags |= FLAG_NAMES[name] if shape_flags.flag(name) else 0
+        elif is_set(value):
+            shape.reader.count("flags")
+    return flags
 
 
 def _read_point(shape: Row, group: int) -> None:

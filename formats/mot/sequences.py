@@ -243,14 +243,12 @@ def add_sequence(
     """Add the images and valid boxes of a sequence, report other rows; classes begin at `first_class`."""
     # labels.values: (n, 10) frame, id, left, top, width, height, conf, class, visibility, z; -1 where absent
     builder, values, frame = labels.builder, labels.values, labels.values[:, 0]
-
     # Rows whose frame exists: with a list of names it must have a line, else any number may do.
     limit = (sequence.length or 10**9) if sequence.names is None else len(sequence.names)
     lowest_frame = 1 if sequence.names is not None or sequence.shift else 0
     is_valid = (frame == np.rint(frame)) & (frame >= lowest_frame) & (frame <= limit)
     among = f" in 1..{sequence.length}" if sequence.length else " from 1 on" if sequence.shift else ""
     labels.report(BAD_FRAME, ~is_valid, 0, "frame", among=among)
-
     # The video and its images.
     file_number = builder.file(labels.source.full(file))
     name_is_taken = sequence.video in builder.video_names  # by a sequence in another folder

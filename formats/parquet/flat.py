@@ -21,6 +21,7 @@ from odm.formats.parquet.nested import BOX_FORM_UNCLEAR
 from odm.issues import Code, Log, Trusted, shorten
 from odm.tables import NO_ID, Floats, Ints
 
+Mask = NDArray[np.bool_]
 EXTRA_COLUMNS = ("area", "id", "image_id", "split")
 """Columns that have no other name, beside those of `odm.formats._shared.tables.column_roles`."""
 
@@ -100,19 +101,10 @@ class FlatRows:
             return
         image = self._find_images(table, n)
         values, is_blank = self._read_four_numbers(table)  # (n, 4) and (4, n)
-        lacks_box: NDArray[np.bool_] = np.logical_and.reduce(is_blank)
+        lacks_box: Mask = np.logical_and.reduce(is_blank)
         score, lacks_score = self._read_numbers(table, "score")
         category, lacks_class = self._find_classes(table, n, ~lacks_box)
-
-        # Rows whose box lacks a number, whose class lacks its box, or whose box lacks its class.
-        lacks_number = is_blank.any(axis=0) & ~lacks_box
-        is_incomplete = lacks_number | (lacks_box & ~lacks_class & ("class" in layout.columns))
-        for row in self._mark_lost(is_incomplete):
-            missing = [layout.find_field(r) for k, r in enumerate(FORMS[layout.form]) if is_blank[k, row]]
-            self._report(row, INCOMPLETE_BOX, missing[0], missing=", ".join(dict.fromkeys(missing)))
-        for row in self._mark_lost(lacks_class & ~lacks_box & (category < 0)):
-            self._report(row, INCOMPLETE_BOX, layout.find_field("class"), missing="class")
-
+        self._report_incomplete(is_blank, lacks_box, lacks_class, category)
         # Numbers that are not finite, and the columns that a file may lack.
         for k, role in enumerate(FORMS[layout.form]):
             self._report_infinite(values[:, k], is_blank[k], role)
@@ -122,7 +114,6 @@ class FlatRows:
         flags = self._read_flags(table, n)
         self._add_sizes(table, image)
         self._add_image_columns(table, image)
-
         # The rows that are kept; those without a box only name an image, and are not counted as skipped.
         is_kept = ~self._is_lost & ~lacks_box & (image >= 0) & (category >= 0)
         self._collect.builder.skipped += int(np.count_nonzero(~lacks_box & ~is_kept))
@@ -143,6 +134,17 @@ class FlatRows:
             file=self._origin.file,
             line=(np.flatnonzero(is_kept) + first_line).astype(np.int32),
         )
+
+    def _report_incomplete(self, is_blank: Mask, lacks_box: Mask, lacks_class: Mask, category: Ints) -> None:
+        """Report rows whose box lacks a number, (4, n), or its class, and those whose class lacks its box."""
+        layout = self._layout
+        lacks_number = is_blank.any(axis=0) & ~lacks_box
+        is_incomplete = lacks_number | (lacks_box & ~lacks_class & ("class" in layout.columns))
+        for row in self._mark_lost(is_incomplete):
+            missing = [layout.find_field(r) for k, r in enumerate(FORMS[layout.form]) if is_blank[k, row]]
+            self._report(row, INCOMPLETE_BOX, missing[0], missing=", ".join(dict.fromkeys(missing)))
+        for row in self._mark_lost(lacks_class & ~lacks_box & (category < 0)):
+            self._report(row, INCOMPLETE_BOX, layout.find_field("class"), missing="class")
 
     # -- columns
 
@@ -169,7 +171,7 @@ class FlatRows:
         self._collect.builder.skipped += table.num_rows
         return False
 
-    def _read_four_numbers(self, table: Any) -> tuple[Floats, NDArray[np.bool_]]:
+    def _read_four_numbers(self, table: Any) -> tuple[Floats, Mask]:
         """Return (n, 4) numbers of the boxes, NaN where null, and (4, n) True where null.
 
         In one column, an empty list is null; lists of another length than four are reported, and are 0.
@@ -190,14 +192,14 @@ class FlatRows:
         values[(length != 4) & (length != 0)] = 0  # which is reported
         return values, is_null.T
 
-    def _read_numbers(self, table: Any, role: str) -> tuple[Floats, NDArray[np.bool_]]:
+    def _read_numbers(self, table: Any, role: str) -> tuple[Floats, Mask]:
         """Return (n,) numbers of a role, NaN where null, and (n,) True where null: all without a column."""
         name = self._layout.columns.get(role)
         if name is None:
             return np.full(table.num_rows, np.nan), np.ones(table.num_rows, bool)
         return to_floats(table[name])
 
-    def _report_infinite(self, values: Floats, is_null: NDArray[np.bool_], role: str) -> None:
+    def _report_infinite(self, values: Floats, is_null: Mask, role: str) -> None:
         """Report numbers that are infinite, or NaN where they are not null."""
         is_infinite = ~np.isfinite(values) & ~is_null
         for row in self._mark_lost(is_infinite):
@@ -214,7 +216,7 @@ class FlatRows:
         self._is_lost |= image < 0
         return image
 
-    def _find_classes(self, table: Any, n: int, has_box: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.bool_]]:
+    def _find_classes(self, table: Any, n: int, has_box: Mask) -> tuple[Ints, Mask]:
         """Return (n,) the category row of each row, -1 for none, and (n,) True for rows without a class.
 
         `has_box` (n,) is True for rows with a box; in others a word such as "background" is no class.
@@ -308,7 +310,7 @@ class FlatRows:
 
     # -- faults
 
-    def _mark_lost(self, is_faulty: NDArray[np.bool_]) -> list[int]:
+    def _mark_lost(self, is_faulty: Mask) -> list[int]:
         """Mark the rows where `is_faulty`, (n,), as lost, and return their numbers."""
         self._is_lost |= is_faulty
         rows: list[int] = np.flatnonzero(is_faulty).tolist()
