@@ -174,6 +174,15 @@ def fixture(folder):
     return (Command if family in COMMANDS else Script if family == "python" else Case)(folder)
 
 
+def code_of(folder, codes):
+    """The longest of the codes that a folder's name begins with."""
+    words = folder.name.split("-")
+    begins = ("-".join(words[:n]) for n in range(len(words), 0, -1))
+    code = next((name for name in begins if name in codes), None)
+    assert code, f"{folder.name} must begin with a code"
+    return code
+
+
 def cases(families=FAMILIES):
     """The code and the folder of every fixture of these families, the plainest example of each code first."""
     from odm.verbs.validation import all_codes
@@ -192,9 +201,4 @@ def cases(families=FAMILIES):
         location = FIRST.index(home) if home in FIRST else len(FIRST) + number
         return (location, len(folder.name), str(folder))
 
-    found = []
-    for _, folder in sorted(folders, key=rank):
-        fits = [code for code in codes if folder.name == code or folder.name.startswith(code + "-")]
-        assert fits, f"{folder.name} must begin with a code"
-        found.append((max(fits, key=len), folder))
-    return found
+    return [(code_of(folder, codes), folder) for _, folder in sorted(folders, key=rank)]

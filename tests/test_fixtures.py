@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fixture_cases import code_of
 from selection import of_each
 
 from odm import checks
@@ -308,16 +309,10 @@ def test_shapes_as_their_tools_write_them(folder, log):
 VALIDATE_ONLY = {rule.code.name for rule in checks.RULES if rule.validate_only}
 
 
-def expected_code(folder):
-    fits = [code for code in CODES if folder.name == code or folder.name.startswith(code + "-")]
-    assert fits, f"{folder.name} must begin with a code"
-    return max(fits, key=len)
-
-
 @of_each(BAD)
 def test_bad_input_gives_its_code_and_no_other(folder):
     log = Log(keep=1000)
-    code = CODES[expected_code(folder)]
+    code = CODES[code_of(folder, CODES)]
     case = Case(folder)
     data = case.read(case.format_of(folder.parent.name), log)
     if not log.errors or code.name in VALIDATE_ONLY:
