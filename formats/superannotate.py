@@ -325,10 +325,12 @@ def _read_tracks(row: Row, fps: float, tracks: list[Track]) -> None:
             _, first_object = next(iter(object_of_frame.values()))
             first_points = first_object.get("points")
             for frame, numbers in fill_frames(numbers_of_frame, numbers_of_frame).items():
+                if frame in object_of_frame:  # a stamp, maybe without usable points
+                    continue
                 points: Any = numbers
                 if isinstance(first_points, dict):
                     points = dict(zip(first_points, numbers, strict=True))
-                object_of_frame.setdefault(frame, ("", meta.record | {"points": points}))
+                object_of_frame[frame] = "", meta.record | {"points": points}
             tracks.append(Track(parameter.location / "timestamps", track, object_of_frame))
 
 

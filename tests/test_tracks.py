@@ -1,7 +1,10 @@
 """Videos, frames and tracks in the model and in files: what is read, what is written, what comes back."""
 
+import functools
 import itertools
 import json
+import operator
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -583,6 +586,47 @@ def test_videos_of_annotation_tools(fixture, frames, tracks):
     for track, image in zip(data.boxes.track.tolist(), data.boxes.image.tolist(), strict=True):
         seen.setdefault(str(data.tracks.source_id[track]), []).append(int(data.images.frame[image]))
     assert seen == tracks
+
+
+COORDINATES = {"x", "y", "w", "h", "width", "height", "x1", "y1", "x2", "y2"}
+
+
+def coordinates_of(value, path=()):
+    """The path of each coordinate of a box below one of the keys of frames: its keys and positions."""
+    if isinstance(value, dict) and "polygon" in value:  # the box beside a polygon is not read
+        return
+    below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in below:
+        if key in COORDINATES and {"frames", "sequence", "timestamps"} & {*path}:
+            yield (*path, key)
+        yield from coordinates_of(inner, (*path, key))
+
+
+@pytest.mark.parametrize("fixture", ["darwin-video", "labelstudio-video", "superannotate-video"])
+@pytest.mark.parametrize(
+    "damage", [lambda box, key: box.pop(key), lambda box, key: box.update({key: "wide"})]
+)
+def test_a_damaged_coordinate_of_a_key_frame_is_an_error_at_its_box(fixture, damage, tmp_path):
+    """Whatever is interpolated from it, and none of the other boxes is named."""
+    source = TOOLS / fixture / "input"
+    name = fixture.split("-")[0]
+    shutil.copytree(source, tmp_path / "in") if source.is_dir() else shutil.copytree(
+        TOOLS / fixture, tmp_path / "in"
+    )
+    (tmp_path / "in" / "case.json").unlink(missing_ok=True)
+    path = next(p for p in (tmp_path / "in").rglob("*.json") if "classes" not in p.name)
+    text = path.read_text()
+    paths = list(coordinates_of(json.loads(text)))
+    assert len(paths) >= 8, fixture
+    for *parents, key in paths:
+        content = json.loads(text)
+        damage(functools.reduce(operator.getitem, parents, content), key)
+        path.write_text(json.dumps(content))
+        with pytest.raises(DataError) as caught:
+            read_file(tmp_path / "in", name)
+        at = "".join(f"/{part}" for part in parents)
+        errors = {issue.pointer for issue in caught.value.log if issue.severity == "error"}
+        assert [pointer[: len(at)] for pointer in errors] == [at], errors
 
 
 @pytest.mark.parametrize("fps", ["0.5", "2", "10"])
