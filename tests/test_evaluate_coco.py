@@ -197,10 +197,10 @@ def test_shards_in_any_order_are_identical(scene, n_shards):
     [
         (1, 1, -(10**9), 2**18, 32),
         pytest.param(7, 3, 2**20, 2**18, 0, marks=slow),
-        pytest.param(50, 10, -(10**9), 2**18, 2, marks=slow),
+        pytest.param(50, 10, -(10**9), 2**18, 32, marks=slow),
         pytest.param(1, 10, 2**20, 0, 0, marks=slow),
         pytest.param(7, 10, 2**20, 1, 1, marks=slow),
-        (50, 10, 2**20, 4, 32),
+        (50, 10, 2**20, 4, 2),
     ],
 )
 def test_size_of_the_pieces_does_not_matter(monkeypatch, chunk, block, sparse, large, many):

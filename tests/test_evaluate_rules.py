@@ -591,10 +591,18 @@ def test_three_of_ten_at_eleven_points():
     assert abs(result.summary["mAP"] - 3 / 11) < 1e-12
 
 
-def test_exactly_half_is_enough():
-    coco = evaluate(*one_image([(0, 0, 10, 10)], [(0, 0, 10, 5)], [0.5]), "coco").result
-    assert coco.classes[0].tp == 1
-    assert abs(coco.summary["AP50"] - 1) < 1e-12
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_an_overlap_of_exactly_the_threshold(protocol):
+    """Half is enough, but for those whose programs ask for more than the threshold."""
+    side = 20 if protocol == "soda-d" else 100
+
+    def tp(share):
+        box, part = [(9, 9, side, side)], [(9, 9, side, side * share)]
+        names = {"images": ["a"], "categories": ["Pedestrian"], "image": [0], "category": [0]}
+        sides = Dataset.from_arrays(**names, ltwh=box), Dataset.from_arrays(**names, ltwh=part, score=[0.5])
+        return evaluate(*sides, protocol).result.classes[0].tp
+
+    assert [tp(0.45), tp(0.5), tp(0.55)] == [0, protocol not in ("crowdhuman", "kitti"), 1]
 
 
 def test_coco_crowd():

@@ -172,6 +172,18 @@ def test_what_is_remembered_of_masks_is_asked_again_for_another_height():
     assert table.measure_masks(np.array([8])).box.tolist() == [[0, 0, 2, 8]]
 
 
+def test_the_area_of_a_polygon_may_be_that_of_its_pixels_or_of_its_corners():
+    """A strip of 40 x 1.4 px covers 40 pixels."""
+    areas = [40, 56, 90]
+    side = Dataset.from_arrays(
+        images=["a.jpg"], width=[60], height=[60], categories=["a"], image=[0] * 3, category=[0] * 3,
+        ltwh=[[3, 3, 40, 1.4]] * 3, polygons=[[[3, 3, 43, 3, 43, 4.4, 3, 4.4]]] * 3, area=areas,
+    )  # fmt: skip
+    checks.run(side, log := Log(), all_rules=True)
+    (issue,) = [issue for issue in log if issue.code == "shape-area-differs"]
+    assert "given as 90, but the shape has 40" in str(issue)
+
+
 def test_oriented_boxes_are_empty_and_differ_by_their_own_area():
     boxes = np.array([[5, 5, 0.3, 0.3, 0.1], [5, 5, 4, 0, 0], [10, 10, 10, 10, 0.7], [10, 10, 10, 10, 0.7]])
     side = Dataset.from_arrays(

@@ -401,7 +401,10 @@ def test_only_the_output_is_missed():
     screen.write("x")
     screen.write("y")
     screen.flush()
-    assert not Screen(None, required=False).isatty()
+    for closed in (screen, Screen(None, required=False)):
+        assert not closed.isatty()
+        with pytest.raises(io.UnsupportedOperation):
+            closed.fileno()
 
 
 def test_outside_a_run_text_is_escaped_too(capsys):

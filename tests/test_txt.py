@@ -333,6 +333,9 @@ def test_the_kind(tmp_path, kind):
     data, log = read(tmp_path, kind=kind)
     assert data.kind == (kind or "det")
     assert log.counts == ({"score-unexpected": 3} if kind == "gt" else {"score-missing": 2})
+    assert [issue.column for issue in log if issue.code == "score-unexpected"] == [3] * (
+        3 if kind == "gt" else 0
+    )
 
 
 # -------------------------------------------------------------------- a slow and plain reader of the same

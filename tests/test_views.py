@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 import odm
 from odm.evaluate.output.render import format_detections_csv, format_per_class_csv, make_review_files
+from odm.verbs import html
 
 ILLUSTRATED = Path(__file__).parents[1] / "fixtures" / "illustrated"
 
@@ -133,6 +134,19 @@ def test_every_value_shows_itself(sides, evaluation, comparison, tmp_path):
     assert (points >= [40, 8]).all()  # the frame begins there
     assert (points <= [230, 198]).all()
     assert "<circle" in comparison._repr_html_()
+
+
+@pytest.mark.parametrize("lower_is_better", [False, True])
+@pytest.mark.parametrize(
+    ("low", "high", "sign"), [(0.1, 0.2, 1), (0.0, 0.2, 0), (-0.2, 0.0, 0), (-0.2, -0.1, -1)]
+)
+def test_an_interval_that_reaches_0_is_drawn_as_no_difference(comparison, low, high, sign, lower_is_better):
+    changed = [replace(d, interval=replace(d.interval, low=low, high=high)) for d in comparison.deltas]
+    keys = tuple({delta.key for delta in changed}) if lower_is_better else ()
+    page = replace(comparison, deltas=changed, lower_keys=keys)._repr_html_()
+    colours = {0: html.EVEN, 1: html.BETTER, -1: html.WORSE}
+    expected = colours[-sign if lower_is_better else sign]
+    assert {colour for colour in colours.values() if colour in page} == {expected}
 
 
 def test_what_is_shown_names_runs_and_keywords_and_says_nothing_twice(sides, comparison, tmp_path):
