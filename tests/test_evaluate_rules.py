@@ -245,6 +245,10 @@ def check(result, per_class, points):
         np.testing.assert_allclose([row.best_f1, row.best_f1_score], [f1, score])
     together = [point for outcome, _ in per_class for point in outcome]
     best = best_f1(together, sum(npos for _, npos in per_class))
+    overall = result.overall
+    np.testing.assert_allclose(
+        [overall.best_f1, overall.best_f1_score], best[:2] if best else (0 if overall.gt else np.nan, np.nan)
+    )
     for row, (outcome, npos) in zip(
         (*result.classes, result.overall), [*per_class, (together, result.overall.gt)], strict=True
     ):
