@@ -1333,31 +1333,31 @@ UNUSUAL = (
 
 
 @pytest.mark.parametrize("key", LISTS)
+@pytest.mark.parametrize("row", params((0, 250, 499), [499]))
 @pytest.mark.parametrize("value", UNUSUAL, ids=repr)
-def test_values_are_read_alike_one_by_one_and_with_their_records(monkeypatch, key, value):
+def test_values_are_read_alike_one_by_one_and_with_their_records(monkeypatch, key, row, value):
     fields_of = shapes.list_fields
-    for row in (0, 250, 499):
-        usual = [LISTS[key] if key == "segmentation" else [n + k for n in LISTS[key]] for k in range(500)]
-        boxes = [{**BOX, "id": k + 1, key: usual[k]} for k in range(500)]
-        boxes[row] = {**BOX, "id": row + 1} | ({} if value == "absent" else {key: value})
-        text = json.dumps(instances(boxes))
-        if isinstance(value, str) and value.startswith("{"):
-            text = text.replace(json.dumps(value), value)
-        results = []
-        for decodes in (True, False):
-            monkeypatch.setattr(
-                coco_reader,
-                "list_fields",
-                lambda *a, decodes, n=decodes, **k: fields_of(*a, decodes=decodes and n, **k),
-            )
-            dataset, log = parse(text, wants={"keypoints", "oriented", "mask", "polygon"}, slice_size=2**13)
-            read_boxes = dataset.boxes
-            row_keys = [t and t.row_keys() for t in (read_boxes.shapes, read_boxes.keypoints)]
-            results.append(
-                (row_keys, read_boxes.line.tolist(), [(i.code, i.message) for i in log.issues], places(log))
-            )
-        assert results[0] == results[1]
-        assert len(results[0][1]) >= 499
+    usual = [LISTS[key] if key == "segmentation" else [n + k for n in LISTS[key]] for k in range(500)]
+    boxes = [{**BOX, "id": k + 1, key: usual[k]} for k in range(500)]
+    boxes[row] = {**BOX, "id": row + 1} | ({} if value == "absent" else {key: value})
+    text = json.dumps(instances(boxes))
+    if isinstance(value, str) and value.startswith("{"):
+        text = text.replace(json.dumps(value), value)
+    results = []
+    for decodes in (True, False):
+        monkeypatch.setattr(
+            coco_reader,
+            "list_fields",
+            lambda *a, decodes, n=decodes, **k: fields_of(*a, decodes=decodes and n, **k),
+        )
+        dataset, log = parse(text, wants={"keypoints", "oriented", "mask", "polygon"}, slice_size=2**13)
+        read_boxes = dataset.boxes
+        row_keys = [t and t.row_keys() for t in (read_boxes.shapes, read_boxes.keypoints)]
+        results.append(
+            (row_keys, read_boxes.line.tolist(), [(i.code, i.message) for i in log.issues], places(log))
+        )
+    assert results[0] == results[1]
+    assert len(results[0][1]) >= 499
 
 
 @pytest.mark.parametrize("key", LISTS)

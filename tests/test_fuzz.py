@@ -315,7 +315,7 @@ def options_of(command):
     return [p.opts[-1] for p in params if not p.is_flag and p.name not in ("cluster", "memory", "replicates")]
 
 
-@settings(fuzzed, max_examples=EXAMPLES or examples(400))
+@settings(fuzzed, max_examples=EXAMPLES or examples(200))
 @given(st.data())
 def test_no_value_of_an_option_is_an_internal_error(data):
     command = data.draw(st.sampled_from(sorted(CALLS)))
