@@ -232,7 +232,7 @@ class BatchReader(msgspec.Struct, frozen=True):
     iou_type: str = "bbox"
 
     def read_listed(self, preds: Any, target: Any, image_ids: Iterable[Any] | None) -> Batch:
-        """Read a batch from lists with a mapping for each image."""
+        """Read a batch from lists with a mapping for each image. Raises ValueError if it is invalid."""
         preds, target = list(preds), list(target)
         if len(preds) != len(target):
             raise ValueError(f"preds has {len(preds)} images, target {len(target)}")

@@ -198,6 +198,7 @@ def _sum_by_bin(table: Table, rows: Longs, edges: Floats) -> tuple[Longs, Floats
     `rows` are the detections to count; `edges` (bins + 1,) bound the bins. Without classes there is one row.
     """
     shape = max(len(table.classes), 1), len(edges) - 1
+    # Bin k has the scores above edges[k] up to edges[k + 1], the first also 0.
     bin_of_row = np.maximum(np.searchsorted(edges, table.score[rows], side="left") - 1, 0)
     key = table.category[rows].astype(np.int64) * shape[1] + bin_of_row
     is_true = (table.outcome[rows] == TP).astype(np.float64)

@@ -245,7 +245,7 @@ def _approximate_t(p: float, n: float) -> float:
 
 
 def _select_defined(value: float, replicates: Floats) -> tuple[Floats, str]:
-    """Return the replicates that are defined, or the reason why there is no interval."""
+    """Return the replicates that are defined, and the reason why there is no interval, empty if there is."""
     defined = replicates[~np.isnan(replicates)]
     n_undefined = len(replicates) - len(defined)
     if np.isnan(value):

@@ -197,6 +197,7 @@ def _find_densest(points: Floats, width: float) -> Floats | None:
     """Return (2,) the median of the (n, 2) points in the fullest square of a width; None if too few."""
     if len(points) < LEAST_VOTES or width <= 0:
         return None
+    # The fullest cell of a grid of squares, then all points about as near to the median of those in it.
     cell = np.floor(points / width).astype(np.int64)
     _, cell_of_point, n_points_of_cell = np.unique(cell, axis=0, return_inverse=True, return_counts=True)
     centre = _find_median(points[cell_of_point.reshape(-1) == n_points_of_cell.argmax()])
@@ -232,11 +233,14 @@ class _Candidate(msgspec.Struct, frozen=True, eq=False):
     @property
     def statement(self) -> str:
         """The statement on what the boxes look like."""
-        parts = [f"{_LOOKS[self.side]} {', in '.join(reading.description for reading in self.readings)}"]
+        parts = []
+        if self.readings:
+            descriptions = ", in ".join(reading.description for reading in self.readings)
+            parts.append(f"{_LOOKS[self.side]} {descriptions}")
         if self.step:
             direction = "after" if self.step > 0 else "before"
             parts.append(f"the detections look like those of the image {direction} theirs")
-        return " and ".join(parts if self.readings else parts[1:])
+        return " and ".join(parts)
 
     def advice(self, options: Collection[str]) -> str:
         """What to do. `options` names those that the format of this side has; one helps only by itself."""
@@ -333,7 +337,7 @@ def _list_candidates(sample: Sample, is_covered: Mask) -> Iterator[_Candidate]:
 
 
 def _count_outside(sample: Sample, candidate: _Candidate) -> int:
-    """Count the boxes that lie far beyond their image on the images where the candidate is better."""
+    """Count the boxes beyond their image by a tenth of its size, on images where the candidate is better."""
     n_outside = 0
     joined = sample.joined
     for side, xyxy in zip((joined.truth, joined.detections), candidate.read_boxes(sample), strict=True):
@@ -489,14 +493,16 @@ def _differ_by_image(n_same: Longs, n_any: Longs) -> bool:
 
 
 def _describe_classes(classes: Sequence[str], new_class: Longs, misnamed: Longs) -> tuple[str, str]:
-    """Return a statement on the classes, and the advice."""
+    """Return a statement on the `misnamed` classes, with the names of three, and the advice.
+
+    `new_class` (classes,) is the right class of each.
+    """
     class_pairs = [(classes[c], classes[new_class[c]]) for c in misnamed[:3].tolist()]
     name_pairs = [(shorten(old, 30), shorten(new, 30)) for old, new in class_pairs]
     more_words = f", and {len(misnamed) - 3} more" if len(misnamed) > 3 else ""
     shown = ", ".join(f"{old!r} is {new!r}" for old, new in name_pairs) + more_words
-    renames = " ".join(f"--rename {shlex.quote(f'{old}={new}')}" for old, new in name_pairs) + (
-        " ..." if more_words else ""
-    )
+    renames = " ".join(f"--rename {shlex.quote(f'{old}={new}')}" for old, new in name_pairs)
+    renames += " ..." if more_words else ""
     return (
         f"the classes of the detections look misnamed ({shown})",
         f"rename them ({renames}) or give both sides the same class list",

@@ -80,11 +80,11 @@ class Differences(Shown, TableMixin, msgspec.Struct, frozen=True, eq=False):
     def resized(self) -> Longs:
         """Rows, in the new version, of the images whose size is known to differ."""
         old, new = self.old.images, self.new.images
-        sizes = [np.stack([images.width, images.height], axis=1) for images in (old, new)]
         # A new image without an old one, partner -1, reads the size 0 x 0 at the end, which is unknown.
-        old_sizes = np.append(sizes[0], [[0, 0]], axis=0)[self.partner]
-        is_known = (old_sizes > 0).all(axis=1) & (sizes[1] > 0).all(axis=1)
-        return np.flatnonzero(is_known & (old_sizes != sizes[1]).any(axis=1))
+        old_sizes = np.append(np.stack([old.width, old.height], axis=1), [[0, 0]], axis=0)[self.partner]
+        new_sizes = np.stack([new.width, new.height], axis=1)
+        is_known = (old_sizes > 0).all(axis=1) & (new_sizes > 0).all(axis=1)
+        return np.flatnonzero(is_known & (old_sizes != new_sizes).any(axis=1))
 
     @property
     def image(self) -> Longs:

@@ -150,7 +150,10 @@ def _make_turn(x: int, y: int, *, mirrored: tuple[bool, bool]) -> BoxChange:
 
 
 def _make_exchange(share: float) -> BoxChange:
-    """Return a function that exchanges width and height of boxes, about the point at a `share` of both."""
+    """Return a function that exchanges width and height of boxes, about the point at a `share` of both.
+
+    With 0 the left top corner stays, with 0.5 the centre.
+    """
 
     def change(xyxy: Floats, _: Floats) -> Floats:
         wh = xyxy[:, 2:] - xyxy[:, :2]

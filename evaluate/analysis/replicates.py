@@ -117,11 +117,9 @@ class Plan:
     def _sum_truths(self, area: int) -> _Sums:
         """Sum the ground truths of each class by image that count in the area range of the number `area`."""
         truth = self.table.truth
-        rows = np.flatnonzero(truth.counts & AreaBits(1 << area))
         if self.rules.metric == "corloc":  # a class counts once per image
-            image, category = truth.image.astype(np.int64), truth.category
-            key = np.unique(image * max(self.n_classes, 1) + category)
-            return _Sums(key % max(self.n_classes, 1), key // max(self.n_classes, 1), self.n_classes)
+            return self._sum_presence()
+        rows = np.flatnonzero(truth.counts & AreaBits(1 << area))
         return _Sums(truth.category[rows], truth.image[rows], self.n_classes)
 
     def _sum_presence(self) -> _Sums:
@@ -613,6 +611,7 @@ class _Lines:
 
     def __init__(self, points: Floats) -> None:
         self.points = points
+        # The area under lines is the sum of heights times half the distance to each neighbour.
         half_widths = np.diff(points) / 2
         point_weights = np.append(half_widths, 0) + np.insert(half_widths, 0, 0)
         self.before = np.concatenate([[0.0], np.cumsum(point_weights)])
