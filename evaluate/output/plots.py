@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from odm.drawing import FORMATS, apply_settings, check_matplotlib, encode
+from odm.evaluate.matching.confusion import Confusion
 from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.scores.accumulate import miss_keys
 from odm.issues import Log, UsageError, listed, printable, shorten
@@ -380,25 +381,11 @@ def _draw_confusion(result: Result) -> Figure:
     n = len(table.classes)
     score_words = f"score >= {table.score:g}" if math.isfinite(table.score) else "scores as given"
     subtitle = f"{result.protocol}; {score_words}, IoU >= {table.iou:g}"
-    truth, detected = table.table.index  # classes of each cell that is not 0; n is the background
-    named_classes = _select_confused(truth, detected, table.table.n, n)
+    named_classes = _select_confused(table)
     if n > IN_MATRIX:
         subtitle += f"; the {IN_MATRIX} of {n} classes most often confused"
-
-    # The counts of the classes that are shown, and of the background, and their shares of each row: that of
-    # a class is of all its ground truths.
-    shown_classes = np.append(named_classes, n)
-    position_by_class = np.full(n + 1, -1)
-    position_by_class[shown_classes] = np.arange(len(shown_classes))
-    is_shown = (position_by_class[truth] >= 0) & (position_by_class[detected] >= 0)
-    counts = np.zeros((len(shown_classes), len(shown_classes)), np.int64)
-    counts[position_by_class[truth[is_shown]], position_by_class[detected[is_shown]]] = table.table.n[
-        is_shown
-    ]
-    n_truths = np.bincount(truth, table.table.n, minlength=n + 1)[shown_classes, None]
-    share = counts / np.maximum(n_truths, 1)
-
-    size = len(shown_classes)
+    counts, share = _count_shown(table, np.append(named_classes, n))
+    size = len(counts)
     inches = min(max(4.5, 3 + 0.4 * size), 16)
     figure, axes = _make_axes("Confusion", subtitle, width=inches + 1, height=inches)
     image = axes.imshow(share, cmap="Blues", norm=PowerNorm(0.5, 0, 1), aspect="auto")
@@ -424,18 +411,29 @@ def _draw_confusion(result: Result) -> Figure:
     return figure
 
 
-def _select_confused(truth: Longs, detected: Longs, n_of_cell: Longs, n: int) -> Longs:
-    """Return the numbers of the classes to show: all of n, or the `IN_MATRIX` that are confused most.
-
-    `truth`, `detected` and `n_of_cell` (cells,) are the classes and the count of each cell.
-    """
+def _select_confused(table: Confusion) -> Longs:
+    """Return the numbers of the classes to show: all, or the `IN_MATRIX` that are confused most."""
+    n = len(table.classes)
     if n <= IN_MATRIX:
         return np.arange(n)
+    truth, detected = table.table.index  # classes of each cell that is not 0; n is the background
     is_wrong = (truth != detected) & (truth < n) & (detected < n)
-    weight = sum(
-        np.bincount(classes[is_wrong], n_of_cell[is_wrong], minlength=n) for classes in (truth, detected)
-    )
+    n_wrong = table.table.n[is_wrong]
+    weight = sum(np.bincount(classes[is_wrong], n_wrong, minlength=n) for classes in (truth, detected))
     return np.sort(np.argsort(-weight, kind="stable")[:IN_MATRIX])
+
+
+def _count_shown(table: Confusion, shown_classes: Longs) -> tuple[Longs, Floats]:
+    """Return (shown, shown) the counts of these classes, and their shares of all ground truths of the row."""
+    n, (truth, detected) = len(table.classes), table.table.index
+    position_by_class = np.full(n + 1, -1)
+    position_by_class[shown_classes] = np.arange(len(shown_classes))
+    row, column = position_by_class[truth], position_by_class[detected]
+    is_shown = (row >= 0) & (column >= 0)
+    counts = np.zeros((len(shown_classes), len(shown_classes)), np.int64)
+    counts[row[is_shown], column[is_shown]] = table.table.n[is_shown]
+    n_truths = np.bincount(truth, table.table.n, minlength=n + 1)[shown_classes, None]
+    return counts, counts / np.maximum(n_truths, 1)
 
 
 def _draw_errors(result: Result) -> Figure:
