@@ -26,6 +26,7 @@ from odm.evaluate.matching.pairs import Pairs, find_iou_floor, intersection
 from odm.evaluate.matching.sides import Joined, SideTable
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import Code, DataError, Log, Trusted, plural
+from odm.masks.runs import expand_ranges, split_by_size
 from odm.pairing import pair_images, source_of
 from odm.tables import Boxes, Dataset, Flag, Floats, Images, Longs, first_index_of
 
@@ -372,24 +373,12 @@ def _shared_volumes(joined: Joined, truth: Tubes, detections: Tubes) -> tuple[Lo
     with_gt = np.flatnonzero(n_gt_boxes)
     gt_start, n_gt_boxes, det_order = gt_start[with_gt], n_gt_boxes[with_gt], det_order[with_gt]
 
-    # As many detections at a time as have `AT_A_TIME` pairs of boxes, but at least one.
-    pair_ends = np.cumsum(n_gt_boxes)
     n_gt = max(len(joined.truth), 1)
     pairs_of_batches: list[Longs] = [np.zeros(0, np.int64)]
     volumes_of_batches: list[Floats] = [np.zeros(0)]
-    start = 0
-    while start < len(with_gt):
-        n_pairs_done = int(pair_ends[start - 1]) if start else 0
-        stop = max(start + 1, int(np.searchsorted(pair_ends, n_pairs_done + AT_A_TIME, "right")))
-        batch = slice(start, stop)
-        n_pairs = n_gt_boxes[batch]
-        det_row = np.repeat(det_order[batch], n_pairs)
-        # gt_start 3 7, n_pairs 2 1:  gt_start - pairs before, repeated  3 3 5
-        #                             + arange 0 1 2: position of the gt  3 4 7
-        gt_row = gt_order[
-            np.repeat(gt_start[batch] - (pair_ends[batch] - n_pairs), n_pairs)
-            + np.arange(n_pairs_done, int(pair_ends[stop - 1]))
-        ]
+    for batch in split_by_size(n_gt_boxes, AT_A_TIME):
+        gt_position, det_index = expand_ranges(gt_start[batch], n_gt_boxes[batch])
+        gt_row, det_row = gt_order[gt_position], det_order[batch][det_index]
         area = intersection(tuple(gt_xyxy[gt_row].T), tuple(det_xyxy[det_row].T))
         sharing_pairs = np.flatnonzero(area > 0)
         pair, volume = _sum_by_key(
@@ -397,7 +386,6 @@ def _shared_volumes(joined: Joined, truth: Tubes, detections: Tubes) -> tuple[Lo
         )
         pairs_of_batches.append(pair)
         volumes_of_batches.append(volume)
-        start = stop
     return _sum_by_key(np.concatenate(pairs_of_batches), np.concatenate(volumes_of_batches))
 
 

@@ -17,6 +17,7 @@ from odm.evaluate.matching.sides import Joined, JoinReport, SideTable
 from odm.evaluate.results import to_plain
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import UsageError, spell
+from odm.masks.runs import split_by_size
 from odm.pairing import pair_images
 from odm.tables import GROUPS, Dataset, Floats, Ints, Longs, rows_without
 from odm.views import Shown, TableMixin
@@ -233,16 +234,11 @@ def pair_boxes(first: Annotations, other: Annotations, iou_min: float) -> tuple[
     sides = [_Side.from_annotations(first), _Side.from_annotations(other)]
     n_images = int(max(side.image.max(initial=-1) for side in sides)) + 1
     n_first, n_other = (np.bincount(side.image, minlength=n_images) for side in sides)
-    pairs_before = np.cumsum(np.append(0, n_first * n_other))  # (images + 1,), before each image and in all
     row_pairs: list[tuple[Longs, Longs]] = [(sides[0].row[:0], sides[1].row[:0])]
-    start = 0
-    while start < n_images:  # as many images together as have `AT_A_TIME` pairs of boxes, but at least one
-        most_pairs = pairs_before[start] + AT_A_TIME
-        stop = max(start + 1, int(np.searchsorted(pairs_before, most_pairs, side="right")) - 1)
-        first_chunk, other_chunk = (side.select_images(start, stop) for side in sides)
+    for images in split_by_size(n_first * n_other, AT_A_TIME):
+        first_chunk, other_chunk = (side.select_images(images.start, images.stop) for side in sides)
         first_positions, other_positions = _pair_greedily(first_chunk, other_chunk, iou_min)
         row_pairs.append((first_chunk.row[first_positions], other_chunk.row[other_positions]))
-        start = stop
     first_rows, other_rows = (np.concatenate(rows) for rows in zip(*row_pairs, strict=True))
     overlap = iou_of(first.xyxy[first_rows], other.xyxy[other_rows])
     return first_rows.astype(np.int32), other_rows.astype(np.int32), overlap

@@ -19,7 +19,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from odm.evaluate.analysis.diagnosis_sample import MOST_PAIRS, NO_OPTIONS, Sample, sample_images
-from odm.evaluate.analysis.readings import SCALES_WITHOUT_SIZE, Reading, list_readings
+from odm.evaluate.analysis.readings import (
+    SCALES_WITHOUT_SIZE,
+    Reading,
+    list_readings,
+    make_shift,
+    make_shrinking,
+)
 from odm.evaluate.doubts import LIKELY_CAUSE
 from odm.evaluate.matching.match import match
 from odm.evaluate.matching.order import first_of_runs
@@ -167,9 +173,7 @@ def _find_constant_readings(sample: Sample) -> Iterator[Reading]:
     fix = "correct the export of {whose}"
     if centre_offset is not None and np.abs(centre_offset).max() >= 1:
         x, y = centre_offset.round().tolist()
-        offset = np.tile([x, y], 2)
-        statement = f"boxes moved by {x:.0f} and {y:.0f} pixels"
-        yield Reading(statement, fix, lambda xyxy, _, by=offset: xyxy - by)  # type: ignore[misc]
+        yield Reading(f"boxes moved by {x:.0f} and {y:.0f} pixels", fix, make_shift(-x, -y))
 
     # Larger or smaller boxes: pairs with about one centre.
     has_near_centre = (
@@ -179,12 +183,7 @@ def _find_constant_readings(sample: Sample) -> Iterator[Reading]:
     log_factor = _find_densest(log_size_ratios[has_near_centre], 0.15)
     if log_factor is not None:
         factor = math.exp(float(log_factor.mean()))
-
-        def change(xyxy: Floats, _: Floats) -> Floats:
-            centre, half_size = (xyxy[:, :2] + xyxy[:, 2:]) / 2, (xyxy[:, 2:] - xyxy[:, :2]) / 2 / factor
-            return np.hstack([centre - half_size, centre + half_size])
-
-        yield Reading(f"boxes {factor:.2f} times as large as the objects", fix, change)
+        yield Reading(f"boxes {factor:.2f} times as large as the objects", fix, make_shrinking(factor))
 
 
 def _find_median(points: Floats) -> Floats:

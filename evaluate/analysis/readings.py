@@ -163,6 +163,21 @@ def _make_exchange(share: float) -> BoxChange:
     return change
 
 
+def make_shift(x: float, y: float) -> BoxChange:
+    """Return a function that moves boxes by `x` and `y`."""
+    return lambda xyxy, _: xyxy + np.tile([x, y], 2)
+
+
+def make_shrinking(factor: float) -> BoxChange:
+    """Return a function that divides the width and height of boxes by a factor, about their centres."""
+
+    def change(xyxy: Floats, _: Floats) -> Floats:
+        centre, half_size = (xyxy[:, :2] + xyxy[:, 2:]) / 2, (xyxy[:, 2:] - xyxy[:, :2]) / 2 / factor
+        return np.hstack([centre - half_size, centre + half_size])
+
+    return change
+
+
 def _list_turn_readings() -> Iterator[Reading]:
     """List the ways in which the image, or each box, may have been mirrored or rotated."""
     turn = "predict on the images as they are stored, or turn the boxes of {whose} back"
