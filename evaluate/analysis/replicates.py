@@ -517,7 +517,7 @@ class _Curves:
         self.wrong_stops = np.searchsorted(ranking.hit_group[miscounted], self.classes, side="right")
 
     def average(self, packed: _Packed, ranked_all: Longs, npos: Longs, ap: Floats, buffers: Floats) -> None:
-        """Write the APs, (weightings, classes), for the weighted ground truths `npos` of the same shape.
+        """Write the APs into `ap`, (weightings, classes); `npos`, of this shape, counts ground truths.
 
         ``ranked_all`` are the running counts of the detections that would be false without a match. The
         ``buffers``, (BUFFERS, ranks that are read or more), are overwritten.
@@ -563,11 +563,11 @@ class _Curves:
         The first two of the ``buffers`` count, in each class, the true positives and all detections up to the
         ranks that are read. All buffers are overwritten.
         """
-        n_true, precision, buffer, drop = (
-            buffers  # `precision` has the number of all detections until it is one
-        )
+        # `precision` holds the number of all detections until the division.
+        n_true, precision, buffer, drop = buffers
         precision += self.epsilon or TINY
         np.divide(n_true, precision, out=precision)
+        # Raised by 2 for each class before, the values of all classes have one running maximum.
         precision += self.raised
         envelope = find_running_maximum(precision, buffer)
         buffer = buffer if envelope is precision else precision
