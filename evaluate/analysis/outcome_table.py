@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from odm.evaluate.matching.match import Truth
+from odm.evaluate.matching.ground_truth import Truth
 from odm.evaluate.matching.matches import Matches, find_outcomes
 from odm.evaluate.matching.prepare import areas_of, prepare
 from odm.evaluate.matching.shapes import measure_overlaps

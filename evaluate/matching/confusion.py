@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.matching.match import Truth
+from odm.evaluate.matching.ground_truth import Truth
 from odm.evaluate.matching.order import match_one_to_one
 from odm.evaluate.matching.prepare import prepare
 from odm.evaluate.matching.shapes import iterate_pairs
