@@ -30,12 +30,10 @@ def match_guesses(joined: Joined, protocol: Protocol, pairs: Pairs, order: Longs
     hit only ground truth of their own class. The first hit of an image and class is a true positive; further
     hits and the detections beyond the guesses are ignored.
 
-    Returns
-    -------
-    tuple
-        The hits, (n,) which detections are guesses, and `Matches.guesses`: for each image with ground truth
-        the rank of the first guess whose class it has, that of the first hit, and the number of the image.
+    Returns the hits, (n,) which detections are guesses, and `Matches.guesses`: for each image with ground
+    truth the rank of the first guess whose class it has, that of the first hit, and the number of the image.
     """
+    # The guesses: row, image and rank of the best detections of each image, by image and rank.
     assert protocol.max_dets is not None
     detections, n_images = joined.detections, len(joined.images)
     has_truth = np.zeros(n_images, np.bool_)
@@ -50,12 +48,14 @@ def match_guesses(joined: Joined, protocol: Protocol, pairs: Pairs, order: Longs
     is_within = rank < protocol.max_dets
     rows, image, rank = rows[is_within], image[is_within], rank[is_within]
 
+    # Which of them hit, and what.
     is_guess = np.zeros(len(detections), np.bool_)
     is_guess[rows] = True
     det, gt = find_best_hits(pairs, protocol, is_guess)
     best_gt = np.full(len(detections), -1, np.int32)
     best_gt[det] = gt
     is_hit = best_gt[rows] >= 0
+
     # first_ranks: (images, 3) the rank of the first guess whose class has ground truth on the image, that of
     # the first hit, and the number of the image. Images without such a guess have rank `max_dets`:
     # the -1 of `first_index_of` is the entry that is appended.
@@ -66,6 +66,8 @@ def match_guesses(joined: Joined, protocol: Protocol, pairs: Pairs, order: Longs
         first_ranks[:, column] = np.append(rank[is_selected], protocol.max_dets)[
             first_index_of(image[is_selected], n_images)
         ]
+
+    # The first hit of each image and class is a true positive.
     det = rows[is_hit].astype(np.int32)
     class_keys = joined.keys_of(detections)[det]
     is_first_of_class = np.zeros(len(det), np.bool_)

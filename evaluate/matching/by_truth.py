@@ -21,6 +21,7 @@ from odm.evaluate.matching.pairs import Pairs, find_pairs
 from odm.evaluate.matching.prepare import get_column, map_evaluated_classes
 from odm.evaluate.matching.sides import Joined, Mask, SideTable
 from odm.evaluate.scores.protocols import Protocol
+from odm.masks.runs import expand_ranges
 from odm.tables import Floats, Ints, Longs, distinct
 
 _ALL = np.uint64(2**64 - 1)
@@ -70,18 +71,10 @@ class TruthMatches(msgspec.Struct, frozen=True, eq=False):
 def match_by_truth(
     sides: Joined, protocol: Protocol, pairs: Pairs, is_outside: Mask, is_counting: Mask
 ) -> TruthMatches:
-    """Match the objects of prepared sides with detections.
+    """Match the objects of prepared sides, which have a copy of each region to ignore for each class.
 
-    Parameters
-    ----------
-    sides
-        Prepared sides, with a copy of each region to ignore for each class.
-    protocol
-        The rules.
-    pairs
-        The pairs of these sides; only those with regions to ignore are used.
-    is_outside, is_counting
-        (areas, objects) which objects count as nothing in an area range, and which count.
+    Of `pairs`, those of these sides, only those with regions to ignore are used. `is_outside` and
+    `is_counting`, (areas, objects), say which objects count as nothing in an area range, and which count.
     """
     # A detection takes part in an area range (is "able") if it is of the object's class, or lower than the
     # range asks for ("small"), whatever its class. If eligible and unused, it is a false positive.
@@ -89,7 +82,8 @@ def match_by_truth(
     is_region = protocol.crowds(truth.flags)
     iou_min = protocol.least_of(sides.classes)
     heights_by_area = [[b.low for b in area.also if b.column == "height"] for area in protocol.areas]
-    least_height = np.floor([max(area_heights, default=0) for area_heights in heights_by_area])  # 0 = any
+    # least_height: (areas,), 0 = any; is_small: (areas, detections)
+    least_height = np.floor([max(area_heights, default=0) for area_heights in heights_by_area])
     is_small = np.floor(detections.wh[:, 1])[None] < least_height[:, None]
     is_covered = np.zeros(len(detections), np.bool_)
     if pairs.ioa is not None:
@@ -101,12 +95,15 @@ def match_by_truth(
     candidates = _find_candidates(sides, protocol, np.flatnonzero(~is_region), is_outside, is_small, iou_min)
     similarity = _measure_similarities(truth, detections, candidates)
     n_objects = np.stack([np.bincount(truth.category[rows], minlength=n_classes) for rows in is_counting])
+
+    # First with all scores: each object takes its detection of the highest score. Bit a of a word of
+    # `taken_areas`, (pairs,), stands for area range a.
     score_order = np.lexsort((candidates.det, -candidates.score, candidates.gt, candidates.category))
     by_score = candidates.take(score_order)
-    # First with all scores: bit a of a word of `taken_areas`, (pairs,), stands for area range a.
     area_bit = (np.uint64(1) << np.arange(len(protocol.areas), dtype=np.uint64))[:, None]
     able_areas = np.bitwise_or.reduce(np.where(by_score.is_able, area_bit, np.uint64(0)))
     taken_areas = _take_in_turn(by_score, able_areas)
+
     curves = np.zeros((2, len(protocol.areas), n_classes, protocol.n_limits))
     hits = Hits.unmatched(np.arange(len(detections), dtype=np.int32), 1)  # a word: bit a of area range a
     for area in range(len(protocol.areas)):
@@ -116,35 +113,59 @@ def match_by_truth(
             _choose_limits(by_score.score[is_true & (by_score.category == k)], int(n), protocol.n_limits)
             for k, n in enumerate(n_objects[area].tolist())
         ]
-        # Then under each limit: an object prefers detections that are high enough, by descending IoU.
-        is_low = candidates.is_small[area]
-        by_iou = np.where(is_low, 0, -candidates.iou)
-        overlap_order = np.lexsort((candidates.det, by_iou, is_low, candidates.gt, candidates.category))
-        by_overlap = candidates.take(overlap_order)
-        limit_bits = _find_reached_limits(by_overlap.score, by_overlap.category, limits)
-        taken_words = _take_in_turn(by_overlap, np.where(by_overlap.is_able[area], limit_bits, np.uint64(0)))
+        # Then under each limit: true positives, and all that are no false positives as they were taken.
+        overlap_order, by_overlap, taken_words = _take_by_overlap(candidates, area, limits)
         is_void = by_overlap.is_nothing[area] | by_overlap.is_small[area]
         true_words = np.where(is_void, np.uint64(0), taken_words)
         is_used = is_eligible[area][by_overlap.detection] & ~by_overlap.is_small[area]
         used_words = np.where(is_used, taken_words, np.uint64(0))
+
         for k, class_limits in enumerate(limits):
             rows = np.flatnonzero(by_overlap.category == k)
             scores = detections.score[is_eligible[area] & (detections.category == k)]
             pair_columns = true_words[rows], used_words[rows], similarity[overlap_order][rows]
             curves[:, area, k, : len(class_limits)] = _measure_curves(class_limits, scores, *pair_columns)
         curves[:, area, n_objects[area] == 0] = np.nan  # classes without objects
-        taking_rows = np.flatnonzero((taken_words & _EVERY_SCORE) != 0)
-        is_copy = by_overlap.category[taking_rows] != detections.category[by_overlap.detection[taking_rows]]
-        taking_rows = taking_rows[~is_copy]  # the outcome of a detection is that in its own class
-        det, is_hit = by_overlap.detection[taking_rows], (true_words[taking_rows] & _EVERY_SCORE) != 0
-        hits.positive[det[is_hit], 0] |= np.uint64(1 << area)
-        hits.ignored[det[~is_hit], 0] |= np.uint64(1 << area)
-        if area == 0:  # the range that tables and reports are about
-            hits.gt[det] = by_overlap.object[taking_rows]
+        _record_hits(hits, area, by_overlap, taken_words, true_words, detections.category)
     if np.isnan(similarity).any():
         curves[1] = np.nan
     hits = hits.take(np.flatnonzero((hits.positive | hits.ignored)[:, 0]))
     return TruthMatches(hits, is_eligible, curves)
+
+
+def _take_by_overlap(
+    candidates: _Candidates, area: int, limits: list[Floats]
+) -> tuple[Longs, _Candidates, Words]:
+    """Let each object take, under each limit, a detection that is high enough, the highest IoU first.
+
+    Only if there is none it takes one that is too low, whatever its IoU. Returns the order in which pairs are
+    tried, (pairs,), the candidates in that order, and (pairs,) the bits of the limits under which each pair
+    is taken.
+    """
+    is_low = candidates.is_small[area]
+    by_iou = np.where(is_low, 0, -candidates.iou)
+    order = np.lexsort((candidates.det, by_iou, is_low, candidates.gt, candidates.category))
+    by_overlap = candidates.take(order)
+    limit_bits = _find_reached_limits(by_overlap.score, by_overlap.category, limits)
+    able_words = np.where(by_overlap.is_able[area], limit_bits, np.uint64(0))
+    return order, by_overlap, _take_in_turn(by_overlap, able_words)
+
+
+def _record_hits(
+    hits: Hits, area: int, candidates: _Candidates, taken_words: Words, true_words: Words, det_class: Ints
+) -> None:
+    """Set the bit of an area range in `hits` for the detections that are taken with all scores.
+
+    Only pairs in the class of the detection, (detections,) `det_class`, count, not those of its copies. The
+    words are (pairs,), by `candidates`. The objects are those of the first range.
+    """
+    rows = np.flatnonzero((taken_words & _EVERY_SCORE) != 0)
+    rows = rows[candidates.category[rows] == det_class[candidates.detection[rows]]]
+    det, is_true = candidates.detection[rows], (true_words[rows] & _EVERY_SCORE) != 0
+    hits.positive[det[is_true], 0] |= np.uint64(1 << area)
+    hits.ignored[det[~is_true], 0] |= np.uint64(1 << area)
+    if area == 0:  # the range that tables and reports are about
+        hits.gt[det] = candidates.object[rows]
 
 
 def _find_candidates(
@@ -153,50 +174,16 @@ def _find_candidates(
     """Find the pairs that overlap enough, with neighbouring classes and small detections of any class.
 
     An object is copied into each class that is a neighbour of its own (where it counts as nothing), a small
-    detection into each class of the objects of its image.
-
-    Parameters
-    ----------
-    sides, protocol
-        Prepared sides and the rules.
-    objects
-        Rows of the ground truths that are no regions to ignore.
-    is_outside, is_small
-        (areas, ground truths) which count as nothing; (areas, detections) which are too low to count.
-    iou_min
-        (classes,) the least IoU.
+    detection into each class of the objects of its image. `objects` are the rows of the ground truths that
+    are no regions to ignore; `is_outside` (areas, ground truths) says which count as nothing, `is_small`
+    (areas, detections) which are too low to count; `iou_min` (classes,) is the least IoU.
     """
     truth, detections = sides.truth, sides.detections
-    rows_as_evaluated = map_evaluated_classes(sides.classes, protocol).tolist()
-    row_of_class = {sides.classes[row].casefold(): row for row in rows_as_evaluated if row >= 0}
-    # Rows of objects, the class of each and whether it is a neighbour of its own; then in the file's order.
-    column_sets = [(objects, truth.category[objects], np.zeros(len(objects), np.bool_))]
-    for neighbour_name, class_name in protocol.neighbours:
-        if neighbour_name.casefold() in row_of_class and class_name.casefold() in row_of_class:
-            neighbour_rows = objects[truth.category[objects] == row_of_class[neighbour_name.casefold()]]
-            category = np.full(len(neighbour_rows), row_of_class[class_name.casefold()], np.int32)
-            column_sets.append((neighbour_rows, category, np.ones(len(neighbour_rows), np.bool_)))
-    file_order = np.argsort(np.concatenate([rows for rows, *_ in column_sets]), kind="stable")
-    gt_rows = np.concatenate([rows for rows, *_ in column_sets])[file_order]
-    gt_category = np.concatenate([category for _, category, _ in column_sets])[file_order]
-    is_neighbour = np.concatenate([is_copy for *_, is_copy in column_sets])[file_order]
-
+    gt_rows, gt_category, is_neighbour = _copy_to_neighbours(sides, protocol, objects)
     keys = distinct(truth.image[gt_rows].astype(np.int64) * max(len(sides.classes), 1) + gt_category)
-    image, gt_class_of_key = np.divmod(keys, max(len(sides.classes), 1))  # image and class with objects
+    image, category = np.divmod(keys, max(len(sides.classes), 1))  # with objects
     small_rows = np.flatnonzero(is_small.any(axis=0))
-    start, end = (np.searchsorted(detections.image[small_rows], image, side) for side in ("left", "right"))
-    n_small = end - start
-    # The small detections of each key's image. start 0 3, n_small 2 1:
-    # repeat(0 - 0, 3 - 2) 0 0 1  +  arange 0 1 2  =  0 1 3
-    copied_rows = small_rows[
-        np.repeat(start - np.cumsum(n_small) + n_small, n_small) + np.arange(n_small.sum())
-    ]
-    copied_class = np.repeat(gt_class_of_key, n_small).astype(np.int32)
-    is_foreign = detections.category[copied_rows] != copied_class
-    det_rows = np.concatenate([np.arange(len(detections)), copied_rows[is_foreign]])
-    det_category = np.concatenate([detections.category, copied_class[is_foreign]])
-    file_order = np.argsort(det_rows, kind="stable")
-    det_rows, det_category = det_rows[file_order], det_category[file_order]
+    det_rows, det_category = _copy_to_classes(detections, small_rows, image, category.astype(np.int32))
 
     copies = replace(
         sides,
@@ -224,6 +211,45 @@ def _find_candidates(
         is_small=is_small_pair,
         is_able=is_small_pair | is_native,
     )
+
+
+def _copy_to_neighbours(sides: Joined, protocol: Protocol, objects: Longs) -> tuple[Longs, Ints, Mask]:
+    """Copy objects of neighbouring classes into the classes that they are neighbours of.
+
+    Returns, each (m,) in the order of the file, the rows of the `objects` and of their copies, the class of
+    each, and which are copies.
+    """
+    category = sides.truth.category
+    rows_as_evaluated = map_evaluated_classes(sides.classes, protocol).tolist()
+    row_of_class = {sides.classes[row].casefold(): row for row in rows_as_evaluated if row >= 0}
+    all_rows, all_classes = [objects], [category[objects]]
+    for neighbour_name, class_name in protocol.neighbours:
+        neighbour, class_row = (row_of_class.get(name.casefold()) for name in (neighbour_name, class_name))
+        if neighbour is not None and class_row is not None:
+            all_rows.append(objects[category[objects] == neighbour])
+            all_classes.append(np.full(len(all_rows[-1]), class_row, np.int32))
+    rows = np.concatenate(all_rows)
+    file_order = np.argsort(rows, kind="stable")
+    is_copy = np.arange(len(rows)) >= len(objects)
+    return rows[file_order], np.concatenate(all_classes)[file_order], is_copy[file_order]
+
+
+def _copy_to_classes(
+    detections: SideTable, small_rows: Longs, image: Longs, category: Ints
+) -> tuple[Longs, Ints]:
+    """Copy the detections at `small_rows` into each class of the objects of their image.
+
+    `image` and `category`, each (keys,), are the images and classes with objects. Returns, each (m,) in the
+    order of the file, the rows of the detections and of their copies, and the class of each.
+    """
+    start, end = (np.searchsorted(detections.image[small_rows], image, side) for side in ("left", "right"))
+    small_positions, key_index = expand_ranges(start, end - start)
+    copied_rows, copied_class = small_rows[small_positions], category[key_index]
+    is_foreign = detections.category[copied_rows] != copied_class
+    rows = np.concatenate([np.arange(len(detections)), copied_rows[is_foreign]])
+    file_order = np.argsort(rows, kind="stable")
+    classes = np.concatenate([detections.category, copied_class[is_foreign]])
+    return rows[file_order], classes[file_order]
 
 
 def _measure_similarities(truth: SideTable, detections: SideTable, candidates: _Candidates) -> Floats:

@@ -130,9 +130,12 @@ def count_keys(keys: Longs, n: int) -> tuple[Longs, Longs]:
 
 
 def counts_as_nothing(joined: Joined, rules: Protocol) -> Mask:
-    """(n,) mask of the ground truths that do not count as objects: crowds, groups and ignored ones."""
+    """(n,) mask of the ground truths that do not count as objects: crowds, groups and ignored ones.
+
+    Which are ignored is that of the first area range, of all sizes.
+    """
     truth = Truth(joined, rules)
-    nothing: Mask = truth.is_outside[0] | truth.is_group  # area range 0 is that of all sizes
+    nothing: Mask = truth.is_outside[0] | truth.is_group
     return nothing
 
 
@@ -142,21 +145,9 @@ def count_confusions(
     """Count which class was taken for which.
 
     Pairs of one image are taken one to one: those of one class first, then the others, by descending
-    IoU. Ground truths that count as nothing are left out, and so are the detections that lie on them.
-
-    Parameters
-    ----------
-    joined
-        Both sides.
-    rules
-        The protocol that says how boxes are measured and what is ignored.
-    score, iou
-        The least score of a detection, of all or (classes,) of each class, and IoU of a pair.
-
-    Raises
-    ------
-    UsageError
-        If a value is out of range.
+    IoU. Ground truths that count as nothing are left out, and so are the detections that lie on them. `rules`
+    say how boxes are measured and what is ignored; `score` is the least score of a detection, of all or
+    (classes,) of each class, `iou` the least IoU of a pair. Raises UsageError if one is out of range.
     """
     if not 0 < iou <= 1 or (isinstance(score, float) and not math.isfinite(score)):
         raise UsageError(
@@ -168,6 +159,8 @@ def count_confusions(
         joined = joined.only(detections=joined.detections.score >= score_min[joined.detections.category])
     is_nothing = counts_as_nothing(joined, rules)
     n_classes = len(joined.classes)
+
+    # Row and column of the table for each pair, false positive and missed object; the last are background.
     rows, columns = [], []
     for gt_start, _, chunk in split_images(joined):
         is_void = is_nothing[gt_start : gt_start + len(chunk.truth)]
@@ -182,6 +175,7 @@ def count_confusions(
         background_column = np.full(int(is_missed.sum()), n_classes)
         rows += [gt_class[gt], background_row, gt_class[is_missed]]
         columns += [det_class[det], det_class[is_unpaired], background_column]
+
     no_rows = [np.zeros(0, np.int64)]
     positions = np.concatenate(rows or no_rows), np.concatenate(columns or no_rows)
     table = Counts.from_columns((n_classes + 1, n_classes + 1), *positions)
@@ -192,24 +186,10 @@ def count_confusions(
 def find_overlapping(chunk: Joined, rules: Protocol, is_void: Mask, iou: float) -> tuple[Ints, Ints, Ints]:
     """Find the pairs of any class that overlap by `iou`, and the detections on what counts as nothing.
 
-    Parameters
-    ----------
-    chunk, rules, iou
-        Prepared sides of a few images, how boxes are measured, and the least IoU.
-    is_void
-        (ground truths,) which of them count as nothing.
-
-    Returns
-    -------
-    tuple of ndarray
-        (pairs,) detection and (pairs,) ground truth, in the order in which pairs are taken: those of one
-        class first, then by descending IoU; and the detections that lie on a void ground truth, with
-        repeats.
-
-    Raises
-    ------
-    UsageError
-        If an image has more than `MOST_PAIRS` pairs.
+    `chunk` are prepared sides of a few images, of which `is_void` (ground truths,) count as nothing. Returns
+    (pairs,) detection and (pairs,) ground truth, in the order in which pairs are taken: those of one class
+    first, then by descending IoU; and the detections that lie on a void ground truth, with repeats. Raises
+    UsageError if an image has more than `MOST_PAIRS` pairs.
     """
     columns: list[tuple[Ints, Ints, Floats]] = []
     det_on_void = [np.zeros(0, np.int32)]
@@ -228,7 +208,7 @@ def find_overlapping(chunk: Joined, rules: Protocol, is_void: Mask, iou: float) 
                 f"matrix or report: drop some with {spell('score_min')}, or leave the image out with "
                 f"{spell('only_images')}"
             )
-    det, gt, overlap = (np.concatenate([f[i] for f in columns]) for i in range(3))
+    det, gt, overlap = map(np.concatenate, zip(*columns, strict=True))
     is_other_class = chunk.detections.category[det] != chunk.truth.category[gt]
     # By the last key first: same class, descending overlap, then as they stand.
     order = np.lexsort((gt, np.arange(len(det)), -overlap, is_other_class))

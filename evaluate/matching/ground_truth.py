@@ -26,10 +26,13 @@ class Truth:
         self.has_thresholds = protocol.size_threshold or bool(protocol.class_ious)
         self.blocks = word_blocks(protocol)
         self.group_key = joined.keys_of(side)
+        """(n,) a number for the image and class."""
         self.is_crowd = protocol.crowds(side.flags)
         self.is_group = protocol.groups(side.flags)
+
+        # What counts as nothing whatever its area: crowds, ignored boxes and regions; objects without a
+        # labelled point; where the protocol says so, classes not detected on the image and ignored fields.
         is_nothing = self.is_crowd | ((side.flags & np.uint16(protocol.ignored | protocol.region_flags)) != 0)
-        # Objects without a labelled point are nothing, too, and so are those of a class not detected there.
         if protocol.measure == "oks" and side.source is not None and side.source.keypoints is not None:
             is_nothing |= side.source.keypoints.count_labelled_or_stated()[side.row] == 0
         if protocol.detected_only:
@@ -38,11 +41,13 @@ class Truth:
             is_nothing |= np.nan_to_num(get_column(side, field)) != 0
         self.is_outside = np.stack([is_nothing | find_outside(side, a) for a in protocol.areas])
         """(areas, n) which ground truths count as nothing."""
+
         self.weight = protocol.group_weight or 0
         self.is_counting = ~(self.is_outside | (self.is_group & (self.weight == 0)))
         """(areas, n) which ground truths count."""
         if protocol.counts_ignored:
             self.is_counting |= (side.flags & np.uint16(protocol.crowd_flags)) != 0
+
         self.nothing_bits: list[Words] = [_set_bits(self.is_outside, block) for block in self.blocks]
         """Per word (n,) the bits under which a ground truth counts as nothing."""
         n_areas, n_truth = self.is_outside.shape
@@ -63,12 +68,16 @@ class Truth:
 
     @functools.cached_property
     def thresholds(self) -> Floats:
-        """(n,) the thresholds where they differ: those of classes, or lower ones of small ground truths."""
+        """(n,) the thresholds where they differ: those of classes, or lower ones of small ground truths.
+
+        Those of ILSVRC: w * h / ((w + 10) * (h + 10)), at most the first of the protocol, which crowds keep.
+        """
         if self.protocol.class_ious:
             return self.protocol.least_of(self.classes)[self.side.category]
         left, top, right, bottom, _ = measure_boxes(self.side.xyxy, self.side.wh, self.protocol)
         w, h = right - left + self.protocol.pixel, bottom - top + self.protocol.pixel
         with np.errstate(invalid="ignore", divide="ignore"):
+            # `fmin` takes the protocol's threshold where the quotient is NaN.
             thresholds: Floats = np.fmin(w * h / ((w + 10) * (h + 10)), self.protocol.ious[0])
         return np.where(self.is_crowd, self.protocol.ious[0], thresholds)
 

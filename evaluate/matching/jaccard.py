@@ -28,26 +28,17 @@ def can_pair() -> bool:
 
 
 def jaccard_ratios(sides: Joined, protocol: Protocol, pairs: Pairs) -> Floats:
-    """Compute the ratio of each image above each score of `Protocol.jaccard`.
+    """(images, limits) the ratio of each image of prepared sides above each score of `Protocol.jaccard`.
 
-    Parameters
-    ----------
-    sides
-        Prepared sides, boxes ordered by image.
-    protocol
-        The rules; of its thresholds the first counts.
-    pairs
-        All pairs of the sides that reach it.
-
-    Returns
-    -------
-    ndarray of float64
-        (images, limits); NaN where an image has nothing to pair, and everywhere without SciPy.
+    It is NaN where an image has nothing to pair, and everywhere without SciPy. `pairs` are all pairs of the
+    sides that reach the first threshold of the protocol, which is the only one that counts.
     """
     n_images = len(sides.images)
     ratios = np.full((n_images, len(protocol.jaccard)), np.nan)
     if not can_pair():
         return ratios
+
+    # The edges that may become pairs, by image, and the detections that something ignored covers.
     truth, detections, iou_min = sides.truth, sides.detections, protocol.least[0]
     is_object = ~protocol.crowds(truth.flags)
     is_covered = np.zeros(len(detections), np.bool_)
@@ -60,34 +51,35 @@ def jaccard_ratios(sides: Joined, protocol: Protocol, pairs: Pairs) -> Floats:
     det, gt, iou = (np.concatenate(column) for column in zip(*edges, strict=True))
     by_image = np.argsort(detections.image[det], kind="stable")
     det, gt, iou = det[by_image], gt[by_image], iou[by_image]
+    gt_covered = _find_covered_objects(sides, protocol, is_object)
 
-    objects = np.flatnonzero(is_object)
-    ignored = truth.take(np.flatnonzero(~is_object))
-    ignored_and_objects = replace(sides, truth=ignored, detections=truth.take(objects))
-    gt_covered = np.zeros(len(truth), np.bool_)
-    for piece in find_pairs(
-        ignored_and_objects, protocol, protocol.ious[0], np.arange(len(objects))
-    ).pieces():
-        gt_covered[objects[_find_covered(piece, np.ones(len(piece.gt), np.bool_), iou_min)]] = True
-
+    # Above each limit, the pairs of each image, and all boxes that count there.
     for i, score_limit in enumerate(protocol.jaccard):
         is_above = detections.score > score_limit
-        is_edge = is_above[det]
-        paired_edges = _pair_edges(detections.image[det[is_edge]], det[is_edge], gt[is_edge], iou[is_edge])
+        edges_above = np.flatnonzero(is_above[det])
+        columns = detections.image[det[edges_above]], det[edges_above], gt[edges_above], iou[edges_above]
+        paired_edges = edges_above[_pair_edges(*columns)]
         # Covered boxes do not count, unless they are in a pair.
         det_counts, gt_counts = is_above & ~is_covered, is_object & ~gt_covered
-        det_counts[det[is_edge][paired_edges]] = gt_counts[gt[is_edge][paired_edges]] = True
-        n_paired, n_detections, n_objects = (
-            np.bincount(image, minlength=n_images)
-            for image in (
-                detections.image[det[is_edge][paired_edges]],
-                detections.image[det_counts],
-                truth.image[gt_counts],
-            )
-        )
+        det_counts[det[paired_edges]] = gt_counts[gt[paired_edges]] = True
+        n_paired = np.bincount(detections.image[det[paired_edges]], minlength=n_images)
+        n_detections = np.bincount(detections.image[det_counts], minlength=n_images)
+        n_objects = np.bincount(truth.image[gt_counts], minlength=n_images)
         has_boxes = n_objects + n_detections > 0
         ratios[has_boxes, i] = (n_paired / (n_objects + n_detections - n_paired + _ADDED))[has_boxes]
     return ratios
+
+
+def _find_covered_objects(sides: Joined, protocol: Protocol, is_object: Mask) -> Mask:
+    """(ground truths,) mask of the objects, under the mask `is_object`, that something ignored covers."""
+    truth, objects = sides.truth, np.flatnonzero(is_object)
+    # Objects take the part of the detections, and are compared with the ignored ground truths.
+    objects_on_ignored = replace(sides, truth=truth.take(~is_object), detections=truth.take(objects))
+    is_covered = np.zeros(len(truth), np.bool_)
+    for piece in find_pairs(objects_on_ignored, protocol, protocol.ious[0], np.arange(len(objects))).pieces():
+        by_ignored = np.ones(len(piece.gt), np.bool_)
+        is_covered[objects[_find_covered(piece, by_ignored, protocol.least[0])]] = True
+    return is_covered
 
 
 def jaccard_index(ratios: Floats, weights: Longs | None = None) -> Floats:
@@ -124,6 +116,7 @@ def _pair_edges(image: Ints, det: Ints, gt: Ints, iou: Floats) -> Longs:
     paired = [pairs_of_objects, undecided[pairs_of_detections]]
     undecided = undecided[~is_decided]
     image, det, gt, iou = image[undecided], det[undecided], gt[undecided], iou[undecided]
+    # One image at a time: a table of the undecided detections and objects, with 0 where there is no edge.
     image_starts = first_of_runs(image)
     image_ends = np.append(image_starts[1:], len(image))[: len(image_starts)]
     for start, stop in zip(image_starts.tolist(), image_ends.tolist(), strict=True):
@@ -150,7 +143,7 @@ def _pair_stars(centre: Ints, leaf: Ints, iou: Floats) -> tuple[Longs, Mask]:
     np.maximum.at(max_degree, centre, np.bincount(leaf)[leaf])
     leaf_edges = np.flatnonzero(max_degree[centre] == 1)
     leaf_edges = leaf_edges[np.lexsort((-iou[leaf_edges], centre[leaf_edges]))]
-    best = first_of_runs(centre[leaf_edges])
+    best = first_of_runs(centre[leaf_edges])  # positions in `leaf_edges`, which is by centre and falling IoU
     runner_up = np.minimum(best + 1, max(len(leaf_edges) - 1, 0))
     is_tied = np.diff(best, append=len(leaf_edges)) > 1
     is_tied &= iou[leaf_edges[runner_up]] == iou[leaf_edges[best]]

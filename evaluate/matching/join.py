@@ -160,6 +160,7 @@ class Admitted(msgspec.Struct, frozen=True, eq=False):
         `hierarchy` and `unit` are as for `join`.
         """
         truth, detections, pairing, gt_number = self.truth, self.detections, self.pairing, self.gt_number
+        # partner_rows: for each image of the detections the row of the ground truth's, -1 = none
         partner_rows, gt_names, det_names = pairing.image, pairing.gt_names, pairing.det_names
         extra_names = tuple(detections.images.name[i] for i in np.flatnonzero(partner_rows < 0).tolist())
         gt_class = [self.classes.get(name, -1) for name in gt_names]  # -1 of regions to ignore
@@ -225,30 +226,22 @@ def admit(
 
     `detections` need hold only a sample of the boxes, beside all images and classes: the first of each class
     and those of the highest scores. `summary` counts all of them. `unit` is ``images`` or ``videos``. With
-    `image_labels` the ground truth has the images that only these name, too.
-
-    Raises
-    ------
-    DataError
-        If the two sides do not belong together; the log says why.
+    `image_labels` the ground truth has the images that only these name, too. Raises DataError if the two
+    sides do not belong together; the log says why.
     """
     errors_before = log.errors
     order = _sort_by_id(truth.images.source_id)
     if image_labels is not None:
         truth = add_labelled_images(truth, image_labels, log)
         order = np.r_[order, len(order) : len(truth.images)]
-    if not len(truth.images):
-        log.report(NO_TRUTH, source_of(truth))
-    elif not len(truth):
-        log.report(NO_BOXES, source_of(truth), n=len(truth.images))
-    is_scored = len(truth) and not np.isnan(truth.boxes.score).any()  # as detections are, not ground truth
-    if is_scored or (truth.kind == "det" and len(truth)):
-        log.report(ALL_SCORED, source_of(truth), n=len(truth))
+    _check_truth(truth, log)
     _check_scores(detections, log, summary)
     for side in (truth, detections):
         check_rows(side, log)
     if len(truth) and summary.n:
         _check_coordinates(truth, detections, log, summary)
+
+    # Images of one side only; what follows is reported only if nothing before it explains it.
     pairing = pair(truth, detections, log)
     if extra_images == "error" or (pairing.image < 0).all():
         report_images(truth, detections, pairing, log, one_by_one=False, unit=unit.removesuffix("s"))
@@ -256,8 +249,10 @@ def admit(
         report_splits(truth, detections, pairing, log, summary.images)
         if log.errors == errors_before:
             report_empty_images(truth, pairing, log, summary.images, unit=unit)
-    is_misread = unit == "images" and log.errors == errors_before
-    is_misread = is_misread and check_numbers(truth, detections, pairing, log)
+    is_misread = (
+        unit == "images" and log.errors == errors_before and check_numbers(truth, detections, pairing, log)
+    )
+
     det_only: Sequence[str] = ()
     hints: Mapping[str, str] = {}
     if not is_misread:
@@ -271,16 +266,35 @@ def admit(
         )
     if log.errors > errors_before:
         raise DataError("the ground truth and the detections cannot be compared", log)
-    partner_rows, gt_number = pairing.image, np.empty(len(order), np.int64)
+
+    gt_number, det_number = _number_images(order, pairing.image)
+    object_names = itertools.compress(pairing.gt_names, ~region_classes(truth))
+    return Admitted(
+        truth,
+        detections,
+        pairing,
+        order,
+        gt_number,
+        det_number,
+        classes={name: i for i, name in enumerate(dict.fromkeys([*object_names, *det_only]))},
+        images_with_detections=summary.images,
+        det_only=det_only,
+        hints=hints,
+    )
+
+
+def _number_images(order: Longs, partner_rows: Longs) -> tuple[Longs, Longs]:
+    """Number the images of the ground truth by their place in `order`, and those of the detections.
+
+    These have the numbers of their partners, (images,) `partner_rows`; those without one (-1) come after all
+    others. Returns a number for each row of either table.
+    """
+    gt_number = np.empty(len(order), np.int64)
     gt_number[order] = np.arange(len(order))
     extra_rows = np.flatnonzero(partner_rows < 0)
-    # Images of the detections have the numbers of their partners; those without one come after all others.
     det_number = np.where(partner_rows >= 0, gt_number[partner_rows] if len(gt_number) else partner_rows, 0)
     det_number[extra_rows] = len(gt_number) + np.arange(len(extra_rows))
-    object_names = itertools.compress(pairing.gt_names, ~region_classes(truth))
-    classes = {name: i for i, name in enumerate(dict.fromkeys([*object_names, *det_only]))}
-    columns = truth, detections, pairing, order, gt_number, det_number, classes
-    return Admitted(*columns, summary.images, det_only, hints)
+    return gt_number, det_number
 
 
 def _sort_by_id(ids: NDArray[Any]) -> Longs:
@@ -389,7 +403,8 @@ class DetectionSummary(msgspec.Struct, frozen=True, eq=False):
             high=float(known_scores.max()) if len(known_scores) else math.nan,
             above_one=int(np.count_nonzero(known_scores > 1)),
             extent=float(max(xyxy.max(), -xyxy.min())) if n else -math.inf,
-            fractional=any(  # mostly in the first part
+            # A chunk at a time: nearly always the first one tells.
+            fractional=any(
                 bool((chunk != np.floor(chunk)).any())
                 for chunk in (xyxy[start : start + 2**14] for start in range(0, n, 2**14))
             ),
@@ -430,6 +445,16 @@ class DetectionSummary(msgspec.Struct, frozen=True, eq=False):
     def in_percent(self) -> bool:
         """Whether the scores are percentages; see `Boxes.in_percent`."""
         return 10 < self.high <= 100 and self.low >= 0 and self.above_one * 2 > self.n
+
+
+def _check_truth(truth: Dataset, log: Log) -> None:
+    """Report ground truth without images or boxes, and one whose boxes are scored, as detections are."""
+    if not len(truth.images):
+        log.report(NO_TRUTH, source_of(truth))
+    elif not len(truth):
+        log.report(NO_BOXES, source_of(truth), n=len(truth.images))
+    elif truth.kind == "det" or not np.isnan(truth.boxes.score).any():
+        log.report(ALL_SCORED, source_of(truth), n=len(truth))
 
 
 FILTERED = 0.25
@@ -501,6 +526,7 @@ def _check_coordinates(truth: Dataset, detections: Dataset, log: Log, summary: D
                 log.report(NO_SIZE, path, line=line, pointer=pointer, value=name)
         return
     truth_xyxy = truth.boxes.xyxy
+    # For the ground truth (0) and the detections (1): above 1.5 are pixels, as relative boxes may stick out.
     largest_values = [float(max(truth_xyxy.max(), -truth_xyxy.min())), summary.extent]
     are_fractional = [bool((truth_xyxy != np.floor(truth_xyxy)).any()), summary.fractional]
     if max(largest_values) <= 1.5:

@@ -80,10 +80,7 @@ def match(
         order = _sort_by_score(sides.detections.score, protocol)
     is_beyond_cap = find_beyond_cap(sides, protocol, order)
     if pairs is None:
-        takes_part = None if is_beyond_cap is None else ~is_beyond_cap
-        best_only = protocol.match not in ("free", "truth")
-        floor = find_iou_floor(protocol)
-        pairs = find_shape_pairs(sides, protocol, floor, order, among=takes_part, best_only=best_only)
+        pairs = _find_pairs(sides, protocol, find_iou_floor(protocol), order, is_beyond_cap)
     return _match(sides, protocol, dropped, order, pairs, is_beyond_cap, _find_score_range(joined))
 
 
@@ -100,13 +97,26 @@ def _find_score_range(joined: Joined) -> tuple[float, float]:
     return float(score.min(initial=np.inf)), float(score.max(initial=-np.inf))
 
 
+def _find_pairs(
+    sides: Joined, protocol: Protocol, floor: float, order: Longs, is_beyond_cap: Mask | None
+) -> Pairs:
+    """Find the pairs that reach `floor`, without the detections under the mask `is_beyond_cap`, (n,).
+
+    Only the best pair of each detection is found where the protocol never lets it take another one.
+    """
+    takes_part = None if is_beyond_cap is None else ~is_beyond_cap
+    best_only = protocol.match not in ("free", "truth")
+    return find_shape_pairs(sides, protocol, floor, order, among=takes_part, best_only=best_only)
+
+
 def match_all(joined: Joined, protocols: Sequence[Protocol]) -> Iterator[Matches]:
     """Yield the matches under each protocol.
 
-    Protocols that measure the same boxes alike share the comparison of boxes.
+    Protocols that measure the same boxes alike share the comparison of boxes: pairs are found once, from the
+    lowest IoU that any of them needs, and each protocol takes those above its own.
     """
-    # By the settings that decide: prepared sides with what was dropped, orders by score, and the lowest floor
-    # of the protocols concerned with its pairs and the detections beyond the cap.
+    # By the settings that decide (`_preparation_key`, `_pairing_key`): prepared sides and what was dropped;
+    # orders by score; and the lowest IoU, its pairs and the detections beyond the cap.
     prepared: dict[tuple[Any, ...], tuple[Joined, tuple[tuple[str, int], ...]]] = {}
     orders: dict[tuple[int, bool], Longs] = {}
     pairs_of_settings: dict[tuple[Any, ...], tuple[float, Pairs, Mask | None]] = {}
@@ -114,6 +124,7 @@ def match_all(joined: Joined, protocols: Sequence[Protocol]) -> Iterator[Matches
         if _preparation_key(rules) not in prepared:
             prepared[_preparation_key(rules)] = prepare(joined, rules)
         sides, dropped = prepared[_preparation_key(rules)]
+        # Preparations share the tables that they leave as they are, hence the ids.
         detections_key = id(sides.detections), rules.detections_in == "reverse"
         if detections_key not in orders:
             orders[detections_key] = _sort_by_score(sides.detections.score, rules)
@@ -122,9 +133,7 @@ def match_all(joined: Joined, protocols: Sequence[Protocol]) -> Iterator[Matches
         if pairs_key not in pairs_of_settings:
             floor = min(find_iou_floor(q) for q in protocols if _pairing_key(q) == _pairing_key(rules))
             is_beyond_cap = find_beyond_cap(sides, rules, order)
-            takes_part = None if is_beyond_cap is None else ~is_beyond_cap
-            best_only = rules.match not in ("free", "truth")
-            pairs = find_shape_pairs(sides, rules, floor, order, among=takes_part, best_only=best_only)
+            pairs = _find_pairs(sides, rules, floor, order, is_beyond_cap)
             pairs_of_settings[pairs_key] = floor, pairs, is_beyond_cap
         floor, pairs, is_beyond_cap = pairs_of_settings[pairs_key]
         if floor < find_iou_floor(rules):
@@ -133,7 +142,10 @@ def match_all(joined: Joined, protocols: Sequence[Protocol]) -> Iterator[Matches
 
 
 def _preparation_key(p: Protocol) -> tuple[Any, ...]:
-    """Cache key: the settings of a protocol that `prepare` depends on."""
+    """Cache key: the settings of a protocol that `prepare` depends on.
+
+    A setting that matters only beside another one stands as ``other and setting``.
+    """
     cap = p.cap_of, p.max_dets if p.cap_of != "class" else None
     on_empty = p.drop_empty and (p.as_given, p.drop_empty_truth)
     drops = (
@@ -150,7 +162,7 @@ def _preparation_key(p: Protocol) -> tuple[Any, ...]:
 
 
 def _pairing_key(p: Protocol) -> tuple[Any, ...]:
-    """Cache key: the settings of a protocol that `find_shape_pairs` depends on."""
+    """Cache key: the settings of a protocol that `_find_pairs` depends on, as in `_preparation_key`."""
     as_given = p.as_given and p.pixels == "edges"
     grouping = p.crowd_flags, p.group_weight is not None, p.region_flags
     matching = p.match, p.match == "best" and p.last_of_equals
@@ -169,36 +181,19 @@ def _match(
 ) -> Matches:
     """Match the prepared sides and put the outcome into `Matches`.
 
-    Parameters
-    ----------
-    sides, protocol
-        Prepared sides and the rules.
-    dropped
-        What `prepare` left out: (what, how many).
-    order
-        (n,) positions of the detections by descending score.
-    pairs
-        The overlapping pairs.
-    is_beyond_cap
-        (n,) which detections exceed the limit of their image and class; None if none does.
-    score_range
-        The lowest and the highest score before any detection was dropped.
+    `dropped` is what `prepare` left out, (what, how many); `order` (n,) the positions of the detections by
+    descending score; `is_beyond_cap` (n,) which of them exceed the limit of their image and class, None if
+    none does; `score_range` the lowest and the highest score before any was dropped.
     """
     guesses = np.zeros((0, 3), np.int64)
     curves: Floats | None = None
     detections, n_classes = sides.detections, len(sides.classes)
     if protocol.metric in ("corloc", "top-k"):
-        if protocol.metric == "top-k":
-            hits, candidates, guesses = match_guesses(sides, protocol, pairs, order)
-        else:  # the best detection of every image and class that has ground truth
-            candidates = pairs.rank == 0
-            det, gt = find_best_hits(pairs, protocol, candidates)
-            hits = Hits.of_one_bit(det, np.ones(len(det), np.bool_), gt)
+        hits, is_candidate, guesses = _match_images(sides, protocol, order, pairs)
         # A class counts once per image, and what is no candidate is ignored.
-        class_of_images = distinct(sides.keys_of(sides.truth)) % max(n_classes, 1)
-        npos = np.bincount(class_of_images, minlength=n_classes)[:, None]
+        npos = _count_images(sides)[:, None]
         gt_ignored = np.zeros(n_classes, np.int64)
-        fp_if_unmatched: NDArray[AreaBits] | None = candidates.astype(AreaBits)
+        fp_if_unmatched: NDArray[AreaBits] | None = is_candidate.astype(AreaBits)
     else:
         truth = Truth(sides, protocol)
         if is_beyond_cap is not None:
@@ -206,11 +201,15 @@ def _match(
             dropped += ((f"{OVER}{protocol.max_dets} per image and class", n_beyond),)
         within_cap = pairs if is_beyond_cap is None else pairs.of_detections(~is_beyond_cap)
         hits, fp_if_unmatched, curves = _match_single(sides, protocol, truth, within_cap, is_beyond_cap)
-        category = sides.truth.category
+
+        # Column 0 of npos, (classes, areas), is of all sizes; the other objects, but no regions, are ignored.
         npos = truth.count(n_classes)
-        object_category = category[(sides.truth.flags & np.uint16(protocol.region_flags)) == 0]
+        is_object = (sides.truth.flags & np.uint16(protocol.region_flags)) == 0
+        object_category = sides.truth.category[is_object]
         gt_ignored = np.bincount(object_category, minlength=n_classes) - npos[:, 0]
-    hit_gt = np.full(len(hits.det), -1, np.int32)  # positions in the sides become rows of the dataset
+
+    # Positions in the sides become rows of the dataset.
+    hit_gt = np.full(len(hits.det), -1, np.int32)
     has_truth = hits.gt >= 0
     hit_gt[has_truth] = sides.truth.row[hits.gt[has_truth]]
     frequency = tuple(sides.frequency.get(name, "") for name in sides.classes)
@@ -241,6 +240,19 @@ def _match(
     )
 
 
+def _match_images(sides: Joined, protocol: Protocol, order: Longs, pairs: Pairs) -> tuple[Hits, Mask, Longs]:
+    """Match by image, for CorLoc or top-k errors.
+
+    Returns the hits, (n,) which detections are candidates, and `Matches.guesses`, which CorLoc has none of.
+    """
+    if protocol.metric == "top-k":
+        return match_guesses(sides, protocol, pairs, order)
+    # CorLoc: the best detection of every image and class that has ground truth.
+    is_candidate = pairs.rank == 0
+    det, gt = find_best_hits(pairs, protocol, is_candidate)
+    return Hits.of_one_bit(det, np.ones(len(det), np.bool_), gt), is_candidate, np.zeros((0, 3), np.int64)
+
+
 def _match_single(
     sides: Joined, protocol: Protocol, truth: Truth, pairs: Pairs, is_beyond_cap: Mask | None
 ) -> tuple[Hits, NDArray[AreaBits] | None, Floats | None]:
@@ -256,7 +268,10 @@ def _match_single(
 
 
 def _match_boxes(sides: Joined, protocol: Protocol, truth: Truth, pairs: Pairs) -> Hits:
-    """Match each detection with at most one ground truth; `truth` keeps which are still free."""
+    """Match each detection with at most one ground truth, as `Protocol.match` says.
+
+    ``free`` removes the bits of those taken from `Truth.free_bits`.
+    """
     rule = {"free": _match_free, "best": _match_best, "greatest": _match_greatest}[protocol.match]
     hits, detections = rule(pairs, protocol, truth), sides.detections
     if pairs.large:  # a bounded number of pairs at a time, which take what is left
@@ -264,7 +279,7 @@ def _match_boxes(sides: Joined, protocol: Protocol, truth: Truth, pairs: Pairs) 
         for group in pairs.large:
             parts += (_match_free(piece, protocol, truth) for piece in pairs.split_group(group))
         hits = join_hits(parts)
-        det = hits.det
+        det = hits.det  # in the order of `Pairs`: by image, class and rank
         hits = hits.take(np.lexsort((pairs.rank[det], detections.category[det], detections.image[det])))
     if protocol.group_weight:
         # A group-of box whose best detection scores 0 or less is not found, as in the TensorFlow program.
@@ -280,9 +295,9 @@ def _match_boxes(sides: Joined, protocol: Protocol, truth: Truth, pairs: Pairs) 
 def _find_fp_areas(sides: Joined, protocol: Protocol, is_beyond_cap: Mask | None) -> NDArray[AreaBits] | None:
     """(n,) a bit per area range: whether an unmatched detection is a false positive there.
 
-    It is none in a range that its area is outside of. Never false positives are those beyond the limit and,
+    Where its area is outside the range, it is ignored. Ignored in every range are those beyond the limit and,
     if the protocol says so, those of a class that is not annotated exhaustively on their image and those on
-    images without objects. None if all are everywhere.
+    images without objects. None if nothing is ignored.
     """
     detections, is_exempt = sides.detections, is_beyond_cap
     if protocol.exempt_partial:
@@ -298,7 +313,7 @@ def _find_fp_areas(sides: Joined, protocol: Protocol, is_beyond_cap: Mask | None
 
 
 def _set_area_bits(is_outside: Mask, is_exempt: Mask | None) -> NDArray[AreaBits] | None:
-    """(n,) a bit per area range that a detection is not outside of; no bits for exempt ones.
+    """(n,) a word for each detection: bit a is set unless it is outside area range a, or exempt.
 
     `is_outside` is (areas, n), `is_exempt` (n,) or None. None if every bit is set.
     """
@@ -365,39 +380,14 @@ def _match_free(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
 
     Bits of the ground truths taken are removed from `truth.free_bits`.
     """
-    # IoA takes the place of IoU in pairs with a crowd; where the protocol ignores by IoA, it is kept beside
-    # IoU, and decides alone whether a ground truth that counts as nothing is reached.
-    iou = pairs.iou
-    if pairs.ioa is not None:
-        iou = np.where(truth.is_crowd[pairs.gt], pairs.ioa, iou)
-    ioa = pairs.ioa if protocol.ignored_by_ioa else None
-    reaching = np.flatnonzero((iou if ioa is None else np.maximum(iou, ioa)) >= find_iou_floor(protocol))
-    det, gt, iou = pairs.det[reaching], pairs.gt[reaching], iou[reaching]
-    ioa = None if ioa is None else ioa[reaching]
+    det, gt, iou, ioa = _list_reaching_pairs(pairs, protocol, truth)
     pair_starts = first_of_runs(det)  # of the pairs of each detection
     n_pairs = np.diff(pair_starts, append=len(det))
-    # Sort the pairs of each detection that has several by descending IoU; unsorted they are by ground truth.
-    to_sort = np.flatnonzero(np.repeat((n_pairs > 1) & (n_pairs <= MANY_PAIRS), n_pairs))
-    if len(to_sort):
-        tie_breaker = -gt[to_sort] if protocol.last_of_equals else gt[to_sort]
-        detection = np.repeat(pair_starts, n_pairs)[to_sort]
-        sorted_rows = to_sort[np.lexsort((tie_breaker, -iou[to_sort], detection))]
-        gt[to_sort], iou[to_sort] = gt[sorted_rows], iou[sorted_rows]
-        if ioa is not None:
-            ioa[to_sort] = ioa[sorted_rows]
+    _sort_by_iou(pair_starts, n_pairs, gt, iou, ioa, last_of_equals=protocol.last_of_equals)
     hits = Hits.unmatched(det[pair_starts], len(truth.blocks))
     if not len(pair_starts):
         return hits
-    # The round of a detection is its rank among those of its image and class that have pairs, so that no two
-    # of a round compete for a ground truth. Where neither it nor its ground truth has another pair, it need
-    # not wait for others.
-    round_of_detection = np.zeros(len(pair_starts), np.int64)
-    has_to_wait = np.flatnonzero((n_pairs > 1) | (np.bincount(gt)[gt[pair_starts]] > 1))
-    if len(has_to_wait):
-        group_starts = first_of_runs(truth.group_key[gt[pair_starts[has_to_wait]]])
-        round_of_detection[has_to_wait] = rank_in_runs(group_starts, len(has_to_wait))
-    by_round = argsort_int(round_of_detection, int(round_of_detection.max()) + 1)
-    rounds = np.split(by_round, np.cumsum(np.bincount(round_of_detection))[:-1])
+    rounds = _plan_rounds(pair_starts, n_pairs, gt, truth.group_key)
     for word_index in range(len(truth.blocks)):
         taking = _Taking(pair_starts, n_pairs, gt, iou, truth, protocol, word_index, hits)
         if ioa is not None:
@@ -417,12 +407,61 @@ def _match_free(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     return hits
 
 
+def _list_reaching_pairs(
+    pairs: Pairs, protocol: Protocol, truth: Truth
+) -> tuple[Ints, Ints, Floats, Floats | None]:
+    """Return detection, ground truth, IoU and IoA, each (m,), of the pairs that reach the lowest threshold.
+
+    In pairs with a crowd the IoU is the IoA. IoA is None unless the protocol ignores by IoA: then it decides
+    alone whether a ground truth that counts as nothing is reached.
+    """
+    iou = pairs.iou
+    if pairs.ioa is not None:
+        iou = np.where(truth.is_crowd[pairs.gt], pairs.ioa, iou)
+    ioa = pairs.ioa if protocol.ignored_by_ioa else None
+    reaching = np.flatnonzero((iou if ioa is None else np.maximum(iou, ioa)) >= find_iou_floor(protocol))
+    return pairs.det[reaching], pairs.gt[reaching], iou[reaching], None if ioa is None else ioa[reaching]
+
+
+def _sort_by_iou(
+    pair_starts: Longs, n_pairs: Longs, gt: Ints, iou: Floats, ioa: Floats | None, *, last_of_equals: bool
+) -> None:
+    """Sort the pairs of each detection by descending IoU, in place: `gt`, `iou` and `ioa`, each (pairs,).
+
+    Pairs come by ground truth, and stay so where a detection has more than `MANY_PAIRS`.
+    """
+    to_sort = np.flatnonzero(np.repeat((n_pairs > 1) & (n_pairs <= MANY_PAIRS), n_pairs))
+    if not len(to_sort):
+        return
+    tie_breaker = -gt[to_sort] if last_of_equals else gt[to_sort]
+    detection = np.repeat(pair_starts, n_pairs)[to_sort]
+    sorted_rows = to_sort[np.lexsort((tie_breaker, -iou[to_sort], detection))]
+    gt[to_sort], iou[to_sort] = gt[sorted_rows], iou[sorted_rows]
+    if ioa is not None:
+        ioa[to_sort] = ioa[sorted_rows]
+
+
+def _plan_rounds(pair_starts: Longs, n_pairs: Longs, gt: Ints, group_key: Longs) -> list[Longs]:
+    """Divide the detections into rounds, in which no two compete for a ground truth; return their rows.
+
+    The round of a detection is its rank among those of its image and class (`group_key` of the ground truth)
+    that have pairs. Where neither it nor its ground truth has another pair, it is in the first round.
+    """
+    round_of_detection = np.zeros(len(pair_starts), np.int64)
+    has_to_wait = np.flatnonzero((n_pairs > 1) | (np.bincount(gt)[gt[pair_starts]] > 1))
+    if len(has_to_wait):
+        group_starts = first_of_runs(group_key[gt[pair_starts[has_to_wait]]])
+        round_of_detection[has_to_wait] = rank_in_runs(group_starts, len(has_to_wait))
+    by_round = argsort_int(round_of_detection, int(round_of_detection.max()) + 1)
+    return np.split(by_round, np.cumsum(np.bincount(round_of_detection))[:-1])
+
+
 class _Taking:
     """Detections taking ground truths, under the thresholds and area ranges of one word (see `Matches`).
 
     The pairs of detection i begin at ``pair_starts[i]`` and are ``n_pairs[i]``, by descending IoU unless they
     are more than `MANY_PAIRS`. ``gt`` and ``iou`` (for crowds the IoA) are (pairs,). What the detections take
-    is written to `truth`, which are free, and to `hits`.
+    is written to `Truth.free_bits` and to `hits`, in place.
     """
 
     def __init__(
@@ -436,7 +475,7 @@ class _Taking:
         word_index: int,
         hits: Hits,
     ) -> None:
-        block, n_areas = truth.blocks[word_index], len(truth.is_outside)
+        block, n_areas = truth.blocks[word_index], len(truth.is_outside)  # the thresholds of the word
         self.pair_starts, self.n_pairs, self.gt, self.iou = pair_starts, n_pairs, gt, iou
         self.is_crowd, self.last_of_equals = truth.is_crowd, protocol.last_of_equals
         self.free_bits = truth.free_bits[word_index]
@@ -466,6 +505,13 @@ class _Taking:
         words: Words = self.bits[np.searchsorted(self.ious, overlap, side="right")]
         return words
 
+    def find_available(self, gt: Ints) -> Words:
+        """(n,) the bits under which ground truths that count as nothing can be taken.
+
+        Crowds, and all of them where the protocol ignores by IoA, can be taken any number of times.
+        """
+        return np.where(self.is_crowd[gt] | self.by_ioa, self.all_bits, self.free_bits[gt])
+
     def take(self, rows: Longs, *, counting: bool) -> None:
         """Match each detection in `rows` with its best free ground truth.
 
@@ -482,17 +528,13 @@ class _Taking:
             has_pair = np.flatnonzero(n_pairs > preference) if preference else slice(None)
             pair_rows = starts[has_pair] + preference
             gt = self.gt[pair_rows]
-            new_bits = (
-                open_words[has_pair] & (self.reached_bits if counting else self.covered_bits)[pair_rows]
-            )
-            if not counting:
-                new_bits &= self.nothing_bits[gt] & np.where(
-                    self.is_crowd[gt] | self.by_ioa, self.all_bits, self.free_bits[gt]
-                )
+            if counting:
+                new_bits = open_words[has_pair] & self.reached_bits[pair_rows] & self.free_bits[gt]
+                if self.any_nothing:
+                    new_bits &= ~self.nothing_bits[gt]
             else:
-                new_bits &= (
-                    self.free_bits[gt] & ~self.nothing_bits[gt] if self.any_nothing else self.free_bits[gt]
-                )
+                new_bits = open_words[has_pair] & self.covered_bits[pair_rows] & self.nothing_bits[gt]
+                new_bits &= self.find_available(gt)
             # No two detections of a round share a ground truth, so none is written twice.
             self.free_bits[gt] &= ~new_bits
             taken_words[rows[has_pair]] |= new_bits
@@ -517,8 +559,7 @@ class _Taking:
             if counting:
                 able_bits = reaches & self.free_bits[gt] & ~nothing
             else:
-                able_bits = covers & nothing & ~self.positive[row]
-                able_bits &= np.where(self.is_crowd[gt] | self.by_ioa, self.all_bits, self.free_bits[gt])
+                able_bits = covers & nothing & ~self.positive[row] & self.find_available(gt)
             while len(able_pairs := np.flatnonzero(able_bits)):
                 if self.last_of_equals:
                     able_pairs = able_pairs[::-1]
@@ -536,10 +577,16 @@ class _Taking:
 
 
 def _match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
-    """Match each detection with its best ground truth, plain ones before group-of boxes and regions.
+    """Match each detection with its best ground truth, plain ones before group-of boxes and regions."""
+    hits = _match_plain(pairs, protocol, truth)
+    return hits if pairs.ioa is None else join_hits([hits, _match_groups(pairs, protocol, truth, hits)])
 
-    A plain ground truth is one true positive, for the first detection; for others the match counts as none,
-    so that they are false positives.
+
+def _match_plain(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
+    """Match each detection with its best ground truth that is no group-of box or region.
+
+    That is one true positive, for the first detection; for others the match counts as none, so that they are
+    false positives.
     """
     is_plain = ~truth.is_group[pairs.gt] & (pairs.iou >= find_iou_floor(protocol))
     det, gt, iou = pairs.det[is_plain], pairs.gt[is_plain], pairs.iou[is_plain]
@@ -564,10 +611,17 @@ def _match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
                 )
                 has_match[first_rows] = True
     hits.gt[has_match] = gt[has_match]
-    hits = hits.take(np.flatnonzero((positive | ignored).any(axis=1)))
-    if pairs.ioa is None:
-        return hits
-    # Where they found nothing else, detections go to the group-of box or region that covers them best.
+    return hits.take(np.flatnonzero((positive | ignored).any(axis=1)))
+
+
+def _match_groups(pairs: Pairs, protocol: Protocol, truth: Truth, hits: Hits) -> Hits:
+    """Match detections, where they have no hit, with the group-of box or region that covers them best.
+
+    Returns the hits of detections that are not among `hits`; for the others, sets bits of `hits.ignored`.
+    `pairs.ioa` must be known. Protocols with groups have one threshold, so only the first word is used.
+    """
+    assert pairs.ioa is not None
+    # Row in `hits` of each detection, -1 = none; and the bits under which it has no hit.
     all_bits = threshold_bits(truth.blocks[0], len(protocol.areas), *truth.blocks[0])
     hit_of_det = np.full(len(pairs.rank), -1)
     hit_of_det[hits.det] = np.arange(len(hits.det))
@@ -578,6 +632,7 @@ def _match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     det, gt, ioa = pairs.det[is_group_pair], pairs.gt[is_group_pair], pairs.ioa[is_group_pair]
     best_pairs = best_of_each(det, ioa)
     det, gt = det[best_pairs], gt[best_pairs]
+
     # A group that counts is one true positive, with the best of its detections, under bit 0 alone.
     is_true_positive = (
         _is_first_of_each(gt, len(truth.is_group)) & (truth.weight > 0) & ~truth.is_outside[0][gt]
@@ -585,7 +640,7 @@ def _match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     ignored_bits, is_new = open_bits[det] & ~is_true_positive.astype(np.uint64), hit_of_det[det] < 0
     hits.ignored[hit_of_det[det[~is_new]], 0] |= ignored_bits[~is_new]
     words = is_true_positive.astype(np.uint64)[:, None], ignored_bits[:, None]
-    return join_hits([hits, Hits(det, *words, gt).take(is_new)])
+    return Hits(det, *words, gt).take(is_new)
 
 
 def _is_first_of_each(gt: Ints, n: int) -> Mask:
@@ -608,12 +663,10 @@ def _match_greatest(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     """
     pair_rows = np.flatnonzero(pairs.iou >= find_iou_floor(protocol))
     det, gt, iou = pairs.det[pair_rows], pairs.gt[pair_rows], pairs.iou[pair_rows]
-    order = np.lexsort((pairs.rank[det], gt, -iou))
+    order = np.lexsort((pairs.rank[det], gt, -iou))  # the last key decides first
+    order = order[match_one_to_one(det[order], gt[order])]
+    order = order[np.argsort(det[order], kind="stable")]
     det, gt, iou = det[order], gt[order], iou[order]
-    taken_rows = match_one_to_one(det, gt)
-    det, gt, iou = det[taken_rows], gt[taken_rows], iou[taken_rows]
-    by_det = np.argsort(det, kind="stable")
-    det, gt, iou = det[by_det], gt[by_det], iou[by_det]
     hits = Hits.unmatched(det, len(truth.blocks))
     for word_index, block in enumerate(truth.blocks):
         nothing_bits = truth.nothing_bits[word_index][gt]

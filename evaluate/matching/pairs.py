@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from odm.evaluate.matching.order import argsort_descending, argsort_int, best_of_each, first_of_runs
 from odm.evaluate.matching.sides import Joined, Mask
 from odm.evaluate.scores.protocols import Protocol
+from odm.masks.runs import expand_ranges
 from odm.parallel import map_by_threads
 from odm.tables import Floats, Ints, Longs
 
@@ -104,17 +105,10 @@ def find_pairs(
 ) -> Pairs:
     """Find all pairs of one image and class with IoU (for groups also IoA) of at least `floor`.
 
-    Parameters
-    ----------
-    joined, protocol, floor
-        Both sides, how boxes are measured, and the lowest overlap that is asked for.
-    order
-        Positions of the detections by descending score, if they are known.
-    among
-        (n,) which detections take part; the others have no rank.
-    best_only
-        Keep, of each detection, only the pair of the highest IoU, and with a group-of box that of the highest
-        IoA, each the first (or last) of equals. Then the result has no `Pairs.large`.
+    `order` are the positions of the detections by descending score, if they are known. Only detections
+    `among`, a mask (n,), take part; the others have no rank. With `best_only`, the pair of each detection
+    with the highest IoU is kept, and of those with group-of boxes that with the highest IoA, each the first
+    (or last) of equals; then the result has no `Pairs.large`.
     """
     # A group is an image and class that has ground truth; groups are numbered by image and class.
     detections = joined.detections
@@ -128,13 +122,7 @@ def find_pairs(
     truth_starts = first_of_runs(truth_keys)
     n_truth = np.diff(truth_starts, append=len(truth_keys))
     order = argsort_descending(detections.score) if order is None else order
-    group_of_detection = _look_up(joined.keys_of(detections), truth_keys[truth_starts])[order]
-    takes_part = group_of_detection >= 0
-    if among is not None:
-        takes_part &= among[order]
-    order, group_of_detection = order[takes_part], group_of_detection[takes_part]
-    by_group = argsort_int(group_of_detection, len(n_truth))  # which keeps the order by score within a group
-    order, group_of_detection = order[by_group], group_of_detection[by_group]
+    order, group_of_detection = _group_detections(joined, truth_keys[truth_starts], order, among)
     n_det = np.bincount(group_of_detection, minlength=len(n_truth))
     det_starts = np.cumsum(n_det) - n_det
     rank[order] = np.arange(len(order)) - det_starts[group_of_detection]
@@ -142,8 +130,7 @@ def find_pairs(
     boxes = _Boxes(joined, protocol, truth_order)
     chunks: list[Found] = []
     large: list[LargeGroup] = []
-
-    n_done = 0
+    n_done = 0  # of the detections in `order`
     for g in [*np.flatnonzero(n_det * n_truth > LARGE).tolist(), None]:
         # All groups before the large one are compared together; None stands for the end.
         start = len(order) if g is None else int(det_starts[g])
@@ -162,12 +149,30 @@ def find_pairs(
             large.append(large_group)
     if not large and not any(len(chunk[0]) for chunk in chunks):
         return no_pairs
+    # There is no chunk if all groups are large: then the columns are empty.
     det, gt, iou, ioa = _concatenate(chunks or [(no_pairs.det, no_pairs.gt, no_pairs.iou, no_pairs.iou)])
     return Pairs(det, gt, iou, ioa if boxes.any_grouped else None, rank, tuple(large))
 
 
+def _group_detections(
+    joined: Joined, group_keys: Longs, order: Longs, among: Mask | None
+) -> tuple[Longs, Ints]:
+    """Return the detections that take part, by group and then as in `order`, and the group of each.
+
+    `group_keys` are the ascending keys of the groups; detections of no group take no part, nor do those that
+    are not `among` (n,).
+    """
+    group_of_detection = _look_up(joined.keys_of(joined.detections), group_keys)[order]
+    takes_part = group_of_detection >= 0
+    if among is not None:
+        takes_part &= among[order]
+    order, group_of_detection = order[takes_part], group_of_detection[takes_part]
+    by_group = argsort_int(group_of_detection, len(group_keys))  # stable
+    return order[by_group], group_of_detection[by_group]
+
+
 def find_iou_floor(protocol: Protocol) -> float:
-    """Return the lowest IoU that can matter to a protocol."""
+    """Return the lowest IoU that can matter to a protocol: above 0 where small objects have a lower one."""
     of_classes = [iou for _, iou in protocol.class_ious]
     return 1e-9 if protocol.size_threshold else min(*protocol.ious, *of_classes, CEILING)
 
@@ -181,7 +186,7 @@ def measure_boxes(xyxy: Floats, wh: Floats, protocol: Protocol) -> Columns:
     if protocol.scale != 1:
         xyxy, wh = xyxy * protocol.scale, wh * protocol.scale
     left, top, right, bottom = np.ascontiguousarray(xyxy.T, np.float32 if protocol.single else None)
-    if protocol.as_given and not protocol.pixel:
+    if protocol.as_given and not protocol.pixel:  # width and height as in the file decide, not the corners
         width, height = wh.T
         return left, top, left + width, top + height, width * height
     pixel = protocol.pixel
@@ -254,7 +259,8 @@ class _Boxes:
         (*_, area), (*_, truth_area) = det, truth
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             if self.protocol.single:
-                # As floats of 64 bits that reach a threshold if they reach it as 32 bits.
+                # As floats of 64 bits that reach a threshold if they reach it as 32 bits: float32(0.7) is a
+                # little less than 0.7, so an IoU equal to it is raised to 0.7.
                 iou_32 = inter / (area + truth_area - inter + EPSILON)
                 iou = iou_32.astype(np.float64)
                 for threshold in self.protocol.ious:
@@ -275,38 +281,14 @@ class _Boxes:
     ) -> list[Found]:
         """Compare detections with the ground truths of their image and class, `CHUNK` pairs at a time.
 
-        Parameters
-        ----------
-        rows
-            (n,) positions of the detections.
-        n_truth, truth_starts
-            (n,) how many ground truths each is compared with, and where these begin in `truth`.
-        floor
-            The least IoU or IoA of a pair that is kept.
-        best_only
-            As for `find_pairs`.
+        Each detection, at `rows` (n,), is compared with `n_truth` ground truths from `truth_starts` on, (n,)
+        each. Pairs of at least `floor`, in IoU or IoA, are kept; `best_only` is as for `find_pairs`.
         """
-        # Ranges of detections with at most `CHUNK` pairs together, or of a single one with more.
-        pair_ends = np.cumsum(n_truth)
-        range_starts = [0]
-        while range_starts[-1] < len(pair_ends):
-            n_before = int(pair_ends[range_starts[-1] - 1]) if range_starts[-1] else 0
-            range_starts.append(
-                max(int(np.searchsorted(pair_ends, n_before + CHUNK, side="right")), range_starts[-1] + 1)
-            )
 
         def compare_part(det_range: slice) -> Found:
             """Return the pairs of the detections ``rows[det_range]``."""
-            n_before = int(pair_ends[det_range.start - 1]) if det_range.start else 0
-            n_truth_of_det = n_truth[det_range]
-            # Each detection as often as it has ground truths, and beside it those of its image and class: the
-            # running number of the pair, moved from where its detection begins to where its ground truths do.
-            # n_truth 2 1, truth_starts 5 9:  det_index 0 0 1,  truth_at 0 1 2 + (5 5 7) = 5 6 9
-            det_index = np.repeat(np.arange(len(n_truth_of_det)), n_truth_of_det)
-            truth_at = np.arange(int(pair_ends[det_range.stop - 1]) - n_before)
-            truth_at += np.repeat(
-                truth_starts[det_range] - (pair_ends[det_range] - n_truth_of_det - n_before), n_truth_of_det
-            )
+            # Each detection as often as it has ground truths, and beside it those of its image and class.
+            truth_at, det_index = expand_ranges(truth_starts[det_range], n_truth[det_range])
             det = self.measure(rows[det_range])
             det_left, _, det_right, *_ = det
             truth_left, _, truth_right, *_ = self.truth
@@ -330,7 +312,7 @@ class _Boxes:
             pairs = self.to_joined_positions(det_rows, truth_at[kept_rows], iou_kept, ioa_kept)
             return self.keep_best(pairs) if best_only else pairs
 
-        return map_by_threads(compare_part, list(map(slice, range_starts, range_starts[1:])))
+        return map_by_threads(compare_part, _split_by_pairs(n_truth))
 
     def to_joined_positions(self, rows: Longs, truth_at: Longs, iou: Floats, ioa: Floats) -> Found:
         """Return pairs (n,) with ground truths as positions in the joined side, not among the sorted ones.
@@ -340,7 +322,9 @@ class _Boxes:
         return rows.astype(np.int32), self.truth_order[truth_at].astype(np.int32), iou, ioa
 
     def keep_best(self, pairs: Found) -> Found:
-        """Return the best pair of each detection, and its best pair with a group-of box."""
+        """Return the pair of each detection with the highest IoU; of those with group-of boxes that with the
+        highest IoA.
+        """
         det, gt, iou, ioa = pairs
         is_group_box = self.is_group[gt]
         last = self.protocol.last_of_equals
@@ -353,6 +337,20 @@ class _Boxes:
             kept_pairs = best_of_each(det, iou, last=last)
         best_iou = iou[kept_pairs]
         return det[kept_pairs], gt[kept_pairs], best_iou, best_iou if ioa is iou else ioa[kept_pairs]
+
+
+def _split_by_pairs(n_truth: Longs) -> list[slice]:
+    """Split detections into ranges with at most `CHUNK` pairs together, or of a single one with more.
+
+    `n_truth` (n,) are the pairs of each.
+    """
+    pair_ends = np.cumsum(n_truth)
+    starts = [0]
+    while starts[-1] < len(pair_ends):
+        n_before = int(pair_ends[starts[-1] - 1]) if starts[-1] else 0
+        stop = int(np.searchsorted(pair_ends, n_before + CHUNK, side="right"))
+        starts.append(max(stop, starts[-1] + 1))
+    return list(map(slice, starts, starts[1:]))
 
 
 def _concatenate(parts: Sequence[Found]) -> Found:
@@ -387,7 +385,7 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
             size = min(size, len(self.det) - start)
             pairs = self._find_near(self.det[start : start + size])
             if pairs is None:
-                size = -(-size // 2)
+                size = -(-size // 2)  # half of it, rounded up
                 continue
             yield pairs
             start += size
@@ -406,6 +404,7 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
         chunks: list[Found] = []
         n = 0
         no_limit = -np.inf
+        # Pieces of the plane: positions of detections and ground truths, and the left and top limits.
         todo = [(np.arange(len(rows)), np.arange(n_truth), no_limit, no_limit)]
         while todo:
             dets, truths, left, top = todo.pop()
@@ -431,6 +430,7 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
         if not chunks:
             return self.boxes.to_joined_positions(rows[:0], rows[:0], np.zeros(0), np.zeros(0))
         det_index, truth_at, iou, ioa = _concatenate(chunks)
+        # Pieces are not in order: sort by detection, then ground truth.
         order = np.argsort(det_index.astype(np.int64) * n_truth + truth_at)
         det_index, truth_at, iou, ioa = det_index[order], truth_at[order], iou[order], ioa[order]
         pairs = self.boxes.to_joined_positions(rows[det_index], truth_at + self.truth.start, iou, ioa)
@@ -454,20 +454,7 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
             width = measure_shared_length(det_columns, truth_columns, 0, self.boxes.protocol.pixel)
             iou, ioa = self.boxes.measure_overlaps(width, det_columns, truth_columns, grouped)
             if self.best_only:
-                # Flat positions of the best pair of each row, and of its best with a group-of box.
-                criteria = [(iou, is_group), (ioa, ~is_group)] if is_group.any() else [(iou, is_group)]
-                row_starts = np.arange(len(iou)) * len(truths)
-                best = []
-                for overlap, is_other_kind in criteria:
-                    overlap_or_none = np.where((overlap >= self.floor) & ~is_other_kind, overlap, -1)
-                    last = self.boxes.protocol.last_of_equals
-                    best_flat = row_starts + (
-                        len(truths) - 1 - overlap_or_none[:, ::-1].argmax(axis=1)
-                        if last
-                        else overlap_or_none.argmax(axis=1)
-                    )
-                    best.append(best_flat[overlap_or_none.ravel()[best_flat] >= 0])
-                kept_cells = np.sort(np.concatenate(best))
+                kept_cells = self._find_best_cells(iou, ioa, is_group)
             else:
                 is_reaching = iou >= self.floor if ioa is iou else (iou >= self.floor) | (ioa >= self.floor)
                 kept_cells = np.flatnonzero(is_reaching)
@@ -476,6 +463,26 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
             kept_iou = iou.ravel()[kept_cells]
             kept_ioa = kept_iou if ioa is iou else ioa.ravel()[kept_cells]
             yield det_rows[det_index], truths[truth_at], kept_iou, kept_ioa
+
+    def _find_best_cells(self, iou: Floats, ioa: Floats, is_group: Mask) -> Longs:
+        """Return the ascending flat positions of the best pair of each row of a table of pairs.
+
+        `iou` and `ioa` are (rows, columns), `is_group` (columns,) says which ground truths are group-of
+        boxes: the best of these, by IoA, is returned beside the best of the others. Pairs below the floor are
+        none.
+        """
+        n_columns = iou.shape[1]
+        criteria = [(iou, is_group), (ioa, ~is_group)] if is_group.any() else [(iou, is_group)]
+        best = []
+        for overlap, is_other_kind in criteria:
+            overlap_or_none = np.where((overlap >= self.floor) & ~is_other_kind, overlap, -1)
+            if self.boxes.protocol.last_of_equals:  # the first from the end
+                best_columns = n_columns - 1 - overlap_or_none[:, ::-1].argmax(axis=1)
+            else:
+                best_columns = overlap_or_none.argmax(axis=1)
+            best_cells = np.arange(len(iou)) * n_columns + best_columns
+            best.append(best_cells[overlap_or_none.ravel()[best_cells] >= 0])
+        return np.sort(np.concatenate(best))
 
     def _halve(
         self, det: Columns, truth: Columns, dets: Longs, truths: Longs
@@ -487,7 +494,7 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
         the axis and position of the line; None if no line saves a fifth of the combinations.
         """
         pixel = self.boxes.protocol.pixel
-        best_cost = 0.8 * len(dets) * len(truths)
+        best_cost = 0.8 * len(dets) * len(truths)  # combinations that are left
         halves = None
         for axis in (0, 1):
             # The two entries of `edges`, `is_below` and `is_above` are of detections and ground truths.

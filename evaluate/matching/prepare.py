@@ -17,6 +17,7 @@ from odm.evaluate.matching.sides import Joined, Label, Labels, Mask, SideTable, 
 from odm.evaluate.scores.protocols import Protocol
 from odm.evaluate.scores.set_ups import AreaRange
 from odm.issues import Log, UsageError
+from odm.masks.runs import expand_ranges
 from odm.names import stem
 from odm.pairing import index_unique_keys, last_part
 from odm.tables import NO_ID, Dataset, Floats, Images, Ints, LabelState, Longs, distinct
@@ -45,26 +46,13 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
         joined = _keep(joined, dropped, reason, **sides)
 
     if protocol.single:
-        # Scores as 32-bit floats: the shortest decimals that stand for them, so that 0.9 is shown as 0.9.
-        score_32 = joined.detections.score.astype(np.float32)
-        score_64 = score_32.astype(np.float64)
-        rounded = np.round(score_64, 7)
-        score = np.where(rounded.astype(np.float32) == score_32, rounded, score_64)
+        score = _round_to_32_bits(joined.detections.score)
         joined = replace(joined, detections=replace(joined.detections, score=score))
     if protocol.drop_flags:
         dropped_flags = joined.truth.flags & np.uint16(protocol.drop_flags)
         keep(f"{TRUTHS}flagged as {protocol.drop_words}", truth=dropped_flags == 0)
     if protocol.drop_repeated:
-        truth = joined.truth  # of those of one image, class and box the first
-        columns: list[NDArray[Any]] = [truth.image, truth.category]
-        columns += measure_boxes(truth.xyxy, truth.wh, protocol)[:4]
-        if protocol.measure == "pose" and truth.source is not None and truth.source.keypoints is not None:
-            points = truth.source.keypoints.take(truth.row).xyv
-            columns += [*points.reshape(len(truth), 3 * len(protocol.sigmas)).T]
-        sorted_rows = np.lexsort(columns[::-1])  # equal ones stay in their order
-        is_first = np.zeros(len(truth), np.bool_)
-        is_first[sorted_rows[first_of_runs(*(column[sorted_rows] for column in columns))]] = True
-        keep(f"{TRUTHS}that duplicate another", truth=is_first)
+        keep(f"{TRUTHS}that duplicate another", truth=_find_distinct(joined.truth, protocol))
     if protocol.score_above is not None:
         is_above = joined.detections.score > protocol.score_above
         keep(f"score {protocol.score_above:g} or lower", detections=is_above)
@@ -84,13 +72,30 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
     if protocol.labelled_only:
         is_labelled = has_label(joined, LabelState.PRESENT, LabelState.ABSENT, boxed=True)
         keep("class neither annotated nor labelled on the image", detections=is_labelled)
-    if joined.regions is not None:
-        joined = (
-            _add_regions(joined, joined.regions, truth_too=bool(protocol.jaccard))
-            if protocol.region_flags
-            else replace(joined, regions=None)
-        )
-    return joined, tuple(dropped)
+    if joined.regions is not None and protocol.region_flags:
+        joined = _add_regions(joined, joined.regions, truth_too=bool(protocol.jaccard))
+    return replace(joined, regions=None), tuple(dropped)
+
+
+def _round_to_32_bits(score: Floats) -> Floats:
+    """(n,) scores as 32-bit floats, each as the shortest decimal that stands for it: 0.9 is shown as 0.9."""
+    score_32 = score.astype(np.float32)
+    score_64 = score_32.astype(np.float64)
+    rounded = np.round(score_64, 7)
+    return np.where(rounded.astype(np.float32) == score_32, rounded, score_64)
+
+
+def _find_distinct(truth: SideTable, protocol: Protocol) -> Mask:
+    """(n,) mask of the first ground truth of each image, class and box, and for ``pose`` keypoints."""
+    columns: list[NDArray[Any]] = [truth.image, truth.category]
+    columns += measure_boxes(truth.xyxy, truth.wh, protocol)[:4]  # without the area
+    if protocol.measure == "pose" and truth.source is not None and truth.source.keypoints is not None:
+        points = truth.source.keypoints.take(truth.row).xyv
+        columns += [*points.reshape(len(truth), 3 * len(protocol.sigmas)).T]
+    sorted_rows = np.lexsort(columns[::-1])  # equal ones stay in their order
+    is_first = np.zeros(len(truth), np.bool_)
+    is_first[sorted_rows[first_of_runs(*(column[sorted_rows] for column in columns))]] = True
+    return is_first
 
 
 def _cut_to_corners(side: SideTable) -> SideTable:
@@ -114,7 +119,7 @@ def _clip_to_images(joined: Joined, truth_sizes: Longs, detection_sizes: Longs) 
     truth.
     """
     height, width = np.where(detection_sizes > 0, detection_sizes, truth_sizes).T
-    # highest_corners: (images, 4) the highest left, top, right and bottom; inf where the size is not known.
+    # (images, 4) the highest left, top, right and bottom, which are infinite where the size is not known.
     highest_corners = np.stack([width - 1, height - 1, width, height], axis=1).astype(np.float64)
     limits = np.where((height > 0) & (width > 0), highest_corners.T, np.inf).T
     sides = {name: getattr(joined, name) for name in ("truth", "detections", "regions")}
@@ -137,12 +142,14 @@ def _keep(joined: Joined, dropped: list[tuple[str, int]], reason: str, **sides: 
 def _choose_evaluated(joined: Joined, protocol: Protocol, dropped: list[tuple[str, int]]) -> Joined:
     """Drop boxes that regions cover, detections too many in their file, and classes that are not evaluated.
 
-    What (of ground truths after `TRUTHS`) and how many is appended to `dropped`. With ``detections_in`` of
+    What (of ground truths after `TRUTHS`) and how many is appended to `dropped`. With a cap by file,
+    `SideTable.place` is set; classes become those that they are evaluated as; and with ``detections_in`` of
     ``"file"`` scores are raised to those that follow in the file.
     """
+    prefix_of_side = {"truth": TRUTHS, "detections": ""}
     if protocol.covered is not None and joined.regions is not None and len(joined.regions):
-        for name in ("truth", "detections"):
-            reason = TRUTHS * (name == "truth") + "covered by regions to ignore"
+        for name, prefix in prefix_of_side.items():
+            reason = f"{prefix}covered by regions to ignore"
             shares = _measure_covered_shares(joined, getattr(joined, name), joined.regions)
             joined = _keep(joined, dropped, reason, **{name: shares < protocol.covered})
     if protocol.cap_of == "file" and protocol.max_dets is not None:
@@ -153,12 +160,12 @@ def _choose_evaluated(joined: Joined, protocol: Protocol, dropped: list[tuple[st
         joined = _keep(joined, dropped, reason, detections=position_in_file < protocol.max_dets)
     if protocol.only or protocol.never:
         row_of_class = map_evaluated_classes(joined.classes, protocol)
-        for name in ("truth", "detections"):
+        for name, prefix in prefix_of_side.items():
             side = getattr(joined, name)
             category = np.where(row_of_class[side.category] >= 0, row_of_class[side.category], side.category)
             joined = replace(joined, **{name: replace(side, category=category)})
             if name == "truth" or protocol.match != "truth":  # which looks at detections of every class
-                reason = TRUTHS * (name == "truth") + "of classes that are not evaluated"
+                reason = f"{prefix}of classes that are not evaluated"
                 joined = _keep(joined, dropped, reason, **{name: row_of_class[category] >= 0})
     if protocol.detections_in == "file":
         scores = _raise_scores(joined.detections)
@@ -203,9 +210,8 @@ def _measure_covered_shares(joined: Joined, side: SideTable, regions: SideTable)
     Boxes are rounded, with corners and sides of at least 1; a region has a pixel more than its width, and a
     box begins a pixel after its left edge.
     """
-    # The edges of all regions of an image divide it into a grid of unequal cells; `is_painted` (columns,
-    # rows) says which a region covers. A box covers a cell by the product of the lengths shared along x and
-    # y.
+    # The edges of all regions of an image divide it into a grid of unequal cells. A box covers a cell by the
+    # product of the lengths shared along x and y.
     sizes = np.zeros((len(joined.images), 2)) if joined.sizes is None else joined.sizes.max(axis=0)
     limits = np.where(sizes > 0, sizes, np.inf)[:, ::-1]  # width, height
     shares = np.zeros(len(side))
@@ -218,11 +224,8 @@ def _measure_covered_shares(joined: Joined, side: SideTable, regions: SideTable)
         high = np.minimum(image_regions[:, :2] + image_regions[:, 2:], image_size)
         start = np.minimum(box_xywh[rows, :2], image_size)
         stop = np.minimum(start + box_xywh[rows, 2:], image_size)
-        grid_lines = [np.unique(np.concatenate([low[:, axis], high[:, axis]])) for axis in (0, 1)]
-        is_painted = np.zeros((len(grid_lines[0]) - 1, len(grid_lines[1]) - 1))
-        for x, y in zip(low.tolist(), high.tolist(), strict=True):
-            (left, right), (top, bottom) = (np.searchsorted(grid_lines[k], [x[k], y[k]]) for k in (0, 1))
-            is_painted[left:right, top:bottom] = 1
+        grid_lines, is_painted = _paint_grid(low, high)
+        # (boxes, cells) along x, and along y
         shared_lengths = [
             np.maximum(
                 np.minimum(stop[:, k, None], grid_lines[k][1:])
@@ -236,21 +239,32 @@ def _measure_covered_shares(joined: Joined, side: SideTable, regions: SideTable)
     return shares
 
 
+def _paint_grid(low: Floats, high: Floats) -> tuple[list[Floats], Floats]:
+    """Divide an image into cells by the edges of its regions, (n, 2) corners `low` and `high`.
+
+    Returns the positions of the lines across x and across y, and (columns, rows) 1 for each cell that a
+    region covers, else 0.
+    """
+    grid_lines = [np.unique(np.concatenate([low[:, axis], high[:, axis]])) for axis in (0, 1)]
+    is_painted = np.zeros((len(grid_lines[0]) - 1, len(grid_lines[1]) - 1))
+    for (x_low, y_low), (x_high, y_high) in zip(low.tolist(), high.tolist(), strict=True):
+        left, right = np.searchsorted(grid_lines[0], [x_low, x_high])
+        top, bottom = np.searchsorted(grid_lines[1], [y_low, y_high])
+        is_painted[left:right, top:bottom] = 1
+    return grid_lines, is_painted
+
+
 def _add_regions(joined: Joined, regions: SideTable, *, truth_too: bool) -> Joined:
     """Add every region to ignore as a ground truth of each class that is detected on its image.
 
-    With `truth_too` also of each class that has ground truth there.
+    With `truth_too` also of each class that has ground truth there. `Joined.regions` is then None.
     """
     keys = joined.keys_of(joined.detections)
     keys = np.concatenate([keys, joined.keys_of(joined.truth)]) if truth_too else keys
     image, category = np.divmod(distinct(keys), max(len(joined.classes), 1))
     region_starts, region_ends = (np.searchsorted(regions.image, image, side) for side in ("left", "right"))
-    n_regions = region_ends - region_starts
-    # starts 0 4, n_regions 2 3:  repeat(first - 0 2) 0 0 2 2 2  +  arange 0 1 2 3 4  =  rows 0 1 4 5 6
-    copies = regions.take(
-        np.repeat(region_starts - np.cumsum(n_regions) + n_regions, n_regions) + np.arange(n_regions.sum())
-    )
-    copies = replace(copies, category=np.repeat(category, n_regions).astype(np.int32))
+    region_rows, key_index = expand_ranges(region_starts, region_ends - region_starts)
+    copies = replace(regions.take(region_rows), category=category[key_index].astype(np.int32))
     columns = joined.truth.columns()
     new_columns = {name: np.concatenate([column, getattr(copies, name)]) for name, column in columns.items()}
     truth = replace(joined.truth, **new_columns, source=regions.source)
@@ -261,7 +275,7 @@ def _find_best_of_images(detections: SideTable, cap: int) -> Mask:
     """(n,) mask of the best `cap` detections of every image, of all classes; equal scores in their order."""
     if detections.rank_in_image is not None:
         return detections.rank_in_image < cap
-    n_of_image = np.bincount(detections.image, minlength=1)
+    n_of_image = np.bincount(detections.image, minlength=1)  # of all classes
     if n_of_image.max() <= cap:
         return np.ones(len(detections), np.bool_)
     order = argsort_descending(detections.score)
@@ -328,7 +342,7 @@ def add_labelled_images(truth: Dataset, labels: Iterable[Label], log: Log) -> Da
     images = truth.images
     stems = {stem(name) for name in images.name}
     known_names = stems | {last_part(name) for name in images.name}
-    added: dict[str, str] = {}
+    added: dict[str, str] = {}  # the first name of each stem
     for image in dict.fromkeys(image for image, _, _ in labels):
         if image and stem(image) not in known_names and last_part(image) not in stems:
             added.setdefault(stem(image), image)
@@ -344,11 +358,12 @@ def add_labelled_images(truth: Dataset, labels: Iterable[Label], log: Log) -> Da
         "path": "",
         "split": "",
         "file": -1,
+        "line": 0,
     }
     # -1 is no video or frame; without these columns none is added.
     blanks |= {key: -1 for key in ("video", "frame") if getattr(images, key) is not None}
     columns: dict[str, Any] = {"name": (*images.name, *added.values())}
-    for field, value in {**blanks, "line": 0}.items():
+    for field, value in blanks.items():
         column = getattr(images, field)
         is_text = isinstance(column, tuple)
         columns[field] = (
@@ -368,6 +383,7 @@ def add_labels_and_ancestors(joined: Joined, labels: Iterable[Label] | None, log
     if joined.hierarchy is None:
         return joined
     class_names = set(joined.classes)
+    # Any class that the hierarchy names, as a descendant or as an ancestor, will do.
     if not class_names & (joined.hierarchy.keys() | set().union(*joined.hierarchy.values())):
         raise UsageError("the class hierarchy contains none of these classes: use one with the same names")
     ancestors_of = _find_ancestors(joined)
@@ -379,7 +395,10 @@ def add_labels_and_ancestors(joined: Joined, labels: Iterable[Label] | None, log
 
 
 def _add_labels(joined: Joined, labels: Iterable[Label], log: Log) -> Joined:
-    """Add image-level labels to the joined sides, as rows of image, class and state; note how many apply."""
+    """Add image-level labels to the joined sides, as rows of image, class and state; note how many apply.
+
+    They come after those that the sides have. An image may be named without its extension or its folders.
+    """
     row_of_image = {name: i for i, name in enumerate(joined.images)}
     stems = index_unique_keys(stem(name) for name in joined.images)
     last_parts = index_unique_keys(last_part(name) for name in joined.images)
@@ -408,12 +427,9 @@ def _add_labels(joined: Joined, labels: Iterable[Label], log: Log) -> Joined:
             rows += ((image_row, c, positive) for c in find_class_rows(category, positive))
     log.note(f"image labels: {len(rows)} of {n_labels} rows concern images and classes of this evaluation")
     labels_columns = _make_label_columns(rows)
-    if (earlier := joined.image_labels) is not None:
-        labels_columns = (
-            np.r_[earlier[0], labels_columns[0]],
-            np.r_[earlier[1], labels_columns[1]],
-            np.r_[earlier[2], labels_columns[2]],
-        )
+    if joined.image_labels is not None:
+        (images, classes, states), (new_images, new_classes, new_states) = joined.image_labels, labels_columns
+        labels_columns = np.r_[images, new_images], np.r_[classes, new_classes], np.r_[states, new_states]
     return replace(joined, image_labels=labels_columns)
 
 
@@ -440,12 +456,8 @@ def has_label(joined: Joined, *states: LabelState, boxed: bool = False) -> Mask:
 def parse_hierarchy(hierarchy: Mapping[str, Any]) -> dict[str, frozenset[str]]:
     """Return the ancestors of every class below a class, from ``{"LabelName": ..., "Subcategory": [...]}``.
 
-    Only ``Subcategory`` leads down: a part of a thing (``Part``) is not a kind of it.
-
-    Raises
-    ------
-    UsageError
-        If it is not such a tree.
+    Only ``Subcategory`` leads down: a part of a thing (``Part``) is not a kind of it. Raises UsageError if
+    `hierarchy` is not such a tree, or nested more than a hundred deep.
     """
     ancestors_of_class: dict[str, set[str]] = {}
     todo: list[tuple[Any, tuple[str, ...]]] = [(hierarchy, ())]
@@ -485,8 +497,11 @@ def expand_hierarchy(joined: Joined) -> Joined:
     classes = [*joined.classes, *joined.added]
     row_of = {name: i for i, name in enumerate(classes)}
 
+    # For each class the rows of its ancestors and of its descendants, as far as they are classes.
     up_rows = [[row_of[kin] for kin in ancestors_of.get(name, ()) if kin in row_of] for name in classes]
     down_rows = [[row_of[kin] for kin in descendants_of.get(name, ()) if kin in row_of] for name in classes]
+
+    # Each ground truth, and after it a copy for each ancestor.
     n_ancestors = np.array([len(rows) for rows in up_rows], np.int64)
     source_rows = np.repeat(np.arange(len(joined.truth)), 1 + n_ancestors[joined.truth.category])
     category = np.fromiter(
@@ -497,13 +512,9 @@ def expand_hierarchy(joined: Joined) -> Joined:
     truth = replace(joined.truth.take(source_rows), category=category)
     labels = joined.image_labels
     if labels is not None:
-        rows = [
-            (image, c, state)
-            for image, class_row, state in zip(*(column.tolist() for column in labels), strict=True)
-            for c in (
-                class_row,
-                *(down_rows[class_row] if state == LabelState.ABSENT else up_rows[class_row]),
-            )
-        ]
+        rows: list[tuple[int, int, int]] = []
+        for image, class_row, state in zip(*(column.tolist() for column in labels), strict=True):
+            kin_rows = down_rows[class_row] if state == LabelState.ABSENT else up_rows[class_row]
+            rows += ((image, c, state) for c in (class_row, *kin_rows))
         labels = _make_label_columns(rows)
     return replace(joined, classes=tuple(classes), truth=truth, image_labels=labels)

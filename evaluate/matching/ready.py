@@ -141,14 +141,12 @@ def adapt_to_shapes(
 ) -> tuple[Joined, list[Protocol]]:
     """Return the sides with the areas of their shapes, and the protocols with the sigmas of their keypoints.
 
-    With `drop`, classes without keypoints are left out where these are compared and other classes have some.
+    Boxes are returned as they are; regions to ignore get a shape each, or go. `truth` and `detections` are
+    the datasets that `joined` was made of; `rules` compare shapes of one type. With `drop`, classes without
+    keypoints are left out where these are compared and other classes have some.
 
-    Raises
-    ------
-    DataError
-        If a box lacks what is compared, or sizes of images are not known or differ; the log says where.
-    UsageError
-        If sigmas are needed, or are of another number than the points.
+    Raises DataError if a box lacks what is compared, an outline is too large to fill, or sizes of images are
+    not known or differ; UsageError if sigmas are needed, or are of another number than the points.
     """
     iou_type, errors = rules[0].iou_type, log.errors
     if iou_type == "bbox":
@@ -200,16 +198,16 @@ def _check_sizes(joined: Joined, truth: Dataset, log: Log) -> None:
         truth_images = np.concatenate([truth_images, joined.regions.image])
     images = np.intersect1d(truth_images, joined.detections.image)
     is_known = (truth_sizes > 0).all(axis=1) & (detection_sizes > 0).all(axis=1)
-    for i in images[(is_known & (truth_sizes != detection_sizes).any(axis=1))[images]].tolist():
+    is_different = is_known & (truth_sizes != detection_sizes).any(axis=1)
+    for i in images[is_different[images]].tolist():
         truth_text, detection_text = (Trusted(f"{w} x {h}") for h, w in (truth_sizes[i], detection_sizes[i]))
         log.report(
             MASK_SIZES_DIFFER, truth.path, value=joined.images[i], ours=truth_text, theirs=detection_text
         )
     sizes = np.where(truth_sizes > 0, truth_sizes, detection_sizes)
+    is_unusable = (sizes == 0).any(axis=1) | (sizes.prod(axis=1) >= MOST_PIXELS)
     masked_images = np.union1d(joined.truth.image, images)
-    for i in masked_images[
-        ((sizes == 0).any(axis=1) | (sizes.prod(axis=1) >= MOST_PIXELS))[masked_images]
-    ].tolist():
+    for i in masked_images[is_unusable[masked_images]].tolist():
         log.report(MASK_SIZE_UNKNOWN, truth.path, value=joined.images[i])
 
 
@@ -261,17 +259,7 @@ def _fill_sigmas(joined: Joined, rules: Sequence[Protocol], truth: Dataset, log:
     same for all. Raises UsageError if the number of points varies, differs from that of the sigmas, or none
     are known for it.
     """
-    point_counts = [side.source.keypoints.counts()[side.row] for side in (joined.truth, joined.detections)
-             if side.source is not None and side.source.keypoints is not None]  # fmt: skip
-    point_numbers = np.unique(np.concatenate([np.zeros(0, np.int64), *point_counts])).tolist()
-    if len(point_numbers) > 1:
-        all_but_last = ", ".join(map(str, point_numbers[:-1]))
-        raise UsageError(
-            f"{spell('iou_type')} keypoints: some objects have {all_but_last} keypoints and others "
-            f"{point_numbers[-1]}, "
-            f"but a list of sigmas fits one number only: choose classes with {spell('only_classes')}"
-        )
-    n_points = point_numbers[0] if point_numbers else 0
+    n_points = _count_points(joined)
     adapted: list[Protocol] = []
     for protocol in rules:
         sigmas: tuple[Any, ...] = protocol.sigmas * n_points if len(protocol.sigmas) == 1 else protocol.sigmas
@@ -296,6 +284,25 @@ def _fill_sigmas(joined: Joined, rules: Sequence[Protocol], truth: Dataset, log:
             )
         adapted.append(replace(protocol, sigmas=sigmas))
     return adapted
+
+
+def _count_points(joined: Joined) -> int:
+    """Return how many keypoints each object of both sides has; 0 if there are no objects.
+
+    Raises UsageError if the number varies.
+    """
+    point_numbers: set[int] = set()
+    for side in (joined.truth, joined.detections):
+        if side.source is not None and side.source.keypoints is not None:
+            point_numbers.update(np.unique(side.source.keypoints.counts()[side.row]).tolist())
+    if len(point_numbers) > 1:
+        *fewer, most = sorted(point_numbers)
+        raise UsageError(
+            f"{spell('iou_type')} keypoints: some objects have {', '.join(map(str, fewer))} keypoints and "
+            f"others {most}, but a list of sigmas fits one number only: choose classes with "
+            f"{spell('only_classes')}"
+        )
+    return max(point_numbers, default=0)
 
 
 _LIMBS = "eye", "ear", "shoulder", "elbow", "wrist", "hip", "knee", "ankle"

@@ -148,6 +148,7 @@ def _find_pieces(
     contending_rows = np.flatnonzero(takes_part)
     if len(contending_rows) < len(joined.detections):  # no shape of the others is looked at
         joined = joined.only(detections=contending_rows)
+    # The boxes around the shapes are compared plainly: all pairs that touch, whatever the rules for boxes.
     box_protocol = replace(protocol, measure="bbox", pixels="edges", as_given=False, single=False)
     has_groups = bool(protocol.by_ioa(joined.truth.flags).any())  # of all parts, which are joined
     for gt_start, det_start, chunk_order, chunk in _split_images(joined, order):
@@ -157,22 +158,32 @@ def _find_pieces(
         rank[det_rows] = near_pairs.rank
         is_group = protocol.by_ioa(chunk.truth.flags)
         for piece in near_pairs.pieces():
-            in_group = is_group[piece.gt]
-            det, gt = piece.det, piece.gt
-            if measure.has_bounds:
-                kept_rows = np.flatnonzero(measure.bound_ious(det, gt, in_group) >= floor)
-                det, gt, in_group = det[kept_rows], gt[kept_rows], in_group[kept_rows]
-            iou, ioa = measure.measure_overlaps(det, gt)
-            _nudge_to_thresholds(iou, protocol)
-            ioa[~in_group] = 0
-            reaching = np.flatnonzero((iou > 0) & (iou >= floor) | (ioa > 0) & (ioa >= floor))
+            det, gt, iou, ioa = _measure_reaching(measure, piece, is_group, protocol, floor)
             yield Pairs(
-                det_rows[det[reaching]].astype(np.int32),
-                (gt[reaching] + gt_start).astype(np.int32),
-                iou[reaching],
-                ioa[reaching] if has_groups else None,
+                det_rows[det].astype(np.int32),
+                (gt + gt_start).astype(np.int32),
+                iou,
+                ioa if has_groups else None,
                 rank,
             )
+
+
+def _measure_reaching(
+    measure: _Measure, pairs: Pairs, is_group: Mask, protocol: Protocol, floor: float
+) -> tuple[Ints, Ints, Floats, Floats]:
+    """Return detection, ground truth, IoU and IoA, each (m,), of the pairs whose shapes reach `floor`.
+
+    `is_group` (ground truths,) says which are compared by IoA too; for the others it is 0.
+    """
+    in_group, det, gt = is_group[pairs.gt], pairs.det, pairs.gt
+    if measure.has_bounds:
+        kept_rows = np.flatnonzero(measure.bound_ious(det, gt, in_group) >= floor)
+        det, gt, in_group = det[kept_rows], gt[kept_rows], in_group[kept_rows]
+    iou, ioa = measure.measure_overlaps(det, gt)
+    _nudge_to_thresholds(iou, protocol)
+    ioa[~in_group] = 0
+    reaching = np.flatnonzero((iou > 0) & (iou >= floor) | (ioa > 0) & (ioa >= floor))
+    return det[reaching], gt[reaching], iou[reaching], ioa[reaching]
 
 
 def _split_images(joined: Joined, order: Longs) -> Iterator[tuple[int, int, Longs, Joined]]:
@@ -187,9 +198,11 @@ def _split_images(joined: Joined, order: Longs) -> Iterator[tuple[int, int, Long
     )
     images = split_by_size(np.asarray(sizes, np.int64), BYTES_AT_A_TIME)
     chunk_starts = np.array([chunk.start for chunk in images] + [n_images])
+    # Where the boxes of each chunk begin on either side, and the end.
     gt_bounds, det_bounds = (
         np.searchsorted(side.image, chunk_starts).tolist() for side in (joined.truth, joined.detections)
     )
+    # By chunk, which leaves the order by score within each.
     chunk_numbers = np.searchsorted(chunk_starts, joined.detections.image[order], side="right")
     order = order[argsort_int(chunk_numbers, len(chunk_starts) + 1)]
     for i in range(len(images)):
@@ -201,13 +214,13 @@ def _split_images(joined: Joined, order: Longs) -> Iterator[tuple[int, int, Long
 
 def _estimate_bytes(side: SideTable) -> Longs:
     """(n,) roughly how many bytes the shape and the keypoints of each box take."""
-    boxes, n_bytes = side.source, np.full(len(side), 64)
+    boxes, n_bytes = side.source, np.full(len(side), 64)  # of the other columns
     if boxes is None:
         return n_bytes
     if (shapes := boxes.shapes) is not None:
         corners = shapes.point[shapes.ring]
-        n_bytes += (np.diff(shapes.mask) + 16 * np.diff(corners))[side.row]
-    if boxes.keypoints is not None:
+        n_bytes += (np.diff(shapes.mask) + 16 * np.diff(corners))[side.row]  # x and y of each corner
+    if boxes.keypoints is not None:  # x, y and visibility of each point
         n_bytes += 24 * boxes.keypoints.counts()[side.row]
     return n_bytes
 
@@ -298,7 +311,13 @@ class _Masks(_Measure):
                 side.runs_at(side_rows) for side, side_rows in zip(self.sides, rows, strict=True)
             )
             return count_shared_pixels(det_runs, det_index, gt_runs, gt_index)
-        # The masks are too large together: they are made again, some columns of the images at a time.
+        return self._measure_by_columns(rows)
+
+    def _measure_by_columns(self, rows: list[Longs]) -> Longs:
+        """Measure as `measure_shared` does, of masks too large together: some columns of pixels at a time.
+
+        `rows` are the detections and the ground truths of the pairs, (pairs,) each.
+        """
         side_shapes, cuts = [], set[int]()
         for side, side_rows in zip(self.sides, rows, strict=True):
             shapes, size, shape_index = side.take(side_rows)
@@ -363,6 +382,7 @@ class _Bands(_Masks):
         return [find_bands(side.runs_at(np.arange(len(side.rows)))[0], *side.size) for side in self.sides]
 
     def measure_overlaps(self, det: Any, gt: Any) -> Overlap:
+        """Return the smaller of both IoUs, and the IoA of the masks."""
         iou, ioa = super().measure_overlaps(det, gt)
         overlapping = np.flatnonzero(iou > 0)
         det_bands, gt_bands = self.bands
@@ -416,6 +436,7 @@ class _Quads(_Measure):
         self.det_area, self.gt_area = (np.abs(signed_areas(quad)) for quad in (self.det, self.gt))
 
     def measure_shared(self, det: Any, gt: Any) -> Any:
+        """(pairs,) the area that both quadrilaterals of each pair cover."""
         return shared_areas(self.det[det], self.gt[gt])
 
 
@@ -438,6 +459,8 @@ class _ProbIou(_Quads):
 
     def measure_overlaps(self, det: Any, gt: Any) -> Overlap:
         """Return the ProbIoU of pairs, twice, computed in 32 bits as Ultralytics does."""
+        # The Bhattacharyya distance of two normal distributions with middles (x, y) and covariances
+        # [[a, c], [c, b]]; the Hellinger distance of the two follows from it, and ProbIoU is 1 less that.
         eps = np.float32(_FEW)
         (x1, y1, a1, b1, c1), (x2, y2, a2, b2, c2) = (
             spread[rows].T for spread, rows in zip(self.spreads, (det, gt), strict=True)
@@ -467,6 +490,7 @@ def _fit_normals(corners: Floats) -> Floats:
         corners = corners.copy()
         corners[crooked_rows] = [smallest_rectangle(quadrilateral) for quadrilateral in corners[crooked_rows]]
     x, y, w, h, angle = as_rectangles(corners).astype(np.float32).T
+    # A side of length w has the variance of a uniform distribution over it, w**2 / 12.
     var_along, var_across, cos, sin = w**2 / 12, h**2 / 12, np.cos(angle), np.sin(angle)
     columns = (
         x,

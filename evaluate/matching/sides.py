@@ -197,7 +197,7 @@ def split_images(joined: Joined) -> Iterator[tuple[int, int, Joined]]:
     image_edges = np.arange(n_images + 1)
     gt_starts = np.searchsorted(joined.truth.image, image_edges)
     det_starts = np.searchsorted(joined.detections.image, image_edges)
-    n_before = np.concatenate([[0], np.cumsum(np.diff(gt_starts) * np.diff(det_starts))])
+    n_before = np.concatenate([[0], np.cumsum(np.diff(gt_starts) * np.diff(det_starts))])  # pairs
     start = 0
     while start < n_images:
         stop = max(start + 1, int(np.searchsorted(n_before, n_before[start] + AT_A_TIME, side="right")) - 1)
@@ -304,25 +304,11 @@ def apply_choice(joined: Joined, choice: Choice) -> tuple[Joined, Kept]:
         images = joined.images[: joined.n_truth_images]
         joined = count(0, replace(joined.only(detections=is_kept), images=images))
     if choice.classes is not None:
-        hierarchy = joined.hierarchy or {}
-        known_names = {
-            *joined.classes,
-            *hierarchy,
-            *(name for ancestors in hierarchy.values() for name in ancestors),
-        }
-        for name in choice.classes:
-            if name not in known_names:
-                raise UsageError(
-                    f"{spell('only_classes')}: there is no class {name!r}{hint(name, sorted(known_names))}"
-                )
-        detections = joined.detections
-        score_order = np.lexsort((-detections.score, detections.image))
-        rank = np.empty(len(score_order), np.int64)
-        rank[score_order] = rank_in_runs(first_of_runs(detections.image[score_order]), len(score_order))
-        detections = replace(detections, rank_in_image=rank)
+        _check_class_names(choice.classes, joined)
+        detections = replace(joined.detections, rank_in_image=_rank_in_images(joined.detections))
         kept_sides = replace(joined, detections=detections, wanted=frozenset(choice.classes))
         # With a hierarchy other classes stay for now, as their boxes may count for an ancestor that is kept.
-        joined = count(1, kept_sides if hierarchy else keep_requested_classes(kept_sides))
+        joined = count(1, kept_sides if joined.hierarchy else keep_requested_classes(kept_sides))
     if choice.images is not None:
         chosen = distinct(np.asarray(choice.images, np.int64))
         joined = count(2, replace(joined.shard(chosen), chosen=chosen))
@@ -331,6 +317,25 @@ def apply_choice(joined: Joined, choice: Choice) -> tuple[Joined, Kept]:
         is_kept = joined.detections.score >= choice.score_min
         joined = count(3, joined if is_kept.all() else joined.only(detections=is_kept))
     return joined, Kept(counts, highest)
+
+
+def _check_class_names(names: Sequence[str], joined: Joined) -> None:
+    """Raise UsageError if one of `names` is no class of the sides or of their hierarchy."""
+    hierarchy = joined.hierarchy or {}
+    known_names = {*joined.classes, *hierarchy}.union(*hierarchy.values())
+    for name in names:
+        if name not in known_names:
+            raise UsageError(
+                f"{spell('only_classes')}: there is no class {name!r}{hint(name, sorted(known_names))}"
+            )
+
+
+def _rank_in_images(detections: SideTable) -> Longs:
+    """(n,) the rank of each detection by score among those of its image, of all classes, 0 the best."""
+    score_order = np.lexsort((-detections.score, detections.image))
+    rank = np.empty(len(score_order), np.int64)
+    rank[score_order] = rank_in_runs(first_of_runs(detections.image[score_order]), len(score_order))
+    return rank
 
 
 def keep_requested_classes(joined: Joined) -> Joined:
@@ -361,7 +366,7 @@ def make_choice(
     only_images: Sequence[str] | None,
     score_min: float | None,
 ) -> Choice:
-    """Make a choice from the options of a user, with images as row numbers.
+    """Make a choice from the options of a user, with images as row numbers in their order.
 
     `only_images` are names with or without extension; with `extra_images` ``ignore`` those of the ground
     truth alone. Raises UsageError if there is no such image.
