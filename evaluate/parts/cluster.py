@@ -118,12 +118,8 @@ def run_tasks(
 def open_dask_executor(address: str, notify: Callable[[str], None]) -> Iterator[Executor]:
     """Open an executor of the Dask scheduler at an address; `notify` takes what its user should know.
 
-    Raises
-    ------
-    UsageError
-        If Dask is not installed, or the address is not one.
-    PathError
-        If there is no scheduler, or it has no worker; if it goes away, or its workers end again and again.
+    Raises UsageError if Dask is not installed, or the address is not one; PathError if there is no scheduler,
+    or it has no worker; if it goes away, or its workers end again and again.
     """
     if not re.match(r"(tcp|tls)://", address):
         raise UsageError(

@@ -93,12 +93,8 @@ def parse_metric(text: str) -> MetricName | None:
 def find_result(name: MetricName, protocols: Sequence[Protocol], option: str) -> tuple[int, str]:
     """Return the index of the result that a metric name means, and the key of the metric in it.
 
-    `protocols` are in the order of the results; `option` begins the message of an error.
-
-    Raises
-    ------
-    UsageError
-        If none has it, or several have.
+    `protocols` are in the order of the results; `option` begins the message of an error. Raises UsageError if
+    none has the metric, or several have.
     """
     matching = [
         (i, key) for i, protocol in enumerate(protocols) if (key := name.find_key_of(protocol)) is not None
@@ -178,14 +174,10 @@ def parse_gate(text: str) -> Gate:
 
 
 def find_failures(evaluation: Evaluation, gates: list[Gate]) -> tuple[list[str], list[str]]:
-    """Return the gates that fail, a line each.
+    """Return the gates that fail, and those about a class that the result does not have, a line each.
 
-    Returns
-    -------
-    list of str
-        The gates that fail, such as ``AP50 0.608 < 0.7``; an undefined number fails.
-    list of str
-        The gates about a class that the result does not have.
+    A line is like ``AP50 0.608 < 0.7``. An undefined number fails. Raises UsageError if no result, or more
+    than one, has the metric of a gate.
     """
     lines, unknown_classes = [], []
     protocols = [result.rules for result in evaluation.results]

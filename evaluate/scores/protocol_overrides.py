@@ -293,11 +293,8 @@ def adapt_to_fractions(protocols: Sequence[Protocol], log: Log) -> list[Protocol
     Inclusive pixels are replaced by edges, and no box is in a range of areas in pixels beyond the first, so
     that its numbers are undefined. A note in `log` says this.
 
-    Raises
-    ------
-    UsageError
-        If a protocol cannot do without pixels: its first range is in pixels, the user named ranges or chose
-        inclusive pixels, or it has a threshold by size.
+    Raises UsageError if a protocol cannot do without pixels: its first range is in pixels, the user named
+    ranges or chose inclusive pixels, or it has a threshold by size.
     """
     adapted = []
     for p in protocols:
@@ -346,10 +343,8 @@ def adapt_to_fields(protocols: Sequence[Protocol], field_names: Collection[str],
 def check_tubes(protocols: Sequence[Protocol], options: Iterable[str]) -> bool:
     """Return whether tracks are to be measured.
 
-    Raises
-    ------
-    UsageError
-        If boxes are to be measured too, or one of the `options` in use has no meaning for tracks.
+    Raises UsageError if they are and boxes are too, or if an option is in use: all `options`, names of
+    keywords, have no meaning for tracks.
     """
     tube_names = [p.name for p in protocols if p.tubes]
     if not tube_names:

@@ -299,12 +299,8 @@ def _has_outlines(shape: Any) -> bool:
 def read_json(path: str | PathLike[str]) -> Any:
     """Return the content of a JSON file, which may have Python's NaN and Infinity.
 
-    Raises
-    ------
-    NotThereError, PathError, DataError
-        If it does not exist, or cannot be read.
-    NotJsonError
-        If it is not JSON.
+    Raises NotThereError if it does not exist, PathError or DataError if it cannot be read, and NotJsonError
+    if it is not JSON.
     """
     import msgspec
 

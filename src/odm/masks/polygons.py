@@ -51,25 +51,12 @@ def rasterise_all(
     *,
     column_range: tuple[int, int] | None = None,
 ) -> Runs:
-    """Masks of objects, each the union of its outlines, which are filled by the even-odd rule.
+    """Make the masks of n objects, each the union of its outlines, which are filled by the even-odd rule.
 
-    Parameters
-    ----------
-    xy
-        (corners, 2) in pixels, finite.
-    point
-        (outlines + 1,) the corners of outline j are ``point[j]`` to ``point[j + 1]``.
-    ring
-        (n + 1,) the outlines of object i are ``ring[i]`` to ``ring[i + 1]``.
-    height, width
-        (n,) of each object's image.
-    column_range
-        (start, stop) of the columns to which the masks are clipped.
-
-    Raises
-    ------
-    TooLargeToFill
-        If one object passes more than `MOST_HELD` columns.
+    `xy` (corners, 2) are finite corners in pixels; those of outline j are ``point[j]`` to ``point[j + 1]``,
+    and the outlines of object i are ``ring[i]`` to ``ring[i + 1]``. `height` and `width` (n,) are of each
+    object's image. Masks are clipped to the columns of `column_range`, (start, stop). Raises TooLargeToFill
+    if one object passes more than `MOST_HELD` columns.
 
     The result is that of ``rleFrPoly`` and ``rleMerge`` of pycocotools: corners on a grid of a fifth of a
     pixel, and a pixel's column is passed where the outline crosses the middle of it.
@@ -101,10 +88,7 @@ def write_outlines(
 ) -> tuple[NDArray[np.uint8], Longs]:
     """Write the masks of `rasterise_all` as `write_texts` does, in bounded memory beside the texts.
 
-    Raises
-    ------
-    TooLargeToFill
-        If one object passes more than `MOST_COLUMNS` columns.
+    Raises TooLargeToFill if one object passes more than `MOST_COLUMNS` columns.
     """
     n_columns = count_columns(xy, point, ring, width)
     if n_columns.max(initial=0) > MOST_COLUMNS:

@@ -232,18 +232,10 @@ def split_by_size(sizes: Longs, limit: int) -> list[slice]:
 
 
 def read_texts(text: NDArray[np.uint8], text_starts: Longs) -> tuple[Longs, Longs, Mask]:
-    """Decode COCO's compressed texts to run lengths.
+    """Decode COCO's compressed texts to run lengths; that of mask i is between two `text_starts`, (n + 1,).
 
-    Parameters
-    ----------
-    text, text_starts
-        The text of mask i is ``text[text_starts[i]:text_starts[i + 1]]``.
-
-    Returns
-    -------
-    length_starts, counts, is_wrong
-        (n + 1,) where the lengths of each mask begin, the lengths, and (n,) which texts cannot be decoded;
-        those have no lengths.
+    Returns (n + 1,) where the lengths of each mask begin, the lengths, and (n,) which texts cannot be
+    decoded; those have no lengths.
     """
     text_sizes = np.diff(text_starts)
     chunks = [_decode_texts(text[text_starts[rows.start] : text_starts[rows.stop]], text_sizes[rows])

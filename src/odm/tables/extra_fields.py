@@ -65,10 +65,8 @@ def join_members(
 ) -> tuple[dict[str, bytes], list[dict[bytes, bytes]], dict[str, int]]:
     """Merge the members that several files have beside their rows: those of the first, and all licences.
 
-    Returns
-    -------
-    The members of the merged file; for each file, the new ids of its licences by the old ones, both as JSON,
-    empty if the files agree; and how often each kind of change was made.
+    Returns the members of the merged file; for each file, the new ids of its licences by the old ones, both
+    as JSON, empty if the files agree; and how often each kind of change was made.
     """
     members: dict[str, bytes] = {}
     n_changes: Counter[str] = Counter()

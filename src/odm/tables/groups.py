@@ -18,20 +18,9 @@ def find_objects(
     """Find the boxes that are one object: the outlines and masks of one image, class and group.
 
     The smallest rectangle of that group and class that goes around them all is the box of the object. Other
-    boxes stay apart.
-
-    Parameters
-    ----------
-    group
-        (n,) -1 = none.
-    is_part, is_box
-        (n,) masks of the outlines and masks, and of the rectangles without a shape.
-    xyxy
-        (n, 4) left, top, right and bottom of each box.
-
-    Returns
-    -------
-    The rows of each object of several boxes, ascending, and of them the one that is its box, -1 = none.
+    boxes stay apart. All columns are (n,), `xyxy` (n, 4); `group` is -1 for none, `is_part` and `is_box` are
+    masks of the outlines and masks, and of the rectangles without a shape. Returns the rows of each object of
+    several boxes, ascending, and of them the one that is its box, -1 = none.
     """
     rows_by_group: dict[tuple[Any, ...], list[int]] = {}
     for row in np.flatnonzero((group >= 0) & (is_part | is_box)).tolist():
