@@ -136,11 +136,10 @@ def match_by_truth(
 def _take_by_overlap(
     candidates: _Candidates, area: int, limits: list[Floats]
 ) -> tuple[Longs, _Candidates, Words]:
-    """Let each object take, under each limit, a detection that is high enough, the highest IoU first.
+    """Let each object take, under each limit, the detection of the highest IoU, those too low last of all.
 
-    Only if there is none it takes one that is too low, whatever its IoU. Returns the order in which pairs are
-    tried, (pairs,), the candidates in that order, and (pairs,) the bits of the limits under which each pair
-    is taken.
+    Returns (pairs,) the order in which pairs are tried, the candidates in it, and (pairs,) the bits of the
+    limits under which each pair is taken.
     """
     is_low = candidates.is_small[area]
     by_iou = np.where(is_low, 0, -candidates.iou)
@@ -154,10 +153,8 @@ def _take_by_overlap(
 def _record_hits(
     hits: Hits, area: int, candidates: _Candidates, taken_words: Words, true_words: Words, det_class: Ints
 ) -> None:
-    """Set the bit of an area range in `hits` for the detections that are taken with all scores.
-
-    Only pairs in the class of the detection, (detections,) `det_class`, count, not those of its copies. The
-    words are (pairs,), by `candidates`. The objects are those of the first range.
+    """Set the bit of an area range in `hits` for the detections that are taken with all scores: only pairs in
+    their own class, `det_class` (detections,), count. The words are (pairs,), by `candidates`.
     """
     rows = np.flatnonzero((taken_words & _EVERY_SCORE) != 0)
     rows = rows[candidates.category[rows] == det_class[candidates.detection[rows]]]
@@ -258,8 +255,7 @@ def _measure_similarities(truth: SideTable, detections: SideTable, candidates: _
     if (np.isnan(angles) | (angles == _UNKNOWN_ANGLE)).any():
         return np.full(len(candidates.gt), np.nan)
     difference = get_column(truth, "alpha")[candidates.object] - angles[candidates.detection]
-    similarities: Floats = (1 + np.cos(difference)) / 2
-    return similarities
+    return (1 + np.cos(difference)) / 2
 
 
 def _choose_limits(scores: Floats, n_objects: int, n_limits: int) -> Floats:
@@ -343,8 +339,7 @@ def _measure_curves(
     n_counted = n_true - n_used + len(scores) - np.searchsorted(scores, limits)
     totals = np.stack([n_true, similarity_sums])
     shares = np.divide(totals, n_counted, out=np.zeros(totals.shape), where=n_counted > 0)
-    curves: Floats = np.maximum.accumulate(shares[:, ::-1], axis=1)[:, ::-1]
-    return curves
+    return np.maximum.accumulate(shares[:, ::-1], axis=1)[:, ::-1]
 
 
 def _sum_by_limit(

@@ -90,8 +90,7 @@ class Confusion(msgspec.Struct, frozen=True, eq=False, dict=True):
         """
         line_of_cell = self.table.index[0 if of == "gt" else 1]
         sums = np.bincount(line_of_cell, weights=self.table.n)
-        shares: Floats = self.table.n / sums[line_of_cell]
-        return shares
+        return self.table.n / sums[line_of_cell]
 
     def shares(self, of: Of) -> Floats:
         """The counts divided by the sum of their row (``gt``) or column (``det``); NaN where it is 0."""

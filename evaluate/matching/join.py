@@ -269,25 +269,14 @@ def admit(
 
     gt_number, det_number = _number_images(order, pairing.image)
     object_names = itertools.compress(pairing.gt_names, ~region_classes(truth))
-    return Admitted(
-        truth,
-        detections,
-        pairing,
-        order,
-        gt_number,
-        det_number,
-        classes={name: i for i, name in enumerate(dict.fromkeys([*object_names, *det_only]))},
-        images_with_detections=summary.images,
-        det_only=det_only,
-        hints=hints,
-    )
+    classes = {name: i for i, name in enumerate(dict.fromkeys([*object_names, *det_only]))}
+    numbers = gt_number, det_number, classes
+    return Admitted(truth, detections, pairing, order, *numbers, summary.images, det_only, hints)
 
 
 def _number_images(order: Longs, partner_rows: Longs) -> tuple[Longs, Longs]:
-    """Number the images of the ground truth by their place in `order`, and those of the detections.
-
-    These have the numbers of their partners, (images,) `partner_rows`; those without one (-1) come after all
-    others. Returns a number for each row of either table.
+    """Number the images of the ground truth by their place in `order`; those of the detections have the
+    numbers of their partners, (images,) `partner_rows`, and those without one (-1) come after all others.
     """
     gt_number = np.empty(len(order), np.int64)
     gt_number[order] = np.arange(len(order))

@@ -241,9 +241,8 @@ def _match(
 
 
 def _match_images(sides: Joined, protocol: Protocol, order: Longs, pairs: Pairs) -> tuple[Hits, Mask, Longs]:
-    """Match by image, for CorLoc or top-k errors.
-
-    Returns the hits, (n,) which detections are candidates, and `Matches.guesses`, which CorLoc has none of.
+    """Match by image, for CorLoc or top-k errors: the hits, (n,) which detections are candidates, and
+    `Matches.guesses`, of which CorLoc has none.
     """
     if protocol.metric == "top-k":
         return match_guesses(sides, protocol, pairs, order)
@@ -410,10 +409,10 @@ def _match_free(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
 def _list_reaching_pairs(
     pairs: Pairs, protocol: Protocol, truth: Truth
 ) -> tuple[Ints, Ints, Floats, Floats | None]:
-    """Return detection, ground truth, IoU and IoA, each (m,), of the pairs that reach the lowest threshold.
+    """Return detection, ground truth, IoU (of crowds IoA) and IoA of the pairs that reach any threshold.
 
-    In pairs with a crowd the IoU is the IoA. IoA is None unless the protocol ignores by IoA: then it decides
-    alone whether a ground truth that counts as nothing is reached.
+    IoA is None unless the protocol ignores by IoA: then it decides alone whether a ground truth that counts
+    as nothing is reached.
     """
     iou = pairs.iou
     if pairs.ioa is not None:
@@ -502,8 +501,7 @@ class _Taking:
 
     def find_bits(self, overlap: Floats) -> Words:
         """(pairs,) the bits of the thresholds that these overlaps reach."""
-        words: Words = self.bits[np.searchsorted(self.ious, overlap, side="right")]
-        return words
+        return self.bits[np.searchsorted(self.ious, overlap, side="right")]
 
     def find_available(self, gt: Ints) -> Words:
         """(n,) the bits under which ground truths that count as nothing can be taken.

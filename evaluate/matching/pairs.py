@@ -157,10 +157,8 @@ def find_pairs(
 def _group_detections(
     joined: Joined, group_keys: Longs, order: Longs, among: Mask | None
 ) -> tuple[Longs, Ints]:
-    """Return the detections that take part, by group and then as in `order`, and the group of each.
-
-    `group_keys` are the ascending keys of the groups; detections of no group take no part, nor do those that
-    are not `among` (n,).
+    """Return the detections that are of a group and `among` (n,), by group and then as in `order`, and the
+    group of each. `group_keys` are the ascending keys of the groups.
     """
     group_of_detection = _look_up(joined.keys_of(joined.detections), group_keys)[order]
     takes_part = group_of_detection >= 0
@@ -340,10 +338,7 @@ class _Boxes:
 
 
 def _split_by_pairs(n_truth: Longs) -> list[slice]:
-    """Split detections into ranges with at most `CHUNK` pairs together, or of a single one with more.
-
-    `n_truth` (n,) are the pairs of each.
-    """
+    """Split detections with `n_truth` pairs each into ranges of at most `CHUNK` pairs, or of a single one."""
     pair_ends = np.cumsum(n_truth)
     starts = [0]
     while starts[-1] < len(pair_ends):

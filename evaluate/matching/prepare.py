@@ -194,14 +194,12 @@ def _raise_scores(detections: SideTable) -> Floats:
     image = detections.image.astype(np.int64)
     raised_ranks = score_ranks.reshape(-1) - image * (len(unique_scores) + 1)
     highest_ranks = np.maximum.accumulate(raised_ranks[::-1])[::-1] + image * (len(unique_scores) + 1)
-    scores: Floats = unique_scores[highest_ranks]
-    return scores
+    return unique_scores[highest_ranks]
 
 
 def _round_away(values: Floats) -> Floats:
     """Round to whole numbers, halves away from zero."""
-    rounded: Floats = np.copysign(np.floor(np.abs(values) + 0.5), values)
-    return rounded
+    return np.copysign(np.floor(np.abs(values) + 0.5), values)
 
 
 def _measure_covered_shares(joined: Joined, side: SideTable, regions: SideTable) -> Floats:
@@ -449,8 +447,7 @@ def has_label(joined: Joined, *states: LabelState, boxed: bool = False) -> Mask:
         image, category, state = joined.image_labels
         has_state = np.isin(state, states)
         keys = np.concatenate([keys, image[has_state] * len(joined.classes) + category[has_state]])
-    is_labelled: Mask = np.isin(joined.keys_of(joined.detections), keys)
-    return is_labelled
+    return np.isin(joined.keys_of(joined.detections), keys)
 
 
 def parse_hierarchy(hierarchy: Mapping[str, Any]) -> dict[str, frozenset[str]]:

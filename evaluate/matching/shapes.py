@@ -171,9 +171,8 @@ def _find_pieces(
 def _measure_reaching(
     measure: _Measure, pairs: Pairs, is_group: Mask, protocol: Protocol, floor: float
 ) -> tuple[Ints, Ints, Floats, Floats]:
-    """Return detection, ground truth, IoU and IoA, each (m,), of the pairs whose shapes reach `floor`.
-
-    `is_group` (ground truths,) says which are compared by IoA too; for the others it is 0.
+    """Return detection, ground truth, IoU and IoA, each (m,), of the pairs whose shapes reach `floor`. IoA is
+    0 except with the ground truths that are compared by it too, under the mask `is_group`.
     """
     in_group, det, gt = is_group[pairs.gt], pairs.det, pairs.gt
     if measure.has_bounds:
@@ -314,9 +313,8 @@ class _Masks(_Measure):
         return self._measure_by_columns(rows)
 
     def _measure_by_columns(self, rows: list[Longs]) -> Longs:
-        """Measure as `measure_shared` does, of masks too large together: some columns of pixels at a time.
-
-        `rows` are the detections and the ground truths of the pairs, (pairs,) each.
+        """Measure as `measure_shared` does, of masks too large together, some columns of pixels at a time;
+        `rows` are the detections and the ground truths of the pairs.
         """
         side_shapes, cuts = [], set[int]()
         for side, side_rows in zip(self.sides, rows, strict=True):
