@@ -34,6 +34,7 @@ from odm.evaluate.scores.curves import (
 from odm.evaluate.scores.protocols import Protocol
 from odm.evaluate.scores.score_order import (
     BLOCK,
+    Counted,
     Ranked,
     Weights,
     group_rows_by_class,
@@ -41,7 +42,7 @@ from odm.evaluate.scores.score_order import (
     rank_rows,
 )
 from odm.parallel import map_by_threads
-from odm.tables import FREQUENCIES, Floats, Longs
+from odm.tables import FREQUENCIES, Floats, Ints, Longs
 
 _SUMMED = ("gt", "gt_ignored", "det", "tp", "fp", "ignored")
 """Counts of classes that are added up in the row of all classes."""
@@ -69,6 +70,7 @@ def accumulate(
     rules = matches.protocol
     if protocol is not None and protocol != rules:
         raise ValueError(f"these are matches under {rules.name}, not under {protocol.name}")
+    # The operating point is that of the best F1 of all classes in one ranking, unless a score was chosen.
     order = rank_rows(matches)
     (all_classes,) = Ranked.iter_blocks(matches, order, np.array([len(order)]))
     npos = matches.npos[:, :1].sum(axis=0)
@@ -124,8 +126,9 @@ def make_result(
     rules, npos, points = matches.protocol, matches.npos[:, 0], class_counts.points
     if class_counts.at_confidences is not None:
         points, overall_point = find_shared_points(class_counts.at_confidences, npos, at_score)
+
     summary, errors = summarize(matches, class_counts.ap, class_counts.recall, overall_point)
-    if rules.rates:
+    if rules.rates:  # miss rates take the place of the APs
         summary = {
             key: mean_of_defined(rates)
             for key, rates in zip(miss_keys(rules), class_counts.miss, strict=True)
@@ -133,31 +136,10 @@ def make_result(
     if matches.jaccard is not None:
         index = float(jaccard_index(matches.jaccard)[0])
         summary = {"AP": mean_of_defined(class_counts.ap[0, 0]), **summary, "JI": index}
-    counts = (
-        npos,
-        matches.gt_ignored,
-        class_counts.det,
-        class_counts.tp,
-        class_counts.fp,
-        mean_of_classes(class_counts.ap[:, 0]),
-    )
-    columns = zip(*(column.tolist() for column in counts), strict=True)
-    extras = make_class_extras(matches, class_counts.ap, class_counts.recall, class_counts.tp)
-    for key, values in zip(miss_keys(rules), class_counts.miss.tolist(), strict=True):
-        for extra, value in zip(extras, values, strict=True):
-            extra[key] = value
-    best_columns = [
-        {"best_f1": f1, "best_f1_score": score}
-        for f1, score in zip(class_counts.best_f1.tolist(), class_counts.best_f1_score.tolist(), strict=True)
-    ]
-    rows = tuple(
-        Row(name, gt, gt_ignored, det, tp, fp, det - tp - fp, ap, extra=extra, **point, **best)
-        for name, (gt, gt_ignored, det, tp, fp, ap), best, point, extra in zip(
-            matches.classes, columns, best_columns, points, extras, strict=True
-        )
-    )
+
+    rows = _make_rows(matches, class_counts, points)
     sums = {key: sum(getattr(row, key) for row in rows) for key in _SUMMED}
-    ap = next(iter(summary.values())) if rules.metric in ("ap", "pooled") else math.nan
+    ap = next(iter(summary.values())) if rules.metric in ("ap", "pooled") else math.nan  # the main metric
     ap = mean_of_defined(class_counts.ap[0, 0]) if rules.rates else ap
     overall = Row(
         name="", **sums, ap=ap, best_f1=overall_best[0], best_f1_score=overall_best[1], **overall_point
@@ -172,6 +154,35 @@ def make_result(
         dropped={reason: n for reason, n in matches.dropped if n},
         matches=matches,
         at_score=at_score,
+    )
+
+
+def _make_rows(
+    matches: Matches, class_counts: ClassCounts, points: Sequence[OperatingPoint]
+) -> tuple[Row, ...]:
+    """Make the row of each class, with its operating point in `points`."""
+    counts = (
+        matches.npos[:, 0],
+        matches.gt_ignored,
+        class_counts.det,
+        class_counts.tp,
+        class_counts.fp,
+        mean_of_classes(class_counts.ap[:, 0]),
+    )
+    columns = zip(*(column.tolist() for column in counts), strict=True)
+    extras = make_class_extras(matches, class_counts.ap, class_counts.recall, class_counts.tp)
+    for key, values in zip(miss_keys(matches.protocol), class_counts.miss.tolist(), strict=True):
+        for extra, value in zip(extras, values, strict=True):
+            extra[key] = value
+    best_columns = [
+        {"best_f1": f1, "best_f1_score": score}
+        for f1, score in zip(class_counts.best_f1.tolist(), class_counts.best_f1_score.tolist(), strict=True)
+    ]
+    return tuple(
+        Row(name, gt, gt_ignored, det, tp, fp, det - tp - fp, ap, extra=extra, **point, **best)
+        for name, (gt, gt_ignored, det, tp, fp, ap), best, point, extra in zip(
+            matches.classes, columns, best_columns, points, extras, strict=True
+        )
     )
 
 
@@ -237,6 +248,8 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
     class_slice = slice(ranked.first_class, ranked.first_class + ranked.n_classes)
     npos = matches.npos[class_slice]
     hit_rank = matches.hit_rank[ranked.hit_numbers]
+
+    # ap: (thresholds, areas, classes), recall: (caps, thresholds, areas, classes), miss: (areas, classes)
     shape = len(rules.ious), len(rules.areas), ranked.n_classes
     ap, recall = np.full(shape, np.nan), np.full((len(rules.caps), *shape), np.nan)
     miss = np.full((len(miss_keys(rules)), ranked.n_classes), np.nan)
@@ -255,13 +268,7 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
                 hit_columns = counted.category, n_false, np.ones_like(n_true), npos[:, a]
                 miss[a] = compute_miss_rates(rules, *hit_columns, matches.n_images)
             for m, cap in enumerate(rules.caps):
-                n_hits = counted.tp
-                if cap != rules.max_dets:
-                    # `reduceat` answers an empty stretch with the item at its start, which is of the next
-                    # class (or the appended False): starts 0 2 2 of 1 1 1 give 2 1 1, where tp is 2 0 1.
-                    is_within_cap = np.append(hit_rank[counted.positive_hits] < cap, False)
-                    n_hits = np.add.reduceat(is_within_cap, counted.starts, dtype=np.int64)
-                    n_hits[counted.tp == 0] = 0
+                n_hits = counted.tp if cap == rules.max_dets else _count_within_cap(counted, hit_rank, cap)
                 recall[m, t, a] = share(n_hits, npos[:, a])
     if matches.curves is not None:  # (precision or similarity, areas, classes, limits), limits from 1 on
         ap[0] = matches.curves[0, :, class_slice, 1:].mean(axis=-1)
@@ -270,18 +277,12 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
     # A class of a fixed list has an AP of 0, not NaN, where it has no ground truth.
     is_fixed = np.array([name in rules.mean_over for name in matches.classes[class_slice]], np.bool_)
     ap[:, :, is_fixed] = np.nan_to_num(ap[:, :, is_fixed])
+
+    # Curves and operating points are at the reference threshold, in the first area range.
     reference = ranked.count_at_reference(rules)
     curves = {}
     if rules.metric not in ("corloc", "top-k"):
-        n_true, n_false = reference.at_positives()
-        recall_at_hits = n_true / np.maximum(npos[:, 0], 1)[reference.category]
-        precision = n_true / (n_true + n_false)
-        score = matches.score[ranked.rows[ranked.hit_positions[reference.positive_hits]]]
-        for k in np.flatnonzero(npos[:, 0] > 0).tolist():
-            class_hits = slice(int(reference.starts[k]), int(reference.starts[k] + reference.tp[k]))
-            curves[matches.classes[class_slice][k]] = Curve(
-                recall_at_hits[class_hits], precision[class_hits], score[class_hits]
-            )
+        curves = _make_curves(matches, ranked, reference, npos[:, 0], matches.classes[class_slice])
     best_score, best_f1 = find_best_f1s(matches, ranked, reference, npos[:, 0])
     threshold = math.nan if at_score is None else at_score
     return ClassCounts(
@@ -296,6 +297,31 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
         points=find_operating_points(matches, ranked, reference, npos[:, 0], threshold),
         curves=curves,
     )
+
+
+def _count_within_cap(counted: Counted, hit_rank: Ints, cap: int) -> Longs:
+    """(classes,) the true positives among the first `cap` detections of their image; `hit_rank` (hits,)."""
+    # `reduceat` answers an empty stretch with the item at its start, which is of the next class (or the
+    # appended False): starts 0 2 2 of 1 1 1 give 2 1 1, where tp is 2 0 1.
+    is_within_cap = np.append(hit_rank[counted.positive_hits] < cap, False)
+    n_hits = np.add.reduceat(is_within_cap, counted.starts, dtype=np.int64)
+    n_hits[counted.tp == 0] = 0
+    return n_hits
+
+
+def _make_curves(
+    matches: Matches, ranked: Ranked, counted: Counted, npos: Longs, names: Sequence[str]
+) -> dict[str, Curve]:
+    """Make the curve of each class with ground truth, `npos` (classes,), by its name."""
+    n_true, n_false = counted.at_positives()
+    recall = n_true / np.maximum(npos, 1)[counted.category]
+    precision = n_true / (n_true + n_false)
+    score = matches.score[ranked.rows[ranked.hit_positions[counted.positive_hits]]]
+    curves = {}
+    for k in np.flatnonzero(npos > 0).tolist():
+        class_hits = slice(int(counted.starts[k]), int(counted.starts[k] + counted.tp[k]))
+        curves[names[k]] = Curve(recall[class_hits], precision[class_hits], score[class_hits])
+    return curves
 
 
 # -------------------------------------------------------------- the numbers over all classes, and their keys
@@ -321,22 +347,7 @@ def summarize(
     """
     rules = matches.protocol
     if rules.metric == "top-k":
-        # Share of the images with ground truth where none of the first k guesses is right. Of each image
-        # column 0 is the first guess with the right class, column 1 the first that also hits, from 0.
-        n_guesses, n_failed = rules.max_dets or 0, matches.guesses
-        errors = {
-            kind: [
-                float(np.mean(n_failed[:, column] >= k)) if len(n_failed) else math.nan
-                for k in range(1, n_guesses + 1)
-            ]
-            for column, kind in enumerate(("cls", "loc"))
-        }
-        summary = {
-            f"top{k}_{kind}": errors[kind][k - 1] if k <= n_guesses else math.nan
-            for kind in ("cls", "loc")
-            for k in (1, 5)
-        }
-        return summary, errors
+        return _summarize_guesses(matches.guesses, rules.max_dets or 0)
     if rules.metric == "corloc":
         hits = matches.hit[(matches.positive[:, 0] & np.uint64(1)) != 0]
         n_hits = np.bincount(matches.category[hits], minlength=len(matches.classes))
@@ -373,6 +384,24 @@ def summarize(
     return _compute_averages(rules, ap, recall, mean, np.array(matches.frequency)), {}
 
 
+def _summarize_guesses(guesses: Longs, n_guesses: int) -> tuple[dict[str, float], dict[str, list[float]]]:
+    """Compute the top-1 and top-5 errors, and those with 1 to `n_guesses` guesses: the share of the images
+    where none of them has the right class (``cls``), or hits as well (``loc``). See `Matches.guesses`.
+    """
+    errors: dict[str, list[float]] = {}
+    for column, kind in enumerate(("cls", "loc")):  # of each image the number of guesses before the right one
+        n_failed = guesses[:, column]
+        errors[kind] = [
+            float(np.mean(n_failed >= k)) if len(n_failed) else math.nan for k in range(1, n_guesses + 1)
+        ]
+    summary = {
+        f"top{k}_{kind}": errors[kind][k - 1] if k <= n_guesses else math.nan
+        for kind in ("cls", "loc")
+        for k in (1, 5)
+    }
+    return summary, errors
+
+
 _KITTI_AVERAGES = {"AP_R40": (0, slice(1, None)), "AP_R11": (0, slice(0, None, 4))}
 _KITTI_AVERAGES |= {key.replace("AP", "AOS"): (1, entries) for key, (_, entries) in _KITTI_AVERAGES.items()}
 """By key: the curve over 41 score limits (0 precision, 1 similarity), and its entries that are averaged."""
@@ -402,9 +431,10 @@ def compute_level_aps(matches: Matches, ap: Floats) -> dict[str, Floats]:
 def _summarize_apart(rules: Protocol, ap: Floats, recall: Floats, mean: Mean) -> dict[str, Any]:
     """Return AP and recall at each threshold, the reference threshold first, in each area range.
 
-    `ap` is (T, A, K), `recall` (M, T, A, K), of which the last cap is read; `mean` reduces (K,) numbers.
+    `ap` is (thresholds T, areas A, classes K), `recall` (caps M, T, A, K), of which the last cap is read;
+    `mean` reduces (K,) numbers.
     """
-    thresholds = sorted(range(len(rules.ious)), key=lambda t: t != rules.reference)
+    thresholds = sorted(range(len(rules.ious)), key=lambda t: t != rules.reference)  # False sorts first
     cells = [
         (t, i, f"{100 * rules.ious[t]:g}_{a.name}") for t in thresholds for i, a in enumerate(rules.areas)
     ]
@@ -487,12 +517,14 @@ def _compute_averages(
         "AP50": _average_at_iou(rules, ap, 0.5, mean),
         "AP75": _average_at_iou(rules, ap, 0.75, mean),
     }
+    # AP by size, and by how frequent classes are.
     for letter, name in (("s", "small"), ("m", "medium"), ("l", "large")):
         if name in index_by_area:
             summary[f"AP{letter}"] = mean(ap[:, index_by_area[name]])
     if rules.by_frequency and frequency is not None:
         for letter in FREQUENCIES:
             summary[f"AP{letter}"] = mean(ap[:, 0, frequency == letter])
+    # Recall by number of detections, by IoU, and by size; the last cap is `max_dets`.
     index_by_first_n = {a.first: i for i, a in enumerate(rules.areas) if a.first is not None}
     for first_n in sorted(index_by_first_n):
         summary[f"AR{first_n}"] = mean(recall[-1, :, index_by_first_n[first_n]])
@@ -503,6 +535,7 @@ def _compute_averages(
     for letter, name in (("s", "small"), ("m", "medium"), ("l", "large")):
         if name in index_by_area:
             summary[f"AR{letter}"] = mean(recall[-1, :, index_by_area[name]]) if index_by_cap else math.nan
+    # Both in each range that the user named.
     for i, area in rules.named_areas.items():
         summary[f"AP@{area.name}"], summary[f"AP50@{area.name}"] = _average_area(rules, ap, mean, i)
         if index_by_cap:
@@ -513,7 +546,7 @@ def _compute_averages(
 
 
 def _average_area(rules: Protocol, ap: Floats, mean: Mean, area: int) -> tuple[Any, Any]:
-    """Return the AP over all IoUs, and that at 0.5, in one area range; `ap` is (T, A, K)."""
+    """Return the AP over all IoUs, and that at 0.5, in area range `area`; `ap` is (IoUs, areas, classes)."""
     return mean(ap[:, area]), _average_at_iou(rules, ap, 0.5, mean, area)
 
 
@@ -525,16 +558,16 @@ def _list_shared_area_keys(rules: Protocol) -> tuple[str, ...]:
 def _average_at_iou(rules: Protocol, ap: Floats, iou: float, mean: Mean, area: int = 0) -> Any:
     """Return the mean of `ap` at one IoU and in an area range, NaN if the protocol lacks the IoU.
 
-    `ap` is AP, or recall at one cap, (T, A, K).
+    `ap` is AP, or recall at one cap, (thresholds, areas, classes).
     """
     indices = np.flatnonzero(np.isclose(rules.ious, iou, rtol=0, atol=1e-9))
     return mean(ap[indices[0], area]) if len(indices) else math.nan
 
 
 def make_class_extras(matches: Matches, ap: Floats, recall: Floats, tp: Longs) -> list[dict[str, Any]]:
-    """Return the class metrics that only some protocols have, by class.
+    """Return the class metrics that only some protocols have: for each class, by key.
 
-    `ap` is (T, A, K), `recall` (M, T, A, K).
+    `ap` is (thresholds, areas, classes), `recall` (caps, thresholds, areas, classes), `tp` (classes,).
     """
     rules = matches.protocol
     columns: dict[str, Any]
@@ -556,6 +589,7 @@ def make_class_extras(matches: Matches, ap: Floats, recall: Floats, tp: Longs) -
         columns["ap_per_iou"] = ap[:, 0].T
         if rules.by_frequency:
             columns["frequency"] = np.array(matches.frequency or [""] * len(tp), object)
+    # A float instead of a column is NaN: the protocol lacks the IoU or the cap.
     undefined = np.full(len(tp), math.nan)
     lists = [(undefined if isinstance(column, float) else column).tolist() for column in columns.values()]
     rows = zip(*lists, strict=True) if lists else ((),) * len(tp)
@@ -569,13 +603,11 @@ def mean_of_defined(values: Floats) -> float:
 
 
 def weighted_mean(values: Floats, weights: Longs) -> float:
-    """The weighted mean of (..., classes) values that are not NaN, by the weights of the classes."""
+    """The weighted mean of (..., classes) values that are not NaN, by the weights of the classes; or NaN."""
     defined_weights = np.where(np.isnan(values), 0, weights)
-    return (
-        float((np.nan_to_num(values) * defined_weights).sum() / defined_weights.sum())
-        if defined_weights.any()
-        else math.nan
-    )
+    if not defined_weights.any():
+        return math.nan
+    return float((np.nan_to_num(values) * defined_weights).sum() / defined_weights.sum())
 
 
 def mean_of_classes(values: Floats) -> Floats:

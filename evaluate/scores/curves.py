@@ -103,8 +103,7 @@ class PrecisionReader:
     def compute_precision(self, counted: Counted) -> Floats:
         """(true positives,) precision at each true positive."""
         n_true, n_false = counted.at_positives()
-        precision: Floats = n_true / (n_false + n_true + self.epsilon)
-        return precision
+        return n_true / (n_false + n_true + self.epsilon)
 
     def read_at_points(self, counted: Counted) -> Floats:
         """(classes, points) the highest precision at that recall or more.
@@ -193,7 +192,7 @@ def average_at_limits(
     npos: Longs,
     score_range: tuple[float, float],
 ) -> Floats:
-    """(classes,) average precision where it is known at equal steps of score only; NaN without ground truth.
+    """(classes,) average precision, read at `n_limits` equal steps of score; NaN without ground truth.
 
     `score` (rows,) is that of the ranked detections. Scores are spread over 0..1 by their range, if that does
     not reach from 0 to 1 already; if it is a single one, none reaches any limit.
@@ -205,9 +204,10 @@ def average_at_limits(
     for k in np.flatnonzero(npos > 0).tolist():
         start, n_rows = int(ranked.starts[k]), int(ranked.counts[k])
         class_scores = scaled_score[start : start + n_rows]
-        end_rows = start + (
-            np.searchsorted(-class_scores, -limits, side="right") if high > low else np.zeros(len(limits))
-        ).astype(int)
+        # Where in the ranking the detections of each limit or more end.
+        end_rows = np.full(len(limits), start)
+        if high > low:
+            end_rows += np.searchsorted(-class_scores, -limits, side="right")
         n_true, n_false = counted.count_down_to(ranked, k, end_rows)
         precision = np.divide(n_true, n_true + n_false, out=np.zeros(len(limits)), where=n_true + n_false > 0)
         recall = n_true / npos[k]
@@ -226,13 +226,14 @@ def compute_miss_rates(
     """
     n_images = max(n_images, 1)
     # The miss rate is read at the last point at or below a rate. Its true positives are all those before
-    # which there are at most that many false positives. `is_under_rates` is (rates, true positives).
+    # which there are at most that many false positives: `counts_at_rates` is (rates, true positives).
     is_reached = np.less if rules.rate_reading == "first" else np.less_equal
     counts_at_rates = is_reached(n_false[None] / n_images, np.array(rules.rates)[:, None])
     n_hits = np.stack(
         [np.bincount(category, weight * counts_at_rate, len(npos)) for counts_at_rate in counts_at_rates]
     )
     if rules.rate_reading == "wrapped":  # without a point at or below a rate, the very last point is read
+        # That is so if a false positive comes first and is already more per image than the rate.
         has_hit_first = np.bincount(category, weight * (n_false == 0), len(npos)) > 0
         has_no_point = ~has_hit_first & (1 / n_images > np.array(rules.rates)[:, None])
         n_hits = np.where(has_no_point, np.bincount(category, weight, len(npos)), n_hits)
@@ -258,14 +259,12 @@ MOST_MISS_CURVES = 12
 
 
 def compute_miss_curves(matches: Matches, *, all_curves: bool = False) -> list[MissCurve]:
-    """Return the curves of the set-ups where one class has ground truth, else of the first classes.
-
-    With `all_curves` those of all classes and set-ups.
+    """Return the curves of all set-ups if one class has ground truth, else of the first set-up and the first
+    `MOST_MISS_CURVES` classes with ground truth. With `all_curves` those of all classes and set-ups.
     """
     rules, n_images = matches.protocol, max(matches.n_images, 1)
-    drawn_classes = np.flatnonzero(matches.npos.any(axis=1))[
-        : None if all_curves else MOST_MISS_CURVES
-    ].tolist()
+    drawn_classes = np.flatnonzero(matches.npos.any(axis=1)).tolist()
+    drawn_classes = drawn_classes if all_curves else drawn_classes[:MOST_MISS_CURVES]
     areas = range(len(rules.areas)) if all_curves or len(drawn_classes) == 1 else range(1)
     rows, counts = group_rows_by_class(matches, rank_rows(matches))
     (ranked,) = Ranked.iter_blocks(matches, rows, counts)
@@ -287,8 +286,7 @@ def compute_miss_curves(matches: Matches, *, all_curves: bool = False) -> list[M
 
 def share(n: Longs | Floats, total: Longs | Floats) -> Floats:
     """``n / total``, NaN where `total` is 0."""
-    share: Floats = np.divide(n, total, out=np.full(np.shape(n), np.nan), where=total > 0)
-    return share
+    return np.divide(n, total, out=np.full(np.shape(n), np.nan), where=total > 0)
 
 
 def area_under_lines(points: Floats, heights: Floats) -> Floats:
@@ -320,37 +318,37 @@ def make_curve_arrays(matches: Matches) -> CurveArrays:
     shape = (len(rules.ious), n_points, n_classes, len(rules.areas), len(caps))  # T, R, K, A, M
     precision, scores = np.full(shape, -1.0), np.full(shape, -1.0)
     recall = np.full((shape[0], *shape[2:]), -1.0)
-    rank = None
-    if len(caps) > 1:  # of every detection among those of its image and class
-        by_image = rows[argsort_int(matches.image[rows], int(matches.image.max(initial=0)) + 1)]
-        run_starts = first_of_runs(matches.image[by_image], matches.category[by_image])
-        rank = np.empty(len(matches.score), np.int64)
-        rank[by_image] = rank_in_runs(run_starts, len(by_image))
+    rank = _rank_in_images(matches, rows) if len(caps) > 1 else None
     for m, cap in enumerate(caps):
         capped_rows = rows if rank is None or cap is None else rows[rank[rows] < cap]
         if capped_rows is not rows:
             counts = np.bincount(matches.category[capped_rows], minlength=n_classes)
-        first_class = 0
+        # A block of consecutive classes at a time; those without ground truth keep -1.
         for ranked in Ranked.iter_blocks(matches, capped_rows, counts, BLOCK):
             score = matches.score[ranked.rows]
             for a in range(len(rules.areas)):
-                npos = matches.npos[first_class : first_class + ranked.n_classes, a]
+                npos = matches.npos[ranked.first_class : ranked.first_class + ranked.n_classes, a]
                 truth_classes = np.flatnonzero(npos > 0)
+                k = ranked.first_class + truth_classes
                 reader = PrecisionReader(rules, npos)
                 unmatched = ranked.count_unmatched(a)
                 for t, (word, bit) in enumerate(bits_of_area(rules, a)):
                     counted = ranked.count(word, bit, unmatched)
-                    recall[t, first_class + truth_classes, a, m] = (
-                        counted.tp[truth_classes] / npos[truth_classes]
-                    )
+                    recall[t, k, a, m] = counted.tp[truth_classes] / npos[truth_classes]
                     if n_points:
-                        precision[t, :, first_class + truth_classes, a, m] = reader.read_at_points(counted)[
-                            truth_classes
-                        ]
+                        precision[t, :, k, a, m] = reader.read_at_points(counted)[truth_classes]
                         scores_read = reader.read_scores_at_points(counted, score, ranked)
-                        scores[t, :, first_class + truth_classes, a, m] = scores_read[truth_classes]
-            first_class += ranked.n_classes
+                        scores[t, :, k, a, m] = scores_read[truth_classes]
     return CurveArrays(precision, recall, scores)
+
+
+def _rank_in_images(matches: Matches, rows: Longs) -> Longs:
+    """(n,) the rank of every detection among those of its image and class; `rows` are by class and score."""
+    by_image = rows[argsort_int(matches.image[rows], int(matches.image.max(initial=0)) + 1)]
+    run_starts = first_of_runs(matches.image[by_image], matches.category[by_image])
+    rank = np.empty(len(matches.score), np.int64)
+    rank[by_image] = rank_in_runs(run_starts, len(by_image))
+    return rank
 
 
 def find_operating_points(
@@ -358,6 +356,7 @@ def find_operating_points(
 ) -> list[OperatingPoint]:
     """Return the operating point of every class at a score threshold; NaN takes all detections."""
     is_taken = ~(matches.score[ranked.rows] < at_score)  # nothing is less than NaN
+    # A class ends after its first detections, as many of them as are taken.
     n_taken_before = np.concatenate([[0], np.cumsum(is_taken)])
     row_ends = ranked.starts + n_taken_before[ranked.starts + ranked.counts] - n_taken_before[ranked.starts]
     count_columns = (*_counts_down_to(ranked, counted, row_ends, np.arange(ranked.n_classes)), npos)
@@ -508,14 +507,11 @@ def find_shared_points(
     best_index = 0  # the only one if `at_score` is given
     precision, recall = at_confidences[:, 0], at_confidences[:, 1]
     f1 = 2 * precision * recall / (precision + recall + 1e-16)  # as ``yolo val`` avoids 0 / 0
-    if at_score is None and has_truth.any():  # of a moving average, the ends being repeated
+    if at_score is None and has_truth.any():  # where a moving average is highest, the ends being repeated
         padded = np.pad(f1[has_truth].mean(axis=0), _SMOOTHED_OVER // 2, "edge")
         best_index = int(np.convolve(padded, np.ones(_SMOOTHED_OVER) / _SMOOTHED_OVER, "valid").argmax())
-    score = (
-        float(_choose_confidences(at_score)[best_index])
-        if has_truth.any() or at_score is not None
-        else math.nan
-    )
+    is_undefined = at_score is None and not has_truth.any()
+    score = math.nan if is_undefined else float(_choose_confidences(at_score)[best_index])
     counts = np.vstack([at_confidences[:, 2:, best_index].T.astype(np.int64), npos])
     points = [make_point(score, *class_counts) for class_counts in counts.T.tolist()]
     overall = make_point(score, *counts.sum(axis=1).tolist())
@@ -549,19 +545,20 @@ def read_at_confidences(
     outcome, _ = find_outcomes(matches)
     n_of_row = np.ones(len(order), np.int64) if weights is None else weights.false_in(0).copy()
     n_of_row[outcome == OUTCOMES.index("TP")] = 1  # a hit stands for itself
+
+    # The true and false positives, by class and then by rank.
     order = order[(outcome[order] != OUTCOMES.index("ignored")) & (n_of_row[order] > 0)]
     rows = order[argsort_int(matches.category[order], len(npos))]
     counts = np.bincount(matches.category[order], minlength=len(npos))
     starts = np.cumsum(counts) - counts
+
     at_confidences = np.zeros((len(npos), 4, len(confidences)))
     for k in np.flatnonzero(counts).tolist():
         class_rows = rows[starts[k] : starts[k] + counts[k]]
         n_true = (outcome[class_rows] == OUTCOMES.index("TP")).cumsum()
         negated_score = -matches.score[class_rows].astype(np.float32)
-        n_at_or_above, n_down_to = (
-            np.searchsorted(negated_score, -confidences, side="right"),
-            n_of_row[class_rows].cumsum(),
-        )
+        n_at_or_above = np.searchsorted(negated_score, -confidences, side="right")
+        n_down_to = n_of_row[class_rows].cumsum()  # true and false positives
         at_confidences[k, 2] = np.append(0, n_true)[n_at_or_above]
         at_confidences[k, 3] = np.append(0, n_down_to - n_true)[n_at_or_above]
         if not npos[k]:

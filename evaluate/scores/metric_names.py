@@ -111,6 +111,8 @@ def find_result(name: MetricName, protocols: Sequence[Protocol], option: str) ->
         ]
         texts = ", ".join(map(str, full_names))
         raise UsageError(f"{option}: {shorten(str(name))} fits {len(matching)} results; name one of {texts}")
+
+    # No result has the metric: name the keys that there are, and the likely reason.
     candidates = [protocol for protocol in protocols if name.protocol in ("", protocol.name)]
     keys = dict.fromkeys(key for protocol in candidates for key in list_keys(protocol, name))
     if not keys:

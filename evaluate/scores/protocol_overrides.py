@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 import numpy as np
@@ -74,13 +74,7 @@ def resolve(
     ious, iou_by_class = _split_ious(iou)
     resolved: list[Protocol] = []
     for name in names:
-        protocol_by_name = {**PROTOCOLS, **SHAPE_PROTOCOLS, **TUBE_PROTOCOLS}
-        rules = name if isinstance(name, Protocol) else protocol_by_name.get(name)
-        if rules is None:
-            raise UsageError(
-                f"unknown protocol {name!r}{suggest_protocol(name, protocol_by_name)}; "
-                f"there are: {', '.join(protocol_by_name)}"
-            )
+        rules = name if isinstance(name, Protocol) else _find_protocol(name)
         if rules.tubes:  # an empty `area` and a false `keep_difficult` are as if not given
             options = {"area": area or None, "recall_at": recall_at, "pixels": pixels, "iou_type": iou_type}
             for option, value in {**options, "keep_difficult": keep_difficult or None}.items():
@@ -95,17 +89,14 @@ def resolve(
         if area is not None and len(area):
             changes["areas"] = _change_areas(area, rules)
         if max_dets is not None:
-            if isinstance(max_dets, bool) or int(max_dets) != max_dets or max_dets < 1:
-                raise UsageError(f"{spell('max_dets')} {max_dets}: expected a whole number of at least 1")
-            if rules.metric == "corloc":
-                raise UsageError("corloc uses only the top detection, so max_dets has no effect")
-            changes["max_dets"] = int(max_dets)
+            changes["max_dets"] = _check_max_dets(max_dets, rules)
         if recall_at is not None:
             changes["recall_at"] = _add_recall_caps(recall_at, rules, changes.get("max_dets", rules.max_dets))
         if keep_difficult:
             changes["ignored"] = rules.ignored & ~Flag.DIFFICULT
         if pixels is not None:
             changes["pixels"] = _check_pixels(pixels, rules)
+        # A protocol for each group of thresholds, with the words for all that differs from its definition.
         switch_words = [_SWITCH_WORDS[k](v, rules) for k, v in changes.items() if v != getattr(rules, k)]
         for new_ious in [rules.ious] if ious is None else _group_ious(ious, rules):
             switched = switch_words + [f"IoU {format_ious(new_ious)}"] * (new_ious != rules.ious)
@@ -114,6 +105,26 @@ def resolve(
                 resolved.append(changed_protocol)
     _check_one_type(resolved)
     return resolved
+
+
+def _find_protocol(name: str) -> Protocol:
+    """Return the protocol of that name. Raises UsageError if there is none."""
+    protocol_by_name = {**PROTOCOLS, **SHAPE_PROTOCOLS, **TUBE_PROTOCOLS}
+    if name not in protocol_by_name:
+        raise UsageError(
+            f"unknown protocol {name!r}{suggest_protocol(name, protocol_by_name)}; "
+            f"there are: {', '.join(protocol_by_name)}"
+        )
+    return protocol_by_name[name]
+
+
+def _check_max_dets(value: float, rules: Protocol) -> int:
+    """Return the value of ``max_dets``. Raises UsageError if it is no count, or the protocol has no limit."""
+    if isinstance(value, bool) or int(value) != value or value < 1:
+        raise UsageError(f"{spell('max_dets')} {value}: expected a whole number of at least 1")
+    if rules.metric == "corloc":
+        raise UsageError("corloc uses only the top detection, so max_dets has no effect")
+    return int(value)
 
 
 def _drop_oddities(rules: Protocol) -> Protocol:
@@ -430,17 +441,7 @@ def _change_areas(areas: Areas, rules: Protocol) -> tuple[AreaRange, ...]:
         raise UsageError(f"{rules.name} has no area ranges")
     unnamed_area, area_by_name = rules.areas[0], {a.name: a for a in rules.areas[1:]}
     n_unnamed = 0
-    # {"tiny": (0, 256)} is a list of pairs, ["tiny=0:256"] one of texts; "0:256" and (0, 256) are one item.
-    items: list[Any] = [areas]
-    if isinstance(areas, Mapping):
-        items = list(areas.items())
-    elif not isinstance(areas, str) and any(isinstance(item, str) for item in areas):
-        items = list(areas)
-    for item in items:
-        name, bounds = item if isinstance(areas, Mapping) else (None, item)
-        if isinstance(item, str):
-            name_text, equals, bounds = item.rpartition("=")
-            name = name_text.strip() if equals else None
+    for name, bounds in _split_areas(areas):
         if name is None:
             n_unnamed += 1
             if n_unnamed > 1:
@@ -458,6 +459,20 @@ def _change_areas(areas: Areas, rules: Protocol) -> tuple[AreaRange, ...]:
         n_named_max = MOST_AREAS - len(rules.areas)
         raise UsageError(f"{spell('area')} ranges: {rules.name} takes at most {n_named_max} named ones")
     return unnamed_area, *area_by_name.values()
+
+
+def _split_areas(areas: Areas) -> Iterator[tuple[str | None, Any]]:
+    """Yield the name, None if it has none, and the bounds of each range that a user gave.
+
+    ``{"tiny": (0, 256)}`` and ``["tiny=0:256"]`` are lists of ranges, ``"0:256"`` and ``(0, 256)`` are one.
+    """
+    if isinstance(areas, Mapping):
+        yield from areas.items()
+        return
+    is_list = not isinstance(areas, str) and any(isinstance(item, str) for item in areas)
+    for item in areas if is_list else [areas]:
+        name, equals, bounds = item.rpartition("=") if isinstance(item, str) else ("", "", item)
+        yield name.strip() if equals else None, bounds
 
 
 def _parse_named_area(name: str, bounds: Any, rules: Protocol) -> AreaRange:
@@ -488,7 +503,7 @@ def _parse_area(bounds: str | tuple[float, float], rules: Protocol, name: str = 
     if isinstance(bounds, str):
         if bounds in AREAS:
             area = AREAS[bounds]
-            # Protocols with a single range, unlike COCO, do not drop the largest boxes.
+            # Protocols with a single range, unlike COCO, do not drop boxes beyond `LARGEST_AREA`.
             is_unlimited = len(rules.areas) == 1 and area.high == LARGEST_AREA
             return replace(area, high=math.inf) if is_unlimited else area
         try:
@@ -496,7 +511,7 @@ def _parse_area(bounds: str | tuple[float, float], rules: Protocol, name: str = 
             if not any(end_texts):
                 raise ValueError
             low, high = (float(text or math.nan) for text in end_texts)
-            low = low if end_texts[0] else 0.0
+            low = low if end_texts[0] else 0.0  # ":256" is 0:256; "256:" has no upper end but the protocol's
             if not end_texts[1] and 0 <= low < LARGEST_AREA:
                 return AreaRange(f"{low:g}..", low, rules.areas[0].high)
         except ValueError:

@@ -94,12 +94,13 @@ class Ranked:
 
         `rows` and `counts` are as `group_rows_by_class` returns them; `weights` only with a single class.
         """
-        # A block is at least one class, and as many more as have `hits_per_block` hits together.
+        # The position in the ranking of each hit, and its number in the matches.
         hit_of_row = np.full(len(matches.score), -1, np.int32)
         hit_of_row[matches.hit] = np.arange(len(matches.hit), dtype=np.int32)
         hit_of_rank = hit_of_row[rows]
         hit_positions = np.flatnonzero(hit_of_rank >= 0)
         hit_numbers = hit_of_rank[hit_positions].astype(np.int64)
+        # A block is at least one class, and as many more as have `hits_per_block` hits together.
         row_ends = np.cumsum(counts)
         hit_ends = np.searchsorted(hit_positions, row_ends)
         next_class = 0
