@@ -58,10 +58,11 @@ class Inline(Executor):
 
 
 class _Task(msgspec.Struct, frozen=True):
-    """Work with messages that name what those of the caller name; neither threads nor workers know."""
+    """Work whose messages name flags if those of the caller do, which threads and workers would not know."""
 
     work: Callable[..., Any]
     as_flags: bool
+    """The caller's value of the context variable `AS_FLAGS`."""
 
     @property
     def __name__(self) -> str:
@@ -81,8 +82,8 @@ def run_tasks(
 ) -> Iterator[tuple[int, Any]]:
     """Yield the number and result of each task as it is done, in any order.
 
-    What a task raises is raised here, once those that are running are done; no more are started.
-    CancelledError if the executor gave one up.
+    The first error of a task is raised here, once those that are running are done; no more are started.
+    Raises CancelledError if the executor gave one up.
     """
     call = _Task(work, AS_FLAGS.get())
     max_pending = 1 if isinstance(executor, Inline) else MOST_PENDING
@@ -90,11 +91,13 @@ def run_tasks(
     waiting = iter(enumerate(tasks))
     failure: BaseException | None = None
     while True:
+        # Keep up to `max_pending` tasks with the executor, none after a failure.
         while failure is None and len(pending) < max_pending and (entry := next(waiting, None)) is not None:
             task_number, arguments = entry
             pending[executor.submit(call, *arguments)] = task_number
         if not pending:
             break
+
         finished, _ = wait(pending, return_when=FIRST_COMPLETED)
         for future in finished:
             task_number = pending.pop(future)
@@ -141,8 +144,9 @@ def open_dask_executor(address: str, notify: Callable[[str], None]) -> Iterator[
                 "or DASK_DISTRIBUTED__COMM__TLS__CA_FILE and, under CLIENT__, CERT and KEY"
             )
         raise PathError(f"{address}: {reason}") from None
+
     try:
-        n_workers = len(client.scheduler_info(n_workers=-1)["workers"])
+        n_workers = len(client.scheduler_info(n_workers=-1)["workers"])  # -1 asks for all
         if not n_workers:
             raise PathError(f"{address}: the scheduler has no workers")
         notify(f"{plural(n_workers, 'worker')} at {address}; the dashboard is at {client.dashboard_link}")
@@ -151,7 +155,7 @@ def open_dask_executor(address: str, notify: Callable[[str], None]) -> Iterator[
         executor = client.get_executor(pure=False, retries=2)
         try:
             yield executor
-        except distributed.KilledWorker as e:
+        except distributed.KilledWorker as e:  # raised by the work that uses the executor
             n_workers = e.allowed_failures + 1
             raise PathError(
                 f"{address}: one task ended {n_workers} workers, most likely for lack of memory: give them "
@@ -283,6 +287,8 @@ class TaskRunner:
         blocks = self._collect(
             count_bucket, [(*make_task(b, b), at_scores) for b in whole_buckets], "counting"
         )
+
+        # A class that is cut: condense each range, then count all ranges of the class together.
         if n_ranges_of_bucket:
             range_tasks = [
                 (b, *make_task(b, start), at_scores)
@@ -299,6 +305,8 @@ class TaskRunner:
                 _, class_totals = make_task(start, start)
                 tasks_of_large_classes.append((ranges, class_totals, at_scores))
             blocks += self._collect(count_ranges, tasks_of_large_classes, "counting large classes")
+
+        # The counts of the classes, which come by bucket, in the order of the classes.
         counts_by_protocol = []
         for matches, buckets, block_counts in zip(
             totals, buckets_by_result, zip(*blocks, strict=True), strict=True
@@ -318,7 +326,7 @@ class TaskRunner:
         """
         extra_scores = np.array([-np.inf] if at_score is None else [-np.inf, at_score])
         by_protocol = zip(*(outcome.true_scores for outcome in outcomes), strict=True)
-        scores = [
+        scores = [  # descending
             np.unique(np.concatenate([*true_scores, extra_scores]))[::-1] for true_scores in by_protocol
         ]
         self._store.write("scores", [pack({str(i): limits for i, limits in enumerate(scores)})])
@@ -327,6 +335,7 @@ class TaskRunner:
         tasks = [(i, *outcome.bounds[-2:]) for i, outcome in enumerate(outcomes)]
         for _, answer in self._iterate(count_down_to_scores, tasks, "finding the best score"):
             counts = [total + task_counts for total, task_counts in zip(counts, answer, strict=True)]
+
         points = []
         for matches, limits, (tp, fp) in zip(totals, scores, counts, strict=True):
             npos = matches.npos[:, :1].sum(axis=0)

@@ -71,6 +71,7 @@ class MergedParts(msgspec.Struct, frozen=True, eq=False):
             part_dataset, images = survey.dataset, survey.dataset.images
             # The last entry is for boxes and images of no file, whose row is -1.
             file_rows = np.array([*(builder.file(f.path, f.pointer) for f in part_dataset.files), -1])
+            # Images and classes that another part has already are not added again.
             new_rows = [i for i, name in enumerate(images.name) if builder.image_row(name) is None]
             builder.add_images(
                 [images.name[i] for i in new_rows],
@@ -89,6 +90,7 @@ class MergedParts(msgspec.Struct, frozen=True, eq=False):
                 for name, source_id, frequency in zip(categories.name, ids, categories.frequency, strict=True)
             ]
             all_classes.append(np.array(class_rows, np.int64))
+
             builder.boxes(
                 image=all_images[-1][boxes.image],
                 category=all_classes[-1][boxes.category],
@@ -99,6 +101,7 @@ class MergedParts(msgspec.Struct, frozen=True, eq=False):
                 line=boxes.line,
             )
             builder.named &= categories.named
+
         dataset = replace(builder.build(), path=path)
         is_ordered = all(survey.dataset.categories.ordered for survey in surveys)
         categories = replace(dataset.categories, ordered=is_ordered)
@@ -115,12 +118,15 @@ def _assign_images(
 
     `image_number` is the number, among `n_images`, of each image of `merged`.
     """
+    # An image of one part is matched with that part.
     task_of_image = np.full(n_images, -1, np.int32)
     n_parts_of_image = np.zeros(n_images, np.int64)
     for i, (survey, images) in enumerate(zip(surveys, merged.images, strict=True)):
         image_numbers = image_number[images[survey.summary.images]]
         n_parts_of_image[image_numbers] += 1
         task_of_image[image_numbers] = i
+
+    # Images of several parts are cut out of them, and divided evenly among further tasks.
     is_cut = n_parts_of_image > 1
     cut_images = np.flatnonzero(is_cut)
     surveyed = zip(surveys, merged.images, strict=True)
@@ -128,7 +134,9 @@ def _assign_images(
     n_cut = -(-n_rows // rows_per_task)  # rounded up
     if n_cut:
         task_of_image[cut_images] = len(surveys) + np.arange(len(cut_images)) * n_cut // len(cut_images)
-    images_without_detections = np.flatnonzero(n_parts_of_image == 0)  # only the ground truth has boxes there
+
+    # Images where only the ground truth has boxes are divided among all tasks.
+    images_without_detections = np.flatnonzero(n_parts_of_image == 0)
     n_tasks = len(surveys) + n_cut
     if not n_tasks:  # without any part, one task for the ground truth alone
         n_cut = n_tasks = 1
@@ -150,6 +158,7 @@ def _assign_buckets(
     n_buckets = max(1, min(len(n_of_whole_class), -(-sum(n_of_whole_class.values()) // rows_per_bucket)))
     bucket_loads = np.zeros(n_buckets, np.int64)
     bucket_of_class = {}
+    # The largest class first, each into the bucket that has the fewest detections so far.
     for name, count in sorted(n_of_whole_class.items(), key=lambda item: -item[1]):
         lightest = int(bucket_loads.argmin())
         bucket_of_class[name] = lightest
@@ -179,6 +188,7 @@ def _cut_classes(
     if not n_ranges_of_class:
         return {}
     sampled_classes, sampled_scores = zip(*(survey.sample for survey in surveys), strict=True)
+    # Class, score and weight of each sampled detection: how many of its part it stands for.
     categories = [classes[k] for k, classes in zip(sampled_classes, merged.classes, strict=True)]
     category, score = np.concatenate(categories), np.concatenate(sampled_scores)
     n_sampled = [len(scores) for scores in sampled_scores]
@@ -212,12 +222,15 @@ def _plan_work(
     n_images = len(all_joined.images)
     task_of_image, n_cut = _assign_images(surveys, merged, image_number, n_images, rows_per_task)
     names = admitted.pairing.det_names
-    per_class = dict.fromkeys([*chosen.classes, *chosen.added], 0)  # of the classes that are evaluated
+
+    # The buckets of the classes that are evaluated, by their numbers of detections.
+    per_class = dict.fromkeys([*chosen.classes, *chosen.added], 0)
     for name, n in zip(names, merged.summary.per_class.tolist(), strict=True):
         if name in per_class:
             per_class[name] += n
     cuts = _cut_classes(per_class, names, merged, surveys, rows_per_task, n_images)
     bucket_of, n_buckets = _assign_buckets(per_class, cuts, rows_per_task)
+
     no_rows = np.zeros(0, np.int64)
     joined_without_boxes = replace(
         all_joined.only(truth=no_rows),
@@ -275,13 +288,10 @@ def evaluate_parts(
     says what was not read of it. A task holds about `rows_per_task` detections; a class with more is ranked
     in ranges of its scores.
 
-    Raises
-    ------
-    DataError
-        If parts have errors, all of which are in its log, or the two sides do not belong together.
-    UsageError
-        If the options do not fit together.
+    Raises DataError if parts have errors, all of which are in its log, or the two sides do not belong
+    together, and UsageError if the options do not fit together.
     """
+    # Survey the parts, and decide which images and classes of the two sides correspond.
     image_labels = None if image_labels is None else list(image_labels)
     selection: dict[str, Any] = {
         "extra_images": extra_images,
@@ -297,6 +307,8 @@ def evaluate_parts(
         raise UsageError(
             f"{spell('extra_images')} ignore needs all detections at once; leave those images out first"
         )
+
+    # Plan the work: both sides without detections, before and after the choice of the user.
     no_boxes = merged.dataset.boxes.take(np.zeros(0, np.int64))
     all_joined = admitted.join_boxes(no_boxes, hierarchy)
     choice = make_choice(all_joined, score_min=score_min, **selection)
@@ -308,10 +320,14 @@ def evaluate_parts(
     )
     _write_truth(all_joined, chosen, task_of_image, len(parts) + work.n_cut, store)
     del surveys
+
+    # Match; the notes are in the order of `evaluate`, hence the separate log of the labels.
     outcomes, totals, kept_counts = runner.match(parts, mappings, work)
     kept_counts.report(choice, all_joined.report.images_det_only, source_of(merged.dataset), log)
     log.extend(labels_log)
     report_before(chosen, rules, source_of(truth), log)
+
+    # Count, at the operating point of all classes together.
     points = runner.find_overall_points(outcomes, totals, at_score)
     scores = [
         at_score if p.shared_score else overall_point["score"]

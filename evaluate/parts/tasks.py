@@ -195,13 +195,14 @@ class Outcome(msgspec.Struct, frozen=True, eq=False):
     """The result of a matching task, and the positions of each bucket's piece in its file."""
 
     bounds: list[int]
-    """Positions in the file: where the piece of each bucket begins, then that of all scores, and the end."""
+    """Positions in its file: where the piece of each bucket begins, then that of all scores, and the end."""
     kept: Kept
     totals: list[Matches]
     """Under each protocol, without the detections."""
     true_scores: list[Floats]
     """Under each protocol the scores that true positives have, each once."""
     cut_bounds: Sequence[int] = ()
+    """Where in the file "cut-TASK" the boxes for each task of shared images begin, and the end; or empty."""
 
 
 def match_part(
@@ -232,7 +233,7 @@ def match_part(
 def match_cut(cut_number: int, pieces: Sequence[Piece], work: Work, store: Store) -> Outcome:
     """Match images whose boxes come from several parts; `pieces` are cut out of the parts, in order."""
     tables = [unpack(store.read(f"cut-{task_number}", start, stop)) for task_number, start, stop in pieces]
-    no_rows = np.zeros(0, np.int64)  # for a last, empty table, which has all columns
+    no_rows = np.zeros(0, np.int64)  # of a last, empty table, so that there is one if no part has boxes
     tables.append(make_side_table(Builder().build().boxes, no_rows, no_rows).columns())
     columns: dict[str, Any] = {name: np.concatenate([t[name] for t in tables]) for name in tables[0]}
     del tables
@@ -244,6 +245,33 @@ def _match(detections: SideTable, task_number: int, work: Work, store: Store) ->
     """Match the images of a task, and write the outcomes by bucket of classes to a file of the task.
 
     The ground truth and image labels of these images are read from `store`. `Work.choice` is applied.
+    """
+    joined, image_numbers, kept_counts = _join_task(detections, task_number, work, store)
+    # A piece of the file for each bucket, and one for the scores of all; in each a table for each protocol.
+    pieces: list[list[Columns]] = [[] for _ in range(work.n_buckets + 1)]
+    totals, true_scores = [], []
+    for matches in match_all(joined, work.rules):
+        for bucket, piece in enumerate(_split_by_bucket(matches, image_numbers, work)):
+            pieces[bucket].append(piece)
+        outcome, _ = find_outcomes(matches)
+        is_counted = outcome != OUTCOMES.index("ignored")
+        score, is_true = matches.score[is_counted], (outcome == OUTCOMES.index("TP"))[is_counted]
+        pieces[-1].append({"score": score, "is_true": is_true.astype(np.uint8)})
+        true_scores.append(np.unique(score[is_true]))
+        no_detections: Columns = {}
+        totals.append(replace_rows(matches, [no_detections]))
+    packed = [  # the columns of protocol 0 are "0.score", "0.hit", ...
+        pack({f"{i}.{k}": v for i, piece_columns in enumerate(tables) for k, v in piece_columns.items()})
+        for tables in pieces
+    ]
+    return Outcome(store.write(f"matches-{task_number}", packed), kept_counts, totals, true_scores)
+
+
+def _join_task(
+    detections: SideTable, task_number: int, work: Work, store: Store
+) -> tuple[Joined, NDArray[Any], Kept]:
+    """Join the detections of a task with its ground truth, and apply the user's choice; return both sides
+    over the images of the task alone, the ascending numbers of these among all, and what the choice leaves.
     """
     columns: dict[str, Any] = unpack(store.read(f"truth-{task_number}"))
     labels = [columns.pop(name) for name in LABELS if name in columns]  # three columns, or none
@@ -275,24 +303,7 @@ def _match(detections: SideTable, task_number: int, work: Work, store: Store) ->
         image, category, state = labels
         image = np.searchsorted(image_numbers, image).astype(np.int64)
         joined = replace(joined, image_labels=(image, category, state))
-    # A piece of the file for each bucket, and one for the scores of all; in each a table for each protocol.
-    pieces: list[list[Columns]] = [[] for _ in range(work.n_buckets + 1)]
-    totals, true_scores = [], []
-    for matches in match_all(joined, work.rules):
-        for bucket, piece in enumerate(_split_by_bucket(matches, image_numbers, work)):
-            pieces[bucket].append(piece)
-        outcome, _ = find_outcomes(matches)
-        is_counted = outcome != OUTCOMES.index("ignored")
-        score, is_true = matches.score[is_counted], (outcome == OUTCOMES.index("TP"))[is_counted]
-        pieces[-1].append({"score": score, "is_true": is_true.astype(np.uint8)})
-        true_scores.append(np.unique(score[is_true]))
-        no_detections: Columns = {}
-        totals.append(replace_rows(matches, [no_detections]))
-    packed = [
-        pack({f"{i}.{k}": v for i, piece_columns in enumerate(tables) for k, v in piece_columns.items()})
-        for tables in pieces
-    ]
-    return Outcome(store.write(f"matches-{task_number}", packed), kept_counts, totals, true_scores)
+    return joined, image_numbers, kept_counts
 
 
 def _split_by_bucket(matches: Matches, image_numbers: NDArray[Any], work: Work) -> Iterable[Columns]:
@@ -306,6 +317,8 @@ def _split_by_bucket(matches: Matches, image_numbers: NDArray[Any], work: Work) 
     number_in_bucket = np.empty(len(buckets), np.int64)  # the number of each class inside its bucket
     number_in_bucket[by_bucket] = rank_in_runs(first_of_runs(buckets[by_bucket]), len(buckets))
     image = image_numbers[matches.image].astype(np.int32)
+
+    # The rows by bucket: those of a class that is cut move on to the bucket of their range.
     bucket_of_row = buckets[matches.category]
     for k, name in enumerate(matches.classes):
         if name in work.cuts:
@@ -315,6 +328,8 @@ def _split_by_bucket(matches: Matches, image_numbers: NDArray[Any], work: Work) 
             )
     order = np.argsort(bucket_of_row, kind="stable")
     bucket_bounds = np.searchsorted(bucket_of_row[order], np.arange(work.n_buckets + 1))
+
+    # The columns are written in the narrowest types that hold their values.
     hit_of_row = np.full(len(bucket_of_row), -1, np.int32)
     hit_of_row[matches.hit] = np.arange(len(matches.hit), dtype=np.int32)
     as_float32 = matches.score.astype(np.float32)
@@ -446,20 +461,23 @@ def condense(matches: Matches, at_score: float | None) -> Columns:
     hit_of_row[matches.hit] = np.arange(len(matches.hit))
     hits = hit_of_row[order]
     is_hit = hits >= 0
+
+    # Where rows of the condensed ranking begin: at each hit and after it, and where precision is read.
     is_start = is_hit.copy()
     is_start[:1] = True
     is_start[1:] |= is_hit[:-1]
     score_starts = first_of_runs(score)
     if n_rows:
-        is_read = np.logical_or.reduceat(is_hit, score_starts)
+        is_read = np.logical_or.reduceat(is_hit, score_starts)  # of each score, whether any hit has it
         is_read[0] = True
-        is_start[score_starts[1:][is_read[:-1]]] = True
+        is_start[score_starts[1:][is_read[:-1]]] = True  # at the score that follows it
     if at_score is not None:
         is_start[np.searchsorted(-score, -at_score, side="right") :][:1] = True  # the first one below it
     if rules.shared_score:
         counted = np.flatnonzero(find_outcomes(matches)[0][order] != OUTCOMES.index("ignored"))
         read_positions = counted[find_rows_beside_confidences(score[counted], at_score)]
         is_start[read_positions[read_positions < n_rows - 1] + 1] = True
+
     # Rows x x H x x x of which H is a hit: begins at 0, 2 and 3, lengths 2, 1 and 3.
     starts = np.flatnonzero(is_start)
     lengths = np.diff(np.append(starts, n_rows))
