@@ -260,7 +260,7 @@ class COCOeval:
         order = np.argsort(is_ignored, kind="mergesort")
         gt, ignored = [gt[i] for i in order], np.array(is_ignored, int)[order] if gt else np.zeros(0, int)
         dt = dt[:maxDet]
-        crowd = [int(g["iscrowd"]) for g in gt]
+        is_crowd = np.array([int(g["iscrowd"]) != 0 for g in gt], bool)
         image_ious = self.ious[imgId, catId]
         ious = image_ious[:, order] if len(image_ious) else image_ious
         n_thresholds = len(p.iouThrs)
@@ -268,14 +268,8 @@ class COCOeval:
         dt_ignored = np.zeros((n_thresholds, len(dt)))
         for t, threshold in enumerate(p.iouThrs if len(ious) else ()):
             for d, detection in enumerate(dt):
-                best_iou, match = min(threshold, 1 - 1e-10), -1
-                for g in range(len(gt)):
-                    if gt_matches[t, g] > 0 and not crowd[g]:
-                        continue
-                    if match > -1 and not ignored[match] and ignored[g]:
-                        break  # the ground truths that count come first
-                    if not ious[d, g] < best_iou:  # as in pycocotools, NaN is no smaller
-                        best_iou, match = ious[d, g], g
+                is_free = (gt_matches[t] <= 0) | is_crowd
+                match = _find_partner(ious[d], threshold, is_free, ignored)
                 if match > -1:
                     dt_ignored[t, d] = ignored[match]
                     dt_matches[t, d], gt_matches[t, match] = gt[match]["id"], detection["id"]
@@ -399,13 +393,10 @@ class COCOeval:
             raise UsageError("call accumulate() first")
         p = self.params
         has_keypoints = p.iouType == "keypoints"
-        max_dets = 20 if has_keypoints else p.maxDets[2] if len(p.maxDets) > 2 else p.maxDets[-1]
+        max_dets = 20 if has_keypoints else p.maxDets[:3][-1]
         # Each row: 1 for AP or 0 for AR, the IoU threshold or None for all, the area, and the limit.
-        rows: list[tuple[int, float | None, str, int]] = [
-            (1, None, "all", max_dets),
-            (1, 0.5, "all", max_dets),
-        ]
-        rows.append((1, 0.75, "all", max_dets))
+        rows: list[tuple[int, float | None, str, int]] = [(1, None, "all", max_dets)]
+        rows += [(1, 0.5, "all", max_dets), (1, 0.75, "all", max_dets)]
         areas = ("medium", "large") if has_keypoints else ("small", "medium", "large")
         if has_keypoints:
             rows += [(1, None, area, max_dets) for area in areas]
@@ -448,3 +439,16 @@ class COCOeval:
     def __str__(self) -> str:
         self.summarize()
         return ""
+
+
+def _find_partner(ious: Array, threshold: float, is_free: Array, ignored: Array) -> int:
+    """Return the ground truth that a detection matches, -1 if none: the last of the highest IoU. In the
+    arrays those that count come before the `ignored` ones, which are taken only if no other can be.
+    """
+    best_iou, match = min(threshold, 1 - 1e-10), -1
+    for g in np.flatnonzero(is_free).tolist():
+        if match > -1 and not ignored[match] and ignored[g]:
+            break
+        if not ious[g] < best_iou:  # as in pycocotools, NaN is no smaller
+            best_iou, match = ious[g], g
+    return match

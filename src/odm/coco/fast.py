@@ -34,13 +34,8 @@ def match_all(evaluation: Any) -> Matches | None:
     if not _is_usual(p) or not len(p.imgIds) or not len(p.catIds):
         return None
     class_position = {category: i for i, category in enumerate(p.catIds)}
-    # The records of each side by category; the keys of a side are (image, category).
     truth, detections = (
-        [
-            r
-            for key in sorted((k for k in side if k[1] in class_position), key=lambda k: class_position[k[1]])
-            for r in side[key]
-        ]
+        _list_records(side, class_position)
         for side in (evaluation._gts, evaluation._dts)  # noqa: SLF001 -- one class in two files
     )
     # pycocotools takes an id of 0 for "no match", and compares the stated area, not that of the box.
@@ -65,8 +60,17 @@ def match_all(evaluation: Any) -> Matches | None:
     return match(joined, protocol)
 
 
+def _list_records(side: dict[tuple[Any, Any], Records], class_position: dict[Any, int]) -> Records:
+    """List the records of a side, which has them by (image, category), in the order of the categories."""
+    pairs = [(image, category) for image, category in side if category in class_position]
+    pairs.sort(key=lambda pair: class_position[pair[1]])
+    return [record for pair in pairs for record in side[pair]]
+
+
 def make_arrays(evaluation: Any, p: Any) -> dict[str, Array] | None:
-    """Return the arrays of an evaluation for the parameters it was made with; None for others."""
+    """Return the arrays of `COCOeval.eval`; None if `p` are not the parameters that `evaluation` was made
+    with, or have other recalls than COCO's.
+    """
     evaluated, matches = evaluation._paramsEval, evaluation._matches  # noqa: SLF001
     categories = list(evaluated.catIds) if evaluated.useCats else [-1]
     is_same = (
@@ -145,6 +149,7 @@ def _make_tables(records: Records, p: Any, sizes: Array, kind: Kind) -> Dataset 
     )
     for category in categories:
         builder.category(str(category))
+
     n_records = len(records)
     row_of_image = {image: row for row, image in enumerate(images)}
     row_of_class = {category: row for row, category in enumerate(categories)}
@@ -157,6 +162,7 @@ def _make_tables(records: Records, p: Any, sizes: Array, kind: Kind) -> Dataset 
             return None
     else:
         ltwh = np.tile([0.0, 0, 1, 1], (n_records, 1))  # masks and keypoints are compared, not boxes
+
     area = np.array([r["area"] for r in records], np.float64)
     score = None
     if kind == "det":

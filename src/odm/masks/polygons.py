@@ -125,11 +125,14 @@ def measure_all(xy: Floats, point: Longs, ring: Longs, height: Longs, width: Lon
     area, ltrb = np.zeros(n, np.int64), np.tile([[2**32, 2**32, 0, 0]], (n, 1))
     sides = _Sides.from_outlines(xy, point, ring, width)
     n_columns = sides.count_columns(n)
+
+    # Large objects are measured by rows if that is faster.
     is_large = n_columns > COLUMNS_AT_A_TIME
     steps = _Steps.from_sides(sides.take(np.flatnonzero(is_large[sides.owner])), height)
     n_steps = steps.count_columns(n)
     is_by_rows = is_large & (STEPS_COST * n_steps < n_columns)
     area[np.where(is_by_rows, n_steps, n_columns) > MOST_COLUMNS] = -1
+
     # An object whose sides pass far fewer rows than columns is measured row by row, and its box comes as top,
     # left, height and width. Of each form: the sides, the objects (n,), the size along a line of pixels, and
     # the order that makes boxes left, top, width, height.
@@ -182,11 +185,13 @@ class _Sides(msgspec.Struct, frozen=True, eq=False):
         following = np.arange(1, len(xy) + 1)
         following[point[1:][n_corners > 0] - 1] = point[:-1][n_corners > 0]
         x1, y1 = x0[following], y0[following]
+
         # Column c is passed on the way from u = 5 c + 2 to 5 c + 3.
         first = np.maximum((np.minimum(x0, x1) + 2) // 5, 0)
         last = np.minimum((np.maximum(x0, x1) - 3) // 5, width[owner] - 1)
         passing = np.flatnonzero(last >= first)
         x0, y0, x1, y1 = (v[passing] for v in (x0, y0, x1, y1))
+
         # Sides that go down along their longer direction are walked from their other end.
         dx, dy = x1 - x0, y1 - y0
         is_steep = np.abs(dx) < np.abs(dy)
@@ -377,5 +382,4 @@ def _find_step_beyond(x: Longs, slope: Floats, u: Longs) -> Longs:
             has_passed = ((x[close] + slope[close] * step + 0.5).astype(np.int64) > u[close]) == is_rising
             # One step back has passed already: take it. Not even this step has passed: take the next one.
             t[close] += np.where(has_passed, -1, 0) if n_back else np.where(has_passed, 0, 1)
-    steps: Longs = t.astype(np.int64)
-    return steps
+    return t.astype(np.int64)

@@ -267,25 +267,40 @@ def _decode_texts(text: NDArray[np.uint8], text_sizes: Longs) -> tuple[Longs, Lo
             text[np.repeat(~is_wrong, text_sizes)], np.where(is_wrong, 0, text_sizes)
         )
         return n_lengths, counts, is_wrong | is_wrong_too
-    # Half as wide numbers take less time; so long as their sum fits, so do all running sums.
+    length_starts = np.searchsorted(last_groups, np.concatenate([[0], text_ends]))
+    lengths = _sum_differences(_join_groups(group, last_groups, n_groups), length_starts)
+    return np.diff(length_starts), lengths, is_wrong
+
+
+def _join_groups(group: NDArray[np.uint8], last_groups: Longs, n_groups: Longs) -> NDArray[Any]:
+    """(numbers,) the numbers of groups of five bits; 32-bit numbers if all sums of them fit, else 64.
+
+    Number i has the ``n_groups[i]`` groups up to ``last_groups[i]``, the lowest bits first.
+    """
     largest_sum = sum(
         int(np.count_nonzero(n_groups > k)) << 5 * k + 4 for k in range(int(n_groups.max(initial=0)))
     )
-    # The last group has the sign in its highest bit; the lower bits come in the groups before it (see
-    # `_write_numbers`).
+    # The last group has the sign in its highest bit: 0b00011 ^ 16, less 16, is 3, and 0b11111 is -1.
     value: NDArray[Any] = (group[last_groups] ^ 16).astype(np.int32 if largest_sum < 2**31 else np.int64) - 16
     unfinished = np.flatnonzero(n_groups > 1)
     for n_back in range(1, _MOST_GROUPS):
         value[unfinished] = (value[unfinished] << 5) | (group[last_groups[unfinished] - n_back] & 31)
         unfinished = unfinished[n_groups[unfinished] > n_back + 1]
-    length_starts = np.searchsorted(last_groups, np.concatenate([[0], text_ends]))
-    n_lengths = np.diff(length_starts)
-    # From the fourth on, a number is the difference to the one two before it. The first three are lengths.
+    return value
+
+
+def _sum_differences(value: NDArray[Any], length_starts: Longs) -> NDArray[Any]:
+    """Return the lengths that the numbers of texts stand for; those of a mask begin at its `length_starts`.
+
+    From the fourth of a mask on, a number is the difference to the length two before it. The first three are
+    lengths.
+    """
     # Running sums over every other number of the whole text, less what they hold at each mask's first number:
     #   lengths       6   1  40   4   5
     #   numbers       6   1  40   3 -35     (4 - 1, 5 - 40)
     #   running sums  6   1  46   4  11     of the places 0, 2, 4 and of 1, 3
     #   less the 6    6   1  40   4   5     at the places 2 and 4
+    n_lengths = np.diff(length_starts)
     running_sums = np.empty_like(value)
     for parity in (0, 1):
         np.cumsum(value[parity::2], dtype=value.dtype, out=running_sums[parity::2])
@@ -298,7 +313,7 @@ def _decode_texts(text: NDArray[np.uint8], text_sizes: Longs) -> tuple[Longs, Lo
             np.where(first_numbers & 1 == parity, sum_at_first, sum_before_first), n_of_parity
         )
     running_sums[first_numbers] = value[first_numbers]
-    return n_lengths, running_sums, is_wrong
+    return running_sums
 
 
 def write_texts(length_starts: Longs, counts: Longs) -> tuple[NDArray[np.uint8], Longs]:
@@ -377,15 +392,15 @@ def measure(text: NDArray[np.uint8], text_starts: Longs, height: Longs) -> Measu
         length_starts, counts, is_unreadable = read_texts(text[starts[0] : starts[-1]], starts - starts[0])
         n_pixels[rows] = sum_groups(counts, length_starts)
         is_wrong[rows] = is_unreadable
+
+        # Wrong masks, and those of too many pixels, become empty.
         if (counts < 0).any():
             is_wrong[rows] |= sum_groups(counts < 0, length_starts) > 0
         is_measurable = ~is_wrong[rows] & (n_pixels[rows] < MOST_PIXELS)
         if not is_measurable.all():
             n_lengths = np.diff(length_starts)
-            counts, length_starts = (
-                counts[np.repeat(is_measurable, n_lengths)],
-                offsets(n_lengths * is_measurable),
-            )
+            counts = counts[np.repeat(is_measurable, n_lengths)]
+            length_starts = offsets(n_lengths * is_measurable)
         runs = Runs.of_counts(length_starts, counts)
         area[rows], box[rows] = runs.areas(), runs.boxes(np.maximum(height[rows], 1))
     return Measured(height, n_pixels, is_wrong, area, box)
@@ -397,7 +412,8 @@ def _measure_long(text: NDArray[np.uint8], height: Longs) -> Measured:
     Its text is decoded in chunks of up to `_LONG_TEXT` bytes; results are as those of `measure`.
     """
     start, n_pixels, area, last_lengths = 0, 0, 0, np.zeros(2, np.int64)
-    box, no_box = np.array([[2**32, 2**32, 0, 0]]), np.zeros((1, 4), np.int64)  # the edges around all
+    # The left, top, right and bottom of all pixels so far, and the box of a mask without any.
+    box, no_box = np.array([[2**32, 2**32, 0, 0]]), np.zeros((1, 4), np.int64)
     while start < len(text):
         stop = min(start + _LONG_TEXT, len(text))
         if stop < len(text):  # stop after an even number of lengths: the next one is of a run outside again
@@ -415,9 +431,10 @@ def _measure_long(text: NDArray[np.uint8], height: Longs) -> Measured:
             counts[2::2] += counts[0]
         if is_unreadable[0] or stop == start or (counts < 0).any():  # stop == start: a number has no end
             return Measured(height, np.array([0]), np.array([True]), np.array([0]), no_box)
+
         if n_pixels + int(counts.sum()) < MOST_PIXELS:
             runs = Runs.of_counts(np.array([0, n_lengths[0]]), counts)
-            runs = Runs(runs.starts, runs.edge + n_pixels)
+            runs = Runs(runs.starts, runs.edge + n_pixels)  # after the pixels of the chunks before
             area += int(runs.areas()[0])
             chunk_box = runs.boxes(height)
             if len(runs.edge):

@@ -23,6 +23,7 @@ def trace_all(masks: Runs, height: Longs) -> list[list[Floats]]:
     # The first edge of an outline is its leftmost: with the mask to its left, it goes around a hole.
     is_hole = ~edges.has_mask_right[first_edges]
     holes = first_edges[is_hole]
+
     # Corner 2 e is the start of edge e, 2 e + 1 its end; `following_corner` has the next one on the outline.
     x, start, stop = edges.x.tolist(), edges.start.tolist(), edges.stop.tolist()
     corners = [corner for upright in zip(zip(x, start), zip(x, stop)) for corner in upright]  # noqa: B905
@@ -37,6 +38,8 @@ def trace_all(masks: Runs, height: Longs) -> list[list[Floats]]:
         following_corner += [n + 1, following_corner[corner]]
         following_corner[2 * int(previous_edge[hole]) + 1] = n
         following_corner[corner] = 2 * hole
+
+    # Walk around each outline, from its first edge until that comes again.
     outlines: list[list[Floats]] = [[] for _ in range(len(masks))]
     for edge, mask in zip(
         first_edges[~is_hole].tolist(), edges.mask[first_edges[~is_hole]].tolist(), strict=True
@@ -84,6 +87,7 @@ def _find_upright_edges(masks: Runs, height: Longs) -> _Edges:
     bottom = np.where(
         column == last_column[run_rows], run_stop[run_rows] - column * piece_height, piece_height
     )
+
     # Down each upright line of the grid: +1 where a run of the column to its right begins, -1 where it ends,
     # and the reverse for the column to its left. Where the sum is not 0, only one side is inside.
     mask = np.tile(owner[run_rows], 4)
@@ -94,11 +98,12 @@ def _find_upright_edges(masks: Runs, height: Longs) -> _Edges:
     mask, x, y, level = mask[order], x[order], y[order], np.cumsum(step[order])
     point_ends = np.flatnonzero(_find_changes(mask, x, y)[1:])
     mask, x, y, level = mask[point_ends], x[point_ends], y[point_ends], level[point_ends]
+
+    # Stretches that touch and have the mask on the same side are one edge, from the first to the last.
     starts = np.flatnonzero(level)
     mask, x, top, bottom, inside = mask[starts], x[starts], y[starts], y[starts + 1], level[starts] > 0
     begins_edge = _find_changes(mask, x, inside)[:-1]
     begins_edge[1:] |= top[1:] != bottom[:-1]
-    # Stretches that touch and have the mask on the same side are one edge, from the first to the last.
     first_rows = np.flatnonzero(begins_edge)
     last_rows = np.append(first_rows[1:], len(begins_edge))[: len(first_rows)] - 1
     return _Edges(mask[first_rows], x[first_rows], top[first_rows], bottom[last_rows], inside[first_rows])

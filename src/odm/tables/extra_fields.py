@@ -74,10 +74,11 @@ def join_members(
         for key, value in file.items():
             if key != "licenses" and members.setdefault(key, value) != value:
                 n_changes[f"{key} of other files, of which the first is written"] += 1
+    # Licences by id; if one id stands for two of them, all are numbered anew, and equal ones are one.
     licences_of_files = [_index_by_id(file.get("licenses", b"[]")) for file in files]
     new_ids_of_files: list[dict[bytes, bytes]] = [{} for _ in files]
     record_of_id: dict[bytes, Any] = {}
-    files_disagree = any(  # one id stands for two licences
+    files_disagree = any(
         record_of_id.setdefault(id_, record) != record
         for licences in licences_of_files
         for id_, record in licences.items()

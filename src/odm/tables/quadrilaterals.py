@@ -16,8 +16,7 @@ AT_A_TIME = 2**13
 def signed_areas(corners: Floats) -> Floats:
     """(n,) areas of quadrilaterals (n, 4, 2), negative if the corners run counter-clockwise on the screen."""
     diagonal, other_diagonal = corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1]
-    areas: Floats = (diagonal[:, 0] * other_diagonal[:, 1] - diagonal[:, 1] * other_diagonal[:, 0]) / 2
-    return areas
+    return (diagonal[:, 0] * other_diagonal[:, 1] - diagonal[:, 1] * other_diagonal[:, 0]) / 2
 
 
 def is_convex(corners: Floats) -> Mask:
@@ -60,37 +59,46 @@ def _clip_and_measure(a: Floats, b: Floats) -> Floats:
     # x and y are (corners, pairs): column p holds the polygon of pair p in its first n_corners[p] rows.
     x, y = (np.ascontiguousarray(a[..., axis].T) for axis in (0, 1))
     n_corners = np.full(len(a), 4)
-    pair = np.arange(len(a))
     for k in range(4):
-        corner, side = b[:, k], (b[:, (k + 1) % 4] - b[:, k]) * direction[:, None]
-        # Positive inside the side, and in proportion to the distance from it.
-        inside = side[:, 0] * (y - corner[:, 1]) - side[:, 1] * (x - corner[:, 0])
-        is_used, following = _find_next_rows(len(x), n_corners)
-        next_corner = following * len(a) + pair  # in flat arrays, which NumPy indexes faster
-        next_inside = inside.take(next_corner)
-        is_cut = is_used & ((inside >= 0) != (next_inside >= 0))
-        share = np.divide(inside, inside - next_inside, out=np.zeros_like(inside), where=is_cut)
-        # Of each side its first corner, if it is inside, then the point where it is cut; `target_row` is the
-        # row to which each of these moves up: is_kept 1 0 1 1 -> target_row 0 . 1 2. Both are (2 * corners,
-        # pairs), and flat positions in them are row * pairs + pair.
-        is_kept = np.stack([is_used & (inside >= 0), is_cut], axis=1).reshape(-1, len(a))
-        target_row = np.cumsum(is_kept, axis=0) - 1
-        n_corners = target_row[-1] + 1
-        kept_positions = np.flatnonzero(is_kept)
-        target_positions = target_row.take(kept_positions) * len(a) + kept_positions % max(len(a), 1)
-        clipped = []
-        for values in (x, y):
-            step = share * (values.take(next_corner) - values)
-            candidates = np.stack([values, values + step], axis=1)
-            column_values = np.zeros((int(n_corners.max(initial=1)), len(a)))
-            column_values.put(target_positions, candidates.take(kept_positions))
-            clipped.append(column_values)
-        x, y = clipped
+        side = (b[:, (k + 1) % 4] - b[:, k]) * direction[:, None]
+        x, y, n_corners = _cut_at_side(x, y, n_corners, b[:, k], side)
     is_used, following = _find_next_rows(len(x), n_corners)
-    next_corner = following * len(a) + pair
+    next_corner = following * len(a) + np.arange(len(a))
     doubled_terms = np.where(is_used, x * y.take(next_corner) - y * x.take(next_corner), 0)
     areas: Floats = np.abs(doubled_terms.sum(axis=0)) / 2
     return areas
+
+
+def _cut_at_side(
+    x: Floats, y: Floats, n_corners: NDArray[np.int64], corner: Floats, side: Floats
+) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    """Cut polygons along a line each, through `corner` in the direction of `side`, both (pairs, 2). Polygons,
+    and the parts inside that are returned, are (corners, pairs): column p uses its first ``n_corners[p]``.
+    """
+    # Positive inside the side, and in proportion to the distance from it.
+    inside = side[:, 0] * (y - corner[:, 1]) - side[:, 1] * (x - corner[:, 0])
+    n_pairs = len(n_corners)
+    is_used, following = _find_next_rows(len(x), n_corners)
+    next_corner = following * n_pairs + np.arange(n_pairs)  # in flat arrays, which NumPy indexes faster
+    next_inside = inside.take(next_corner)
+    is_cut = is_used & ((inside >= 0) != (next_inside >= 0))
+    share = np.divide(inside, inside - next_inside, out=np.zeros_like(inside), where=is_cut)
+    # Of each side its first corner, if it is inside, then the point where it is cut; `target_row` is the
+    # row to which each of these moves up: is_kept 1 0 1 1 -> target_row 0 . 1 2. Both are (2 * corners,
+    # pairs), and flat positions in them are row * pairs + pair.
+    is_kept = np.stack([is_used & (inside >= 0), is_cut], axis=1).reshape(-1, n_pairs)
+    target_row = np.cumsum(is_kept, axis=0) - 1
+    n_corners = target_row[-1] + 1
+    kept_positions = np.flatnonzero(is_kept)
+    target_positions = target_row.take(kept_positions) * n_pairs + kept_positions % max(n_pairs, 1)
+    clipped = []
+    for values in (x, y):
+        step = share * (values.take(next_corner) - values)
+        candidates = np.stack([values, values + step], axis=1)
+        column_values = np.zeros((int(n_corners.max(initial=1)), n_pairs))
+        column_values.put(target_positions, candidates.take(kept_positions))
+        clipped.append(column_values)
+    return clipped[0], clipped[1], n_corners
 
 
 def _find_next_rows(n_rows: int, n_used: NDArray[np.int64]) -> tuple[Mask, NDArray[np.int64]]:
@@ -124,7 +132,8 @@ def smallest_rectangle(points: Floats) -> Floats:
     side = np.roll(hull, -1, axis=0) - hull
     edge_direction = side / np.hypot(*side.T)[:, None]
     normal = np.stack([-edge_direction[:, 1], edge_direction[:, 0]], axis=1)
-    u, v = hull @ edge_direction.T, hull @ normal.T  # (corners, edges)
+    # For each edge (column) the rectangle along it around all corners (rows): u along the edge, v across.
+    u, v = hull @ edge_direction.T, hull @ normal.T
     low_u, high_u, low_v, high_v = u.min(0), u.max(0), v.min(0), v.max(0)
     area = (high_u - low_u) * (high_v - low_v)
     best = int(np.flatnonzero(area <= area.min() * (1 + 1e-12))[0])
