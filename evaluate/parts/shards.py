@@ -27,6 +27,7 @@ from msgspec.structs import replace
 from odm.arrays import pack
 from odm.evaluate.evaluation import add_switches, report_after, report_before, report_default, resolve_rules
 from odm.evaluate.matching.join import Admitted, DetectionSummary, admit
+from odm.evaluate.matching.matches import Matches
 from odm.evaluate.matching.prepare import add_labels_and_ancestors
 from odm.evaluate.matching.sides import (
     Choice,
@@ -38,8 +39,18 @@ from odm.evaluate.matching.sides import (
     make_choice,
 )
 from odm.evaluate.parts.cluster import TaskRunner
-from odm.evaluate.parts.tasks import LABELS, Columns, Cuts, ReadablePart, Store, Survey, Work, write_skeleton
-from odm.evaluate.results import Evaluation
+from odm.evaluate.parts.tasks import (
+    LABELS,
+    Columns,
+    Cuts,
+    Outcome,
+    ReadablePart,
+    Store,
+    Survey,
+    Work,
+    write_skeleton,
+)
+from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.scores.accumulate import make_result
 from odm.evaluate.scores.protocols import Protocol as Rules
 from odm.issues import Log, UsageError, spell
@@ -326,22 +337,31 @@ def evaluate_parts(
     kept_counts.report(choice, all_joined.report.images_det_only, source_of(merged.dataset), log)
     log.extend(labels_log)
     report_before(chosen, rules, source_of(truth), log)
-
-    # Count, at the operating point of all classes together.
-    points = runner.find_overall_points(outcomes, totals, at_score)
-    scores = [
-        at_score if p.shared_score else overall_point["score"]
-        for p, (overall_point, _) in zip(rules, points, strict=True)
-    ]
-    counted = runner.count(outcomes, totals, work, scores)
-    results = [
-        make_result(matches, class_counts, overall_point, overall_best, at_score)
-        for matches, class_counts, (overall_point, overall_best) in zip(totals, counted, points, strict=True)
-    ]
+    results = _count(runner, outcomes, totals, work, at_score)
     if is_default:
         report_default(truth, merged.dataset, log)
     report_after(results, chosen, source_of(merged.dataset), log)
     return Evaluation(replace(chosen, detections=all_joined.detections), results, log)
+
+
+def _count(
+    runner: TaskRunner,
+    outcomes: Sequence[Outcome],
+    totals: Sequence[Matches],
+    work: Work,
+    at_score: float | None,
+) -> list[Result]:
+    """Count each class at the operating point of all classes together, and make a result per protocol."""
+    points = runner.find_overall_points(outcomes, totals, at_score)
+    scores = [
+        at_score if p.shared_score else overall_point["score"]
+        for p, (overall_point, _) in zip(work.rules, points, strict=True)
+    ]
+    counted = runner.count(outcomes, totals, work, scores)
+    return [
+        make_result(matches, class_counts, overall_point, overall_best, at_score)
+        for matches, class_counts, (overall_point, overall_best) in zip(totals, counted, points, strict=True)
+    ]
 
 
 def rules_in_parts(

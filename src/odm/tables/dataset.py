@@ -576,7 +576,6 @@ class Builder:
     def build(self) -> Dataset:
         """Return the read-only tables, and give up the boxes. ValueError if a row number is out of range."""
         boxes = self._join_boxes()
-        # Rows of image, category and verdict become three columns.
         verdicts = np.concatenate([np.zeros((0, 3), np.int32), *self._labels])
         image, category, verdict = (freeze(np.ascontiguousarray(column)) for column in verdicts.T)
         labels = ImageLabels(image, category, freeze(verdict.astype(np.uint8)))
