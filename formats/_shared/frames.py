@@ -47,7 +47,7 @@ def find_box_tracks(dataset: Dataset, numbers: Longs) -> Longs | None:
     track = dataset.boxes.track
     if track is None or not (track >= 0).any():
         return None
-    return np.where(track >= 0, np.append(numbers, -1)[track], -1)
+    return np.where(track >= 0, numbers[track], -1)
 
 
 def require_frames(dataset: Dataset, layout: str) -> tuple[Ints, Ints]:
@@ -55,7 +55,7 @@ def require_frames(dataset: Dataset, layout: str) -> tuple[Ints, Ints]:
     images = dataset.images
     columns = images.video, images.frame
     # Without a column no image is a frame; -1 is for an image that is none.
-    lacks_frame = np.any([np.full(len(images), -1) < 0 if c is None else c < 0 for c in columns], axis=0)
+    lacks_frame = np.any([np.ones(len(images), bool) if c is None else c < 0 for c in columns], axis=0)
     video, frame = columns
     if video is None or frame is None or lacks_frame.any():
         name = printable(images.name[int(np.argmax(lacks_frame))]) if len(images) else ""

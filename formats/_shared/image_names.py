@@ -185,8 +185,8 @@ def _find_replaced(labels: Parts, pictures: Parts) -> int:
     1 for `a/marks/b` and `a/images/b`, and for `a/marks/b` and `a/b`; -1 for `a/marks` and `c/images`.
     """
     i = len(_find_common_start(labels, pictures))
-    parts_after = labels[i + 1 :]
-    return i if i < len(labels) and parts_after in (pictures[i:], pictures[i + 1 :]) else -1
+    parts_if_missing, parts_if_other = pictures[i:], pictures[i + 1 :]
+    return i if i < len(labels) and labels[i + 1 :] in (parts_if_missing, parts_if_other) else -1
 
 
 def _find_common_start(folder_a: Parts, folder_b: Parts) -> Parts:
@@ -246,7 +246,7 @@ def choose_url_names(
     def name_with_host(text: str) -> str:
         name = name_with_folders(text)
         host = text.partition("://")[2].partition("/")[0]
-        # Only before a name that is the path of the URL.
+        # Only before the whole path of the URL: a name with folders, or one that is the path by itself.
         return f"{host}/{name}" if name != name_of(text) or text.endswith(f"://{host}/{name}") else name
 
     for name_function in (name_of, name_with_folders, name_with_host):

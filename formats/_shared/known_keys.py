@@ -35,7 +35,7 @@ class KnownKeys(msgspec.Struct, frozen=True, eq=False):
 
     def count_json(self, value: Any, extras: Counter[str]) -> None:
         """Count in `extras` the unknown keys, at all levels of a decoded value, whose value is not empty."""
-        stack = [(value, "" if type(value) is dict else "[]")]
+        stack = [(value, "" if type(value) is dict else "[]")]  # values, and the name of each in `free`
         while stack:
             value, name = stack.pop()
             if type(value) is list:
@@ -50,6 +50,7 @@ class KnownKeys(msgspec.Struct, frozen=True, eq=False):
                     for key in value.keys() - self.names:
                         if value[key] not in EMPTY_VALUES and not key.isdecimal():
                             count_extra(extras, key)
+                # Go on below known keys, and below any where they are data, unless the value is opaque.
                 stack += [
                     (inner, key if key in self.names else "/")  # "/" is no name, so its keys are not free
                     for key, inner in value.items()

@@ -75,8 +75,9 @@ def parse_split(path: str, *, folder: bool = True) -> str:
     """
     above, _, name = path.rpartition("/")
     match = _IN_NAME.fullmatch(name.rpartition(".")[0])
-    match = match or (_IN_NAME.fullmatch(above.rpartition("/")[2]) if folder else None)
-    return normalise_split(match[1].lower()) or "" if match else ""
+    if match is None and folder:
+        match = _IN_NAME.fullmatch(above.rpartition("/")[2])
+    return (normalise_split(match[1].lower()) or "") if match else ""
 
 
 def find_split(file: str) -> str:

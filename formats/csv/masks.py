@@ -64,16 +64,14 @@ class ObjectMasks:
             np.searchsorted(key[order], key_of_mask, side=side) for side in ("left", "right")
         )
         all_edges = np.concatenate([np.zeros((0, 4)), *self._edges])
-        texts: dict[int, bytes] = {}
+        texts: dict[int, bytes] = {}  # by the row of the box
         for mask in np.flatnonzero(end_boxes > first_boxes).tolist():
             rows = order[first_boxes[mask] : end_boxes[mask]]
             is_near = np.abs(edges[rows] - all_edges[mask]).max(axis=1) <= _SAME_EDGE
             row = next((row for row in rows[is_near].tolist() if row not in texts), None)
-            if (
-                row is not None
-                and sizes[row].min() > 1
-                and (text := self._encode_mask(mask, *sizes[row].tolist()))
-            ):
+            if row is None or sizes[row].min() <= 1:  # no box, or one whose image has no known size
+                continue
+            if text := self._encode_mask(mask, *sizes[row].tolist()):
                 texts[row] = text
         self._builder.extras["masks"] -= len(texts)
         data = np.frombuffer(b"".join(texts.values()), np.uint8)

@@ -155,6 +155,7 @@ class Reader(TableReader):
             return
         column = header.index("ImageID")
         pictures = {stem(path).rpartition("/")[2] for path in self.source.files if stem(path) != path}
+        # A slice of a row that is too short for the column is empty.
         rows_with_picture = [
             (line, cells) for line, cells in rows[1:] if set(cells[column : column + 1]) & pictures
         ]

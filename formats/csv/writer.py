@@ -107,9 +107,10 @@ def _make_canonical(dataset: Dataset, classes: list[str], quote: Quote) -> tuple
     if dataset.images.video is None and boxes.track is None:
         return CANONICAL, format_box_lines(dataset, sep, columns, image_lines)
     frames = _format_frames(dataset, quote)
-    ids = [quote(str(i)) for i in dataset.tracks.source_id.tolist()] + [""]
+    ids = [quote(str(i)) for i in dataset.tracks.source_id.tolist()] + [""]  # the last is for -1, no track
     track = np.full(len(boxes), -1) if boxes.track is None else boxes.track
     columns += [iter_cells(ids, track), iter_cells(frames, boxes.image)]
+    # An image has no track; `frame` are the cells of video and frame.
     image_lines = [f"{text}{sep}{sep}{frame}" for text, frame in zip(image_lines, frames, strict=True)]
     return [*CANONICAL, "track", "video", "frame"], format_box_lines(dataset, sep, columns, image_lines)
 

@@ -329,6 +329,7 @@ class _Records(Reader):
 
         That is reported, unless the label map is not usable, which is in the log already.
         """
+        # A box with neither has the name "", which `category` refuses.
         name = text.decode("utf-8", "replace") if text or label is None else name_of_label.get(label)
         if name is None:
             path, listed_names = label_map or ("", {})

@@ -156,7 +156,7 @@ def is_other_message(data: bytes) -> bool:
         field_numbers = {field_number for field_number, _, _ in _read_fields(memoryview(data))}
     except Damaged:
         return False
-    # Higher numbers come from damaged bytes rather than from a message.
+    # An Example has field 1 alone. Numbers from 2^14 on come from damaged bytes rather than from a message.
     return len(field_numbers) > 1 and max(field_numbers) < 2**14
 
 

@@ -189,6 +189,7 @@ class Document:
         self._fast = fast
         self._first = first
         self._at = self._skip_blanks(0)
+        """The offset of the value that comes next, which every method that takes a value moves on."""
         self.top = data[self._at : self._at + 1].decode("latin-1")
         """The first character: ``[`` for a list, ``{`` for an object."""
 
@@ -244,7 +245,7 @@ class Document:
             self._refuse_deeper(remaining[:length])
             self._at += length
             return True
-        self.read_value()
+        self.read_value()  # NaN or the like; an error of syntax is reported
         return False
 
     def read_value(self) -> Any:

@@ -406,7 +406,8 @@ class Row(DrawnRow, Item):
         self.owner, self.is_bad, self.outlined = rows, False, ""
         self.drawn: Drawn | None = None
         location = rows.location / index if index != "" else rows.location
-        line = location.line or (int(index) if str(index).isdigit() and len(str(index)) < 9 else 0)
+        is_index = str(index).isdigit() and len(str(index)) < 9  # in a list, or a key like one
+        line = location.line or (int(index) if is_index else 0)
         super().__init__(rows.reader, value, location, rows.origin, line, self)
 
     def add_labelled(
@@ -451,7 +452,7 @@ class Rows:
         self.reader, self.location, self.image, self.track = reader, location, -1, -1
         self.origin = origin or Origin(reader.builder, location.path, location.pointer or "/")
         self._values = values or ()
-        self._rows: list[Row] | None = None
+        self._rows: list[Row] | None = None  # once they were iterated over, and not only read
         reader.builder.skipped += len(self._values)
 
     def __len__(self) -> int:
@@ -520,8 +521,7 @@ def read_items(reader: Reader, file: str, list_name: str, *, may_be_object: bool
 
     `list_name` describes the list for the message if it is none. With `may_be_object` one object will do.
     """
-    value = reader.read_value(file)
-    path = reader.source.full(file)
+    path, value = reader.source.full(file), reader.read_value(file)
     location = Location(path)
     if isinstance(value, list):
         origin = Origin(reader.builder, path, "/")

@@ -26,8 +26,11 @@ def pack_floats(values: Sequence[Any], width: int) -> Floats:
     # The end of the bytes, for two records of two floats (a header of `lead` bytes, then 0xcb and 8 a float):
     #   .. 92 cb ffffffff cb ffffffff | 92 cb ffffffff cb ffffffff    lead = 1, row = 1 + 2 * 9 = 19 bytes
     packed = msgspec.msgpack.encode(values)
-    n, lead = len(values), 0 if width == 1 else 1 if width < 16 else 3
+    n, lead = len(values), 1 if width < 16 else 3
+    if width == 1:  # floats themselves
+        lead = 0
     row = lead + 9 * width
+    # From the first float on: 9 bytes to the next one of a row, `row` bytes to that of the next row.
     rows = np.ndarray((width, n), ">f8", packed, len(packed) - row * n + lead + 1, (9, row))
     return rows.astype(np.float64, order="C").T  # column by column, which is twice as fast
 

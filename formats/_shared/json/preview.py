@@ -219,8 +219,9 @@ def sniff_json(source: Source, recognise: HeadCheck, suffixes: tuple[str, ...] =
     answer = check_head(source.head(files[0]), recognise) if files else None
     if answer is None:
         return None
+    confidence, reason = answer
     shown = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more files"
-    return Sniff(answer[0], f"of {printable(shown)}: {answer[1]}")
+    return Sniff(confidence, f"of {printable(shown)}: {reason}")
 
 
 def json_format_of(module: str, **declared: Any) -> Format:

@@ -42,12 +42,12 @@ def read_video(
     frame_name: str = "frame_{:06d}",
     **columns: Any,
 ) -> None:
-    """Add `length` frames from `first_frame` on (none beyond `MOST_FRAMES`), and those with objects.
+    """Add `length` frames from `first_frame` on (none if `length` is beyond `MOST_FRAMES`), and those with
+    objects.
 
-    `read` is called with the objects of each track in each frame, the row of its image and its number.
-
+    `read` is called with the object of each track in each frame, the row of the image and the frame number.
     Images are called as the video without its suffix, and `frame_name` in it; `columns` are those of
-    `Item.image_named`.
+    `Item.image_named`. A name that is no text is reported, and nothing is added.
     """
     reader, builder = item.reader, item.reader.builder
     if not isinstance(name, str) or not name:
@@ -55,6 +55,7 @@ def read_video(
         return
     length = length if length <= MOST_FRAMES else 0
     video = builder.video(name, length=length)
+    # The objects of each frame: for each track there, `Rows` of one record.
     objects: dict[int, list[Rows]] = {frame: [] for frame in range(first_frame, first_frame + length)}
     for track in tracks:
         track_row = builder.track(video, track.id_)
@@ -94,6 +95,7 @@ def fill_frames(
     lengths = {*map(len, values.values())}
     if len(lengths) != 1 or 0 in lengths or max(last, frames[-1]) - frames[0] > MOST_FRAMES:
         return dict(values)
+    # All frames from the first key frame on, without those behind a key frame after which nothing goes on.
     filled_frames = np.arange(frames[0], max(last, frames[-1]) + 1)
     key_frame_before = frames[np.searchsorted(frames, filled_frames, side="right") - 1]
     filled_frames = filled_frames[

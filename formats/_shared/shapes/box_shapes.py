@@ -42,10 +42,11 @@ def join_shapes(members: Sequence[Drawn | None], size: tuple[int, int]) -> Drawn
     rows = ShapeRows()  # a row for each part; the union of their masks is the mask of the object
     for shape in parts_with_shape:
         getattr(rows, shape.kind)(shape.value)
-    n, table = len(rows), rows.table()
+    (width, height), n, table = size, len(rows), rows.table()
     assert table is not None
-    union = table.runs(np.full(n, size[1]), np.full(n, size[0])).union()
-    return Drawn("mask", write_texts(*union.counts(np.array([size[0] * size[1]])))[0].tobytes())
+    union = table.runs(np.full(n, height), np.full(n, width)).union()
+    text, _ = write_texts(*union.counts(np.array([width * height])))
+    return Drawn("mask", text.tobytes())
 
 
 def make_shape_columns(shapes: Sequence[Drawn | None]) -> dict[str, Any]:
@@ -78,9 +79,8 @@ def rotate_points(points: Any, turn: float, centre: Sequence[float]) -> Floats:
     Returns (n, 2) float64 in the coordinates of `centre`.
     """
     cos, sin = math.cos(turn), math.sin(turn)
-    rotated_points: Floats = np.asarray(points, np.float64) @ np.array(
-        [[cos, sin], [-sin, cos]]
-    ) + np.asarray(centre)
+    rotation = np.array([[cos, sin], [-sin, cos]])
+    rotated_points: Floats = np.asarray(points, np.float64) @ rotation + np.asarray(centre)
     return rotated_points
 
 

@@ -245,7 +245,7 @@ def _find_colour_numbers(bands: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Convert (h, w, bands) colours of Pascal VOC to (h, w) numbers."""
     palette, number_of_colour = _make_palette()
     colours = _join_bands(bands)
-    palette_rows = np.minimum(np.searchsorted(palette, colours), 255)
+    palette_rows = np.minimum(np.searchsorted(palette, colours), 255)  # a colour above all is compared too
     if (palette[palette_rows] != colours).any():
         raise BadMask("a PNG with a palette, or in Pascal VOC's colours")
     return number_of_colour[palette_rows].astype(np.uint8)
@@ -318,6 +318,7 @@ def stretch(pixels: Pixels, width: int, height: int) -> Pixels:
     """Resize pixels to `height` rows and `width` columns, each the nearest."""
     if not pixels.size or min(width, height) < 1 or width * height > MOST:
         raise BadMask(f"a rectangle of 1 to {MOST} pixels")
+    # The row and column of `pixels` in which the centre of each new pixel lies.
     rows = (np.arange(height) + 0.5) * (pixels.shape[0] / height)
     columns = (np.arange(width) + 0.5) * (pixels.shape[1] / width)
     stretched_pixels: Pixels = pixels[rows.astype(np.int64)[:, None], columns.astype(np.int64)]

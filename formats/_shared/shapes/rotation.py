@@ -27,6 +27,7 @@ class RotationOptions(ImageOptions):
 def parse_turn(attributes: Mapping[str, Any]) -> float:
     """The radians by which a rectangle is turned clockwise about its centre; 0 if these are not CVAT's."""
     rotation = attributes.get("rotation")
+    # CVAT writes the attribute `occluded` beside it.
     if "occluded" not in attributes or isinstance(rotation, bool):
         return 0.0
     try:

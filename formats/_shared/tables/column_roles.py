@@ -225,8 +225,9 @@ class Header:
             _, names, _ = self._find_four()
         elif explicit <= {"left", "top"}:
             names = self._find_sizes() or ()
-        image_sizes = self.places.keys() & {*_NAMES["width"][0]}
-        return {"width", "height"} if "width" in names and not image_sizes else set()
+        only_of_images, *_ = _NAMES["width"]
+        has_image_size = not self.places.keys().isdisjoint(only_of_images)
+        return {"width", "height"} if "width" in names and not has_image_size else set()
 
     def _find_sizes(self, *allowed: str) -> tuple[str, str] | None:
         """Return the names of the width and height of a box, None if there are none.
@@ -263,16 +264,19 @@ class Header:
 
     def find_coordinates(self) -> str:
         """Find the `roles` of four coordinates, or one `packed` column; return the box's form (`FORMS`)."""
+        # The coordinates that the options name decide the form: the one that has most of them.
         explicit = self.explicit.keys() & set(itertools.chain(*FORMS.values()))
         if explicit:
             form = max(FORMS, key=lambda f: len(explicit & set(FORMS[f])))
             if explicit <= {"left", "top"} and (sizes := self._find_sizes()):
                 form = "ltwh"
-                self.roles |= {r: self.places[s][0] for r, s in zip(FORMS[form][2:], sizes, strict=True)}
+                width, height = sizes
+                self.roles |= {"box_width": self.places[width][0], "box_height": self.places[height][0]}
             for role in FORMS[form]:
                 if role not in self.roles:
                     self.find_usual(role)
             return form
+
         form, names, places = self._find_four()
         for role, name in zip(FORMS[form], names, strict=False):
             self._find(role, (name,), places)
@@ -301,6 +305,7 @@ class Header:
                 groups = [*groups[:-n], lacking[-n:]]
                 break
         for group in groups:
+            # The first usual name that is like that of a column suggests the column.
             usual = itertools.chain.from_iterable((role, *itertools.chain(*_NAMES[role])) for role in group)
             suggestion_text = next(
                 (suggestion for name in usual if (suggestion := _suggest(name, free_names))), ""

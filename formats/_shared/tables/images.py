@@ -51,7 +51,7 @@ class TableImages:
         self.splits: dict[int, str] = {}
         self.ids: dict[int, Any] = {}
         self.origin: list[Origin] = []
-        """The file that names each first, and in the next column the line there."""
+        """The file that names each image first, and in the next column the line there."""
         self.line: list[int] = []
 
     def take(self, names: Sequence[str], lines: Ints, origin: Origin) -> tuple[Ints, list[int]]:

@@ -187,7 +187,7 @@ class Decimals:
         """Note that commas are read as decimal marks, or report that the file has both marks."""
         if self._comma is None or self._explicit == "point":
             return
-        if self._point is not None:
+        if self._point is not None:  # the mark that comes first, and the other, which is reported
             (other_line, _, first_mark), (line, _, second_mark) = sorted(
                 [(*self._point, "point"), (*self._comma, "comma")], key=lambda mark: mark[0]
             )
@@ -195,7 +195,8 @@ class Decimals:
                 MIXED_DECIMALS, path, line=line, found=second_mark, other=first_mark, line_of_other=other_line
             )
         elif self._doubtful is not None and not self._has_plain_comma and self._explicit is None:
-            log.report(THOUSANDS, path, line=self._doubtful[0], value=self._doubtful[1])
+            line, value = self._doubtful
+            log.report(THOUSANDS, path, line=line, value=value)
         else:
             log.note(f"{path}: numbers have decimal commas, which are read as decimal points")
 
@@ -240,7 +241,7 @@ class _ClassRows(dict[str, int]):
     def _fault(self, code: Code, **values: Any) -> int:
         """Add a fault, and return the number ``-2 - i`` that stands for it."""
         self.faults.append((code, values))
-        return -1 - len(self.faults)
+        return -1 - len(self.faults)  # i is len(self.faults) - 1
 
 
 class TableReader:

@@ -141,7 +141,8 @@ def _sample(source: Source, labels: tuple[str, ...]) -> Sample:
         data = clean_text(source.head(file), "", Log())
         lines = data.split(b"\n")
         # Of a long file the head is read, whose last line may be cut.
-        for line in lines[: 200 if len(lines) < 200 else -1][:200]:
+        complete_lines = lines if len(lines) < 200 else lines[:-1]
+        for line in complete_lines[:200]:
             tokens = line.split()
             if not tokens:
                 continue

@@ -221,7 +221,7 @@ class Labels:
         has_score = ~np.isnan(self.score)
         is_det = decide_kind(self.builder, int(has_score.sum()), len(has_score))
         is_valid: NDArray[np.bool_] = has_score if is_det else ~has_score
-        self.report(SCORE_MISSING if is_det else SCORE_UNEXPECTED, ~is_valid, -1, "score")
+        self.report(SCORE_MISSING if is_det else SCORE_UNEXPECTED, ~is_valid, position=-1, field="score")
         return is_valid
 
     def report(
@@ -251,7 +251,7 @@ class Labels:
 
         The classes of valid rows are added in the order of their first rows.
         """
-        category_of_name = np.full(len(self.texts) + 1, -1, np.int32)
+        category_of_name = np.full(len(self.texts) + 1, -1, np.int32)  # the last is for the name number -1
         for i in dict.fromkeys(self.name[is_valid].tolist()):
             category_of_name[i] = self.builder.category(self.texts[i])
         category_rows: Ints = category_of_name[self.name]
@@ -277,7 +277,7 @@ class Labels:
         )
         for name in names[1:] if in_order else ():
             self.builder.category(name)
-        category_of_number = np.full(len(names) + 1, -1, np.int32)
+        category_of_number = np.full(len(names) + 1, -1, np.int32)  # the last is for any other number
         used_numbers = class_numbers[is_valid & has_class].astype(np.int64)
         _, first_positions = np.unique(used_numbers, return_index=True)
         for i in used_numbers[np.sort(first_positions)].tolist():
@@ -554,7 +554,8 @@ def sample_rows(source: Source, files: Sequence[str], sep: bytes | None = None) 
     step = max(1, len(files) // 50)
     for file in list(files)[::step][:50]:
         lines = source.once(_read_head_lines, file)
-        for line in lines[: 50 if len(lines) < 50 else -1][:50]:  # the last of many lines may be cut
+        complete_lines = lines if len(lines) < 50 else lines[:-1]  # the last of many may be cut
+        for line in complete_lines[:50]:
             if line.strip():
                 yield line.split() if sep is None else [cell.strip(b" \t") for cell in line.split(sep)]
 
@@ -627,7 +628,7 @@ def name_files(dataset: Dataset, prefix: str = "") -> list[str]:
 
 def find_corners(dataset: Dataset) -> Floats:
     """Return (n, 8) corners x, y of each box: of its oriented box, else of its edges from top left on."""
-    points = dataset.boxes.xyxy[:, [0, 1, 2, 1, 2, 3, 0, 3]]
+    points = dataset.boxes.xyxy[:, [0, 1, 2, 1, 2, 3, 0, 3]]  # top left, top right, bottom right, bottom left
     if (shapes := dataset.boxes.shapes) is not None:
         rows = np.flatnonzero(shapes.kind == ShapeKind.ORIENTED)
         points[rows] = shapes.corners(rows).reshape(-1, 8)

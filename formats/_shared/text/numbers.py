@@ -30,7 +30,7 @@ def to_decimals(values: NDArray[Any]) -> list[str]:
         text = msgspec.json.encode(values.tolist()).decode()[1:-1]
     else:
         text = ",".join(map(repr, values.tolist()))
-    return f"{text},".replace(".0,", ",")[:-1].split(",")
+    return f"{text},".replace(".0,", ",")[:-1].split(",")  # "1.0,2.5" is "1,2.5"
 
 
 def to_fixed(values: Floats, places: int) -> list[str]:
@@ -61,7 +61,8 @@ def to_fixed_cells(values: Floats, places: int) -> Cells:
     with np.errstate(invalid="ignore", over="ignore"):
         scaled = values * 10.0**places
         rounded = np.rint(scaled)
-        # So near to the middle between two that the product's rounding might decide is left to Python.
+        # So near to the middle between two that the product's rounding, 1.1e-16 of it, might decide is left
+        # to Python.
         margin = 0.5 - np.abs(scaled - rounded)
         is_plain = (np.abs(scaled) < 1e15) & (margin > 1e-9 + 3e-16 * np.abs(scaled)) & (places <= 18)
     if is_plain.all():

@@ -170,13 +170,13 @@ def _report_syntax_error(e: Any, data: bytes, path: str, declared: re.Match[byte
     line, column = e.position or (0, 0)
     reason = str(e.msg)
     reason = reason[: reason.rfind(", line ")] if ", line " in reason else reason  # "..., line 3, column 5"
-    name = declared[1].decode().lower() if declared else "utf-8"
+    encoding = declared[1].decode().lower() if declared else "utf-8"
     if reason.startswith(("Unsupported encoding", "Document labelled")):
         log.report(XML_ENCODING, path, line=line, reason=reason)
         return
     if "encoding" in reason or "Invalid bytes" in reason or "not proper UTF-8" in reason:
         # Of a file in UTF-8 the byte can be named.
-        if name in ("utf-8", "utf8") and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        if encoding in ("utf-8", "utf8") and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
             try:
                 data.decode()
             except UnicodeDecodeError as error:

@@ -258,7 +258,7 @@ def find_wide_encoding(data: bytes) -> str:
     mostly_nul = [2 * data[i::4].count(0) > len(data[i::4]) for i in range(4)]
     if sum(mostly_nul) == 3 and len(data) > 4:
         return "what looks like UTF-32 without a byte order mark"
-    if max(data[::2].count(0), data[1::2].count(0)) * 4 > len(data):
+    if max(data[::2].count(0), data[1::2].count(0)) * 4 > len(data):  # of even or odd bytes most are NUL
         return "what looks like UTF-16 without a byte order mark"
     return ""
 
@@ -472,6 +472,7 @@ def format_relative(values: Floats, width: Ints, height: Ints) -> Cells:
         for rows_of_kind, kind in zip(rows_of_places, distinct_places.tolist(), strict=True)
     ]
     cells = np.concatenate(parts).reshape(values.shape)
+    # `cells` has the rows with the fewest decimals first; put them back in order.
     position_of_row = np.empty(len(values), np.int64)
     position_of_row[np.concatenate(rows_of_places)] = np.arange(len(values))
     return cells[position_of_row].ravel()
