@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 import odm
 from odm.formats._shared.json import columns as json_columns
-from odm.formats._shared.json.columns import Document, Field
+from odm.formats._shared.json.columns import Document
 from odm.formats._shared.json.number_lists import decode_numbers
+from odm.formats._shared.json.record_types import Field
 from odm.formats._shared.text.tokens import parse_floats
 from odm.issues import Log
 

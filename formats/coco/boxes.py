@@ -23,7 +23,8 @@ from odm.formats._shared.codes import (
     UNKNOWN_IMAGE,
 )
 from odm.formats._shared.gather import select_rows
-from odm.formats._shared.json.columns import NONE, show
+from odm.formats._shared.json.columns import show
+from odm.formats._shared.json.record_types import NONE
 from odm.formats._shared.shapes.rotation import note_turned
 from odm.formats.coco.ids import add_other_type, as_list, look_up, suggest_id
 from odm.formats.coco.shapes import ORIENTED_KEYS, Fault, RecordShapes, find_boxes, read_shapes, turn_boxes

@@ -16,7 +16,8 @@ from odm.formats._shared.codes import (
     UNNAMED_IMAGE,
     WRONG_TYPE,
 )
-from odm.formats._shared.json.columns import Chunk, Document, show
+from odm.formats._shared.json.columns import Document, show
+from odm.formats._shared.json.record_types import Chunk
 from odm.formats._shared.pictures import Pictures
 from odm.formats.coco.boxes import Table
 from odm.formats.coco.ids import add_ids, as_list

@@ -17,7 +17,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from odm.files import Source, Unreadable
-from odm.formats._shared.json.columns import CUT, SLICE, Chunk, RecordTypes
+from odm.formats._shared.json.columns import CUT
+from odm.formats._shared.json.record_types import SLICE, Chunk, RecordTypes
 from odm.formats.coco.boxes import SLACK, Table, put_edges
 from odm.formats.coco.values import RESULT
 from odm.parallel import Team, worker_count

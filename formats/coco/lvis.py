@@ -50,8 +50,8 @@ from msgspec.structs import replace
 
 from odm.files import Output, Source
 from odm.formats._contract import NARROWER, RELATIONAL
-from odm.formats._shared.json.columns import Field
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
+from odm.formats._shared.json.record_types import Field
 from odm.formats._shared.json.values import check_classes, choose_files
 from odm.formats._shared.split_names import SplitOptions, find_split, select_split
 from odm.formats.coco.reader import Reader

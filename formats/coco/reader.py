@@ -20,7 +20,8 @@ from odm.formats._shared.codes import (
     WRONG_TYPE,
 )
 from odm.formats._shared.gather import decide_kind, find_folders
-from odm.formats._shared.json.columns import NONE, Broken, Chunk, Document, Field, load, show, to_one_line
+from odm.formats._shared.json.columns import Broken, Document, load, show
+from odm.formats._shared.json.record_types import NONE, Chunk, Field, to_one_line
 from odm.formats._shared.pictures import ImageOptions, Pictures
 from odm.formats._shared.shapes.rotation import parse_turn
 from odm.formats.coco.boxes import SLACK, Table

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from odm.codes import KEYPOINT_COUNT, MASK_SYNTAX, OUTLINE_NUMBERS
 from odm.formats._shared.codes import DUPLICATE_BOX_KEY
-from odm.formats._shared.json.columns import Decoding, Field
 from odm.formats._shared.json.number_lists import NumberLists
+from odm.formats._shared.json.record_types import Decoding, Field
 from odm.formats._shared.shapes.rotation import parse_turn
 from odm.issues import Code
 from odm.masks.runs import MOST_PIXELS, offsets, write_texts

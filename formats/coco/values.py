@@ -22,8 +22,9 @@ from odm.formats._shared.codes import (
     WRONG_COUNT,
     WRONG_TYPE,
 )
-from odm.formats._shared.json.columns import NONE, Chunk, Document, Field, Repeated, Token, show
+from odm.formats._shared.json.columns import Document, Repeated, Token, show
 from odm.formats._shared.json.preview import JsonPreview, glance
+from odm.formats._shared.json.record_types import NONE, Chunk, Field
 from odm.formats.coco.ids import as_list, to_other_type
 from odm.issues import Code, Log, Trusted
 from odm.names import refuse_class

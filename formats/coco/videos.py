@@ -17,8 +17,9 @@ from odm.formats._shared.codes import (
     WRONG_BOX_TYPE,
     WRONG_TYPE,
 )
-from odm.formats._shared.json.columns import _PYTHON, NONE, Chunk, Column, Document, Field, show
+from odm.formats._shared.json.columns import _PYTHON, Document, show
 from odm.formats._shared.json.preview import JsonPreview, glance
+from odm.formats._shared.json.record_types import NONE, Chunk, Column, Field
 from odm.formats.coco.ids import add_other_type, as_list, choose_reading, list_category_readings, pack_ids
 from odm.formats.coco.values import ROW, TRACK, TRACK_KEYS, VIDEO, Values
 from odm.issues import Code, Log, Trusted

@@ -37,21 +37,9 @@ from odm.formats._shared.json.preview import (
     is_deeper,
     parse_syntax_error,
 )
-from odm.formats._shared.json.record_types import (
-    NONE,
-    SLICE,
-    Chunk,
-    Column,
-    Decoding,
-    Field,
-    RecordTypes,
-    to_one_line,
-)
+from odm.formats._shared.json.record_types import SLICE, Chunk, Field, RecordTypes
 from odm.formats._shared.text.tokens import find_wide_encoding
 from odm.issues import Code, Log, shorten
-
-__all__ = ["CUT", "NONE", "SLICE", "SYNTAX", "Broken", "Chunk", "Column", "Decoding", "Document", "Field"]
-__all__ += ["RecordTypes", "Repeated", "Token", "load", "show", "to_one_line"]
 
 SYNTAX = Code(
     "json-syntax",

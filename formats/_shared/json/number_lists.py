@@ -1,6 +1,6 @@
 """Numbers of JSON as arrays: whole columns, and the lists of numbers of many rows at once.
 
-The columns of `columns` and the readers of shapes call it.
+`record_types`, the tokens of text files and the readers of shapes call it.
 """
 
 from __future__ import annotations
