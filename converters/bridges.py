@@ -65,6 +65,7 @@ def from_object(
     ValueError
         As for the function that reads it.
     """
+    # `as_json` makes a file in memory of a COCO dictionary and of a list of results, and of nothing else.
     if isinstance(text := as_json(value), InMemory) and isinstance(value, Mapping):
         return _read_json(text, kind)
     if isinstance(value, Mapping) and all(hasattr(member, "xyxy") for member in value.values()):
@@ -77,7 +78,7 @@ def from_object(
         truth = other() if other is not None else None
         if value and isinstance(text, InMemory):
             return _read_json(text, kind, other)
-        if not value and truth is not None:
+        if not value and truth is not None:  # no detections at all, on the images of the ground truth
             return replace(truth.take(np.zeros(0, np.int64)), kind="det")
         if value and all(hasattr(member, "xyxy") for member in value):
             names = [str(i) for i in range(len(value))] if truth is None else truth.images.name
@@ -493,6 +494,7 @@ def _build_dataset(
     images: Sequence[_ImageBoxes], classes: Sequence[str] | None, kind: Kind | None
 ) -> Dataset:
     """Make a dataset of the boxes of some images. Raises ValueError, naming the image that does not fit."""
+    # For each image, arrays of its boxes, with NaN for a column that it does not have, and its labels.
     columns: dict[str, list[NDArray[Any]]] = {k: [] for k in ("xyxy", "score", "crowd", "area")}
     labels: list[list[Any]] = []
     for image in images:
@@ -518,6 +520,7 @@ def _build_dataset(
     has_no_score = np.isnan(score)
     n_labels = [len(image_labels) for image_labels in labels]
     if has_no_score.any() and not has_no_score.all():
+        # Of images with 2, 0 and 3 boxes, the sums 2 2 5 put box 1 into image 0, and box 2 into image 2.
         unscored = images[int(np.searchsorted(np.cumsum(n_labels), int(has_no_score.argmax()), side="right"))]
         raise ValueError(f"image {unscored.name}: a box has no score, but others have one")
     names = list(

@@ -54,10 +54,8 @@ class Edits(msgspec.Struct, frozen=True, kw_only=True):
 def apply_edits(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
     """Return the dataset with its classes kept, dropped, renamed, then ordered, then numbered; all is booked.
 
-    Raises
-    ------
-    UsageError
-        If a class that is named does not exist, or a new name, order or numbering does not fit the classes.
+    Raises UsageError if a class that is named does not exist, or a new name, order or numbering does not fit
+    the classes.
     """
     if edits.only or edits.drop or edits.rename:
         dataset = _edit_names(edits, dataset, ledger)
@@ -284,16 +282,23 @@ def _edit_names(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
     # (new classes,) the first old row of each.
     first_rows = np.flatnonzero(is_kept)[first_index_of(new_rows[is_kept], len(row_of_new_name))]
     old = dataset.categories
-    # A class is at least as frequent as any that it was merged from; 0 is unknown, else 1 + the position.
-    highest = [0] * len(row_of_new_name)
-    for row, new_row in enumerate(new_rows.tolist()):
-        if new_row >= 0 and old.frequency[row]:
-            highest[new_row] = max(highest[new_row], 1 + FREQUENCIES.index(old.frequency[row]))
     columns: dict[str, Any] = {"named": old.named or bool(edits.rename), "ordered": old.ordered}
-    columns["frequency"] = tuple(FREQUENCIES[n - 1] if n else "" for n in highest)
+    columns["frequency"] = _merge_frequencies(old.frequency, new_rows.tolist(), len(row_of_new_name))
     if not old.named:
         columns["source_id"] = np.full_like(old.source_id[first_rows], NO_ID)
     return _set_classes(dataset, row_of_new_name, first_rows.tolist(), new_rows, ledger, **columns)
+
+
+def _merge_frequencies(frequencies: Sequence[str], new_rows: Sequence[int], n: int) -> tuple[str, ...]:
+    """Return the frequency of each of `n` new classes: the highest of those merged into it, empty if unknown.
+
+    `new_rows` are the new rows of the classes that have these `frequencies`, -1 = left out.
+    """
+    highest = [0] * n  # 0 is unknown, else 1 + the position in `FREQUENCIES`
+    for frequency, new_row in zip(frequencies, new_rows, strict=True):
+        if new_row >= 0 and frequency:
+            highest[new_row] = max(highest[new_row], 1 + FREQUENCIES.index(frequency))
+    return tuple(FREQUENCIES[n - 1] if n else "" for n in highest)
 
 
 def check_classes(option: str, requested: Iterable[str], names: Sequence[str]) -> None:

@@ -55,16 +55,10 @@ def read_image_labels(
 ) -> list[tuple[str, str, bool]]:
     """Return rows of (image, class, whether it is there) from the CSV file of Open Images.
 
-    Parameters
-    ----------
-    names
-        Class names by MID, where the boxes have been read with names.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be read; the log holds every fault.
+    `names` are the class names by MID, where the boxes have been read with names. Raises PathError for a
+    folder, and DataError if the file has any fault; the log holds all of them.
     """
+    # The rows that are not blank, the header first, with their line numbers.
     names = names or {}
     numbered_rows: list[tuple[int, list[str]]] = []
     for line, _, row in read_records(_read_text(path, BAD_LABEL_FILE, log)):
@@ -104,12 +98,8 @@ def read_image_labels(
 def read_hierarchy(path: str, log: Log, names: dict[str, str] | None = None) -> dict[str, Any]:
     """Read the class hierarchy of Open Images: nested dicts with ``LabelName`` and ``Subcategory``.
 
-    With `names`, by MID, each ``LabelName`` is replaced by the name of the class.
-
-    Raises
-    ------
-    DataError
-        If the file is not such a tree.
+    With `names`, by MID, each ``LabelName`` is replaced by the name of the class. Raises DataError if the
+    file is not such a tree.
     """
     import msgspec
 

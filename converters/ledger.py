@@ -254,13 +254,14 @@ def _book_extra(dataset: Dataset, target: Format, ledger: Ledger) -> None:
             if name not in keeps:
                 _lose_field(name, n, target, ledger)
         return
+    if not any(file.extra for file in dataset.files):
+        return
+    # All images of a split, or all images, will be in one file: the files that they come from now.
     splits = images.split if "split" in keeps else [""] * len(images)
-    pairs = dict.fromkeys(zip(splits, images.file.tolist(), strict=True))
-    for split in dict.fromkeys(splits) if any(file.extra for file in dataset.files) else ():
-        fields = [
-            dataset.files[file].extra for image_split, file in pairs if image_split == split and file >= 0
-        ]
-        *_, n_changes = join_members(fields)
+    splits_and_files = dict.fromkeys(zip(splits, images.file.tolist(), strict=True))
+    for split in dict.fromkeys(splits):
+        files = [file for file_split, file in splits_and_files if file_split == split and file >= 0]
+        *_, n_changes = join_members([dataset.files[file].extra for file in files])
         for change, n in n_changes.items():
             ledger.change(change, n)
 

@@ -193,14 +193,9 @@ def load_all(
 ) -> list[Loaded]:
     """Read and check several sources that are to be merged, one after another, as `load` does.
 
-    The options of a request need to fit only one of the formats.
-
-    Raises
-    ------
-    DataError
-        If some of them have errors; all have been read then.
-    UsageError, PathError
-        If a request does not fit or a path is not usable.
+    The options of a request need to fit only one of the formats. Raises DataError if some sources have
+    errors, after all have been read, and UsageError or PathError if a request does not fit or a path is not
+    usable.
     """
     loaded, failed = [], []
     for request in requests:
@@ -238,19 +233,14 @@ def load_pair(
 ) -> tuple[Loaded, Loaded]:
     """Read and check the two sides of an evaluation.
 
-    Each side may ask the other for what its own files do not say (image sizes, the images and categories of
-    a results file), and two sides of one format are detected together. An empty side takes the other side's
+    Each side may ask the other for what its own files do not say (image sizes, the images and categories of a
+    results file), and two sides of one format are detected together. An empty side takes the other side's
     format. The images of a file that is left out of one side are left out of the other, too. The shared
     options named in `spare` are used for something else too, so no format needs to have them. With the same
     `kept`, which is filled here, for several runs, the ground truth is read, checked and reported once.
-    `check` checks each side; without `refuse`, errors are only logged and nothing is raised for them.
-
-    Raises
-    ------
-    DataError
-        If one of them has errors.
-    UsageError, PathError
-        If the requests do not fit or a path is not usable.
+    `check` checks each side; without `refuse`, errors are only logged and nothing is raised for them. Raises
+    DataError if one of them has errors, and UsageError or PathError if the requests do not fit or a path is
+    not usable.
     """
     kept = KeptTruth() if kept is None else kept
     sides = (
@@ -304,12 +294,13 @@ def _read_pair(
             side_a.decides_with = side_b
         side_a.may_lack_split = True
 
+    # Read them: each is the counterpart that the other one may ask for while it is read.
     datasets = [
         side_a.read(functools.partial(side_b.read_for, side_a)) for side_a, side_b in (sides, sides[::-1])
     ]
     for side_a, side_b in (sides, sides[::-1]):
         if side_b.log.errors:
-            side_a.log.withdraw(NO_REFERENCE.name)  # the other side was to be it, and is wrong itself
+            side_a.log.withdraw(NO_REFERENCE.name)  # side_b was to be the reference, and is wrong itself
     datasets = [
         drop_left_out(dataset, side_b.left_out, other_dataset)
         for dataset, side_b, other_dataset in zip(datasets, sides[::-1], datasets[::-1], strict=True)
@@ -325,6 +316,7 @@ def _read_pair(
         if not dataset.categories.named and other_dataset.categories.named and len(other_dataset.categories):
             side.log.withdraw(NUMBERED_CLASSES.name)  # the other side names them
 
+    # Check them, and keep the ground truth if it can serve further runs.
     truth_dataset, detections_dataset = datasets
     detections = _check(
         detections_side, detections_dataset, detections_side.log, skip_bad, check, refuse=False
@@ -456,9 +448,8 @@ def check_shared(shared: Mapping[str, Any], uses: list[tuple[Format, str]]) -> N
     }
     for name in shared:
         if name.replace("-", "_") not in known_names:
-            actions = " and ".join(dict.fromkeys(f"{side}ing {f.name}" for f, side in uses)).replace(
-                "writeing", "writing"
-            )
+            verbs = {"read": "reading", "write": "writing"}
+            actions = " and ".join(dict.fromkeys(f"{verbs[side]} {f.name}" for f, side in uses))
             advice = ""
             if name == "classes" and any(side == "write" for _, side in uses):
                 advice = f"; {spell('class_list')} FILE sets which classes are written, and in which order"
@@ -476,12 +467,14 @@ def _find_formats(sides: tuple[PendingSource, PendingSource]) -> None:
                 raise
             undetected.append((side, e))
     if len(undetected) == 2:
-        raise undetected[0][1]
+        (_, error), _ = undetected
+        raise error
     for side, _ in undetected:
         (other_side,) = (s for s in sides if s is not side)
         assert other_side.format is not None
         format_ = other_side.format
         if side.source.files and not side.source.with_suffix(*format_.suffixes):
+            # Its files are empty, but their suffix excludes the format of the other side.
             format_ = next(
                 (f for f in FORMATS.values() if not f.single and side.source.with_suffix(*f.suffixes)),
                 format_,

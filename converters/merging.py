@@ -166,12 +166,8 @@ def add_regions(truth: Dataset, regions: Dataset, truth_rows: Longs, log: Log) -
     """Return the ground truth with the boxes of `regions`, of any class, added as regions to ignore.
 
     `truth_rows` (images of `regions`,) are the rows of these images in the ground truth, -1 for none; regions
-    of images without one are left out with a note.
-
-    Raises
-    ------
-    UsageError
-        If no image is in both, or only one side has coordinates that are fractions of its images.
+    of images without one are left out with a note. Raises UsageError if no image is in both, or only one side
+    has coordinates that are fractions of its images.
     """
     if truth.relative != regions.relative:
         raise UsageError(

@@ -271,18 +271,26 @@ class PendingSource:
         if "order" not in self.format.adapted(options).keeps:
             categories = replace(dataset.categories, ordered=False)
             dataset = replace(dataset, categories=categories)
-        # One error in place of one per row where detections were given for ground truth, or the reverse.
-        for row_code, all_code in ((SCORE_UNEXPECTED, ALL_SCORED), (SCORE_MISSING, NO_SCORES)):
-            n = log.counts[row_code.name]
-            if n > 1 and not len(dataset):
-                issue = next((i for i in log.issues if i.code == row_code.name), None)
-                log.withdraw(row_code.name)
-                log.report(all_code, (issue.path, issue.line, issue.pointer) if issue else dataset.path, n=n)
-        kind = self.request.kind
-        if len(dataset) and kind is not None and dataset.kind != kind:  # what files of a format can only be
-            log.report(ALL_SCORED if kind == "gt" else NO_SCORES, dataset.location(0), n=len(dataset))
+        self._report_wrong_kind(dataset)
         self._dataset = dataset
         return dataset
+
+    def _report_wrong_kind(self, dataset: Dataset) -> None:
+        """Report one error if the dataset is of another kind than requested, in place of one for each row.
+
+        Where the kind of a row is known by its score, the reader has left out and reported every row.
+        """
+        for row_code, all_code in ((SCORE_UNEXPECTED, ALL_SCORED), (SCORE_MISSING, NO_SCORES)):
+            n = self.log.counts[row_code.name]
+            if n > 1 and not len(dataset):
+                issue = next((i for i in self.log.issues if i.code == row_code.name), None)
+                location = dataset.path if issue is None else (issue.path, issue.line, issue.pointer)
+                self.log.withdraw(row_code.name)
+                self.log.report(all_code, location, n=n)
+        kind = self.request.kind
+        if len(dataset) and kind is not None and dataset.kind != kind:  # the format holds only one kind
+            code = ALL_SCORED if kind == "gt" else NO_SCORES
+            self.log.report(code, dataset.location(0), n=len(dataset))
 
     def _read(self, counterpart: Counterpart | None) -> Dataset:
         """Read the source, or make an empty dataset of detections from an empty folder.
@@ -331,7 +339,8 @@ class PendingSource:
         assert self.format is not None
         builder, options = self._make_builder(counterpart), self.complete_options()
         other_side, decide = self.decides_with, self.format.decide_together
-        if decide is not None and other_side is not None:  # what both sides decide together
+        if decide is not None and other_side is not None:
+            # The side that is read first decides for both, and leaves the other one its options.
             options_here, self._decided = self._decided, None
             if options_here is None:
                 self.has_asked = True

@@ -129,13 +129,12 @@ def check_pictures(loaded: Loaded, request: Request, folder: str, log: Log, *, p
     rows = [row for row, file in file_of.items() if has_size[row] and file not in source.picture_links]
     source.note_links(log)
     for row in log.track(rows, "pictures"):
-        scratch_log = Log(keep=1)
-        size = read_picture_size(source.full(file_of[row]), scratch_log)
+        path, scratch_log = source.full(file_of[row]), Log(keep=1)
+        size = read_picture_size(path, scratch_log)
         declared_size = int(images.width[row]), int(images.height[row])
-        if size is None:
-            # message: "path: reason; advice"
-            reason = scratch_log.issues[0].message.partition(": ")[2].partition(";")[0]
-            log.report(UNREADABLE_PICTURE, source.full(file_of[row]), reason=reason)
+        if size is None:  # the issue says "file: reason; advice", but this one has another code and advice
+            _, _, reason_and_advice = scratch_log.issues[0].message.partition(": ")
+            log.report(UNREADABLE_PICTURE, path, reason=reason_and_advice.partition(";")[0])
         elif declared_size != size:
             code = PICTURE_TURNED if declared_size == size[::-1] else PICTURE_SIZE
             shown = [Trusted("x".join(map(str, edges))) for edges in (declared_size, size)]

@@ -78,12 +78,8 @@ def write_tables(
 ) -> Ledger:
     """Write tables in the format `to`, else that of the target's suffix, with its `options`.
 
-    Raises
-    ------
-    DataError
-        If the tables contain data that cannot be written.
-    UsageError, PathError
-        As for `convert`.
+    Raises DataError if the tables contain data that cannot be written, and UsageError or PathError as for
+    `convert`.
     """
     format_ = get_target(to) if to else for_target(target)
     n_errors = log.errors

@@ -33,17 +33,8 @@ def save_plots(
 ) -> tuple[str, ...]:
     """Write every plot that the data allows into a folder, as PNG, SVG and PDF, all or nothing.
 
-    Returns
-    -------
-    tuple of str
-        The names of the files.
-
-    Raises
-    ------
-    UsageError
-        If matplotlib is not installed.
-    PathError
-        If the target is not usable.
+    Returns the names of the files. Raises UsageError if Matplotlib is not installed, and PathError if the
+    target is not usable.
     """
     check_matplotlib()
     output = Output(target, overwrite=overwrite)

@@ -27,10 +27,7 @@ from odm.tables.extra_fields import SHAPES, count_extra
 def apply_repairs(dataset: Dataset, repairs: Iterable[str], ledger: Ledger, log: Log) -> Dataset:
     """Return the dataset with some of `REPAIRS` applied, in the order of that table.
 
-    Raises
-    ------
-    UsageError
-        If there is no such repair.
+    Raises UsageError if there is no such repair.
     """
     selected = check_repairs(repairs)
     for name, repair in REPAIRS.items():

@@ -130,12 +130,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 def select(selection: Selection, dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     """Return the dataset with the images and boxes of the selection; the others are booked.
 
-    Raises
-    ------
-    DataError
-        If no image is left.
-    UsageError
-        If an image that is named does not exist, or thresholds need scores or pixels that there are not.
+    Raises DataError if no image is left, and UsageError if an image that is named does not exist, or a
+    threshold needs scores or pixels and there are none.
     """
     n_images = len(dataset.images)
     if selection.only_images is not None:
@@ -212,7 +208,7 @@ def _leave_out_by_score(selection: Selection, dataset: Dataset, ledger: Ledger) 
         is_unknown = np.array([name not in scores for name in dataset.categories.name], np.bool_)
         description = f"classes that are not in the file of {spell('at_scores')} and use its default"
         ledger.change(description, int(np.count_nonzero(is_used & is_unknown)))
-    is_below = ~(score >= threshold[dataset.boxes.category])
+    is_below = ~(score >= threshold[dataset.boxes.category])  # True of NaN, too
     return ledger.leave_out(dataset, is_below, f"detections below the score threshold ({spell(option)})")
 
 
@@ -230,12 +226,8 @@ def _leave_out_images(
 def divide(selection: Selection, dataset: Dataset, log: Log, *, tiled: bool = False) -> Longs:
     """Assign each image to a part: (images,) positions in `Selection.parts`; tiles of one image share one.
 
-    A class of which a part has no box is reported as a warning.
-
-    Raises
-    ------
-    DataError
-        If a part would have no image, or a group cannot be determined.
+    A class of which a part has no box is reported as a warning. Raises DataError if a part would have no
+    image, or a group cannot be determined.
     """
     parts = selection.parts
     groups = None
@@ -322,10 +314,7 @@ def choose_sample(names: Sequence[str], share: Share, seed: str) -> NDArray[np.b
 def group_names(dataset: Dataset, grouping: str, log: Log) -> list[str]:
     """Return the group of each image: one of `GROUPINGS`, or the text in the pattern's first parentheses.
 
-    Raises
-    ------
-    DataError
-        If there is an image that the pattern does not match.
+    Raises DataError if there is an image that the pattern does not match.
     """
     if grouping in GROUPINGS:
         if grouping == "video" and dataset.images.video is None:
@@ -464,12 +453,8 @@ def _count_classes_of_groups(dataset: Dataset | None, group_of_image: Longs) -> 
 def parse_ratios(ratios: str | Mapping[str, int | float | str]) -> dict[str, int]:
     """Parse ``train:80,val:20``, or a mapping, into whole numbers by the names of the parts.
 
-    Numbers with a point are fractions of the whole, and must add up to 1.
-
-    Raises
-    ------
-    UsageError
-        If it is not that, with all that is wrong.
+    Numbers with a point are fractions of the whole, and must add up to 1. Raises UsageError, with all that is
+    wrong, for anything else.
     """
     from fractions import Fraction
 

@@ -376,7 +376,7 @@ def clip_outlines(dataset: Dataset, has_size: NDArray[np.bool_], ledger: Ledger)
     boxes = dataset.boxes
     limit = dataset.limits().astype(np.float64)[boxes.image]
     if boxes.shapes is not None:
-        edges = boxes.shapes.edges()
+        edges = boxes.shapes.edges()  # (n, 4) around each shape, NaN without one
         with np.errstate(invalid="ignore"):
             is_beyond = has_size & ((edges[:, :2] < 0).any(axis=1) | (edges[:, 2:] > limit).any(axis=1))
         kind = boxes.shapes.kind
@@ -392,13 +392,11 @@ def clip_outlines(dataset: Dataset, has_size: NDArray[np.bool_], ledger: Ledger)
             table = clipped.table() or Shapes.none(len(cut_rows))
             dataset = _replace_columns(dataset, shapes=boxes.shapes.replace_rows(cut_rows, table))
     if boxes.keypoints is not None:
-        box_rows = np.repeat(np.arange(len(boxes)), boxes.keypoints.counts())
+        box_rows = np.repeat(np.arange(len(boxes)), boxes.keypoints.counts())  # of each keypoint
         x, y, v = boxes.keypoints.xyv.T
-        is_outside = (
-            (v > 0)
-            & ((x < 0) | (y < 0) | (x > limit[box_rows, 0]) | (y > limit[box_rows, 1]))
-            & has_size[box_rows]
-        )
+        width, height = limit[box_rows].T
+        is_beyond_limit = (x < 0) | (y < 0) | (x > width) | (y > height)
+        is_outside = is_beyond_limit & (v > 0) & has_size[box_rows]
         n = len(np.unique(box_rows[is_outside]))
         ledger.change("boxes with keypoints beyond their image, not clipped", n)
     return dataset

@@ -42,17 +42,8 @@ def read_good_files(source: Source, log: Log, read: Callable[[Log], Dataset]) ->
     Returns the dataset and what was left out. The source is changed: it no longer lists these files. Images
     that are left with nothing but their image file are dropped, too.
 
-    Parameters
-    ----------
-    log
-        Takes the faults of the files that are left out, and all that the rest has.
-    read
-        Reads the source as it is now and reports to the log that it is given.
-
-    Raises
-    ------
-    DataError
-        If no file is left.
+    `read` reads the source as it is now and reports to the log that it is given. `log` takes the faults of
+    the files that are left out, and all that the rest has. Raises DataError if no file or no image is left.
     """
     left_out, file_log = LeftOut(), log.fresh(keep=EVERY)
     source.report_links(file_log)

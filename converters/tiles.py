@@ -99,12 +99,7 @@ def cut(dataset: Dataset, tiling: Tiling, ledger: Ledger, log: Log) -> tuple[Dat
 
     A box is in each tile that it touches, cut at its edges, unless the tile has a smaller share of its area
     than `Tiling.min_share`. Crowds and regions to ignore are never left out; keypoints outside become
-    unlabelled.
-
-    Raises
-    ------
-    DataError
-        If the size of an image is not known.
+    unlabelled. Raises DataError if the size of an image is not known.
     """
     sizes = dataset.limits()  # (images, 2) width and height
     unknown = np.flatnonzero((sizes <= 0).any(axis=1)) if not dataset.relative else np.arange(len(sizes))
@@ -422,7 +417,10 @@ class Cuts:
                     kind = image.format
                     upright = ImageOps.exif_transpose(image)
                     upright.load()
-                opened = upright, {"MPO": "JPEG"}.get(str(kind), kind)
+                opened = (
+                    upright,
+                    {"MPO": "JPEG"}.get(str(kind), kind),
+                )  # MPO: several pictures, the first JPEG
                 self._open = source, opened
             upright, kind = opened
             upright.crop(window).save(target, kind, **({"quality": 95} if kind in ("JPEG", "WEBP") else {}))

@@ -123,6 +123,10 @@ def examine(
 
     The option ``images`` of a request names a folder of pictures, whether the format has it or not.
 
+    Returns what could be read of the source, and with `against` of the detections; nothing if not even the
+    format could be determined. Raises UsageError or PathError if a request does not fit or a path is not
+    usable, and DataError if nothing could be read and no issue tells why.
+
     Parameters
     ----------
     gt
@@ -133,18 +137,6 @@ def examine(
         Pixels by which a box may reach beyond its image.
     take
         Takes a part of a dataset; what is wrong with the rest is left out.
-
-    Returns
-    -------
-    tuple of Loaded
-        What could be read of the source, and with `against` of the detections.
-
-    Raises
-    ------
-    UsageError, PathError
-        If a request does not fit or a path is not usable.
-    DataError
-        If nothing could be read and no issue tells why.
     """
     if gt is not None and against is not None:
         raise UsageError(

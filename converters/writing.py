@@ -189,12 +189,13 @@ def _drop_losses(
     """Return the part of a dataset that `holder` can hold, without classes of regions to ignore that lose
     all boxes. Images without a split get one, unless it is a copy in the same format.
     """
+    # A copy stays as it is, but training needs a split of every image.
     is_copy = ledger.source_format == holder.name and not ledger.sources and holder.use != "training"
     if "split" in holder.keeps and not is_copy:
         dataset = _complete_splits(dataset, holder, ledger, log)
-    of_regions = region_classes(dataset) & (not target.edits.order)
+    had_only_regions = region_classes(dataset) & (not target.edits.order)  # a list of classes keeps all
     dataset = drop_unsupported(dataset, source, holder, ledger, keep_groups=target.keep_groups)
-    return drop_emptied(dataset, of_regions, ledger)
+    return drop_emptied(dataset, had_only_regions, ledger)
 
 
 def _fit_shapes(dataset: Dataset, holder: Format, target: Target, ledger: Ledger, log: Log) -> Dataset:
@@ -374,16 +375,13 @@ def _complete_splits(dataset: Dataset, holder: Format, ledger: Ledger, log: Log)
     }
     if "" in splits and any(splits):
         new_split[""] = "train"
-    for names, description in (
-        ({""}, "no split"),
-        (unknown_splits, f"a split that {holder.name} does not name: "),
-    ):
+    unknown_text = f"a split that {holder.name} does not name: {listed(sorted(unknown_splits))}"
+    for names, description in (({""}, "no split"), (unknown_splits, unknown_text)):
         rows = [row for row, split in enumerate(splits) if split in names and split in new_split]
         if rows:
-            description_text = Trusted(description + listed(sorted(names - {""})))
             destination = " or ".join(sorted({repr(new_split[splits[row]]) for row in rows}))
             fields: dict[str, Any] = {
-                "what": description_text,
+                "what": Trusted(description),
                 "place": Trusted(destination),
                 "value": dataset.images.name[rows[0]],
             }
