@@ -14,11 +14,8 @@ from numpy.typing import NDArray
 def to_array(values: Any, noun: str, kinds: str = "fiub") -> NDArray[Any]:
     """Return an array of any library as a NumPy array on the CPU; a view where that is possible.
 
-    Raises
-    ------
-    ValueError
-        If it cannot be read, or holds values of other `kinds` (of `numpy.dtype.kind`); `noun` begins
-        the message.
+    Raises ValueError if it cannot be read, or holds values of other `kinds` (of `numpy.dtype.kind`); `noun`
+    begins the message.
     """
     for method in ("detach", "cpu"):
         if hasattr(values, method):

@@ -72,9 +72,8 @@ def _count_free_bytes() -> float:
         limit_bytes = resource.getrlimit(limit)[0]
         if limit_bytes != resource.RLIM_INFINITY:
             page_counts = _read_text("/proc/self/statm").split()
-            n_free = min(
-                n_free, limit_bytes - int(page_counts[column]) * resource.getpagesize() if page_counts else 0
-            )
+            n_taken = int(page_counts[column]) * resource.getpagesize() if page_counts else limit_bytes
+            n_free = min(n_free, limit_bytes - n_taken)
     for line in _read_text("/proc/meminfo").splitlines():
         if line.startswith("MemAvailable:"):
             n_free = min(n_free, int(line.split()[1]) * 1024)
@@ -161,7 +160,7 @@ class Worker(Generic[T]):
 
     def _read_message(self) -> bytes | None:
         """Return all bytes that the copy writes, None if it hangs or takes too long."""
-        min_seconds, factor = PATIENCE
+        min_seconds, factor = PATIENCE  # more time for a copy whose work was begun long ago
         now = time.monotonic()
         deadline = now + min_seconds + factor * (now - self._begun)
         chunks: list[bytes] = []

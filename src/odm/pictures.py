@@ -35,10 +35,8 @@ def open_picture(stream: IO[bytes]) -> Image.Image:
     """Open a picture of a type that odm knows, and read only its header. Pillow's limit of sizes, which is
     global, is lifted meanwhile.
 
-    Raises
-    ------
-    PIL.UnidentifiedImageError
-        If it is of another type. A damaged header makes Pillow raise almost anything.
+    Raises PIL.UnidentifiedImageError if it is of another type. A damaged header makes Pillow raise almost
+    anything.
     """
     from PIL import Image, UnidentifiedImageError
 

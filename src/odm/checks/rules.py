@@ -329,7 +329,7 @@ def find_equal_boxes(
     """
     hashes = _hash_boxes(dataset)
     sorted_hashes = np.sort(hashes)
-    repeated_hashes = sorted_hashes[1:][sorted_hashes[1:] == sorted_hashes[:-1]]
+    repeated_hashes = sorted_hashes[1:][sorted_hashes[1:] == sorted_hashes[:-1]]  # usually none
     if not len(repeated_hashes):
         return NO_ROWS, NO_ROWS
     rows = np.flatnonzero(np.isin(hashes, repeated_hashes))
@@ -338,6 +338,7 @@ def find_equal_boxes(
     if not len(rows):
         return NO_ROWS, NO_ROWS
     boxes = dataset.boxes
+    # The columns in which equal boxes are equal.
     keys = [boxes.image[rows], boxes.category[rows], *boxes.xyxy[rows].T]
     if dataset.kind == "det":
         keys.append(boxes.score[rows])

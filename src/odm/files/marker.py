@@ -70,10 +70,7 @@ def unmark(folder: str, changed: Iterable[str]) -> None:
 def refuse_incomplete(path: str) -> None:
     """Refuse to read a path in a folder that an interrupted `Output` left with old and new files.
 
-    Raises
-    ------
-    PathError
-        If the path, or a folder above it, has a marker.
+    Raises PathError if the path, or a folder above it, has a marker.
     """
     folder, parent = "", os.path.abspath(path)
     while folder != parent:  # the parent of the root is the root

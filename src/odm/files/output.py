@@ -200,15 +200,12 @@ class Output:
         """Return whether all these files can be written; if not, report every reason.
 
         `names` are relative paths, and `owners` the names of the images that each is written for. If all can
-        be, `write` and its like do not check these names again.
-
-        Raises
-        ------
-        PathError
-            If something that stands in a target to be overwritten is in the way.
+        be, `write` and its like do not check these names again. Raises PathError if something that stands in
+        a target to be overwritten is in the way.
         """
         n_errors = log.errors
         index_of_name = _index_names(names, owners, log, path)
+        # No file may have the name of a folder that another file needs.
         checked_folders = {""}
         for name in names:
             folder = name.rpartition("/")[0]
@@ -461,10 +458,7 @@ class Output:
     def _check_completes(self) -> None:
         """Check that the target is not left incomplete by files that are not written now.
 
-        Raises
-        ------
-        PathError
-            If its marker names such files.
+        Raises PathError if its marker names such files.
         """
         if self.single or not marker.is_incomplete(self._real_target):
             return

@@ -260,10 +260,7 @@ class Scratch:
         """Make a temporary folder below `parent`, which may be in an object store, or else below the
         system's.
 
-        Raises
-        ------
-        PathError
-            If it cannot be made, or if other users may put something else into its place.
+        Raises PathError if it cannot be made, or if other users may put something else into its place.
         """
         import tempfile  # slow to import, and few runs need it
 

@@ -551,10 +551,7 @@ class InMemory(str):  # noqa: SLOT000 -- a text has no slots for more
     def from_values(cls, name: str, values: Any) -> InMemory:
         """Write dictionaries and lists as JSON, as a program that saves them would.
 
-        Raises
-        ------
-        ValueError
-            If they contain themselves, or have keys that JSON cannot hold.
+        Raises ValueError if they contain themselves, or have keys that JSON cannot hold.
         """
         json_file = cls(name)
         try:

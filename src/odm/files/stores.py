@@ -103,12 +103,7 @@ def split_query(address: str) -> tuple[str, str]:
 def connect(address: str) -> tuple[Any, str]:
     """Return pyarrow's file system for an address, and the path in it.
 
-    Raises
-    ------
-    PathError
-        If the store cannot be reached.
-    UsageError
-        If pyarrow is not installed.
+    Raises PathError if the store cannot be reached, and UsageError if pyarrow is not installed.
     """
     try:
         from pyarrow import fs
@@ -136,12 +131,8 @@ def ask(address: str, call: Callable[..., T], *args: Any, patience: float | None
     """Return ``call(*args)`` of a provider's library, run in a thread so that signals are handled meanwhile.
 
     Providers repeat calls that fail, some for many minutes, and odm calls again for the next file. All calls
-    to a store that fail may take `patience` seconds together; None is no limit.
-
-    Raises
-    ------
-    PathError
-        If they take longer. An exception of the call is raised again.
+    to a store that fail may take `patience` seconds together; None is no limit. Raises PathError if they take
+    longer. An exception of the call is raised again.
     """
     import queue
 
@@ -215,12 +206,8 @@ def open_source(
 ) -> Source:
     """Open what the user named: a file or folder of this machine, or of an object store.
 
-    Raises
-    ------
-    PathError
-        If it is not there, or cannot be listed.
-    UsageError
-        If it is an address of another kind, or pyarrow is not installed.
+    Raises PathError if it is not there, or cannot be listed, and UsageError if it is an address of another
+    kind, or pyarrow is not installed.
     """
     if isinstance(path, InMemory):
         return MemorySource(path)
