@@ -417,10 +417,8 @@ class Cuts:
                     kind = image.format
                     upright = ImageOps.exif_transpose(image)
                     upright.load()
-                opened = (
-                    upright,
-                    {"MPO": "JPEG"}.get(str(kind), kind),
-                )  # MPO: several pictures, the first JPEG
+                # An MPO file holds several JPEG pictures, of which the first is cut.
+                opened = upright, {"MPO": "JPEG"}.get(str(kind), kind)
                 self._open = source, opened
             upright, kind = opened
             upright.crop(window).save(target, kind, **({"quality": 95} if kind in ("JPEG", "WEBP") else {}))

@@ -27,7 +27,7 @@ from odm.converters.skipping import LeftOut, drop_images
 from odm.converters.tiles import Cuts, Tiling, check_reference, cut, join
 from odm.files import Output
 from odm.formats import Format, option_specs
-from odm.inputs import folder_of
+from odm.inputs import folder_of, is_within
 from odm.issues import (
     Code,
     DataError,
@@ -318,8 +318,7 @@ def _check_holds_no_source(target: str, dataset: Dataset) -> None:
     """Raise PathError if the target contains files that were read: a list may have led to other folders."""
     root = os.path.realpath(target)
     for folder in dict.fromkeys(folder_of(file.path) for file in dataset.files):
-        source_folder = os.path.realpath(folder)
-        if source_folder == root or source_folder.startswith(root.rstrip(os.sep) + os.sep):
+        if is_within(os.path.realpath(folder), root):
             raise PathError(f"{printable(target)}: the target contains files of the source; write elsewhere")
 
 

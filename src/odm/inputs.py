@@ -75,6 +75,11 @@ def opened(path: str, status: os.stat_result) -> None:
         run.folders.setdefault(folder_of(path), path)
 
 
+def is_within(path: str, folder: str) -> bool:
+    """Return whether a path is `folder` or lies below it, as both are written."""
+    return (path + os.sep).startswith(folder.rstrip(os.sep) + os.sep)
+
+
 def folder_of(path: str) -> str:
     """Return ``os.path.dirname(path)``, in a fifth of the time, as it is called for every file."""
     folder = path.rpartition("/")[0] if os.sep == "/" else ""

@@ -328,12 +328,10 @@ class Source:
 
     def is_linked(self, path: str) -> bool:
         """Return whether a path inside the source leads outside it through a link that is not followed."""
-        top = self.path.rstrip(os.sep) + os.sep
         may_have_links = self.is_dir and self._archive is None and not self.follow_links
-        if not may_have_links or not (path + os.sep).startswith(top):
+        if not may_have_links or not inputs.is_within(path, self.path):
             return False
-        root = os.path.realpath(self.path)
-        return not (os.path.realpath(path) + os.sep).startswith(root.rstrip(os.sep) + os.sep)
+        return not inputs.is_within(os.path.realpath(path), os.path.realpath(self.path))
 
     def report_links(self, log: Log) -> None:
         """Report the links that are not followed."""
@@ -421,9 +419,7 @@ class Source:
                         yield name
                 elif not is_folder:
                     yield name
-                elif target in linked_folders or (os.path.realpath(folder) + os.sep).startswith(
-                    target.rstrip(os.sep) + os.sep
-                ):
+                elif target in linked_folders or inputs.is_within(os.path.realpath(folder), target):
                     self.bad_links.append((name, "the link points to a folder above it", False))
                 elif is_below_link and not n_links_left:
                     self.bad_links.append((name, "too many nested links", False))
@@ -463,7 +459,7 @@ class Source:
             else:
                 self.bad_links.append((name, describe_error(e), False))
             return "", False
-        if self.follow_links or target == root or target.startswith(root.rstrip(os.sep) + os.sep):
+        if self.follow_links or inputs.is_within(target, root):
             return target, is_folder
         last_name = lower_name.rpartition("/")[2]
         is_picture_folder = is_folder and last_name in _PICTURE_FOLDERS
@@ -500,8 +496,7 @@ class NamedSource(Source):
     def named(self, path: str) -> str:
         """Return a path in the form that it has in `files`."""
         path, top = os.path.abspath(path), os.path.abspath(self.path)
-        is_inside = path == top or path.startswith(top.rstrip(os.sep) + os.sep)
-        path = os.path.relpath(path, top) if is_inside else path
+        path = os.path.relpath(path, top) if inputs.is_within(path, top) else path
         return "" if path == "." else path.replace(os.sep, "/")
 
     def full(self, file: str = "") -> str:
