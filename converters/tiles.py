@@ -341,12 +341,11 @@ def _move_boxes(boxes: Boxes, offset: Floats, size: Longs, new_size: Longs) -> B
         if len(mask_rows):
             masks = shapes.take(mask_rows)
             runs = Runs.of_texts(masks.text, masks.mask)
-            moved_runs = move_runs(
-                runs, offset[mask_rows].astype(np.int64), size[mask_rows, 1], new_size[mask_rows]
-            )
+            height = size[mask_rows, 1]
+            moved_runs = move_runs(runs, offset[mask_rows].astype(np.int64), height, new_size[mask_rows])
             text, run_starts = write_texts(*moved_runs.counts(new_size[mask_rows].prod(axis=1)))
             shapes = shapes.replace_rows(mask_rows, Shapes.of_masks(text, run_starts))
-    if points is not None:
+    if points is not None:  # those that are not labelled (v = 0) have no position to be moved
         shift = np.repeat(offset, points.counts(), axis=0) * (points.xyv[:, 2:] > 0)
         points = replace(points, xyv=freeze(points.xyv + np.column_stack([shift, np.zeros(len(shift))])))
     return replace(boxes, xyxy=freeze(xyxy), shapes=shapes, keypoints=points)
@@ -537,12 +536,22 @@ def _find_repeated(boxes: Boxes, tile: Longs, min_shared: float) -> NDArray[np.b
         pairs.append(np.where(rank[duplicates[0]] < rank[duplicates[1]], duplicates, duplicates[::-1]))
 
     better_row, worse_row = np.concatenate(pairs, axis=1)
-    is_dropped = np.zeros(len(area), np.bool_)
-    is_undecided = np.ones(len(area), np.bool_)
-    while True:  # a box stays once no box above it is undecided; what it suppresses is decided then, too
-        is_waiting = np.zeros(len(area), np.bool_)
-        is_waiting[worse_row[is_undecided[better_row] & ~is_dropped[better_row]]] = True
-        is_staying = is_undecided & ~is_waiting & ~is_dropped
+    return _suppress(better_row, worse_row, len(area))
+
+
+def _suppress(better_row: Longs, worse_row: Longs, n: int) -> NDArray[np.bool_]:
+    """Return (n,) True for boxes with a better box that stays; `better_row` and `worse_row` are its pairs.
+
+    All boxes that can be decided are decided at once: of the pairs 0-1 and 1-2, 0 stays and drops 1 in the
+    first round, and 2 stays in the second.
+    """
+    is_dropped = np.zeros(n, np.bool_)
+    is_undecided = np.ones(n, np.bool_)
+    while True:
+        # A box waits while a better one is undecided; one that stays decides those that it suppresses.
+        is_waiting = np.zeros(n, np.bool_)
+        is_waiting[worse_row[is_undecided[better_row]]] = True
+        is_staying = is_undecided & ~is_waiting
         if not is_staying.any():
             return is_dropped
         is_undecided &= ~is_staying
