@@ -78,7 +78,8 @@ class Ledger(Shown, msgspec.Struct):
             (boxes, f"of them from {path} ({name}), {plural(images, 'image')}")
             for path, name, images, boxes in self.sources
         ]
-        rows += [(self.pieces, "added: boxes that stand in further tiles, too")] * bool(self.pieces)
+        if self.pieces:
+            rows.append((self.pieces, "added: boxes that stand in further tiles, too"))
         rows.append((self.written, f"boxes {verb} ({self.target_format})"))
         rows += [(n, f"left out: {reason}") for reason, n in self.left_out.items()]
         rows += [(n, f"left out: images {reason}") for reason, n in self.images_left_out.items()]

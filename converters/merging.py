@@ -201,7 +201,8 @@ def add_regions(truth: Dataset, regions: Dataset, truth_rows: Longs, log: Log) -
         files=regions.files,
     )
     merged = merge([truth, added], same_image="join").dataset
-    # The merge put the boxes and the class of the regions last; those before them keep the ids of the truth.
+    # The merge put the boxes and the class of the regions last, if the truth did not have that class; those
+    # before them keep the ids of the truth.
     box_ids = np.concatenate([truth.boxes.source_id, np.full(len(merged) - len(truth), NO_ID)])
     class_ids = np.append(truth.categories.source_id, no_id)[: len(merged.categories)]
     return replace(

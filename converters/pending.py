@@ -307,7 +307,8 @@ class PendingSource:
         split_log = self.log.fresh()
         dataset = self._read_with(counterpart, split_log)
         if split_log.counts[UNKNOWN_SPLIT.name]:
-            # Read it without the split, and keep that if no image turns out to be in another one.
+            # Read it without the split, which is left out while `without_split` is set, and keep that if no
+            # image turns out to be in another split.
             self.without_split = split_log
             self.source.forget()
             whole_log = self.log.fresh()

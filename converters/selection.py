@@ -458,7 +458,7 @@ def parse_ratios(ratios: str | Mapping[str, int | float | str]) -> dict[str, int
     """
     from fractions import Fraction
 
-    if isinstance(ratios, str):
+    if isinstance(ratios, str):  # [::2] leaves the colon out
         pairs = [text.replace("=", ":", 1).partition(":")[::2] for text in ratios.split(",")]
     else:
         pairs = [(name, str(value)) for name, value in ratios.items()]
@@ -488,7 +488,7 @@ def parse_ratios(ratios: str | Mapping[str, int | float | str]) -> dict[str, int
         )
     if faults:
         raise UsageError(f"{spell('split_into')} {shown}: {'; '.join(faults)}")
-    scale = math.lcm(*(value.denominator for value in numbers.values()))
+    scale = math.lcm(*(value.denominator for value in numbers.values()))  # 0.7 and 0.3 become 7 and 3
     return {name: int(value * scale) for name, value in numbers.items()}
 
 

@@ -192,8 +192,9 @@ def _drop_groups(dataset: Dataset, group: Ints, ledger: Ledger) -> Dataset:
     boxes = dataset.boxes
     shape_kind = np.zeros(len(boxes), np.uint8) if boxes.shapes is None else boxes.shapes.kind
     is_part = (shape_kind == ShapeKind.POLYGONS) | (shape_kind == ShapeKind.MASK)
-    columns = boxes.image, boxes.category, group, is_part, shape_kind == ShapeKind.NONE, boxes.xyxy
-    later_rows = [row for rows, _ in find_objects(*columns) for row in rows[1:]]
+    is_box = shape_kind == ShapeKind.NONE
+    objects = find_objects(boxes.image, boxes.category, group, is_part, is_box, boxes.xyxy)
+    later_rows = [row for part_rows, _ in objects for row in part_rows[1:]]
     ledger.change("groups not written, as their boxes would be read as one object", len(later_rows))
     group = group.copy()
     group[later_rows] = -1

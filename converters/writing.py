@@ -369,6 +369,7 @@ def _complete_splits(dataset: Dataset, holder: Format, ledger: Ledger, log: Log)
     splits = dataset.images.split
     known_splits = holder.split_names if holder.use == "training" else frozenset()
     unknown_splits = {split for split in splits if split and known_splits and split not in known_splits}
+    # The split that stands in for each one that is replaced, such as ``val`` for ``validation``.
     new_split = {
         split: next((k for k in ("val", "test") if split.startswith(k)), "train") for split in unknown_splits
     }

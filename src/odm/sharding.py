@@ -203,7 +203,7 @@ def divide_detections(
             path = _make_absolute(name)
             path_names = [s.name for s in option_specs(type(format_options)) if s.is_path]
             path_options = {key: getattr(format_options, key) for key in path_names}
-            absolute_paths = {key: _make_absolute(path) for key, path in path_options.items() if path}
+            absolute_paths = {key: _make_absolute(value) for key, value in path_options.items() if value}
             format_options = dataclasses.replace(format_options, **absolute_paths)
         part_request = replace(request, path=path)
         parts.append(DetectionPart(name, format_.name, part.rows, format_options, part_request))

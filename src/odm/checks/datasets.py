@@ -32,6 +32,7 @@ def _find_similar(names: Sequence[str], *, ignore_spaces: bool) -> Iterator[tupl
             if form == first_form:
                 difference = "Unicode form"
             else:
+                # Without spaces, or if spaces count, only letter case is left to differ.
                 case_differs = not ignore_spaces or "".join(form.split()) != "".join(first_form.split())
                 spaces_differ = ignore_spaces and form.casefold() != first_form.casefold()
                 difference = " and ".join(["letter case"] * case_differs + ["spaces"] * spaces_differ)
