@@ -319,11 +319,9 @@ def _note_rules(joined: Joined, rules: Sequence[Protocol], log: Log) -> None:
         region_words = plural(len(joined.regions), "region to ignore", "regions to ignore")
         for has_rule in (True, False):
             names = [p.name for p in rules if p.has_regions == has_rule]
-            effect = (
-                "what lies in them is no false positive"
-                if has_rule
-                else "left out, as there is no rule for them"
-            )
+            effect = "left out, as there is no rule for them"
+            if has_rule:
+                effect = "what lies in them is no false positive"
             if names:
                 log.note(f"{', '.join(dict.fromkeys(names))}: {region_words} in the ground truth: {effect}")
 

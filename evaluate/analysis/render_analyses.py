@@ -168,12 +168,8 @@ def _render_calibration(data: Mapping[str, Any]) -> Iterator[Section]:
         [f"{row['low']:g} to {row['high']:g}", *(row[key] for key in ("n", "score", "precision"))]
         for row in data["bins"]
     ]
-    columns = [
-        Column("scores"),
-        Column("det"),
-        Column("mean score", format_number),
-        Column("precision", format_number),
-    ]
+    columns = [Column("scores"), Column("det")]
+    columns += (Column(title, format_number) for title in ("mean score", "precision"))
     title = f"calibration: D-ECE {format_number(data['dece'])}, maximum {format_number(data['mce'])}"
     yield make_section(title, columns, rows)
 
@@ -206,11 +202,8 @@ def _render_slices(data: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
     if truth_rows:
         keys = ("value", "gt", "missed", "recall", "AR", "mean_iou")
         columns = [Column("ground truth", cell), Column("GT"), Column("missed")]
-        columns += [
-            Column("recall", format_percent),
-            Column("AR", format_percent),
-            Column("mean IoU", format_number),
-        ]
+        columns += (Column(title, format_percent) for title in ("recall", "AR"))
+        columns.append(Column("mean IoU", format_number))
         title = "recall by attribute of the ground truth, mean over classes"
         yield make_section(title, columns, [[row[key] for key in keys] for row in truth_rows])
 

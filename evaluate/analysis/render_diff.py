@@ -103,11 +103,9 @@ def _count_differences(differences: Differences) -> str:
     n_changed, n_boxes = int(np.count_nonzero(differences.change)), len(differences.change)
     n_images = len(differences.added) + len(differences.removed) + int(differences.renamed.sum())
     n_images += len(differences.resized)
-    parts = (
-        [f"{n_changed:,} of {plural(n_boxes, 'box')} {'differs' if n_changed == 1 else 'differ'}"]
-        if n_changed
-        else []
-    )
+    parts = []
+    if n_changed:
+        parts.append(f"{n_changed:,} of {plural(n_boxes, 'box')} {'differs' if n_changed == 1 else 'differ'}")
     if n_images:
         parts.append(f"{plural(n_images, 'image')} added, removed, renamed or resized")
     return "; ".join(parts) or "nothing differs"

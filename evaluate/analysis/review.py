@@ -164,9 +164,8 @@ def _measure_confidence(table: Table) -> Floats:
         class_rows = rows[start:stop]
         tp_scores = np.sort(table.score[class_rows[is_tp[class_rows]]])
         if len(tp_scores):
-            share[class_rows] = np.searchsorted(tp_scores, table.score[class_rows], side="right") / len(
-                tp_scores
-            )
+            n_lower = np.searchsorted(tp_scores, table.score[class_rows], side="right")
+            share[class_rows] = n_lower / len(tp_scores)
     return share
 
 

@@ -396,17 +396,10 @@ def _draw_confusion(result: Result) -> Figure:
     axes.set_yticks(range(size), [*names, "(background)"], fontsize=font)
     axes.set(xlabel="detected as", ylabel="ground truth")
     if size <= 30:
+        style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": font - 1}
         for row, column in zip(*(places.tolist() for places in counts.nonzero()), strict=True):
             colour = "white" if share[row, column] > 0.4 else "black"
-            axes.text(
-                column,
-                row,
-                str(counts[row, column]),
-                ha="center",
-                va="center",
-                fontsize=font - 1,
-                color=colour,
-            )
+            axes.text(column, row, str(counts[row, column]), color=colour, **style)
     figure.colorbar(image, ax=axes, shrink=0.7, label="share of the row")
     return figure
 
