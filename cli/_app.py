@@ -211,6 +211,7 @@ def _run(args: list[str]) -> int:
     except (Unwritten, KeyboardInterrupt):
         raise
     except Exception as e:  # noqa: BLE001 -- the last net: a traceback helps nobody at a command line
+        # Without memory the system's loader says "failed to map segment from shared object".
         if isinstance(e, MemoryError) or (isinstance(e, ImportError) and "failed to map segment" in str(e)):
             return _fail("not enough memory for this data", 3)
         if isinstance(e, FileNotFoundError) and _is_folder_gone():
@@ -238,9 +239,8 @@ def _advise_skip_bad(args: Sequence[str], error: DataError) -> str:
     codes = (CODES[name] for name in error.truth.counts if CODES[name].severity == "error")
     repairs = {match[1] for code in codes if (match := re.search(r"validate --fix ([a-z-]+)", code.advice))}
     repair_command = f" (odm validate GT --fix {','.join(sorted(repairs))} --out DIR)" if repairs else ""
-    return (
-        f"{text}, but AP can rise without objects of the ground truth: correct these instead{repair_command}"
-    )
+    warning = "AP can rise without objects of the ground truth: correct these instead"
+    return f"{text}, but {warning}{repair_command}"
 
 
 def _is_folder_gone() -> bool:

@@ -120,7 +120,7 @@ class FormatCommand(click.Command):
         if ctx.resilient_parsing:  # a shell asks for completions
             flag_names = {name for param in self.params for name in param.opts}
             if all(word.partition("=")[0] in flag_names for word in args if word.startswith("--")):
-                ctx.meta[_NAMED] = []  # no flag of a format is among the words
+                ctx.meta[_NAMED] = []  # no flag of a format is among the words, so none need be made
         elif words.isdisjoint({"-h", "--help"}):
             # First with the flags of the formats named, then of those that have the flags; else with all.
             sides = getattr(self.callback, "sides", ())
@@ -223,7 +223,9 @@ def _check_folder(ctx: click.Context, param: click.Parameter, value: str | None)
 
 _BOUNDS = re.compile(r"; (?:\d+<=)?x[<>]=?\d+|  \[x[<>]=?\d+\]")
 _NAMED = "odm.cli.formats"
+"""Key in click's ``ctx.meta``: the formats whose flags a command has; without it, those of all formats."""
 _BRIEF = "odm.cli.brief"
+"""Key there: whether the help is that of ``-h``."""
 
 
 def _write_section(formatter: click.HelpFormatter, heading: str, rows: Sequence[tuple[str, str]]) -> None:

@@ -57,9 +57,8 @@ class Report(msgspec.Struct, frozen=True, eq=False):
             )
         else:
             formats = ", ".join(sorted({source["format"] for source in self.sources}))
-            read_words = (
-                f"{_count_boxes(self.sources)}, {_format_count(len(self.sources), 'source')} ({formats})"
-            )
+            n_sources = _format_count(len(self.sources), "source")
+            read_words = f"{_count_boxes(self.sources)}, {n_sources} ({formats})"
         line = f"{counts} in {read_words}" if read_words else counts
         if len(self.issues) < self.total:
             line += f"; {grouped(len(self.issues))} of {grouped(self.total)} are printed"

@@ -93,9 +93,8 @@ class ProtocolChoice(_Choice):
                 if (is_yolo and word in self.OF_YOLO) or (text and word.startswith(text.casefold()))
             ]
             suggestions = " or ".join(map(repr, matching_names[:3]))
-            advice = (
-                f" (did you mean {suggestions}?)" if suggestions else suggest_protocol(text, self.choices)
-            )
+            advice = f" (did you mean {suggestions}?)" if suggestions else ""
+            advice = advice or suggest_protocol(text, self.choices)
             raise click.BadParameter(f"{e.message.removesuffix('.')}{advice}", ctx, param) from None
 
 

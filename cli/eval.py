@@ -121,10 +121,8 @@ def _say(options: MessageOptions, text: str) -> None:
 
 def _show(evaluation: Evaluation, options: OutputOptions) -> None:
     text = render(evaluation, options.rendering, width=get_table_width(wide=options.wide))
-    lines = (
-        {format_headline(result) for result in evaluation.results} if options.rendering == "table" else set()
-    )
-    show(text, headlines=lines)
+    headlines = {format_headline(result) for result in evaluation.results}
+    show(text, headlines=headlines if options.rendering == "table" else ())
 
 
 def print_messages(log: Log, output: str, options: MessageOptions) -> None:

@@ -30,9 +30,8 @@ KNOWN = {**PROTOCOLS, **SHAPE_PROTOCOLS, **TUBE_PROTOCOLS}
 def command(name: str | None, output: str, *, wide: bool) -> None:
     """List the protocols by field, or describe the protocol NAME: its rules and its numbers."""
     if name is not None and name.lower() not in KNOWN:
-        raise UsageError(
-            f"unknown protocol {name!r}{suggest_protocol(name, KNOWN)}; `odm protocols` lists all"
-        )
+        advice = suggest_protocol(name, KNOWN)
+        raise UsageError(f"unknown protocol {name!r}{advice}; `odm protocols` lists all")
     width = get_table_width(wide=wide)
     if output == "json":
         chosen = KNOWN if name is None else {name.lower(): KNOWN[name.lower()]}

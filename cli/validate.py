@@ -97,14 +97,8 @@ def command(options: ValidateCommand) -> int:
     if not sources:
         raise click.UsageError("Missing argument 'SRC'.")
     check_options(options, markdown=bool(options.markdown))
-    options_of_one_source = {
-        "gt": options.gt,
-        "against": options.against,
-        "fix": options.fix,
-        "report": options.report,
-    }
-    for name, value in options_of_one_source.items():
-        if len(sources) > 1 and value is not None:
+    for name in ("gt", "against", "fix", "report"):
+        if len(sources) > 1 and getattr(options, name) is not None:
             raise click.UsageError(f"--{name} needs a single SRC, found {len(sources)}")
 
     # Everything is checked before anything is read.
@@ -150,14 +144,11 @@ def command(options: ValidateCommand) -> int:
 def _explain(name: str, output: str) -> int:
     """Print what the codes that fit a pattern mean, and return 0. Raises UsageError if there are none."""
     codes = all_codes()
-    chosen_codes = (
-        list(codes.values()) if name == "all" else [codes[n] for n in codes if fnmatchcase(n, name)]
-    )
+    chosen_codes = [code for n, code in codes.items() if name == "all" or fnmatchcase(n, name)]
     if not chosen_codes:
         if similar_codes := [n for n in codes if name and name.casefold() in n]:
-            raise UsageError(
-                f"there is no code {shorten(name)!r}; codes with this word: {listed(similar_codes, 10)}"
-            )
+            similar_names = listed(similar_codes, 10)
+            raise UsageError(f"there is no code {shorten(name)!r}; codes with this word: {similar_names}")
         check_codes([name])  # raises
     if output not in ("text", "json", "markdown"):
         raise click.UsageError(f"--explain is printed as text, json or markdown, not as {output}")
@@ -226,11 +217,10 @@ def _select_lines(log: Log, output: str, options: ValidateCommand) -> list[Issue
     """Return the issues that an output shows, with lines in between that count those left out."""
     per_code = options.max_per_code
     if output in MACHINE_OUTPUTS:  # not cut unless a number was given
-        is_limited = (
-            click.get_current_context().get_parameter_source("max_errors") is not ParameterSource.DEFAULT
-        )
+        source = click.get_current_context().get_parameter_source("max_errors")
+        limit = None if source is ParameterSource.DEFAULT else options.max_errors
         issues = sort_issues(log.issues if per_code is None else limit_per_code(log.issues, per_code))
-        return [*issues[: options.max_errors if is_limited else None]]
+        return [*issues[:limit]]
     return [
         *select_issue_lines(
             log,

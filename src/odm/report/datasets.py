@@ -100,7 +100,7 @@ def _choose_images(dataset: Dataset, weight: Longs, images: int) -> ShownImages:
     per_image = np.bincount(boxes.image, minlength=len(dataset.images))
     order = np.argsort(per_image[boxes.image], kind="stable")
     cells = group_by_cell(boxes.category[order].tolist(), boxes.image[order].tolist())
-    # And one for each kind of content, with its first images.
+    # And one for each kind of content, with its first images: 12, as `group_by_cell` keeps.
     kinds: dict[Hashable, list[int]] = {
         key: np.flatnonzero(mask)[:12].tolist() for key, mask in _find_kinds(dataset).items()
     }
@@ -108,7 +108,7 @@ def _choose_images(dataset: Dataset, weight: Longs, images: int) -> ShownImages:
 
 
 def _find_kinds(dataset: Dataset) -> dict[tuple[str, str], NDArray[np.bool_]]:
-    """Return (images,) masks by kind of content: a key, and the name of a flag or split."""
+    """Return (images,) masks by kind of content: a key, and the name of a flag or split: ("flag", "crowd")."""
     boxes, n = dataset.boxes, len(dataset.images)
 
     def has_any(is_box: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -147,13 +147,8 @@ def _make_box_columns(
     xyxy = np.where(is_new[:, None], new[change_row], old[change_row])
     page_number = shown.place_boxes(differences.image[change_row], xyxy)
     on_page = page_number >= 0
-    change_row, is_old_place, is_new, page_number, xyxy = (
-        change_row[on_page],
-        is_old_place[on_page],
-        is_new[on_page],
-        page_number[on_page],
-        xyxy[on_page],
-    )
+    change_row, is_old_place, is_new = change_row[on_page], is_old_place[on_page], is_new[on_page]
+    page_number, xyxy = page_number[on_page], xyxy[on_page]
 
     # The columns that take the box as it is in the new version, or in the old one.
     change_bits = differences.change[change_row]

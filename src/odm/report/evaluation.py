@@ -111,9 +111,8 @@ def _choose_images(
 
         # A cell for each class and kind of error; len(KINDS) is that of missed objects.
         false_rows = false_rows[np.argsort(-detections.score[false_rows], kind="stable")]
-        keys = list(
-            zip(detections.category[false_rows].tolist(), table.kind[false_rows].tolist(), strict=True)
-        )
+        false_categories, false_kinds = detections.category[false_rows], table.kind[false_rows]
+        keys = list(zip(false_categories.tolist(), false_kinds.tolist(), strict=True))
         keys += [(category, len(KINDS)) for category in truth.category[missed_rows].tolist()]
         cell_images = [*detections.image[false_rows].tolist(), *truth.image[missed_rows].tolist()]
         cells.append(group_by_cell(keys, cell_images))
@@ -143,14 +142,10 @@ def _make_result(
 ) -> dict[str, Any]:
     """Return the data of one result, which fills a tab: numbers, counts by score, boxes and analyses."""
     contract = result.to_dict()
-    rows = [
-        {
-            key: value
-            for key, value in class_row.items()
-            if isinstance(value, (int, float, str)) and key in ROW_KEYS
-        }
-        for class_row in contract["classes"]
-    ]
+    rows = []
+    for class_row in contract["classes"]:
+        shown_values = {key: value for key, value in class_row.items() if key in ROW_KEYS}
+        rows.append({k: value for k, value in shown_values.items() if isinstance(value, (int, float, str))})
     return {
         "protocol": result.protocol,
         "measure": result.rules.measure,

@@ -42,7 +42,7 @@ class Analyzer(msgspec.Struct, frozen=True):
             from odm.evaluate.analysis.analyses import parse_analyses
 
             names = parse_analyses(options.analyze)
-        if options.ci or options.replicates < 1 or options.seed < 0:
+        if options.ci or options.replicates < 1 or options.seed < 0:  # else the import is not needed
             from odm.evaluate.analysis.bootstrap import Resampling
 
             Resampling(options.replicates, options.seed).check()
@@ -107,17 +107,14 @@ class Analyzer(msgspec.Struct, frozen=True):
         from odm.evaluate.analysis.thresholds import read_thresholds
 
         path = os.fspath(self.options.at_scores or "")
+        place = f"{spell('at_scores')} {printable(path)}"
         scores, default_score = read_thresholds(thresholds)
         if thresholds.get("images") == make_digest(evaluation.joined.evaluated):
-            log.note(
-                f"{spell('at_scores')} {printable(path)}: these thresholds were chosen on the same "
-                f"images, so the results are optimistic"
-            )
+            advice = "these thresholds were chosen on the same images, so the results are optimistic"
+            log.note(f"{place}: {advice}")
         if unknown := [name for name in evaluation.joined.classes if name not in scores]:
-            log.note(
-                f"{spell('at_scores')} {printable(path)}: its default is used for "
-                f"{plural(len(unknown), 'class')} not in the file, such as {shorten(unknown[0])!r}"
-            )
+            classes = f"{plural(len(unknown), 'class')} not in the file, such as {shorten(unknown[0])!r}"
+            log.note(f"{place}: its default is used for {classes}")
         results = [at_scores(result, scores, default_score, path) for result in evaluation.results]
         return replace(evaluation, results=results)
 
@@ -235,7 +232,7 @@ def read_tags(path: str, images: Sequence[str], log: Log, encoding: str = "") ->
     UsageError
         If it is no such table, or has none of the images.
     """
-    name, text = printable(path), read_text(path, encoding)
+    place, text = f"{spell('tags')} {printable(path)}", read_text(path, encoding)
     header, rows = _parse_table(path, text)
     image_column = header.index("image")
     tag_columns = [i for i in range(len(header)) if i != image_column]
@@ -246,9 +243,7 @@ def read_tags(path: str, images: Sequence[str], log: Log, encoding: str = "") ->
     n_unknown = 0
     for line, row in rows:
         if len(row) != len(header):
-            raise UsageError(
-                f"{spell('tags')} {name}:{line}: expected {len(header)} columns, found {len(row)}"
-            )
+            raise UsageError(f"{place}:{line}: expected {len(header)} columns, found {len(row)}")
         image = image_names.find(row[image_column].strip())
         if image is None:
             n_unknown += 1
@@ -260,13 +255,11 @@ def read_tags(path: str, images: Sequence[str], log: Log, encoding: str = "") ->
 
     if not any(tags.values()):
         if not n_unknown:
-            raise UsageError(f"{spell('tags')} {name}: names no image")
-        raise UsageError(
-            f"{spell('tags')} {name}: names no image that is evaluated ({plural(n_unknown, 'row')})"
-        )
+            raise UsageError(f"{place}: names no image")
+        raise UsageError(f"{place}: names no image that is evaluated ({plural(n_unknown, 'row')})")
     if n_unknown:
         counted_rows = plural(n_unknown, "row refers to an image that is", "rows refer to images that are")
-        log.note(f"{spell('tags')} {name}: {counted_rows} not evaluated")
+        log.note(f"{place}: {counted_rows} not evaluated")
     return tags
 
 

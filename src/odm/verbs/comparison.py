@@ -300,13 +300,7 @@ def make_page(
 
 
 def _make_run_pair(
-    comparison: Comparison,
-    name: str,
-    first: _RunData,
-    other: _RunData,
-    *,
-    images: int,
-    score: float | None,
+    comparison: Comparison, name: str, first: _RunData, other: _RunData, *, images: int, score: float | None
 ) -> RunPair:
     """Return what the page shows of the run `name`, whose data are `other`, beside the first run.
 

@@ -353,9 +353,8 @@ class Plan(msgspec.Struct, frozen=True):
         names = options.only_images or ""
         is_file = isinstance(names, str) and names.lower().endswith(".txt") and os.path.isfile(names)
         if is_file and names not in truth.images.name:
-            raise UsageError(
-                f"{spell('only_images')} {shorten(names)}: for the names in this file give @{shorten(names)}"
-            )
+            path = shorten(names)
+            raise UsageError(f"{spell('only_images')} {path}: for the names in this file give @{path}")
         renamed = self._rename_classes(detections, log) if self.renames else detections
         return evaluate(truth, renamed, class_agnostic=options.class_agnostic, log=log, **arguments)
 

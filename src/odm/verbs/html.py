@@ -135,7 +135,7 @@ def draw_curves(series: Sequence[tuple[str, Floats, Floats]], labels: tuple[str,
     `series` has the name, x (n,) and y (n,) of each curve, `labels` the names of the x and y axis.
     """
     size, left, top = 190.0, 40.0, 8.0  # of the square that holds the curves, in pixels
-    x_label, y_label = labels
+    (x_label, y_label), middle = labels, top + size / 2
     # The frame, the numbers at the y axis and at the x axis, and the names of the axes.
     elements = [
         element("rect", x=left, y=top, width=size, height=size, fill="none", stroke="#8888"),
@@ -148,14 +148,7 @@ def draw_curves(series: Sequence[tuple[str, Floats, Floats]], labels: tuple[str,
             for share in (0, 0.5, 1)
         ),
         element("text", x_label, x=left + size / 2, y=top + size + 26, text_anchor="middle"),
-        element(
-            "text",
-            y_label,
-            x=9,
-            y=top + size / 2,
-            text_anchor="middle",
-            transform=f"rotate(-90 9 {top + size / 2})",
-        ),
+        element("text", y_label, x=9, y=middle, text_anchor="middle", transform=f"rotate(-90 9 {middle})"),
     ]
     for i, (name, xs, ys) in enumerate(series):
         # At most 150 points, which a line of 190 pixels needs, evenly spread over the curve.

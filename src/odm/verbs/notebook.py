@@ -84,14 +84,8 @@ def _dataset_html(dataset: Dataset) -> str:
     """Draw a dataset: its counts, its largest classes, and its first images."""
     noun = "Detections" if dataset.kind == "det" else "Ground truth"
     source_text = f" of {dataset.path}" if dataset.path else ""
-    counts = ", ".join(
-        plural(n, word)
-        for n, word in (
-            (len(dataset.images), "image"),
-            (len(dataset), "box"),
-            (len(dataset.categories), "class"),
-        )
-    )
+    numbers = ((len(dataset.images), "image"), (len(dataset), "box"), (len(dataset.categories), "class"))
+    counts = ", ".join(plural(n, noun) for n, noun in numbers)
     pictures = element("div", *_draw_images(dataset), class_="row pictures")
     return make_view(
         element("p", element("b", f"{noun}{source_text}"), f": {counts}"),
@@ -107,15 +101,10 @@ def _draw_class_counts(dataset: Dataset) -> Html:
     class_image_keys = np.unique(boxes.category.astype(np.int64) * n_images + boxes.image)
     images_of_class = np.bincount(class_image_keys // n_images, minlength=len(boxes_of_class))
     largest_first = np.argsort(-boxes_of_class, kind="stable")[:CLASSES].tolist()
-    rows = [
-        (
-            dataset.categories.name[k],
-            int(boxes_of_class[k]),
-            int(images_of_class[k]),
-            draw_share(boxes_of_class[k] / max(boxes_of_class.max(), 1)),
-        )
-        for k in largest_first
-    ]
+    rows = []
+    for k in largest_first:
+        bar = draw_share(boxes_of_class[k] / max(boxes_of_class.max(), 1))
+        rows.append((dataset.categories.name[k], int(boxes_of_class[k]), int(images_of_class[k]), bar))
     n_hidden = len(boxes_of_class) - len(rows)
     hidden_text = plural(n_hidden, "more class") if n_hidden else ""
     table = draw_table(["class", "boxes", "images", ""], rows)
@@ -187,9 +176,9 @@ def _draw_result(result: Result) -> Html:
         numbers.append(
             ["" if None in (low, high) else format_percents((low, high), ".1f") for low, high in bounds]
         )
-    score_text = (
-        "" if math.isnan(row.score) else f" at score {row.score:.4g}, where F1 is {format_number(row.f1)}"
-    )
+    score_text = ""
+    if not math.isnan(row.score):
+        score_text = f" at score {row.score:.4g}, where F1 is {format_number(row.f1)}"
     counts = f"{row.tp_at_score} TP, {row.fp_at_score} FP, {row.fn_at_score} FN{score_text}"
     elements = [
         element("p", element("b", result.protocol), result.definition.removeprefix(result.protocol)),
@@ -212,11 +201,8 @@ def _draw_largest_curves(result: Result) -> list[Html]:
     """Draw the curves of the largest classes, one for each of `COLOURS`: a figure, or none without curves."""
     n_objects = {row.name: row.gt for row in result.classes}
     largest_first = sorted(result.curves.items(), key=lambda item: -n_objects.get(item[0], 0))
-    lines = [
-        (name, curve.recall, curve.precision)
-        for name, curve in largest_first[: len(COLOURS)]
-        if len(curve.recall)
-    ]
+    largest = largest_first[: len(COLOURS)]
+    lines = [(name, curve.recall, curve.precision) for name, curve in largest if len(curve.recall)]
     if not lines:
         return []
     names = [
@@ -229,13 +215,8 @@ def _draw_largest_curves(result: Result) -> list[Html]:
 
 @html_of.register
 def _analysis_html(analysis: Analysis) -> str:
-    return make_view(_draw_analysis(analysis))
-
-
-def _draw_analysis(analysis: Analysis) -> Html:
-    if analysis.reason:
-        return element("p", analysis.reason)
-    return _draw_rows(analysis.table())
+    """Draw the table of an analysis, or the reason why there is none."""
+    return make_view(element("p", analysis.reason) if analysis.reason else _draw_rows(analysis.table()))
 
 
 @html_of.register
@@ -249,10 +230,9 @@ def _draw_rows(rows: AnalysisTable) -> Html:
     has_text = [any(isinstance(row.get(name), str) for row in rows) for name in rows.names]
     n_text_columns = [*has_text, False].index(False)  # before the first column without texts, else all
     n_hidden = len(rows) - len(shown_rows)
-    hidden_note = (
-        element("p", f"{n_hidden} more rows: .to_pandas()", class_="dim") if n_hidden > 0 else Html()
-    )
-    return join_html([draw_table(rows.names, shown_rows, n_text_columns=n_text_columns), hidden_note])
+    table = draw_table(rows.names, shown_rows, n_text_columns=n_text_columns)
+    hidden_note = element("p", f"{n_hidden} more rows: .to_pandas()", class_="dim")
+    return join_html([table, hidden_note]) if n_hidden > 0 else table
 
 
 def _format_cell(value: object) -> str:
@@ -279,15 +259,11 @@ def _comparison_html(comparison: Comparison) -> str:
         bounds = [abs(value) for value in ends if not math.isnan(value)]
         axis_limit = max(bounds, default=0.0) or 1.0
         texts = Table(columns[:3], [make_difference_cells(delta)[:3] for delta in deltas]).cells
-        return [
-            [
-                *([delta.run] * has_several),
-                delta.category or delta.key,
-                *cells,
-                _draw_delta(delta, axis_limit, lower_is_better=delta.key in comparison.lower_keys),
-            ]
-            for delta, cells in zip(deltas, texts, strict=True)
-        ]
+        rows: list[list[object]] = []
+        for delta, cells in zip(deltas, texts, strict=True):
+            bar = _draw_delta(delta, axis_limit, lower_is_better=delta.key in comparison.lower_keys)
+            rows.append([*([delta.run] * has_several), delta.category or delta.key, *cells, bar])
+        return rows
 
     headers = [*(["run"] * has_several), "metric", *(column.title for column in columns)]
     overall_deltas = [d for d in comparison.deltas if d.category is None and not math.isnan(d.delta)]

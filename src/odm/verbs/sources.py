@@ -229,10 +229,10 @@ def read_source(
             raise UsageError(f"{options.verb}: {side_text}{e}") from None
     inputs.name(*paths)
     format_options = {**side.shared, **side.options}
-    # Options that the format need not have: all if several paths may be of several formats.
-    droppable_options = (
-        frozenset(format_options) if len(paths) > 1 else frozenset({"images"} if draws else ())
-    )
+    # Options that a format need not have: all of them where several paths may be of several formats.
+    droppable_options = frozenset({"images"} if draws else ())
+    if len(paths) > 1:
+        droppable_options = frozenset(format_options)
     requests = [
         replace(
             make_request(path, side, options, wants, own_fields=own_fields),
