@@ -43,8 +43,10 @@ class Report(msgspec.Struct, frozen=True, eq=False):
     @property
     def by_code(self) -> list[tuple[Code, int]]:
         """The codes that were reported and how many times: errors first, then by number, then by name."""
-        counts = [(CODES[name], n) for name, n in self.log.counts.items() if n]
-        return sorted(counts, key=lambda pair: (pair[0].severity != "error", -pair[1], pair[0].name))
+        counts = self.log.counts
+        codes = [CODES[name] for name, n in counts.items() if n]
+        codes.sort(key=lambda code: (code.severity != "error", -counts[code.name], code.name))
+        return [(code, counts[code.name]) for code in codes]
 
     @property
     def verdict(self) -> str:

@@ -74,7 +74,10 @@ def print_failed(gates: Iterable[str], *, github: bool) -> None:
 
 
 def print_annotations(log: Log, options: MessageOptions, *, first_codes: Iterable[Code] = ()) -> None:
-    """Print the issues that `log` keeps as annotations of GitHub, and the notes as text; see `print_log`."""
+    """Print the issues that `log` keeps as annotations of GitHub, and the notes as text.
+
+    ``--quiet`` hides as much as in `print_log`.
+    """
     from odm.cli._issue_formats import Report, render
     from odm.converters.validation import sort_issues
 

@@ -84,14 +84,16 @@ def validation_page(
 
     picture_of_name = {picture.name: picture for side_pictures in pictures for picture in side_pictures}
     # The codes that occur, errors and the most frequent ones first.
-    codes = [(CODES[name], n) for name, n in log.counts.items() if n]
-    codes.sort(key=lambda pair: (pair[0].severity != "error", -pair[1], pair[0].name))
+    codes = [CODES[name] for name, n in log.counts.items() if n]
+    codes.sort(key=lambda code: (code.severity != "error", -log.counts[code.name], code.name))
     data = {
         **collect_messages(log, sources),
         "warnings": [],  # they are among the issues
         "warningCount": 0,
         "title": title or _make_title(sources),
-        "codes": [{"code": c.name, "severity": c.severity, "n": n, "why": c.why} for c, n in codes],
+        "codes": [
+            {"code": c.name, "severity": c.severity, "n": log.counts[c.name], "why": c.why} for c in codes
+        ],
         "errors": log.errors,
         "warningTotal": log.warnings,
         "imageCount": len(names),

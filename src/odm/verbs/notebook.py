@@ -268,7 +268,7 @@ def _comparison_html(comparison: Comparison) -> str:
     headers = [*(["run"] * has_several), "metric", *(column.title for column in columns)]
     overall_deltas = [d for d in comparison.deltas if d.category is None and not math.isnan(d.delta)]
     class_deltas = [d for d in comparison.deltas if d.category is not None and d.key == "AP"]
-    # The largest change first, undefined ones last.
+    # The largest change first; an undefined one counts as none.
     class_deltas = sorted(class_deltas, key=lambda d: -abs(d.delta) if not math.isnan(d.delta) else 0.0)
     elements = [
         element("p", element("b", comparison.verdict)),
