@@ -415,7 +415,7 @@ def _make_run_columns(boxes: Sequence[RunBoxes], number_of_class: Mapping[str, i
         "score": scores,
         "why": [text for image_boxes in boxes for text in image_boxes.why],
         "box": [round_numbers(column, 1) for column in xyxy.T],
-        **{
+        **{  # shapes and keypoints, if any image has them
             name: [
                 value
                 for image_boxes in boxes

@@ -108,7 +108,7 @@ def _choose_images(dataset: Dataset, weight: Longs, images: int) -> ShownImages:
 
 
 def _find_kinds(dataset: Dataset) -> dict[tuple[str, str], NDArray[np.bool_]]:
-    """Return (images,) masks by kind of content: a key, and the name of a flag or split, as "flag", "crowd"."""
+    """Return (images,) masks by kind of content: ("flag", "crowd"), ("split", "train"), ("shapes", "")."""
     boxes, n = dataset.boxes, len(dataset.images)
 
     def has_any(is_box: NDArray[np.bool_]) -> NDArray[np.bool_]:

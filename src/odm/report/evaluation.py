@@ -294,6 +294,7 @@ def _make_slider_data(result: Result, table: ReportData, on_page: ShownImages) -
     if not results_at_ious:
         return None
     reference = [at_iou.iou for at_iou in results_at_ious].index(result.rules.ious[result.rules.reference])
+    # The rows of the boxes on the page; the last number is no box's, but stands for the row -1.
     number_of_det, number_of_gt = _number_boxes(table, on_page)
     det_rows, gt_rows = np.flatnonzero(number_of_det[:-1] >= 0), np.flatnonzero(number_of_gt[:-1] >= 0)
     tables = [table if i == reference else table.with_iou(at_iou) for i, at_iou in enumerate(results_at_ious)]

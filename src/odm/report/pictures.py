@@ -214,15 +214,16 @@ def _resize(image: Image.Image, size: int) -> Image.Image:
     width, height = image.size
     factor = max(1, max(width, height) // (2 * size))
     strip_height = max(1, _STRIP // (width * factor)) * factor
-    strips = [(0, top, width, min(top + strip_height, height)) for top in range(0, height, strip_height)]
+    tops = range(0, height, strip_height)
+    strips = [(0, top, width, min(top + strip_height, height)) for top in tops]  # left, top, right, bottom
     # Of pictures of more than 8 bits, the values that become black and white.
     low, high = 0.0, 0.0
     if image.mode.startswith(("I", "F")):
         extrema: list[Any] = [image.crop(box).convert("F").getextrema() for box in strips]
         low, high = min(a for a, _ in extrema), max(b for _, b in extrema)
-    reduced = Image.new("RGB", (-(-width // factor), -(-height // factor)))
-    for box in strips:
-        reduced.paste(_convert_to_rgb(image.crop(box), low, high).reduce(factor), (0, box[1] // factor))
+    reduced = Image.new("RGB", (-(-width // factor), -(-height // factor)))  # rounded up
+    for top, box in zip(tops, strips, strict=True):
+        reduced.paste(_convert_to_rgb(image.crop(box), low, high).reduce(factor), (0, top // factor))
     scale = min(1.0, size / max(width, height))
     new_size = max(1, round(width * scale)), max(1, round(height * scale))
     kept_area = 0.0, 0.0, width / factor, height / factor

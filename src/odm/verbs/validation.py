@@ -344,7 +344,9 @@ def examine_files(
     gt, against = options.gt, options.against
     if gt is None and against is None and (options.formats["gt"] or options.formats["det"]):
         raise UsageError(_format_refusal(f"need {spell('gt')} or {spell('against')}"))
-    side = "gt" if against is not None else "det" if gt is not None else ""  # of `source`
+    side = ""  # of `source`: "gt" if it is compared with detections, "det" if it refers to a ground truth
+    if against is not None or gt is not None:
+        side = "gt" if against is not None else "det"
     # With a choice every issue is kept until those of images that it leaves out are withdrawn.
     log_of_all = log if choice is None else log.fresh(keep=EVERY)
     try:
