@@ -176,8 +176,8 @@ def _list_contents(statistics: Statistics) -> Rows:
             outlines: shapes.outlined,
             "boxes with a mask": shapes.masks,
             "oriented boxes": shapes.oriented,
+            "boxes with keypoints": shapes.with_points,
         }
-        counts["boxes with keypoints"] = shapes.with_points
         noun_counts = [(n, noun) for noun, n in counts.items() if n]
         rows += [["shapes" if i == 0 else "", *row] for i, row in enumerate(noun_counts)]
     return rows

@@ -179,8 +179,8 @@ def _examine_each(
 
 
 def _print(log: Log, loaded: tuple[Loaded, ...], ledger: Ledger | None, options: ValidateCommand) -> None:
-    """Print the report to standard output, and with ``--markdown`` write it to a file too. Notes, and the
-    ledger beside a report for machines, go to the standard error stream.
+    """Print the report to standard output, and with ``--markdown`` write it to a file too. Notes, and beside
+    a report for machines the verdict and the ledger, go to the standard error stream.
     """
     output, is_quiet = options.output, options.quiet
     sources = [

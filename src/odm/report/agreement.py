@@ -111,17 +111,17 @@ def _make_box_columns(
     boxes: _DrawnBoxes, page_number: Ints, dataset_a: Dataset, dataset_b: Dataset
 ) -> dict[str, Any]:
     """Return the boxes of the images that are shown; `page_number` (n,) is that of their image, -1 = none."""
-    on_page = np.flatnonzero(page_number >= 0)
+    shown_rows = np.flatnonzero(page_number >= 0)
     return {
-        "image": page_number[on_page].tolist(),
-        "kind": boxes.kind[on_page].tolist(),
-        "class": boxes.category[on_page].tolist(),
-        "was": boxes.first_class[on_page].tolist(),
-        "change": boxes.change[on_page].tolist(),
-        "iou": to_plain(boxes.iou[on_page].tolist()),
-        "box": [round_numbers(column, 2) for column in boxes.xyxy[on_page].T],
+        "image": page_number[shown_rows].tolist(),
+        "kind": boxes.kind[shown_rows].tolist(),
+        "class": boxes.category[shown_rows].tolist(),
+        "was": boxes.first_class[shown_rows].tolist(),
+        "change": boxes.change[shown_rows].tolist(),
+        "iou": to_plain(boxes.iou[shown_rows].tolist()),
+        "box": [round_numbers(column, 2) for column in boxes.xyxy[shown_rows].T],
         **make_shape_columns(
-            (dataset_a.boxes, boxes.row_a[on_page]), (dataset_b.boxes, boxes.row_b[on_page])
+            (dataset_a.boxes, boxes.row_a[shown_rows]), (dataset_b.boxes, boxes.row_b[shown_rows])
         ),
     }
 

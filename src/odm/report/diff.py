@@ -55,7 +55,7 @@ def diff_page(
     by_class = differences.class_rows()
     class_in_old, class_in_new = _number_classes(differences, [row["class"] for row in by_class])
     old_class = np.where(class_in_old >= 0, class_in_old, class_in_new)
-    # A box that moved and has another shape is one box.
+    # Changed boxes are in both versions; one that moved and has another shape counts once.
     n_changed = np.bincount(old_class[(change & sum(OF_BOTH)) > 0], minlength=len(by_class)).tolist()
     classes = [
         {**row, "name": row["class"], "changed": n} for row, n in zip(by_class, n_changed, strict=True)
@@ -137,18 +137,18 @@ def _make_box_columns(
         np.append(version.boxes.xyxy, np.zeros((1, 4)), axis=0)[rows]
         for version, rows in ((differences.old, differences.first), (differences.new, differences.other))
     )
-    in_new = differences.other >= 0
+    is_in_new = differences.other >= 0
 
     # The boxes to draw: all changes, then the old places of those that moved; of these the ones on the page.
     moved_rows = np.flatnonzero(differences.change & (Change.MOVED | Change.SHAPE))
-    change_row = np.append(np.arange(len(in_new)), moved_rows)
-    is_old_place = np.arange(len(change_row)) >= len(in_new)
-    is_new = in_new[change_row] & ~is_old_place
+    change_row = np.append(np.arange(len(is_in_new)), moved_rows)
+    is_old_place = np.arange(len(change_row)) >= len(is_in_new)
+    is_new = is_in_new[change_row] & ~is_old_place
     xyxy = np.where(is_new[:, None], new[change_row], old[change_row])
     page_number = shown.place_boxes(differences.image[change_row], xyxy)
-    on_page = page_number >= 0
-    change_row, is_old_place, is_new = change_row[on_page], is_old_place[on_page], is_new[on_page]
-    page_number, xyxy = page_number[on_page], xyxy[on_page]
+    is_on_page = page_number >= 0
+    change_row, is_old_place, is_new = change_row[is_on_page], is_old_place[is_on_page], is_new[is_on_page]
+    page_number, xyxy = page_number[is_on_page], xyxy[is_on_page]
 
     # The columns that take the box as it is in the new version, or in the old one.
     change_bits = differences.change[change_row]
