@@ -479,7 +479,10 @@ def to_fiftyone(dataset: Dataset, field: str = "ground_truth") -> list[Any]:
 
 
 class _ImageBoxes(msgspec.Struct, frozen=True):
-    """The boxes of one image; labels are positions or names."""
+    """The n boxes of one image: ``xyxy`` (n, 4) corners in pixels, the others (n,) arrays, None = unknown.
+
+    Labels are positions or names. ``size`` is the width and height of the image, 0 = unknown.
+    """
 
     name: str
     xyxy: Any

@@ -76,7 +76,9 @@ class Loaded(msgspec.Struct, frozen=True):
     dataset: Dataset
     format: Format
     bad: int = 0
+    """Rows that were left out, or could not be read."""
     source: Source | None = None
+    """What it was read from; None for tables."""
     left_out: LeftOut = msgspec.field(default_factory=LeftOut)
     """The files that were left out because of their errors."""
 

@@ -82,9 +82,9 @@ def merge(datasets: Sequence[Dataset], *, same_image: SameImage = "error", log: 
     Raises
     ------
     UsageError
-        If the datasets are not of one kind, or some have names of classes and some only numbers.
+        If there is no dataset, they are not of one kind, or only some have names of classes or pixels.
     DataError
-        If an image is in more than one and that was not asked for, or its sizes differ.
+        If an image is in more than one and `same_image` does not allow that, or its sizes differ.
 
     Examples
     --------
@@ -435,13 +435,16 @@ def _map_images(names: Sequence[Sequence[str]]) -> _RowMap:
                     used_rows.add(candidates[0])
             if dataset_rows[i] < 0:
                 dataset_rows[i], n_rows = n_rows, n_rows + 1
+        rows_of_datasets.append(dataset_rows)
         for name, row in zip(dataset_names, dataset_rows, strict=True):
             row_of_name.setdefault(name, row)
-            if by_stem and row not in (rows_of_stem := stem_rows.setdefault(key := stem(name), [])):
-                rows_of_stem.append(row)
-            if by_stem and key == name:
-                bare_rows.add(row)
-        rows_of_datasets.append(dataset_rows)
+            if by_stem:
+                key = stem(name)
+                rows_of_stem = stem_rows.setdefault(key, [])
+                if row not in rows_of_stem:
+                    rows_of_stem.append(row)
+                if key == name:
+                    bare_rows.add(row)
     return _RowMap(rows_of_datasets)
 
 

@@ -50,7 +50,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """The images and boxes to keep, and the parts to divide them into: first filters, then the sample, then
     the parts.
 
-    ValueError if the values do not fit together.
+    UsageError if the values do not fit together.
     """
 
     only_images: tuple[str, ...] | None = None

@@ -68,7 +68,7 @@ class ClassStatistics(msgspec.Struct, frozen=True):
 
 
 class TrackCounts(msgspec.Struct, frozen=True):
-    """Counts of the videos, tracks and gaps of a dataset."""
+    """Counts of the videos and tracks of a dataset."""
 
     videos: int
     frames: int

@@ -56,7 +56,9 @@ class Tiling(msgspec.Struct, frozen=True):
     width: int
     height: int
     overlap: float = OVERLAP
+    """The share of a tile that the next one covers too."""
     min_share: float = LEAST
+    """The share of its area that a box must have in a tile to be kept there."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.overlap < 1:

@@ -222,7 +222,7 @@ def _format_spans(headers: Sequence[str], widths: Sequence[int], spans: Mapping[
         span, last_column = spans.get(headers[i], ""), i
         while last_column + 1 < len(headers) and span and spans.get(headers[last_column + 1]) == span:
             last_column += 1
-        room = sum(widths[i : last_column + 1]) + 2 * (last_column - i)
+        room = sum(widths[i : last_column + 1]) + 2 * (last_column - i)  # two blanks between columns
         if span:
             title = f" {span} ".center(room, "-") if len(span) + 4 <= room else span.center(room)
             # A long title begins above the columns before its own, but never touches the title before it.
@@ -255,7 +255,7 @@ def wrap_line(text: str, width: int | None, indent: str = "") -> str:
     if width is None or _count_columns(text) <= width:
         return text
     first_word, *words = text.lstrip(" ").split(" ")
-    lines = [text[: len(text) - len(text.lstrip(" "))] + first_word]
+    lines = [text[: len(text) - len(text.lstrip(" "))] + first_word]  # blanks before it stay
     for word in words:
         longer_line = f"{lines[-1]} {word}"
         if _count_columns(longer_line) <= width:

@@ -213,6 +213,7 @@ class BoxRule(msgspec.Struct, frozen=True, eq=False):
     code: Code
     find: Callable[[DerivedColumns], BoxFindings]
     field: str
+    """The field of a box that the message is about."""
     needs: tuple[str, ...]
     """Keys of `_find_subjects` in `odm.checks`: the rule runs only if the data has one of these."""
     validate_only: bool

@@ -169,7 +169,8 @@ class Source:
         # A link may lead out of the folder and stay in this source, so that only here it is followed.
         if is_listed and not self.bad_links and (self.follow_links or not self._has_links):
             relative = folder.removeprefix(self._prefix).rstrip("/")
-            if files := self.below(relative) if relative != folder else []:  # else it lies elsewhere
+            files = self.below(relative) if relative != folder else []  # it lies elsewhere if nothing goes
+            if files:
                 folder_source._files = [file[len(relative) + 1 :] for file in files]
                 folder_source.picture_links = {
                     file[len(relative) + 1 :]: target
