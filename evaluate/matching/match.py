@@ -348,14 +348,14 @@ def find_beyond_cap(joined: Joined, protocol: Protocol, order: Longs) -> Mask | 
         return None
     if np.bincount(detections.image).max() <= cap:
         return None
-    group = joined.keys_of(detections)
+    group = joined.keys_of(detections)  # numbers that may be too large for a table of all of them
     if int(group.max()) <= 4 * len(detections) + SPARSE:
         n_det = np.bincount(group)
     else:
         _, group, n_det = np.unique(group, return_inverse=True, return_counts=True)
     if n_det.max() <= cap:
         return None
-    # The detections of the few images and classes that have too many.
+    # The detections of the few images and classes that have too many, by group and then by score.
     rows = order[(n_det > cap)[group][order]]
     group = group[rows]
     by_group = np.argsort(group, kind="stable")
@@ -484,9 +484,12 @@ class _Taking:
         # under which the first n thresholds of the word are reached, n = 0, 1, ...
         self.bits = np.array([threshold_bits(block, n_areas, *block[:n]) for n in range(len(block) + 1)])
         self.ious = np.minimum(protocol.least, CEILING if protocol.averaged else 1)[block.start : block.stop]
-        n_reached_own = (iou >= truth.thresholds[gt]).astype(np.int64) if truth.has_thresholds else None
-        self.reached_bits: Words = self.find_bits(iou) if n_reached_own is None else self.bits[n_reached_own]
+        self.reached_bits: Words
         """(pairs,) the bits of the thresholds that the overlap reaches."""
+        if truth.has_thresholds:  # one threshold, which each ground truth has for itself
+            self.reached_bits = self.bits[(iou >= truth.thresholds[gt]).astype(np.int64)]
+        else:
+            self.reached_bits = self.find_bits(iou)
         self.covered_bits = self.reached_bits
         """(pairs,) the same for ground truths that count as nothing."""
         self.by_ioa = protocol.ignored_by_ioa
@@ -517,8 +520,8 @@ class _Taking:
         among the ground truths that count, without it among those that are ignored. No two of `rows` share a
         ground truth.
         """
-        # In each pass, `takes` has the bits of the detection's next best ground truth that it still wants,
-        # whose threshold it reaches, and under which that ground truth is free.
+        # In each pass, `new_bits` are those under which a detection is still open, reaches the threshold with
+        # its next best ground truth, and that ground truth is free.
         starts, n_pairs = self.pair_starts[rows], self.n_pairs[rows]
         taken_words = self.positive if counting else self.ignored
         open_words = np.full(len(rows), self.all_bits) if counting else self.all_bits & ~self.positive[rows]

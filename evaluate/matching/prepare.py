@@ -122,6 +122,7 @@ def _clip_to_images(joined: Joined, truth_sizes: Longs, detection_sizes: Longs) 
     # (images, 4) the highest left, top, right and bottom, which are infinite where the size is not known.
     highest_corners = np.stack([width - 1, height - 1, width, height], axis=1).astype(np.float64)
     limits = np.where((height > 0) & (width > 0), highest_corners.T, np.inf).T
+    # A side that is None or empty stays as it is.
     sides = {name: getattr(joined, name) for name in ("truth", "detections", "regions")}
     return replace(joined, **{name: side and _clip(side, limits) for name, side in sides.items()})
 

@@ -178,6 +178,7 @@ def merge_classes(joined: Joined, name: str = "", ranks: Longs | None = None) ->
     """
 
     def collapse(side: SideTable) -> SideTable:
+        """Return the side with class 0 for all boxes."""
         if ranks is not None:
             side = side.take(np.lexsort((ranks[side.category], side.image)))
         return replace(side, category=np.zeros(len(side), np.int32))
@@ -255,7 +256,7 @@ class Kept(msgspec.Struct, frozen=True, eq=False):
 
         `extra` are the names of the images that only the detections have, `path` the file that is blamed.
         """
-        n_dropped_detections = self.counts[:, 1] - self.counts[:, 3]
+        n_dropped_detections = self.counts[:, 1] - self.counts[:, 3]  # by each choice: before, less after
         if choice.drop_extra and extra:
             log.note(
                 f"{plural(len(extra), 'image')} only in the detections left out, with "
@@ -272,7 +273,7 @@ class Kept(msgspec.Struct, frozen=True, eq=False):
             self._report_nothing_left(3, option, path, log)
 
     def _report_nothing_left(self, step: int, option: str, path: str, log: Log) -> None:
-        """Report an option that leaves a side without boxes."""
+        """Report an option, whose choice is row `step` of the counts, if it leaves a side without boxes."""
         before_counts, after_counts = self.counts[step, :2].tolist(), self.counts[step, 2:].tolist()
         for n_before, n_after, noun in zip(
             before_counts, after_counts, ("ground truth boxes", "detections"), strict=True

@@ -46,6 +46,7 @@ _COCO_AREAS = ("all", "small", "medium", "large")
 
 def describe(rules: Any, coco_sigmas: Sequence[float]) -> str:
     """Describe what the numbers of a `Protocol` mean, in one line."""
+    # A list times a truth value is the list, or nothing.
     phrases = [_describe_ious(rules)]
     if rules.tubes:
         phrases.append("IoU of whole tracks by volume")
@@ -95,8 +96,11 @@ def _describe_boxes(rules: Any) -> list[str]:
 
 
 def _describe_ignored(rules: Any, *, is_bounded: bool) -> list[str]:
-    """Describe which boxes are ignored and which are dropped, a phrase each."""
-    phrases = []
+    """Describe which boxes are ignored and which are dropped, a phrase each.
+
+    `is_bounded` says that the first area range leaves boxes out.
+    """
+    phrases = []  # a list times a truth value is the list, or nothing
     ignored = [FLAG_WORDS[f] for f in Flag if f & (rules.ignored | rules.crowd_flags)]
     ignored += [f"marked {name}" for name in rules.ignored_fields]
     if is_bounded or any(a.also for a in rules.areas):

@@ -132,7 +132,7 @@ class COCO:
         image_ids, category_ids = _as_list(imgIds), _as_list(catIds)
         if not image_ids and not category_ids:
             return list(self.imgs)
-        common_ids = set(image_ids)
+        common_ids = set(image_ids)  # without any, the images of the first category
         for i, category_id in enumerate(category_ids):
             ids_of_category = set(self.catToImgs[category_id])
             common_ids = ids_of_category if i == 0 and not common_ids else common_ids & ids_of_category

@@ -393,7 +393,7 @@ class COCOeval:
             raise UsageError("call accumulate() first")
         p = self.params
         has_keypoints = p.iouType == "keypoints"
-        max_dets = 20 if has_keypoints else p.maxDets[:3][-1]
+        max_dets = 20 if has_keypoints else p.maxDets[:3][-1]  # the third, or the last of fewer
         # Each row: 1 for AP or 0 for AR, the IoU threshold or None for all, the area, and the limit.
         rows: list[tuple[int, float | None, str, int]] = [(1, None, "all", max_dets)]
         rows += [(1, 0.5, "all", max_dets), (1, 0.75, "all", max_dets)]

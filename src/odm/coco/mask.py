@@ -63,6 +63,7 @@ def iou(dt: Any, gt: Any, pyiscrowd: Sequence[int]) -> Any:
     Masks whose boxes overlap, but whose sizes differ, have -1; ``[]`` if one side is empty. `pyiscrowd` has a
     value for each of `gt`. Raises UsageError if that or the shapes of the sides do not fit.
     """
+    # The sides that are boxes: none, one of the two, which is refused, or both.
     boxes = [np.asarray(side, np.float64) for side in (dt, gt) if len(side) and not isinstance(side[0], dict)]
     for side in boxes:
         if side.ndim != 2 or side.shape[1] != 4:

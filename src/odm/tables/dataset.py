@@ -655,7 +655,7 @@ def _compute_wh(xyxy: Floats) -> Floats:
 
 
 def _make_columns(columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """Convert lists to columns: texts to a tuple, numbers to an array, and ids to one, or one of objects."""
+    """Convert lists to columns: texts to tuples, numbers and ids to arrays; ids with texts to objects."""
     result: dict[str, Any] = {}
     column: NDArray[Any]
     for name, values in columns.items():

@@ -489,7 +489,7 @@ def shapes_of_arrays(
         counts = mask["counts"] if isinstance(mask, Mapping) else mask
         rows.mask(counts.encode() if isinstance(counts, str) else bytes(counts))
     if oriented is not None:
-        array = np.asarray(oriented, np.float64)
+        array = np.asarray(oriented, np.float64)  # (n, 4, 2) corners, or (n, 5)
         for corners in array if array.ndim == 3 else rectangle_corners(array.reshape(-1, 5)):
             rows.oriented(corners)
     return {"shapes": rows.table(), "keypoints": None if keypoints is None else keypoints_of(keypoints)}
