@@ -199,7 +199,7 @@ def find_overlapping(chunk: Joined, rules: Protocol, is_void: Mask, iou: float) 
         is_pair = ~is_void[pairs.gt] & (pairs.iou >= iou)
         columns.append((pairs.det[is_pair], pairs.gt[is_pair], pairs.iou[is_pair]))
         n_pairs += len(columns[-1][0])
-        if n_pairs > MOST_PAIRS:
+        if n_pairs > MOST_PAIRS:  # of a single image: several together never have so many, see `split_images`
             name = shorten(chunk.images[int(chunk.detections.image[pairs.det[-1]])])
             sides = f"{len(chunk.detections)} detections and {len(chunk.truth)} objects"
             raise UsageError(

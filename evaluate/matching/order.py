@@ -110,7 +110,9 @@ def match_one_to_one(det: Ints, gt: Ints) -> Longs:
         taken_pairs.append(open_pairs[is_first])
         # The pairs of an end go if the first pair of that end was taken.
         open_pairs = open_pairs[~(is_first[first_of_d] | is_first[first_of_g])]
-    used_det, used_gt = set[int](), set[int]()  # what is left after the rounds, one pair after the other
+
+    # What is left after the rounds, one pair after the other.
+    used_det, used_gt = set[int](), set[int]()
     for start in range(0, len(open_pairs), AT_ONCE):
         chunk, chunk_taken = open_pairs[start : start + AT_ONCE], []
         for position, det_number, gt_number in zip(

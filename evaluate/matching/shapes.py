@@ -456,7 +456,7 @@ class _ProbIou(_Quads):
         self.spreads = _fit_normals(self.det), _fit_normals(self.gt)
 
     def measure_overlaps(self, det: Any, gt: Any) -> Overlap:
-        """Return the ProbIoU of pairs, twice, computed in 32 bits as Ultralytics does."""
+        """Return the ProbIoU of pairs, as IoU and as IoA, computed in 32 bits as Ultralytics does."""
         # The Bhattacharyya distance of two normal distributions with middles (x, y) and covariances
         # [[a, c], [c, b]]; the Hellinger distance of the two follows from it, and ProbIoU is 1 less that.
         eps = np.float32(_FEW)

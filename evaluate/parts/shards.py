@@ -166,7 +166,8 @@ def _assign_buckets(
     a bucket for every range, and the first of these is given.
     """
     n_of_whole_class = {name: count for name, count in per_class.items() if name not in cuts}
-    n_buckets = max(1, min(len(n_of_whole_class), -(-sum(n_of_whole_class.values()) // rows_per_bucket)))
+    n_full_buckets = -(-sum(n_of_whole_class.values()) // rows_per_bucket)  # rounded up
+    n_buckets = max(1, min(len(n_of_whole_class), n_full_buckets))
     bucket_loads = np.zeros(n_buckets, np.int64)
     bucket_of_class = {}
     # The largest class first, each into the bucket that has the fewest detections so far.

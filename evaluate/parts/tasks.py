@@ -420,7 +420,7 @@ class Cuts(msgspec.Struct, frozen=True, eq=False):
         # Cuts .8 .5 .5 of 9 images: (.8, 0), and the detections of .5 in thirds: (.5, 0) (.5, 3) (.5, 6).
         order = np.argsort(-score, kind="stable")
         n_down_to = np.cumsum(weight[order])
-        targets = n_down_to[-1] * np.arange(1, n_ranges) / n_ranges
+        targets = n_down_to[-1] * np.arange(1, n_ranges) / n_ranges  # detections before each cut
         cut_scores = score[order][np.searchsorted(n_down_to, targets)]
         scores, images = [np.zeros(0)], [np.zeros(0, np.int64)]
         for negative_score, n_cuts in zip(*np.unique(-cut_scores, return_counts=True), strict=True):

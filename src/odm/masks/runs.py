@@ -127,6 +127,7 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
         (n,).
         """
         # edges 1 3 5 6 of 8 pixels -> ends of the runs 1 3 5 6 8 -> lengths 1 2 2 1 2
+        # Unless a mask's last edge is the end of the image, a run outside follows it.
         n_edges = np.diff(self.starts)
         ends_image = np.zeros(len(n_edges), bool)
         has_edges = n_edges > 0

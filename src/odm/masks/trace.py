@@ -126,10 +126,10 @@ def _find_following_edges(edges: _Edges) -> Longs:
     y = np.concatenate([edges.start, edges.stop])
     order = np.lexsort((np.tile(edges.has_mask_right, 2), np.tile(edges.x, 2), y, np.tile(edges.mask, 2)))
     left_end, right_end = order[0::2], order[1::2]
+    left_stops = left_end >= n_edges
+    stops, partners = np.where(left_stops, left_end, right_end), np.where(left_stops, right_end, left_end)
     following = np.empty(n_edges, np.int64)
-    following[np.where(left_end >= n_edges, left_end, right_end) - n_edges] = np.where(
-        left_end >= n_edges, right_end, left_end
-    )
+    following[stops - n_edges] = partners
     return following
 
 
