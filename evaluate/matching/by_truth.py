@@ -306,10 +306,10 @@ def _take_in_turn(candidates: _Candidates, able_words: Words) -> Words:
     group_starts = first_of_runs(candidates.category[pair_starts], candidates.image[pair_starts])
     turn_of_object = rank_in_runs(group_starts, len(pair_starts))
     taken_words = np.zeros(len(able_words), np.uint64)
-    free_words = np.full(int(candidates.det.max(initial=-1)) + 1, _ALL)
+    free_words = np.full(int(candidates.det.max(initial=-1)) + 1, _ALL)  # of each detection
     by_turn = argsort_int(turn_of_object, int(turn_of_object.max(initial=0)) + 1)
     for objects in np.split(by_turn, np.cumsum(np.bincount(turn_of_object))[:-1]):
-        open_words = np.full(len(objects), _ALL)
+        open_words = np.full(len(objects), _ALL)  # under which an object has taken none yet
         for preference in range(int(n_pairs[objects].max(initial=0))):
             next_objects = np.flatnonzero((n_pairs[objects] > preference) & (open_words != 0))
             if not len(next_objects):

@@ -103,7 +103,7 @@ def find_pairs(
     among: Mask | None = None,
     best_only: bool = False,
 ) -> Pairs:
-    """Find all pairs of one image and class with IoU (for groups also IoA) of at least `floor`.
+    """Find all pairs of one image and class with IoU (for group-of boxes also IoA) of at least `floor`.
 
     `order` are the positions of the detections by descending score, if they are known. Only detections
     `among`, a mask (n,), take part; the others have no rank. With `best_only`, the pair of each detection
@@ -236,9 +236,9 @@ class _Boxes:
         )
         flags = joined.truth.flags
         self.is_group = protocol.groups(flags)
-        """(n,) which ground truths are group-of boxes, in the order of the joined side."""
+        """(n,) which ground truths are group-of boxes (`Protocol.groups`), in the order of the joined side."""
         self.grouped: Mask = protocol.by_ioa(flags)[truth_order]
-        """(n,) which ground truths are group-of boxes, in the order by image and class."""
+        """(n,) which ground truths are compared by IoA too, in the order by image and class."""
         self.any_grouped = bool(self.grouped.any())
 
     def measure(self, rows: Longs) -> Columns:
@@ -250,8 +250,8 @@ class _Boxes:
     ) -> tuple[Floats, Floats]:
         """Return IoU and IoA of pairs whose boxes share `width`; -1 where they do not overlap.
 
-        The arrays are broadcast, `grouped` (which pairs are with a group) too. IoA is 0 in pairs without a
-        group, and the very array of IoU if there is no group at all.
+        The arrays are broadcast, and so is `grouped`, which pairs are compared by IoA too. IoA is 0 in the
+        others, and the very array of IoU if no ground truth is compared by it.
         """
         inter = width * np.maximum(measure_shared_length(det, truth, 1, self.protocol.pixel), 0)
         (*_, area), (*_, truth_area) = det, truth
@@ -320,8 +320,8 @@ class _Boxes:
         return rows.astype(np.int32), self.truth_order[truth_at].astype(np.int32), iou, ioa
 
     def keep_best(self, pairs: Found) -> Found:
-        """Return the pair of each detection with the highest IoU; of those with group-of boxes that with the
-        highest IoA.
+        """Return the pair of each detection with the highest IoU; of those with group-of boxes that with
+        the highest IoA.
         """
         det, gt, iou, ioa = pairs
         is_group_box = self.is_group[gt]
@@ -462,9 +462,9 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
     def _find_best_cells(self, iou: Floats, ioa: Floats, is_group: Mask) -> Longs:
         """Return the ascending flat positions of the best pair of each row of a table of pairs.
 
-        `iou` and `ioa` are (rows, columns), `is_group` (columns,) says which ground truths are group-of
-        boxes: the best of these, by IoA, is returned beside the best of the others. Pairs below the floor are
-        none.
+        `iou` and `ioa` are (rows, columns), `is_group` (columns,) says which ground truths are group-of boxes
+        (`Protocol.groups`): the best of these, by IoA, is returned beside the best of the others. Pairs below
+        the floor are none.
         """
         n_columns = iou.shape[1]
         criteria = [(iou, is_group), (ioa, ~is_group)] if is_group.any() else [(iou, is_group)]

@@ -253,6 +253,7 @@ def _decode_texts(text: NDArray[np.uint8], text_sizes: Longs) -> tuple[Longs, Lo
 
     Returns (n,) the number of lengths of each mask, the lengths, and (n,) which texts are wrong.
     """
+    # A byte is 48 + a group of five bits, and 32 more if another group of the same number follows.
     group = text - np.uint8(48)  # what is below 48 becomes large
     text_ends = np.cumsum(text_sizes)
     has_text = text_sizes > 0

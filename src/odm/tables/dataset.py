@@ -188,7 +188,7 @@ class Dataset(DatasetViews, msgspec.Struct, frozen=True, eq=False):
             height=np.zeros(n_images, np.int32) if height is None else np.array(height),
             source_id=image_ids,
             video=None if video is None else [builder.video(name) if name else -1 for name in video],
-            frame=None if frame is None else _parse_row_numbers(np.array(frame) + 1, "frame") - 1,
+            frame=None if frame is None else _parse_row_numbers(np.array(frame) + 1, "frame") - 1,  # -1 too
         )
         _add_categories(builder, categories, category_ids, frequency)
         corners, wh = _parse_boxes(xyxy, ltwh)
