@@ -287,7 +287,9 @@ def _number_images(order: Longs, partner_rows: Longs) -> tuple[Longs, Longs]:
 
 
 def _sort_by_id(ids: NDArray[Any]) -> Longs:
-    """(n,) row numbers in the order that decides ties: by id, numbers before text, if all rows have one."""
+    """(n,) row numbers in the order that decides ties: by id, numbers before text; as they stand if any row
+    has none.
+    """
     if ids.dtype != object:
         if len(ids) == 0 or (ids == NO_ID).any():
             return np.arange(len(ids))

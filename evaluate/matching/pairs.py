@@ -236,7 +236,7 @@ class _Boxes:
         )
         flags = joined.truth.flags
         self.is_group = protocol.groups(flags)
-        """(n,) which ground truths are group-of boxes (`Protocol.groups`), in the order of the joined side."""
+        """(n,) which ground truths are group-of boxes (`Protocol.groups`), as the joined side has them."""
         self.grouped: Mask = protocol.by_ioa(flags)[truth_order]
         """(n,) which ground truths are compared by IoA too, in the order by image and class."""
         self.any_grouped = bool(self.grouped.any())

@@ -300,7 +300,10 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
 
 
 def _count_within_cap(counted: Counted, hit_rank: Ints, cap: int) -> Longs:
-    """(classes,) the true positives among the first `cap` detections of their image; `hit_rank` (hits,)."""
+    """(classes,) the true positives among the first `cap` detections of their image and class.
+
+    `hit_rank` (hits,) is the rank of each hit among these.
+    """
     # `reduceat` answers an empty stretch with the item at its start, which is of the next class (or the
     # appended False): starts 0 2 2 of 1 1 1 give 2 1 1, where tp is 2 0 1.
     is_within_cap = np.append(hit_rank[counted.positive_hits] < cap, False)

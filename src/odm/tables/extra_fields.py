@@ -36,7 +36,7 @@ def numbers_of(column: Sequence[bytes]) -> NDArray[np.float64]:
 
 def join_extra(tables: Sequence[Mapping[str, Sequence[bytes]]], sizes: Sequence[int]) -> ExtraFields:
     """Concatenate the fields of several tables, which have `sizes` rows."""
-    joined = ExtraRows(n_keys_max=sum(map(len, tables)))
+    joined = ExtraRows(n_keys_max=sum(map(len, tables)))  # so many that none is dropped
     for table, n in zip(tables, sizes, strict=True):
         joined.extend(n, table)
     return {key: tuple(column) for key, column in joined.columns.items()}
