@@ -153,10 +153,7 @@ class COCO:
     def showAnns(self, anns: Any, draw_bbox: bool = False) -> Any:  # noqa: N802
         """Draw annotations into the current axes of Matplotlib, with boxes if `draw_bbox`; print captions.
 
-        Raises
-        ------
-        UsageError
-            If they have no outlines, masks, keypoints or captions.
+        Returns 0 if there are none. Raises UsageError if the first has no segmentation, keypoints or caption.
         """
         if not len(anns):
             return 0

@@ -309,6 +309,7 @@ def _sum_differences(value: NDArray[Any], length_starts: Longs) -> NDArray[Any]:
     first_numbers, n_numbers = length_starts[:-1][n_lengths > 0], n_lengths[n_lengths > 0]
     sum_at_first, sum_before_first = running_sums[first_numbers], running_sums[first_numbers - 1]
     sum_before_first[first_numbers == 0] = 0
+    # Each mask's first number stands at a place of one parity; the sum of the other is that one place before.
     for parity in (0, 1):
         n_of_parity = (first_numbers + n_numbers + 1 - parity) // 2 - (first_numbers + 1 - parity) // 2
         running_sums[parity::2] -= np.repeat(

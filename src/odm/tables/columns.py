@@ -225,12 +225,7 @@ class Boxes(_Rows, TableMixin, frozen=True, dict=True):
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """``image``, ``class``, ``left``, ``top``, ``right``, ``bottom``, and where there are any ``score``,
-        ``area`` and `FLAGS`.
-
-        Raises
-        ------
-        UsageError
-            If the boxes are in no dataset, which has the names.
+        ``area`` and `FLAGS`. Raises UsageError if the boxes are in no dataset, which has the names.
         """
         if not hasattr(self, "_names"):
             raise import_late("issues").UsageError(
