@@ -320,7 +320,7 @@ class _Boxes:
         return rows.astype(np.int32), self.truth_order[truth_at].astype(np.int32), iou, ioa
 
     def keep_best(self, pairs: Found) -> Found:
-        """Return the pair of each detection of the highest IoU, and with a group-of box of the highest IoA."""
+        """Return of each detection the pair of highest IoU, and with a group-of box that of highest IoA."""
         det, gt, iou, ioa = pairs
         is_group_box = self.is_group[gt]
         last = self.protocol.last_of_equals

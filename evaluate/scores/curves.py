@@ -444,7 +444,7 @@ class CurveTable(msgspec.Struct, frozen=True, eq=False):
 
 
 def make_curve_table(matches: Matches) -> CurveTable:
-    """Return the table of all detections; empty under ``corloc`` and ``imagenet-loc``, which have no curve."""
+    """Return the table of all detections; empty under ``corloc`` and ``imagenet-loc``, without a curve."""
     metric = matches.protocol.metric
     npos = matches.npos[:, 0]
     if metric == "pooled":
