@@ -299,6 +299,20 @@ def test_videos_and_tracks_are_merged_by_name_and_id():
     assert len(merged.tracks) == 4
 
 
+@pytest.mark.parametrize("videos", [["v", None, None], [None, "v", None], [None, None, "v"]])
+def test_tracks_outside_videos_are_those_of_nobody_else(videos):
+    parts = [
+        Dataset.from_arrays(
+            images=[f"{n}.jpg"], categories=["car"], image=[0], category=[0], xyxy=[[0, 0, 9, 9]], track=[7],
+            **({"video": [video], "frame": [1]} if video else {}),
+        )
+        for n, video in enumerate(videos)
+    ]  # fmt: skip
+    merged = merge(parts).dataset
+    assert sorted(merged.boxes.track.tolist()) == [0, 1, 2]
+    assert sorted(merged.tracks.video.tolist()) == [-1, -1, 0]
+
+
 @pytest.mark.parametrize("name", [name for name, format_ in WRITTEN.items() if "split" in format_.keeps])
 def test_images_without_a_split_go_to_train(name, tmp_path):
     """Where others have one: a trainer reads only what is in a split."""

@@ -218,6 +218,20 @@ def test_every_iou_of_the_slider_is_an_evaluation_of_shapes(protocol, iou_type, 
     check_slider(functools.partial(evaluate, *drawn, protocol, iou_type=iou_type))
 
 
+def test_the_slider_begins_with_the_overlaps_just_above_its_lowest_iou():
+    truth = side(
+        [(0, 0, (0, 0, 50, 50))],
+        size=(60, 60),
+        masks=[masks.rasterise([[0, 0, 50, 0, 50, 50, 0, 50]], 60, 60)],
+    )
+    part = [masks.rasterise([[0, 0, 26, 0, 26, 50, 0, 50]], 60, 60)]
+    detections = side([(0, 0, (0, 0, 26, 50), 0.5)], size=(60, 60), masks=part)
+    check_slider(functools.partial(evaluate, truth, detections, "coco", iou_type="segm"))
+    assert evaluate(truth, detections, "coco", iou_type="segm").result.report_ious()[
+        0
+    ].ap.tolist() == pytest.approx([1])
+
+
 def mirrored(rows, seed):
     """(n, 4, 2) narrow parallelograms that touch the edges of the boxes, leaning to either side."""
     lean = np.random.default_rng(seed).random(len(rows)) < 0.5
