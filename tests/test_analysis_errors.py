@@ -676,6 +676,30 @@ def test_agreement_needs_an_iou():
 # ------------------------------------------------------------------------------------------------- shards
 
 
+@pytest.mark.parametrize("n", [1, 7])
+def test_overlaps_are_the_same_however_many_pairs_are_measured_at_a_time(n, monkeypatch):
+    """Of three detections of one object, the first overlaps more than the second and less than the third."""
+    names = {"images": ["a"], "categories": ["x"]}
+    wide = [[0, 0, 80, 100], [0, 0, 60, 100], [0, 0, 90, 100]]
+    detections = Dataset.from_arrays(
+        **names, image=[0] * 3, category=[0] * 3, ltwh=wide, score=[0.9, 0.8, 0.7]
+    )
+    truth = Dataset.from_arrays(**names, image=[0], category=[0], ltwh=[[0, 0, 100, 100]])
+    sides = [(truth, detections.take(slice(0, k))) for k in (2, 3)]
+    sides += [(gt, det) for gt, (det,) in map(cases.random_pair, range(3))]
+    results = [evaluate(gt, det, "coco").result for gt, det in sides]
+    before = [both(result)[1] for result in results]
+    for limit, value in {"CHUNK": n, "AT_A_TIME": n, "LARGE": 0}.items():
+        monkeypatch.setattr(pairs_module, limit, value)
+    for result, expected in zip(results, before, strict=True):
+        found = both(result)[1]
+        for name in expected.__struct_fields__:
+            one, other = getattr(found, name), getattr(expected, name)
+            columns = [(one.at, other.at), (one.iou, other.iou)] if hasattr(one, "at") else [(one, other)]
+            for column, same in columns:
+                np.testing.assert_array_equal(column, same, name)
+
+
 @pytest.mark.parametrize("name", ["coco", "voc2012", "openimages-challenge"])
 def test_shards_in_any_order_give_the_same(name):
     gt, (det,) = cases.random_pair(11, crowds=0.1, ties=True, flags=(Flag.GROUP_OF,))

@@ -170,6 +170,14 @@ def test_a_point_of_no_one_object_is_counted(tmp_path):
     assert ledger.lost["keypoints of boxes"] == 1
 
 
+@pytest.mark.parametrize("first", range(3))
+def test_the_rectangle_of_a_group_is_its_box_wherever_it_stands(tmp_path, first):
+    parts = [("x", "rectangle", 1, [[10.5, 10], [60, 29]]), ("x", "polygon", 1, A), ("x", "polygon", 1, B)]
+    data = pose(tmp_path, *parts[first:], *parts[:first])
+    assert data.boxes.xyxy.tolist() == [[10.5, 10, 60, 29]]
+    assert data.boxes.shapes.kind.tolist() == [ShapeKind.POLYGONS]
+
+
 WITHOUT_REGIONS = ("createml", "txt", "voc", "yolo")
 
 
