@@ -141,10 +141,9 @@ def _read_record(
     """
     label: Item | None = None
     for key, project in record.object("projects", optional=True).objects():
-        if project_name and project_name not in (key, project.get("name")):
-            continue
         labels = list(project.items("labels"))
-        if label is not None:
+        is_other = bool(project_name) and project_name not in (key, project.get("name"))
+        if is_other or label is not None:
             n_unread["projects"] += len(labels)
         elif labels:
             label = labels[0]

@@ -99,6 +99,34 @@ def test_of_several_labels_of_a_row_of_the_older_labelbox_export_the_first_is_re
     assert "no key 'title'" in str(log.issues[0])
 
 
+@pytest.mark.parametrize(
+    ("project", "left"), [("", [1]), ("p1", [1]), ("roads", [1]), ("p2", [5]), ("parks", [5]), ("none", [])]
+)
+@pytest.mark.parametrize("is_old", [False, True])
+def test_the_project_of_labelbox_that_is_read(tmp_path, project, left, is_old):
+    """By its id or name, the first of an image without the option; version 1 has no ids."""
+
+    def label(left):
+        box = {"top": 2, "left": left, "height": 40, "width": 30}
+        return {"objects": [{"title": "door", "name": "door", "bbox": box, "bounding_box": box}]}
+
+    projects = {"p1": ("roads", 1), "p2": ("parks", 5)}
+    if is_old:
+        left = left if project in ("", "roads", "parks", "none") else []
+        row = {"DataRow ID": "a", "Labeled Data": "https://h/a.jpg"}
+        records = [{**row, "Project Name": name, "Label": label(x)} for name, x in projects.values()]
+    else:
+        records = [{"data_row": {"external_id": "a.jpg"}, "projects": {}}]
+        for id_, (name, x) in projects.items():
+            labels = [{"label_kind": "Default", "annotations": label(x)}]
+            records[0]["projects"][id_] = {"name": name, "labels": labels}
+    (tmp_path / "a.json").write_text(json.dumps(records))
+    data, log = read(tmp_path / "a.json", "labelbox", **({"project": project} if project else {}))
+    assert data.boxes.xyxy[:, 0].tolist() == left
+    note = f"{2 - len(left)} labels of other projects"
+    assert any(note in text for text in log.notes) == (bool(project) or not is_old)
+
+
 def test_crowdhuman_visible_boxes_heads_and_pictures(tmp_path):
     path = lay(tmp_path, {"input/annotation_train.odgt": CROWD.replace('},{"fbox":[199,180,144,499],"tag":"mask"', '},{"fbox":[1,1,1,1],"vbox":[1,2,3,4],"hbox":[1,2,3,4],"head_attr":{"ignore":1},"tag":"person"')})  # fmt: skip
     data, _ = read(path, "crowdhuman", box="vbox")
