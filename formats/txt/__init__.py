@@ -86,6 +86,7 @@ from odm.names import refuse_class, stem
 from odm.tables import Builder, Dataset, Flag, Floats, Ints, Kind, distinct
 
 DAMAGED = re.compile(r".*[ \t][+-]?\.?[0-9][^ \t]*")
+"""A class name whose last word begins like a number, such as ``dog 0,9``."""
 PLAIN = re.compile(r"0|[1-9][0-9]*")
 """A class that is only a number."""
 
@@ -126,6 +127,8 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
     log.extend(decided.log)
     labels = decided.labels.attach(gather_labels(source, builder, log, options))
     is_valid = _check_scores(labels)
+
+    # The image of each file, and the classes; rows without one of them are left out.
     needs_size, file = np.zeros(n_files, bool), labels.rows.file
     needs_size[file] = meaning.is_relative
     images = labels.add_images(needs_size)
@@ -134,12 +137,9 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
     category, has_class = _add_categories(labels, is_valid, options)
     is_valid &= has_class
     is_valid &= meaning.is_clear
-    for i, name in enumerate(labels.texts):
-        is_commented = is_valid & (labels.name == i) if name.startswith("#") else is_valid[:0]
-        if n := int(is_commented.sum()):
-            noun = "a class" if n == 1 else f"a class of {n} boxes; this is the first"
-            is_commented[np.argmax(is_commented) + 1 :] = False  # only the first is reported
-            labels.report(COMMENTED, is_commented, 0, "class", value=name, what=Trusted(noun))
+    _report_commented(labels, is_valid)
+
+    # The layout of the boxes, which sizes of images may decide, and their edges.
     sizes = np.array([builder.image_size(row) if row >= 0 else (0, 0) for row in image_of_file.tolist()])
     size_of_box = sizes.reshape(-1, 2)[file]
     box, reasons = _check_guess(labels, is_valid, size_of_box, meaning)
@@ -152,6 +152,7 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
         is_valid &= ~is_far
         lacks_size = is_valid & (size_of_box[:, 0] == 0)
         if lacks_size.any() and not sizes.any() and not source.picture_links and not labels.gather.pictures:
+            # no image has a size, and none could have: all stay fractions
             builder.relative = True
             size_of_box, lacks_size = np.ones_like(size_of_box), np.zeros_like(lacks_size)
         names = builder.image_names
@@ -165,8 +166,20 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
     labels.add(is_valid, category, corners, images=images, wh=wh, flags=flags)
 
 
+def _report_commented(labels: Labels, is_valid: NDArray[np.bool_]) -> None:
+    """Report class names that begin with ``#``, each at its first valid box; the boxes stay valid."""
+    for i, name in enumerate(labels.texts):
+        if not name.startswith("#"):
+            continue
+        is_commented = is_valid & (labels.name == i)
+        if n := int(is_commented.sum()):
+            noun = "a class" if n == 1 else f"a class of {n} boxes; this is the first"
+            is_commented[np.argmax(is_commented) + 1 :] = False
+            labels.report(COMMENTED, is_commented, 0, "class", value=name, what=Trusted(noun))
+
+
 def _check_scores(labels: Labels) -> NDArray[np.bool_]:
-    """Decide the kind, and report rows of the other kind and scores outside 0..1.
+    """Decide the kind, ground truth or detections, and report rows of the other and scores outside 0..1.
 
     Returns (n,) True for valid rows.
     """
@@ -177,7 +190,8 @@ def _check_scores(labels: Labels) -> NDArray[np.bool_]:
         labels.report(SCORE_UNEXPECTED, has_score & is_in_range, -5, "score")
         labels.rows.report(labels.log, WRONG_COUNT, np.flatnonzero(has_score & ~is_in_range), _report_extra)
         return ~np.asarray(has_score, bool)
-    # A value such as 0,9 or 1_0 before the box is a word to the grammar, and a damaged score to the user.
+    # In detections a value such as 0,9 or 1_0 before the box is a word to the grammar, and a damaged score to
+    # the user.
     is_damaged_name = np.array([DAMAGED.fullmatch(name) is not None for name in labels.texts] or [False])
     is_damaged = ~has_score & is_damaged_name[labels.name]
     labels.report(NOT_A_NUMBER, is_damaged, -5, "score")
@@ -196,7 +210,7 @@ def _check_guess(
     `size_of_box` (n, 2) is width and height of the images, 0 if unknown.
     """
     values, has_size = labels.values, is_valid & (size_of_box[:, 0] > 0)
-    limit = size_of_box * 1.02 + 1  # as for `find_alternatives`: 2 % and a pixel are rounding
+    limit = size_of_box * 1.02 + 1  # as in `find_alternatives`: 2 % and a pixel are rounding
     is_beyond = has_size & (values > np.tile(limit, 2)).any(axis=1)
     box, reasons = meaning.box, meaning.reasons
     readings = [*find_alternatives(values[is_valid], meaning, size_of_box[is_valid])]
@@ -209,11 +223,15 @@ def _check_guess(
             box, reasons = "ltrb", (f"read as ltrb, because {because} (otherwise use --box)",)
         elif len(values) and only_y_inverted and not is_beyond.any():
             readings.append("ltrb with y counted from below")
-    readings.insert(0, box)
+    _report_guess(labels, int(is_valid.sum()), [box, *readings], meaning)
+    return box, reasons
+
+
+def _report_guess(labels: Labels, n_valid: int, readings: list[str], meaning: Meaning) -> None:
+    """Warn if `n_valid` boxes have several `readings`, the first of which is taken, or may be pixels."""
     option = "--box"
     if meaning.may_be_pixels:
-        readings, option = [f"fractions ({box})", "pixels"], "--coords and --box"
-    n_valid = int(is_valid.sum())
+        readings, option = [f"fractions ({readings[0]})", "pixels"], "--coords and --box"
     if n_valid and len(readings) > 1:
         readings_text = f"{', '.join(readings[:-1])} or {readings[-1]}"
         values_of_issue: dict[str, Any] = {
@@ -222,7 +240,6 @@ def _check_guess(
             "box": Trusted(readings[0]),
         }
         labels.log.report(LAYOUT_GUESSED, labels.source.path, **values_of_issue, option=option)
-    return box, reasons
 
 
 def _report_extra(cells: list[Cell]) -> dict[str, Any]:
@@ -245,8 +262,8 @@ def _add_categories(
 ) -> tuple[Ints, NDArray[np.bool_]]:
     """Add the classes; return (n,) the category row of each box, and (n,) True if it has a class.
 
-    With a list of classes, numbers are positions in it. Without one, numbers alone are names, which
-    `builder.named` says, and their classes are in the order of the numbers.
+    With a list of classes, numbers are positions in it, and beyond its end an error. Without one, numbers
+    alone are names, which `builder.named` says, and their classes are in the order of the numbers.
     """
     builder, log = labels.builder, labels.log
     used_names = distinct(labels.name[is_valid])
@@ -261,11 +278,9 @@ def _add_categories(
             # 3 is a position in the list; so are 3.0 and 03, unless a class is called so.
             if re.fullmatch(r"[0-9]+(\.0*)?", text) and (PLAIN.fullmatch(text) or text not in names):
                 number_text = text.split(".")[0]
-                category_of_name[i] = (
-                    category_of_number[int(number_text)]
-                    if len(number_text) < 10 and int(number_text) < len(category_of_number)
-                    else -1
-                )
+                number = int(number_text) if len(number_text) < 10 else len(names)
+                if number < len(category_of_number):
+                    category_of_name[i] = category_of_number[number]
             else:
                 category_of_name[i] = builder.category(text)
         category_rows = category_of_name[labels.name]
@@ -293,7 +308,7 @@ def adapt(options: TxtOptions) -> dict[str, Any]:
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: TxtOptions) -> None:
-    """Write one text file per image."""
+    """Write one text file per image; after an issue nothing is written."""
     names = [f"{stem(name)}.txt" for name in dataset.images.name]
     can_write = target.plan(names, dataset.images.name, log)
     is_relative = options.coords == "rel"
@@ -306,6 +321,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: TxtOptions) -> No
             reason, remedy = reason_and_remedy
             log.report(UNWRITABLE, "", value=dataset.categories.name[row], reason=reason, way=remedy)
             can_write = False
+
     pixels = _find_numbers(dataset, box, is_relative)
     values = divide_by_images(dataset, pixels, log) if is_relative else pixels
     if not can_write or values is None:
@@ -319,12 +335,11 @@ def write(dataset: Dataset, target: Output, log: Log, options: TxtOptions) -> No
     if dataset.kind == "det":
         columns.append(to_decimals(boxes.score))
     columns += [cells[i::4] for i in range(4)]
+
     note_folders(dataset, log)
     if not options.sep and (n := sum(has_space(dataset.categories.name[row]) for row in used_classes)):
-        classes_text = (
-            "1 class has a space in its name" if n == 1 else f"{n} classes have spaces in their names"
-        )
-        log.note(f"{classes_text}, at which other programs split a line (--sep tab, or -O spaces=underscore)")
+        text = "1 class has a space in its name" if n == 1 else f"{n} classes have spaces in their names"
+        log.note(f"{text}, at which other programs split a line (--sep tab, or -O spaces=underscore)")
     page_texts = format_pages(len(names), boxes.image, columns, options.sep or " ")
     for name, data in zip(log.track(names, "writing"), page_texts, strict=True):
         target.write(name, data)
@@ -342,7 +357,10 @@ def _find_numbers(dataset: Dataset, box: str, is_relative: bool) -> Floats:
 
 
 def _refuse_name(name: str, sep: str, kind: Kind) -> tuple[str, str] | None:
-    """Return why a class name would not be read back, and the remedy; None if it would."""
+    """Return why a class name would not be read back, and the remedy; None if it would.
+
+    `sep` is the separator, "" for blanks, and `kind` that of the dataset.
+    """
     reason = refuse_class(name)
     if reason is not None:
         return reason, "rename the class"
@@ -353,9 +371,8 @@ def _refuse_name(name: str, sep: str, kind: Kind) -> tuple[str, str] | None:
     if sep:
         return ("it contains the separator", f"use another {spell('sep')}") if sep in name else None
     words = name.encode().split(b" ")
-    if decode_name(name.encode(), separated=False) is None or (
-        kind == "gt" and len(words) > 1 and NUMBER.fullmatch(words[-1])
-    ):
+    ends_in_number = len(words) > 1 and NUMBER.fullmatch(words[-1]) is not None  # a score, in ground truth
+    if decode_name(name.encode(), separated=False) is None or (kind == "gt" and ends_in_number):
         return ("numbers in it would be read as coordinates", f"use {spell('sep')} tab, or rename the class")
     return None
 

@@ -201,9 +201,10 @@ def _make_grammar(sep: str) -> Grammar:
 
     def explain(cells: list[Cell], shape: Shape | None, path: str, line: int, log: Log) -> bool:
         """Report a row with a special cause; return False for any other row. `shape` None: no shape fits."""
-        location: dict[str, Any] = {"line": line, "column": cells[0][0]}
-        if shape is None:
-            marks = [m for m in (",", ";", "|") if len(cells) == 1 and cells[0][1].count(m.encode()) >= 4]
+        first_column, first_value = cells[0]
+        location: dict[str, Any] = {"line": line, "column": first_column}
+        if shape is None:  # perhaps all values are one, as of "dog,1,2,3,4"
+            marks = [m for m in (",", ";", "|") if len(cells) == 1 and first_value.count(m.encode()) >= 4]
             if not marks or sep:
                 return False
             shown = f"1 value (if the columns are separated by {marks[0]!r}, use --sep {marks[0]!r})"
@@ -217,7 +218,7 @@ def _make_grammar(sep: str) -> Grammar:
             if row_start := find_second_row(words, 4):
                 first_word = repr(shorten(words[row_start]))
                 shown = f"a second row in the same line, from {first_word} on (was a line break lost?)"
-            location["column"] = cells[row_start or len(words) - 1][0]
+            location["column"], _ = cells[row_start or len(words) - 1]
             log.report(WRONG_COUNT, path, **location, expected=_EXPECTED, found=Trusted(shown))
         elif "\ufffd" in (text := name.decode(errors="replace")) or refuse_class(text) is not None:
             return False
@@ -252,21 +253,22 @@ def find_corners(numbers: Floats, layout: str) -> tuple[Floats, Floats | None]:
 
 
 def find_alternatives(values: Floats, meaning: Meaning, size: Floats | None = None) -> tuple[str, ...]:
-    """Return the other layouts that fit the (n, 4) `values` as well as that of `meaning`.
+    """Return those of ``meaning.other_layouts`` that fit the (n, 4) `values` as well as its own layout.
 
     A layout does not fit a box that would be inverted, or reach out of its image by more than rounding.
     `size` (n, 2) is the image's, 0 where unknown. Of many boxes some would be inverted as corners if they
     were sizes, so corners are taken to be no sizes, unless images show that sizes fit as well.
     """
-    limit = np.ones((1, 2)) if meaning.is_relative else np.zeros((1, 2)) if size is None else size
+    limit = np.zeros((1, 2)) if size is None else size  # width and height of the image of each box
+    if meaning.is_relative:
+        limit = np.ones((1, 2))
     border = 0.02 * limit + (0 if meaning.is_relative else 1)
     upper_limit = np.where(limit > 0, limit + border, np.inf)
     n_bad = {}
     for layout in BOXES:
         edges, _ = find_corners(values, layout)
-        is_fitting = (
-            (edges[:, 2:] >= edges[:, :2]) & (edges[:, :2] >= -border) & (edges[:, 2:] <= upper_limit)
-        )
+        is_upright = edges[:, 2:] >= edges[:, :2]
+        is_fitting = is_upright & (edges[:, :2] >= -border) & (edges[:, 2:] <= upper_limit)
         n_bad[layout] = int((~is_fitting.all(axis=1)).sum())
     is_sure = meaning.box == "ltrb" and meaning.n_boxes >= SURE_ALONE and not (limit > 0).all()
     # Layouts that fit as many boxes, and one at least.
@@ -281,7 +283,10 @@ def find_alternatives(values: Floats, meaning: Meaning, size: Floats | None = No
 
 
 def decide(sources: Sequence[Source], log: Log, options: TxtOptions) -> list[Decided]:
-    """Decide the meaning of the numbers of all sources together; issues are in the first one's log."""
+    """Decide the meaning of the numbers of all sources together: of one, or of both sides of an evaluation.
+
+    Issues are in the log of the first.
+    """
     sides = [parse(source, log, sep=options.sep, classes=options.classes) for source in sources]
     meaning_log = log.fresh()
     meaning = _find_meaning(sides, meaning_log, options)
@@ -325,34 +330,35 @@ def _find_meaning(sides: list[Labels], log: Log, options: TxtOptions) -> Meaning
     if is_relative:
         reasons.append("relative boxes are read as centre, width and height (otherwise use --box)")
         return Meaning(is_relative=True, box="cxcywh", reasons=tuple(reasons))
+    return _find_layout(sides, log, both_text)
+
+
+def _find_layout(sides: list[Labels], log: Log, both_text: str) -> Meaning:
+    """Tell corners from a corner and a size, in pixels, by the boxes that would be inverted as corners.
+
+    None means corners, many mean sizes, and a few are an issue, since they may be faults. `both_text` is for
+    messages.
+    """
+    n_boxes = sum(len(side) for side in sides)
     boxes_of = [side.values for side in sides]
     inverted_rows = [np.flatnonzero((box[:, 2] < box[:, 0]) | (box[:, 3] < box[:, 1])) for box in boxes_of]
     n_inverted = sum(map(len, inverted_rows))
     if n_inverted == 0:
         because = "its one box is not" if n_boxes == 1 else f"none of {n_boxes} boxes is"
         because += f" inverted that way{both_text}"
-        return Meaning(
-            is_relative=False,
-            box="ltrb",
-            reasons=(f"read as ltrb, because {because} (otherwise use --box)",) if n_boxes else (),
-        )
+        reason = f"read as ltrb, because {because} (otherwise use --box)"
+        return Meaning(is_relative=False, box="ltrb", reasons=(reason,) if n_boxes else ())
     # One row in 20 is no fault any more, if it is three rows at least, or all.
     if 20 * n_inverted >= n_boxes and (n_inverted >= 3 or n_inverted == n_boxes):
         because = f"{n_inverted} of {n_boxes} boxes would be inverted as ltrb{both_text}"
         for side, rows in zip(sides, inverted_rows, strict=True):
-            if not len(rows) and len(side) >= SURE_ALONE:
+            if not len(rows) and len(side) >= SURE_ALONE:  # alone it would be read as corners
                 (other_side,) = (s for s in sides if s is not side)
                 path, n_other = other_side.source.path, len(other_side)
-                log.report(
-                    LAYOUTS_MAY_DIFFER,
-                    side.source.path,
-                    n=len(side),
-                    inverted=n_inverted,
-                    m=n_other,
-                    other=path,
-                )
-        reasons.append(f"read as ltwh, because {because} (otherwise use --box)")
-        return Meaning(is_relative=False, box="ltwh", reasons=tuple(reasons), is_guessed=True)
+                counts: dict[str, Any] = {"n": len(side), "inverted": n_inverted, "m": n_other}
+                log.report(LAYOUTS_MAY_DIFFER, side.source.path, **counts, other=path)
+        reason = f"read as ltwh, because {because} (otherwise use --box)"
+        return Meaning(is_relative=False, box="ltwh", reasons=(reason,), is_guessed=True)
     for side, rows in zip(sides, inverted_rows, strict=True):
         if len(rows):
             side.rows.report(log, LAYOUT_UNCLEAR, rows[:1], lambda _: {"inverted": n_inverted, "n": n_boxes})
@@ -361,7 +367,11 @@ def _find_meaning(sides: list[Labels], log: Log, options: TxtOptions) -> Meaning
 
 
 def _find_coords(sides: list[Labels], log: Log) -> bool | None:
-    """Whether the coordinates of all sides are relative; None, after an issue, if that is unclear."""
+    """Return whether the coordinates of all sides are relative; None, after an issue, if that is unclear.
+
+    They are if all are in 0..1. It is unclear if that is so, with fractions, of one side alone, or of most
+    boxes of a side, or if no coordinate is far outside 0..1.
+    """
     sides = [side for side in sides if len(side)]
     if not sides:
         return False
@@ -373,15 +383,15 @@ def _find_coords(sides: list[Labels], log: Log) -> bool | None:
         # Fractions in 0..1 are the sign of relative coordinates; whole numbers there may be tiny boxes.
         is_whole = are_all_true(box == np.rint(box))
         if not len(rows) and not is_whole.all():
-            other = next(s for s, o in zip(sides, rows_outside, strict=True) if len(o))
+            other = next(s for s, outside in zip(sides, rows_outside, strict=True) if len(outside))
             text_here, text_there = "all boxes here", f"those of {other.source.path!r}"
             values: dict[str, Any] = {"relative": text_here, "small": "", "absolute": text_there, "large": ""}
             log.report(COORDINATES_DIFFER, side.source.path, **values)
             return None
-        is_relative_only = ~is_whole
-        is_relative_only[rows] = False
-        is_near_fractions = bool((np.abs(box) <= FAR).all()) and not is_whole.all()
-        if len(rows) and (is_near_fractions or 2 * int(is_relative_only.sum()) > len(side)):
+        has_fractions = ~is_whole  # of a box, in 0..1
+        has_fractions[rows] = False
+        are_all_near = bool((np.abs(box) <= FAR).all()) and not is_whole.all()
+        if len(rows) and (are_all_near or 2 * int(has_fractions.sum()) > len(side)):
             counts = {"inside": len(side) - len(rows), "outside": len(rows)}
             side.rows.report(log, COORDS_UNCLEAR, rows[:1], lambda _, found=counts: found)  # type: ignore[misc]
             return None

@@ -104,26 +104,29 @@ def sniff(source: Source) -> Sniff | None:
         if not confidence or not name.lower().endswith(".xml"):
             return None
         return Sniff(LIKELY, "the file is called .xml, and it has no other root element")
-    files = _find_xml_files(source)
-    if files:
-        count_text = plural(len(files), "XML file")
-        n_rootless = 0
-        for file in files[:20]:
-            answer = _inspect_head(source.head(file))
-            if answer is None:
-                continue
-            confidence, root = answer
-            if root:
-                file_text = "the first" if file == files[0] else file
-                return Sniff(confidence, f"{count_text}, {file_text} has the root <{root}>")
-            n_rootless += 1
-        if n_rootless == min(len(files), 20):
-            return Sniff(LIKELY, f"{count_text}, none of which has another root element")
-        return None
-    results = find_result_files(source)
-    if results:
+    if files := _find_xml_files(source):
+        return _sniff_xml_files(source, files)
+    if results := find_result_files(source):
         count_text = plural(len(results), "file is", "files are")
         return Sniff(SURE, f"{count_text} named like the result files of the VOC kit, the first {results[0]}")
+    return None
+
+
+def _sniff_xml_files(source: Source, files: Sequence[str]) -> Sniff | None:
+    """Claim a folder if one of its first 20 XML files is VOC's, or if none of these has another root."""
+    count_text = plural(len(files), "XML file")
+    n_rootless = 0
+    for file in files[:20]:
+        answer = _inspect_head(source.head(file))
+        if answer is None:
+            continue
+        confidence, root = answer
+        if root:
+            file_text = "the first" if file == files[0] else file
+            return Sniff(confidence, f"{count_text}, {file_text} has the root <{root}>")
+        n_rootless += 1
+    if n_rootless == min(len(files), 20):
+        return Sniff(LIKELY, f"{count_text}, none of which has another root element")
     return None
 
 
@@ -152,14 +155,10 @@ def _inspect_head(head: bytes) -> tuple[int, str] | None:
         return SURE, root
     if root.rsplit(":", 1)[-1].lower() != "annotation":
         return None
-    if "<bndbox" not in text and any(
-        sign in text for sign in ("<polygon", "<imagesize", "<sourceAnnotation", "<segm>")
-    ):
+    if "<bndbox" not in text and any(sign in text for sign in _LABELME):
         return None  # LabelMe has the same root
-    is_certain = root == "annotation" and any(
-        f"<{tag}" in text for tag in ("filename", "size", "object", "folder")
-    )
-    return (SURE if is_certain else LIKELY), root
+    has_elements = any(f"<{tag}" in text for tag in ("filename", "size", "object", "folder"))
+    return (SURE if root == "annotation" and has_elements else LIKELY), root
 
 
 def read(source: Source, builder: Builder, log: Log, options: VocOptions) -> None:
@@ -180,18 +179,18 @@ def read(source: Source, builder: Builder, log: Log, options: VocOptions) -> Non
 
     gather = Gather(source, builder, log, options, find_folders(source), size_field="size")
     images = name_images(source, files, gather.pictures)
-    if files[0] and not files[0].lower().endswith(".xml"):  # names without folders, if they stay different
+    # Files without a suffix have names without folders, if these stay different.
+    if files[0] and not files[0].lower().endswith(".xml"):
         short_images = [image._replace(key=image.key.rpartition("/")[2]) for image in images]
         images = short_images if len({image.key for image in short_images}) == len(short_images) else images
     file_images = list(zip(files, images, strict=True))
     roots = sorted({image.root for _, image in file_images if image.root is not None})
-    file_images.sort(key=lambda file_and_place: file_and_place[1].key)
+    file_images.sort(key=lambda file_image: file_image[1].key)
     chosen_files, splits = find_splits(source, file_images, roots, options.split, log)
     note_stray_files(source, set(files), roots, log)
     masks = ObjectMasks(find_masks(source, chosen_files) if builder.wants else {}, builder, log)
-    reader = Reader(
-        gather, splits, {image.key: image.picture for _, image in chosen_files}, options.origin, masks
-    )
+    pictures = {image.key: image.picture for _, image in chosen_files}
+    reader = Reader(gather, splits, pictures, options.origin, masks)
     for file, image in log.track(chosen_files, "reading"):
         data = source.read(file, log)
         if data is not None:
@@ -217,11 +216,13 @@ def write(dataset: Dataset, target: Output, log: Log, options: VocOptions) -> No
         if n_changed:
             log.note(f"round=true: {n_changed} of {edges.size} coordinates are rounded to whole pixels")
         edges = rounded
-    if options.origin:
+    if options.origin:  # pixels count from 1, and the last belongs to the box
         edges = edges + np.array([1.0, 1.0, 0.0, 0.0])
     if options.results:
         write_results(dataset, target, log, edges)
         return
+
+    # The files, and the lists of the splits.
     images, boxes = dataset.images, dataset.boxes
     keys = [stem(name) for name in images.name]
     is_tree = options.layout == "tree" or (options.layout == "auto" and any(images.split))
@@ -239,8 +240,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: VocOptions) -> No
     n_errors = log.errors
     refuse_names(dataset.categories.name, log)
     refuse_names(images.name, log)
-    owners = [*images.name, *(f"the split {split}" for split in list_files)]
-    if not target.plan([*files, *list_files.values()], owners, log) or log.errors > n_errors:
+    uses = [*images.name, *(f"the split {split}" for split in list_files)]
+    if not target.plan([*files, *list_files.values()], uses, log) or log.errors > n_errors:
         return
 
     size_xml = "\t<size>\n\t\t<width>%d</width>\n\t\t<height>%d</height>\n\t\t<depth>3</depth>\n\t</size>\n"
@@ -262,7 +263,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: VocOptions) -> No
 
 
 def _escape_all(texts: Sequence[str]) -> Sequence[str]:
-    """Escape texts for XML, if any needs it."""
+    """Return texts as XML writes them: with ``&amp;``, ``&lt;`` and ``&gt;``."""
     joined = "".join(texts)
     if not any(c in joined for c in "&<>"):
         return texts
@@ -272,22 +273,29 @@ def _escape_all(texts: Sequence[str]) -> Sequence[str]:
 
 
 def _format_frames(dataset: Dataset) -> list[str]:
-    """The XML elements of the video and frame of each image; an empty list if there are no videos."""
+    """Return the XML elements of the video and frame of each image; an empty list if there are no videos."""
     images = dataset.images
     if images.video is None:
         return []
     names = [f"\t<video>{name}</video>\n" for name in _escape_all(dataset.videos.name)]
     frame = np.full(len(images), -1) if images.frame is None else images.frame
+    # -1 for an image without a video, or without a frame number
+    names.append("")
+    frame_texts = [f"\t<frame>{number}</frame>\n" if number >= 0 else "" for number in frame.tolist()]
     return [
-        "" if v < 0 else names[v] + ("" if f < 0 else f"\t<frame>{f}</frame>\n")
-        for v, f in zip(images.video.tolist(), frame.tolist(), strict=True)
+        names[video] + (frame_text if video >= 0 else "")
+        for video, frame_text in zip(images.video.tolist(), frame_texts, strict=True)
     ]
 
 
 def _format_objects(dataset: Dataset, edges: Floats, origin: int) -> list[bytes | Column]:
-    """The pieces of XML of the objects: constant bytes, and columns with a text for each box."""
+    """Return the pieces of XML of the objects: constant bytes, and columns with a text for each box.
+
+    `edges` (n, 4) are those to write; a column is an array of texts, perhaps with the number of each box's.
+    """
     boxes = dataset.boxes
-    # The text before the coordinates depends on class and flags, below 65536, alone: there are few of them.
+    # The text before the coordinates depends on class and flags alone, so there are few: a kind is a class
+    # in the high bits, and flags in the low 16.
     known_flags = int(Flag.TRUNCATED | Flag.DIFFICULT | Flag.OCCLUDED)
     kinds = boxes.category.astype(np.int64) * 65536 + (boxes.flags & known_flags)
     unique, kind_of_box = np.unique(kinds, return_inverse=True)
@@ -306,25 +314,25 @@ def _format_objects(dataset: Dataset, edges: Floats, origin: int) -> list[bytes 
     lacks_score = np.isnan(boxes.score)
     if not lacks_score.all():
         score = np.array(to_decimals(np.nan_to_num(boxes.score)), np.bytes_)
-        for text in (b"\t\t<confidence>", score, b"</confidence>\n"):
+        for text in (b"\t\t<confidence>", score, b"</confidence>\n"):  # each empty where there is none
             piece = np.resize(np.array(text, np.bytes_), len(boxes))
             piece[lacks_score] = b""
             pieces.append(piece)
     if boxes.track is not None:
         ids = _escape_all([str(i) for i in dataset.tracks.source_id.tolist()])
         cells = [f"\t\t<trackid>{id_}</trackid>\n".encode() for id_ in ids] + [b""]
-        # after the class and before a score
+        # after the class and before a score; the last cell is for boxes without a track
         pieces.insert(1, (np.array(cells, np.bytes_), np.where(boxes.track < 0, len(ids), boxes.track)))
     texts = np.array(to_decimals(edges.reshape(-1)), np.bytes_)
     separator = b"\t\t<bndbox>\n"
     for i, name in enumerate((b"xmin", b"ymin", b"xmax", b"ymax")):
         pieces += [separator + b"\t\t\t<%b>" % name, texts[i::4]]
-        separator = b"</%b>\n" % name
+        separator = b"</%b>\n" % name  # closed by the next piece
     return [*pieces, separator + b"\t\t</bndbox>\n", *_format_oriented(dataset, origin), b"\t</object>\n"]
 
 
 def _format_oriented(dataset: Dataset, origin: int) -> list[bytes | Column]:
-    """The column with the XML element of each oriented box, empty for other boxes."""
+    """Return the column with the XML element of each oriented box, empty for other boxes."""
     shapes = dataset.boxes.shapes
     if shapes is None:
         return []

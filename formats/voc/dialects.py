@@ -42,7 +42,7 @@ def _unify_hrsc(root: Any) -> None:
         box, rotated_box = _add(element, "bndbox"), _add(element, "robndbox")
         _move(element.find("Class_ID"), element, "name")
         for child in element.findall("*"):
-            kind, _, tag = child.tag.partition("_")
+            kind, _, tag = child.tag.partition("_")  # box_xmin, mbox_cx, ...
             if kind in ("box", "mbox"):
                 _move(child, box if kind == "box" else rotated_box, "angle" if tag == "ang" else tag)
         for empty_box in (candidate for candidate in (box, rotated_box) if not len(candidate)):
@@ -61,7 +61,8 @@ def _unify_fair1m(element: Any) -> None:
         return
     rotated_box = _add(element, "robndbox")
     for corner_index, point in enumerate(points[:4]):
-        for i, text in enumerate((point.text or "").partition(",")[::2]):
+        x, _, y = (point.text or "").partition(",")
+        for i, text in enumerate((x, y)):
             corner = _add(rotated_box, CORNERS[2 * corner_index + i])
             corner.text, corner.sourceline = text, point.sourceline
     for old_element in element.findall("points") + element.findall("possibleresult"):

@@ -16,6 +16,7 @@ from odm.issues import Log, Trusted
 from odm.tables import Builder, Ints, Shapes
 
 _BORDER = 255
+"""The number of pixels that belong to no object, around each."""
 
 
 def find_masks(source: Source, file_images: Sequence[tuple[str, Place]]) -> dict[str, tuple[str, Any]]:
@@ -36,11 +37,13 @@ class ObjectMasks:
     def __init__(
         self, pictures: Mapping[str, tuple[str, Callable[[Any], Any]]], builder: Builder, log: Log
     ) -> None:
+        """Keep the files of masks: by the key of an image, the path and a function that reads it."""
         self._by_key, self._builder, self._log = pictures, builder, log
-        self._of_image: dict[int, tuple[str, Callable[[Any], Any]]] = {}
-        self._left_out: dict[int, list[int]] = {}
+        self._of_image: dict[int, tuple[str, Callable[[Any], Any]]] = {}  # the same by row
+        self._left_out: dict[int, list[int]] = {}  # numbers of objects without a box, by row
 
     def __bool__(self) -> bool:
+        """Whether an image has masks."""
         return bool(self._by_key)
 
     def note_image(self, row: int, key: str) -> None:
@@ -62,6 +65,7 @@ class ObjectMasks:
         for image in np.unique(images).tolist():
             if image not in self._of_image:
                 continue
+            # The boxes of the image, and the numbers of their objects: of 3 boxes without object 2 1, 3, 4.
             box_begin, box_end = np.searchsorted(images, [image, image + 1]).tolist()
             left_out = self._left_out.get(image, ())
             numbers = np.setdiff1d(np.arange(1, box_end - box_begin + len(left_out) + 1), left_out)
@@ -76,7 +80,10 @@ class ObjectMasks:
         )
 
     def _read_pixels(self, image: int) -> NDArray[np.uint8] | None:
-        """The (h, w) object numbers in an image's pixels, which set its size if unknown; None if faulty."""
+        """Return the (h, w) object numbers in an image's pixels; None, after an issue, if they are faulty.
+
+        They set the size of the image if it is unknown, and else must have it.
+        """
         path, read = self._of_image[image]
         width, height = self._builder.image_size(image)
         try:

@@ -11,7 +11,6 @@ folders.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
@@ -39,11 +38,12 @@ from odm.formats._shared.text.safe_xml import (
     parse_number,
     parse_track_id,
 )
+from odm.formats.voc.alike import LEAF, MOST_FORMS, Splitter, UniformObjects
 from odm.formats.voc.dialects import CORNERS, HRSC, unify
 from odm.formats.voc.masks import ObjectMasks
-from odm.formats.voc.terms import EDGES, FLAGS, SCORES, WHITE, count_from_zero, refuse_class
+from odm.formats.voc.terms import EDGES, FLAGS, SCORES, count_from_zero, refuse_class
 from odm.issues import Code, Trusted
-from odm.names import BAD_CLASS_NAME, MOST_OF_CLASS, accept_name, is_usual, stem
+from odm.names import BAD_CLASS_NAME, accept_name, is_usual, stem
 from odm.tables import Floats, Id, Ints, ShapeKind, Shapes
 from odm.tables.shapes import rectangle_corners
 
@@ -82,74 +82,8 @@ _TRUTH = {
     "false": False, "true": True, "no": False, "yes": True,
 }  # fmt: skip
 
-_MOST_FORMS = 12
-"""Ways of writing files that are remembered; a new one costs about a millisecond."""
 _PACKED = 10_000
 """Boxes after which what was read is put into arrays."""
-_TEXT = rb"[ -%'-;=?-~]*+"
-"""Printable ASCII without '&' and '<', which an XML parser takes as it is."""
-_LEAF = re.compile(rb"<([a-z]+)>(" + _TEXT + rb")</\1>")
-_OUTLINE = re.compile(r"<object>([a-z,]*)<bndbox>([a-z,]*)</bndbox>([a-z,]*)</object>")
-_NUMBER = rb"[0-9]{1,15}+(?:\.[0-9]{1,20}+)?+"
-_PLAIN = {
-    **dict.fromkeys(EDGES, b"-?" + _NUMBER),
-    **dict.fromkeys(SCORES, _NUMBER),
-    **dict.fromkeys(FLAGS, b"[01]"),
-    "name": b" *+[!-%'-;=?-~]" + _TEXT,  # not only blanks
-    "pose": _TEXT,
-}
-
-
-class _Layout(NamedTuple):
-    """The text of an object without its values, blanks and line ends included."""
-
-    pattern: re.Pattern[bytes]
-    value_indices: dict[str, int]
-    """The index of the value of each element, by tag, in the list into which `pattern` splits one object."""
-    n_lines: int
-    """The line breaks within an object."""
-
-
-def _parse_layout(object_text: bytes) -> _Layout | None:
-    """Return the layout of an object, the first of its file, from its text; None if unusual."""
-    # "<object> <name>dog</name> ..." is split into "<object> ", "name", "dog", " ", ...: literals are every
-    # third piece from the first on, tags every third from the second on.
-    literals, tags = _LEAF.split(object_text)[0::3], [tag.decode() for tag in _LEAF.split(object_text)[1::3]]
-    element_order = _OUTLINE.fullmatch(
-        _LEAF.sub(rb"\1,", re.sub(rb">[ \t\r\n]+", b">", object_text)).decode("latin-1")
-    )
-    if (
-        element_order is None
-        or "".join(element_order.groups()) != "".join(f"{tag}," for tag in tags)
-        or sorted(element_order[2].split(",")) != ["", *sorted(EDGES)]  # in <bndbox>
-        or not {"name", *EDGES} <= {*tags} <= _PLAIN.keys()
-        or len({*tags}) < len(tags)
-        or {*SCORES} <= {*tags}  # both names of the score
-    ):
-        return None
-    pattern = re.escape(literals[0])
-    for tag, literal in zip(tags, literals[1:], strict=True):
-        pattern += b"<%b>(%b)</%b>" % (tag.encode(), _PLAIN[tag], tag.encode()) + re.escape(literal)
-    value_indices = {("score" if tag in SCORES else tag): i for i, tag in enumerate(tags, 1)}
-    return _Layout(re.compile(pattern), value_indices, object_text.count(b"\n"))
-
-
-class _UniformObjects(NamedTuple):
-    """The objects of a file with one layout, and the text before and after them."""
-
-    layout: _Layout
-    pieces: list[bytes]
-    before: bytes
-    after: bytes
-    line: int
-    """The line of the first object."""
-    line_step: int
-    """How many lines below one object the next begins."""
-
-    @property
-    def names(self) -> list[bytes]:
-        """The classes of the objects."""
-        return self.pieces[self.layout.value_indices["name"] :: len(self.layout.value_indices) + 1]
 
 
 class _Head(NamedTuple):
@@ -183,16 +117,14 @@ class Reader:
         )
         self._row_by_text: dict[str | bytes, int] = {}
         """The row of each class by the text that stands for it."""
-        self._layouts: dict[tuple[bytes, ...], _Layout | None] = {}
-        """The layouts of objects by what they hold besides values; None for those that are not usual."""
-        self._last_layout: _Layout | None = None
+        self._splitter = Splitter()
         self._heads: dict[tuple[bytes, ...], tuple[list[int], _Head]] = {}
         """By the text of a file without objects and values: the indices of name, width and height among the
         pieces of the text, and the head of the first such file."""
         self._trial_log = gather.log.fresh()
         self._values: list[float] = []
         """Nine numbers for each box: image, class, four edges, score, flags and line. `_pack` empties it."""
-        self._alike: list[_UniformObjects] = []
+        self._alike: list[UniformObjects] = []
         """The objects of files with one layout, which follow the boxes in `_values`. `_pack` empties it."""
         self._alike_images: list[int] = []
         """The row of the image of each file in `_alike`."""
@@ -210,26 +142,21 @@ class Reader:
     def read(self, data: bytes, path: str, key: str) -> None:
         """Take the image and the objects of a file; `key` is the name of the image without extension.
 
-        Objects of one layout are split by `_find_alike`, and only the rest is parsed, or nothing if it is
+        Objects of one layout are split by a `Splitter`, and only the rest is parsed, or nothing if it is
         like the rest of an earlier file but for plain values.
         """
-        uniform, root = self._find_alike(data), None
-        pieces = _LEAF.split(uniform.before) if uniform is not None else []  # text, tag, value, text, ...
-        form = (*pieces[0::3], *pieces[1::3], uniform.after if uniform is not None else b"")
-        if uniform is not None and (head := self._find_known_head(form, pieces)) is not None:
-            self._add_alike(uniform, path, self._add_image(path, key, head))
-            return
+        uniform, root = self._splitter.split(data), None
+        pieces: list[bytes] = []
+        form: tuple[bytes, ...] = ()  # the text of the file without objects and values
         if uniform is not None:
-            # The mark has as many line ends as the objects, for the lines of what follows.
-            n_lines = data.count(b"\n", len(uniform.before), len(data) - len(uniform.after))
-            shortened = uniform.before + f"<{_MARK}/>".encode() + b"\n" * n_lines + uniform.after
-            root = self._parser.parse(shortened, path, self._trial_log)
-            # The mark is missing where the objects are, say, part of a comment.
-            marks = [] if root is None else [e.tag for e in root if e.tag in ("object", _MARK)]
-            if self._trial_log.counts or marks != [_MARK]:
-                uniform, self._trial_log = None, self._log.fresh()
-        if uniform is None:
-            root = self._parser.parse(data, path, self._log)
+            pieces = LEAF.split(uniform.before)  # text, tag, value, text, ...
+            form = (*pieces[0::3], *pieces[1::3], uniform.after)
+            if (head := self._find_known_head(form, pieces)) is not None:
+                self._add_alike(uniform, path, self._add_image(path, key, head))
+                return
+            root = self._parse_without_objects(uniform, data, path)
+        if root is None:
+            uniform, root = None, self._parser.parse(data, path, self._log)
         if root is None:
             return
         unify(root)
@@ -252,6 +179,21 @@ class Reader:
                 self._masks.leave_out(image, object_number)
         if len(self._values) >= 9 * _PACKED:
             self._pack()
+
+    def _parse_without_objects(self, uniform: UniformObjects, data: bytes, path: str) -> Any | None:
+        """Parse a file with a mark in place of its objects; None if this goes wrong or misses the mark.
+
+        The mark is missing where the objects are, say, part of a comment. Nothing is reported.
+        """
+        # The mark has as many line ends as the objects, for the lines of what follows.
+        n_lines = data.count(b"\n", len(uniform.before), len(data) - len(uniform.after))
+        shortened = uniform.before + f"<{_MARK}/>".encode() + b"\n" * n_lines + uniform.after
+        root = self._parser.parse(shortened, path, self._trial_log)
+        marks = [] if root is None else [e.tag for e in root if e.tag in ("object", _MARK)]
+        if self._trial_log.counts or marks != [_MARK]:
+            self._trial_log = self._log.fresh()
+            return None
+        return root
 
     # -- elements
 
@@ -278,7 +220,7 @@ class Reader:
         return members, is_sound
 
     def _read_text(self, element: Any, path: str, field: str) -> str | None:
-        """The text of an element. Returns None, and reports an issue, if it holds elements."""
+        """Return the text of an element; None, after an issue, if it holds elements."""
         if not len(element):
             return element.text or ""
         tag = str(element[0].tag)
@@ -294,7 +236,11 @@ class Reader:
         return None
 
     def _count_unread(self, element: Any, path: str, parent: str) -> bool:
-        """Count an element that is not read; False, and an issue, if it looks like one that should be."""
+        """Count an element that is not read; False, after an issue, if it looks like one that should be.
+
+        Such is an element of the format in another place, in capitals or with a namespace, or one with an
+        object or a box in it. `parent` is the tag around it.
+        """
         tag, expected = element.tag, ""
         local_name = tag.rsplit("}", 1)[-1].lower()
         if tag == "pose":
@@ -334,12 +280,17 @@ class Reader:
         return first_head._replace(name=name, size=(int(width), int(height)))
 
     def _keep_head(self, form: tuple[bytes, ...], pieces: list[bytes], text: bytes, head: _Head) -> None:
-        """Keep the head of a file for `_find_known_head`, if only plain values were read from its `text`."""
+        """Keep the head of a file for `_find_known_head`, if only plain values were read from its `text`.
+
+        `form` and `pieces` are as there. Name, width and height must be in the text once, as they were read.
+        """
         tags, values = pieces[1::3], pieces[2::3]
-        values_of_head = {b"filename": head.name, b"width": str(head.size[0]), b"height": str(head.size[1])}
+        width, height = map(str, head.size)
+        values_of_head = {b"filename": head.name, b"width": width, b"height": height}
+        text_after = form[-1]
         if (
-            len(self._heads) < _MOST_FORMS
-            and not any(mark in text + form[-1] for mark in (b"<!", b"<video", b"<frame", b"<pose"))
+            len(self._heads) < MOST_FORMS
+            and not any(mark in text + text_after for mark in (b"<!", b"<video", b"<frame", b"<pose"))
             and all(tag in tags and text.count(b"<" + tag) == 1 for tag in values_of_head)
             and all(values[tags.index(tag)].decode() == value for tag, value in values_of_head.items())
         ):
@@ -347,7 +298,7 @@ class Reader:
             self._heads[form] = [3 * tags.index(tag) + 2 for tag in values_of_head], head
 
     def _read_head(self, root: Any, path: str) -> _Head | None:
-        """The name and size of the image in a file; None after an issue if they cannot be used."""
+        """Return the name and size of the image in a file; None, after an issue, if they cannot be used."""
         head, is_usable = self._take_members(root, _HEADER, path)
         filename, line = head.get("filename"), root.sourceline
         name: str | None = None
@@ -364,10 +315,10 @@ class Reader:
             for i, tag in enumerate(("width", "height")):
                 text = self._read_text(size_members[tag], path, f"size/{tag}") if tag in size_members else ""
                 is_usable &= text is not None
+                value = (text or "").strip(BLANKS)
                 try:
-                    size[i] = parse_pixels_or_unknown((text or "").strip(BLANKS))
+                    size[i] = parse_pixels_or_unknown(value)
                 except ValueError:
-                    value = (text or "").strip(BLANKS)
                     self._log.report(BAD_IMAGE_SIZE, path, line=size_line, field=f"size/{tag}", value=value)
                     is_usable = False
         if name:
@@ -376,7 +327,11 @@ class Reader:
         return _Head(name, (size[0], size[1]), line, size_line) if is_usable else None
 
     def _add_image(self, path: str, key: str, head: _Head) -> int | None:
-        """Add the image of a file, named after it; None, and an issue, if it cannot be."""
+        """Add the image of a file, named after it; return its row, or None, after an issue, if it cannot be.
+
+        The extension is that of the name in the XML, else that of the image file. A name in the XML that
+        differs from that of the file is reported.
+        """
         gather, location, log, filename = self._gather, Location(path), self._log, head.name
         about: dict[str, Any] = {"line": head.line, "field": "filename", "where": "<filename>"}
         name = key
@@ -411,36 +366,7 @@ class Reader:
 
     # -- objects
 
-    def _find_alike(self, data: bytes) -> _UniformObjects | None:
-        """Split the objects of a file by the layout of the first, which is kept; None if another occurs."""
-        start, end = data.find(b"<object>"), data.rfind(b"</object>") + len(b"</object>")
-        first_text = data[start : data.find(b"</object>", start, start + 4000) + len(b"</object>")]
-        if start < 0 or not first_text or (b"encoding" in data[:200] and b"utf-8" not in data[:200].lower()):
-            return None
-        if b"\r" in data and data.count(b"\r") > data.count(b"\r\n"):  # so lines are counted otherwise
-            return None
-        layout = self._last_layout
-        if layout is None or not layout.pattern.fullmatch(first_text):
-            split_text = _LEAF.split(first_text)
-            key = (*split_text[0::3], *split_text[1::3])
-            if key not in self._layouts and len(self._layouts) < _MOST_FORMS:
-                self._layouts[key] = _parse_layout(first_text)
-            layout = self._last_layout = self._layouts.get(key)
-        if layout is None:
-            return None
-        # For two objects of 5 values: gap, 5 values, gap, 5 values, gap; the outer gaps are empty.
-        pieces = layout.pattern.split(data[start:end])
-        gaps = {*pieces[:: len(layout.value_indices) + 1][1:-1]}
-        if pieces[0] or pieces[-1] or len(gaps) > 1 or any(gap.strip(WHITE) for gap in gaps):
-            return None
-        text_before, text_after = data[:start], data[end:]
-        line_step = layout.n_lines + sum(gap.count(b"\n") for gap in gaps)
-        uniform = _UniformObjects(
-            layout, pieces, text_before, text_after, 1 + text_before.count(b"\n"), line_step
-        )
-        return uniform if max(map(len, uniform.names)) <= MOST_OF_CLASS else None
-
-    def _add_alike(self, uniform: _UniformObjects, path: str, image: int | None) -> None:
+    def _add_alike(self, uniform: UniformObjects, path: str, image: int | None) -> None:
         """Keep the objects of a file with one layout until `_pack`, and add their classes.
 
         Without an image they are skipped and counted. Those of another layout are packed before.
@@ -510,21 +436,17 @@ class Reader:
         if not is_sound:
             return False
         for tag in ("name", "bndbox"):
-            if tag not in members and not (tag == "bndbox" and "robndbox" in members):
+            if tag not in members and not (tag == "bndbox" and "robndbox" in members):  # one box is enough
                 field = f"object/{tag}"
                 self._log.report(MISSING_BOX_KEY, path, line=line, field=field, value=tag)
                 is_sound = False
         category = self._find_category(texts["name"], path, line) if "name" in texts else -1
         corners = [self._read_edge(edges.get(tag), tag, path, line) for tag in EDGES if "bndbox" in members]
-        turned = None
+        turned: Floats | None = None
         if "robndbox" in members:
-            tags = CORNERS if any(member.tag in CORNERS for member in members["robndbox"]) else _TURNED
-            inner, is_complete = self._take_members(members["robndbox"], tags, path, "object/robndbox/")
-            numbers = [self._read_edge(inner.get(tag), tag, path, line, "robndbox") for tag in tags]
-            if not is_complete or None in numbers:
+            turned = self._read_turned_box(members["robndbox"], path, line)
+            if turned is None:
                 return False
-            values = np.array(numbers, np.float64)
-            turned = values.reshape(4, 2) if tags is CORNERS else rectangle_corners(values[None])[0]
             left_top, right_bottom = turned.min(axis=0), turned.max(axis=0)
             corners = corners or [*left_top.tolist(), *right_bottom.tolist()]
             if not self._builder.wants and ((turned == left_top) | (turned == right_bottom)).all():
@@ -533,16 +455,10 @@ class Reader:
         for tag in SCORES:
             if value := texts.get(tag, "").strip(BLANKS):
                 score = parse_number(value, self._log, path, line, f"object/{tag}")
-        flags = 0
-        for tag, flag in FLAGS.items():
-            value = texts.get(tag, "0").strip(BLANKS)
-            if (mark := _TRUTH.get(value.lower())) is None:
-                expected, field = "0 or 1 (or no, yes, false, true)", f"object/{tag}"
-                self._log.report(BAD_FLAG, path, line=line, field=field, value=value, expected=expected)
-                is_sound = False
-            flags |= flag if mark else 0
-        if not is_sound or category < 0 or score is None or image is None or None in corners:
+        flags = self._parse_flags(texts, path, line)
+        if flags is None or not is_sound or category < 0 or score is None or image is None or None in corners:
             return False
+
         field = "object/robndbox"
         if turned is None and (turn := self._find_turn(element)):
             left, top, right, bottom = map(float, corners)  # type: ignore[arg-type]
@@ -550,16 +466,43 @@ class Reader:
             turned = o + rotate_box(left - o, top - o, right - left + o, bottom - top + o, turn)
             corners = [*turned.min(axis=0).tolist(), *(turned.max(axis=0) - o).tolist()]
             field = "object/attributes"
+        box_number = self._n_packed + len(self._values) // 9
         self._values += (image, category, *corners, score, flags, line)  # type: ignore[arg-type]
         if (id_ := parse_track_id(texts.get("trackid", "").strip(BLANKS))) is not None:
-            self._track_of[self._n_packed + len(self._values) // 9 - 1] = id_
+            self._track_of[box_number] = id_
         if turned is not None:
-            self._corners_by_box[self._n_packed + len(self._values) // 9 - 1] = turned
+            self._corners_by_box[box_number] = turned
             self._first_oriented = self._first_oriented or (path, line, field)
         return True
 
+    def _read_turned_box(self, element: Any, path: str, line: int) -> Floats | None:
+        """Return the (4, 2) corners of a <robndbox>, which has them or a centre, a size and an angle.
+
+        None, after an issue, if it is faulty.
+        """
+        tags = CORNERS if any(member.tag in CORNERS for member in element) else _TURNED
+        members, is_complete = self._take_members(element, tags, path, "object/robndbox/")
+        numbers = [self._read_edge(members.get(tag), tag, path, line, "robndbox") for tag in tags]
+        if not is_complete or None in numbers:
+            return None
+        values = np.array(numbers, np.float64)
+        return values.reshape(4, 2) if tags is CORNERS else rectangle_corners(values[None])[0]
+
+    def _parse_flags(self, texts: Mapping[str, str], path: str, line: int) -> int | None:
+        """Return the flags of an object, whose `texts` are by tag; None, after issues, if one is faulty."""
+        flags, is_sound = 0, True
+        for tag, flag in FLAGS.items():
+            value = texts.get(tag, "0").strip(BLANKS)
+            mark = _TRUTH.get(value.lower())
+            if mark is None:
+                expected, field = "0 or 1 (or no, yes, false, true)", f"object/{tag}"
+                self._log.report(BAD_FLAG, path, line=line, field=field, value=value, expected=expected)
+                is_sound = False
+            flags |= flag if mark else 0
+        return flags if is_sound else None
+
     def _find_turn(self, element: Any) -> float:
-        """The radians by which the attributes of an object, as CVAT writes them, turn its box; 0 for none."""
+        """Return the radians by which CVAT's attributes of an object turn its box, 0 for none."""
         attributes = {
             attribute.findtext("name"): attribute.findtext("value")
             for attribute in element.iterfind("attributes/attribute")
@@ -595,6 +538,7 @@ class Reader:
 
     def _pack(self) -> None:
         """Turn the boxes that wait in `_values` and `_alike`, which are emptied, into a chunk of columns."""
+        # table: (n, 9) image, class, four edges, score, flags and line
         table = np.array(self._values, np.float64).reshape(-1, 9)
         self._values.clear()
         if self._alike:
@@ -615,30 +559,23 @@ class Reader:
 
     def _make_shapes(self, images: Ints) -> Shapes:
         """Return the masks and oriented boxes of the next n boxes; `images` (n,) are their image rows."""
-        n = len(images)
-        rows = np.array(
-            [i - self._n_packed for i in self._corners_by_box if self._n_packed <= i < self._n_packed + n],
-            int,
-        )
-        corners = np.array([self._corners_by_box[i + self._n_packed] for i in rows.tolist()]).reshape(-1, 2)
+        # Boxes are numbered through all chunks; `rows` are those of this chunk, from its first.
+        first, n = self._n_packed, len(images)
+        rows = np.array([i - first for i in self._corners_by_box if first <= i < first + n], int)
+        corners = np.array([self._corners_by_box[first + row] for row in rows.tolist()]).reshape(-1, 2)
         turned = Shapes.of_outlines(corners - self._origin, np.full(len(rows), 4), ShapeKind.ORIENTED)
         return self._masks.make_shapes(images).replace_rows(rows, turned)
 
     def finish(self) -> None:
-        """Decide whether the boxes are detections, report those of the other kind, and build the rest."""
+        """Pack what waits, and add all boxes, their tracks and frames to the builder.
+
+        Then it is decided whether they are detections; those of the other kind are reported and left out.
+        """
         builder = self._builder
         if self._values or self._alike:
             self._pack()
         if self._track_of:
-            # In ImageNet VID a folder with tracks is a video, and a name that is a number is its frame.
-            tracked = {chunk["image"][i] for chunk in self._chunks
-                       for i, id_ in enumerate(chunk.get("source_track", ())) if id_ is not None}  # fmt: skip
-            names = builder.image_names
-            folders = {names[row].rpartition("/")[0] for row in tracked} - {""}
-            for row, name in enumerate(names):
-                folder, _, file_name = name.rpartition("/")
-                if folder in folders:
-                    self._frame_by_image.setdefault(row, (folder, parse_frame_number(stem(file_name))))
+            self._find_frames()
         for row, (video, frame) in self._frame_by_image.items():
             builder.set_frames(row, [builder.video(video)], [frame])
         if self._origin:
@@ -660,14 +597,37 @@ class Reader:
             self._log.report(OUTLINES, path, line=line, field=field, **about)
         self._gather.finish(field="object/confidence")
 
-    def _exclude_last_pixels(self) -> None:
-        """Move right and bottom of all boxes by -1 if one is 1 beyond its image, as supervision counts."""
-        sizes = np.array(list(map(self._builder.image_size, range(self._builder.n_images))))
-        min_edges = [chunk["xyxy"][:, :2].min(initial=np.inf) for chunk in self._chunks]
-        max_excess = [
-            (chunk["xyxy"][:, 2:] - sizes[chunk["image"]])[sizes[chunk["image"]] > 0].max(initial=-np.inf)
+    def _find_frames(self) -> None:
+        """Add the images in folders with tracks to `_frame_by_image`.
+
+        As in ImageNet VID, the folder is the video, and a file name that is a number is the frame.
+        """
+        tracked_rows = {
+            chunk["image"][i]
             for chunk in self._chunks
-        ]
+            for i, id_ in enumerate(chunk.get("source_track", ()))
+            if id_ is not None
+        }
+        names = self._builder.image_names
+        folders = {names[row].rpartition("/")[0] for row in tracked_rows} - {""}
+        for row, name in enumerate(names):
+            folder, _, file_name = name.rpartition("/")
+            if folder in folders:
+                self._frame_by_image.setdefault(row, (folder, parse_frame_number(stem(file_name))))
+
+    def _exclude_last_pixels(self) -> None:
+        """Move right and bottom of all boxes by -1, with a note, if they are counted as supervision does.
+
+        Then one of them at least is exactly 1 beyond its image, none is further out, and no box begins
+        before 0.
+        """
+        sizes = np.array(list(map(self._builder.image_size, range(self._builder.n_images))))
+        min_edges, max_excess = [], []
+        for chunk in self._chunks:
+            size_of_box = sizes[chunk["image"]]  # (n, 2), 0 for an unknown size
+            excess = (chunk["xyxy"][:, 2:] - size_of_box)[size_of_box > 0]
+            min_edges.append(chunk["xyxy"][:, :2].min(initial=np.inf))
+            max_excess.append(excess.max(initial=-np.inf))
         if max(max_excess, default=0) == 1 and min(min_edges, default=0) >= 0:
             for chunk in self._chunks:
                 chunk["xyxy"][:, 2:] -= 1

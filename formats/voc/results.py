@@ -42,7 +42,7 @@ _RESULT_TAIL = re.compile(r"(?:[ \t]+[^ \t]+){5}$")
 
 
 def find_result_files(source: Source) -> list[str]:
-    """The files that are named like results of the VOC kit."""
+    """Return the files that are named like results of the VOC kit."""
     return [f for f in source.with_suffix(".txt") if RESULT_NAME.fullmatch(f.rsplit("/", 1)[-1])]
 
 
@@ -58,44 +58,38 @@ def read_results(source: Source, builder: Builder, log: Log, options: VocOptions
     for file in log.track(files, "reading"):
         path = source.full(file)
         file_name = (file or source.path.replace("\\", "/")).rsplit("/", 1)[-1]
-        match = RESULT_NAME.fullmatch(file_name)
-        name = match[2] if match else file_name[: file_name.rfind(".")] if "." in file_name else file_name
-        if refuse_class(name) is not None:
+        class_name = _parse_class(file_name)
+        if refuse_class(class_name) is not None:
             log.report(NOT_RESULTS, path, value=file_name)
             continue
         data = source.read(file, log)
         if data is None:
             continue
-        category = builder.category(name)
+        category = builder.category(class_name)
         file_number = builder.file(path)
         data = data.removeprefix(b"\xef\xbb\xbf")
         split_rows = _split_results(data)
         if split_rows is None:
             split_rows = _split_slowly(data, path, builder, log)
         loaded.append((category, file_number, path, *split_rows))
+
+    # The images, each at the first row that names it.
     first_location: dict[bytes, tuple[str, int]] = {}
     for _, _, path, names, _, lines in loaded:
         for raw_name in dict.fromkeys(names):
             if raw_name not in first_location:
                 first_location[raw_name] = path, int(lines[names.index(raw_name)])
     gather = Gather(source, builder, log, options)
-    image_of_name: dict[bytes, int] = {}
-    for raw_name in sorted(first_location):
-        path, line = first_location[raw_name]
-        name, location = raw_name.decode(), Location(path, line=line)
-        if not accept_name(name, log, path, line=line):
-            image_of_name[raw_name] = -1
-            continue
-        picture = gather.find_picture(name, location)
-        if stem(name) == name:
-            name = add_extension(name, picture)
-        row = gather.image(name, location, picture=picture, accepted=True)
-        image_of_name[raw_name] = -1 if row is None else row
+    image_of_name = {
+        raw_name: _add_image(raw_name, *first_location[raw_name], gather, log)
+        for raw_name in sorted(first_location)
+    }
+
     for category, file_number, _, names, values, lines in loaded:
         image = np.array([image_of_name[name] for name in names], np.int64)
         has_image = image >= 0
         builder.skipped += int(np.count_nonzero(~has_image))
-        xyxy = values[has_image, 1:]
+        xyxy = values[has_image, 1:]  # after the score
         if options.origin:
             count_from_zero(xyxy)
         n = len(xyxy)
@@ -110,8 +104,30 @@ def read_results(source: Source, builder: Builder, log: Log, options: VocOptions
     gather.finish()
 
 
+def _parse_class(file_name: str) -> str:
+    """Return the class in the name of a result file; of another name all before the extension."""
+    if match := RESULT_NAME.fullmatch(file_name):
+        return match[2]
+    return file_name[: file_name.rfind(".")] if "." in file_name else file_name
+
+
+def _add_image(raw_name: bytes, path: str, line: int, gather: Gather, log: Log) -> int:
+    """Add the image with this name, first seen at a line of `path`; return its row, -1 after an issue."""
+    name, location = raw_name.decode(), Location(path, line=line)
+    if not accept_name(name, log, path, line=line):
+        return -1
+    picture = gather.find_picture(name, location)
+    if stem(name) == name:
+        name = add_extension(name, picture)
+    row = gather.image(name, location, picture=picture, accepted=True)
+    return -1 if row is None else row
+
+
 def _split_slowly(data: bytes, path: str, builder: Builder, log: Log) -> tuple[list[bytes], Floats, Any]:
-    """Names, (n, 5) numbers and lines of the valid rows, row by row; every other row is reported."""
+    """Return names, (n, 5) numbers and lines of the valid rows, row by row; every other row is reported.
+
+    The numbers are a score and four edges. The other rows are counted in ``builder.skipped``.
+    """
     fields, n_rows = ("confidence", *EDGES), 0
     expected = "an image, a confidence and four edges"
     names, values, lines = [], [], []
@@ -162,7 +178,7 @@ def _has_columns(words: Sequence[str]) -> bool:
 
 
 def _split_results(data: bytes) -> tuple[list[bytes], Floats, Any] | None:
-    """Names, (n, 5) numbers and lines of all rows at once; None if a row is not six plain values."""
+    """Return names, (n, 5) numbers and lines of all rows at once; None if a row is not six plain values."""
     if b"\x0b" in data or b"\x0c" in data:
         return None
     rows = [row.split() for row in data.split(b"\n")]
@@ -170,19 +186,23 @@ def _split_results(data: bytes) -> tuple[list[bytes], Floats, Any] | None:
     tokens = list(itertools.chain.from_iterable(rows))
     if not {0, 6}.issuperset(map(len, rows)):
         return None
+    # tokens: name, score, four edges, name, ...
     columns = [tokens[i::6] for i in range(1, 6)]
     if any(b" ".join(column).translate(None, b"0123456789.+-eE ") for column in columns):
         return None
     try:
         values = np.array([list(map(float, column)) for column in columns], np.float64).T.copy()
-        b"\n".join(tokens[0::6]).decode()
+        b"\n".join(tokens[0::6]).decode()  # only to see that the names are UTF-8
     except ValueError:  # of which a UnicodeDecodeError is one
         return None
     return (tokens[0::6], values, np.array(lines, np.int64)) if np.isfinite(values).all() else None
 
 
 def write_results(dataset: Dataset, target: Output, log: Log, edges: Floats) -> None:
-    """Write one result file per class. UsageError without scores; after an issue nothing is written."""
+    """Write one result file per class; after an issue nothing is written. `edges` (n, 4) are those to write.
+
+    Raises UsageError if a box has no score.
+    """
     images, boxes = dataset.images, dataset.boxes
     if np.isnan(boxes.score).any():
         raise UsageError("results=true writes detections, but these boxes have no score")
@@ -211,6 +231,8 @@ def write_results(dataset: Dataset, target: Output, log: Log, edges: Floats) -> 
     if n_empty:
         log.note(f"result files do not name images without detections: {plural(n_empty, 'image')}")
     note_spaces(names, log)
+
+    # Class by class; the rows of class i are those from class_bounds[i] to class_bounds[i + 1].
     order = np.argsort(boxes.category, kind="stable")
     class_bounds = np.searchsorted(boxes.category[order], np.arange(len(classes) + 1)).tolist()
     texts = to_decimals(edges[order].reshape(-1))

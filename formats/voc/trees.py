@@ -42,9 +42,11 @@ def note_stray_files(source: Source, read_files: Collection[str], roots: Sequenc
         if file in read_files:
             continue
         suffix = file[file.rfind(".") :].lower() if "." in file.rsplit("/", 1)[-1] else ""
-        folders = (file[len(root) :].partition("/") for root in roots if file.startswith(root))
-        inside = not roots or any(slash and ANNOTATIONS.fullmatch(top) for top, slash, _ in folders)
-        if inside and suffix != ".xml" and suffix not in PICTURE_SUFFIXES:
+        paths_below_roots = (file[len(root) :].partition("/") for root in roots if file.startswith(root))
+        is_annotation = not roots or any(
+            slash and ANNOTATIONS.fullmatch(folder) for folder, slash, _ in paths_below_roots
+        )
+        if is_annotation and suffix != ".xml" and suffix not in PICTURE_SUFFIXES:
             strays.append(file)
     if strays:
         count_text = plural(len(strays), "file is", "files are")
@@ -57,13 +59,14 @@ def find_splits(
     """Find the splits by the lists in ``ImageSets``, else by folders named after splits.
 
     Returns the `files` of the `requested` split, all if it is None, and the split of each image by its key.
+    A split that is not there is reported, and gives no files.
     """
-    keys_of_split: dict[str, dict[str, None]] = {}
+    keys_of_split: dict[str, dict[str, None]] = {}  # dicts for sets that keep their order
     for root in roots:
         keys_below = {image.key for _, image in files if image.root == root}
         for name, members in _read_lists(source, root, keys_below, len(roots) > 1, log, requested):
             keys_of_split.setdefault(name, {}).update(members)
-    if not keys_of_split:
+    if not keys_of_split:  # folders count only if every image is in one
         for _, (key, _, _) in files:
             split_folders = [folder for folder in key.split("/")[:-1] if folder.lower() in SPLITS]
             if not split_folders:
@@ -75,6 +78,7 @@ def find_splits(
             log, source.path, requested, keys_of_split, no_splits="there are no lists in ImageSets/Main"
         )
         return (), {}
+
     # The smallest list that names an image is its split, so that `trainval` does not hide `train`.
     splits: dict[str, str] = {}
     ordered_splits = sorted(keys_of_split, key=lambda name: (len(keys_of_split[name]), name))
@@ -89,6 +93,7 @@ def find_splits(
             first_split = splits.setdefault(key, name)
             if first_split != name and (first_split, name) not in nested_pairs:
                 log.report(IN_TWO_SPLITS, source.path, value=key, first=name, name=first_split)
+
     if requested is None:
         return files, {key: name for key, name in splits.items() if name != NO_SPLIT}
     members, name = keys_of_split[requested], "" if requested == NO_SPLIT else requested
@@ -99,9 +104,10 @@ def find_splits(
 def _read_lists(
     source: Source, root: str, keys: set[str], has_several_roots: bool, log: Log, requested: str | None
 ) -> list[tuple[str, dict[str, None]]]:
-    """Read the lists in ``ImageSets`` that are splits: their names, each with the keys of its images.
+    """Read the lists in ``ImageSets`` below `root` that are splits: names, each with the keys of its images.
 
-    With a `requested` split the other lists are empty, as only their names matter.
+    Lists in ``Main`` count, else those beside it. `keys` are those of the images below `root`. With a
+    `requested` split only this list is returned; if it is not there, all are, empty, for their names.
     """
     pattern = re.compile(re.escape(root) + r"ImageSets/(?:([^/]+)/)?([^/]+)\.txt", re.IGNORECASE)
     matches = [m for f in source.files if (m := pattern.fullmatch(f))]
@@ -112,6 +118,7 @@ def _read_lists(
         ]
     if not list_matches:
         return []
+    # A list may name images by the end of their path: of a/b/c.jpg b/c.jpg, or c.jpg.
     keys_of_end: dict[str, list[str]] = {}
     prefix = root if has_several_roots else ""
     for key in keys:
@@ -126,11 +133,11 @@ def _read_lists(
         members = _read_list(source, match[0], keys, keys_of_end, prefix, log)
         if members is not None:
             lists.append((match[2], members))
-    if requested is not None:  # the list itself, else the names to choose from, without those of one class
-        return [(name, members) for name, members in lists if name == requested] or [
-            (name, members) for name, members in lists if "_" not in name
-        ]
-    return lists
+    if requested is None:
+        return lists
+    # Without the list, the names to choose from; those of one class, such as dog_train, are none.
+    lists_of_split = [(name, members) for name, members in lists if name == requested]
+    return lists_of_split or [(name, members) for name, members in lists if "_" not in name]
 
 
 def _read_list(
@@ -161,7 +168,7 @@ def _read_list(
 
     members: dict[str, None] = {}
     missing = []
-    marks = set()
+    marks = set()  # what follows the names: -1, 0 and 1 in a list of one class
     n_rows = 0
     for line_number, row in enumerate(text.split("\n"), 1):
         name = row.strip(BLANKS)
@@ -170,10 +177,10 @@ def _read_list(
         n_rows += 1
         key = find_key(name)
         if key is None:
-            name_and_mark = name.rsplit(None, 1)  # "2008_000001 -1" of a list of one class
-            if len(name_and_mark) == 2 and re.fullmatch(r"-?[0-9]+", name_and_mark[1], re.ASCII):
-                marks.add(name_and_mark[1])
-                key = find_key(name_and_mark[0])
+            name_without_mark, *mark = name.rsplit(None, 1)  # "2008_000001 -1" of a list of one class
+            if mark and re.fullmatch(r"-?[0-9]+", mark[0], re.ASCII):
+                marks.update(mark)
+                key = find_key(name_without_mark)
         else:
             marks.add("")
         if key is None:
