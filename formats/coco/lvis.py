@@ -68,18 +68,24 @@ def _name_of(image: Mapping[str, Any]) -> tuple[str, Any]:
     if image.get("file_name") is not None:
         return "file_name", image["file_name"]
     url = image.get("coco_url")
-    return "coco_url", "/".join(url.split("?", 1)[0].split("/")[-2:]) if isinstance(url, str) else url
+    if isinstance(url, str):  # http://x/val2017/1.jpg?a: val2017/1.jpg
+        url = "/".join(url.split("?", 1)[0].split("/")[-2:])
+    return "coco_url", url
 
 
 def _find_category_columns(dataset: Dataset) -> dict[str, list[Any]]:
     """Return image and instance counts of each class, by the boxes, and its frequency, else by its images."""
     boxes, classes = dataset.boxes, dataset.categories
-    pairs = np.unique(np.stack([boxes.category, boxes.image], axis=1), axis=0)
+    pairs = np.unique(np.stack([boxes.category, boxes.image], axis=1), axis=0)  # each image counts once
     n_images = np.bincount(pairs[:, 0], minlength=len(classes)).tolist()
+
+    def find_frequency(n: int) -> str:
+        """Return rare, common or frequent for a class in n images."""
+        return "r" if n <= 10 else "c" if n <= 100 else "f"
+
     return {
         "frequency": [
-            frequency or ("r" if n <= 10 else "c" if n <= 100 else "f")
-            for frequency, n in zip(classes.frequency, n_images, strict=True)
+            frequency or find_frequency(n) for frequency, n in zip(classes.frequency, n_images, strict=True)
         ],
         "image_count": n_images,
         "instance_count": np.bincount(boxes.category, minlength=len(classes)).tolist(),
@@ -87,6 +93,7 @@ def _find_category_columns(dataset: Dataset) -> dict[str, list[Any]]:
 
 
 def _require_whole_ids(fields: Sequence[Field]) -> list[Field]:
+    """Return the fields with whole numbers in place of ids that may be text."""
     return [replace(field, kind="int") if field.kind == "id" else field for field in fields]
 
 

@@ -134,9 +134,10 @@ class Values:
     """Takes values from the records of one file."""
 
     def __init__(self, path: str, builder: Builder, log: Log, dialect: Dialect = COCO) -> None:
+        """Report to `log` what is wrong in the file at `path`, and count unread keys in the builder."""
         self.path, self.dialect = path, dialect
         self._builder, self.log = builder, log
-        self._float_ids: set[tuple[str, str]] = set()
+        self._float_ids: set[tuple[str, str]] = set()  # lists and keys of which such an id was reported
 
     def read_entries(
         self,
@@ -492,7 +493,7 @@ def flatten_instances(data: bytes) -> bytes | None:
 
 
 def as_text(name: Any) -> Any:
-    """A name that is a whole number as text; any other value as it is."""
+    """Return a name that is a whole number as text, and any other value as it is."""
     return str(name) if type(name) is int else name
 
 

@@ -76,8 +76,9 @@ class Frames:
     """Which frames of which videos the images of one file are; ids are resolved when all lists were read."""
 
     def __init__(self, builder: Builder) -> None:
+        """Start without videos and images."""
         self._builder = builder
-        self._rows: dict[Id, int] = {}
+        self._rows: dict[Id, int] = {}  # of videos, by id
         self._frames_of_images: list[tuple[int, Any, int]] = []
         """Row of an image, the id of its video and its number there."""
 

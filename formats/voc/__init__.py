@@ -138,6 +138,7 @@ def _find_xml_files(source: Source) -> list[str]:
     )
 
     def has_voc_root(file: str) -> bool:
+        """Whether a file begins with the root element of VOC XML."""
         answer = _inspect_head(source.head(file))
         return answer is not None and bool(answer[1])
 

@@ -393,7 +393,7 @@ class Reader:
         pieces = [piece for file in files for piece in file.pieces[:-1]]
 
         def take_column(tag: str) -> list[bytes]:
-            # every object has its gap, then its values
+            """Return the value of an element for each object; an object has its gap, then its values."""
             return pieces[value_indices[tag] :: len(value_indices) + 1] if tag in value_indices else []
 
         names = take_column("name")

@@ -159,6 +159,7 @@ def _read_list(
         return None
 
     def find_key(name: str) -> str | None:
+        """Return the key of the image with this name, with or without extension; None if there is none."""
         for candidate in (name, stem(name)):
             if prefix + candidate in keys:
                 return prefix + candidate

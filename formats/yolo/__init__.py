@@ -205,6 +205,14 @@ def _find_points(plan: Plan, files: list[str], task: str | None, builder: Builde
         )
 
 
+def _find_tracks(plan: Plan, files: list[str], builder: Builder, log: Log) -> None:
+    """Set in the plan, with a note, which rows end in the id of a track, by the first files."""
+    plan.tracks = find_tracks(plan.source, files, plan.n_point_numbers, is_det=builder.kind == "det")
+    if plan.tracks:
+        row_end = "a confidence and the id of a track" if plan.tracks == {0} else "the id of a track"
+        log.note(f"{printable(plan.source.path)}: rows end in {row_end}, as yolo track writes them")
+
+
 def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> None:
     """Read a dataset of label files, in any of its layouts, into the builder.
 
@@ -218,10 +226,7 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
     image_of_file = np.array([i for i, image in enumerate(images) if image.label is not None], np.int64)
     _find_points(plan, files, options.task, builder, log)
     if options.conf_column is None:
-        plan.tracks = find_tracks(source, files, plan.n_point_numbers, is_det=builder.kind == "det")
-    if plan.tracks:
-        row_end = "a confidence and the id of a track" if plan.tracks == {0} else "the id of a track"
-        log.note(f"{printable(source.path)}: rows end in {row_end}, as yolo track writes them")
+        _find_tracks(plan, files, builder, log)
     parsed = ParsedRows(plan, files, builder, log)
     is_valid, box, score = parsed.choose_columns(options.conf_column)
 
@@ -254,7 +259,7 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
         if plan.point_names or plan.flip_idx is not None:
             describe_points(plan, builder, parsed.classes)
     elif plan.n_point_numbers:
-        # more than a class, a box and a confidence
+        # rows with more values than a class, a box and a confidence
         n_unread = int(np.count_nonzero(is_valid & ~parsed.is_outline & (parsed.n_values > 6)))
         if n_unread:
             builder.extras["keypoints"] = n_unread

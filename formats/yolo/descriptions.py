@@ -480,13 +480,36 @@ def _add_listed_images(
     `entries` are (line number, path of an image file) of the list at `path`, which lies in `folder`. If
     no image file is there, returns True if lines that are no paths of one are reported, else False.
     """
-    source = plan.source
+    located_files, absent = _locate_entries(plan, entries, path, folder, split, options, log)
     group = Group(split, {}, (), only_listed=True)
-    located_files: list[tuple[str, str | None]] = []
+    _add_to_group(group, [(image_file, label_file) for image_file, label_file, _ in located_files])
+    if absent and not any(is_there for *_, is_there in located_files):
+        return _refuse_entries(plan, absent, path, log)
+    for line_number, entry in absent:
+        joined = _LOST if _JOINED.search(entry) else ""
+        log.report(NOT_THERE, path, line=line_number, value=entry, joined=joined)
+    plan.groups.append(group)
+    return True
+
+
+def _locate_entries(
+    plan: Plan,
+    entries: Iterable[tuple[int, str]],
+    path: str,
+    folder: str,
+    split: str,
+    options: YoloOptions,
+    log: Log,
+) -> tuple[list[tuple[str, str | None, bool]], list[tuple[int, str]]]:
+    """Find the image files of a list: those of `_find_image_file`, and line and path of the absent ones.
+
+    With the option ``images`` none is absent, as it may be in that folder. Paths that lead out of the source
+    or cannot be read are reported, and make the plan unsound; the folders of the image files are noted in it.
+    """
+    source = plan.source
+    located_files: list[tuple[str, str | None, bool]] = []
     absent: list[tuple[int, str]] = []
-    n_present = 0
     parents = [*map(source.full, (folder, *plan.base_folders)), os.curdir]
-    folders_with_files: dict[str, None] = {}
     path_end = ""
 
     @functools.cache
@@ -512,13 +535,9 @@ def _add_listed_images(
         if not path_inside or not accept_name(path_inside, log, path, line=line_number):
             plan.is_sound = False
             continue
-
         image_file, label_file, is_there = _find_image_file(plan, exact_paths, folder, path_inside)
-        if is_there:
-            n_present += 1
-            folders_with_files[image_file.rpartition("/")[0]] = None
-        if is_there or options.images is not None:  # the image file may be in the folder of --images
-            located_files.append((image_file, label_file))
+        if is_there or options.images is not None:
+            located_files.append((image_file, label_file, is_there))
         else:
             absent.append((line_number, entry))
 
@@ -526,16 +545,10 @@ def _add_listed_images(
         log.note(
             f"{printable(path)}: paths of another machine are read by their ends, as in {printable(path_end)}"
         )
-    for located_folder in folders_with_files:
+    present_files = (image_file for image_file, _, is_there in located_files if is_there)
+    for located_folder in dict.fromkeys(image_file.rpartition("/")[0] for image_file in present_files):
         plan.note_folder(located_folder)
-    _add_to_group(group, located_files)
-    if absent and not n_present:
-        return _refuse_entries(plan, absent, path, log)
-    for line_number, entry in absent:
-        joined = _LOST if _JOINED.search(entry) else ""
-        log.report(NOT_THERE, path, line=line_number, value=entry, joined=joined)
-    plan.groups.append(group)
-    return True
+    return located_files, absent
 
 
 def _find_image_file(

@@ -147,7 +147,8 @@ class Plan(msgspec.Struct, eq=False):
     flip_idx: tuple[str, list[int]] | None = None
     """The path of the description, and which keypoint takes the place of each in a mirrored picture."""
     tracks: frozenset[int] = frozenset()
-    """Which rows end in the id of a track; see `find_tracks`."""
+    """Which rows end in the id of a track: those with an odd number of values after box and keypoints if 1 is
+    in the set, those with an even number if 0 is."""
     lists: set[str] = msgspec.field(default_factory=set)
     """The lists of pictures that the description names."""
     unread: dict[str, int] = msgspec.field(default_factory=dict)
@@ -167,7 +168,7 @@ def describes(head: bytes) -> bool:
 
 
 def find_yaml_file(source: Source) -> str | None:
-    """The file at the root that describes the dataset, if there is one."""
+    """Find the YAML file at the root that describes the dataset: data.yaml, or one like it; None if none."""
     yaml_files = [f for f in source.files if "/" not in f and f.lower().endswith((".yaml", ".yml"))]
     usual = [f for f in yaml_files if f.lower().rsplit(".", 1)[0] in {"data", "dataset"}]
     for file in usual + yaml_files:
@@ -178,7 +179,7 @@ def find_yaml_file(source: Source) -> str | None:
 
 
 def find_data_file(source: Source) -> str | None:
-    """Darknet's description at the root of a source, if there is one."""
+    """Find darknet's description at the root of a source; None if there is none."""
     for file in source.files:
         if "/" not in file and file.lower().endswith(".data") and is_data_file(source.head(file)):
             return file
@@ -334,7 +335,10 @@ def keep_described(source_files: Listing, folders: set[str]) -> Listing:
 
 
 def _find_class_lists(source_files: Listing, *, described: bool) -> list[str]:
-    """The files that list the names of classes; `described` says that a description has named some."""
+    """Find the files that list the names of classes: those of the usual names, else one ``.names`` file.
+
+    If a description has named some (`described`), only the most usual names count.
+    """
     for usual in (_FIRST_LISTS,) if described else (_FIRST_LISTS, _OTHER_LISTS):
         if files := [file for file in source_files.known if file.rsplit("/", 1)[-1].lower() in usual]:
             return files

@@ -305,8 +305,9 @@ def _split_rows(
 ) -> tuple[_Columns, Floats, NDArray[Any]]:
     """Split a chunk of label files into columns, and report nothing.
 
-    `n_point_numbers` keypoint numbers follow a box, and `track_parities` are those of `find_tracks`. Returns
-    the columns of the valid rows, their shape values if `wants_points`, and the numbers of the faulty rows.
+    `n_point_numbers` keypoint numbers follow a box, and rows may end in the id of a track if the number of
+    values after these is odd or even, as 1 or 0 in `track_parities` says. Returns the columns of the valid
+    rows, their shape values if `wants_points`, and the numbers of the faulty rows.
     """
     n = len(chunk.first)
     track = _find_track_ids(chunk, n_point_numbers, track_parities) if track_parities else np.full(n, NO_ID)
@@ -412,7 +413,7 @@ def _join_values(
 
 
 def _find_track_ids(chunk: Chunk, n_point_numbers: int, track_parities: frozenset[int]) -> Longs:
-    """Return (n,) the track id at the end of each row, `NO_ID` for none; see `find_tracks` for parities.
+    """Return (n,) the track id at the end of each row, `NO_ID` for none; the parities are as in `_split_rows`.
 
     A last value that is no whole number from 1 is no id.
     """
