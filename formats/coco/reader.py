@@ -290,6 +290,8 @@ class Reader:
                     table.categories = values.read_categories(document)
                 else:
                     self._read_boxes(document, values, table, dialect.annotation)
+
+        # All lists are read: what one says of another can be looked up.
         self._report_missing_lists(present, table)
         if extra_fields:
             if table.file < 0:

@@ -413,7 +413,7 @@ def _join_values(
 
 
 def _find_track_ids(chunk: Chunk, n_point_numbers: int, track_parities: frozenset[int]) -> Longs:
-    """Return (n,) the track id at the end of each row, `NO_ID` for none; the parities are as in `_split_rows`.
+    """Return (n,) the track id at the end of each row, `NO_ID` for none; parities as in `_split_rows`.
 
     A last value that is no whole number from 1 is no id.
     """
