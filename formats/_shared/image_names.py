@@ -102,12 +102,7 @@ def _name_by_folders(
             _drop_pictures(candidate) == key_folder for candidate in matching
         )
         if by_picture and remaining == key_folder and not is_known:
-            for candidate in other_folders:
-                i = _find_replaced(key_folder, candidate)
-                if i >= 0 and key_folder[i].lower() not in SPLITS:
-                    # `a/marks/x` of `a/images/x.png` is `a/x`.
-                    name_folder_of[key_folder] = key_folder[:i] + key_folder[i + 1 :]
-                    break
+            name_folder_of |= _drop_unusual(key_folder, other_folders)
         name_folder = name_folder_of.get(key_folder, remaining)
         if name_folder != remaining:  # by an unusual name, so any folder of image files may be its own
             matching = other_folders
@@ -116,15 +111,13 @@ def _name_by_folders(
         picture_folder = min(
             matching, key=lambda folder: (_drop_pictures(folder) != name_folder, folder), default=None
         )
-        if (
-            by_picture
-            and picture_folder is not None
-            and _is_subsequence(_drop_pictures(picture_folder), name_folder)
-        ):
+        # Parts that only the annotations have are no part of the name.
+        is_shorter = picture_folder is not None and _is_subsequence(
+            _drop_pictures(picture_folder), name_folder
+        )
+        if by_picture and is_shorter:
             name_folder = tuple(
-                folder_name
-                for folder_name in name_folder
-                if folder_name in picture_folder or folder_name.lower() in SPLITS
+                name for name in name_folder if name in (picture_folder or ()) or name.lower() in SPLITS
             )
         shared_folder = _find_common_start(key_folder, name_folder)
         root = None if name_folder == key_folder else "/".join([*shared_folder, ""])
@@ -132,6 +125,18 @@ def _name_by_folders(
         picture = stem(key) if picture_folder is None else "/".join([*picture_folder, stem(file_name)])
         places.append(Place(key, root, picture))
     return places
+
+
+def _drop_unusual(key_folder: Parts, picture_folders: Sequence[Parts]) -> dict[Parts, Parts]:
+    """Drop the unusual name of a folder of annotations: `{a/marks: a}` where an image is in `a/images`.
+
+    Empty if no folder of image files differs in one part alone, or if that is the name of a split.
+    """
+    for folder in picture_folders:
+        i = _find_replaced(key_folder, folder)
+        if i >= 0 and key_folder[i].lower() not in SPLITS:
+            return {key_folder: key_folder[:i] + key_folder[i + 1 :]}
+    return {}
 
 
 def _match_parts(picture_folder: Parts, remaining: Parts) -> bool:

@@ -120,10 +120,8 @@ class Pictures:
         *,
         beside: Pictures | None = None,
     ) -> None:
-        self._builder = builder
-        self._log = log
-        self._fixed = options.image_size
-        self._short = options.names or with_slashes
+        self._builder, self._log = builder, log
+        self._fixed, self._short = options.image_size, options.names or with_slashes
         self._by_stem: dict[str, list[Picture]] = {}
         self._by_name: dict[str, Picture] = {}
         self._explicit: dict[str, tuple[int, int]] = {}

@@ -118,9 +118,8 @@ def _read_class_names(source: Source, file: str, log: Log) -> ClassNames | None:
         return None
     if is_description(path):
         order = list(dict.fromkeys(read_description(data, path, log) or []))
-        return (
-            ClassNames(path, order, dict(zip(order, order, strict=True))) if log.errors == n_errors else None
-        )
+        names = ClassNames(path, order, {name: name for name in order})
+        return names if log.errors == n_errors else None
     rows = _read_name_rows(data, path, log)
     if rows is None:
         return None
@@ -386,6 +385,7 @@ def _read_header(
         # strings of other groups have this header too
         return Layout(title=title, coords="rel", string_column=column, is_sure=False, **common_fields)
 
+    # Ordinary columns: coordinates, and tracks and frames beside a column of images.
     form = header.find_coordinates()
     if "image" in roles or "image" in constants:
         for role in ("track", "video", "frame"):

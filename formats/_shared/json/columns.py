@@ -169,13 +169,9 @@ class Document:
     def __init__(
         self, data: bytes, log: Log, path: str, *, slice_size: int = SLICE, fast: bool = True, first: int = 0
     ) -> None:
-        self._data = data
-        self._view = memoryview(data)
-        self._log = log
-        self._path = path
-        self._size = slice_size
-        self._fast = fast
-        self._first = first
+        self._data, self._view = data, memoryview(data)
+        self._log, self._path = log, path
+        self._size, self._fast, self._first = slice_size, fast, first
         self._at = self._skip_blanks(0)
         """The offset of the value that comes next, which every method that takes a value moves on."""
         self.top = data[self._at : self._at + 1].decode("latin-1")

@@ -145,7 +145,8 @@ def glance(head: bytes) -> JsonPreview:
         position = match.end()
         token = match[0]
         first_char = token[:1].decode("latin-1")
-        if after_colon:  # a value begins, which shows what its key holds
+        # A value begins, which shows what its key holds.
+        if after_colon:
             after_colon = False
             if len(stack) == 1:
                 keys.setdefault(key, first_char)
@@ -153,6 +154,7 @@ def glance(head: bytes) -> JsonPreview:
             # In the first record of a list, {"images": [{"id": 1, or of an outermost list.
             elif n_records == 1 and "".join(stack) in ("{[{", "[{"):
                 first_records.setdefault(key, {}).setdefault(inner_key, first_char)
+        # What the token means for those that follow.
         if first_char == '"':
             last_text = token[1:-1] if match[1] else None
         elif first_char == ":":

@@ -374,16 +374,9 @@ class TableRows:
         faults = self._faults = RowFaults(n)
 
         # The values of each row, and the faults that they have by themselves.
-        box_columns = _find_box_columns(layout)
-        numbers, is_blank = np.empty((n, len(box_columns))), np.zeros((len(box_columns), n), bool)
-        for k, column in enumerate(box_columns):
-            numbers[:, k], is_blank[k] = self._parse_numbers(column)
-        no_box = is_blank.all(axis=0)
-        if "class" in roles and no_box.any():  # rows that say in words that nothing was found
-            cells = columns[roles["class"]] = list(columns[roles["class"]])
-            for i in np.flatnonzero(no_box).tolist():
-                if layout.lenient or simplify_name(cells[i]) in NO_OBJECT:
-                    cells[i] = ""
+        numbers, is_blank = self._parse_boxes()
+        no_box: NDArray[np.bool_] = np.logical_and.reduce(is_blank, axis=0)
+        self._clear_classes(no_box)
         score = np.full(n, np.nan)
         if "score" in roles:
             score, _ = self._parse_numbers(roles["score"])
@@ -431,6 +424,27 @@ class TableRows:
                 None if track is None else track[rows],
             )
         )
+
+    def _parse_boxes(self) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return (n, k) the k numbers of each box, and (k, n) True where a cell is empty."""
+        n, box_columns = len(self._lines), _find_box_columns(self._layout)
+        numbers, is_blank = np.empty((n, len(box_columns))), np.zeros((len(box_columns), n), bool)
+        for k, column in enumerate(box_columns):
+            numbers[:, k], is_blank[k] = self._parse_numbers(column)
+        return numbers, is_blank
+
+    def _clear_classes(self, no_box: NDArray[np.bool_]) -> None:
+        """Empty the class cells of rows without a box that say in words that nothing was found.
+
+        In a lenient layout all of them are emptied. `no_box` is (n,); the column is replaced by a copy.
+        """
+        if "class" not in self._roles or not no_box.any():
+            return
+        column = self._roles["class"]
+        cells = self._columns[column] = list(self._columns[column])
+        for i in np.flatnonzero(no_box).tolist():
+            if self._layout.lenient or simplify_name(cells[i]) in NO_OBJECT:
+                cells[i] = ""
 
     def _parse_numbers(self, column: int) -> tuple[Floats, NDArray[np.bool_]]:
         """Parse a column of the piece; see `Decimals.parse`."""
