@@ -207,6 +207,7 @@ class _Records(Reader):
         If a list has not one value for each box, that is reported and the boxes are skipped; so is a box with
         an edge far outside 0..1, or with a score that is not finite.
         """
+        # The lists that the boxes have, each of which must have n values.
         edge_keys = [f"{kind}bbox/{edge}" for edge in EDGES]
         n = max(len(features.get(key, ())) for key in edge_keys)
         if not n:
@@ -222,6 +223,7 @@ class _Records(Reader):
             self.builder.skipped += n
             return
 
+        # Edges as fractions, and scores; boxes with a wrong one are skipped.
         relative = np.stack([np.asarray(features[key], np.float64) for key in edge_keys], axis=1)
         scores = np.full(n, np.nan)
         if kind == DETECTION:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,18 +71,10 @@ class Groups:
         # new_track_of[t + 1] is the track that track t has become; -1, which is no track, has the place 0.
         new_track_of, is_kept = np.arange(-1, int(table[:, 12].max()) + 1), np.ones(len(table), np.bool_)
         for rows, box_row in objects:
-            row, members, parts = rows[0], table[rows], [shapes[i] for i in rows if i != box_row]
-            # Around all members, and no exact width and height.
-            member_bounds = [*members[:, 2:4].min(axis=0), *members[:, 4:6].max(axis=0), np.nan, np.nan]
-            shapes[row] = join_shapes(parts, self._builder.image_size(int(table[row, 0])))
-            if shapes[row] is None and any(parts):
-                self._builder.extras["segmentation"] += len(parts) - parts.count(None)
-            table[row, 2:8] = member_bounds if box_row < 0 else table[box_row, 2:8]
-            table[row, 8] = np.fmax.reduce(members[:, 8])
-            table[row, 9] = np.bitwise_or.reduce(members[:, 9].astype(int))
-            # The first member's track takes the place of all tracks of the object.
-            new_track_of[members[:, 12].astype(int) + 1] = members[0, 12]
-            part_kind[row], is_kept[rows[1:]] = int(box_row < 0), False
+            self._join_rows(table, shapes, rows, box_row)
+            # The first row's track takes the place of all tracks of the object.
+            new_track_of[table[rows, 12].astype(int) + 1] = table[rows[0], 12]
+            part_kind[rows[0]], is_kept[rows[1:]] = int(box_row < 0), False
         new_track_of[0] = -1
         table[:, 12] = new_track_of[table[:, 12].astype(int) + 1]
         if objects:
@@ -92,6 +85,23 @@ class Groups:
             )
         self._tie_points(table, part_kind, np.flatnonzero(is_kept & (group >= 0)).tolist(), shapes)
         return np.flatnonzero(is_kept)
+
+    def _join_rows(
+        self, table: Floats, shapes: list[Drawn | None], rows: Sequence[int], box_row: int
+    ) -> None:
+        """Join the rows of one object in the first: its shape, box, score (the highest) and flags.
+
+        The box is that of `box_row`, the object's rectangle; if this is -1, it is around all rows, and has no
+        exact width and height. `table` and `shapes` are those of `join`.
+        """
+        row, members, parts = rows[0], table[rows], [shapes[i] for i in rows if i != box_row]
+        member_bounds = [*members[:, 2:4].min(axis=0), *members[:, 4:6].max(axis=0), np.nan, np.nan]
+        shapes[row] = join_shapes(parts, self._builder.image_size(int(table[row, 0])))
+        if shapes[row] is None and any(parts):
+            self._builder.extras["segmentation"] += len(parts) - parts.count(None)
+        table[row, 2:8] = member_bounds if box_row < 0 else table[box_row, 2:8]
+        table[row, 8] = np.fmax.reduce(members[:, 8])
+        table[row, 9] = np.bitwise_or.reduce(members[:, 9].astype(int))
 
     def _tie_points(
         self, table: Floats, part_kind: Floats, rows: list[int], shapes: list[Drawn | None]

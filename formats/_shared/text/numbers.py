@@ -80,29 +80,37 @@ _THOUSAND = (np.arange(1000) // [[100], [10], [1]] % 10 + ord("0")).astype(np.ui
 """(3, 1000) the digits of 0 to 999."""
 
 
-def _format_decimals(numbers: Floats, places: int) -> Cells:
-    """Write (n,) whole numbers below 1e15 divided by ``10**places``, without trailing zeros."""
-    if not len(numbers):
-        return np.zeros(0, "S1")
-    is_negative = numbers < 0
-    remaining = np.abs(numbers).astype(np.int64)
-    integers = remaining // 10**places
-    remaining -= integers * 10**places
-    # 12345 with 4 places: integers 1, remaining 2345, which fills 2 groups of 3 digits as 234 500; `digits`
-    # has a row for each of these 6, and trailing zeros become NULs. A row of `cells` is "1.2345" and NULs.
-    n_groups = -(-places // 3)
-    remaining *= 10 ** (3 * n_groups - places)
-    digits = np.empty((3 * n_groups, len(numbers)), np.uint8)
+def _split_decimals(decimals: NDArray[np.int64], places: int) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    """Split (n,) numbers of `places` digits: (places, n) digits as text, and (n,) True where one is not 0.
+
+    Trailing zeros are NULs.
+    """
+    # 2345 fills 2 groups of 3 digits as 234 500, so there are 6 rows at first.
+    n_groups = -(-places // 3)  # rounded up
+    remaining = decimals * 10 ** (3 * n_groups - places)
+    digits = np.empty((3 * n_groups, len(decimals)), np.uint8)
     for g in reversed(range(n_groups)):
         remaining, dividend = remaining // 1000, remaining
         last_three = dividend - 1000 * remaining
         for i, of_thousand in enumerate(_THOUSAND):
             digits[3 * g + i] = of_thousand[last_three]
-    only_zeros = np.ones(len(numbers), np.bool_)  # whether nothing but zeros was seen from the end on
+    only_zeros = np.ones(len(decimals), np.bool_)  # whether nothing but zeros was seen from the end on
     for column in digits[::-1]:
         only_zeros &= column == _ZERO
         column[only_zeros] = 0
-    point = np.where(only_zeros, 0, ord(".")).astype(np.uint8)
+    return digits[:places], ~only_zeros
+
+
+def _format_decimals(numbers: Floats, places: int) -> Cells:
+    """Write (n,) whole numbers below 1e15 divided by ``10**places``, without trailing zeros."""
+    if not len(numbers):
+        return np.zeros(0, "S1")
+    is_negative = numbers < 0
+    magnitudes = np.abs(numbers).astype(np.int64)
+    # 12345 with 4 places: integers 1, decimals 2345. A row of `cells` is "1.2345" and NULs.
+    integers = magnitudes // 10**places
+    digits, has_decimals = _split_decimals(magnitudes - integers * 10**places, places)
+    point = np.where(has_decimals, ord("."), 0).astype(np.uint8)
 
     # Rows with the same number of characters before the point (digits and a minus) are written together: the
     # point and the decimals behind them, then these digits from the last to the first, then the minus.
@@ -112,7 +120,7 @@ def _format_decimals(numbers: Floats, places: int) -> Cells:
         rows = np.flatnonzero(lead_length == length)
         rows_of_length: Any = slice(None) if len(rows) == len(numbers) else rows
         cells[rows_of_length, length] = point[rows_of_length]
-        cells[rows_of_length, length + 1 : length + 1 + places] = digits[:places, rows_of_length].T
+        cells[rows_of_length, length + 1 : length + 1 + places] = digits[:, rows_of_length].T
         integer = integers[rows_of_length]
         for position in reversed(range(length)):
             integer, dividend = integer // 10, integer
