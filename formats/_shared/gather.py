@@ -444,18 +444,18 @@ class Gather:
         return locate
 
     def make_ellipse(self, x: float, y: float, rx: float, ry: float, turn: float = 0.0) -> Drawn:
-        """The shape of a box that is an ellipse."""
+        """Return the outline of an ellipse as a shape, and count it for a note (`finish`)."""
         self._ellipses += 1
         return Drawn("polygons", [outline_ellipse(x, y, rx, ry, turn)])
 
     def parse_turn(self, attributes: Mapping[str, Any]) -> float:
-        """Return the radians by which CVAT's attributes turn a rectangle, 0 for none (`parse_turn`)."""
+        """Return the radians by which CVAT's attributes turn a rectangle, 0 for none; count turned ones."""
         turn = parse_turn(attributes) if self._turns else 0.0
         self._turned += turn != 0
         return turn
 
     def count_boxes(self) -> tuple[int, int]:
-        """Return the number of boxes so far that have a score, and the number of all boxes so far."""
+        """Return the number of boxes so far that have a score, and of all; joins groups to objects first."""
         self._pack()
         n_scored = sum(_count_scored(chunk) for chunk, _ in self._chunks)
         return n_scored, sum(len(chunk["image"]) for chunk, _ in self._chunks)

@@ -250,7 +250,7 @@ def choose_url_names(
 
     def name_with_host(text: str) -> str:
         name = name_with_folders(text)
-        host = text.partition("://")[2].partition("/")[0]
+        host = text.partition("://")[2].partition("/")[0]  # of "https://host/a.jpg"
         # Only before the whole path of the URL: a name with folders, or one that is the path by itself.
         return f"{host}/{name}" if name != name_of(text) or text.endswith(f"://{host}/{name}") else name
 
@@ -265,7 +265,9 @@ def choose_url_names(
 
 def find_url_name(text: str, last: str = "") -> str:
     """Return the path of a URL without host or bucket if it ends in the image name `last`; else `last`."""
-    path = unquote(text.split("?", 1)[0].partition("://")[2].partition("/")[2]).strip("/")
+    _, _, host_and_path = text.split("?", 1)[0].partition("://")
+    _, _, quoted_path = host_and_path.partition("/")
+    path = unquote(quoted_path).strip("/")
     return path if "://" in text and "/" not in last and path.endswith(last) else last
 
 

@@ -148,6 +148,18 @@ def _lists_images(source: Source, file: str) -> bool:
     return any("OriginalURL" in row for row in read_head_rows(source, file, 1))
 
 
+def _drop_without_boxes(source: Source, files: list[str], log: Log) -> list[str]:
+    """Drop Open Images' files without boxes, with a note, if there are others; lists of images go last."""
+    without_boxes = [f for f in files if _has_no_boxes(source, f)]
+    if not without_boxes or len(without_boxes) == len(files):
+        return files
+    image_lists = [f for f in without_boxes if _lists_images(source, f)]
+    if unread := [f for f in without_boxes if f not in image_lists]:
+        reason, names = "because Open Images has no boxes in them", ", ".join(map(printable, unread))
+        log.note(f"{printable(source.path)}: not read, {reason}: {names}")
+    return [f for f in files if f not in without_boxes] + image_lists
+
+
 def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> None:
     """Read a file, or the CSV files of a folder: boxes, then masks, then the images of Open Images' lists.
 
@@ -164,19 +176,10 @@ def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> Non
     class_names = find_class_names(source, descriptions, log, options.classes)
     reader = Reader(source, builder, log, options, class_names)
 
-    # The files to read. Of Open Images' files without boxes, beside others, only the lists of images.
     skipped_paths = {options.image_sizes, options.classes}
     files_to_read = [f for f in files if f not in descriptions and source.full(f) not in skipped_paths]
-    without_boxes = [f for f in files_to_read if len(files_to_read) > 1 and _has_no_boxes(source, f)]
-    if without_boxes and len(without_boxes) < len(files_to_read):
-        files_to_read = [f for f in files_to_read if f not in without_boxes]
-        with_images = [f for f in without_boxes if _lists_images(source, f)]
-        if unread := [f for f in without_boxes if f not in with_images]:
-            unread_text = (
-                f"not read, because Open Images has no boxes in them: {', '.join(map(printable, unread))}"
-            )
-            log.note(f"{printable(source.path)}: {unread_text}")
-        files_to_read += with_images
+    if len(files_to_read) > 1:
+        files_to_read = _drop_without_boxes(source, files_to_read, log)
     if not files_to_read:
         log.report(NO_HEADER, source.path, found="no file that ends in .csv or .tsv")
     else:

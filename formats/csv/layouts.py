@@ -207,6 +207,7 @@ def read_class_labels(path: str | None, log: Log) -> dict[str, str]:
     """Map each class name to the label to be written, by the file at `path`; empty without a file."""
     names = None if path is None else _read_class_names(Source(path, follow_links=True), "", log)
     by_cell = {} if names is None else names.by_cell
+    # Reversed, so that of several labels of a class the first stays.
     return {name: label for label, name in reversed(by_cell.items()) if label != name}
 
 

@@ -137,7 +137,8 @@ def _make_retinanet(dataset: Dataset, classes: list[str], quote: Quote) -> tuple
     """Return the lines of keras-RetinaNet CSV, which has no header."""
     boxes, sep, images = dataset.boxes, quote.sep, list(map(quote, dataset.images.name))
     columns = [iter_cells(images, boxes.image), *_format_edges(dataset), iter_cells(classes, boxes.category)]
-    return [], format_box_lines(dataset, sep, columns, [image + sep * 5 for image in images])
+    image_lines = [image + sep * 5 for image in images]  # 4 edges and the class are empty
+    return [], format_box_lines(dataset, sep, columns, image_lines)
 
 
 def _make_open_images(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:

@@ -81,6 +81,7 @@ class TfrecordOptions(SplitOptions):
 def find_files(source: Source) -> list[str]:
     """Return the files of a folder that are called like TFRecords."""
     names = ((file, file.rpartition("/")[2]) for file in source.files)
+    # A name that is more than its stem has a suffix or the number of a part.
     return [file for file, name in names if (match := _NAME.fullmatch(name)) and match[1] != name]
 
 

@@ -376,6 +376,5 @@ def _read_text(features: Features, key: str) -> str:
 def _read_whole(features: Features, key: str) -> int | None:
     """Return the first number of a feature as int; None if there is none, or it is not finite."""
     values = features.get(key)
-    return (
-        int(values[0]) if isinstance(values, np.ndarray) and len(values) and np.isfinite(values[0]) else None
-    )
+    has_number = isinstance(values, np.ndarray) and len(values) and np.isfinite(values[0])
+    return int(values[0]) if values is not None and has_number else None

@@ -591,6 +591,7 @@ class Box(msgspec.Struct, eq=False):
         return [[*map(simplify, point)] for point in points]
 
     def _rings(self, kind: ShapeKind) -> list[list[list[float | int]]]:
+        """The points of each ring of a shape of this kind, of `part` alone if it is set; none of others."""
         if self.shapes is None or self.shapes.kind[self.row] != kind:
             return []
         rings = self.shapes.polygons(self.row)[self.part : None if self.part is None else self.part + 1]
@@ -617,8 +618,7 @@ class Image(NamedTuple):
     @property
     def size(self) -> dict[str, int]:
         """``{"width": ..., "height": ...}`` of the image, empty if unknown."""
-        has_size = min(self.width, self.height) > 0
-        return {"width": self.width, "height": self.height} if has_size else {}
+        return {"width": self.width, "height": self.height} if min(self.width, self.height) > 0 else {}
 
 
 def iter_images(dataset: Dataset) -> Iterator[Image]:

@@ -312,6 +312,7 @@ _NO_FIELD = re.compile(r'[\x00-\x1f"\\]')
 
 
 def _get_values(records: list[Any], index: int) -> list[Any]:
+    """Return the value of the field ``f{index}`` of each record."""
     if index < len(_GETTERS):
         return _GETTERS[index](records)
     return list(map(operator.attrgetter(f"f{index}"), records))

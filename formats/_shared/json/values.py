@@ -554,7 +554,10 @@ _PREFIX = re.compile(r"(?:\.\.?[/\\])+")
 
 
 def strip_parents(name: str) -> str:
-    """Drop the leading ``../`` that tools write for pictures in another folder, and use only ``/``."""
+    """Drop the leading ``../`` that tools write for pictures in another folder.
+
+    In a name without a ``/`` backslashes become ``/``.
+    """
     path = name.replace("\\", "/") if "/" not in name else name
     return _PREFIX.sub("", path, count=1) if _PREFIX.match(path) else path
 

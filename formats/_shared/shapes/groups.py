@@ -43,6 +43,7 @@ class Groups:
     def __init__(self, builder: Builder, log: Log, path: str, *, joins: bool) -> None:
         self._builder, self._log, self._path, self._joins = builder, log, path, joins
         self._numbers: dict[int, dict[str, int]] = {}
+        """The numbers of the groups of an image that have names."""
         self._points: dict[tuple[int, int], dict[str, tuple[float, float, int]]] = {}
         """The keypoints of an image and group by their names."""
 

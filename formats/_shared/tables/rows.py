@@ -276,7 +276,9 @@ class TableReader:
         """Take all rows of a file, each with its line; what is wrong with them is reported."""
         cells = [row for _, row in rows]
         columns = list(map(list, zip(*cells, strict=True))) if rows else [[] for _ in layout.columns]
-        TableRows(self, layout, path, "point").take(columns, np.array([line for line, _ in rows], np.int32))
+        TableRows(self, layout, path, decimal="point").take(
+            columns, np.array([line for line, _ in rows], np.int32)
+        )
 
     def finish(self) -> int:
         """Add the images and boxes to the builder; return how many images have a size that no row has."""

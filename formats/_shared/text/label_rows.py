@@ -139,7 +139,7 @@ class Labels:
         self.rows = Rows(source, files, file, line, grammar.sep)
 
     def attach(self, gather: Gather) -> Labels:
-        """Attach the rows to a `Gather`, which receives what they mean."""
+        """Attach the rows to a `Gather`, which receives what they mean; faulty rows count as skipped."""
         self.gather, self.builder, self.log = gather, gather.builder, gather.log
         self.builder.skipped += self.lost
         return self
