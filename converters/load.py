@@ -110,7 +110,8 @@ def load(
     settled: bool = True,
     spare: Collection[str] = (),
 ) -> Loaded:
-    """Read and check one source.
+    """Read and check one source. Raises DataError if the data has errors, and UsageError or PathError if the
+    request does not fit or the path is not usable.
 
     Parameters
     ----------
@@ -128,13 +129,6 @@ def load(
         Whether the shapes are as they are used, see `settle`; if not, they are still to be checked.
     spare
         Names of options that are ignored if the format does not have them, as they have another use as well.
-
-    Raises
-    ------
-    DataError
-        If the data has errors.
-    UsageError, PathError
-        If the request does not fit or the path is not usable.
     """
     side = PendingSource(request, log, skip_bad_files=skip_bad_files)
     side.format = side.find_format()
@@ -318,21 +312,36 @@ def _read_pair(
         if not dataset.categories.named and other_dataset.categories.named and len(other_dataset.categories):
             side.log.withdraw(NUMBERED_CLASSES.name)  # the other side names them
 
-    # Check them, and keep the ground truth if it can serve further runs.
     truth_dataset, detections_dataset = datasets
     detections = _check(
         detections_side, detections_dataset, detections_side.log, skip_bad, check, refuse=False
     )
-    if kept_truth.side is None:
-        truth = _check(truth_side, truth_dataset, truth_side.log, skip_bad, check, refuse=False)
-        has_left_out = bool(truth_side.left_out.files or detections_side.left_out.files)
-        if not (truth_side.has_asked or has_left_out):  # else it depends on these detections
-            kept_truth.side, kept_truth.loaded = truth_side, truth
-    elif kept_truth.loaded is not None and not detections_side.left_out.files:
-        truth = kept_truth.loaded
-    else:  # check it again, without the images left out of the detections; its issues were reported before
-        truth = _check(truth_side, truth_dataset, truth_side.log.fresh(), skip_bad, check, refuse=False)
+    has_left_out = bool(truth_side.left_out.files or detections_side.left_out.files)
+    truth = _check_truth(truth_side, truth_dataset, skip_bad, check, kept_truth, has_left_out=has_left_out)
     return truth, detections
+
+
+def _check_truth(
+    side: PendingSource,
+    dataset: Dataset,
+    skip_bad: bool,
+    check: Check,
+    kept_truth: KeptTruth,
+    *,
+    has_left_out: bool,
+) -> Loaded:
+    """Check the ground truth, or take it from `kept_truth`, where one that can serve further runs is put.
+
+    With `has_left_out` files of a side were left out, so that the dataset can only serve this run.
+    """
+    if kept_truth.loaded is not None and not has_left_out:
+        return kept_truth.loaded
+    is_first = kept_truth.side is None
+    log = side.log if is_first else side.log.fresh()  # its issues are reported once
+    loaded = _check(side, dataset, log, skip_bad, check, refuse=False)
+    if is_first and not (side.has_asked or has_left_out):  # else it depends on these detections
+        kept_truth.side, kept_truth.loaded = side, loaded
+    return loaded
 
 
 def _report_swapped(sides: tuple[PendingSource, PendingSource], datasets: list[Dataset]) -> None:
