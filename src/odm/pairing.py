@@ -228,11 +228,12 @@ def report_images(
         return
     n = 1 if one_by_one else len(unpaired_rows)  # images of one issue
     for i, row in enumerate(unpaired_rows if one_by_one else unpaired_rows[:1]):
-        location = detections.image_place(row)  # path, line and pointer
+        location = detections.image_place(row)
+        path, _, _ = location
         suggestion = find_nearest_name(names[row], truth.images.name) if i < 10 else None  # slow
         log.report(
             IMAGE_ONLY_IN_DETECTIONS,
-            location if location[0] else source_of(detections),
+            location if path else source_of(detections),
             n=Trusted(plural(n, unit)),
             names=Trusted(listed([names[row]] if one_by_one else [names[row] for row in unpaired_rows])),
             hint=Trusted(format_suggestion(suggestion)),
@@ -362,6 +363,10 @@ def report_classes(
 ) -> tuple[list[str], dict[str, str]]:
     """Report classes that only the detections have, or that there is no class in common.
 
+    Returns the classes that only the detections have, and for the first hundred the nearest class of the
+    ground truth, where there is one; no nearest ones if no class is in common. Classes of regions to ignore
+    do not count as classes of the ground truth.
+
     Parameters
     ----------
     box_rows
@@ -370,12 +375,6 @@ def report_classes(
         Only these classes are warned of, None = all.
     counts
         (classes,) how many detections each class has, where `detections` do not hold all of them.
-
-    Returns
-    -------
-    The classes that only the detections have, and for the first hundred the nearest class of the ground
-    truth, where there is one; empty if no class is in common. Classes of regions to ignore do not count as
-    classes of the ground truth.
     """
     gt_names, det_names = pairing.gt_names, pairing.det_names
     category = detections.boxes.category
@@ -406,10 +405,11 @@ def report_classes(
         if suggestion is not None:
             hints[name] = suggestion
         if requested is None or name in requested:
-            location = detections.location(int(first_box[first_row_by_name[name]]))  # path, line, pointer
+            location = detections.location(int(first_box[first_row_by_name[name]]))
+            path, _, _ = location
             log.report(
                 CLASS_ONLY_IN_DETECTIONS,
-                location if location[0] else source_of(detections),
+                location if path else source_of(detections),
                 value=name,
                 n=Trusted(plural(n_by_name[name], "detection")),
                 hint=Trusted(format_suggestion(suggestion)),

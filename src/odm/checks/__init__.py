@@ -91,7 +91,7 @@ def run(
     also: Collection[str] = (),
     without: Collection[str] = (),
 ) -> NDArray[np.bool_]:
-    """Run the rules on a dataset and report their findings; `all_rules` also notes gaps in tracks.
+    """Run the rules on a dataset, report their findings, and return (n,) a mask of the boxes with an error.
 
     If a rule about the dataset explains the warnings of a rule about boxes, only the first of these is kept.
 
@@ -102,17 +102,13 @@ def run(
     options
         Names of the reader's options, such as ``box``; messages advise only these.
     all_rules
-        Whether the rules that only `validate` asks for are run too.
+        Whether the rules that only `validate` asks for are run too, and gaps in tracks are noted.
     tolerance
         Pixels by which a box may reach beyond its image.
     also
         Codes of further rules to run, of those that only `validate` asks for.
     without
         Codes of rules not to run, such as those about boxes that will be clipped anyway.
-
-    Returns
-    -------
-    (n,) mask of the boxes that have an error.
     """
     columns = DerivedColumns(dataset, tolerance, options)
     has_error = np.zeros(len(dataset), np.bool_)
