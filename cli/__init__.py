@@ -59,7 +59,7 @@ def _watch_over_limit() -> None:
         import resource
         import signal
 
-        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
         if limit == resource.RLIM_INFINITY:
             return
         is_loaded: list[bool] = []  # not empty once the copy has loaded everything
@@ -72,7 +72,8 @@ def _watch_over_limit() -> None:
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to both
     signal.signal(signal.SIGTERM, lambda number, _: os.kill(child, number))
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
     if code == -signal.SIGTERM:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)
@@ -123,7 +124,7 @@ def _keep_memory() -> None:
         return
     import ctypes
 
-    trim_threshold, mmap_threshold = -1, -3
+    trim_threshold, mmap_threshold = -1, -3  # as malloc.h numbers them
     with contextlib.suppress(OSError, AttributeError):  # not every C library has it
         for parameter in (trim_threshold, mmap_threshold):
             ctypes.CDLL(None).mallopt(parameter, 2**30)

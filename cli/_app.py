@@ -70,6 +70,7 @@ class _Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the file of a subcommand and return its command; None if there is no such command."""
         del ctx
         if cmd_name not in COMMANDS:
             return None
@@ -244,6 +245,7 @@ def _advise_skip_bad(args: Sequence[str], error: DataError) -> str:
 
 
 def _is_folder_gone() -> bool:
+    """Whether the working folder was removed, as by another process."""
     try:
         os.getcwd()
     except FileNotFoundError:

@@ -69,12 +69,8 @@ def _make_flag(field: Field, spec: Spec, hint: Any) -> click.Option:
     name, default = field.name, field.default
     is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
     value_types = typing.get_args(hint) if is_union else (hint,)
-    choices = spec.choices or [
-        word
-        for value_type in value_types
-        if typing.get_origin(value_type) is Literal
-        for word in typing.get_args(value_type)
-    ]
+    literals = [value_type for value_type in value_types if typing.get_origin(value_type) is Literal]
+    choices = spec.choices or [word for literal in literals for word in typing.get_args(literal)]
     settings: dict[str, Any] = {"type": _choose_type(spec, value_types, choices), "default": default}
     settings["show_default"] = spec.show_default and default not in (None, "", ())
     settings |= {"metavar": spec.metavar or None, "required": spec.required}
@@ -123,6 +119,7 @@ class _Parsed(_ParamType):
         self.parse = parse
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parse a text; a default has its value already. Raises BadParameter, or OdmError as `parse` does."""
         try:
             return self.parse(value) if isinstance(value, str) else value
         except OdmError:

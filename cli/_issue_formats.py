@@ -246,7 +246,9 @@ def make_uri(path: str) -> str:
     while path.startswith("./"):
         path = path[2:].lstrip("/")
     text = quote(os.fsencode(path))
-    return f"file://{'' if text.startswith('/') else '/'}{text}" if is_absolute else text or "."
+    if not is_absolute:
+        return text or "."
+    return f"file://{'' if text.startswith('/') else '/'}{text}"  # on Windows a path has no / before C:
 
 
 MAX_LOCATED = 2**27
@@ -261,6 +263,7 @@ def _make_line_finder() -> Callable[[Issue], int]:
     finder_of_path = functools.cache(_PointerFinder)
 
     def find_line(issue: Issue) -> int:
+        """Return the line of an issue; see `_make_line_finder`."""
         if issue.line or not issue.pointer:
             return issue.line
         return finder_of_path(issue.path).find_line(issue.pointer)
@@ -276,6 +279,7 @@ class _PointerFinder:
     """
 
     def __init__(self, path: str) -> None:
+        """Read a file of at most `MAX_LOCATED` bytes, without a byte order mark."""
         import numpy as np
 
         data = b""

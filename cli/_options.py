@@ -59,6 +59,7 @@ def complete_list(
     """Return a completion of the last of some words separated by commas; `words()` are all of them."""
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        """Return what "tide,l" may become: "tide,lrp"."""
         del ctx, param
         earlier_words, comma, word_start = incomplete.rpartition(",")
         used_words = earlier_words.split(",")

@@ -120,6 +120,7 @@ def _say(options: MessageOptions, text: str) -> None:
 
 
 def _show(evaluation: Evaluation, options: OutputOptions) -> None:
+    """Print the numbers; in a table the headline of each result stands out."""
     text = render(evaluation, options.rendering, width=get_table_width(wide=options.wide))
     headlines = {format_headline(result) for result in evaluation.results}
     show(text, headlines=headlines if options.rendering == "table" else ())

@@ -97,11 +97,10 @@ def render(statistics: Statistics, output: str, *, width: int | None = None) -> 
 def make_statistics_document(statistics: Statistics) -> Document:
     """Make the document: a table of counts, one of sizes, and those of images, boxes and classes."""
     s = statistics
+    unit = "fractions" if s.relative else "pixels"
     document = [
         _make_section("", ["what", "number", ""], _list_contents(s)),
-        _make_section(
-            "", ["fractions" if s.relative else "pixels", "min", "median", "mean", "max"], _list_measures(s)
-        ),
+        _make_section("", [unit, "min", "median", "mean", "max"], _list_measures(s)),
     ]
     if not s.relative:
         areas = [f"{name} ({bounds})" for name, bounds in zip(s.areas, _AREA_TEXTS, strict=True)]
@@ -109,9 +108,8 @@ def make_statistics_document(statistics: Statistics) -> Document:
         document.append(_make_shares("Boxes by area", ["area", "boxes"], by_area, s.boxes))
         title, headers = "Boxes by width / height", ["aspect ratio", "boxes"]
         document.append(_make_shares(title, headers, _format_ranges(s.aspects), s.aspect.n))
-    document.append(
-        _make_shares("Images by number of boxes", ["boxes", "images"], _group_by_boxes(s), s.images)
-    )
+    by_boxes = _group_by_boxes(s)
+    document.append(_make_shares("Images by number of boxes", ["boxes", "images"], by_boxes, s.images))
     if s.image_sizes:
         sizes = [(f"{w} x {h}", n) for w, h, n in s.image_sizes[:MOST_SIZES]]
         if other_sizes := s.image_sizes[MOST_SIZES:]:
@@ -122,9 +120,8 @@ def make_statistics_document(statistics: Statistics) -> Document:
         headers = ["class", "keypoint", "visible", "hidden", "objects"]
         document.append(_make_section("Keypoints", headers, points))
     if s.scores:
-        document.append(
-            _make_shares("Boxes by score", ["score", "boxes"], _format_ranges(s.scores), s.score.n)
-        )
+        by_score = _format_ranges(s.scores)
+        document.append(_make_shares("Boxes by score", ["score", "boxes"], by_score, s.score.n))
     classes = [
         [c.name, c.boxes, format_share(c.boxes, s.boxes), c.images, c.small, c.medium, c.large]
         for c in s.classes
@@ -222,8 +219,8 @@ def _group_by_boxes(s: Statistics) -> Iterator[tuple[str, int]]:
     if len(numbers) <= 12:
         yield from ((str(boxes), n) for boxes, n in numbers)
         return
-    lower = 0
-    for high in (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, numbers[-1][0]):
+    lower, (highest, _) = 0, numbers[-1]
+    for high in (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, highest):
         if n := sum(n for boxes, n in numbers if lower <= boxes <= high):
             yield (f"{lower}" if lower == high else f"{lower} to {high}"), n
         lower = max(lower, high + 1)

@@ -84,10 +84,8 @@ def agreement_page(
     # A pair is counted once, by the box of the second annotator.
     rows = np.flatnonzero((boxes.change > 0) & (boxes.kind != "GT"))
     n_disagreements = np.bincount(image_of_box[rows], minlength=len(used_images))
-    cells = group_by_cell(
-        zip(boxes.change[rows].tolist(), boxes.category[rows].tolist(), strict=True),
-        image_of_box[rows].tolist(),
-    )
+    keys = zip(boxes.change[rows].tolist(), boxes.category[rows].tolist(), strict=True)
+    cells = group_by_cell(keys, image_of_box[rows].tolist())
     shown = ShownImages(len(used_images), n_disagreements, [cells], images)
     (dataset_a, _), (dataset_b, _) = agreement.sides
     names = shorten_paths(sources) if len(sources) == 2 else ["A", "B"]

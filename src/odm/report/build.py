@@ -154,14 +154,12 @@ def inline(page: Page, *, size: int = SIZE, log: Log | None = None, language: st
     return _fill_page(page, size, log, "the page", write=None, language=language).decode()
 
 
+Put = Callable[[str, bytes], object]
+"""Takes the name and the content of a file."""
+
+
 def _fill_page(
-    page: Page,
-    size: int,
-    log: Log,
-    target: str,
-    *,
-    write: Callable[[str, bytes], object] | None,
-    language: str | None,
+    page: Page, size: int, log: Log, target: str, *, write: Put | None, language: str | None
 ) -> bytes:
     """Return the bytes of the page, with its pictures written beside it by `write`, or embedded without it.
 
@@ -217,6 +215,7 @@ def _note_unusable(entries: Sequence[Sequence[Any]], log: Log) -> None:
 
 
 def _make_size_error(target: str) -> PathError:
+    """Return the error for a page of one file that is too large."""
     return PathError(
         f"{printable(target)}: a single file of more than {LARGEST_FILE // 10**6} MB does not open in "
         "every browser; use a name without .html to write a folder, or show fewer or smaller pictures"

@@ -408,20 +408,16 @@ def _make_run_columns(boxes: Sequence[RunBoxes], number_of_class: Mapping[str, i
     """Return the boxes of a run on all images as columns; `number_of_class` is the position of each name."""
     xyxy = np.concatenate([np.zeros((0, 4)), *(image_boxes.xyxy for image_boxes in boxes)])
     scores = [to_plain(round(s, 4)) for image_boxes in boxes for s in np.asarray(image_boxes.score).tolist()]
-    return {
+    columns = {
         "image": [i for i, image_boxes in enumerate(boxes) for _ in image_boxes.kind],
         "kind": [kind for image_boxes in boxes for kind in image_boxes.kind],
         "class": [number_of_class[name] for image_boxes in boxes for name in image_boxes.category],
         "score": scores,
         "why": [text for image_boxes in boxes for text in image_boxes.why],
         "box": [round_numbers(column, 1) for column in xyxy.T],
-        **{  # shapes and keypoints, if any image has them
-            name: [
-                value
-                for image_boxes in boxes
-                for value in image_boxes.shapes.get(name, [blank] * len(image_boxes.kind))
-            ]
-            for name, blank in BLANK.items()
-            if any(name in image_boxes.shapes for image_boxes in boxes)
-        },
     }
+    for name, blank in BLANK.items():  # shapes and keypoints, if any image has them
+        if any(name in image_boxes.shapes for image_boxes in boxes):
+            parts = (image_boxes.shapes.get(name, [blank] * len(image_boxes.kind)) for image_boxes in boxes)
+            columns[name] = [value for part in parts for value in part]
+    return columns

@@ -50,6 +50,7 @@ def diff_page(
     """
     names, image, change = differences.names, differences.image, differences.change
     n_changes = np.bincount(image[change > 0], minlength=len(names))
+    n_unchanged = int(np.count_nonzero(change == 0))
 
     # The rows of the table of classes, with the number of changed boxes.
     by_class = differences.class_rows()
@@ -65,9 +66,8 @@ def diff_page(
     new_class = np.where(class_in_new >= 0, class_in_new, class_in_old)
     rows = np.flatnonzero(change)
     rows = rows[np.argsort(-n_changes[image[rows]], kind="stable")]
-    cells = group_by_cell(
-        zip(change[rows].tolist(), new_class[rows].tolist(), strict=True), image[rows].tolist()
-    )
+    keys = zip(change[rows].tolist(), new_class[rows].tolist(), strict=True)
+    cells = group_by_cell(keys, image[rows].tolist())
     shown = ShownImages(len(names), n_changes, [cells], images)
     change_of_image = {row["image"]: row["change"] for row in differences.image_rows()}
     old, new = shorten_paths(sources) if len(sources) == 2 else ("old", "new")
@@ -76,14 +76,8 @@ def diff_page(
         "title": title or name_text("title.diff", old=old, new=new),
         "old": {"images": len(differences.old.images), "boxes": len(differences.old)},
         "new": {"images": len(differences.new.images), "boxes": len(differences.new)},
-        "counts": {
-            "unchanged": int(np.count_nonzero(change == 0)),
-            **{WORDS[c]: differences.count(c) for c in Change},
-        },
-        "boxCounts": {
-            "changed": int(np.count_nonzero(change)),
-            "unchanged": int(np.count_nonzero(change == 0)),
-        },
+        "counts": {"unchanged": n_unchanged, **{WORDS[c]: differences.count(c) for c in Change}},
+        "boxCounts": {"changed": len(change) - n_unchanged, "unchanged": n_unchanged},
         "imageCount": len(names),
         "imageCounts": {
             "added": len(differences.added),

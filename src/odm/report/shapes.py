@@ -67,10 +67,7 @@ def collect_skeletons(*sides: Dataset | None) -> dict[str, Any]:
     lines: dict[str, Any] = {}
     for side in sides:
         if side is not None and side.categories.skeleton is not None:
-            pairs = zip(side.categories.name, side.categories.skeleton, strict=True)
-            lines |= {
-                name: [list(pair) for pair in pairs_of_points]
-                for name, pairs_of_points in pairs
-                if pairs_of_points
-            }
+            for name, pairs in zip(side.categories.name, side.categories.skeleton, strict=True):
+                if pairs:
+                    lines[name] = [list(pair) for pair in pairs]
     return lines

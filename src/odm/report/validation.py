@@ -134,6 +134,7 @@ class _DatasetOnPage:
     """
 
     def __init__(self, dataset: Dataset, page_index: Longs) -> None:
+        """Index the rows of a dataset by file and line; `page_index` becomes ``number``."""
         self.dataset, self.number = dataset, page_index
         self._files: dict[str, list[tuple[int, str]]] = {}
         for row, file in enumerate(dataset.files):

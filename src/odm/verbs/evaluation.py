@@ -262,6 +262,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     options: PairOptions
     rules: list[Protocol]
+    """All of one ``iou_type``."""
     renames: dict[str, str]
     diagnose: bool
     is_default: bool

@@ -114,7 +114,8 @@ def _draw_part(part: Part) -> Html:
     if isinstance(part, Items):
         return join_html(element("p", line) for line in (part.title, *part.lines) if line)
     text = part.text if part.python is None else part.python
-    return element("p", element("b", text) if part.role else text) if text else Html()
+    content = element("b", text) if part.role else text
+    return element("p", content) if text else Html()
 
 
 def make_svg(width: float, height: float, *elements: Html, label: str, **attributes: object) -> Html:

@@ -125,10 +125,9 @@ def _draw_images(dataset: Dataset) -> list[Html]:
         if not shot.jpeg:
             continue
         box_rows = np.flatnonzero(boxes.image == row)[:200]
-        names = (dataset.categories.name[k] for k in boxes.category[box_rows].tolist())
-        drawn_boxes = zip(
-            boxes.xyxy[box_rows].tolist(), names, boxes.category[box_rows].tolist(), strict=True
-        )
+        categories = boxes.category[box_rows].tolist()
+        names = (dataset.categories.name[k] for k in categories)
+        drawn_boxes = zip(boxes.xyxy[box_rows].tolist(), names, categories, strict=True)
         size = (int(images.width[row]) or shot.width, int(images.height[row]) or shot.height)
         drawing = draw_boxes(base64.b64encode(shot.jpeg).decode(), size, drawn_boxes, width=longest_side)
         figures.append(element("figure", drawing, element("figcaption", images.name[row])))
@@ -276,9 +275,8 @@ def _comparison_html(comparison: Comparison) -> str:
         draw_table(headers, make_rows(overall_deltas[: 2 * ROWS]), n_text_columns=1 + has_several),
     ]
     if has_several:
-        elements.append(
-            element("p", "Each interval is for one change alone; the verdict covers all.", class_="dim")
-        )
+        note = "Each interval is for one change alone; the verdict covers all."
+        elements.append(element("p", note, class_="dim"))
     if len(class_deltas) > 1:
         headers[headers.index("metric")] = "class (AP)"
         which = f", the {ROWS} of {len(class_deltas)} that changed most" if len(class_deltas) > ROWS else ""

@@ -55,14 +55,9 @@ def check_report(
             raise UsageError(f"{shorten(path)}: a report is HTML: name it NAME.html, or name a folder")
         check_target(path, overwrite=options.overwrite, sources=sources)
     elif not is_shown:
-        usual = {
-            "report_images": (options.report_images, IMAGES),
-            "report_size": (options.report_size, SIZE),
-            "report_title": (options.report_title, ""),
-            "language": (options.language, None),
-        }
-        for name, (value, default) in usual.items():
-            if value != default:
+        defaults = {"report_images": IMAGES, "report_size": SIZE, "report_title": "", "language": None}
+        for name, default in defaults.items():
+            if getattr(options, name) != default:
                 raise UsageError(f"{spell(name)} is used with {spell('report')} only")
 
 
