@@ -392,7 +392,7 @@ def _make_pair_data(
 
 def _make_curves(result: Result, table: ReportData, names: Sequence[str]) -> list[Any]:
     """Return the curve of all classes together, then that of each class: lists of recall and of precision."""
-    # outcomes: (kinds, levels), from the highest level down: detections of each kind of at least that score.
+    # outcomes: (kinds, levels), of all classes, the highest level first: detections of at least that score.
     # Kind 0 is a true positive, the last ignored, those between false positives.
     outcomes = table.outcomes.dense().sum(axis=0)[:, ::-1].cumsum(axis=1)
     tp, fp, n_objects = outcomes[0], outcomes[1:-1].sum(axis=0), int(table.truth.counts.sum())

@@ -212,7 +212,9 @@ def read_source(
     Raises
     ------
     UsageError
-        If the source cannot be read; the message begins with the name of the command.
+        If data in memory cannot be read; the message begins with the name of the command.
+    DataError, UsageError, PathError
+        If paths cannot be read, as `odm.read`.
     """
     if isinstance(source, Dataset):
         return source
@@ -281,14 +283,14 @@ def load_sides(
         Checks the datasets of two paths, see `load_pair`; other sources are not checked here.
     """
     if is_path(first) and is_path(second):
-        requests = [
+        first_request, second_request = (
             make_request(path, side, options, wants, own_fields=own_fields and side.kind == "gt")
             for path, side in zip((first, second), sides, strict=True)
-        ]
+        )
         inputs.name(first, second)
         first_loaded, second_loaded = load_pair(
-            requests[0],
-            requests[1],
+            first_request,
+            second_request,
             log,
             skip_bad=options.skip_bad,
             skip_bad_files=options.skip_bad_files,
