@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from odm.evaluate.matching.order import argsort_descending, argsort_int, best_of_each, first_of_runs
 from odm.evaluate.matching.sides import Joined, Mask
 from odm.evaluate.scores.protocols import Protocol
-from odm.masks.runs import expand_ranges
+from odm.masks.runs import expand_ranges, split_by_size
 from odm.parallel import map_by_threads
 from odm.tables import Floats, Ints, Longs
 
@@ -170,7 +170,7 @@ def _group_detections(
 
 
 def find_iou_floor(protocol: Protocol) -> float:
-    """Return the lowest IoU that can matter to a protocol: above 0 where small objects have a lower one."""
+    """Return the lowest IoU that can matter to a protocol: any above 0 if it depends on an object's size."""
     of_classes = [iou for _, iou in protocol.class_ious]
     return 1e-9 if protocol.size_threshold else min(*protocol.ious, *of_classes, CEILING)
 
@@ -310,7 +310,7 @@ class _Boxes:
             pairs = self.to_joined_positions(det_rows, truth_at[kept_rows], iou_kept, ioa_kept)
             return self.keep_best(pairs) if best_only else pairs
 
-        return map_by_threads(compare_part, _split_by_pairs(n_truth))
+        return map_by_threads(compare_part, split_by_size(n_truth, CHUNK))
 
     def to_joined_positions(self, rows: Longs, truth_at: Longs, iou: Floats, ioa: Floats) -> Found:
         """Return pairs (n,) with ground truths as positions in the joined side, not among the sorted ones.
@@ -333,17 +333,6 @@ class _Boxes:
             kept_pairs = best_of_each(det, iou, last=last)
         best_iou = iou[kept_pairs]
         return det[kept_pairs], gt[kept_pairs], best_iou, best_iou if ioa is iou else ioa[kept_pairs]
-
-
-def _split_by_pairs(n_truth: Longs) -> list[slice]:
-    """Split detections with `n_truth` pairs each into ranges of at most `CHUNK` pairs, or of a single one."""
-    pair_ends = np.cumsum(n_truth)
-    starts = [0]
-    while starts[-1] < len(pair_ends):
-        n_before = int(pair_ends[starts[-1] - 1]) if starts[-1] else 0
-        stop = int(np.searchsorted(pair_ends, n_before + CHUNK, side="right"))
-        starts.append(max(stop, starts[-1] + 1))
-    return list(map(slice, starts, starts[1:]))
 
 
 def _concatenate(parts: Sequence[Found]) -> Found:

@@ -141,9 +141,9 @@ def adapt_to_shapes(
 ) -> tuple[Joined, list[Protocol]]:
     """Return the sides with the areas of their shapes, and the protocols with the sigmas of their keypoints.
 
-    Boxes are returned as they are; regions to ignore get a shape each, or go. `truth` and `detections` are
-    the datasets that `joined` was made of; `rules` compare shapes of one type. With `drop`, classes without
-    keypoints are left out where these are compared and other classes have some.
+    Nothing changes where boxes are compared. Regions to ignore get a shape each, or go. `truth` and
+    `detections` are the datasets that `joined` was made of; `rules` compare shapes of one type. With `drop`,
+    classes without keypoints are left out where these are compared and other classes have some.
 
     Raises DataError if a box lacks what is compared, an outline is too large to fill, or sizes of images are
     not known or differ; UsageError if sigmas are needed, or are of another number than the points.

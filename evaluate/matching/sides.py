@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from odm.evaluate.matching.order import first_of_runs, rank_in_runs
 from odm.issues import Code, Log, Trusted, UsageError, hint, plural, spell
+from odm.masks.runs import split_by_size
 from odm.names import stem
 from odm.pairing import index_unique_keys, list_first_three
 from odm.tables import Boxes, Floats, Ints, Longs, distinct
@@ -194,19 +195,14 @@ def split_images(joined: Joined) -> Iterator[tuple[int, int, Joined]]:
     Yields (position of the first ground truth in `joined`, position of the first detection, sides). A single
     image may have more pairs.
     """
-    n_images = len(joined.images)
-    image_edges = np.arange(n_images + 1)
+    image_edges = np.arange(len(joined.images) + 1)
     gt_starts = np.searchsorted(joined.truth.image, image_edges)
     det_starts = np.searchsorted(joined.detections.image, image_edges)
-    n_before = np.concatenate([[0], np.cumsum(np.diff(gt_starts) * np.diff(det_starts))])  # pairs
-    start = 0
-    while start < n_images:
-        stop = max(start + 1, int(np.searchsorted(n_before, n_before[start] + AT_A_TIME, side="right")) - 1)
-        gt = slice(int(gt_starts[start]), int(gt_starts[stop]))
-        det = slice(int(det_starts[start]), int(det_starts[stop]))
+    for images in split_by_size(np.diff(gt_starts) * np.diff(det_starts), AT_A_TIME):
+        gt = slice(int(gt_starts[images.start]), int(gt_starts[images.stop]))
+        det = slice(int(det_starts[images.start]), int(det_starts[images.stop]))
         chunk = replace(joined, truth=joined.truth.take(gt), detections=joined.detections.take(det))
         yield gt.start, det.start, chunk
-        start = stop
 
 
 # ------------------------------------------------------------------ a part of the images, classes and scores

@@ -18,6 +18,7 @@ from odm.evaluate.matching.order import argsort_descending, argsort_int
 from odm.evaluate.matching.sides import Mask
 from odm.evaluate.scores.protocols import Protocol
 from odm.evaluate.scores.set_ups import AreaBits
+from odm.masks.runs import offsets, split_by_size
 from odm.tables import Longs
 
 Counts = NDArray[np.int32 | np.int64]
@@ -101,25 +102,18 @@ class Ranked:
         hit_positions = np.flatnonzero(hit_of_rank >= 0)
         hit_numbers = hit_of_rank[hit_positions].astype(np.int64)
         # A block is at least one class, and as many more as have `hits_per_block` hits together.
-        row_ends = np.cumsum(counts)
-        hit_ends = np.searchsorted(hit_positions, row_ends)
-        next_class = 0
-        while next_class < len(counts):
-            start_row, start_hit = (
-                (int(row_ends[next_class - 1]), int(hit_ends[next_class - 1])) if next_class else (0, 0)
-            )
-            end_class = max(
-                next_class + 1, int(np.searchsorted(hit_ends, start_hit + hits_per_block, side="right"))
-            )
-            end_row, end_hit = int(row_ends[end_class - 1]), int(hit_ends[end_class - 1])
+        row_bounds = offsets(counts)
+        hit_bounds = np.searchsorted(hit_positions, row_bounds)
+        for classes in split_by_size(np.diff(hit_bounds), hits_per_block):
+            start_row, end_row = row_bounds[[classes.start, classes.stop]].tolist()
+            hits = slice(*hit_bounds[[classes.start, classes.stop]].tolist())
             columns = (
                 rows[start_row:end_row],
-                counts[next_class:end_class],
-                hit_positions[start_hit:end_hit] - start_row,
-                hit_numbers[start_hit:end_hit],
+                counts[classes],
+                hit_positions[hits] - start_row,
+                hit_numbers[hits],
             )
-            yield cls(next_class, *columns, matches, weights)
-            next_class = end_class
+            yield cls(classes.start, *columns, matches, weights)
 
     def count_unmatched(self, area: int) -> _Unmatched:
         """Count the detections that would be false positives in an area range if they matched nothing."""

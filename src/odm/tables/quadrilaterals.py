@@ -64,6 +64,7 @@ def _clip_and_measure(a: Floats, b: Floats) -> Floats:
         x, y, n_corners = _cut_at_side(x, y, n_corners, b[:, k], side)
     is_used, following = _find_next_rows(len(x), n_corners)
     next_corner = following * len(a) + np.arange(len(a))
+    # The shoelace formula: twice the area is the sum of the cross products of corners and the next ones.
     doubled_terms = np.where(is_used, x * y.take(next_corner) - y * x.take(next_corner), 0)
     areas: Floats = np.abs(doubled_terms.sum(axis=0)) / 2
     return areas
