@@ -121,29 +121,31 @@ class Pictures:
         beside: Pictures | None = None,
     ) -> None:
         self._builder, self._log = builder, log
-        self._fixed, self._short = options.image_size, options.names or with_slashes
+        self._size_of_all, self._shorten_name = options.image_size, options.names or with_slashes
         self._by_stem: dict[str, list[Picture]] = {}
         self._by_name: dict[str, Picture] = {}
         self._explicit: dict[str, tuple[int, int]] = {}
         """Sizes from ``--image-sizes``, or from lists of the source, by name with and without extension."""
-        self._others: dict[str, tuple[int, int]] | None = None
-        self._lasts: dict[str, tuple[int, int]] = {}
-        """`_list_other_sizes`, None until `find_size` needs them."""
-        self._linked = False
+        self._size_of_other_name: dict[str, tuple[int, int]] | None = None
+        self._size_of_last_part: dict[str, tuple[int, int]] = {}
+        """Sizes from the other side (`_list_other_sizes`), the first None until `find_size` needs them."""
+        self._has_refused_link = False
         """Whether a folder of pictures, or a link in ``--images``, leads outside and so is not used."""
         self._ambiguous: set[str] = set()
         """Names whose two pictures have been reported."""
         # The listing of ``--images``, which is that of `beside` if there is one.
-        self._asked: Source | None = beside._asked if beside is not None else None  # noqa: SLF001 -- one of this class
-        if self._asked is None and options.images is not None:
-            self._asked = Source(options.images, follow_links=source.follow_links, max_size=source.max_size)
-        if self._asked is not None:
-            self._list(self._asked)
-            self._linked = any(outside for _, _, outside in self._asked.bad_links)
+        self._option_source: Source | None = beside._option_source if beside is not None else None  # noqa: SLF001 -- one of this class
+        if self._option_source is None and options.images is not None:
+            self._option_source = Source(
+                options.images, follow_links=source.follow_links, max_size=source.max_size
+            )
+        if self._option_source is not None:
+            self._list(self._option_source)
+            self._has_refused_link = any(outside for _, _, outside in self._option_source.bad_links)
         # Files of --images go before those of the same name in the folders below.
         paths_of_option = (os.path.abspath(picture.location) for picture in self._by_name.values())
         names_of_option = {*self._by_stem, *paths_of_option}
-        self._of_asked = set(self._by_name)
+        self._option_names = set(self._by_name)
         for folder in folders:
             self._list_folder(folder, source, names_of_option)
 
@@ -167,12 +169,12 @@ class Pictures:
     @property
     def own(self) -> list[Picture]:
         """The image files in the folders that the format itself names, sorted by name."""
-        return [self._by_name[name] for name in sorted(self._by_name.keys() - self._of_asked)]
+        return [self._by_name[name] for name in sorted(self._by_name.keys() - self._option_names)]
 
     def _list_folder(self, folder: str, source: Source, names_of_option: Collection[str]) -> None:
         """Add the image files of a folder that the format names, if it exists and is not behind a link."""
         if source.is_linked(folder):
-            self._linked = True
+            self._has_refused_link = True
         elif folder == source.path and type(source) is Source:  # it is listed already
             self._list(source, source.left_out, names_of_option)
         elif may_exist(folder):
@@ -231,7 +233,7 @@ class Pictures:
 
         If two differ only in their extension, one issue is reported at `path`, and the first is returned.
         """
-        key = self._short(key)
+        key = self._shorten_name(key)
         matches = self._by_stem.get(key, ())
         if len(matches) > 1 and key not in self._ambiguous:
             self._ambiguous.add(key)
@@ -245,7 +247,7 @@ class Pictures:
         """The image file with exactly this name: below these folders, then below the folder of all image
         files, then with the name's last part only; else None.
         """
-        name = self._short(name)
+        name = self._shorten_name(name)
         for path in (*(posixpath.join(folder, name) for folder in folders), name, name.rsplit("/", 1)[-1]):
             if picture := self._by_name.get(path):
                 return picture
@@ -257,16 +259,20 @@ class Pictures:
         A picture whose header cannot be read is an issue. Images of the other side are found by their name,
         without its extension, or by the last part of it if that is unique there.
         """
-        name = self._short(name)
+        name = self._shorten_name(name)
         key = stem(name)
-        explicit = self._explicit.get(name) or self._explicit.get(key) or self._fixed
+        explicit = self._explicit.get(name) or self._explicit.get(key) or self._size_of_all
         if explicit:
             return explicit
         if picture is not None and picture.path:
             return read_picture_size(picture.path, self._log)
-        if self._others is None:
-            self._others, self._lasts = self._list_other_sizes()
-        return self._others.get(name) or self._others.get(key) or self._lasts.get(key.rpartition("/")[2])
+        if self._size_of_other_name is None:
+            self._size_of_other_name, self._size_of_last_part = self._list_other_sizes()
+        return (
+            self._size_of_other_name.get(name)
+            or self._size_of_other_name.get(key)
+            or self._size_of_last_part.get(key.rpartition("/")[2])
+        )
 
     def _list_other_sizes(self) -> tuple[dict[str, tuple[int, int]], dict[str, tuple[int, int]]]:
         """Return sizes from the other side of an evaluation: by image name, and by the last part of it.
@@ -296,12 +302,12 @@ class Pictures:
 
         A hint is an image file, a refused link, or another side of an evaluation that knows other sizes.
         """
-        return not self._linked and picture is None and self._explain_no_size(name) is None
+        return not self._has_refused_link and picture is None and self._explain_no_size(name) is None
 
     def report_no_size(self, name: str, picture: Picture | None, path: str, **location: Any) -> None:
         """Report that the size of an image is needed and not known, and why if the reason is known."""
         # A picture without a path is behind a link itself. If any link was refused, it may be behind that.
-        may_be_behind_link = self._linked or (picture is not None and not picture.path)
+        may_be_behind_link = self._has_refused_link or (picture is not None and not picture.path)
         if may_be_behind_link:
             self._log.report(LINKED_PICTURE, path, value=name, **location)
         elif (reasons := self._explain_no_size(name)) is not None:
@@ -313,7 +319,7 @@ class Pictures:
     def _explain_no_size(self, name: str) -> tuple[str, str] | None:
         """Return why the other side of an evaluation lacks the size, and what to do; None if unknown."""
         counterpart = self._builder.counterpart()
-        if counterpart is None or not self._others:  # which `find_size` has looked for
+        if counterpart is None or not self._size_of_other_name:  # which `find_size` has looked for
             return None
         file_name = stem(name).rpartition("/")[2]
         namesakes = [

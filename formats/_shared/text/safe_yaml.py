@@ -83,7 +83,7 @@ def _build(events: Any) -> Node:
     # The document is built as the only element of `root`; the last of the open nodes is the innermost.
     root = Node([], 0)
     open_nodes: list[Node] = [root]
-    keys: list[str | None] = [None]  # of each open mapping, the key whose value comes next
+    keys: list[str | None] = [None]  # of each open node, if it is a mapping, the key whose value comes next
     n_documents = 0
     for event in events:
         if isinstance(event, yaml.DocumentStartEvent):
@@ -100,24 +100,24 @@ def _build(events: Any) -> Node:
         if not isinstance(event, yaml.NodeEvent):
             continue
 
-        # The node of a text, list or mapping; a text in the place of a key is kept as the key instead.
-        line = event.start_mark.line + 1 if event.start_mark else 0
         tag = getattr(event, "tag", None)
         if tag is not None and tag.startswith(_OBJECTS):
             raise _Refused(f"the tag {tag!r} is not allowed", event)
         container = open_nodes[-1].value
+        if isinstance(container, dict) and keys[-1] is None:  # the event is a key
+            if not isinstance(event, yaml.ScalarEvent):
+                raise _Refused("a key is not plain text", event)
+            if event.value in container:
+                raise _Refused(f"the key {event.value!r} is duplicated", event)
+            keys[-1] = event.value
+            continue
+
+        # The node of a text, list or mapping, which is put into the container.
+        line = event.start_mark.line + 1 if event.start_mark else 0
         if isinstance(event, yaml.ScalarEvent):
             node = Node(event.value, line)
-            if isinstance(container, dict) and keys[-1] is None:
-                if event.value in container:
-                    raise _Refused(f"the key {event.value!r} is duplicated", event)
-                keys[-1] = event.value
-                continue
         else:
             node = Node([] if isinstance(event, yaml.SequenceStartEvent) else {}, line)
-            if isinstance(container, dict) and keys[-1] is None:
-                raise _Refused("a key is not plain text", event)
-
         if isinstance(container, dict):
             container[keys[-1]] = node
             keys[-1] = None
