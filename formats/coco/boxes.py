@@ -246,6 +246,7 @@ class Table(msgspec.Struct, eq=False):
                 ids = self.id_column("image_id")
                 value = Trusted(show(as_list(ids)[first_box])) if ids is not None else ""
                 log.report(NO_SIZE, self.path, pointer=self._locate(first_box), value=value)
+        # scale: (n, 2), 0 for boxes that are not valid, whose image may be -1
         self._scale = scale = np.where(is_valid[:, None], size[np.where(is_valid, image, 0)], 0)
         is_valid &= (scale > 0).all(axis=1)
         for name, factor in (("xyxy", np.tile(scale, 2)), ("wh", scale)):
@@ -284,10 +285,11 @@ class Table(msgspec.Struct, eq=False):
         category = self._look_up_rows(log, "category_id", self.categories, UNKNOWN_CATEGORY, is_valid)
         # Annotations without a box are not skipped, but the invalid ones, counted below, will include them.
         builder.skipped -= self._drop_boxless(builder, log, is_valid)
+
         ids = self.id_column("id")
         if ids is not None:
             self._report_repeated(log, ids, is_valid)
-            if isinstance(ids, list):
+            if isinstance(ids, list):  # an id that is text is not kept
                 ids = np.array([i if isinstance(i, int) else NO_ID for i in ids], np.int64)
         if relative:
             self._to_pixels(builder, log, image, is_valid)
@@ -307,7 +309,7 @@ class Table(msgspec.Struct, eq=False):
             "line": index,
         }
         fields = self.extra_rows.columns
-        if not is_valid.all():
+        if not is_valid.all():  # only the valid rows of each column
             fields = self.extra_rows.take(np.flatnonzero(is_valid).tolist())
             builder.skipped += int(np.count_nonzero(~is_valid))
             columns = {name: select_rows(values, is_valid) for name, values in columns.items()}
@@ -506,7 +508,10 @@ class Table(msgspec.Struct, eq=False):
         return rows
 
     def find_references(self, text: bytes) -> None:
-        """Add to `references` from the text of the file, if any box id is repeated, which is rare."""
+        """Add the box ids that a field of the file refers to, with its key, to `references`.
+
+        `text` is that of the file; it is searched only if a box id is repeated, which is rare.
+        """
         ids = self.id_column("id")
         if ids is not None and self._find_repeated(ids):
             for key, one_or_more_ids in _REFERENCE.findall(text):  # such as "ann_ids": [3, 4]
@@ -550,7 +555,11 @@ _REFERENCE = re.compile(rb'"([a-z_]*(?:ann|annotation)s?_ids?)"\s*:\s*(\[[^\]]*\
 def _find_shared_reason(
     ids: NDArray[Any] | list[Any], unknown_rows: NDArray[np.intp], row_of_id: Mapping[Id, int]
 ) -> str:
-    """Find one reason for all boxes with unknown image ids, such as another split; empty if there is none."""
+    """Return one reason, in brackets, for all boxes with unknown image ids; empty if they may be mistakes.
+
+    `ids` are those of all boxes. Unknown are all of them, or those of more than `FEW_IMAGES` images, as of
+    another split.
+    """
 
     def format_ids(ids: Collection[Id]) -> str:
         return first_few(ids, 3, show)

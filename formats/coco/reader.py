@@ -430,9 +430,10 @@ class Reader:
             rows.append((i, *ids, *numbers, turn, flag))
 
             # Shapes and other fields as JSON. A shape with NaN is text, too, for whoever reads it to report.
-            texts = {key: [json.dumps(value).encode()] for key, value in shape_of.items()}
-            unread.extend(1, {k: text for k, text in texts.items() if lacks_box and k not in shape_keys})
-            texts = {k: text for k, text in texts.items() if k in shape_keys}
+            shape_texts = {key: [json.dumps(value).encode()] for key, value in shape_of.items()}
+            unread_texts = {k: text for k, text in shape_texts.items() if k not in shape_keys}
+            unread.extend(1, unread_texts if lacks_box else {})
+            texts = {k: text for k, text in shape_texts.items() if k in shape_keys}
             if keeps or shape_keys:
                 read_keys = keys - {"attributes", *all_shape_keys} | {"video_id"}
                 kept_fields = original if keeps else {key: shape_of[key] for key in texts}
@@ -587,7 +588,10 @@ class Reader:
         reference_ids: NDArray[Any],
         other_readings: Callable[[], list[tuple[str, dict[Id, int]]]],
     ) -> dict[Id, int]:
-        """Return the row of each id as `choose_reading` reads a key; may set the rows in `table.rows`."""
+        """Return the row of each id as `choose_reading` reads a key.
+
+        If the ids are those of the ground truth, the rows of all boxes are set in `table.rows` as well.
+        """
         column = table.id_column(key)
         assert column is not None
         row_of_id, rows = choose_reading(column, reference_ids, other_readings, key, table.path, self._log)

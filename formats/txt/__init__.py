@@ -148,7 +148,7 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
     corners, wh = find_corners(labels.values, box)
     if meaning.is_relative:
         is_far = is_valid & are_far(labels.values)
-        labels.rows.report(log, RELATIVE_RANGE, np.flatnonzero(is_far), _report_far)
+        labels.rows.report(log, RELATIVE_RANGE, np.flatnonzero(is_far), _describe_far)
         is_valid &= ~is_far
         lacks_size = is_valid & (size_of_box[:, 0] == 0)
         if lacks_size.any() and not sizes.any() and not source.picture_links and not labels.gather.pictures:
@@ -188,7 +188,7 @@ def _check_scores(labels: Labels) -> NDArray[np.bool_]:
     if not decide_kind(labels.builder, int(has_score.sum()), len(has_score)):
         # The score is the fifth value from the right.
         labels.report(SCORE_UNEXPECTED, has_score & is_in_range, -5, "score")
-        labels.rows.report(labels.log, WRONG_COUNT, np.flatnonzero(has_score & ~is_in_range), _report_extra)
+        labels.rows.report(labels.log, WRONG_COUNT, np.flatnonzero(has_score & ~is_in_range), _describe_extra)
         return ~np.asarray(has_score, bool)
     # In detections a value such as 0,9 or 1_0 before the box is a word to the grammar, and a damaged score to
     # the user.
@@ -211,11 +211,11 @@ def _check_guess(
     """
     values, has_size = labels.values, is_valid & (size_of_box[:, 0] > 0)
     limit = size_of_box * 1.02 + 1  # as in `find_alternatives`: 2 % and a pixel are rounding
-    is_beyond = has_size & (values > np.tile(limit, 2)).any(axis=1)
+    is_beyond = has_size & (values > np.tile(limit, 2)).any(axis=1)  # so no corners in the image
     box, reasons = meaning.box, meaning.reasons
     readings = [*find_alternatives(values[is_valid], meaning, size_of_box[is_valid])]
     if meaning.is_guessed:
-        leaves_image = has_size & (values[:, :2] + values[:, 2:] > limit).any(axis=1)
+        leaves_image = has_size & (values[:, :2] + values[:, 2:] > limit).any(axis=1)  # as ltwh
         n_leaving, n_sized = int(leaves_image.sum()), int(has_size.sum())
         only_y_inverted = (values[:, 3] < values[:, 1]).all() and (values[:, 2] >= values[:, 0]).all()
         if n_leaving and 5 * n_leaving >= n_sized and not is_beyond.any():
@@ -242,14 +242,14 @@ def _report_guess(labels: Labels, n_valid: int, readings: list[str], meaning: Me
         labels.log.report(LAYOUT_GUESSED, labels.source.path, **values_of_issue, option=option)
 
 
-def _report_extra(cells: list[Cell]) -> dict[str, Any]:
+def _describe_extra(cells: list[Cell]) -> dict[str, Any]:
     """Return the keywords of `Log.report` for a row with five numbers in ground truth."""
     column, value = cells[-5] if len(cells) >= 5 else (0, b"")
     advice = f"if {shorten(value)} is part of the class name, separate the columns by tabs and use --sep tab"
     return {"column": column, "expected": "a class and 4 numbers", "found": f"5 numbers ({advice})"}
 
 
-def _report_far(cells: list[Cell]) -> dict[str, Any]:
+def _describe_far(cells: list[Cell]) -> dict[str, Any]:
     """Return the keywords of `Log.report` for the first coordinate of a row that is far outside 0..1."""
     for i, (column, value) in enumerate(cells[-4:]):
         if NUMBER.fullmatch(value) and not 1 - FAR <= float(value) <= FAR:

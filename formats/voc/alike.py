@@ -85,6 +85,7 @@ class Splitter:
     """Splits the objects of files, and remembers the layouts that occurred."""
 
     def __init__(self) -> None:
+        """Start without layouts."""
         self._layouts: dict[tuple[bytes, ...], Layout | None] = {}
         """The layouts of objects by what they hold besides values; None for those that are not usual."""
         self._last_layout: Layout | None = None
@@ -101,6 +102,7 @@ class Splitter:
             return None
         if b"\r" in data and data.count(b"\r") > data.count(b"\r\n"):
             return None
+        # The layout of the first object: the last one, or that of its text without values.
         layout = self._last_layout
         if layout is None or not layout.pattern.fullmatch(first_text):
             split_text = LEAF.split(first_text)
@@ -110,6 +112,7 @@ class Splitter:
             layout = self._last_layout = self._layouts.get(key)
         if layout is None:
             return None
+
         # The gaps between objects must be alike, and blank.
         pieces = layout.pattern.split(data[start:end])
         gaps = {*pieces[:: len(layout.value_indices) + 1][1:-1]}

@@ -159,6 +159,8 @@ class Reader:
             uniform, root = None, self._parser.parse(data, path, self._log)
         if root is None:
             return
+
+        # What is left is read from the elements, and kept if a later file may be like it.
         unify(root)
         n_extras = self._builder.extras.total()
         _KEYS.count_xml(root, self._builder.extras)
@@ -409,9 +411,8 @@ class Reader:
                 table[:, 7] += [(mark == b"1") * flag for mark in marks]
         # Files of 3 and 2 objects: arange 0 1 2 3 4, minus repeat([0, 3]) 0 0 0 3 3, is rank 0 1 2 0 1.
         rank = np.arange(len(names)) - np.repeat(np.cumsum(n_objects) - n_objects, n_objects)
-        table[:, 8] = np.repeat([file.line for file in files], n_objects) + rank * np.repeat(
-            [file.line_step for file in files], n_objects
-        )
+        first_line = np.repeat([file.line for file in files], n_objects)
+        table[:, 8] = first_line + rank * np.repeat([file.line_step for file in files], n_objects)
         for pose in take_column("pose"):
             if pose != b"Unspecified" and pose.strip().lower() not in (b"", b"unspecified"):
                 self._builder.extras["pose"] += 1
@@ -435,6 +436,8 @@ class Reader:
                 texts[tag] = text or ""
         if not is_sound:
             return False
+
+        # The box: the edges, or those around an oriented box, whose corners are `turned`.
         for tag in ("name", "bndbox"):
             if tag not in members and not (tag == "bndbox" and "robndbox" in members):  # one box is enough
                 field = f"object/{tag}"
@@ -450,7 +453,8 @@ class Reader:
             left_top, right_bottom = turned.min(axis=0), turned.max(axis=0)
             corners = corners or [*left_top.tolist(), *right_bottom.tolist()]
             if not self._builder.wants and ((turned == left_top) | (turned == right_bottom)).all():
-                turned = None  # it is its box
+                turned = None  # all its corners are those of its box
+
         score: float | None = np.nan
         for tag in SCORES:
             if value := texts.get(tag, "").strip(BLANKS):
@@ -462,7 +466,7 @@ class Reader:
         field = "object/robndbox"
         if turned is None and (turn := self._find_turn(element)):
             left, top, right, bottom = map(float, corners)  # type: ignore[arg-type]
-            o = self._origin
+            o = self._origin  # with 1, pixels count from 1 and the last belongs to the box
             turned = o + rotate_box(left - o, top - o, right - left + o, bottom - top + o, turn)
             corners = [*turned.min(axis=0).tolist(), *(turned.max(axis=0) - o).tolist()]
             field = "object/attributes"

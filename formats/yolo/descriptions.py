@@ -187,6 +187,7 @@ def _add_splits(
     for split, items in items_of_split.items():
         for item in items:
             splits_of_location.setdefault(_normalize_location(plan.source, item), []).append(split)
+
     absent_items: list[tuple[Node, str]] = []
     listed_items: dict[str, list[tuple[Node, str]]] = {}
     """The image files that a description lists itself, with the keys where it does, by their split."""
@@ -215,6 +216,7 @@ def _add_splits(
                 listed_items.setdefault(split_of, []).append((item, split))
             elif not _add_location(plan, item.value, split_of, path, item.line, options, log):
                 absent_items.append((item, split))
+
     for split_of, items_here in listed_items.items():
         entries = [(item.line, str(item.value)) for item, _ in items_here]
         if not _add_listed_images(plan, entries, path, "", split_of, options, log):

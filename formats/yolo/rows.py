@@ -127,21 +127,24 @@ class ParsedRows:
     def choose_columns(self, conf_column: str | None) -> tuple[NDArray[np.bool_], Floats, Floats]:
         """Decide whether rows are detections, and which column is the confidence.
 
-        Rows that do not fit are reported. Returns (n,) which rows are valid, (n, 4) boxes and (n,) scores.
+        Rows that do not fit are reported. Returns (n,) which rows are valid, (n, 4) boxes and (n,) scores;
+        boxes are centre and size, of outlines left, top, right and bottom.
         """
         has_score = ~np.isnan(self.columns[:, 4])
         is_det = decide_kind(self.builder, int(has_score.sum()), len(has_score))
         box, score = self.columns[:, :4], np.array(self.columns[:, 4])
         size, score_position, is_second = 6 if is_det else 5, -1, False
-        # Several rows of this size in one line would be outlines, where the others are boxes.
+
+        # Lines that are several rows of this size, if all other lines are boxes; they look like outlines.
         is_joined = self.is_outline & self.may_be_joined[:, size - 5]  # columns: rows of 5, rows of 6
         if (self.is_outline & ~is_joined).any() or self.is_outline.all():
             is_joined[:] = False
+
         if is_det:
             rows_of_six = np.flatnonzero(has_score & ~self.is_outline & (self.n_values == 6))
             if is_second := self._choose_second(rows_of_six, conf_column):
                 score_position, box = 1, box.copy()
-                # of these rows, `columns` are confidence, centre and size
+                # columns of these rows: confidence, centre and size
                 box[rows_of_six] = self.columns[rows_of_six, 1:]
                 score[rows_of_six] = self.columns[rows_of_six, 0]
 
@@ -169,7 +172,7 @@ class ParsedRows:
         """
         if conf_column is not None or not len(rows_of_six):
             return conf_column == "second"
-        values, n = self.columns[rows_of_six], len(rows_of_six)
+        values, n = self.columns[rows_of_six], len(rows_of_six)  # (n, 5) what follows the class
         n_last = int((_lies_in_image(values[:, :4]) & (values[:, 4] >= 0) & (values[:, 4] <= 1)).sum())
         n_second = int((_lies_in_image(values[:, 1:]) & (values[:, 0] >= 0) & (values[:, 0] <= 1)).sum())
         if n_last == n_second == n:
@@ -190,7 +193,10 @@ class ParsedRows:
         return n_second > n_last
 
     def make_corners(self, is_valid: NDArray[np.bool_], box: Floats) -> tuple[Floats, Floats]:
-        """Relative edges (m, 4), and width and height (m, 2), of the m valid boxes."""
+        """Return relative edges (m, 4), and width and height (m, 2), of the m valid boxes.
+
+        `box` (n, 4) is that of `choose_columns`.
+        """
         box, is_outline = box[is_valid], self.is_outline[is_valid]
         wh = box[:, 2:].copy()
         corners = np.concatenate([box[:, :2] - wh / 2, box[:, :2] + wh / 2], axis=1)
@@ -216,6 +222,7 @@ class ParsedRows:
             if len(ids) and plan.is_sound:
                 shown = first_few(ids, 10)
                 log.report(NUMBERED_CLASSES, plan.source.path, value=shown, near=Trusted(hint))
+            # `ids` rise, so the position of an id is its category row; that of an invalid row says nothing
             return np.searchsorted(ids, self.id).astype(np.int32), np.ones(len(self.id), bool)
         category_rows = np.array(add_list(plan.names, builder, log, plan.names_from), np.int32)
         # A list that begins with a placeholder counts from 1: rows of class 0 mean the second name.
@@ -261,7 +268,9 @@ class ParsedRows:
             self.builder.extras["rotation"] = n_rotated
         if n_rotated < len(outline_rows):
             self.builder.extras["segmentation"] = len(outline_rows) - n_rotated
-        noun = "rotated boxes" if n_rotated == len(outline_rows) else "outlines" if n_rotated else "polygons"
+        noun = "outlines" if n_rotated else "polygons"
+        if n_rotated == len(outline_rows):
+            noun = "rotated boxes"
         if not n_rotated and may_be_points(self._locations.source, list(self._locations.files)):
             noun += " (if they are boxes with keypoints, set kpt_shape in data.yaml)"
         values = {"n": len(outline_rows), "total": int(is_valid.sum()), "what": Trusted(noun)}
