@@ -54,12 +54,8 @@ def class_list_option(text: str = "file with the class names, one per line, or a
 
 def spaces_option(otherwise: str = "refuse") -> Any:
     """The option ``spaces`` of a format whose columns are separated by spaces."""
-    return option(
-        otherwise,
-        f"class names with spaces: {otherwise} them, or write underscores for spaces",
-        choices=(otherwise, "underscore"),
-        side="write",
-    )
+    text = f"class names with spaces: {otherwise} them, or write underscores for spaces"
+    return option(otherwise, text, choices=(otherwise, "underscore"), side="write")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)

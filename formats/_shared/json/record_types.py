@@ -237,8 +237,19 @@ class _RecordType:
         return None
 
 
+_MEMBERS: dict[str, tuple[Any, Any]] = {
+    **dict.fromkeys(("id", "int"), (int, NONE)),
+    **dict.fromkeys(("number", "float-id"), (float, float("nan"))),
+    "flag": (int | bool | None, NONE),
+    "any-id": (int | str, NONE),
+    "text": (str, None),
+    "ints": (list[int], None),
+}
+"""The type of a key by its kind, and the value that stands for a missing one."""
+
+
 def _choose_member(kind: Any) -> tuple[Any, Any]:
-    """Return the type of a key of this kind, and the value that stands for a missing one."""
+    """Return the type of a key of any kind, and the value for a missing one, as in `_MEMBERS`."""
     if not isinstance(kind, str):
         value_type, _ = kind  # a `Decoding`, whose values all records have
         return value_type, msgspec.UNSET
@@ -246,19 +257,7 @@ def _choose_member(kind: Any) -> tuple[Any, Any]:
         numbers = [(f"n{i}", float) for i in range(4)]
         four = msgspec.defstruct("Numbers", numbers, array_like=True, forbid_unknown_fields=True, gc=False)
         return four, msgspec.UNSET
-    if kind in ("id", "int"):
-        return int, NONE
-    if kind == "flag":
-        return int | bool | None, NONE
-    if kind == "any-id":
-        return int | str, NONE
-    if kind in ("number", "float-id"):
-        return float, float("nan")
-    if kind == "text":
-        return str, None
-    if kind == "ints":
-        return list[int], None
-    return msgspec.Raw, msgspec.Raw(b"")
+    return _MEMBERS.get(kind, (msgspec.Raw, msgspec.Raw(b"")))
 
 
 def _pack_column(values: list[Any], kind: str, *, always: bool) -> tuple[Any, int, int] | None:

@@ -554,10 +554,7 @@ _PREFIX = re.compile(r"(?:\.\.?[/\\])+")
 
 
 def strip_parents(name: str) -> str:
-    """Drop the leading ``../`` that tools write for pictures in another folder.
-
-    In a name without a ``/`` backslashes become ``/``.
-    """
+    """Drop the leading ``../`` of pictures in another folder; without a ``/`` backslashes become ``/``."""
     path = name.replace("\\", "/") if "/" not in name else name
     return _PREFIX.sub("", path, count=1) if _PREFIX.match(path) else path
 
