@@ -60,7 +60,7 @@ class Registry(Mapping[str, Format]):
         """List the modules of this package, and load the formats of other packages."""
         modules = [m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")]
         self._formats: dict[str, Format | None] = dict.fromkeys([*modules, *DIALECTS])
-        if names_entry_point(GROUP):
+        if names_entry_point(GROUP):  # else importlib.metadata, which is slow, need not be imported
             from importlib.metadata import entry_points
 
             for point in entry_points(group=GROUP):
@@ -148,7 +148,7 @@ def list_with_flags(flags: Iterable[str]) -> list[str]:
 
 
 def for_target(path: str) -> Format:
-    """The format of a single file with the suffix of `path`. Raises UsageError if it does not decide.
+    """The format of a single file with the suffix of `path`. Raises UsageError if none or several have it.
 
     Where several formats have the suffix, the one that owns it is meant.
     """

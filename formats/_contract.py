@@ -256,9 +256,10 @@ def option(
 ) -> Any:
     """Make a field of a format's options.
 
-    Each is ``-O name=value`` on the command line and, where `flag` is given, that long flag too. `side` says
-    whether it matters when reading, writing or both; `path`, whether its value names a file or folder that
-    is read.
+    Each is ``-O name=value`` on the command line and, where `flag` is given, that long flag too. `choices`
+    are all values that it may have, None for any; `side` says whether it matters when reading, writing or
+    both; `path`, whether its value names a file or folder that is read. `parse` makes a value of its text;
+    without it the type of the field decides.
     """
     return dataclasses.field(
         default=default,
@@ -333,7 +334,7 @@ def parse_bool(text: str) -> bool:
 def parse_size(text: str) -> tuple[int, int]:
     """Parse ``640x480`` as (640, 480): width and height in pixels. Raises ValueError otherwise."""
     match = re.fullmatch(r"\s*([1-9][0-9]{0,9})\s*[xX*,]\s*([1-9][0-9]{0,9})\s*", text, re.ASCII)
-    if not match or max(size := (int(match[1]), int(match[2]))) >= 2**31:
+    if not match or max(size := (int(match[1]), int(match[2]))) >= 2**31:  # a dataset holds int32
         raise ValueError("expected width and height in pixels, as in 640x480")
     return size
 

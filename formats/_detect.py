@@ -23,7 +23,7 @@ def find_possible(source: Source, names: Sequence[str], signs: Mapping[str, Sign
         suffixes = {"", *(dot + end.lower() if dot else "." for _, dot, end in name_parts)}
         head = first_character = ""
     else:
-        suffixes = {"." + source.relative().rpartition(".")[2].lower()}
+        suffixes = {"." + source.relative().rpartition(".")[2].lower()}  # of the name of the only file
         head = source.head().decode("latin-1")
         first_character = head.lstrip("\xef\xbb\xbf \t\r\n")[:1]
 
@@ -51,8 +51,9 @@ def detect(
     """Choose the most confident of the `find_possible` formats for a source, and note the reason in the log.
 
     `explain` describes a source that no format recognises, and says whether it belongs to another task.
-    Raises UsageError if there is none, AmbiguousFormat, a kind of it, if several are as confident, and
-    DataError if the format cannot be detected because files are damaged.
+    `flag` is the long option that names the format, for messages. Raises UsageError if no format recognises
+    the source; its subclass AmbiguousFormat if the most confident are several; and DataError if the format
+    cannot be detected because files are damaged.
     """
     answers = {name: answer for name, each in formats.items() if (answer := each.sniff(source)) is not None}
     path, option = printable(source.path), spell(flag.removeprefix("--").replace("-", "_"))
@@ -66,6 +67,7 @@ def detect(
         flags = " or ".join(f"{option} {name}" for name in winners)
         raise AmbiguousFormat(f"{path}: more than one format fits ({reasons}); set {flags}")
     ((name, answer),) = winners.items()
+    # A format that is sure needs no second opinion; a note without one is seldom news (`Usual`).
     other_names = [other_name for other_name in answers if other_name != name and best_confidence < SURE]
     note = f"{path}: read as {name}, because {answer.reason}"
     log.note(f"{note} (or is it {' or '.join(other_names)}? Then use {flag})" if other_names else Usual(note))

@@ -43,7 +43,8 @@ def _find_other_task(source: Source, file: str) -> str:
         )
     head = source.head(file)
     lines = [line for line in head.decode("utf-8", "replace").splitlines() if line.strip()]
-    lines = lines[: max(1, len(lines) - 1) if len(head) > 4096 else None]  # the last may be cut
+    if len(head) > 4096 and len(lines) > 1:  # of a long file, the last line that was read may be cut
+        lines.pop()
     # A header "filename,cat,dog" and rows "a.jpg,0,1".
     table = [[cell.strip() for cell in line.split(",")] for line in lines[:LOOKED_AT]]
     if len(table) > 1 and table[0][0].lower() in ("filename", "image", "image_name") and len(table[0]) > 1:
@@ -75,7 +76,7 @@ def explain(source: Source, formats: Mapping[str, Format], signs: Mapping[str, S
         subject = f"{printable(data_files[0])} is " if data_files[0] else "this is "
         return subject + task_descriptions[0], True
     # The file to compare: the first with the suffix of a format, else the first.
-    suffixes_of = {
+    suffixes_of = {  # signs[name][0] are the suffixes that the format looks at, "" for any file
         name: {suffix for suffix in signs[name][0] if suffix} if name in signs else set(format_.suffixes)
         for name, format_ in formats.items()
     }
@@ -115,6 +116,7 @@ def _describe(head: str, suffix: str) -> str:
         return "binary data"
     if text[:1] in ("{", "["):
         preview = glance(head.encode())
+        # Of the object, or of the first record of the list that is the whole text.
         keys = [*(preview.keys if preview.top == "{" else preview.first.get("", {}))]
         return f"JSON{' of records' if preview.top == '[' else ''} with {_list_names(keys, 'key')}"
     if match := re.match(r"(?:<[?!][^>]*>\s*)*<([\w.:-]+)", text):

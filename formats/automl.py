@@ -96,6 +96,7 @@ def sniff(source: Source) -> Sniff | None:
             # TRAIN,gs://b/a.jpg,cat,0.1,0.2,,,0.3,0.4,, and perhaps a score; the set may be missing.
             row = cells if cells[0].strip().upper() in SPLITS else ["", *cells]
             corners = [cell.strip() for cell in row[3:11]]
+            # A box may reach out of the image, here by its whole width or height.
             is_relative = all(not c or (is_number(c) and -1 <= float(c) <= 2) for c in corners)
             n_corners = sum(map(bool, corners)) / 2  # two, or four; none in a row of an empty image
             n_fitting += is_relative and bool(cells[0].strip()) and n_corners in (0, 2, 4)
@@ -145,6 +146,7 @@ def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> 
             if split:
                 split_of_image.setdefault(_drop_bucket(path), split)
     wanted_split = None if options.split is None else SPLITS.get(options.split.upper(), options.split)
+    # "" is always a split, that of images which no row assigns to another.
     if report_missing_split(wanted_split, (*split_of_image.values(), ""), source, log):
         return
     path_of: dict[str, str] = {}  # by image name, to find names with two paths
@@ -159,7 +161,8 @@ def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> 
             # A good row is kept, any other reported and skipped.
             if split is None:
                 log.report(BAD_SET, file, line=line, field="set", value=cells[0])
-            elif n_cells > 12 or n_cells < 2 or 3 < n_cells < 9:  # 2 or 3 for an image without boxes
+            elif n_cells > 12 or n_cells < 2 or 3 < n_cells < 9:
+                # 2 or 3 cells are an image without boxes; 9 end after the third of four corners.
                 expected, shown = "a set, a path, a label and 8 cells of corners", f"{n_cells} cells"
                 log.report(WRONG_COUNT, file, line=line, expected=expected, found=shown)
             elif path_of.setdefault(name, path) != path:
@@ -207,7 +210,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: AutomlOptions) ->
     set_words = [_WRITTEN.get(split, "UNASSIGNED") for split in images.split]
     row_starts = [f"{word},{quote(prefix + text)}" for word, text in zip(set_words, images.name, strict=True)]
     classes = [quote(text) for text in dataset.categories.name]
-    # Fine enough that half a step of another format's decimals is a whole number of steps here.
+    # More than centres and sizes have elsewhere: an edge, centre - size / 2, must not be rounded here.
     places = count_decimals(int(images.width.max(initial=0)), int(images.height.max(initial=0))) + 3
     texts = to_fixed(edges.ravel(), max(13, places))
     no_cells = [""] * len(boxes)  # the second and fourth corner are left out, as in left,top,,,right,bottom,,
@@ -217,7 +220,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: AutomlOptions) ->
         *(texts[0::4], texts[1::4], no_cells, no_cells, texts[2::4], texts[3::4], no_cells, no_cells),
         *([to_decimals(boxes.score)] if dataset.kind == "det" else []),
     ]
-    lines = format_box_lines(dataset, ",", columns, [start + "," * 9 for start in row_starts])
+    empty_rows = [start + "," * 9 for start in row_starts]  # no label, and 8 empty cells of corners
+    lines = format_box_lines(dataset, ",", columns, empty_rows)
     target.write(name, "".join(f"{line}\n" for line in lines).encode())
 
 

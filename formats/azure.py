@@ -83,7 +83,7 @@ class AzureOptions(ImageOptions):
 
 def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Recognise records of Azure's two services by the keys of the first one and how their values begin."""
-    keys = preview.keys if preview.top == "{" else preview.first.get("", {})
+    keys = preview.keys if preview.top == "{" else preview.first.get("", {})  # "": of the outermost list
     if keys.get("image_url") == '"' and keys.get("label") == "[":
         return SURE, "its records have an image_url and a list of labels, as in Azure Machine Learning"
     if "boxes" in keys and b'"topX"' in head:
@@ -131,13 +131,16 @@ def _find_url_key(record: Item) -> str:
 
 
 def _read_record(record: Item, file: str, name_of: Callable[[str], str]) -> None:
-    """Add an image and its boxes. Its name is that of the file, or comes from a URL by `name_of`."""
+    """Add an image and its boxes. Predictions, which name no image, take the name of their file.
+
+    `name_of` turns the URL of an image into its name.
+    """
     reader = record.reader
     size = record.size("width", "height")
     if "predictions" in record:
         image_stem = reader.source.relative(file).rpartition(".")[0]
         name = add_extension(image_stem, reader.pictures.find(image_stem))
-        name_key, list_key = "", "predictions"
+        name_key, list_key = "", "predictions"  # no key has the name
     else:
         name_key = _find_url_key(record)
         name = name_of(url) if isinstance(url := record.get(name_key), str) else url
@@ -165,12 +168,13 @@ def _read_label(label: Row, size: Size) -> None:
         for flat_points in label.array("polygon"):
             xy_pixels = to_pixels(flat_points, size) if _are_numbers(flat_points) else []  # x, y, x, y, ...
             if xy_pixels:
+                # strict=False: a last x without a y is left out.
                 rings.append(list(zip(xy_pixels[0::2], xy_pixels[1::2], strict=False)))
         if not any(rings):
             label.report_wrong("polygon", "a list of lists of numbers")
             raise BadRecord
         corners = find_bounds([point for ring in rings for point in ring])
-        label.draw("polygons", rings, "polygons")
+        label.draw("polygons", rings, counted_as="polygons")
     else:
         edges = label.object("box") if "box" in label else label
         left, top, right, bottom = to_pixels(edges.numbers(*_EDGES), size)

@@ -58,11 +58,13 @@ def _choose_columns(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape |
     """
     if n_cells < 12:
         return None
-    if n_cells >= 24 and all(kind(k) == "number" for k in range(1, 11)):  # two rows whose line break was lost
+    # Two rows of 12 whose line break was lost: "cat 10 20 ... 0 0 dog 10 20 ... 0 0".
+    if n_cells >= 24 and all(kind(k) == "number" for k in range(1, 11)):
         return None
     has_score = n_cells >= 13 and kind(n_cells - 12) == "number"
     n_words = n_cells - 11 - has_score
-    return label_rows.Shape(range(n_words, n_words + 11), n_cells - 1 if has_score else -1, (0, n_words))
+    score = n_cells - 1 if has_score else -1
+    return label_rows.Shape(range(n_words, n_words + 11), score, name=(0, n_words))
 
 
 GRAMMAR = label_rows.Grammar(
@@ -80,7 +82,8 @@ def read(source: Source, builder: Builder, log: Log, options: SpacesOptions) -> 
     files = label_rows.find_label_files(source, GRAMMAR)
     label_rows.report_files(source, files, log)
     labels = label_rows.read_labels(label_rows.gather_labels(source, builder, log, options), files, GRAMMAR)
-    is_valid, values = labels.settle_kind(), labels.values  # the columns are `_FIELDS`
+    is_valid, values = labels.settle_kind(), labels.values
+    # The columns are `_FIELDS`: 4 is occluded, 5 to 8 are the visible part, 9 is ignore and 10 the angle.
     labels.count("visible parts", is_valid & (values[:, 5:9] > 0).any(axis=1))
     labels.count("angles", is_valid & (values[:, 10] != 0))
     flags = (values[:, 4] > 0) * np.uint16(Flag.OCCLUDED) | (values[:, 9] > 0) * np.uint16(Flag.CROWD)
@@ -97,6 +100,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SpacesOptions) -> None:
     columns = [
         [classes[category] for category in boxes.category.tolist()],
         *(texts[i::4] for i in range(4)),  # left, top, width and height of all boxes
+        # Whether it is occluded and its visible part, unknown; then whether to ignore it and its angle.
         ["1 0 0 0 0" if occluded else "0 0 0 0 0" for occluded in boxes.has(Flag.OCCLUDED).tolist()],
         ["1 0" if crowd else "0 0" for crowd in boxes.has(Flag.CROWD).tolist()],
     ]

@@ -79,8 +79,8 @@ def _make_grammar(*, class_first: bool) -> label_rows.Grammar:
             return None
         has_score = n_cells >= 6 and kind(n_cells - 1) == "number"  # "10 20 110 220 cat 0.9", or cat first
         start = int(class_first and n_cells > 4)  # of the numbers: 1 after a class, else 0
-        name = 0 if start else 4, n_cells - 4 - has_score  # its first word, and how many it has
-        return label_rows.Shape(range(start, start + 4), n_cells - 1 if has_score else -1, name)
+        name = (0 if start else 4), n_cells - 4 - has_score  # its first word, and how many it has
+        return label_rows.Shape(range(start, start + 4), n_cells - 1 if has_score else -1, name=name)
 
     expected = "four numbers, a class before" if class_first else "four numbers, or also a class"
     expected += ", and a score if any"
@@ -102,11 +102,11 @@ def read(source: Source, builder: Builder, log: Log, options: SpacesOptions) -> 
     is_count = np.isnan(labels.values[:, 1])
     # For each row, the number of boxes in its file: files [0, 0, 1] have [2, 1], the rows [2, 2, 1].
     n_boxes_in_file = np.bincount(labels.rows.file[~is_count], minlength=len(files))[labels.rows.file]
-    # A line is the first of its file if the line before is in another file.
+    # A line is the first of its file if the line before is in another file. Without lines none is.
     is_first_line = np.append(True, labels.rows.file[1:] != labels.rows.file[:-1])[: len(labels)]
     is_wrong_count = is_count & ~(is_first_line & (labels.values[:, 0] == n_boxes_in_file))
-    if not labels.lost:
-        labels.report(COUNT_DIFFERS, is_wrong_count, 0, "count")
+    if not labels.lost:  # else a count may differ because of a faulty row, which has been reported
+        labels.report(COUNT_DIFFERS, is_wrong_count, position=0, field="count")
     labels.keep(~is_count)
     is_valid = labels.settle_kind()
     labels.add(is_valid, labels.find_classes(is_valid), labels.values)

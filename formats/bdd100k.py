@@ -82,7 +82,7 @@ _OTHER_SHAPES = ("poly2d", "box3d", "rle", "graph")
 def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Recognise a list of frames, or an object with one, by the first frame's keys and how values begin."""
     if preview.top == "[":
-        first_frame = preview.first.get("", {})
+        first_frame = preview.first.get("", {})  # "": of the outermost list
         if first_frame.get("name") == '"' and first_frame.get("labels") in ("[", "n"):
             return SURE, "it is a list of frames with name and labels, as in BDD100K"
         if first_frame.get("name") == '"' and {"timestamp", "videoName", "frameIndex"} & first_frame.keys():
@@ -104,10 +104,11 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
             names_and_videos = [(name, frame.get("videoName")) for frame, name, _ in frames]
             names = [name for name, _ in names_and_videos]
             name_of = choose_url_names(names, _drop_url, source.full(file), log)
-            # Frames of several videos may have the same names; then names begin with that of the video.
+            # Frames of several videos may have the same names; then names begin with that of the video, if
+            # this makes them differ. They are compared by `repr`, as nothing has checked that they are text.
             n_names = len(set(map(repr, names)))
             n_pairs = len(set(map(repr, names_and_videos)))
-            is_repeated = n_names < n_pairs == len(names_and_videos)
+            is_repeated = n_names < n_pairs and n_pairs == len(names_and_videos)
             for frame, name, size in frames:
                 name = name_of(name) if isinstance(name, str) else name  # noqa: PLW2901
                 video = frame.get("videoName")
@@ -158,6 +159,7 @@ def _read_frame(frame: Item, name: Any, size: Size | None, split: str) -> None:
         columns = {"video": frame.reader.builder.video(video), "frame": frame_number if is_valid else -1}
     size = frame_size or size or _find_mask_size(labels)
     image = frame.image_named(name, field="name", size=size, split=split, **columns)
+    # A video whose name is "" has no row, but makes tracks of ids.
     labels.read(image, _read_label, None if video is None else columns.get("video", -1))
 
 
@@ -195,9 +197,9 @@ def _read_label(label: Row, video: int | None) -> None:
         corners = x1, y1, x2, y2
     assert corners is not None
     category, score = label.category("category"), label.score("score")
-    flags = label.flags("attributes", _FLAGS, ("NA", "none", False))
-    label.count_unread(_LABEL | {shape} if shape else _LABEL)
-    id_, track = label.get("id"), -1
+    flags = label.flags("attributes", _FLAGS, unsaid=("NA", "none", False))  # as in trafficLightColor
+    label.count_unread((_LABEL | {shape}) if shape else _LABEL)
+    id_, track = label.get("id"), -1  # no track
     has_id = isinstance(id_, (int, str)) and id_ not in ("", -1, "-1")
     if has_id and video is not None and not label.is_bad:
         track = label.reader.builder.track(video, id_)
@@ -217,7 +219,7 @@ def _read_shape(label: Row, key: str) -> Corners | None:
         except BadMask as e:
             rle.report_wrong("counts", str(e))
             return None
-        label.draw("mask", text, "masks")
+        label.draw("mask", text, counted_as="masks")
         return left, top, left + width, top + height
     polygons = label.all_objects("poly2d", "a list of outlines")
     if any(polygon.get("closed") is False or "C" in str(polygon.get("types", "")) for polygon in polygons):
@@ -225,7 +227,7 @@ def _read_shape(label: Row, key: str) -> Corners | None:
     # Parts of fewer than 3 points are left out, with a warning, if there are other parts or a box.
     least_points = 1 if len(polygons) > 1 or label.get("box2d") else 3
     outlines = [polygon.points("vertices", least_points) for polygon in polygons]
-    label.draw("polygons", outlines, "polygons")
+    label.draw("polygons", outlines, counted_as="polygons")
     return find_bounds([point for outline in outlines for point in outline])
 
 

@@ -62,7 +62,7 @@ class CreatemlOptions(SplitOptions):
 
 def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Recognise a list of images with annotations by the keys of the first one and how values begin."""
-    first_record = preview.first.get("", {})
+    first_record = preview.first.get("", {})  # "": of the outermost list; "n" below begins null
     for image, boxes in (("image", "annotations"), ("imagefilename", "annotation")):
         if preview.top == "[" and first_record.get(image) == '"' and first_record.get(boxes) in ("[", "n"):
             return SURE, f"it is a list of records with {image} and {boxes}, as in Create ML"
@@ -138,7 +138,7 @@ def _choose_centres(low: Floats, wh: Floats) -> Floats:
     """
     half_wh = wh / 2
     centres = low + half_wh
-    for _ in range(8):
+    for _ in range(8):  # the second pass is nearly always the last
         open_positions = np.nonzero(np.ones(low.shape, bool))  # row and column of each number, as two arrays
         for places in range(17):  # low 0.1, half 0.2: 0 and 0.3 are tried; 0.3 - 0.2 == 0.1 if nothing rounds
             candidates = np.round(low[open_positions] + half_wh[open_positions], places)

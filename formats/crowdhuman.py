@@ -82,17 +82,22 @@ def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: CrowdhumanOptions) -> None:
     """Read the records one by one; their boxes after all of them, when the kind of the data is known."""
     folders = (source.path,) if source.is_dir else ()
-    reader = Reader(source, builder, log, options, folders, keys=_KEYS)
+    reader = Reader(source, builder, log, options, folders=folders, keys=_KEYS)
     path = source.path.replace("\\", "/")
+
+    def split_of(file: str) -> str:
+        """The split in the name of a file, of the source itself if it is ""; folders are not looked at."""
+        return parse_split(file or path, folder=False)
+
     files = source.with_suffix(".odgt") if source.is_dir else []
     files = files or choose_files(source, looks_like, "CrowdHuman", log, _SUFFIXES)
     split = normalise_split(options.split)
-    files = select_split(files, lambda file: parse_split(file or path, folder=False), split, source, log)
+    files = select_split(files, split_of, split, source, log)
     records_of: dict[str, list[tuple[Item, int | None]]] = {key: [] for key in _LISTS}
     """The records that have such a list and their images, until the kind of the whole is known."""
     for file in log.track(files, "reading"):
         for record in read_line_items(reader, file):
-            image = _add_image(record, parse_split(file or path, folder=False))
+            image = _add_image(record, split_of(file))
             for key in _LISTS:
                 if record.array(key):
                     records_of[key].append((record, image))

@@ -48,7 +48,7 @@ _PLACE = ("center_x", "center_y", "width", "height")
 
 def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Recognise a list of images with a frame_id or filename and listed objects by the first one's keys."""
-    keys = preview.first.get("", {})
+    keys = preview.first.get("", {})  # "": of the outermost list
     if preview.top == "[" and keys.get("objects") == "[" and {"frame_id", "filename"} & keys.keys():
         return SURE, "its records have a frame_id and objects, as darknet's result.json has"
     return None

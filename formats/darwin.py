@@ -83,7 +83,8 @@ _OF_VIDEO = frozenset({"frames", "ranges", "interpolated", "interpolate_algorith
 
 def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Recognise Darwin 2.0 by an item with slots, 1.0 by an image with a file name, and how values begin."""
-    keys = preview.keys if preview.top == "{" else preview.first.get("", {})
+    keys = preview.keys if preview.top == "{" else preview.first.get("", {})  # "": of the outermost list
+    # The annotations may follow behind the first bytes.
     if preview.top not in ("{", "[") or keys.get("annotations", "[") != "[":
         return None
     if keys.get("item") == "{" and b'"slots"' in head:
@@ -120,6 +121,7 @@ def _read_file(record: Item, split: str) -> None:
     # What has the size: the first slot, or in version 1.0 the image itself; None for an item without slots.
     size_owner = next(slots_owner.items("slots"), None) if "item" in record else item
     size = None if size_owner is None else size_owner.size("width", "height")
+    # The item itself is no slot: then annotations of all slots are read.
     slot_name = size_owner.get("slot_name") if size_owner is not item and size_owner is not None else None
     # The name, in version 2.0 with a folder.
     name_key = "name" if "item" in record else item.first_key("original_filename", "filename")
@@ -171,7 +173,7 @@ def _read_track(row: Row, tracks: list[Track], layers: dict[int, Layers], slot_n
     object_of_frame: dict[int, tuple[int | str, dict[str, Any]]] = {}
     place_of_frame: dict[int, list[float]] = {}
     for key, content in frames.objects():
-        if (frame := parse_frame(frames, key, key)) < 0:
+        if (frame := parse_frame(frames, value=key, key=key)) < 0:
             continue
         if "raster_layer" in content:
             _add_layer(content.object("raster_layer"), layers.setdefault(frame, {}))
@@ -181,7 +183,7 @@ def _read_track(row: Row, tracks: list[Track], layers: dict[int, Layers], slot_n
         if isinstance(xywh, dict) and NUMBER_TYPES.issuperset(map(type, map(xywh.get, _PLACE))):
             place_of_frame[frame] = [xywh[key] for key in _PLACE]
     if row.get("interpolated") is True and len(place_of_frame) == len(object_of_frame):  # all have boxes
-        for frame, values in fill_frames(place_of_frame, place_of_frame).items():
+        for frame, values in fill_frames(place_of_frame, goes_on=place_of_frame).items():
             xywh = {"bounding_box": dict(zip(_PLACE, values, strict=True))}
             object_of_frame.setdefault(frame, ("", shared_fields | xywh))
     id_ = row.get("id")
@@ -229,7 +231,7 @@ def _read_annotation(box: Row, slot_name: Any, layers: Layers, size: Size | None
         rings = _read_rings(box.object(shape_key))
         shape_corners = find_bounds([point for ring in rings for point in ring])
         if box.wants:
-            box.draw("polygons", join_rings(rings), "polygons")
+            box.draw("polygons", join_rings(rings), counted_as="polygons")
     elif has_drawing:
         shape_corners = _read_drawn(box)
     if "bounding_box" in box:
@@ -238,6 +240,7 @@ def _read_annotation(box: Row, slot_name: Any, layers: Layers, size: Size | None
         assert shape_corners is not None
         corners = shape_corners
     score = box.object("inference", optional=True).score("confidence")
+    # A mask is still here if no layer has it, or if the size is not known.
     if (shape_key and not box.wants) or "mask" in box:
         box.note_outline("polygons" if shape_key else "outlines")
     box.count_unread(_ANNOTATION | ({"ellipse", "skeleton"} if has_drawing else set()))
@@ -245,7 +248,7 @@ def _read_annotation(box: Row, slot_name: Any, layers: Layers, size: Size | None
 
 
 def _paint(box: Row, raster_layer: Item, pixel_value: Any, width: int, height: int) -> Corners:
-    """Give an annotation the mask of the pixels with a value in a raster layer of width x height pixels.
+    """Give an annotation its mask: the pixels that are `pixel_value` in a layer of `width` x `height` pixels.
 
     Returns the corners of the box around them. Raises BadRecord, after an issue, if the layer is malformed.
     """
@@ -259,7 +262,7 @@ def _paint(box: Row, raster_layer: Item, pixel_value: Any, width: int, height: i
     except (ValueError, TypeError, OverflowError) as e:
         raster_layer.report_wrong("dense_rle", str(e) if isinstance(e, BadMask) else "whole numbers")
         raise BadRecord from None
-    box.paint(box, "mask", lambda _: is_painted, 0, 0)
+    box.paint(box, "mask", lambda _: is_painted, left=0, top=0)  # as large as the image
     return corners
 
 
@@ -267,7 +270,7 @@ def _read_rings(shape: Item) -> list[list[list[float]]]:
     """The points of each path of a polygon, in pixels. Raises BadRecord, after an issue, without any."""
     reader, paths = shape.reader, shape.get("path") or shape.get("paths")
     rings = paths if isinstance(paths, list) else []
-    if rings and not isinstance(rings[0], list):
+    if rings and not isinstance(rings[0], list):  # one path of points, not a list of paths
         rings = [rings]
     if not any(rings):
         reader.report_wrong(shape.location, "a path of points", paths, in_box=True)
@@ -317,7 +320,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
         slot["source_files"] = [{"file_name": name}]
         item = {"name": name, "path": f"/{folder}", "slots": [slot]}
         record = {"version": "2.0", "item": item, "annotations": annotations}
-        target.write(file, f"{dump(record, 1)}\n".encode())
+        target.write(file, f"{dump(record, indent=1)}\n".encode())
 
 
 FORMAT = json_format_of(

@@ -100,6 +100,7 @@ def read(source: Source, builder: Builder, log: Log, options: DatumaroOptions) -
     """Read the file, or those of a folder."""
     reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)  # the files state image sizes
     files = choose_files(source, looks_like, "Datumaro JSON", log)
+    # A single file has the name "" in its source.
     files = select_split(files, lambda file: _split_of(file or source.path), options.split, source, log)
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
@@ -161,7 +162,7 @@ def _read_annotation(shape: Row, classes: dict[str, int], groups_with_box: set[t
     if points:
         corners, wh = shape.set_only_keypoints(points), None
     else:
-        corners, wh = _read_shape(shape, kind, attributes)
+        corners, wh = _read_shape(shape, kind, attributes)  # wh is None for all but upright boxes
     score = attributes.score("score")
     flag_attributes = {key: value for key, value in attributes.record.items() if key != "score"}
     # In a group, polygons and masks are parts of an object, and a bbox is its box; None for other shapes.
@@ -173,7 +174,7 @@ def _read_annotation(shape: Row, classes: dict[str, int], groups_with_box: set[t
             corners,
             wh=wh,
             score=score,
-            flags=shape.reader.flags(flag_attributes, _FLAGS, unsaid=(False,)),
+            flags=shape.reader.flags(flag_attributes, _FLAGS, unsaid=(False,)),  # false is not counted
             group=shape.group("group"),
             is_part=is_part,
         )
@@ -193,7 +194,8 @@ def _read_shape(shape: Row, kind: str, attributes: Item) -> tuple[Corners, tuple
         return corners, wh
     if kind == "polygon":
         values = shape.any_numbers("points")
-        outline = list(zip(values[0::2], values[1::2], strict=False)) or [(NAN, NAN)]  # without points no box
+        # Without points the box is NaN, which is reported. strict=False: a last x without a y is left out.
+        outline = list(zip(values[0::2], values[1::2], strict=False)) or [(NAN, NAN)]
         return shape.draw_around(outline, "polygons"), None
     if kind == "ellipse":
         left, top, right, bottom = shape.ltrb("points")
@@ -226,11 +228,11 @@ def _read_mask(shape: Row) -> Corners:
     try:
         if len(size) != 2 or any(type(n) is not int or n < 1 for n in size):
             raise BadMask("a mask with the size of its image")
-        text, (left, top, width, height) = check_mask(rle.get("counts"), size, size[1], size[0])
+        text, (left, top, width, height) = check_mask(rle.get("counts"), size, width=size[1], height=size[0])
     except BadMask as e:
         rle.report_wrong("counts", str(e))
         raise BadRecord from None
-    shape.draw("mask", text, "masks")
+    shape.draw("mask", text, counted_as="masks")
     return left, top, left + width, top + height
 
 
@@ -255,7 +257,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: DatumaroOptions) -> Non
         return
     label_ids = {label: label_id for label_id, label in enumerate(dataset.categories.name)}
     flag_names = sorted({*FLAG_NAMES} - {"crowd"})
-    for image in iter_group_images(dataset, 1):
+    for image in iter_group_images(dataset, group_min=1):  # group 0 is none
         annotations = []
         for box in image.boxes:
             attributes = {**dict.fromkeys(box.list_flags(flag_names), True), **box.score_field("score")}
@@ -269,7 +271,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: DatumaroOptions) -> Non
     labels = [{"name": label, "parent": "", "attributes": []} for label in label_ids]
     categories = {"label": {"labels": labels, "label_groups": [], "attributes": []}}
     head = dump({"dm_format_version": "1.0", "media_type": 2, "infos": {}, "categories": categories})
-    for split, items in items_of_split.items():
+    for split, items in items_of_split.items():  # the items go before the brace that ends the head
         target.write(files[split], f'{head[:-1]},\n"items": {join_records(iter(items))}}}\n'.encode())
 
 

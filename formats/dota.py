@@ -129,6 +129,7 @@ GRAMMAR = label_rows.Grammar(
 def read(source: Source, builder: Builder, log: Log, options: DotaOptions) -> None:
     """Read a folder of label files, or one; or result files, if `_find_results` finds any."""
     if results := _find_results(source, builder.kind):
+        # A single file has the name "" in its source.
         _read_results(source, results if source.is_dir else [""], builder, log, options)
         return
     files = label_rows.find_label_files(source, GRAMMAR)
@@ -136,9 +137,9 @@ def read(source: Source, builder: Builder, log: Log, options: DotaOptions) -> No
     labels = label_rows.read_labels(label_rows.gather_labels(source, builder, log, options), files, GRAMMAR)
     is_valid = labels.settle_kind()
     difficulty = labels.values[:, 8]
-    has_bad_difficulty = is_valid & ~np.isin(difficulty, (0, 1, 2))
-    column = -2 if builder.kind == "det" else -1  # from the end: the score is after it
-    labels.report(BAD_FLAG, has_bad_difficulty, column, "difficult", "0 or 1")
+    has_bad_difficulty = is_valid & ~np.isin(difficulty, (0, 1, 2))  # 2 is read as 1
+    position = -2 if builder.kind == "det" else -1  # from the end: the score is after it
+    labels.report(BAD_FLAG, has_bad_difficulty, position, field="difficult", expected="0 or 1")
     is_valid &= ~has_bad_difficulty
     flags = (difficulty > 0) * np.uint16(Flag.DIFFICULT)
     xyxy, shapes = labels.find_upright(is_valid)
@@ -162,17 +163,18 @@ def _read_results(source: Source, files: list[str], builder: Builder, log: Log, 
         def choose_columns(n_cells: int, _: label_rows.KindOf, width: int = width) -> label_rows.Shape | None:
             """The columns of a row: an image name of one or more words, a score, and `width` numbers."""
             start = n_cells - width
-            name = 0, start - 1
+            name = (0, start - 1)  # its first word, and how many it has
             return label_rows.Shape(range(start, n_cells), start - 1, name) if n_cells >= width + 2 else None
 
         expected = f"an image, a score and {width} numbers"
+        # named="": a row with a bad image name is reported as one with a wrong number of values.
         grammar = label_rows.Grammar(choose_columns, fields, expected, named="")
         labels = label_rows.read_labels(gather, [file], grammar)
         file_number = builder.file(source.full(file))
         image_of_box = _add_named_images(labels, source.full(file), file_number)[labels.name]
         has_image = image_of_box >= 0
         if kind == "gt":
-            labels.report(SCORE_UNEXPECTED, has_image, 1, "score")
+            labels.report(SCORE_UNEXPECTED, has_image, position=1, field="score")
             has_image[:] = False
         category = np.full(len(labels), builder.category(category_name))
         xyxy, shapes = labels.find_upright(has_image, oriented=True) if task == "1" else (labels.values, None)

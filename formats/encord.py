@@ -130,7 +130,7 @@ def _read_object(row: Row, size: Size) -> None:
         reader.count(f"{row.get('shape')} objects")
         return
     category = row.category("name")
-    score = row.score("confidence") if reader.builder.kind == "det" else NAN
+    score = row.score("confidence") if reader.builder.kind == "det" else NAN  # ground truth has 1 for all
     if key == "polygon":
         if isinstance(row.get(key), dict):
             vertices = [point for _, point in row.object(key).objects()]

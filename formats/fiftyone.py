@@ -127,6 +127,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     keys, first_sample = preview.keys, preview.first.get("samples", {})
     if preview.top == "{" and keys.get("samples") == "[" and "filepath" in first_sample:
         return SURE, "it has samples with a filepath, as FiftyOne has"
+    # The classes, a list or null, may be missing.
     if preview.top != "{" or keys.get("labels") != "{" or keys.get("classes", "[") not in ("[", "n"):
         return None
     if "classes" in keys or b'"bounding_box"' in head:
@@ -136,7 +137,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: FiftyoneOptions) -> None:
     """Read the file, or those of a folder. The splits of samples are tags, those of labels in file names."""
-    # Pictures are in the folder data beside a file or, of a file in the folder labels, beside that.
+    # Pictures are in the folder data beside a file, or beside the folder labels that the file is in.
     files = find_recognised(source, looks_like) if source.is_dir else [""]
     file_folders = list(dict.fromkeys(os.path.dirname(source.full(file)) for file in files))
     file_folders += [os.path.dirname(path) for path in file_folders if os.path.basename(path) == "labels"]
@@ -151,6 +152,7 @@ def read(source: Source, builder: Builder, log: Log, options: FiftyoneOptions) -
     for file in sample_files:
         _read_samples(record_of[file], options)
     files = [file for file in files if file not in sample_files]
+    # With samples, a split is one of their tags, and `_read_samples` has reported one that is missing.
     for file in select_split(files, find_split, None if sample_files else options.split, source, log):
         with contextlib.suppress(BadRecord):
             if file in record_of:
@@ -207,7 +209,8 @@ def _choose_field(reader: Reader, samples: Sequence[Item]) -> str:
                     has_score = any(isinstance(d, dict) and d.get("confidence") is not None for d in labels)
                     has_scores[key] = has_scores.get(key, False) or has_score
     kind = reader.builder.kind
-    # For detections the first field with scores, else ground_truth or the first without; or the first of all.
+    # Detections: the first field with scores. Ground truth: ground_truth, or the first field without scores.
+    # Where there is none of these, the first field of all.
     of_kind = [name for name, has_score in has_scores.items() if has_score == (kind == "det")]
     candidates = [_TRUTH] if kind != "det" and _TRUTH in has_scores else [*of_kind, *has_scores, _TRUTH]
     field = candidates[0]
@@ -220,7 +223,7 @@ def _choose_field(reader: Reader, samples: Sequence[Item]) -> str:
 def _read_sample(sample: Item, field: str, split: str) -> None:
     """Add the image of a sample, and the objects in one of its fields; an absolute path loses its folders."""
     reader = sample.reader
-    sample.count_unread(_SAMPLE | {field}, free=True)
+    sample.count_unread(_SAMPLE | {field}, free=True)  # free: keys are the users' names of fields
     label = sample.object(field, optional=True)
     list_key = label.first_key(*_LISTS)
     boxes = label.rows(list_key)
@@ -232,7 +235,7 @@ def _read_sample(sample: Item, field: str, split: str) -> None:
         picture = reader.pictures.find_exact(name) if reader.pictures else None
     if size != BAD_SIZE:
         image = sample.image_named(name, field="filepath", size=size, picture=picture, split=split)
-        boxes.read_relative(image, sample, name, size, _READERS[list_key], None)
+        boxes.read_relative(image, sample, name, size, _READERS[list_key], None)  # None: no list of classes
 
 
 def _read_box(box: Row, size: Size, names: Sequence[str] | None) -> None:
@@ -262,7 +265,7 @@ def _read_box(box: Row, size: Size, names: Sequence[str] | None) -> None:
     # `need_pixels` is True if the size of the image is unknown, so that there are no pixels to paint.
     if key and math.isfinite(x + y + w + h) and not box.reader.need_pixels(box.owner.image):
         paint = functools.partial(_stretch_pixels, decode, width=round(w), height=round(h))
-        box.paint(box, key, paint, round(x), round(y))
+        box.paint(box, key, paint, left=round(x), top=round(y))
     box.add(category, (x, y, x + w, y + h), wh=(w, h), score=score, **flags_and_track)
 
 
@@ -296,7 +299,7 @@ def _read_outline(box: Row, size: Size, _: None) -> None:
     if box.is_bad:
         return
     box.count_unread(_DRAWN)
-    box.draw("polygons", outlines, "polygons")
+    box.draw("polygons", outlines, counted_as="polygons")
     corners = find_bounds([point for outline in outlines for point in outline])
     box.add(category, corners, score=score, **_read_flags_and_track(box, attributes))
 
@@ -313,7 +316,7 @@ def _read_keypoints(box: Row, size: Size, _: None) -> None:
     pairs = zip(raw_points, is_unknown, strict=True)
     filled_points = [[0, 0] if is_missing else point for point, is_missing in pairs]
     item = Item(box.reader, {"points": filled_points}, box.location, box.origin, box.line, box)
-    known_points = item.points("points", 1)
+    known_points = item.points("points", n_min=1)
     scores, attributes = box.get("confidence"), box.object("attributes", optional=True)
     if not isinstance(scores, list):
         score = box.score("confidence")
@@ -375,10 +378,10 @@ def _stretch_pixels(decode: Callable[[Any], Any], mask: Any, width: int, height:
 
 
 def _encode_mask(box: Box, image: Image, left: int, top: int, pixels: Any) -> tuple[list[float] | None, Any]:
-    """The value of a mask, and the relative rectangle that it fills, None if it fills the box of the object.
+    """The relative rectangle of a mask, None if that is the box of the object, and the value of the mask.
 
-    `pixels` (height, width) lie at `left` and `top`, in pixels. The mask is padded to the box, or cannot be,
-    because it exceeds the box.
+    `pixels` (height, width) lie at `left` and `top`, in pixels. A mask within the box is padded to fill it;
+    one that exceeds the box gets a rectangle of its own: left, top, width and height.
     """
     x, y, width, height = (round(value) for value in (*box.xyxy[:2], *box.wh))
     h, w = pixels.shape

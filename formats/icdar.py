@@ -139,7 +139,7 @@ def _sample_rows(source: Source, files: Sequence[str]) -> tuple[str | None, int,
     n_fitting = [sum(_count_numbers(cells) >= 4 for cells in rows) for rows in (by_comma, by_blank)]
     sep, rows = (",", by_comma) if n_fitting[0] >= n_fitting[1] else (None, by_blank)
     rows_of_eight = [cells for cells in rows if _count_numbers(cells) == 8]
-    if 2 * len(rows_of_eight) >= max(n_fitting) > 0:
+    if 2 * len(rows_of_eight) >= max(n_fitting) > 0:  # at least half of the rows with 4 numbers have 8
         return sep, 8, rows_of_eight, len(rows)
     return sep, 4, [cells for cells in rows if _count_numbers(cells) >= 4], len(rows)
 
@@ -170,9 +170,10 @@ def _guess_layout(source: Source, files: Sequence[str], kind: Kind | None, names
         scored = are_most(sum(0 <= float(r[0]) <= 1 for r in rows_with_number))
     last_cells = [r[scored + marked :] for r in other_cells]  # a class, a text, or both
     class_names = {name.encode() for name in names} or SCRIPTS
-    # A class comes before the transcription, which only rows without a score have.
-    n_with_class = sum(len(r) > (not scored) and r[0] in class_names for r in last_cells)
-    classed = len(names) > 1 or are_most(n_with_class)
+    # A class comes before the transcription, which only rows without a score have: one cell, or two.
+    n_needed = 1 if scored else 2
+    n_with_class = sum(len(r) >= n_needed and r[0] in class_names for r in last_cells)
+    classed = len(names) > 1 or are_most(n_with_class)  # a list of one name is the class of all rows
     return Layout(sep, width, scored, marked, classed)
 
 
@@ -231,7 +232,7 @@ def _make_grammar(layout: Layout, name: str = CLASS) -> label_rows.Grammar:
         "1,1,9,1,9,5,1,5,stop2,2,8,2,8,6,2,6,go" the second row is "2,2,8,2,8,6,2,6,go".
         """
         score = width if layout.scored else -1
-        name = n_before_text - 1, int(layout.classed)  # the first value of the class, and how many it has
+        name = (n_before_text - 1, int(layout.classed))  # the first value of the class, and how many it has
         if n_cells < n_before_text:
             return None
         n_in_turn = 0
@@ -254,7 +255,7 @@ def _make_grammar(layout: Layout, name: str = CLASS) -> label_rows.Grammar:
         ignored_and_present = [(text in IGNORED, text != EMPTY) for text in transcriptions]
         marks[has_text, :2] = ignored_and_present or np.zeros((0, 2))
         marks[chunk.count[rows] != n_before_text + 1, 0] = 0  # only the start of a transcription
-        # Only texts of more than three values can have a second row in them.
+        # `_SECOND_ROW` needs four numbers, so only texts of more than three values can have one in them.
         long_rows = np.flatnonzero(chunk.count[rows] > n_before_text + 3)
         lines = chunk.join_spans(rows[long_rows], chunk.count[rows[long_rows]]) if len(long_rows) else []
         marks[long_rows, 2] = [_SECOND_ROW.search(chunk.restore(line)) is not None for line in lines]
@@ -300,23 +301,26 @@ def read(source: Source, builder: Builder, log: Log, options: IcdarOptions) -> N
         elif file_kind != "gt":
             log.report(NO_CONFIDENCE, source.path, n=len(labels))
             is_valid[:] = False
-    if is_valid.all():
+    if is_valid.all():  # else all have been reported at once, and need not be one by one
         is_valid = labels.settle_kind()
     for name in names or ():
         builder.category(name)
+    # `names` are [] without a list, and None, after an issue, for one that is not usable.
     # For each text, then for each row by the position of its text; [True] stands in where there are no rows.
     is_listed = np.array([not names or text in names for text in labels.texts] or [True], bool)
     has_known_class = is_listed[labels.name]
     if names is not None:
         has_unknown_class = is_valid & ~has_known_class
-        labels.report(UNKNOWN_CLASS, has_unknown_class, layout.needed - 1, "class", n=len(names), where=path)
-    is_valid &= has_known_class & (names is not None)  # a list that is not usable has been reported
+        position = layout.needed - 1  # the class is the last value before the text
+        labels.report(UNKNOWN_CLASS, has_unknown_class, position, "class", n=len(names), where=path)
+    is_valid &= has_known_class & (names is not None)
     # The columns after the coordinates: the difficulty, and the marks of `_make_grammar`.
     difficulty, ignored, has_text, is_joined = labels.values[:, layout.width :].T
-    labels.report(WRONG_COUNT, is_valid & (is_joined > 0), 0, "", str(layout), found="two rows on a line")
+    about = {"expected": str(layout), "found": "two rows on a line"}
+    labels.report(WRONG_COUNT, is_valid & (is_joined > 0), position=0, field="", **about)
     is_valid &= is_joined == 0
     flags = (ignored > 0) * np.uint16(Flag.CROWD) | (difficulty > 0) * np.uint16(Flag.DIFFICULT)
-    labels.count("transcriptions", is_valid & (has_text > ignored))
+    labels.count("transcriptions", is_valid & (has_text > ignored))  # all but ###
     xyxy, shapes = labels.find_upright(is_valid) if layout.width == 8 else (labels.values[:, :4], None)
     columns: dict[str, Any] = {"flags": None if builder.kind == "det" else flags, "shapes": shapes}
     labels.add(is_valid, labels.find_classes(is_valid), xyxy, **columns)
@@ -328,6 +332,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: IcdarOptions) -> 
     boxes, classes = dataset.boxes, dataset.categories.name
     prefix = next(p for p, kind in _KINDS.items() if kind == dataset.kind)
     has_classes = bool(set(classes) - {CLASS})
+    # Also listed if a class has no boxes, and would be lost.
     listed_classes = classes if has_classes or len(np.unique(boxes.category)) < len(classes) else ()
     for name in (names_with_comma := [name for name in classes if "," in name]):
         reason = "the comma would end the class"

@@ -236,6 +236,7 @@ class _Classes:
         if self.numbers:
             self.reader.builder.named = False
             shown = first_few(sorted(self.numbers), 10)
+            # near="": no hint at a file that has the names, as other formats can give.
             self.reader.log.report(NUMBERED_CLASSES, self.reader.source.path, value=shown, near="")
 
 
@@ -276,7 +277,7 @@ def _transpose(objects: Item) -> Rows:
                 objects.reader.builder.skipped += n_boxes
                 raise BadRecord
     boxes = [{key: column[i] for key, column in lists.items()} for i in range(n_boxes)]
-    origin = objects.origin if objects.location.line else None  # of a line of the file
+    origin = objects.origin if objects.location.line else None  # the file, whose line is the record
     return Rows(objects.reader, objects.location / "bbox", boxes, origin)
 
 

@@ -64,6 +64,7 @@ _JOB = "OBJECT_DETECTION_JOB"
 _BY_MACHINES = ("PREDICTION", "INFERENCE")
 """Types of labels that are detections."""
 _KINDS = {"rectangle": "", "polygon": "polygons", "semantic": "masks"}
+"""Types of annotations with outlines, and what these are counted as where only boxes are read."""
 
 
 def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
@@ -126,7 +127,7 @@ def _read_annotation(shape: Row, size: Size) -> None:
         return
     classes = shape.all_objects("categories", "a list with the class")
     category, score = classes[0].category("name"), NAN
-    if shape.reader.builder.kind == "det":
+    if shape.reader.builder.kind == "det":  # people's labels have a confidence too: 100
         score = _from_percent(classes[0].score("confidence"))
     if points:
         shape.add(category, shape.set_only_keypoints(points), score=score)
@@ -136,7 +137,7 @@ def _read_annotation(shape: Row, size: Size) -> None:
         vertices = polygon.all_objects("normalizedVertices", "a list of points")
         rings.append([to_pixels(point.numbers("x", "y"), size) for point in vertices])
     if kind != "rectangle" and not shape.is_bad:
-        shape.draw("polygons", join_rings(rings), _KINDS[kind])
+        shape.draw("polygons", join_rings(rings), counted_as=_KINDS[kind])
     shape.add(category, find_bounds([point for ring in rings for point in ring]), score=score)
 
 

@@ -90,7 +90,8 @@ def sniff(source: Source) -> Sniff | None:
     for row in label_rows.sample_rows(source, label_rows.find_label_files(source, GRAMMAR)):
         cells = [*row[:1], *(_MARKS.get(cell, cell) for cell in row[1:])]  # a type may be called True
         n_rows += 1
-        n_with_type += len(cells) > 2 and not NUMBER.fullmatch(cells[2])  # after a frame and a track
+        # The type is the first cell or, in the tracking layout, the third: after a frame and a track.
+        n_with_type += len(cells) > 2 and not NUMBER.fullmatch(cells[2])
         if len(cells) >= 15 and all(map(NUMBER.fullmatch, cells[-14:])):
             has_score = len(cells) >= 16 and NUMBER.fullmatch(cells[-15]) is not None
             start = len(cells) - 14 - has_score  # of the 14 numbers
@@ -106,13 +107,16 @@ _MARKS = {b"True": b"1", b"False": b"0"}
 
 
 def _make_grammar(n_before: int) -> label_rows.Grammar:
-    """The grammar of rows of a type and 14 or 15 numbers, after `n_before` other numbers: 0 or `LEAD`."""
+    """The grammar of rows of a type and 14 or 15 numbers.
+
+    `n_before` is how many other numbers precede these: 0, or `LEAD` for a frame and a track.
+    """
 
     def replace_marks(chunk: Chunk) -> None:
         """Put numbers in the place of True and False, after a type of one word."""
         if any(mark in chunk.tokens for mark in _MARKS):
             is_one_word = np.isin(chunk.count - n_before, (15, 16))  # a type, 14 numbers and perhaps a score
-            for row_start in chunk.first[is_one_word].tolist():
+            for row_start in chunk.first[is_one_word].tolist():  # truncated and occluded follow the type
                 for position in (row_start + n_before + 1, row_start + n_before + 2):
                     chunk.tokens[position] = _MARKS.get(chunk.tokens[position], chunk.tokens[position])
 
@@ -136,7 +140,7 @@ def _make_grammar(n_before: int) -> label_rows.Grammar:
         named="type",
         marks=_MARKS,
         prepare=replace_marks,
-        folders=re.compile("label_?0?2?", re.IGNORECASE),
+        folders=re.compile("label_?0?2?", re.IGNORECASE),  # label_2; label_02 of the tracking benchmark
     )
 
 
@@ -234,7 +238,7 @@ def _add_frames(
     image_of_box[rows] = image_of_key[key_of_row.reshape(-1)]  # some versions of NumPy return (1, n)
     # Tracks below 0 are none.
     track_ids: Longs = np.where(track >= 0, track, NO_ID).astype(np.int64)
-    box_columns: dict[str, Any] = {"file": file_numbers[file]} if len(file) else {"file": file}
+    box_columns: dict[str, Any] = {"file": file_numbers[file]}
     if (track_ids >= 0).any():
         box_columns["track"] = builder.tracks(videos[file], track_ids)
     return image_of_box, box_columns

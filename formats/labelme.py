@@ -93,6 +93,7 @@ def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Recognise LabelMe by the shapes, or the image data, of one image, and how these values begin."""
     if preview.top != "{" or preview.keys.get("shapes", "[") not in ("[", "n"):
         return None
+    # A picture in the file is longer than the first bytes, so that the shapes may be behind these.
     if preview.cut and preview.keys.get("imageData") == '"' and _TOP.issuperset(preview.keys):
         return SURE, "it has the imageData of one image, as LabelMe has"
     image_keys = preview.keys.keys() & {"imagePath", "imageData", "imageHeight", "imageWidth"}
@@ -104,7 +105,8 @@ def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: GroupOptions) -> None:
     """Read every JSON file, each the shapes of one image."""
-    files = choose_files(source, looks_like, "LabelMe JSON", log, unique_keys=_TOP - {"version", "flags"})
+    unique_keys = _TOP - {"version", "flags"}  # which other formats have too
+    files = choose_files(source, looks_like, "LabelMe JSON", log, unique_keys=unique_keys)
     reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)  # the files state image sizes
     places = name_images(source, files, reader.pictures)
     for file, image_place in zip(log.track(files, "reading"), places, strict=True):
@@ -163,7 +165,7 @@ def _read_shape(shape: Row) -> None:
     elif not isinstance(kind, str):
         shape.report_wrong("shape_type", "text")
         raise BadRecord
-    group = shape.group("group_id", 0)  # -1 for none
+    group = shape.group("group_id", group_min=0)  # -1 for none
     if kind == "point" and group >= 0:
         _read_point(shape, group)
         return
@@ -174,9 +176,10 @@ def _read_shape(shape: Row) -> None:
         shape.report(UNKNOWN_SHAPE, "shape_type", value=kind, shapes="rectangle or polygon")
         raise BadRecord
 
-    category, points, score = shape.category("label"), shape.points("points", 2), shape.score("score")
+    category, points = shape.category("label"), shape.points("points", n_min=2)
+    score = shape.score("score")
     flags = _read_flags(shape)
-    shape.count_unread(_SHAPE | {"mask", "direction"} if shape.wants else _SHAPE)
+    shape.count_unread((_SHAPE | {"mask", "direction"}) if shape.wants else _SHAPE)
 
     # The corners of the box around the shape.
     if kind == "circle":
@@ -240,7 +243,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupOptions) -> None:
         return
     note_folders(dataset, log)
     names = sorted(FLAG_NAMES)
-    for file, image in zip(log.track(files, "writing"), iter_group_images(dataset, 0), strict=True):
+    for file, image in zip(log.track(files, "writing"), iter_group_images(dataset, group_min=0), strict=True):
         shapes = [
             {
                 "label": box.label,
@@ -261,7 +264,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupOptions) -> None:
             "imageHeight": image.height or None,
             "imageWidth": image.width or None,
         }
-        target.write(file, f"{dump(record, 2)}\n".encode())
+        target.write(file, f"{dump(record, indent=2)}\n".encode())
 
 
 FORMAT = json_format_of(

@@ -136,10 +136,11 @@ def _read_shape(shape: Row) -> None:
         corners = left, top, right, bottom
         shape.note_outline("masks")
     else:
-        points = shape.points("points", 2)
+        points = shape.points("points", n_min=2)
         is_box = shape.get("type") == "bounding_box" and is_upright(points)
         corners = find_bounds(points) if is_box else shape.draw_around(points, "polygons")
-        # CVAT states the rotation of boxes, and always whether one is occluded; see `parse_turn`.
+        # Only CVAT's `rotation` turns a box, and CVAT always states whether one is occluded: here an element,
+        # which `parse_turn` expects among the attributes.
         flag_attributes = attributes if "occluded" in shape else {}
         if is_box and (turn := shape.reader.parse_turn({"occluded": "", **flag_attributes})):
             left, top, right, bottom = corners

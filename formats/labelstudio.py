@@ -139,7 +139,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     columns = re.split(rb'[,\t"]+', head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].strip())
     if {b"annotator", b"annotation_id"} <= set(columns) and preview.top not in ("[", "{"):
         return SURE, "its header has annotator and annotation_id, as in Label Studio"
-    first_task = preview.first.get("", {})
+    first_task = preview.first.get("", {})  # "": of the outermost list
     if preview.top == "{" and preview.keys.get("data") == "{" and _WORK & preview.keys.keys():
         return SURE, "it is one task with data, as in Label Studio"
     if preview.top != "[":
@@ -205,7 +205,7 @@ def _read_task(task: Item, data: Item, key: str, name_of: Callable[[str], str]) 
     """
     score = NAN
     if "data" in task:
-        task.object("data")
+        task.object("data")  # BadRecord, after an issue, if it is none
         results, score = _choose_results(task)
         task.count_unread(_TASK | _TASK_META, free=True)
         data.count_unread(frozenset({"image", "img", "video", "width", "height"}), free=True)
@@ -214,7 +214,7 @@ def _read_task(task: Item, data: Item, key: str, name_of: Callable[[str], str]) 
     if key == "video":
         _read_video(data, results, score, name_of(name) if isinstance(name := data.get(key), str) else name)
         return
-    # The size; `row.size` marks a result with a malformed one as bad.
+    # The size; `row.size` marks a result with a malformed one as bad. `results` are lists of rows.
     sizes = [row.size(*_SIZE_KEYS) for rows in results for row in rows]
     size = next((row_size for row_size in sizes if row_size and row_size != BAD_SIZE), None)
     size = size or data.size("width", "height")
@@ -238,6 +238,7 @@ def _read_video(data: Item, results: list[Rows], score: float, name: Any) -> Non
     size = data.size("width", "height")
 
     def read_frame(rows: Rows, image: int | None, _: int) -> None:
+        # set(): each rectangle of a track has its labels itself, none in another result.
         rows.read_relative(image, data, name, size, _read_result, score, set())
 
     read_video(data, name, tracks, read_frame, first_frame=1, length=max([0, *lengths]), size=size)
@@ -370,6 +371,7 @@ def _read_result(result: Row, size: Size, score: float, labelled_ids: set[str]) 
         score = score if math.isnan(result_score) else result_score
     if result.is_bad:
         return
+    # An `image_rotation` of 0 is no loss.
     result.count_unread(_RESULT if result.get("image_rotation") else _RESULT | {"image_rotation"})
     note = "a shape with several labels is read as one box per label"
     result.add_labelled(labels, value.location / type_, note, corners, wh=wh, score=score)
@@ -385,12 +387,12 @@ def _read_shape(
     width, height = size
     if kind == "brush":
         if result.reader.need_pixels(result.owner.image):
-            raise BadRecord
+            raise BadRecord  # the missing size is reported with those of all images
         is_painted = _decode_brush(value, width, height)
-        result.paint(value, "rle", lambda _: is_painted, 0, 0)
+        result.paint(value, "rle", lambda _: is_painted, left=0, top=0)  # as large as the image
         return find_edges(is_painted), None
     if kind == "polygon":
-        points = [[x * width / 100, y * height / 100] for x, y in value.points("points", 1)]
+        points = [[x * width / 100, y * height / 100] for x, y in value.points("points", n_min=1)]
         return result.draw_around(points, "polygons"), None
     keys = _PLACE if kind == "rectangle" else ("x", "y", "radiusX", "radiusY")
     # Percents of the width, the height, the width and the height of the image; of an ellipse w, h are radii.
@@ -412,7 +414,7 @@ def _decode_brush(value: Item, width: int, height: int) -> Pixels:
     try:
         data = np.array(value.array("rle"), np.uint8)
         pixels = unpack_bytes(data, 4 * width * height).reshape(height, width, 4)[:, :, 3] > 0
-        find_edges(pixels)
+        find_edges(pixels)  # BadMask if no pixel is painted
     except (BadMask, TypeError, ValueError, OverflowError) as e:
         value.report_wrong("rle", str(e) if isinstance(e, BadMask) else "a list of bytes, 0 to 255")
         raise BadRecord from None
@@ -442,6 +444,7 @@ def _format_shape(box: Box, image: Image) -> dict[str, Any] | None:
     if not box.corners:
         return None
     (left, top, width, height), degrees = split_rotation(box.corners)
+    # Label Studio states where the top left corner is after the turn.
     x, y = rotate_box(left, top, width, height, math.radians(degrees))[0].tolist()
     x_scale, y_scale = 100 / image.width, 100 / image.height
     geometry = x * x_scale, y * y_scale, width * x_scale, height * y_scale
@@ -455,7 +458,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: LabelstudioOption
     name = plan_file(dataset, target, "tasks.json", "tasks", log)
     if not check_sizes(dataset, log) or name is None:
         return
-    xywh_of_row = make_relative(dataset, 100)
+    xywh_of_row = make_relative(dataset, scale=100)
     is_url = "?" in options.prefix or "://" in options.prefix or options.prefix.startswith("/")
     tasks = []
     for image in iter_images(dataset):
