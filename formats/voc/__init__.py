@@ -71,6 +71,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE, Sniff, format_of
@@ -292,26 +293,10 @@ def _format_frames(dataset: Dataset) -> list[str]:
 def _format_objects(dataset: Dataset, edges: Floats, origin: int) -> list[bytes | Column]:
     """Return the pieces of XML of the objects: constant bytes, and columns with a text for each box.
 
-    `edges` (n, 4) are those to write; a column is an array of texts, perhaps with the number of each box's.
+    `edges` (n, 4) are those to write.
     """
     boxes = dataset.boxes
-    # The text before the coordinates depends on class and flags alone, so there are few: a kind is a class
-    # in the high bits, and flags in the low 16.
-    known_flags = int(Flag.TRUNCATED | Flag.DIFFICULT | Flag.OCCLUDED)
-    kinds = boxes.category.astype(np.int64) * 65536 + (boxes.flags & known_flags)
-    unique, kind_of_box = np.unique(kinds, return_inverse=True)
-    heads = []
-    names = _escape_all(dataset.categories.name)
-    for kind in unique.tolist():
-        category, flags = divmod(kind, 65536)
-        heads.append(
-            f"\t<object>\n\t\t<name>{names[category]}</name>\n"
-            f"\t\t<pose>Unspecified</pose>\n"
-            f"\t\t<truncated>{int(flags & Flag.TRUNCATED > 0)}</truncated>\n"
-            f"\t\t<difficult>{int(flags & Flag.DIFFICULT > 0)}</difficult>\n"
-            f"\t\t<occluded>{int(flags & Flag.OCCLUDED > 0)}</occluded>\n".encode()
-        )
-    pieces: list[bytes | Column] = [(np.array(heads or [b""], np.bytes_), kind_of_box)]
+    pieces: list[bytes | Column] = [_format_heads(dataset)]
     lacks_score = np.isnan(boxes.score)
     if not lacks_score.all():
         score = np.array(to_decimals(np.nan_to_num(boxes.score)), np.bytes_)
@@ -330,6 +315,29 @@ def _format_objects(dataset: Dataset, edges: Floats, origin: int) -> list[bytes 
         pieces += [separator + b"\t\t\t<%b>" % name, texts[i::4]]
         separator = b"</%b>\n" % name  # closed by the next piece
     return [*pieces, separator + b"\t\t</bndbox>\n", *_format_oriented(dataset, origin), b"\t</object>\n"]
+
+
+def _format_heads(dataset: Dataset) -> tuple[NDArray[np.bytes_], NDArray[Any]]:
+    """Return the XML before the coordinates of each box: k texts, and (n,) which of them a box has.
+
+    They depend on class and flags alone, so there are few. A kind is a class in the high bits, and flags in
+    the low 16.
+    """
+    boxes, names = dataset.boxes, _escape_all(dataset.categories.name)
+    known_flags = int(Flag.TRUNCATED | Flag.DIFFICULT | Flag.OCCLUDED)
+    kinds = boxes.category.astype(np.int64) * 65536 + (boxes.flags & known_flags)
+    distinct_kinds, kind_of_box = np.unique(kinds, return_inverse=True)
+    heads = []
+    for kind in distinct_kinds.tolist():
+        category, flags = divmod(kind, 65536)
+        heads.append(
+            f"\t<object>\n\t\t<name>{names[category]}</name>\n"
+            f"\t\t<pose>Unspecified</pose>\n"
+            f"\t\t<truncated>{int(flags & Flag.TRUNCATED > 0)}</truncated>\n"
+            f"\t\t<difficult>{int(flags & Flag.DIFFICULT > 0)}</difficult>\n"
+            f"\t\t<occluded>{int(flags & Flag.OCCLUDED > 0)}</occluded>\n".encode()
+        )
+    return np.array(heads or [b""], np.bytes_), kind_of_box
 
 
 def _format_oriented(dataset: Dataset, origin: int) -> list[bytes | Column]:

@@ -104,6 +104,7 @@ def find_key_points(source: Source, files: list[str], kind: str | None = None) -
         is_visible = third_numbers > 0
         are_visibilities = np.isin(third_numbers, (0, 1, 2)).all() and is_visible.any()
         return n if are_visibilities and is_inside[is_visible].all() else 0
+    # Detections, whose rows end in the confidence of the box.
     is_likely = third_numbers > 0.5
     if kind == "gt" or n < 6 or len(table) < _ROWS or not is_likely.any():
         return 0
@@ -115,13 +116,14 @@ def find_key_points(source: Source, files: list[str], kind: str | None = None) -
 def may_be_points(source: Source, files: list[str]) -> bool:
     """Whether rows read as polygons may be boxes with keypoints of two numbers each.
 
-    Several rows must have the same length, and each box must hold all of its points. Rows of 9 or 10 values
-    are not taken for it, as they may be the four corners of a rotated box.
+    Several rows must have the same length, and each box must hold all of its points. Rows of 9 values are not
+    taken for it, as they may be a class and the four corners of a rotated box.
     """
     table = _sample_table(source, files)
-    if table is None or len(table) < _ROWS or table.shape[1] < 7 or table.shape[1] in (8, 9, 10):
+    if table is None or len(table) < _ROWS:
         return False
-    if (table.shape[1] - 5) % 2:
+    n_values = table.shape[1]  # of a row: a class, a box and the points
+    if n_values < 7 or n_values == 9 or (n_values - 5) % 2:
         return False
     return bool(_find_inside(table[:, 1:5], table[:, 5:].reshape(len(table), -1, 2)).all())
 

@@ -443,8 +443,8 @@ def _parse_outlines(
     """Parse m rows of outlines, of `n_values` 1 + 2n or 2 + 2n: a class, n points and perhaps a confidence.
 
     Returns (m,) whether a row is valid, (m,) whether a coordinate is far beyond 1, (m, 5) edges and
-    confidence, (m,) whether it may be joined rows of boxes, (m,) how many coordinates it has, and these
-    coordinates one after another.
+    confidence, (m, 2) whether it may be joined rows of five, or of six, values, (m,) how many coordinates it
+    has, and these coordinates one after another.
     """
     n_values = n_values - 1  # without the class
     # Rows of 3 and 2 values: n_values 3 2, row_starts 0 3, row_of_value 0 0 0 1 1, rank_in_row 0 1 2 0 1.
