@@ -97,19 +97,19 @@ class LongList:
 
         Returns the offsets of their first byte and behind their last, and their columns; None if unusual.
         """
-        part_start, is_last = part_index * SLICE, part_index + 1 == self._n_parts
+        part_start = part_index * SLICE
+        is_first, is_last = part_index == 0, part_index + 1 == self._n_parts
         text = os.pread(self._file.fileno(), 2 * SLICE if is_last else SLICE + MARGIN, part_start)
-        first_cut = CUT.search(text) if part_index else None
+        first_cut = None if is_first else CUT.search(text)
         last_cut = None if is_last else CUT.search(text, SLICE)
-        if (part_index and first_cut is None) or not (is_last or last_cut):
+        if not (is_first or first_cut) or not (is_last or last_cut):
             return None
         # a cut is the text `}, {`: a part goes from the last character of one to the first of the next
         start = first_cut.end() - 1 if first_cut else 0
         body = memoryview(text)[start : last_cut.start() + 1 if last_cut else len(text)]
+        json_list = b"".join((b"" if is_first else b"[", body, b"" if is_last else b"]"))
         try:
-            chunk = self._shapes.decode(
-                b"".join((b"[" if part_index else b"", body, b"" if is_last else b"]")), 0
-            )
+            chunk = self._shapes.decode(json_list, 0)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
         if chunk is None or chunk.columns.keys() != _KEYS or chunk.extras or chunk.written_float:

@@ -133,7 +133,7 @@ class Reader:
         self._pictures = Pictures(options, Builder(), log, source, folders) if has_option or folders else None
         self._folders: tuple[str, ...] = ()
         """Where pictures of the file that is read may lie: beside it, or in a folder of the split's name."""
-        self._location_of_name: dict[str, tuple[str, int]] = {}
+        self._location_of_name: dict[str, tuple[str, int]] = {}  # file and index of each image, in all files
         self._reference_added = False
 
     def read(self, file: str, split: str) -> None:

@@ -605,7 +605,10 @@ def add_images(
         path = picture.location if picture else source.path
         location = Location(path if image.label is None else source.full(image.label))
         gather.pictures = image.pictures  # each split has its own
-        video = gather.builder.video(frames[i][0]) if frames else -1
+        video = frame = -1
+        if frames:
+            video_name, frame = frames[i]
+            video = gather.builder.video(video_name)
         row = gather.image(
             name,
             location,
@@ -613,7 +616,7 @@ def add_images(
             split=image.split,
             file=int(file_rows[i]),
             video=video,
-            frame=frames[i][1] if frames else -1,
+            frame=frame,
         )
         if row is None:
             continue
