@@ -55,6 +55,7 @@ _KEYS = declare_keys(
 
 def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Recognise results by their categories, or by the first image's keys and how values begin."""
+    # The key "" stands for an outermost list, as in newer versions.
     first_image = preview.first.get("images" if preview.top == "{" else "", {})
     is_image = first_image.get("file") == '"' and {"detections", "failure"} & first_image.keys()
     if is_image or {"images", "detection_categories"} <= preview.keys.keys():
@@ -88,7 +89,8 @@ def _read_image(image: Item, classes: dict[str, int] | None) -> None:
     if classes is None:
         detections.read(image_row, _read_pixels)
     else:
-        detections.read_relative(image_row, image, image.get("file"), size, _read_fractions, classes)
+        name = image.get("file")  # by which the size is looked up if the record has none
+        detections.read_relative(image_row, image, name, size, _read_fractions, classes)
 
 
 def _read_pixels(row: Row) -> None:
@@ -101,7 +103,8 @@ def _read_fractions(row: Row, size: items.Size, classes: dict[str, int]) -> None
     if "frame_number" in row:  # of a video
         return
     row.need("category")
-    category = row.category_number(to_number(str(row.get("category"))), row.location / "category", classes)
+    class_number = to_number(str(row.get("category")))  # "1", as in the keys of detection_categories
+    category = row.category_number(class_number, row.location / "category", classes)
     (left, top, right, bottom), _ = row.ltwh("bbox")
     left, top, right, bottom = to_pixels([left, top, right, bottom], size)
     row.add(category, (left, top, right, bottom), score=row.score("conf"))

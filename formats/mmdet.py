@@ -88,8 +88,8 @@ def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: MmdetOptions) -> None:
     """Read the file, or those of a folder, in any of the three layouts."""
-    reader = Reader(source, builder, log, options, sized=False, keys=_KEYS)
-    names, path = read_class_list(options.classes, source, "", log)
+    reader = Reader(source, builder, log, options, sized=False, keys=_KEYS)  # predictions have no sizes
+    names, path = read_class_list(options.classes, source, list_of_source="", log=log)
     rows = add_list(names, builder, log, path) if names else []
     listed_classes = {str(class_number): row for class_number, row in enumerate(rows)}
     for file in log.track(choose_files(source, looks_like, "MMDetection JSON", log), "reading"):
@@ -119,21 +119,21 @@ def _read_list(record: Item, listed_classes: _Labels) -> None:
 def _read_instance(box: Row, labels: _Labels) -> None:
     """Add a box; the class number -1 of an ignored box means none."""
     box.need("bbox", "bbox_label")
-    is_ignored = box.flag("ignore_flag")
-    class_number = box.get("bbox_label")
-    flags = int(Flag.CROWD) if is_ignored else 0
-    category, flags = _read_category(box, None if class_number == -1 else class_number, labels, flags)
+    flags = int(Flag.CROWD) if box.flag("ignore_flag") else 0
+    has_class = box.get("bbox_label") not in (None, -1)
+    category, flags = _read_category(box, labels, flags, has_class=has_class)
     corners, score = box.ltrb("bbox"), box.score("bbox_score")
     box.add(category, corners, score=score, flags=flags)
 
 
-def _read_category(box: Row, class_number: Any, labels: _Labels, flags: int) -> tuple[int, int]:
-    """The category row and the flags of a box whose `class_number` may be None.
+def _read_category(box: Row, labels: _Labels, flags: int, *, has_class: bool) -> tuple[int, int]:
+    """The category row and the flags of a box; `flags` are those of a crowd box if it is ignored, else 0.
 
-    An ignored box without a class is a region; an ignored box with one stays a crowd box.
+    An ignored box without a class is a region; an ignored box with one stays a crowd box. Any other box
+    without a class is reported.
     """
     location = box.location / "bbox_label"
-    if class_number is None and flags:
+    if not has_class and flags:
         return box.category_named(IGNORED, location), int(Flag.REGION)
     return box.category_number(box.get("bbox_label"), location, labels), flags
 
@@ -143,7 +143,7 @@ def _read_old(record: Item, labels: _Labels) -> None:
     image = record.image("filename", size=record.size("width", "height"))
     ann = record.object("ann")
     _read_arrays(ann, image, labels, "bboxes", "labels")
-    _read_arrays(ann, image, labels, "bboxes_ignore", "labels_ignore", int(Flag.CROWD))
+    _read_arrays(ann, image, labels, "bboxes_ignore", "labels_ignore", flags=int(Flag.CROWD))
 
 
 def _read_predictions(record: Item, file: str, labels: _Labels) -> None:
@@ -173,7 +173,7 @@ def _read_arrays(
             item.report(WRONG_COUNT, boxes_key, expected=expected, found=len(values))
             item.reader.builder.skipped += len(boxes)
             return
-        for box, value in zip(records, values, strict=False):
+        for box, value in zip(records, values, strict=False):  # `values` may be empty
             box[field] = value
     location = item.location / boxes_key
     origin = Origin(item.reader.builder, location.path, location.pointer)
@@ -182,7 +182,8 @@ def _read_arrays(
 
 def _read_array_box(box: Row, labels: _Labels, flags: int) -> None:
     """Add a box that `_read_arrays` has put together."""
-    category, flags = _read_category(box, box.get("bbox_label"), labels, flags)
+    has_class = box.get("bbox_label") is not None
+    category, flags = _read_category(box, labels, flags, has_class=has_class)
     box.add(category, box.ltrb("bbox"), score=box.score("bbox_score"), flags=flags)
 
 

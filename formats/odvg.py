@@ -80,10 +80,11 @@ def _read_instance(box: Row, key: str) -> None:
     Without a name, the class is named by its number, the ``label``.
     """
     box.need("bbox")
-    if key in box or "label" not in box:
+    if key in box or "label" not in box:  # without either, the missing name is reported
         category = box.category_with_id(key, "label")
     else:
-        category = box.category_number(box.get("label"), box.location / "label", {})
+        # Without a list of classes the number is the name.
+        category = box.category_number(box.get("label"), box.location / "label", classes={})
     score, values = box.score("score"), box.array("bbox")
     if values and isinstance(values[0], list):  # several boxes of a phrase in the plural
         location = box.location / "bbox"
@@ -100,6 +101,7 @@ def _read_instance(box: Row, key: str) -> None:
 
 def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
     """Write a record for each image, and in a folder a map of class numbers to names."""
+    # "" is the target itself, which as a single file leaves no room for the map.
     records_file, map_file = ("", None) if target.single else ("odvg.jsonl", "label_map.json")
     is_writable = check_classes(dataset, log)
     if map_file is not None:

@@ -70,7 +70,7 @@ def _split_line(line: str) -> tuple[str, list[str], int] | None:
     words = line.split()
     for index in range(1, len(words)):
         n_after, count = len(words) - index - 1, words[index]
-        is_number = count.isascii() and count.isdigit() and len(count) < 9
+        is_number = count.isascii() and count.isdigit() and len(count) < 9  # `int` refuses very long ones
         if is_number and n_after in (4 * int(count), 5 * int(count)):
             return line.rsplit(None, n_after + 1)[0].strip(), words[index + 1 :], int(count)
         if words[index - 1].lower().endswith(tuple(PICTURE_SUFFIXES)) and count.isdigit():
@@ -79,15 +79,16 @@ def _split_line(line: str) -> tuple[str, list[str], int] | None:
 
 
 def _count_fitting(source: Source, file: str) -> tuple[int, int]:
-    """Count those of the first lines of a file, at most 100, that have a picture and its boxes, and all.
+    """Count the first lines of a file that have a picture and its boxes, and the first lines in all.
 
-    The last line is left out, as it may be cut.
+    They are 100 at most. The last line is left out, as it may be cut.
     """
     lines = clean_text(source.head(file), "", Log(keep=0)).decode("utf-8", "replace").split("\n")
     sample = [line for line in lines[: max(1, len(lines) - 1)][:100] if line.strip()]
     # JSON on one line may have a number at such a place by chance.
     split_lines = [None if line.lstrip()[:1] in ("[", "{") else _split_line(line) for line in sample]
-    # Every text ends in "". In a .txt file of another format a number may stand there by chance.
+    # Any path will do in a .dat file ("" is the end of every text), but only one of a picture in a .txt file,
+    # where other formats may have a number at such a place by chance.
     any_suffix = () if source.relative(file).lower().endswith(".txt") else ("",)
     suffixes = (*PICTURE_SUFFIXES, *any_suffix)
     n_fitting = sum(split is not None and split[0].lower().endswith(suffixes) for split in split_lines)
@@ -95,7 +96,10 @@ def _count_fitting(source: Source, file: str) -> tuple[int, int]:
 
 
 def sniff(source: Source) -> Sniff | None:
-    """Recognise lines of a picture, a number, and four or five times as many numbers."""
+    """Recognise lines of a picture, a number, and four or five times as many numbers.
+
+    More than two thirds of the first lines of one of the first 20 files must be such lines.
+    """
     files = source.with_suffix(*_SUFFIXES)[:20] if source.is_dir else [""]
     counts = {file: _count_fitting(source, file) for file in files}
     file = next((file for file, (n_fitting, total) in counts.items() if 3 * n_fitting > 2 * total), None)
@@ -140,7 +144,8 @@ def read(source: Source, builder: Builder, log: Log, options: OpencvOptions) -> 
                 builder.skipped += 1
                 continue
             name, words, n_boxes = split_line
-            # An image may be in the files of several classes, but once in each; more is reported by `image`.
+            # An image may be in the files of several classes, and then keeps its row, but only once in each:
+            # `image` reports a name that comes again in the same file.
             row, last_file = row_and_file_of_image.get(name, (None, file))
             if name not in row_and_file_of_image or last_file == file:
                 row = reader.image(name, location, file=origin.number, line=line)
@@ -163,7 +168,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: OpencvOptions) ->
     """Write a file for each class, and one that lists the images without objects."""
     is_writable = not refuse_classes(dataset, log, words=False)
     for row, name in enumerate(dataset.images.name):
-        if (_split_line(f"{name} 0") or ("",))[0] != name:
+        if (_split_line(f"{name} 0") or ("",))[0] != name:  # the line of an image with 0 boxes
             path, line, pointer = dataset.image_place(row)
             reason = "it would not be read back as an image name"
             log.report(BAD_NAME, path, line=line, pointer=pointer, value=name, reason=reason)
@@ -187,7 +192,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: OpencvOptions) ->
         if not box_texts:
             empty_image_lines.append(f"{image.name}\n")
     for lines in lines_of_class.values() if len(lines_of_class) > 1 else ():
-        lines.sort()  # as the next reader finds the images in another order
+        lines.sort()  # else reading them, class by class, and writing again would give another order
     # The files: info.dat for the usual class, others called after theirs, and one of the empty images.
     file_stems = {
         label: "info" if label == CLASS else _ODD.sub(lambda c: quote(c[0], safe=""), label)
@@ -196,7 +201,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: OpencvOptions) ->
     lines_of_file = {f"{file_stems[label]}.dat": lines for label, lines in lines_of_class.items()}
     lines_of_file |= {"bg.txt": empty_image_lines} if empty_image_lines or not lines_of_file else {}
     contents = [f"the class {label}" for label in lines_of_class] + ["the images without objects"]
-    if not target.plan(list(lines_of_file), contents[: len(lines_of_file)], log) or not is_writable:
+    contents = contents[: len(lines_of_file)]  # without the last, if there is no bg.txt
+    if not target.plan(list(lines_of_file), contents, log) or not is_writable:
         return
     note_spaces(dataset.images.name, log)
     for file, lines in lines_of_file.items():

@@ -73,6 +73,7 @@ _LABELS = (".txt", ".json")
 """Suffixes of label files, which are lines of text; those of XFUND are called ``.json``."""
 IGNORED = ("###", "*")
 _LINE = re.compile(rb'[^\t]+\t[ ]*\[[ ]*(?:\][ \r]*$|\[[ ]*\[|\{(?=.*"points"))')
+"""An image, a tab, and a list that is empty, of lists of points, or of objects with ``points``."""
 _USUAL = re.compile(r"(?:^|/|_)label\.txt$", re.IGNORECASE)
 
 
@@ -123,7 +124,7 @@ def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) 
     reader = Reader(source, builder, log, options, keys=_KEYS)
     path = source.path.replace("\\", "/")
     chosen_split = normalise_split(options.split)
-    default_score = None if builder.kind == "gt" else options.score
+    default_score = None if builder.kind == "gt" else options.score  # ground truth gets no scores
     has_labels = source.is_dir and any(_is_label_file(source, file) for file in source.with_suffix(*_LABELS))
     if not has_labels and sniff_json(source, _looks_like_result):
         _read_results(reader, default_score)
@@ -147,6 +148,7 @@ def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) 
                 continue
             image = reader.image(name or None, location, split=split, file=origin.number, line=location.line)
             texts = reader.check_list(value, location) or ()
+            # A text is an object, or the list of its points as in PaddleOCR's det_results.txt.
             records = [{"points": text} if isinstance(text, list) else text for text in texts]
             Rows(reader, location, records, origin).read(image, _read_text, default_score)
     n_scored, n_texts = reader.count_boxes()
@@ -174,7 +176,7 @@ def _read_results(reader: Reader, default_score: float | None) -> None:
                 result.report(WRONG_COUNT, expected=expected, found=counts)
                 raise BadRecord
             records = [{"points": text} for text in points]
-            for text, score in zip(records, scores, strict=False):
+            for text, score in zip(records, scores, strict=False):  # `scores` may be empty
                 text["score"] = score
             location = result.location / f"{kind}_polys"
             rows = Rows(reader, location, records, Origin(reader.builder, location.path, location.pointer))
@@ -189,7 +191,10 @@ def _read_object(row: Row) -> None:
 
 
 def _read_text(text: Row, default_score: float | None) -> None:
-    """Add a text; it has `default_score` if it has none. Its class is ``text`` unless it has a key."""
+    """Add a text, with `default_score` (None for none) if it has no score of its own.
+
+    Its class is the value of ``key_cls`` or ``label``, else ``text``.
+    """
     points, words = text.points("points", 3), text.get("transcription")
     if words is not None and not isinstance(words, str):
         text.report_wrong("transcription", "text")
@@ -227,7 +232,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: PaddleocrOptions)
                 "transcription": IGNORED[0] if box.flags & Flag.CROWD else CLASS,
                 "points": box.corners or next(iter(box.outlines), upright),
             }
-            if box.score is None:
+            if box.score is None:  # ground truth
                 text["difficult"] = bool(box.flags & Flag.DIFFICULT)
             class_field = {} if box.label == CLASS else {"key_cls": box.label}
             texts.append(text | box.score_field("score") | class_field)

@@ -74,7 +74,7 @@ def _read_record(record: Item, split: str) -> None:
         record.reader.count("suffixes without places")
         return
     rows = Rows(record.reader, record.location / "suffix", list(_parse_objects(text)), record.origin)
-    rows.read_relative(image, record, record.get("image"), None, _read_object)
+    rows.read_relative(image, record, name=record.get("image"), size=None, read=_read_object)
 
 
 def _parse_objects(text: str) -> Iterator[dict[str, Any]]:
@@ -82,7 +82,7 @@ def _parse_objects(text: str) -> Iterator[dict[str, Any]]:
 
     Text that is no object is yielded as ``{"text": ...}``.
     """
-    if "<loc_" not in text:
+    if "<loc_" not in text:  # PaliGemma, whose numbers are <loc0042>; Florence's are <loc_42>
         for object_text in filter(str.strip, text.split(";")):
             if match := _PALIGEMMA.fullmatch(object_text):
                 top, left, bottom, right = (int(n) / 1024 for n in _NUMBER.findall(match[1]))

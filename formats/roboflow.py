@@ -75,19 +75,20 @@ def _read_response(response: Item, image_place: Place) -> None:
     if isinstance(response.get("predictions"), dict):  # the output of a workflow
         response = response.object("predictions")
     values = response.get("predictions")
+    # Classes are a list, or an object by name: {"cat": {...}}, without the "predictions" of a workflow.
     if (isinstance(values, list) and values and _is_class(values[0])) or "predictions" not in response:
         remedy = "give the responses of a model that detects objects"
         response.reader.report_task(response.location.path, "classes of whole images, by Roboflow", remedy)
         return
-    size = response.object("image", optional=True)
-    size.record = to_numbers(size.record, "width", "height")
+    size_item = response.object("image", optional=True)
+    size_item.record = to_numbers(size_item.record, "width", "height")
     predictions = response.rows("predictions")
     path = next((row.get("image_path") for row in predictions if row.get("image_path")), None)
     picture = response.reader.find_picture(image_place.key, response.location, image_place.picture)
     name = add_extension(image_place.key, picture) if path is None else path
     if isinstance(name, str) and path is not None:
         name = strip_parents(name)
-    image = response.image_named(name, size=size.size("width", "height"))
+    image = response.image_named(name, size=size_item.size("width", "height"))
     predictions.read(image, _read_prediction)
 
 
@@ -101,6 +102,7 @@ def _read_prediction(row: Row) -> None:
     category, score = row.category_with_id("class", "class_id"), row.score("confidence")
     x, y, width, height = row.numbers("x", "y", "width", "height")
     if row.wants and row.get("keypoints"):
+        # 2 is visible: the responses do not say it.
         row.set_keypoints([[*point.numbers("x", "y"), 2] for point in row.items("keypoints")])
     if row.wants and row.get("points"):
         row.draw("polygons", [[point.numbers("x", "y") for point in row.items("points")]], "polygons")

@@ -46,6 +46,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
     """Read the file, or those of a folder."""
     reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)  # the files state image sizes
+    # A file with the key "image" that lacks others is read all the same, so that they are reported.
     files = choose_files(source, looks_like, "SA-1B", log, unique_keys=frozenset({"image"}))
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
@@ -62,7 +63,7 @@ def _read_mask(row: Row, size: Size | None) -> None:
     corners, wh = row.ltwh("bbox")
     if row.wants and "segmentation" in row:
         mask = row.object("segmentation")
-        try:
+        try:  # a mask must have the size of its image; none has that of an unknown one, which is 0, 0
             text, _ = check_mask(mask.get("counts"), mask.get("size"), *(size or BAD_SIZE))
         except BadMask as e:
             mask.report_wrong("counts", str(e))

@@ -80,7 +80,7 @@ def read(source: Source, builder: Builder, log: Log, options: SagemakerOptions) 
     files = choose_files(source, looks_like, "a manifest of SageMaker Ground Truth", log, _SUFFIXES)
     path = source.path.replace("\\", "/")
     chosen_files = select_split(files, lambda file: parse_split(file or path), chosen_split, source, log)
-    collected = _Collected({}, Counter(), [])
+    collected = _Collected(jobs={}, drawn=Counter(), boxes=[])
     for file in log.track(chosen_files, "reading"):
         for record in read_line_items(reader, file):
             with contextlib.suppress(BadRecord):
@@ -126,6 +126,7 @@ def _read_record(record: Item, job: str, split: str, collected: _Collected) -> N
             record.report_missing("source-ref")
         return
     labels, metadata = record.object(job), record.object(job + _METADATA)
+    # Other keys may be names of other jobs, so they are all counted here (`free`).
     record.count_unread(frozenset({"source-ref", job, job + _METADATA}), free=True)
     boxes = labels.rows("annotations")
     classes = metadata.object("class-map", optional=True).record
@@ -144,7 +145,7 @@ def _read_record(record: Item, job: str, split: str, collected: _Collected) -> N
 def _read_box(box: Row, objects: list[Any], classes: dict[str, Any], collected: _Collected) -> None:
     """Collect a box; its confidence is in the entry of `objects` with the same index."""
     box.need("class_id")
-    name, category = classes.get(str(box.get("class_id"))), -1
+    name, category = classes.get(str(box.get("class_id"))), -1  # -1 is not used: the box is then bad
     if name is None:
         value, list_name = Trusted(show(box.get("class_id"))), Trusted("its class-map")
         box.report(UNKNOWN_CLASS, "class_id", value=value, n=len(classes), where=list_name)

@@ -131,7 +131,7 @@ class SuperannotateOptions(GroupSplitOptions):
 
 def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Recognise files of one image or several, or lists of instances, by keys and how their values begin."""
-    keys = preview.keys
+    keys = preview.keys  # without "instances" if the first bytes end before it
     if preview.top == "{" and keys.get("metadata") == "{" and keys.get("instances", "[") == "[":
         if "instances" in keys or {"tags", "comments"} & keys.keys():
             return SURE, "it has metadata and instances of one image, as SuperAnnotate has"
@@ -149,7 +149,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 class _Reader(Reader):
     """A reader that knows the ids of classes, and the mask file of the image that is read."""
 
-    pads_points = True
+    pads_points = True  # as `_read_points` leaves out the points above the highest id
     names: dict[int, str] | None = None
     """The name of each id of a list of classes; None if there is no list."""
     ids_are_names = False
@@ -198,7 +198,7 @@ def read(source: Source, builder: Builder, log: Log, options: SuperannotateOptio
         what, keys = "JSON of SuperAnnotate", frozenset({"metadata", "instances"})
         chosen = choose_files(source, looks_like, what, log, unique_keys=keys, among=unsure_files)
         files = [file for file in files if file.endswith(_OLD) or file in chosen]
-    if not source.is_dir:  # the list lies beside it
+    if not source.is_dir:  # the list lies beside it; of two the later one counts
         folder = os.path.dirname(source.path)
         for path in (os.path.join(folder, "classes", _CLASSES), os.path.join(folder, _CLASSES)):
             with contextlib.suppress(PathError):
@@ -210,7 +210,7 @@ def read(source: Source, builder: Builder, log: Log, options: SuperannotateOptio
         _read_file(reader, file)
     reader.finish(field="probability")
     if reader.used_ids:
-        builder.named = len(reader.used_ids) < builder.n_categories
+        builder.named = len(reader.used_ids) < builder.n_categories  # whether a class has a name
         shown = first_few(sorted(reader.used_ids), 10)
         log.report(NUMBERED_CLASSES, source.path, value=shown, near=f" (no {_CLASSES})")
 
@@ -218,6 +218,7 @@ def read(source: Source, builder: Builder, log: Log, options: SuperannotateOptio
 def _read_classes(reader: _Reader, list_source: Source, file: str) -> None:
     """Add the classes in a list, and note in `reader.names` the names of their ids."""
     is_inside = list_source is reader.source
+    # Beside a single file the list needs a reader of its own, whose builder is not used.
     list_reader = reader if is_inside else Reader(list_source, Builder(), reader.log, SplitOptions())
     for item in read_items(list_reader, file, "a list of classes"):
         reader.names = reader.names or {}
@@ -233,7 +234,7 @@ def _read_file(reader: _Reader, file: str) -> None:
     value, location = reader.read_value(file), Location(reader.source.full(file))
     origin = Origin(reader.builder, location.path)
     split, reader.folder = find_split(file) if file else "", posixpath.dirname(file)
-    default_name = reader.source.relative(file)
+    default_name = reader.source.relative(file)  # "a.jpg" of "a.jpg___objects.json" or "a.jpg.json"
     default_name = default_name.removesuffix(_OLD[0]).removesuffix(_OLD[1]).removesuffix(".json")
     if isinstance(value, list):
         metas = [item for item in value if isinstance(item, dict) and item.get("type") == "meta"]
@@ -265,6 +266,7 @@ def _read_image(
     with contextlib.suppress(BadRecord):
         record = Item(reader, value, location, origin)
         record.need("instances")
+        # The keys of an outermost object are data in `_KEYS` ("{}"), as names of images are, so `free` here.
         record.count_unread(_TOP, free=not key)
         boxes = record.rows("instances")
         metadata = record.object("metadata", optional=True)
@@ -290,7 +292,7 @@ def _read_video(record: Item, metadata: Item, boxes: Rows, name: Any, **columns:
     fps, tracks = reader.fps, list[Track]()
     boxes.read(0, _read_tracks, fps, tracks)  # the 0 is no image, but None would skip the rows
     duration = metadata.number("duration", 0) / 1e6  # of microseconds
-    n_frames = math.ceil(duration * fps) if 0 < duration * fps < MOST_FRAMES else 0
+    n_frames = math.ceil(duration * fps) if 0 < duration * fps < MOST_FRAMES else 0  # 0: those with objects
     rate = f"{fps:g} a second (-O fps=N)"
     reader.log.note(f"{printable(reader.source.path)}: frames of videos are numbered from 1, {rate}")
 
@@ -324,7 +326,8 @@ def _read_tracks(row: Row, fps: float, tracks: list[Track]) -> None:
         if object_of_frame and not row.is_bad:
             _, first_object = next(iter(object_of_frame.values()))
             first_points = first_object.get("points")
-            for frame, numbers in fill_frames(numbers_of_frame, numbers_of_frame).items():
+            # All stamps go on: their frames are the keys of the mapping.
+            for frame, numbers in fill_frames(numbers_of_frame, goes_on=numbers_of_frame).items():
                 if frame in object_of_frame:  # a stamp, maybe without usable points
                     continue
                 points: Any = numbers
@@ -355,6 +358,7 @@ def _read_instance(box: Row) -> None:
     if kind not in _SHAPES and not have_area(points):
         reader.count(f"{kind} instances")
         return
+    # In a group outlines are parts of an object and a box is its box; None for oriented boxes and keypoints.
     is_part = None if kind == "rbbox" or points else kind != "bbox"
     corners = box.set_only_keypoints(points) if points else _read_corners(box, kind)
     category, score = reader.find_class(box), NAN
@@ -365,7 +369,10 @@ def _read_instance(box: Row) -> None:
 
 
 def _read_points(box: Row) -> list[Any]:
-    """The keypoints of a template by their ids from 1 on; a point that is missing is not labelled."""
+    """The keypoints of a template, [x, y, visibility], by their ids from 1 on.
+
+    Points are visible (2), and ids that are missing are points without a label (0).
+    """
     nodes = [(node.get("id"), (*node.numbers("x", "y"), 2)) for node in box.items("points")]
     ids = [id_ for id_, _ in nodes if type(id_) is int and 0 < id_ <= _MOST_POINTS]
     if len(set(ids)) < len(nodes):  # an id is unusable or repeated: the points in the order of the file
@@ -413,6 +420,7 @@ def _read_polygon(box: Row) -> Corners:
     points = list(zip(values[::2], values[1::2], strict=True))
     if not box.wants or not box.get("exclude"):
         return box.draw_around(points, "polygons")
+    # A hole of fewer than three points has no area.
     holes = [hole for hole in box.array("exclude") if isinstance(hole, list) and len(hole) > 5]
     if any(len(hole) % 2 or not NUMBER_TYPES.issuperset(map(type, hole)) for hole in holes):
         box.report_wrong("exclude", "lists of x and y")
@@ -436,7 +444,7 @@ def _read_pixels(box: Row) -> Corners:
             read_colours = find_png(reader.source, reader.mask_file, decode_png_colours)
             if read_colours is None:
                 raise BadMask(f"the colours in {reader.mask_file}, which is missing")
-            reader.colours = read_colours(None)  # of any value: the file is known
+            reader.colours = read_colours(None)  # the argument is ignored, see `find_png`
         is_inside = np.isin(reader.colours, colours)
         if not is_inside.any():
             raise BadMask(f"colours of pixels in {reader.mask_file}")
@@ -446,6 +454,7 @@ def _read_pixels(box: Row) -> Corners:
     # The rows and columns with pixels of the instance: their first and last are the edges of the box.
     rows, columns = (np.flatnonzero(is_inside.any(axis=axis)) for axis in (1, 0))
     left, top, right, bottom = (int(n) for n in (columns[0], rows[0], columns[-1] + 1, rows[-1] + 1))
+    # Here too the argument, the value of "parts", is ignored: the pixels have been read.
     box.paint(box, "parts", lambda _: is_inside[top:bottom, left:right], left, top)
     return left, top, right, bottom
 
@@ -453,6 +462,7 @@ def _read_pixels(box: Row) -> Corners:
 def _format_score(score: float) -> dict[str, Any]:
     """The fields that store a score: ``probability`` in percent, and ``score`` if that would not be exact."""
     percent = float(Decimal(repr(score)).scaleb(2))  # 0.57 is 57.0; 0.57 * 100 would be 56.99999999999999
+    # If the percent that is nearest does not lead back to the score, one of its neighbours may.
     candidates = (percent, math.nextafter(percent, math.inf), math.nextafter(percent, -math.inf))
     percent = next((value for value in candidates if _from_percent(value) == score), percent)
     columns = {"creationType": "Preannotation", "probability": simplify(percent)}
@@ -490,7 +500,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SuperannotateOptions) -
     if not check_classes(dataset, log) or not is_writable or not files:
         return
     class_ids = {name: i for i, name in enumerate(classes, 1)}
-    for name, image in zip(log.track(files, "writing"), iter_group_images(dataset, 1), strict=True):
+    for name, image in zip(log.track(files, "writing"), iter_group_images(dataset, group_min=1), strict=True):
         instances = [
             {
                 "type": _choose_type(box),

@@ -91,6 +91,7 @@ _WHOLE = re.compile(r"ds[ _-]?[0-9]*|data[ _-]?set[ _-]?[0-9]*|", re.IGNORECASE)
 def _looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Recognise the annotation of one image by its keys and how values begin, or the first object's keys."""
     first_object = preview.first.get("objects", {})
+    # "n" begins null, which is read as an empty list.
     if preview.top == "{" and preview.keys.get("objects") in ("[", "n") and preview.keys.get("size") == "{":
         return SURE, "it has objects and the size of one image, as in Supervisely"
     if preview.top == "{" and first_object.keys() & {"classTitle", "geometryType"}:
@@ -135,8 +136,7 @@ def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions)
     shapes = _read_classes(reader) if source.is_dir else {}
     has_several = len({_find_dataset_folder(file) for file in files}) > 1
     split_of = functools.partial(_split_of, has_several=has_several)
-    if files:
-        files = select_split(files, split_of, options.split, source, log)
+    files = select_split(files, split_of, options.split, source, log)
     places = _find_places(reader, files)
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
@@ -167,7 +167,7 @@ def _find_places(reader: Reader, files: Sequence[str]) -> dict[str, Place]:
         if _is_in_dataset(file):
             folder = _find_dataset_folder(file)
             key = re.sub(r"\.json\Z", "", file[len(f"{folder}/ann/".lstrip("/")) :], flags=re.IGNORECASE)
-            places[file] = Place(key, folder, key)
+            places[file] = Place(key=key, root=folder, picture=key)
     return places
 
 
@@ -199,7 +199,7 @@ def _read_image(record: Item, image_place: Place, split: str, shapes: dict[str, 
     if pictures:
         picture = pictures.find_exact(name)
         picture = picture or pictures.find(stem(image_place.picture), path=record.location.path)
-        if picture and stem(name) == name:
+        if picture and stem(name) == name:  # a.json instead of a.jpg.json: the suffix is that of the picture
             name += picture.name[len(stem(picture.name)) :]
     objects.read(record.image_named(name, size=size, picture=picture, split=split), _read_object, shapes)
 
@@ -209,6 +209,7 @@ def _read_object(record: Row, shapes: dict[str, str]) -> None:
     name = record.text("classTitle")
     kind = record.get("geometryType") or shapes.get(name)
     is_drawn = isinstance(kind, str) and kind in _DRAWN
+    # A class of "any" kind, or of none, leaves the kind of its objects to their points.
     if isinstance(kind, str) and kind not in _SHAPES and kind not in ("any", "") and not is_drawn:
         record.reader.count(f"{kind} objects")
         return
@@ -243,6 +244,7 @@ def _read_points(record: Row, kind: Any) -> Corners:
             record.reader.count("holes")
         return record.draw_around(points, "polygons")
     location = points_item.location / "interior"
+    # The holes as an object with the keys 0, 1, ..., so that `points` checks each and tells its place.
     hole_item = Item(record.reader, dict(enumerate(holes)), location, record.origin, row=record)
     rings = [hole_item.points(key, 3) for key in range(len(holes))]  # type: ignore[arg-type]
     record.draw("polygons", join_rings([points, *rings]), "polygons")
@@ -290,7 +292,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> N
     flag_names, tag_names = sorted(FLAG_NAMES), set[str]()
     texts = []
     kinds: dict[str, set[str]] = {}
-    for image in iter_group_images(dataset, 1):
+    for image in iter_group_images(dataset, group_min=1):
         objects = []
         for box in image.boxes:
             flags = box.list_flags(flag_names)
@@ -317,6 +319,7 @@ def _describe_project(
     classes: Sequence[str], kinds: dict[str, set[str]], tag_names: list[str]
 ) -> dict[str, Any]:
     """The content of meta.json; `kinds` are those of the shapes of each class that has objects."""
+    # A class with objects of several kinds has the shape "any".
     shapes = {name: kind if not others else "any" for name, (kind, *others) in kinds.items()}
     types = dict.fromkeys(_SCORES, "any_number")
     class_entries = [

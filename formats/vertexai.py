@@ -73,6 +73,7 @@ class VertexaiOptions(SplitOptions):
 
 def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Recognise records of images or predictions by the keys of the first one."""
+    # "classificationAnnotation" and the like, with c or C, are classes of whole images.
     if preview.top == "{" and "imageGcsUri" in preview.keys and b"lassificationAnnotation" not in head:
         return SURE, "its records have an imageGcsUri, as in Vertex AI"
     if preview.top == "{" and {"instance", "prediction"} <= preview.keys.keys() and b'"bboxes"' in head:
@@ -114,7 +115,8 @@ def _read_record(record: Item, chosen_split: str | None, splits: set[str]) -> No
         instance, key = record, "imageGcsUri"
         boxes = record.rows("boundingBoxAnnotations")
     image = instance.image(key, _drop_bucket, split=split)
-    boxes.read_relative(image, instance, _drop_bucket(str(instance.get(key))), None, _read_box)
+    name = _drop_bucket(str(instance.get(key)))
+    boxes.read_relative(image, instance, name, size=None, read=_read_box)
 
 
 def _collect_boxes(prediction: Item) -> Rows:

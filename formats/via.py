@@ -213,6 +213,7 @@ def _convert_shape(shape: Any, numbers: list[Any]) -> dict[str, Any]:
     name = _SHAPES[shape] if type(shape) is int and 0 < shape < len(_SHAPES) else str(shape)
     if name == "polygon":
         return {"name": name, "all_points_x": numbers[0::2], "all_points_y": numbers[1::2]}
+    # Points and polylines, which are only counted, get no numbers; `_read_shape` reports what others lack.
     return {"name": name, **dict(zip(_NUMBERS.get(name, ()), numbers, strict=False))}
 
 
@@ -248,6 +249,7 @@ def _read_csv(reader: Reader, file: str, waiting: _Waiting) -> None:
         # A row of an image without regions has neither a shape nor a count.
         elif region["shape_attributes"] or record.get("region_count", "0").strip() not in ("0", ""):
             region["region_attributes"] = region.pop("attributes")
+            # The only region of the row, under the key "" so that its place is that of the row.
             waiting.append((Rows(reader, location, {"": region}, origin), images[name], {}))
 
 
@@ -352,6 +354,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: ViaOptions) -> No
         (image.name, [_format_region(box, attribute) for box in image.boxes])
         for image in iter_images(dataset)
     ]
+    # The size of the picture's file, which is part of the key of an image in JSON, is unknown: -1.
     if target.single and target.target.lower().endswith(".csv"):
         text = io.StringIO(newline="")
         table = csv.writer(text, lineterminator="\n")
@@ -413,7 +416,7 @@ def _make_project(images: list[tuple[str, list[dict[str, Any]]]], attributes: li
         vid = str(file_number)
         files[vid] = {"fid": vid, "fname": image, "type": 2, "loc": 1, "src": image}
         for k, region in enumerate(regions, 1):
-            kind, *coordinates = region["shape_attributes"].values()
+            kind, *coordinates = region["shape_attributes"].values()  # "rect", x, y, width, height
             xy = [2, *coordinates]  # a rectangle in `_SHAPES`, 7 a polygon
             if kind == "polygon":
                 xy = [7, *(value for point in zip(*coordinates, strict=True) for value in point)]

@@ -88,7 +88,10 @@ def sniff(source: Source) -> Sniff | None:
 
 
 def _find_row_shape(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
-    """The columns of a row: 8 numbers, and an empty cell after a comma at the end."""
+    """The columns of a row of `n_cells`: 8 numbers, and perhaps an empty cell after a comma at the end.
+
+    `kind` tells the kind of a cell by its position, "" if it is empty.
+    """
     return label_rows.Shape(range(8)) if n_cells == 8 or (n_cells == 9 and not kind(8)) else None
 
 
@@ -113,15 +116,15 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
     flags = np.zeros(len(labels), np.uint16)
     if decide_kind(builder, int(has_confidence.sum()), len(labels)):
         is_valid = (score >= 0) & (score <= 1)
-        labels.report(SCORE_RANGE, ~is_valid, 4, "score", "a confidence in 0..1")
+        labels.report(SCORE_RANGE, ~is_valid, position=4, field="score", expected="a confidence in 0..1")
     else:
         is_valid = (score == 0) | (score == 1)
-        labels.report(SCORE_UNEXPECTED, ~is_valid, 4, "score", "1, or 0 if ignored")
+        labels.report(SCORE_UNEXPECTED, ~is_valid, position=4, field="score", expected="1, or 0 if ignored")
         has_known_levels = is_valid
         for column, expected in ((6, (-1, 0, 1)), (7, (-1, 0, 1, 2))):  # truncation, occlusion
             has_unknown_level = is_valid & ~np.isin(labels.values[:, column], expected)
             levels = " or ".join(map(str, expected))
-            labels.report(BAD_FLAG, has_unknown_level, column, FIELDS[column], levels)
+            labels.report(BAD_FLAG, has_unknown_level, column, field=FIELDS[column], expected=levels)
             has_known_levels = has_known_levels & ~has_unknown_level
         is_valid = has_known_levels
         flags |= np.where(category == 0, Flag.REGION, (score == 0) * Flag.CROWD).astype(np.uint16)
@@ -137,8 +140,8 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
         names = [IGNORED, *names]
     rows, has_known_class = labels.find_numbered(category, is_valid, names, in_order=is_listed)
     if names is not None:
-        has_unknown_class = is_valid & ~has_known_class
-        labels.report(UNKNOWN_CLASS, has_unknown_class, 5, "object_category", n=len(names), where=list_path)
+        is_unknown = is_valid & ~has_known_class
+        labels.report(UNKNOWN_CLASS, is_unknown, position=5, field=FIELDS[5], n=len(names), where=list_path)
     xyxy, wh = label_rows.convert_ltwh(labels.values)
     labels.add(is_valid & has_known_class, rows, xyxy, score=score, wh=wh, flags=flags)
 
@@ -152,6 +155,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: VisdroneOptions) -> Non
     listed_classes = [] if is_official else [name for name in classes if name != IGNORED]
     if not label_rows.plan_files(dataset, target, log, listed=listed_classes):
         return
+    # The number of each class: its official one, 0 for regions, or its position in the list from 1.
     ids = [CLASSES.index(n) if is_official or n == IGNORED else listed_classes.index(n) + 1 for n in classes]
     is_detections = dataset.kind == "det"
     texts = to_decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1).ravel())

@@ -129,7 +129,10 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 
 def sniff(source: Source) -> Sniff | None:
-    """Recognise tables, if all have the header and numbers above 1, and JSON by the outermost keys."""
+    """Recognise tables, if all have the header and numbers above 1, and JSON by the outermost keys.
+
+    Numbers up to 1 are fractions of the image: a table of these is not VoTT's, though it has its header.
+    """
     files = source.with_suffix(".csv")
     for file in files:
         rows = read_head_rows(source, file)
@@ -143,7 +146,8 @@ def sniff(source: Source) -> Sniff | None:
 
 def read(source: Source, builder: Builder, log: Log, options: VottOptions) -> None:
     """Read a file, or the CSV or JSON files of a folder."""
-    # JSON that does not look like VoTT may be damaged: `choose_files` says so.
+    # JSON that does not look like VoTT may be damaged: `choose_files` says so. A single file that does not
+    # end in .json is a table, whatever its suffix.
     has_json = bool(source.with_suffix(".json"))
     has_tables = bool(source.with_suffix(".csv")) if source.is_dir else not has_json
     if sniff_json(source, looks_like) is None and (has_tables or not has_json):
@@ -180,7 +184,8 @@ def _read_asset(record: Item) -> None:
         asset.reader.count("pictures that nobody opened")
         return
     size = asset.object("size", optional=True).size("width", "height")
-    regions.read(None if size == BAD_SIZE else asset.image("name", size=size), _read_region)
+    image = None if size == BAD_SIZE else asset.image("name", size=size)  # None skips the regions
+    regions.read(image, _read_region)
 
 
 def _read_region(region: Row) -> None:
@@ -246,7 +251,7 @@ def _read_frames(record: Item) -> None:
             if size != BAD_SIZE:
                 image = reader.image(key, regions.location, size=size, file=regions.origin.number)
             regions.read(image, _read_old_region)
-    # Visited frames that have no entry.
+    # Visited frames that have no entry; what is no text is reported by `image`.
     location = record.location / "visitedFrames"
     origin = Origin(reader.builder, location.path, location.pointer)
     for i, name in enumerate(names):
@@ -318,7 +323,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: VottOptions) -> N
             "name": image.name,
             "path": f"file:{image.name}",
             "size": {"width": image.width, "height": image.height},
-            "state": 2 if regions else 1,
+            "state": 2 if regions else 1,  # tagged, or only visited
             "type": 1,
         }
         entries.append(f"{dump(key)}: {dump({'asset': asset, 'regions': regions, 'version': '2.1.0'})}")

@@ -162,7 +162,7 @@ def _add_strings(path: str, rows: Rows, table: TableReader) -> None:
         words = words or [""] * 5  # an image without boxes
         for i in range(0, len(words), 5):
             score, *box = words[i : i + 5]
-            kept_rows.append((line, [cells[0], *box, CLASS, score, "", ""]))
+            kept_rows.append((line, [cells[0], *box, CLASS, score, "", ""]))  # no width and height
     table.add(path, LAYOUT, kept_rows)
 
 
@@ -200,6 +200,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: WheatOptions) -> 
     else:
         header = [*HEADER, *(["class"] if other_classes else []), *(["score"] if is_detections else [])]
         sizes = zip(stems, images.width.tolist(), images.height.tolist(), strict=True)
+        # The columns up to height; then bbox, the empty source, and those that are optional.
         row_starts = [f"{quote(name)},{w or ''},{h or ''}" for name, w, h in sizes]
         bbox_cells = [f'"[{", ".join(texts[i : i + 4])}]"' for i in range(0, len(texts), 4)]
         columns = [iter_cells(row_starts, boxes.image), bbox_cells, [""] * len(boxes)]

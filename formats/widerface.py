@@ -139,10 +139,11 @@ def sniff(source: Source) -> Sniff | None:
     n_fitting = 0
     for file in files[:20]:
         lines = clean_text(source.head(file)[: 2**14], "", Log(keep=0)).split(b"\n")
-        block = next(_split_blocks(lines[:-1] if len(lines) > 1 else lines), None)
+        lines = lines[:-1] if len(lines) > 1 else lines  # the last may be cut
+        block = next(_split_blocks(lines), None)
         name = source.relative(file).rpartition("/")[2]
         if block is not None and block.count is not None and not block.stray:
-            image = block.name
+            image = block.name  # with a suffix, or in a file of one image that is named after it
             is_image = image.lower().endswith(_SUFFIXES) or image.decode("utf-8", "replace") in name
             # A line "# a.jpg" of RetinaFace, or a number; a list of nothing but images is no list of faces.
             has_counts = any(line.startswith(b"#") or line.strip().isdigit() for line in lines)
@@ -190,7 +191,10 @@ class _Block(msgspec.Struct, eq=False):
 
 
 def _is_row(line: bytes) -> bool:
-    """Whether a line is a row of numbers, not the name of an image, even if one of the first is malformed."""
+    """Whether a line is a row of numbers, not the name of an image, even if one of the first is malformed.
+
+    Of the first four words three must be numbers, and of two or three words all: "1 2 x 4" is a row.
+    """
     if _PLAIN.fullmatch(line):
         return True
     words = line.split(None, 4)[:4]
@@ -299,7 +303,8 @@ def read(source: Source, builder: Builder, log: Log, options: WiderfaceOptions) 
     gather.finish()
     if levels is not None:
         check_levels(levels, builder.image_names, source.path)
-    n_heavy = builder.extras.pop(_HEAVY, 0)  # which detections do not have, and the kind is known only now
+    # Only ground truth has degrees of occlusion, and whether this is some is known only after `finish`.
+    n_heavy = builder.extras.pop(_HEAVY, 0)
     if builder.kind == "gt" and n_heavy:
         builder.extras[_HEAVY] = n_heavy
 
@@ -340,7 +345,7 @@ def _read_file(file: str, split: str, gather: Gather, levels: Levels | None, *, 
 
 
 def _report_fault(block: _Block, path: str, log: Log) -> bool:
-    """Report a block without a name or number of faces, or with another number of rows; return whether."""
+    """Whether a block lacks its name or number of faces, or has another number of rows, which is reported."""
     n_rows, line = len(block.rows) + len(block.stray), block.line + 1
     if not block.name:
         line, expected, shown = block.line, "the name of an image", "a row of numbers"
@@ -419,7 +424,7 @@ def _read_attributes(values: list[float], location: Location, gather: Gather) ->
 
     None, after an issue, for a wrong number.
     """
-    attributes = dict(zip(FIELDS[4:], values, strict=False))
+    attributes = dict(zip(FIELDS[4:], values, strict=False))  # `values` are six, or none
     invalid, occlusion = attributes.pop("invalid", 0.0), attributes.pop("occlusion", 0.0)
     for value, field, allowed in ((invalid, "invalid", (0, 1)), (occlusion, "occlusion", (0, 1, 2))):
         if value not in allowed:
@@ -437,6 +442,8 @@ def _count_numbers(words: list[bytes]) -> int:
 
     A class may begin with a number or be one: "10 20 30 40 0.9 7 up" and "10 20 30 40 0.9 7" have 5 columns.
     """
+    # The numbers at the beginning, 10 at most. If these are 6 to 9 before a word, or 6 and nothing follows,
+    # the numbers after the score belong to the class.
     n = next((i for i, word in enumerate(words[:10]) if not NUMBER.fullmatch(word)), min(10, len(words)))
     return 5 if (5 < n < 10 and len(words) > n) or n == len(words) == 6 else n
 
@@ -444,7 +451,7 @@ def _count_numbers(words: list[bytes]) -> int:
 def _read_landmarks(words: list[bytes], gather: Gather) -> Drawn | None:
     """The landmarks of a face as keypoints; None if it has none, or if they are not wanted but counted."""
     values = [float(word) for word in words]
-    if max(values) < 0:
+    if max(values) < 0:  # all are -1
         return None
     if not gather.builder.wants:
         gather.builder.extras["landmarks"] += 1
@@ -456,7 +463,8 @@ def _read_landmarks(words: list[bytes], gather: Gather) -> Drawn | None:
 def _report_row(row: bytes, n_numbers: int, name: bytes, location: Location, log: Log) -> None:
     """Report what is wrong with a row: a number, the class, or the number of values."""
     placed_cells = split_cells(row, None)
-    n_columns = 10 if len(placed_cells) >= 10 else 4  # the rest is a class
+    # The cells that should be numbers: all of 5, else the first 10 or 4, and the rest is a class.
+    n_columns = 10 if len(placed_cells) >= 10 else 4
     number_cells = placed_cells[: 5 if len(placed_cells) == 5 else n_columns]
     if report_numbers(number_cells, FIELDS[: len(number_cells)], location.path, location.line, log):
         return
@@ -489,7 +497,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: WiderfaceOptions)
     if is_detections:
         row_ends = to_decimals(boxes.score[order])
     elif retinaface:
-        row_ends = ["-1 " * _LANDMARKS + "0"] * len(boxes)
+        row_ends = ["-1 " * _LANDMARKS + "0"] * len(boxes)  # no landmarks, and the blur
     else:
         flags = boxes.flags[order].tolist()
         row_ends = [f"0 0 0 {1 if f & Flag.CROWD else 0} {1 if f & Flag.OCCLUDED else 0} 0" for f in flags]
@@ -521,7 +529,7 @@ def _refuse_names(dataset: Dataset, log: Log) -> bool:
         reason = ""
         if name.lower().encode().endswith(_SUFFIXES):
             reason = "a row with this ending would be read as an image name"
-        elif parse_class_name(name.encode()) is None and refuse_class(name) is None:
+        elif parse_class_name(name.encode()) is None and refuse_class(name) is None:  # else reported above
             reason = "a number after its first word would be read as a column"
         if reason:
             log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")

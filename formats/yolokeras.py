@@ -119,7 +119,8 @@ def _count_fitting(head: bytes) -> tuple[int, int]:
     """Count the first lines that have boxes, and those that have neither boxes nor the path of a picture."""
     lines = clean_text(head, "", Log(keep=0)).decode("utf-8", "replace").split("\n")
     n_fitting = n_other = 0
-    for line in lines[: 100 if len(lines) < 2 else min(100, len(lines) - 1)]:
+    complete_lines = lines if len(lines) < 2 else lines[:-1]  # the last of several may be cut
+    for line in complete_lines[:100]:
         if not line.strip():
             continue
         path, boxes = _split_line(line)
@@ -256,7 +257,8 @@ def _collect_rows(
 def _find_names(source: Source, log: Log, options: YolokerasOptions) -> tuple[str, list[str]] | None:
     """The path of the list of class names, and the names; [] if they are unusable, None without a list."""
     if options.classes is not None:
-        return options.classes, read_class_list(options.classes, source, "", log)[0] or []
+        names, path = read_class_list(options.classes, source, list_of_source="", log=log)
+        return path, names or []
     first_list: tuple[str, list[str]] | None = None
     for list_source, file in _find_lists(source):
         names = read_list(list_source, file, log)
@@ -271,7 +273,10 @@ def _find_names(source: Source, log: Log, options: YolokerasOptions) -> tuple[st
 
 
 def _find_lists(source: Source) -> list[tuple[Source, str]]:
-    """The lists of classes in a folder, or beside a file: each as a source and its file there."""
+    """The lists of classes in a folder, or beside a file: each as a source and its file there.
+
+    In a folder those called classes.txt or _classes.txt go before any others; a file has one list.
+    """
     if source.is_dir:
         class_files = [f for f in source.files if _CLASSES.fullmatch(f.rpartition("/")[2])]
         usual = [f for f in class_files if f.rpartition("/")[2].lower() in _BESIDE[:2]]
@@ -306,6 +311,7 @@ def _name_categories(
             builder.category(str(class_number), source_id=class_number)
         category_of |= {id_: str(class_number) for id_, class_number in number_of_id.items()}
         if class_numbers:
+            # `near` is for a list of classes that seems to be meant; here there is none.
             log.report(NUMBERED_CLASSES, source.path, value=first_few(class_numbers, 10), near="")
     else:
         add_list(class_list[1], builder, log, class_list[0])
@@ -333,7 +339,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: YolokerasOptions)
     all_files = [*files.values(), *(["classes.txt"] if classes else [])]
     is_refused = refuse_classes(dataset, log, words=False, unused=True)
     for row, name in enumerate(names):
-        line = name + " 1,2,3,4,0"
+        line = name + " 1,2,3,4,0"  # with a box; below also without any
         is_read_back = bool(name.strip()) and _split_line(line)[0] == name and _split_line(name) == (name, [])
         if not is_read_back or _BOX.fullmatch(name):
             path, line_number, pointer = dataset.image_place(row)

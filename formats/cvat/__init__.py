@@ -151,7 +151,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: CvatOptions) -> N
     texts = to_decimals(boxes.xyxy[order].ravel())  # four for each box
     scores = to_decimals(boxes.score[order]) if dataset.kind == "det" else []
     category, flags = boxes.category[order].tolist(), boxes.flags[order].tolist()
-    groups = number_groups(boxes, 1)[order].tolist()
+    groups = number_groups(boxes, group_min=1)[order].tolist()
     start = 0
     for i, (text, width, height, split) in enumerate(
         zip(images.name, images.width.tolist(), images.height.tolist(), images.split, strict=True)
@@ -276,7 +276,7 @@ def _write_videos(dataset: Dataset, target: Output, log: Log) -> None:
     log.note("layout=video: images are named after their frame, as in frame_000000")
     writer = _Writer(dataset, video_of_image, frame, _choose_track_ids(dataset, log))
     for row, name in enumerate(names):
-        if row < len(videos):
+        if row < len(videos):  # a dataset without videos, and so without images, has no file
             target.write(name, writer.format_video(row).encode())
     if writer.n_regrouped:
         n_boxes = plural(writer.n_regrouped, "box", "boxes")
@@ -336,7 +336,7 @@ class _Writer:
         self.scores = to_decimals(boxes.score) if dataset.kind == "det" else []
         self.flags = boxes.flags.tolist()
         self.category = boxes.category.tolist()
-        self.groups = number_groups(boxes, 1).tolist()
+        self.groups = number_groups(boxes, group_min=1).tolist()
         self.order = np.lexsort((self.frame[boxes.image], ids, video[boxes.image]))  # the last key goes first
         video_of_box = video[boxes.image][self.order]
         # rows video_starts[v] to video_starts[v + 1] of `order` are the boxes of video v
@@ -352,7 +352,7 @@ class _Writer:
         length = max(int(dataset.videos.length[row]), stop + 1 - start)
         self.n_unlisted += length - len(image_rows)
         task_lines = [
-            f"      <name>{_quote(dataset.videos.name[row])[1:-1]}</name>",
+            f"      <name>{_quote(dataset.videos.name[row])[1:-1]}</name>",  # escaped, without quotes
             f"      <size>{length}</size>",
             "      <mode>interpolation</mode>",
             f"      <start_frame>{start}</start_frame>",

@@ -119,7 +119,7 @@ class Reader:
         for element in root.iterchildren("image"):
             if self.wants(element.get("subset") or ""):
                 self.read_image(element)
-        if (tracks := root.findall("track")) and self.wants(""):
+        if (tracks := root.findall("track")) and self.wants(""):  # frames have no subset
             self.read_tracks(root, tracks)
 
     def declare_labels(self, root: Any) -> None:
@@ -209,6 +209,7 @@ class Reader:
         if length <= MAX_FRAMES and not meta["frame_filter"].strip(BLANKS):
             frames.update(range(start, start + length))
         size = self.read_video_size(root)
+        # The length is known if all frames are listed and none lies beyond it.
         video = self.builder.video(self.find_video_name(root), length=length if len(frames) == length else 0)
         for frame in sorted(frames):
             frame_shapes = shapes_of_frame.get(frame, [])
@@ -294,7 +295,7 @@ class Reader:
 
         # What is lost where only the box is read.
         if tag == "skeleton":
-            self.gather.around_points += 1
+            self.gather.around_points += 1  # its box is that around its keypoints
             self.builder.extras.update(() if wants_shapes else ("keypoints",))
         elif drawn_shape is not None and not (wants_shapes and drawn_shape.value is not None):
             self.shapes_read_as_boxes.append((self.path, line, tag))
@@ -378,6 +379,7 @@ class Reader:
     def parse_numbers(self, shape: Any, *fields: str) -> list[float]:
         """Parse the attributes `fields`. Raises `_BadShape`, after issues, if one is missing or no number."""
         words = list(map(shape.get, fields))
+        # All at once, joined by a byte that XML cannot have; below one by one, to report what is wrong.
         if None not in words and PLAIN_NUMBERS.fullmatch("\0".join(words)):
             return list(map(float, words))
         line, numbers = shape.sourceline or 0, []
@@ -410,14 +412,14 @@ class Reader:
         return (x - half_x, y - half_y, x + half_x, y + half_y), oriented_box
 
     def read_ellipse(self, shape: Any) -> tuple[Corners, Drawn | None]:
-        """Return the edges around an ellipse, and its outline."""
+        """Return the edges around an ellipse, and its outline, which is empty if shapes are not wanted."""
         x, y, rx, ry = self.parse_numbers(shape, "cx", "cy", "rx", "ry")
         turn = self.parse_turn(shape)
         outline = self.gather.make_ellipse(x, y, rx, ry, turn) if self.builder.wants else Drawn()
         return find_ellipse_bounds(x, y, rx, ry, turn), outline
 
     def read_mask(self, shape: Any) -> tuple[Corners, Drawn | None]:
-        """Return the edges around the pixels of a mask, and the mask.
+        """Return the edges around the pixels of a mask, and the mask; an empty shape if it is not wanted.
 
         The rectangle in its attributes may be the whole image, and counts only if no pixel is set.
         """

@@ -78,8 +78,9 @@ def sniff(source: Source) -> Sniff | None:
     files = _find_files(source, "gt") or _find_files(source, "det")
     if not files and source.is_dir:
         rows = list(label_rows.sample_rows(source, _find_tracker_files(source), b","))
-        row_ends = [row[7:] for row in rows if len(row) == 10 and all(map(NUMBER.fullmatch, row))]  # x, y, z
-        n_fitting = sum({*map(float, end)} == {-1} for end in row_ends)  # which no other format has
+        # The world coordinates x, y, z of trackers are -1,-1,-1, which no other format has.
+        row_ends = [row[7:] for row in rows if len(row) == 10 and all(map(NUMBER.fullmatch, row))]
+        n_fitting = sum({*map(float, end)} == {-1} for end in row_ends)
         if not rows or 3 * n_fitting < 2 * len(rows):
             return None
         parts = "a frame, an id, a box, a confidence and -1,-1,-1, as trackers write them for MOTChallenge"
@@ -153,7 +154,7 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
     )
     for file, (labels, classes) in zip(files, tables, strict=True):
         if builder.kind is None:
-            no_ids = len(labels) and (labels.values[:, 1] == -1).all()
+            no_ids = len(labels) and (labels.values[:, 1] == -1).all()  # as detectors write them
             builder.kind = kind_by_name(source.full(file)) or ("det" if no_ids else "gt")
         sequence = read_sequence(source, file, log, options, several=len(files) > 1)
         if sequence is not None:

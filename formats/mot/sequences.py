@@ -245,10 +245,11 @@ def add_sequence(
     builder, values, frame = labels.builder, labels.values, labels.values[:, 0]
     # Rows whose frame exists: with a list of names it must have a line, else any number may do.
     limit = (sequence.length or 10**9) if sequence.names is None else len(sequence.names)
+    # The lowest is 1, as line 1 of the list and what `shift` makes frame 0, else 0 as in X-AnyLabeling.
     lowest_frame = 1 if sequence.names is not None or sequence.shift else 0
     is_valid = (frame == np.rint(frame)) & (frame >= lowest_frame) & (frame <= limit)
     among = f" in 1..{sequence.length}" if sequence.length else " from 1 on" if sequence.shift else ""
-    labels.report(BAD_FRAME, ~is_valid, 0, "frame", among=among)
+    labels.report(BAD_FRAME, ~is_valid, position=0, field="frame", among=among)
     # The video and its images.
     file_number = builder.file(labels.source.full(file))
     name_is_taken = sequence.video in builder.video_names  # by a sequence in another folder
@@ -283,11 +284,12 @@ def add_sequence(
 def _check_truth_marks(labels: label_rows.Labels, is_valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Report valid rows of ground truth with a bad mark (conf) or visibility; return (n,) False for these."""
     conf, visibility = labels.values[:, 6], labels.values[:, 8]
-    has_bad_mark = is_valid & (conf != 0) & (conf != 1) & (conf != -1)
-    labels.report(SCORE_UNEXPECTED, has_bad_mark, 6, "conf", "1, or 0 if ignored")
+    has_bad_mark = is_valid & (conf != 0) & (conf != 1) & (conf != -1)  # -1 counts as 1
+    labels.report(SCORE_UNEXPECTED, has_bad_mark, position=6, field="conf", expected="1, or 0 if ignored")
     is_visibility = (visibility == -1) | ((visibility >= 0) & (visibility <= 1))
     has_bad_visibility = is_valid & ~has_bad_mark & ~is_visibility
-    labels.report(BAD_FLAG, has_bad_visibility, 8, "visibility", "0..1, or -1 for unknown")
+    expected = "0..1, or -1 for unknown"
+    labels.report(BAD_FLAG, has_bad_visibility, position=8, field="visibility", expected=expected)
     is_good: NDArray[np.bool_] = ~has_bad_mark & ~has_bad_visibility
     labels.count("visibility", is_valid & is_good & (visibility >= 0) & (visibility < 1))
     return is_good
@@ -354,7 +356,7 @@ def _add_classes(
     names = None if classes.names is None else ["", *classes.names]  # position 0 is no class
     position = labels.values[:, 7]
     lacks_class = position == -1
-    position = position + (1 - first_class)  # counted from 1
+    position = position + (1 - first_class)  # counted from 1; -1 is replaced below
     if names is not None and lacks_class.any():
         if CLASSES[1] not in names:
             names.append(CLASSES[1])

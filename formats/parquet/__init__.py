@@ -141,7 +141,7 @@ def _read_file(opened: Any, path: str, collect: Collect, log: Log, options: Parq
     if isinstance(layout, NestedLayout):
         rows = NestedRows(path, layout, collect, log)
     else:
-        for code, field, values in layout.faults:
+        for code, field, values in layout.faults:  # such as a column that is missing
             log.report(code, path, field=field, **values)
         if layout.faults:
             return
@@ -165,10 +165,10 @@ def _read_file(opened: Any, path: str, collect: Collect, log: Log, options: Parq
 def parts(source: Source, options: ParquetOptions, rows: int, log: Log) -> list[Part]:
     """Divide a source into runs of row groups with up to `rows` rows each, or one group that has more."""
     parts_of_source: list[Part] = []
-    log = log.fresh()
+    log = log.fresh()  # dropped: what is wrong with a file is reported when it is read
     for file in source.with_suffix(*SUFFIXES) if source.is_dir else source.files:
         opened = open_file(source, file, log)
-        if opened is None:  # which is reported when it is read
+        if opened is None:
             parts_of_source.append(Part(file, 0, options))
             continue
         with opened:
@@ -241,7 +241,7 @@ def _make_table(dataset: Dataset) -> Any:
 
 
 def _make_ids(ids: list[Any]) -> Any:
-    """Return ids as an Arrow array, null for `NO_ID`: of int64, or of strings if any is text or longer."""
+    """Return ids as an Arrow array, null for `NO_ID`: int64, or strings if any is text or does not fit."""
     pa = pyarrow()
     are_numbers = all((isinstance(id_, int) and abs(id_) < 2**63) or id_ == NO_ID for id_ in ids)
     if are_numbers:

@@ -144,7 +144,7 @@ def is_list(kind: Any) -> bool:
 
 
 def is_number(kind: Any) -> bool:
-    """Whether a column of this type holds numbers."""
+    """Whether a column of this type holds numbers, or nothing but nulls, which have a type of their own."""
     types = pyarrow().types
     is_kind = (types.is_integer, types.is_floating, types.is_decimal, types.is_null)
     return any(function(kind) for function in is_kind)
@@ -160,7 +160,10 @@ def is_name(kind: Any) -> bool:
 
 
 def to_floats(column: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Convert a column to (n,) float64, NaN where null, and (n,) True where null, exactly."""
+    """Convert a column to (n,) float64, NaN where null, and (n,) True where null.
+
+    float32 is converted exactly; whole numbers beyond 2**53 are rounded (`safe` would refuse them).
+    """
     pa = pyarrow()
     null = np.zeros(len(column), bool)
     if column.null_count:

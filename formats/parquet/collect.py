@@ -35,7 +35,9 @@ class Collect:
         self.form: str | None = None
         """The form that a layout determines."""
         self._has_class_numbers = False
+        """Whether a class is known only by its number."""
         self._classes: dict[Any, int] = {}
+        """The row of each class name or number so far, -1 if it is not valid."""
 
     def find_images(self, column: Any, origin: Origin, first_line: int) -> Ints:
         """Return (n,) the image numbers of a column of names, -1 after an issue for a null or bad name.
@@ -53,7 +55,7 @@ class Collect:
 
     def add_named(self, names: list[str], lines: Ints, origin: Origin) -> Ints:
         """Return (n,) image numbers of n names, -1 after an issue for a bad name; `lines` (n,) are rows."""
-        n_known = len(self.images.rows)
+        n_known = len(self.images.rows)  # images from this number on are new
         images, warned = self.images.take(names, lines, origin)
         is_unusable = ~self.images.is_usable[images]
         # `accept_name` reports: each new name with a warning, and each new one that is not usable.
@@ -86,7 +88,7 @@ class Collect:
 
     def find_category(self, value: Any, path: str, line: int, field: str) -> int:
         """Return the row of a class by its name or number; -1, after an issue, if it is not valid."""
-        if value in self._classes:  # names and numbers that occurred before, and their rows
+        if value in self._classes:
             return self._classes[value]
         name = str(value)
         if isinstance(value, int):

@@ -39,8 +39,8 @@ class FlatLayout:
         names = [name for name in schema.names if name not in EXTRA_COLUMNS or name in explicit.values()]
         header = Header(names, explicit)
         has_id = "image_id" in schema.names
+        # The groups after the third are paths, ids and the like: image_id goes before these.
         header.find_roles(image_groups=3 if has_id else None)
-        # Without another name of images, image_id is theirs.
         if "image" not in header.roles and has_id and "image" not in header.constants:
             names = [*names, "image_id"]
             header.columns = tuple(names)
@@ -51,7 +51,7 @@ class FlatLayout:
         """The column that holds the four numbers of a box."""
         present_roles = header.roles | header.constants
         needed = [role for role in ("image", "class", *FORMS[self.form]) if role not in present_roles]
-        if self.packed_column:
+        if self.packed_column:  # whose four columns, behind the others, are not in `names`
             header.roles = {role: i for role, i in header.roles.items() if role not in FORMS[self.form]}
             self.form = box or self.form
             if box is None:
@@ -139,7 +139,7 @@ class FlatRows:
         """Report rows whose box lacks a number, (4, n), or its class, and those whose class lacks its box."""
         layout = self._layout
         lacks_number = is_blank.any(axis=0) & ~lacks_box
-        is_incomplete = lacks_number | (lacks_box & ~lacks_class & ("class" in layout.columns))
+        is_incomplete = lacks_number | (lacks_box & ~lacks_class)  # a class needs a box
         for row in self._mark_lost(is_incomplete):
             missing = [layout.find_field(r) for k, r in enumerate(FORMS[layout.form]) if is_blank[k, row]]
             self._report(row, INCOMPLETE_BOX, missing[0], missing=", ".join(dict.fromkeys(missing)))
@@ -189,7 +189,7 @@ class FlatRows:
         rows_of_four = np.flatnonzero(length == 4)
         values_and_nulls = to_floats(compute.list_flatten(lists.take(pyarrow().array(rows_of_four))))
         values[rows_of_four], is_null[rows_of_four] = (array.reshape(-1, 4) for array in values_and_nulls)
-        values[(length != 4) & (length != 0)] = 0  # which is reported
+        values[(length != 4) & (length != 0)] = 0  # reported already; NaN would be reported once more
         return values, is_null.T
 
     def _read_numbers(self, table: Any, role: str) -> tuple[Floats, Mask]:
@@ -210,7 +210,8 @@ class FlatRows:
         constant = self._layout.constants.get("image")
         if constant is not None:
             first_line = np.array([self._first_line], np.int32)
-            return self._collect.add_named([constant], first_line, self._origin)[np.zeros(n, int)]
+            (image_number,) = self._collect.add_named([constant], first_line, self._origin)
+            return np.full(n, image_number)
         names = table[self._layout.columns["image"]]
         image = self._collect.find_images(names, self._origin, self._first_line)
         self._is_lost |= image < 0
@@ -231,7 +232,7 @@ class FlatRows:
         for k, value in enumerate(values):
             if isinstance(value, str) and simplify_name(value) in NO_OBJECT:
                 codes[(codes == k) & ~has_box] = -1  # "background" or "no object" beside no box
-                if not (codes == k).any():
+                if not (codes == k).any():  # beside a box it is a class
                     category_of_code.append(-1)
                     continue
             line = self._first_line + int(np.argmax(codes == k))
@@ -304,7 +305,7 @@ class FlatRows:
         values, codes = encode_column(table[name])
         if all(isinstance(value, int) and abs(value) < 2**63 for value in values):
             return np.array([*values, NO_ID], np.int64)[codes]
-        column = np.empty(len(values) + 1, object)
+        column = np.empty(len(values) + 1, object)  # texts, or numbers that int64 cannot hold
         column[:-1], column[-1] = values, NO_ID
         return column[codes]
 

@@ -88,12 +88,13 @@ def find_nested(schema: Any) -> NestedLayout | None:
             continue
         lists = _find_lists([f.name for f in item_kind])
         if {"bbox", "category"} <= lists.keys():
-            return NestedLayout(objects, is_struct, lists, image, sizes, None)
+            return NestedLayout(objects, is_struct, lists, image, has_sizes=sizes, form=None)
     lists = _find_lists(name for name in names if is_list(schema.field(name).type))
     if {"bbox", "category"} <= lists.keys():
         is_torchvision = lists["bbox"] == "boxes" and lists["category"] == "labels"
         form = "ltrb" if is_torchvision else None
-        return NestedLayout("", True, lists, image, sizes, form)
+        # Without a column of objects, `is_struct` means nothing.
+        return NestedLayout("", is_struct=True, lists=lists, image=image, has_sizes=sizes, form=form)
     return None
 
 
@@ -247,8 +248,10 @@ def add_nested(collect: Collect, form: str | None) -> None:
     """Decide the form of the numbers of boxes, if no option sets it, and add the boxes; none if unclear."""
     form = form or collect.form or _find_form(collect)
     row_of_image = collect.images.find_rows()
-    for _, numbers, _, columns in collect.nested_boxes if form is not None else ():
-        xyxy, wh = to_edges(numbers, form or "")
+    if form is None:
+        return
+    for _, numbers, _, columns in collect.nested_boxes:
+        xyxy, wh = to_edges(numbers, form)
         collect.gather.add(**{**columns, "image": row_of_image[columns["image"]]}, xyxy=xyxy, wh=wh)
 
 
