@@ -23,7 +23,7 @@ FIELDS = {"segm": "masks", "boundary": "masks", "keypoints": "keypoints", "obb":
 
 
 def read_shapes(values: Any, name: str, kind: str, n: int) -> tuple[dict[str, NDArray[Any]], Floats]:
-    """Return the columns of n shapes, and the boxes around them, (n, 4) left, top, right, bottom.
+    """Return the columns of n shapes of a `kind` (an ``iou_type``), and the boxes around them, (n, 4) edges.
 
     The columns are ``shape``, ``n_values`` and ``mask_size`` of `ImageBoxes`, and of masks their ``area``.
     Raises ValueError if there are not n shapes, or one cannot be read; the message begins with `name`.
@@ -50,6 +50,7 @@ def _read_keypoints(array: Floats, name: str, n: int) -> tuple[Floats, Floats]:
     if array.ndim != 3 or array.shape[0] != n or array.shape[1] == 0 or array.shape[2] != 3:
         raise ValueError(f"{name}: keypoints has shape {array.shape}, expected ({n}, k, 3)")
     # Points that are not labelled have no place; a box without labelled points is around all of them.
+    # Hidden points bound nothing: at infinity for the left top corner, at -infinity for the other.
     is_labelled = array[:, :, 2:] > 0
     is_hidden = ~is_labelled & is_labelled.any(axis=1, keepdims=True)
     low, high = (np.where(is_hidden, beyond, array[:, :, :2]) for beyond in (np.inf, -np.inf))

@@ -137,7 +137,7 @@ class Batch(msgspec.Struct, frozen=True, eq=False):
     def join(cls, batches: Sequence[Batch]) -> Batch:
         """Return several batches as one; all have ids of one kind, or none has."""
         ids = [b.ids for b in batches if b.ids is not None]
-        return cls(
+        return cls(  # with an empty batch, so that there is always something to concatenate
             np.concatenate(ids) if ids else None,
             ImageBoxes.join([EMPTY.detections, *(b.detections for b in batches)]),
             ImageBoxes.join([EMPTY.truth, *(b.truth for b in batches)]),
@@ -196,7 +196,7 @@ def to_ids(values: Iterable[Any], field: str = "image_ids") -> NDArray[Any]:
         column = np.empty(len(ids), object)
         column[:] = ids
         return column
-    if any(not NO_ID < image_id < 2**63 for image_id in ids):
+    if any(not NO_ID < image_id < 2**63 for image_id in ids):  # `NO_ID`, -2**63, means that there is none
         raise ValueError(f"{field}: whole numbers must fit in 64 bits; pass larger ones as text")
     return np.array(ids, np.int64)
 
@@ -360,8 +360,8 @@ def _read_row_ids(side: Mapping[str, Any], side_name: str) -> NDArray[Any]:
     """Return (n,) the id of each row's image. Raises ValueError if there are none."""
     if "image" not in side:
         raise ValueError(f"{side_name} has no image: the id of each row's image")
-    image_column = to_array(side["image"], f"{side_name}: image", "iuU").reshape(-1)
-    return to_ids(image_column.tolist() if len(image_column) else [], f"{side_name}: image")
+    image_column = to_array(side["image"], f"{side_name}: image", kinds="iuU").reshape(-1)  # integers or text
+    return to_ids(image_column.tolist(), f"{side_name}: image")
 
 
 def _list_image_ids(ids_of_rows: Sequence[NDArray[Any]], listed_ids: NDArray[Any] | None) -> NDArray[Any]:

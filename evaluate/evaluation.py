@@ -194,11 +194,11 @@ def evaluate(
     if has_tracks:  # videos are the images, and tubes the boxes
         gt_tubes, det_tubes = tubes.make_tubes(truth, detections, log)
         joined = join(gt_tubes.dataset, det_tubes.dataset, log, unit="videos", **join_options)
-    else:
+    else:  # where keypoints are compared, `drop` leaves out classes without any, unless classes were chosen
         joined = join(truth, detections, log, image_labels=image_labels, hierarchy=hierarchy, **join_options)
         joined, rules = adapt_to_shapes(joined, rules, truth, detections, log, drop=only_classes is None)
     rules = add_switches(rules, joined, class_agnostic=class_agnostic, **join_options)
-    if class_agnostic:
+    if class_agnostic:  # tubes stay in their order
         joined = merge_classes(joined, ONE_CLASS, None if has_tracks else rank_classes(joined, truth))
     report_before(joined, rules, source_of(truth), log)
     all_matches = (
@@ -213,7 +213,7 @@ def evaluate(
 def _adapt(
     rules: list[Protocol], truth: Dataset, detections: Dataset, log: Log
 ) -> tuple[list[Protocol], Dataset]:
-    """Return the protocols, adapted to the pixels and fields that the sides have, and the detections.
+    """Return the protocols, adapted to the ground truth's fields and to relative boxes, and the detections.
 
     If every protocol has fixed classes, the detections have the ground truth's spelling of their names.
     """
@@ -281,6 +281,7 @@ def resolve_rules(
     rules = resolve(protocol, **switches)
     check_scores(at_score=at_score, score_min=score_min)
     options = {"image_labels": image_labels, "hierarchy": hierarchy}
+    # Tracks have neither labels of images nor a hierarchy: either is refused.
     check_tubes(rules, [name for name, value in options.items() if value is not None])
     if hierarchy is not None and not any(p.hierarchical for p in rules):
         raise UsageError("a class hierarchy is used only by openimages and openimages-challenge")
@@ -312,12 +313,12 @@ def _note_rules(joined: Joined, rules: Sequence[Protocol], log: Log) -> None:
         if p.mean_over and not set(p.mean_over) & set(joined.classes):
             n_fixed = len(p.mean_over)
             some_fixed = ", ".join(map(repr, p.mean_over[:3]))
-            log.notes.insert(
+            log.notes.insert(  # first, as it is why every mean is 0
                 0, f"{p.name}: the mean is over {n_fixed} fixed classes ({some_fixed}, ...), and none is here"
             )
     if joined.regions is not None:
         region_words = plural(len(joined.regions), "region to ignore", "regions to ignore")
-        for has_rule in (True, False):
+        for has_rule in (True, False):  # a note for the protocols with a rule, one for the others
             names = [p.name for p in rules if p.has_regions == has_rule]
             effect = "left out, as there is no rule for them"
             if has_rule:
@@ -415,7 +416,8 @@ def report_default(truth: Dataset, detections: Dataset, log: Log) -> None:
 def _exempts(protocol: Protocol, flag: Flag) -> bool:
     """Return whether ground truths with the flag do not count as ordinary objects."""
     is_exempt = flag == Flag.GROUP_OF and protocol.group_weight is not None
-    is_exempt |= bool(protocol.approximate)  # whose lists say what counts
+    # WIDER FACE: lists beside the ground truth say what counts, or `adapt_to_fields` ignores the crowds.
+    is_exempt |= bool(protocol.approximate)
     return bool((protocol.crowd_flags | protocol.ignored | protocol.drop_flags) & flag) or is_exempt
 
 
@@ -440,9 +442,10 @@ def report_after(results: Sequence[Result], joined: Joined, path: str, log: Log)
 def _report_dropped(result: Result, path: str, log: Log) -> None:
     """Note the boxes that the protocol dropped; warn of detections beyond a limit that nobody chose."""
     rules = result.rules
+    # A `Protocol` of the user's own is not in `PROTOCOLS`; its limit is taken as a default too.
     is_default_limit = rules.max_dets == PROTOCOLS.get(rules.name, rules).max_dets
-    for reason, n in result.dropped.items():
-        side = "" if reason.startswith(TRUTHS) else "detections "
+    for reason, n in result.dropped.items():  # such as "over the limit of 100 per image and class"
+        side = "" if reason.startswith(TRUTHS) else "detections "  # reasons of ground truths name their side
         if reason.startswith(OVER) and rules.metric == "ap" and is_default_limit:
             ending = Trusted("es" if n == 1 else "")
             dropped_words = Trusted(f"{plural(n, 'detection')} {reason}")

@@ -37,6 +37,7 @@ _RULES = (
     *("iou", "interpolation", "area", "max_dets", "recall_at", "keep_difficult", "pixels"),
     *("iou_type", "sigmas"),
 )
+"""The options that change the protocol itself, by `resolve`; `evaluate` takes the others beside it."""
 _SWITCHES = (*_RULES, "score_min", "only_classes", "at_score", "class_agnostic")
 
 
@@ -93,7 +94,7 @@ class Metric:
             raise ValueError(f"box {box!r}: choose xyxy, xywh or cxcywh")
         self.protocol = protocol if isinstance(protocol, str) else tuple(protocol)
         self.box = box
-        if switches.get("sigmas") is not None:
+        if switches.get("sigmas") is not None:  # they may be an array, which JSON cannot hold
             switches["sigmas"] = np.asarray(switches["sigmas"], np.float64).tolist()
         self.switches = switches
         unknown = sorted(switches.keys() - set(_SWITCHES))
@@ -175,6 +176,7 @@ class Metric:
         all_batches = [*self._batches, *(b for metric in others for b in metric._batches)]  # noqa: SLF001
         if len(kinds := sorted({b.id_kind for b in all_batches})) > 1:
             raise ValueError(f"merge: image_ids are {' in one metric, '.join(kinds)} in another")
+        # Images keep their order only if a single metric has some.
         n_filled = sum(bool(each_metric._batches) for each_metric in all_metrics)  # noqa: SLF001
         self._merged = n_filled > 1 or any(each_metric._merged for each_metric in all_metrics)  # noqa: SLF001
         self._batches, self._evaluation = all_batches, None
@@ -189,6 +191,7 @@ class Metric:
             "box": self.box,
             "switches": self.switches,
         }
+        # There and back, as settings from `from_bytes` went: tuples are lists on both sides.
         json_settings: dict[str, Any] = json.loads(json.dumps(settings, sort_keys=True))
         return json_settings
 
@@ -285,11 +288,12 @@ class Metric:
         builder.add_images(names, width=size[:, 1], height=size[:, 0])
         for name in self.classes:
             builder.category(name)
-        xyxy, wh = side.boxes.astype(np.float64), None
+        xyxy, wh = side.boxes.astype(np.float64), None  # None: derived from the edges
         if self.box != "xyxy":
             wh = xyxy[:, 2:]
             start = xyxy[:, :2] - wh / 2 if self.box == "cxcywh" else xyxy[:, :2]
             xyxy = np.hstack([start, start + wh])
+        # `_class_ids` are ascending, so the position of an id in them is the number of its class.
         builder.boxes(
             image=np.repeat(np.arange(len(names)), side.count),
             category=side.label if self._class_ids is None else np.searchsorted(self._class_ids, side.label),
@@ -377,7 +381,8 @@ def _replace_advice(issue: Issue) -> Issue:
         "Metric takes pixels (box='xyxy', 'xywh' or 'cxcywh'): multiply relative boxes by the width and "
         "height of their image before update()"
     )
-    return replace(issue, message=f"{issue.message.rpartition('; ')[0]}; {advice}")
+    problem = issue.message.rpartition("; ")[0]  # a message ends with its advice
+    return replace(issue, message=f"{problem}; {advice}")
 
 
 def _choose_each_once(batch: Batch, ids: NDArray[Any]) -> Longs:

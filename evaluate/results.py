@@ -65,8 +65,8 @@ class Row(msgspec.Struct, frozen=True):
         The highest F1 at any score, and that score: the highest of those that reach it. The score is NaN
         without a true positive.
     score, precision, recall, f1
-        The operating point: the score threshold, and precision, recall and F1 there. Only a share of nothing
-        is undefined (NaN). Without a true positive in any class, the score is, and all detections count.
+        The operating point: the score threshold, and precision, recall and F1 there. Shares of nothing are
+        undefined (NaN). Without a true positive in any class the score is NaN, and all detections count.
     tp_at_score, fp_at_score
         True and false positives there, where ``tp`` and ``fp`` are of all detections.
     extra
@@ -249,6 +249,7 @@ class Result(ResultViews, msgspec.Struct, frozen=True, eq=False, dict=True):
         if self.scores_from:
             return np.array([row.score for row in self.classes], np.float64)
         score = self.overall.score if self.at_score is None else self.at_score
+        # NaN, without a true positive: all detections count.
         return np.full(len(self.classes), -np.inf if math.isnan(score) else score)
 
     def report_data(self) -> ReportData:
@@ -318,6 +319,7 @@ class Evaluation(ResultViews, msgspec.Struct, frozen=True, eq=False):
     """The numbers of the images of each tag that an analysis by slices was given, by ``name=value``."""
 
     def __post_init__(self) -> None:
+        # Each result knows the datasets too, for its tables; those that know them already stay as they are.
         self.results[:] = [
             result
             if result.truth_dataset is self.truth

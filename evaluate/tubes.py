@@ -28,7 +28,7 @@ from odm.evaluate.scores.protocols import Protocol
 from odm.issues import Code, DataError, Log, Trusted, plural
 from odm.masks.runs import expand_ranges, split_by_size
 from odm.pairing import pair_images, source_of
-from odm.tables import Boxes, Dataset, Flag, Floats, Images, Longs, first_index_of
+from odm.tables import NO_ID, Boxes, Dataset, Flag, Floats, Images, Longs, first_index_of
 
 NO_VIDEOS = Code(
     "no-videos",
@@ -132,7 +132,7 @@ def _join_frames(truth: Dataset, detections: Dataset, log: Log) -> tuple[_Frames
         and (det_video == gt_video).all()
         and (det_frame == gt_frame).all()
     )
-    if is_same_side:
+    if is_same_side:  # also frames without a number are paired, each with itself
         return gt_frames, _assign_videos(detections, det_video, gt_frames.frame)
 
     # By numbers: those of the detections, if the ground truth has any.
@@ -144,7 +144,7 @@ def _join_frames(truth: Dataset, detections: Dataset, log: Log) -> tuple[_Frames
         )
         names = [truth.videos.name[0]]
     video_rows = {name: row for row, name in enumerate(names)}
-    unmatched_number = -2 - len(gt_frame) - np.arange(len(det_frame))
+    unmatched_number = -2 - len(gt_frame) - np.arange(len(det_frame))  # below those of the ground truth
     key = np.where(is_numbered, det_frame, unmatched_number)
 
     # By images: those of the detections without a number have video and frame of the same image.
@@ -272,7 +272,7 @@ def _make_tube_dataset(
             name=frames.names,
             width=np.zeros(n_videos, np.int32),
             height=np.zeros(n_videos, np.int32),
-            source_id=np.full(n_videos, np.iinfo(np.int64).min),
+            source_id=np.full(n_videos, NO_ID),
             path=("",) * n_videos,
             split=tuple(images.split[row] if row >= 0 else "" for row in frames.image_rows.tolist()),
             file=image_files[frames.image_rows],
@@ -284,7 +284,7 @@ def _make_tube_dataset(
             xyxy=xyxy,
             wh=xyxy[:, 2:] - xyxy[:, :2],
             score=score,
-            flags=boxes.flags[first_rows] & np.uint16(Flag.REGION),
+            flags=boxes.flags[first_rows] & np.uint16(Flag.REGION),  # other flags are of boxes
             area=np.full(n_tubes, np.nan),
             source_id=no_ids,
             file=boxes.file[first_rows],

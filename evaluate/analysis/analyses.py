@@ -187,7 +187,7 @@ def calibration(table: Table) -> dict[str, Any]:
         ],
         "classes": [
             {"class": name, "dece": to_plain(value)}
-            for name, value in zip(table.classes, per_class.tolist(), strict=False)
+            for name, value in zip(table.classes, per_class.tolist(), strict=False)  # one row if no classes
         ],
     }
 

@@ -182,11 +182,11 @@ def run_interval(
     t = _approximate_t((1 + level) / 2, n)
     # The interval is at least as wide as `least_error` makes it, on the scale of the number itself.
     lowest, highest = max(value - t * least_error, 0.0), min(value + t * least_error, 1.0)
-    if np.ptp(defined) == 0:
+    if np.ptp(defined) == 0:  # all are equal: only `least_error` is left
         return Interval(min(lowest, value), max(highest, value))
     clipped_value = min(max(value, EDGE), 1 - EDGE)
     log_odds = math.log(clipped_value / (1 - clipped_value))
-    # The slope of the log odds, a mean over the replicates, turns an error of the number into one of those.
+    # dp / d(log odds) = p (1 - p), a mean over the replicates: dividing by it makes an error of log odds.
     slope = max(float(np.mean(defined * (1 - defined))), EDGE)
     margin = t * _estimate_error(defined, n) / slope
     low, high = (1 / (1 + math.exp(min(-(log_odds + sign * margin), FARTHEST))) for sign in (-1, 1))
@@ -218,7 +218,7 @@ def delta_interval(
     n_above, n_below = int((defined > 0).sum()), int((defined < 0).sum())
     n_better = n_below if lower_is_better else n_above
     smallest_p = 2 / (len(defined) + 1)  # so many draws cannot tell less chance
-    p = smallest_p if delta else 1.0
+    p = smallest_p if delta else 1.0  # where all draws have one difference
     if error:  # the probability of more than t in either direction, the inverse of `_approximate_t`
         df, t = max(n, FEWEST) - 1, abs(delta) / error
         normal_quantile = (8 * df + 1) / (8 * df + 3) * math.sqrt(df * math.log1p(t**2 / df))

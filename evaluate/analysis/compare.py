@@ -269,7 +269,7 @@ def make_headline(comparison: Comparison, run: str, names: Mapping[str, str]) ->
             parts.append(f"p (Holm) {p:.3f}")
     class_deltas = [d for d in run_deltas if d.category is not None and d.key == "AP"]
     n_worse = sum(d.delta < 0 and d.p_holm < 1 - comparison.level for d in class_deltas)
-    verb = "is" if 1 in (n_worse, len(class_deltas)) else "are"
+    verb = "is" if n_worse == 1 or len(class_deltas) == 1 else "are"  # 1 of 8 classes is; 0 of 1 class is
     classes_text = f"; {n_worse} of {plural(len(class_deltas), 'class', 'classes')} {verb} worse"
     return ", ".join(parts) + (classes_text if class_deltas else "")
 
@@ -401,8 +401,8 @@ class RegressionGate(msgspec.Struct, frozen=True):
     margin
         What is tolerated.
     proven
-        Whether only a regression beyond doubt fails: the whole interval lies below minus the margin. Else
-        no regression must be ruled out: the gate fails if the interval reaches below minus the margin.
+        Whether only a regression beyond doubt fails: the whole interval lies below minus the margin. Else a
+        mere possibility fails: the interval reaches below minus the margin.
     """
 
     name: MetricName
@@ -420,7 +420,10 @@ class RegressionGate(msgspec.Struct, frozen=True):
 
 
 def parse_regression_gate(text: str, *, proven: bool) -> RegressionGate:
-    """Parse a gate: ``AP``, ``AP=0.01`` or ``AP[person]=1%``. Raises UsageError for any other text."""
+    """Parse a gate: ``AP=0.01``, ``AP[person]=1%`` or, if `proven`, ``AP``, which has a margin of 0.
+
+    Raises UsageError for any other text.
+    """
     option = "--fail-on-regression" if proven else "--require-no-worse"
     match = re.fullmatch(rf"({PATTERN})(?:=\s*(?P<margin>[^=\s]+)\s*)?", text, re.DOTALL)
     name = parse_metric(match[1]) if match else None
@@ -447,9 +450,9 @@ def check_regression_gates(
         if gate.category is not None and gate.name.find_key(class_keys) is None:
             choices = f"there are: {', '.join(class_keys)}" if class_keys else f"{rules.name} has none"
             raise UsageError(f"{gate}: no class has {shorten(gate.name.key)!r}; {choices}")
-        _, key = find_result(gate.name, [rules], str(gate))
-        is_of_area = gate.category is None and key not in list_keys(rules, areas)
-        if is_of_area and key in list_keys(rules, range(len(rules.areas))):
+        _, key = find_result(gate.name, [rules], str(gate))  # raises if the protocol has no such key
+        has_no_interval = gate.category is None and key not in list_keys(rules, areas)
+        if has_no_interval and key in list_keys(rules, range(len(rules.areas))):
             raise UsageError(
                 f"{gate}: area ranges have intervals only with {spell('bootstrap_areas')}: add it"
             )

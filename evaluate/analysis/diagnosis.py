@@ -119,7 +119,7 @@ def find_cause(
     if statements:
         best_sides = sample.joined
     best_ap50 = _ap50(best_sides)
-    if statements and best_ap50 < 1.3 * ap50 + LEAST_RISE:
+    if statements and best_ap50 < 1.3 * ap50 + LEAST_RISE:  # not far better: nothing is believed
         best_sides, best_ap50, statements, remedy = joined, ap50, [], []
     # Each of these on top of those before, if it helps by itself; it returns the same sides if it cannot.
     for reading in (_try_one_class, _try_reversed_scores, _try_unique):
@@ -167,9 +167,8 @@ def _find_constant_readings(sample: Sample) -> Iterator[Reading]:
 
     # Moved boxes: pairs of boxes of about one size, within a factor of 1.35.
     has_like_size = (np.abs(log_size_ratios) < 0.3).all(axis=1)
-    centre_offset = _find_densest(
-        centre_offsets[has_like_size], 0.2 * float(np.sort(gt_wh, axis=None)[gt_wh.size // 2])
-    )
+    median_side = float(np.sort(gt_wh, axis=None)[gt_wh.size // 2])  # see `_find_median`
+    centre_offset = _find_densest(centre_offsets[has_like_size], width=0.2 * median_side)
     fix = "correct the export of {whose}"
     if centre_offset is not None and np.abs(centre_offset).max() >= 1:
         x, y = centre_offset.round().tolist()
@@ -315,7 +314,8 @@ def _list_candidates(sample: Sample, is_covered: Mask) -> Iterator[_Candidate]:
 
     def candidate(side: str, readings: tuple[Reading, ...], step: int = 0) -> _Candidate:
         """Return the candidate, with how many more objects are covered if `side` is read so."""
-        is_hit = sample.find_covered(*_apply_readings(sample, side, readings), pairs_of_step.get(step))
+        pairs = pairs_of_step.get(step)  # None without a step: those of the sample
+        is_hit = sample.find_covered(*_apply_readings(sample, side, readings), pairs)
         n_gained = sample.count_by_image(is_hit) - n_covered
         return _Candidate(side, readings, step, n_gained > 0, int(n_gained[n_gained > 0].sum()))
 
@@ -359,6 +359,7 @@ def _is_significant(sample: Sample, best: _Candidate, n_uncovered: int, n_tried:
     boxes = best.read_boxes(sample)
     for step in steps - {best.step % n_images}:
         is_covered = sample.find_covered(*boxes, sample.pair_shifted(step, is_cyclic=True))
+        # k + 1 of n + 2 (rule of succession): k of n would be certain to stay 0 if none is covered.
         chance = max(chance, (int(is_covered.sum()) + 1) / (len(is_covered) + 2))
     return _bound_tail(n_uncovered, best.gain, chance) * n_tried < CHANCE
 
@@ -456,7 +457,8 @@ def _explain_classes(joined: Joined, det_category: Ints, gt_category: Ints) -> t
     step = int(np.bincount(steps).argmax())
     shifted_classes = gt_category[steps == step]
     is_consistent = len(shifted_classes) >= n_needed and len(np.unique(shifted_classes)) > 2
-    if step and is_consistent and np.median(det_classes) <= gt_classes[-1]:  # else most have no objects
+    # Classes that only the detections have come last: where most are such, names differ, not numbers.
+    if step and is_consistent and np.median(det_classes) <= gt_classes[-1]:
         shift_text = f"{step} too high" if step <= n_classes // 2 else f"{n_classes - step} too low"
         statement = f"the class numbers of the detections look {shift_text}"
         return (np.arange(n_classes) - step) % n_classes, statement, "number the classes of both sides alike"
@@ -575,6 +577,7 @@ def _has_lower_scores(joined: Joined) -> bool:
     wrong_scores = np.sort(detections.score[~is_right])
     n_lower = len(wrong_scores) - np.searchsorted(wrong_scores, detections.score[is_right], "right")
     lower_share = float(n_lower.mean() / len(wrong_scores))
+    # Pairs share detections: as evidence they are only as many as there are of the rarer kind.
     return _bound_tail(n_fewer, round(lower_share * n_fewer), 0.5) < CHANCE
 
 

@@ -42,6 +42,7 @@ def sample_images(joined: Joined) -> Longs:
     for start in starts[order].tolist():
         stretch_images = candidates[start : start + stretch]
         is_within_limit = np.cumsum(n_pairs_on[stretch_images]) <= MOST_PAIRS
+        # At least eight neighbours, however crowded they are, so that a shift shows.
         stretch_images = stretch_images[: max(int(is_within_limit.sum()), 8)]
         stretches.append(stretch_images)
         n_pairs += int(n_pairs_on[stretch_images].sum())
@@ -115,6 +116,7 @@ class Sample(msgspec.Struct, frozen=True, eq=False):
 
     def _get_edges(self, side: str, boxes: Floats, rows: Longs, index: Longs) -> _Edges:
         """Return the boxes of a side at `rows`, (m, 4), and left and right of these at `index`; cached."""
+        # `rows` need no comparison: those of a side never change.
         if side not in self.latest or self.latest[side][0] is not boxes or self.latest[side][1] is not index:
             xyxy = boxes.take(rows, axis=0)
             self.latest[side] = (boxes, index, (xyxy, xyxy[:, 0].take(index), xyxy[:, 2].take(index)))

@@ -28,7 +28,7 @@ from odm.views import Shown, TableMixin
 __all__ = ["OF_BOTH", "TOLERANCE", "WORDS", "Change", "Differences", "diff", "flag_words"]
 
 TOLERANCE = 1e-6
-"""Pixels by which the edges of equal boxes may differ; units and formats cost less."""
+"""Pixels by which the edges of equal boxes may differ; another unit or format moves an edge by less."""
 
 
 CLASS_COLUMNS = ("class", "old", "new", "unchanged", *WORDS.values())

@@ -108,8 +108,8 @@ def has_equal_detections(first_table: Table, other_table: Table) -> bool:
     """Whether two runs have the same detections, in any order."""
     if len(first_table.score) != len(other_table.score) or first_table.classes != other_table.classes:
         return False
-    if not np.array_equal(np.sort(first_table.score), np.sort(other_table.score), equal_nan=True):  # faster
-        return False
+    if not np.array_equal(np.sort(first_table.score), np.sort(other_table.score), equal_nan=True):
+        return False  # which spares most pairs of runs the sort by all columns
     columns = [np.column_stack([t.image, t.category, t.score, t.xyxy]) for t in (first_table, other_table)]
     rows = [column[np.lexsort(column.T)] for column in columns]
     return bool((rows[0] == rows[1]).all())

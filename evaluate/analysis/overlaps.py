@@ -73,7 +73,7 @@ def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
     rank[table.order] = np.arange(n_det)
 
     for gt_start, det_start, chunk in split_images(joined):
-        plain_rules = rules.without_groups
+        plain_rules = rules.without_groups  # IoU for all pairs: groups would be compared by IoA
         # All that overlap, whatever their classes: some at a time, and no detection comes twice.
         for pairs in iterate_pairs(merge_classes(chunk), plain_rules, 0.0):
             chunk_det, chunk_gt, iou = pairs.det, pairs.gt, pairs.iou

@@ -97,6 +97,7 @@ def pair_boxes_of(
     old_free, new_free = np.arange(len(old_side)), np.arange(len(new_side))
     pairs: list[tuple[Longs, Longs]] = []
     # Equal boxes with equal flags (as labels), then with any (all 0), each on two grids; the rest by IoU.
+    # `factor` 1 takes the flags as labels, 0 makes all labels 0, and None stands for the round by IoU.
     for factor, shift in ((1, 0), (1, 0.5), (0, 0), (0, 0.5), (None, 0)):
         unpaired = old_side.take(old_free), new_side.take(new_free)
         if factor is None:
@@ -223,7 +224,10 @@ CELL = 0.0123
 
 
 def _find_cells(xyxy: Floats, tolerance: float = 0, shift: float = 0) -> Floats:
-    """Return (n, 4) the grid cells, whole numbers, of the edges of boxes, moved by `shift` cells."""
+    """Return (n, 4) the grid cells, whole numbers, of the edges of boxes, moved by `shift` cells.
+
+    Cells are `CELL` wide, or 20 times a larger `tolerance`, so that equal edges seldom lie in two.
+    """
     return np.rint(xyxy / max(CELL, 20 * tolerance) + shift)
 
 

@@ -49,7 +49,10 @@ def _make_corners(first_pair: Floats, second_pair: Floats, meaning: str) -> Floa
 
 
 def _list_box_readings() -> Iterator[Reading]:
-    """List the meanings that the four numbers may have, whatever they were taken for."""
+    """List the meanings that the four numbers may have, whatever they were taken for.
+
+    Boxes were read as `old` and mean `new`: the numbers are computed from the corners, and read again.
+    """
     for old, new in itertools.product(_MEANINGS, repeat=2):
         for swapped in (False, True):
             # One meaning is the boxes as they are; with x and y swapped it is the same box for all three.
@@ -106,6 +109,7 @@ def _list_scale_readings() -> Iterator[Reading]:
     """List the units that coordinates may be measured in."""
     convert = "convert the coordinates of {whose} to those of the image"
     rel = "give --{side}-coords rel, or "
+    # Fractions, percent and thousandths of the size s of an image were read as pixels.
     yield Reading("pixels of a picture of half the size", convert, _make_scaling(lambda _: 2))
     yield Reading("pixels of a picture of twice the size", convert, _make_scaling(lambda _: 0.5))
     yield Reading("fractions of the width and height", convert, _make_scaling(lambda s: s), rel, "coords")
@@ -114,6 +118,8 @@ def _list_scale_readings() -> Iterator[Reading]:
     yield Reading(
         "fractions times height and width, exchanged", convert, _make_scaling(lambda s: s / s[:, ::-1])
     )
+    # A fraction f was read as f * s, with s the width or height; the picture is a square of the longer side L
+    # with the image in its middle, so f * L - (L - s) / 2 was meant: (f * s - (1 - s / L) * s / 2) * L / s.
     letterboxed = _make_scaling(lambda s: _longer_side(s) / s, lambda s: (1 - s / _longer_side(s)) * s / 2)
     yield Reading("fractions of the letterboxed picture", convert, letterboxed)
     for side in SIDES_OF_NETWORKS:
@@ -184,12 +190,13 @@ def _list_turn_readings() -> Iterator[Reading]:
     yield Reading("those of the image mirrored left to right", turn, _make_turn(0, 1, mirrored=(True, False)))
     yield Reading("those of the image mirrored top to bottom", turn, _make_turn(0, 1, mirrored=(False, True)))
     yield Reading("those of the image rotated by 180 degrees", turn, _make_turn(0, 1, mirrored=(True, True)))
+    # Clockwise, (x, y) of an image h high went to (h - y, x). Back: x is the new y, y is h less the new x.
     clockwise = _make_turn(1, 0, mirrored=(False, True))
     yield Reading("those of the image rotated by 90 degrees clockwise", turn, clockwise)
     counterclockwise = _make_turn(1, 0, mirrored=(True, False))
     yield Reading("those of the image rotated by 90 degrees counterclockwise", turn, counterclockwise)
     exchange = "exchange width and height of the boxes of {whose}"
-    for share in (0, 0.5):
+    for share in (0, 0.5):  # about the left top corner, or about the centre
         yield Reading("boxes with width and height exchanged", exchange, _make_exchange(share))
 
 

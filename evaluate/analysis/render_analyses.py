@@ -122,7 +122,7 @@ def _fit_confusion(
         headers = [*(shorten(category, longest) for category in names), "(missed)"]
         table = Table([Column("GT / det", cell), *(Column(header, form) for header in headers)], rows)
         cells = [table.titles, *table.cells]
-        # In the last attempt the first column, of all classes, is taken as `HEADER` wide.
+        # In the last attempt the first column is taken as `HEADER` wide: a terminal shortens it to fit.
         widths = [max(map(len, column)) + 2 for column in zip(*cells, strict=True)]
         label = HEADER if longest == HEADER else max(len(row[0]) for row in table.cells)
         if label + sum(widths[1:]) <= width:

@@ -63,6 +63,7 @@ def save_comparison(comparison: Comparison, write: Callable[[str, bytes], object
     write(
         "images.csv", format_csv(columns, ([r[key] for key in columns] for r in comparison.images)).encode()
     )
+    # A row for each key: `SLICE_COLUMNS` are those of the slice, "key", and those that have a value by key.
     slices = (
         [*(row[name] for name in SLICE_COLUMNS[:5]), key, *(row[name][key] for name in SLICE_COLUMNS[6:])]
         for row in comparison.slices
@@ -255,7 +256,7 @@ class _Comparison:
             return [[Line(f"no errors of images: {comparison.images_reason}")]]
         changed = [row for row in comparison.images if row["run"] == run and row["delta_error"]]
         worse = [row for row in changed if row["delta_error"] > 0]
-        better = [row for row in changed if row["delta_error"] < 0][::-1]
+        better = [row for row in changed if row["delta_error"] < 0][::-1]  # the most improved first
         keys = (
             *("image", "error_first", "error_other", "delta_error"),
             *("new_fn", "new_fp", "lost_tp", "gained_tp"),

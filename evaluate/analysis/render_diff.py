@@ -64,7 +64,7 @@ def _format_changes_csv(differences: Differences) -> str:
 
 def make_differences_document(differences: Differences) -> Document:
     """Make the document: counts, the classes, pairs of classes and images that changed, and the verdict."""
-    counts = [key for key in COUNTS if key not in RARE or differences.count(Change[key.upper()])]
+    counts = [WORDS[c] for c in OF_BOTH if WORDS[c] not in RARE or differences.count(c)]
     image_titles = {c: WORDS[c].replace("_", " ") for c in OF_WHOLE_IMAGES if differences.count(c)}
     classes = [
         {**row, **{title: row[WORDS[c]] for c, title in image_titles.items()}}

@@ -66,6 +66,7 @@ def select_quantities(rules: Protocol, areas: Sequence[int]) -> dict[str, Quanti
         }
     if rules.apart:
         # AP50_RANGE for each range, AP75_RANGE for each, then all AR50_RANGE and AR75_RANGE.
+        # `i` is the position of a range in the plan, which AP needs, `a` its number, which recall needs.
         cells = [(t, 100 * iou, i, a) for t, iou in enumerate(rules.ious) for i, a in enumerate(areas)]
         aps = {f"AP{percent:g}_{rules.areas[a].name}": Quantity("ap", t, i) for t, percent, i, a in cells}
         ars = {f"AR{percent:g}_{rules.areas[a].name}": Quantity("recall", t, a) for t, percent, _, a in cells}
@@ -81,7 +82,7 @@ def _select_coco_quantities(
     `named` are the names of the ranges that the user named, by their position in `areas`.
     """
     mean_key, prefix = summary_keys(rules)[0], "mAP" if rules.shared_score else "AP"
-    index_of_name = {rules.areas[a].name: i for i, a in enumerate(areas) if a}
+    index_of_name = {rules.areas[a].name: i for i, a in enumerate(areas) if a}  # but the first, of all boxes
     letters = {letter: index_of_name[name] for letter, name in _LETTERS.items() if name in index_of_name}
     last_cap = len(rules.caps) - 1
     keys = {mean_key: Quantity("ap", -1)}
@@ -90,7 +91,7 @@ def _select_coco_quantities(
     if rules.by_frequency:
         keys |= {f"AP{letter}": Quantity("frequency") for letter in "rcf"}
     keys |= {f"AR{cap}": Quantity("recall", m) for m, cap in enumerate(rules.caps)}
-    keys |= {
+    keys |= {  # ranges of the first detections of an image
         f"AR{rules.areas[a].first}": Quantity("recall", last_cap, a) for a in areas if rules.areas[a].first
     }
     if rules.caps:

@@ -73,6 +73,7 @@ class Plan:
             self.curves = [
                 _Curves(self.ranking, table, area, t) for area in self.areas for t in range(len(rules.ious))
             ]
+        # Sums by image, to be weighted: ground truths by area range, true positives, and images by class.
         self.npos = [self._sum_truths(area) for area in self.areas]
         self.recalls = self._sum_recalls()
         self.presence = self._sum_presence() if rules.by_images or rules.detected_only else None
@@ -112,6 +113,7 @@ class Plan:
         if self.rules.metric == "ap":
             n = self.count_images_by_class(images).astype(np.float64)
             n = n[n > 0]
+        # Of a mean over k classes: the root of the sum of their squared errors, over k.
         return float(np.sqrt((1 / (n + 2) ** 2).sum()) / max(len(n), 1))
 
     def _sum_truths(self, area: int) -> _Sums:
@@ -149,6 +151,7 @@ class Plan:
             counted = [cap_or_threshold] if rules.apart else thresholds
             hits = [find_hits(self.table, area, t)[0] for t in counted]
             n_thresholds_hit = np.sum(hits, axis=0)  # (hits,) under how many each is a true positive
+            # Matching left out what is beyond the last cap, `max_dets`; lower ones count by rank.
             if rules.caps and not rules.apart and (cap := rules.caps[cap_or_threshold]) != rules.max_dets:
                 n_thresholds_hit = np.where(matches.hit_rank < cap, n_thresholds_hit, 0)
             hit_positions = np.flatnonzero(n_thresholds_hit)
@@ -393,6 +396,7 @@ class _Ranking:
     def __init__(self, table: Table, *, pooled: bool) -> None:
         matches = table.matches
         if pooled:
+            # As `rank_pooled`: of equal scores by class, image and input.
             rows = np.flatnonzero((table.n > 0)[table.category])
             rows = rows[np.lexsort((matches.row[rows], table.image[rows], table.category[rows]))]
             rows = rows[np.argsort(-table.score[rows], kind="stable")]
@@ -495,7 +499,7 @@ class _Curves:
         self.read = first_of_runs(group, rank + np.arange(len(rank)))
         self.class_ends = np.append(first_of_runs(group)[1:], len(tp))
         group, tp = group[self.read], tp[self.read]
-        self.after = rank[self.read] + 1
+        self.after = rank[self.read] + 1  # the running counts begin with a 0
         self.first_values = first_of_runs(group)
         self.classes = group[self.first_values]
         self.n_tp = np.diff(np.append(self.first_values, len(tp)))
@@ -549,7 +553,7 @@ class _Curves:
         buffers = buffers[:, : len(self.read)]  # the first two are filled below, for `_average`
         for j in range(len(npos)):
             for sums, column in zip((true_sums, ranked_sums), buffers, strict=False):
-                column[:] = packed.unpack(sums, j, buffers[2].view(np.int64))
+                column[:] = packed.unpack(sums, j, out=buffers[2].view(np.int64))  # its bytes hold integers
             ap[j, self.classes] = self._average(buffers, npos[j, self.classes])
             if self.lines is not None and self.ramp:
                 n_true = packed.unpack(true_sums, j)[self.first_values]
@@ -585,6 +589,7 @@ class _Curves:
             envelope *= self.lines.weights(recall, self.last_values)
             line_average: Floats = np.add.reduceat(envelope, self.first_values)
             return line_average
+        # Recall .3 of 11 points: 3.0 rounded down, though it may be 2.9999; one less if point 3 is above it.
         reached = np.multiply(recall, len(self.points) - 1, out=buffer)
         reached += 1e-9
         np.floor(reached, out=reached)
@@ -622,6 +627,7 @@ class _Lines:
 
     def weights(self, recall: Floats, top: Longs) -> Floats:
         """Return (true positives,) their weights; `top` are the positions of the last of each class."""
+        # Recall falls within a class, so the points of each are those before it less those before the next.
         points_before = self.before[self._count_passed(recall)]
         weights = np.empty_like(points_before)
         np.subtract(points_before[:-1], points_before[1:], out=weights[:-1])
@@ -630,12 +636,14 @@ class _Lines:
 
     def ramp(self, n_true: Longs, n_ranked: Longs, npos: Longs) -> Floats:
         """Return (classes,) the area below the line from the last detection to precision 0 at recall 1."""
+        # The line falls from precision p at recall r: at recall 0 it would be p / (1 - r).
         recall = n_true / np.maximum(npos, 1)
         area = self.sloping[self._count_passed(recall)] * n_true / np.maximum(n_ranked, 1)
         return np.divide(area, 1 - recall, out=np.zeros(len(recall)), where=recall < 1)
 
     def _count_passed(self, recall: Floats) -> Longs:
         """(n,) how many of the recall points are lower than each recall, (n,)."""
+        # The last point up to each recall, also if rounding makes 2.9999 of 3; it is passed itself if lower.
         reached = (recall * (len(self.points) - 1) + 1e-9).astype(np.int64)
         reached += self.points[reached] < recall
         return reached

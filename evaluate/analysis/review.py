@@ -149,6 +149,7 @@ def _list_undisputed(table: Table, overlaps: Overlaps, share: Floats) -> Iterato
             suspicion = float(share[best_same.at[object_row]])
         else:
             kind, det = "spurious", None
+            # The share that was found of the others: it is one of the n itself, and was missed.
             suspicion = float(n_tp[category] / (table.n[category] - 1)) if table.n[category] > 1 else 0.0
         fields = {**_make_truth_row(table, overlaps, object_row), "det": det}
         fields = {"kind": kind, "suspicion": suspicion, **fields}

@@ -202,6 +202,7 @@ def box_slices(joined: Joined, rules: Protocol) -> list[dict[str, Any]]:
         for bounds in list(AREAS.values())[1:]  # small, medium and large; the first is that of all boxes
     ]
     with np.errstate(invalid="ignore", divide="ignore"):
+        # Boxes without width and height (0 / 0) count as squares.
         shapes = [np.nan_to_num(side.wh[:, 0] / side.wh[:, 1], nan=1.0) for side in (truth, detections)]
     slices += [
         # Ranges are open below, but the first one has 0, too.
@@ -308,7 +309,7 @@ def _find_overlapping(joined: Joined, rules: Protocol) -> Mask:
     truth = joined.truth
     is_ignored = (truth.flags & np.uint16(int(rules.ignored | rules.crowd_flags | rules.drop_flags))) != 0
     truth_with_itself = merge_classes(replace(joined, detections=truth))
-    plain_rules = rules.without_groups
+    plain_rules = rules.without_groups  # IoU for all pairs: groups would be compared by IoA
     is_overlapping = np.zeros(len(truth), np.bool_)
     for pairs in iterate_pairs(truth_with_itself, plain_rules, OVERLAP):
         is_overlapping[pairs.det[(pairs.det != pairs.gt) & ~is_ignored[pairs.gt]]] = True

@@ -187,7 +187,7 @@ def find_best_candidate(candidates: Candidates, rule: Rule, iou: float) -> tuple
     elif rule.name == "precision":
         value, is_allowed = recall, is_allowed & (precision >= rule.values[0])
     elif rule.name == "recall":
-        value, is_allowed = precision, recall >= rule.values[0]
+        value, is_allowed = precision, recall >= rule.values[0]  # a recall of 0 may be without any TP
     elif rule.name == "cost":
         fp_cost, miss_cost = rule.values
         # Costs are negative here, and so is the LRP error: the highest is taken.
@@ -196,7 +196,7 @@ def find_best_candidate(candidates: Candidates, rule: Rule, iou: float) -> tuple
         if not len(value) or value_of_nothing >= value.max():
             return -1, -value_of_nothing
         is_allowed = np.ones(len(tp), np.bool_)
-    else:
+    else:  # LRP, as in the docstring of the module: TP + FP + FN = n + FP
         value = -(candidates.loss / (1 - iou) + fp + (candidates.n - tp)) / np.maximum(candidates.n + fp, 1)
     if not is_allowed.any():
         return -1, math.nan

@@ -88,7 +88,10 @@ def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> T
     def measure_gain(
         is_ranked: Mask, is_tp: Mask, category: Longs | None, npos: Longs
     ) -> tuple[float, Floats]:
-        """Return by how much the mean AP, and (classes,) that of each class, rises for these outcomes."""
+        """Return by how much the mean AP, and (classes,) the AP of each class, rises if outcomes are these.
+
+        The parameters are those of `_Aps.compute`: without a `category` no detection changes its class.
+        """
         ap = aps.compute(is_ranked, is_tp, category, npos)
         ap[~has_truth] = np.nan
         return mean_of_defined(ap) - mean_ap, ap - class_ap

@@ -81,7 +81,10 @@ def draw_figure(result: Result, plot_name: str) -> Figure:
 
 @contextlib.contextmanager
 def _use_style(log: Log, fallback_words: str) -> Iterator[None]:
-    """Context manager that sets Matplotlib's defaults and the style of these plots."""
+    """Context manager that sets Matplotlib's defaults and the style of these plots.
+
+    Characters that the font lacks are noted in `log`; `fallback_words` say how they are shown.
+    """
     import matplotlib as mpl
 
     with apply_settings(log, fallback_words) as settings:
@@ -384,7 +387,7 @@ def _draw_confusion(result: Result) -> Figure:
     named_classes = _select_confused(table)
     if n > IN_MATRIX:
         subtitle += f"; the {IN_MATRIX} of {n} classes most often confused"
-    counts, share = _count_shown(table, np.append(named_classes, n))
+    counts, share = _count_shown(table, np.append(named_classes, n))  # n: missed, and the background
     size = len(counts)
     inches = min(max(4.5, 3 + 0.4 * size), 16)
     figure, axes = _make_axes("Confusion", subtitle, width=inches + 1, height=inches)

@@ -70,7 +70,8 @@ def render(evaluation: Evaluation, output: str = "table", *, width: int | None =
         return format_per_class_csv(evaluation)
     if output not in OUTPUTS:
         raise UsageError(f"output={output}: choose one of {', '.join(OUTPUTS)}")
-    return draw(make_evaluation_document(evaluation, None if output == "markdown" else width), output, width)
+    document_width = None if output == "markdown" else width  # a page of Markdown has no width
+    return draw(make_evaluation_document(evaluation, document_width), output, width)
 
 
 def save(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> dict[str, int]:
@@ -241,6 +242,7 @@ def format_accumulated_csv(evaluation: Evaluation) -> str:
         yield map(detections.images.__getitem__, table.image[row_range].tolist())
         yield from list_places(evaluation.detections_dataset, detection_rows)
         yield table.score[row_range].tolist()
+        # The rows of `detections` are ascending: the position of each.
         yield detections.best_iou[np.searchsorted(detections.row, detection_rows)].tolist()
         for is_outcome in (table.tp, table.fp):
             yield is_outcome[row_range].astype(np.uint8).tolist()
@@ -343,6 +345,7 @@ def format_miss_rates_csv(evaluation: Evaluation) -> str:
     """Format the miss rate of each class and set-up over false positives per image, by descending score."""
 
     def make_rows(result: Result) -> Iterator[Sequence[Any]]:
+        # `all_curves`: not only those that a plot has room for.
         for curve in compute_miss_curves(result.matches, all_curves=True) if result.rules.rates else ():
             names = result.matches.classes[curve.category], result.rules.areas[curve.area].name
             points = zip(curve.false_per_image.tolist(), curve.miss_rate.tolist(), strict=True)
@@ -361,6 +364,7 @@ def format_confusion_csv(evaluation: Evaluation) -> str:
     def make_rows(result: Result) -> Iterator[Sequence[Any]]:
         table = result.confusion()
         names = (*table.classes, "")
+        # Of each cell that is not 0 the two classes, the last one being the background, and the count.
         columns = (*table.table.index, table.table.n, table.cell_shares("gt"), table.cell_shares("det"))
         for t, d, *numbers in zip(*(column.tolist() for column in columns), strict=True):
             yield table.score, table.iou, names[t], names[d], *numbers
@@ -534,6 +538,7 @@ def _make_summary(result: Result, width: int | None) -> Part:
     if result.rules.averaged and not (result.rules.shared_score or result.rules.apart):
         lines = format_classic_lines(result)
         if width is not None and max(map(len, lines)) > width:
+            # " Average Precision  (AP) @[ ..." becomes " AP @[ ..."
             lines = [re.sub(r"^ Average \w+ +\((\w+)\)", r" \1", line) for line in lines]
         return Verbatim(lines)
     if result.errors:
@@ -542,8 +547,9 @@ def _make_summary(result: Result, width: int | None) -> Part:
         lines = [format_headline(result)]
     else:
         numbers = list(result.summary.items())
-        if result.rules.rates:  # set-ups have a table; the headline comes last
-            numbers = numbers[:1] if len(miss_keys(result.rules)) > 1 else [*numbers[1:], numbers[0]]
+        if result.rules.rates:  # several set-ups have a table: the headline alone; else it comes last
+            headline, *others = numbers
+            numbers = [headline] if len(miss_keys(result.rules)) > 1 else [*others, headline]
         lines = [
             f"{key} = {format_percent(value)}"
             for key, value in numbers
@@ -629,6 +635,7 @@ def make_class_table(result: Result) -> Table:
     ap_keys = ["AP", *(key for key in ("AP50", "AP75") if result.classes and key in result.classes[0].extra)]
     if result.rules.metric == "corloc":
         ap_keys = ["CorLoc"]
+    # The scores are a column only where each class has its own; else the title of the columns says the score.
     fields = {column: field for column, field in _FIELDS.items() if column != "score" or result.scores_from}
     iou = f", IoU {result.rules.ious[result.rules.reference]:g}" if result.rules.averaged else ""
     point_text = f"{_name_point(result)}{iou}"
@@ -649,6 +656,7 @@ def make_class_table(result: Result) -> Table:
 
 def _make_class_part(result: Result) -> list[Part]:
     """Make the table of classes, and a note if its score is that of the best F1, which nobody chose."""
+    # No note: at all scores or one score per class, at a score of the user's, or of `yolo val`.
     point = _name_point(result)
     if not point.startswith("at score ") or result.at_score is not None or result.rules.shared_score:
         return [make_class_table(result)]

@@ -243,6 +243,7 @@ def choose_score_levels(score: Floats) -> Floats:
     if not len(score) or (score.min() >= 0 and score.max() <= 1):
         return np.arange(POSITIONS + 1) / POSITIONS
     low, high = float(score.min()), float(score.max())
+    # At least a hundredth of the span, enough to tell two floats apart, and not 0, which has no logarithm.
     step_min = max((high - low) / POSITIONS, abs(high) * 1e-12, abs(low) * 1e-12, 1e-300)
     power = math.floor(math.log10(step_min))
     for exponent in (power, power + 1):
@@ -333,6 +334,7 @@ def _compute_confusions(
     counted_pairs = np.flatnonzero(is_unspared[det])
 
     # (levels, classes) how many detections and objects are in no pair: all that are there, less those paired.
+    # A detection is there at the levels 0..level, an object at all.
     lowest = np.zeros(np.count_nonzero(is_unspared), np.int64)
     unmatched = _count_by_level(
         table.category[is_unspared].astype(np.int64), lowest, level[is_unspared] + 1, n, n_levels
@@ -372,6 +374,7 @@ def _count_cells(
     order = np.argsort(step_key, kind="stable")
     running_count = np.cumsum(np.concatenate([n_low, -n_high])[order])
     cell_of_step, step_level = np.divmod(step_key[order], n_levels + 1)
+    # After the last step of a cell the count is 0, so its difference to the next cell's level is not used.
     n_of_step = np.where(running_count > 0, np.diff(step_level, append=0), 0)
     levels, of_step = expand_ranges(step_level, n_of_step)
     return levels, cell_of_step[of_step], running_count[of_step]

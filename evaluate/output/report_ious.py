@@ -33,6 +33,7 @@ IOUS = tuple(k / 100 for k in range(50, 100, 5))
 
 def find_outcome_kinds(outcome: NDArray[np.uint8], reason: NDArray[np.int8]) -> NDArray[np.int8]:
     """Return (n,) the kind of each detection, a number in `odm.evaluate.output.report_data.KINDS`."""
+    # KINDS are the true positive, the reasons of false positives, and ignored.
     kind = np.where(outcome == OUTCOMES.index("FP"), 1 + reason, np.where(outcome == TP, 0, 1 + len(REASONS)))
     return kind.astype(np.int8)
 
@@ -58,7 +59,8 @@ def evaluate_at_ious(joined: Joined, rules: Protocol, table: DetectionTable) -> 
         return
     sides, _ = prepare(joined, rules)
     reference = rules.ious[rules.reference]
-    ious = sorted({reference, *(iou for iou in IOUS if not math.isclose(iou, reference))})
+    ious = sorted({reference, *(iou for iou in IOUS if not math.isclose(iou, reference))})  # each once
+    # Repeats are told by IoU; groups would be compared by the share of the detection inside (IoA).
     pair_rules = replace(rules.without_groups, ious=tuple(ious))
     pairs = find_shape_pairs(sides, pair_rules, ious[0])  # from the lowest threshold on
     side_rows = np.argsort(sides.detections.row)  # of each row of the table, its position in `sides`
@@ -115,6 +117,6 @@ def _compute_ap(matches: Matches, rows: Longs, counts: Longs) -> Floats:
     ((word, bit),) = bits_of_area(rules)
     for ranked in Ranked.iter_blocks(matches, rows, counts):
         class_slice = slice(ranked.first_class, ranked.first_class + ranked.n_classes)
-        counted = ranked.count(word, bit, ranked.count_unmatched(0))
+        counted = ranked.count(word, bit, ranked.count_unmatched(area=0))
         ap[class_slice] = PrecisionReader(rules, matches.npos[class_slice, 0]).average(counted)
     return ap
