@@ -425,6 +425,7 @@ def from_fiftyone(
         size = metadata.width, metadata.height
         value = sample[field]
         detections = value.detections if value is not None else []
+        # FiftyOne has left, top, width and height as fractions of the image.
         ltwh = np.array([d.bounding_box for d in detections], np.float64).reshape(-1, 4) * np.tile(size, 2)
         xyxy = np.hstack([ltwh[:, :2], ltwh[:, :2] + ltwh[:, 2:]])
         scores = [d.confidence for d in detections]
@@ -519,6 +520,7 @@ def _build_dataset(
         }
         if len(lengths) > 1:
             raise ValueError(f"image {image.name}: boxes, labels and scores differ in length")
+    # The empty array before each is for a list of no images.
     score, crowd, area = (np.concatenate([np.zeros(0), *columns[key]]) for key in ("score", "crowd", "area"))
     has_no_score = np.isnan(score)
     n_labels = [len(image_labels) for image_labels in labels]

@@ -157,6 +157,7 @@ def _map_labels(labels: ImageLabels, new_rows: Ints, ledger: Ledger) -> ImageLab
         is_partly_absent = (
             is_kept
             & (new_labels.verdict == LabelState.ABSENT)
+            # Fewer old classes are absent from the image than were merged into the new one.
             & (np.bincount(key_of_class)[key_of_label] < n_merged[new_labels.category])
         )
         ledger.change(
@@ -284,7 +285,7 @@ def _edit_names(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
     old = dataset.categories
     columns: dict[str, Any] = {"named": old.named or bool(edits.rename), "ordered": old.ordered}
     columns["frequency"] = _merge_frequencies(old.frequency, new_rows.tolist(), len(row_of_new_name))
-    if not old.named:
+    if not old.named:  # each id is the number that was the name of the class
         columns["source_id"] = np.full_like(old.source_id[first_rows], NO_ID)
     return _set_classes(dataset, row_of_new_name, first_rows.tolist(), new_rows, ledger, **columns)
 
@@ -294,11 +295,11 @@ def _merge_frequencies(frequencies: Sequence[str], new_rows: Sequence[int], n: i
 
     `new_rows` are the new rows of the classes that have these `frequencies`, -1 = left out.
     """
-    highest = [0] * n  # 0 is unknown, else 1 + the position in `FREQUENCIES`
+    highest = [0] * n  # 0 is unknown, else 1 + the position in `FREQUENCIES`, which ascend
     for frequency, new_row in zip(frequencies, new_rows, strict=True):
         if new_row >= 0 and frequency:
             highest[new_row] = max(highest[new_row], 1 + FREQUENCIES.index(frequency))
-    return tuple(FREQUENCIES[n - 1] if n else "" for n in highest)
+    return tuple(FREQUENCIES[number - 1] if number else "" for number in highest)
 
 
 def check_classes(option: str, requested: Iterable[str], names: Sequence[str]) -> None:

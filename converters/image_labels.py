@@ -32,7 +32,7 @@ def _read_text(path: str, code: Code, log: Log) -> str:
     source = Source(path, follow_links=True)
     if source.is_dir:
         raise PathError(f"{printable(path)}: this is a folder, not a file")
-    data = source.read("", log)
+    data = source.read("", log)  # "" is the file that the source is
     if data is None:
         raise DataError(f"{printable(path)}: it cannot be read", log)
     try:
@@ -63,7 +63,8 @@ def read_image_labels(
     numbered_rows: list[tuple[int, list[str]]] = []
     for line, _, row in read_records(_read_text(path, BAD_LABEL_FILE, log)):
         if isinstance(row, QuoteFault):
-            log.report(BAD_LABEL_FILE, path, line=line + row.lines, reason=f"found {row}")
+            cell_line = line + row.lines  # the record begins at `line`, and its bad cell may be further down
+            log.report(BAD_LABEL_FILE, path, line=cell_line, reason=f"found {row}")
         elif any(cell.strip() for cell in row):
             numbered_rows.append((line, row))
     _, first_row = numbered_rows[0] if numbered_rows else (1, [])

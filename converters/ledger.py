@@ -63,7 +63,7 @@ class Ledger(Shown, msgspec.Struct):
         return not (self.left_out or self.images_left_out or self.lost or self.bad_files)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Plain data; of the files that were written only their number."""
         return asdict(self) | {
             "files": len(self.files),
             "stayed": list(self.stayed),
@@ -211,7 +211,8 @@ def _drop_groups(dataset: Dataset, target: Format, ledger: Ledger, *, keep_group
     keeps = target.keeps
     is_region = dataset.boxes.has(Flag.REGION)
     if "region" not in keeps and "crowd" in keeps and is_region.any():
-        flags = dataset.boxes.flags ^ (is_region * np.uint16(Flag.REGION | Flag.CROWD))  # one for the other
+        # Of regions both flags change: REGION goes, CROWD comes.
+        flags = dataset.boxes.flags ^ (is_region * np.uint16(Flag.REGION | Flag.CROWD))
         dataset = replace(dataset, boxes=replace(dataset.boxes, flags=freeze(flags)))
         ledger.change(
             "regions to ignore, written as crowd boxes of one class", int(np.count_nonzero(is_region))
@@ -221,7 +222,7 @@ def _drop_groups(dataset: Dataset, target: Format, ledger: Ledger, *, keep_group
         if name in keeps or not len(dataset):
             continue
         is_marked = dataset.boxes.has(flag)
-        if flag is Flag.CROWD and target.crowd_class in dataset.categories.name:
+        if flag is Flag.CROWD and target.crowd_class in dataset.categories.name:  # boxes of it can be marked
             is_marked &= dataset.boxes.category != dataset.categories.name.index(target.crowd_class)
         noun = "regions to ignore" if flag is Flag.REGION else f"{name.replace('_', '-')} boxes"
         subject = f"{noun}, which {target.name} cannot represent"

@@ -147,7 +147,7 @@ def load(
             f"fractions of their images, not pixels ({GIVE_SIZES})"
         )
     loaded = _check(side, dataset, log, skip_bad, check, refuse=refuse)
-    return loaded if settled else replace(loaded, dataset=dataset)
+    return loaded if settled else replace(loaded, dataset=dataset)  # with its shapes as they were read
 
 
 def _report_no_boxes(side: PendingSource, dataset: Dataset, log: Log) -> None:
@@ -252,7 +252,7 @@ def load_pair(
     if refuse and any(is_refused(side.log, side.left_out, skip_bad=skip_bad) for side in sides):
         counts = [(side.request.path, side.log.errors) for side in sides if side.log.errors]
         counted = ", ".join(f"{printable(path)}: {plural(n, 'error')}" for path, n in counts)
-        raise DataError(f"{counted} in the data", log, sides[0].log)
+        raise DataError(f"{counted} in the data", log, truth=sides[0].log)
     if refuse and skip_bad:
         for side, loaded_side in zip(sides, loaded, strict=True):
             _check_rows_left(side, loaded_side)
@@ -313,7 +313,7 @@ def _read_pair(
             side.log.withdraw(NUMBERED_CLASSES.name)  # the other side names them
 
     truth_dataset, detections_dataset = datasets
-    detections = _check(
+    detections = _check(  # nothing is refused here: `load_pair` refuses both sides at once
         detections_side, detections_dataset, detections_side.log, skip_bad, check, refuse=False
     )
     has_left_out = bool(truth_side.left_out.files or detections_side.left_out.files)
@@ -354,7 +354,8 @@ def _report_swapped(sides: tuple[PendingSource, PendingSource], datasets: list[D
     truth_dataset, detections_dataset = datasets
     scored = (SCORE_UNEXPECTED.name, ALL_SCORED.name, "results-as-ground-truth")
     scoreless = (SCORE_MISSING.name, NO_SCORES.name)
-    # Boxes with such a fault are not read, or are all under one ALL_SCORED: other boxes show a side is right.
+    # A side with boxes is right, as boxes with a wrong score, or none, were left out. Only a format of
+    # detections alone has boxes that are all wrong, under one ALL_SCORED.
     if len(detections_dataset) or (len(truth_dataset) and not truth.counts[ALL_SCORED.name]):
         return
     if any(truth.counts[name] for name in scored) and any(detections.counts[name] for name in scoreless):
@@ -429,6 +430,7 @@ class Reference:
 
 def is_refused(log: Log, left_out: LeftOut, *, skip_bad: bool) -> bool:
     """Whether a log holds errors besides those of `left_out`; with `skip_bad`, errors of more than a row."""
+    # `fatal` counts the errors of more than a row, `errors` all.
     return log.fatal > left_out.fatal or (log.errors > left_out.errors and not skip_bad)
 
 
@@ -442,7 +444,7 @@ def build_refusal(log: Log, path: str, *, skip_bad: bool = False) -> DataError:
         paths = list(dict.fromkeys(i.path for i in log.issues if i.code in codes and i.path))
         if paths:
             text += f"; correct {first_few(paths, 3, printable)}"
-        if paths and paths != [path]:
+        if paths and paths != [path]:  # a source that is one file cannot do without it
             can_skip_files = all(CODES[name].file for name in codes)
             leave_out = f"leave out such files with {spell('skip_bad_files')}"
             text += f", or {leave_out if can_skip_files else 'move it out of the source'}"
@@ -485,7 +487,8 @@ def _find_formats(sides: tuple[PendingSource, PendingSource]) -> None:
         assert other_side.format is not None
         format_ = other_side.format
         if side.source.files and not side.source.with_suffix(*format_.suffixes):
-            # Its files are empty, but their suffix excludes the format of the other side.
+            # Its files are empty, but their suffix excludes the format of the other side. Only a format with
+            # a file per image (not `single`) has empty ones: for images without boxes.
             format_ = next(
                 (f for f in FORMATS.values() if not f.single and side.source.with_suffix(*f.suffixes)),
                 format_,
@@ -501,9 +504,9 @@ def check_one_run(detections: Dataset) -> None:
     """
     boxes, n_classes = detections.boxes, len(detections.categories)
     file_of = np.zeros(len(detections.images), boxes.file.dtype)
-    file_of[boxes.image] = boxes.file
+    file_of[boxes.image] = boxes.file  # of several files of an image, the one of its last box stays
     if (boxes.file == file_of[boxes.image]).all():
-        return
+        return  # no image has boxes in two files
     n_files = len(detections.files) + 1  # a file of -1 is none
     # Distinct (image, class, file). An image and class that occurs twice among them is in several files.
     keys = (boxes.image.astype(np.int64) * n_classes + boxes.category) * n_files + boxes.file + 1

@@ -428,7 +428,7 @@ def _map_images(names: Sequence[Sequence[str]]) -> _RowMap:
         used_rows = set(dataset_rows)  # two images of one dataset are never the same
         for i, name in enumerate(dataset_names):
             if dataset_rows[i] < 0 and by_stem:
-                key = stem(name)
+                key = stem(name)  # this name or the other one must have no extension: a.jpg is not a.png
                 candidates = [row for row in stem_rows.get(key, ()) if key == name or row in bare_rows]
                 if len(candidates) == 1 and candidates[0] not in used_rows:
                     dataset_rows[i] = candidates[0]
@@ -497,7 +497,7 @@ def _merge_images(
         name=tuple(all_names[i] for i in np.where(with_suffix >= 0, with_suffix, rows.find_first()).tolist()),
         width=freeze(width),
         height=freeze(height),
-        source_id=np.zeros(0, np.int64),
+        source_id=np.zeros(0, np.int64),  # `merge` sets the ids
         path=tuple(rows.take_first_texts([images.path for images in tables])),
         split=tuple(split),
         file=freeze(_pick(file, with_file, -1)),
@@ -621,7 +621,8 @@ def _join_boxes(datasets: Sequence[Dataset], rows_of: dict[str, _RowMap]) -> Box
 def _find_equal(boxes: Boxes, datasets: Sequence[Dataset], images: _RowMap, kind: Kind) -> NDArray[np.bool_]:
     """(n,) mask of the boxes that an earlier dataset has as well.
 
-    Image, class, corners and flags are equal, and of detections the score.
+    Image, class, corners, flags and, if there are any, shape and keypoints are equal, and of detections the
+    score.
     """
     is_repeated = np.zeros(len(boxes), np.bool_)
     is_shared = images.is_shared
@@ -631,7 +632,7 @@ def _find_equal(boxes: Boxes, datasets: Sequence[Dataset], images: _RowMap, kind
     class_and_flags: Any = boxes.category.astype(np.int64) << 16 | boxes.flags
     compared_boxes = replace(boxes, category=class_and_flags)
     compared = replace(datasets[0], boxes=compared_boxes, kind=kind)
-    rows, first_rows = find_equal_boxes(compared, np.flatnonzero(~is_shared[boxes.image]))
+    rows, first_rows = find_equal_boxes(compared, ignored_rows=np.flatnonzero(~is_shared[boxes.image]))
     source = np.repeat(np.arange(len(datasets)), [len(d) for d in datasets])
     is_repeated[rows] = source[rows] != source[first_rows]
     return is_repeated

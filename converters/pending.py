@@ -43,8 +43,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Whether fields that the model has no column for are kept, for a target that has them too."""
 
     wants: frozenset[str] = frozenset()
-    """What is asked for of `SHAPE_WORDS`. With other words of ``keeps`` beside them, shapes may stay among
-    the fields of their own, where these are kept; without, they are to be read."""
+    """The words of `SHAPE_WORDS` for the shapes to read. With any other word of ``keeps`` beside them, and
+    `own_fields`, shapes may be passed on as the JSON of the source instead."""
 
     unlisted: frozenset[str] = frozenset()
     """Which ids of results, ``image_id`` and ``category_id``, may be ones that the ground truth lacks."""
@@ -90,6 +90,7 @@ def choose_options(
     shared_options = {name: value for name, value in shared.items() if name.replace("-", "_") in names}
     options = {**shared_options, **format_options}
     paths = {spec.name for spec in option_specs(format_.options) if spec.is_path}
+    # `lookup`: a folder of images, for one, is only searched for files by name.
     inputs.name(*(value for name, value in options.items() if name.replace("-", "_") in paths), lookup=True)
     return make_options(format_, options)
 
@@ -127,6 +128,7 @@ class PendingSource:
         self._asked_back = False
         """Whether the other side asked for this one while this one was being read."""
         self._has_tried = False
+        """Whether `read_for` has read this side, which it does only once."""
         self._draft: Dataset | None = None
         """What was read for the other side, which may be incomplete."""
         self.has_asked = False
@@ -226,7 +228,7 @@ class PendingSource:
             self._draft = self.read(other_side.counterpart)
             is_lacking = self.log.errors or self.left_out.files or (len(self._draft) and self._draft.relative)
             is_incomplete = other_side._asked_back and bool(is_lacking)
-        except DataError:
+        except DataError:  # perhaps only for want of what the other side will know
             is_incomplete = other_side._asked_back
             if not is_incomplete:
                 raise
@@ -264,11 +266,12 @@ class PendingSource:
             log.note(f"{printable(path)}: left out, with its images (--skip-bad-files)")
 
         options = self.complete_options()
-        report_unread(self.source.inner or self.source, self.log)  # files that no reader asked for
+        # Files that no reader asked for; of a file that names others (`inner`), those beside these.
+        report_unread(self.source.inner or self.source, self.log)
         self.source.forget()
         option_names = reading_options(self.format)
         dataset = replace(dataset, path=self.source.path, reading_options=option_names)
-        if "order" not in self.format.adapted(options).keeps:
+        if "order" not in self.format.adapted(options).keeps:  # classes are in order of first appearance
             categories = replace(dataset.categories, ordered=False)
             dataset = replace(dataset, categories=categories)
         self._report_wrong_kind(dataset)
@@ -282,7 +285,7 @@ class PendingSource:
         """
         for row_code, all_code in ((SCORE_UNEXPECTED, ALL_SCORED), (SCORE_MISSING, NO_SCORES)):
             n = self.log.counts[row_code.name]
-            if n > 1 and not len(dataset):
+            if n > 1 and not len(dataset):  # a single one is reported with its row
                 issue = next((i for i in self.log.issues if i.code == row_code.name), None)
                 location = dataset.path if issue is None else (issue.path, issue.line, issue.pointer)
                 self.log.withdraw(row_code.name)
@@ -332,6 +335,7 @@ class PendingSource:
         has_own_fields = self.format is not None and "own_fields" in self.format.keeps
         wants_more = not request.wants - {FIELD_WORD} <= SHAPE_WORDS
         builder.passes_shapes_on = request.own_fields and has_own_fields and wants_more
+        # All that are passed on are read, too, so that they are checked.
         builder.wants = SHAPE_WORDS if builder.passes_shapes_on else request.wants & SHAPE_WORDS
         return builder
 
@@ -370,7 +374,7 @@ def _shorten_names(dataset: Dataset, source: str, rule: NameRule | None, log: Lo
     n_errors = log.errors
     for row, name in enumerate(new_names):
         location = dataset.image_place(row)
-        if (reason := refuse_name(name)) is not None:  # of names that no reader has checked
+        if (reason := refuse_name(name)) is not None:  # readers check only names from inside a file
             log.report(BAD_NAME, location, value=names[row], reason=reason)
         elif (first_row := row_of_name.setdefault(name, row)) != row:
             log.report(SAME_SHORT_NAME, location, first=names[first_row], second=names[row], value=name)

@@ -116,7 +116,7 @@ def check_pictures(loaded: Loaded, request: Request, folder: str, log: Log, *, p
             log.report(NO_PICTURE, dataset.image_place(row), value=name)
     image_files = source.with_suffix(*PICTURE_SUFFIXES)
     unmentioned = sorted(set(image_files) - set(file_of.values()))
-    if unmentioned and not partial:
+    if unmentioned and not partial:  # the name "" stands for a `folder` that is a picture
         log.report(
             NO_ANNOTATION, folder, n=len(unmentioned), total=len(image_files), value=unmentioned[0] or folder
         )

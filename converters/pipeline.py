@@ -55,6 +55,7 @@ from odm.tables.extra_fields import SHAPES
 
 def _check_unclipped(dataset: Dataset, log: Log, options: Collection[str]) -> NDArray[np.bool_]:
     """Run the checks of a conversion that does not clip; shapes that are passed on as JSON may be empty."""
+    # JSON is written as it stands, so that an empty shape in it loses nothing.
     without = () if SHAPES.isdisjoint(dataset.boxes.extra) else ("shape-empty",)
     return checks.run(dataset, log, options, also=CONTRADICTIONS, without=without)
 
@@ -77,6 +78,8 @@ def write_tables(
     **fields: Unpack[TargetFields],
 ) -> Ledger:
     """Write tables in the format `to`, else that of the target's suffix, with its `options`.
+
+    `fields` are fields of the `Target`.
 
     Raises DataError if the tables contain data that cannot be written, and UsageError or PathError as for
     `convert`.
@@ -156,7 +159,7 @@ def convert(
     log, target = log or Log(), os.fspath(target)
     sources = [os.fspath(s) for s in ([source] if isinstance(source, str | os.PathLike) else source)]
     formats = _expand_formats(sources, from_, same_image)
-    inputs.name(*sources, gt)
+    inputs.name(*sources, gt)  # which the target may not replace
     to_format = get_target(to) if to else for_target(target)
     shared, pictures = split_picture_options(options or {}, target, to_format, tiled=tiling is not None)
     if not to:
@@ -165,7 +168,7 @@ def convert(
     output = open_output(target, to_format, overwrite=overwrite, dry_run=True)  # only looked at
     if selection.divides:
         check_parts(selection, output, to_format.adapted(settings))
-    # Read and check the sources, and merge them.
+    # Read and check the sources, and merge them. Shapes that will be changed are read; others may stay JSON.
     common = Request(
         path="", shared=shared, kind=kind, encoding=encoding, max_size=max_size, follow_links=follow_links,
         own_fields="own_fields" in to_format.keeps, flag="--from",
@@ -209,7 +212,7 @@ def _make_requests(
         for options_of_source in option_sets
     ]
     return [
-        replace(
+        replace(  # `spare`: the options that perhaps only another source has
             common,
             path=path,
             format=format_,
@@ -302,7 +305,7 @@ def repair(
         max_size=max_size,
         encoding=encoding,
         own_fields=True,
-        wants=SHAPE_WORDS if "clip" in selected else SHAPE_WORDS | {"own_fields"},
+        wants=SHAPE_WORDS if "clip" in selected else SHAPE_WORDS | {"own_fields"},  # JSON is not clipped
     )
     # Errors of the reader count here, those of the tables after the repairs.
     truth = reference(gt, log)
@@ -342,7 +345,7 @@ def _expand_formats(
     if same_image != "error" and len(sources) == 1:
         raise UsageError(f"{spell('same_image')} needs two sources or more")
     formats: list[str | None] = [names] if names is None or isinstance(names, str) else [*names] or [None]
-    if len(formats) not in (1, len(sources)):
+    if len(formats) not in (1, len(sources)):  # one is for all
         raise UsageError(
             f"{spell('from_')} is given {len(formats)} times for {plural(len(sources), 'source')}; give it "
             "once, or once for each of them, in their order"

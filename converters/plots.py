@@ -42,10 +42,11 @@ def save_plots(
         name: (draw, height) for name, draw, height in _list_plots(dataset, statistics) if height is not None
     }
     names = [f"{name}.{suffix}" for name in plots for suffix in FORMATS]
-    output.plan(names, names, log, target)
+    output.plan(names, owners=names, log=log, path=target)
     from matplotlib.figure import Figure
 
-    with apply_settings(log, "drawn as empty boxes") as settings, output:
+    with apply_settings(log, replacement="drawn as empty boxes") as settings, output:
+        # Ids that do not change from run to run; letters as outlines in SVG, and as TrueType (42) in PDF.
         settings.update({"svg.hashsalt": "odm", "svg.fonttype": "path", "pdf.fonttype": 42})
         for name in log.track(list(plots), "plots"):
             draw, height = plots[name]
@@ -55,7 +56,7 @@ def save_plots(
             for side in ("top", "right"):
                 axes.spines[side].set_visible(False)
             for suffix in FORMATS:
-                output.write(f"{name}.{suffix}", encode(figure, suffix, 144))
+                output.write(f"{name}.{suffix}", encode(figure, suffix, dpi=144))
     return tuple(output.written)
 
 

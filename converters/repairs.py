@@ -58,6 +58,7 @@ def order_edges(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
         return dataset
     ledger.change("boxes whose edges were swapped", int(np.count_nonzero(is_changed)))
     low, high = np.minimum(low, high), np.maximum(low, high)
+    # (n, 2): a stated width or height below 0 loses its sign, one of swapped edges is computed.
     wh = np.where(is_swapped, np.where(boxes.wh < 0, -boxes.wh, high - low), boxes.wh)
     area = np.where(is_changed & (boxes.area < 0), np.nan, boxes.area)
     return _replace_columns(
@@ -115,7 +116,7 @@ def drop_duplicates(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     """Leave out boxes that equal an earlier one in image, class, edges and, for detections, score."""
     del log
     is_repeated = np.zeros(len(dataset), np.bool_)
-    duplicate_rows, _ = DerivedColumns(dataset, 0).duplicates
+    duplicate_rows, _ = DerivedColumns(dataset, tolerance=0).duplicates  # only exact ones: no tolerance
     is_repeated[duplicate_rows] = True
     return ledger.leave_out(dataset, is_repeated, "duplicate boxes (dedupe)")
 
@@ -153,7 +154,9 @@ def repair_names(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
 
 
 def number_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
-    """Give boxes whose id an earlier box of the file has ids above the highest, and withdraw their issues."""
+    """Number boxes anew, from above the highest id, if an earlier box of their file has the same id; withdraw
+    the issues about them.
+    """
     log.withdraw("duplicate-box-id")
     ids = dataset.boxes.source_id
     rows = np.flatnonzero(ids != NO_ID)
@@ -192,7 +195,7 @@ def _is_portable(name: str) -> bool:
 
 def _make_portable(name: str) -> str:
     """Return the name in a form that every file system can hold."""
-    if name.isascii() and _is_portable(name):
+    if name.isascii() and _is_portable(name):  # others may not be in the composed form, which is no fault
         return name
     new_parts = []
     for path_part in unicodedata.normalize("NFC", name).split("/"):
@@ -200,7 +203,7 @@ def _make_portable(name: str) -> str:
         suffix = path_part[len(part_stem) :]
         part_stem = _FORBIDDEN.sub("_", part_stem).rstrip(". ") or "_"
         new_part = part_stem + suffix
-        if not _is_portable(new_part):  # a reserved name, which the first dot ends
+        if not _is_portable(new_part):  # reserved up to the first dot: aux.a.jpg becomes aux_.a.jpg
             before_dot, dot, after_dot = new_part.partition(".")
             new_part = f"{before_dot.rstrip()}_{dot}{after_dot}"
         new_parts.append(new_part)

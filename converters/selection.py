@@ -148,7 +148,7 @@ def select(selection: Selection, dataset: Dataset, ledger: Ledger, log: Log) -> 
     if selection.min_area:
         with np.errstate(over="ignore"):
             product = dataset.boxes.wh[:, 0] * dataset.boxes.wh[:, 1]
-        area = np.where(dataset.boxes.area >= 0, dataset.boxes.area, product)  # -1 stands for none
+        area = np.where(dataset.boxes.area >= 0, dataset.boxes.area, product)  # not if NaN or negative
         is_small = area < selection.min_area
         dataset = ledger.leave_out(
             dataset, is_small, f"boxes smaller than {selection.min_area:g} ({spell('min_area')})"
@@ -410,7 +410,7 @@ def _stratify(
             class_due[categories[i]][s] -= total * counts[i]
 
     while n_left.any():
-        c = int(np.argmin(np.where(n_left > 0, n_left, np.iinfo(np.int64).max)))
+        c = int(np.argmin(np.where(n_left > 0, n_left, np.iinfo(np.int64).max)))  # the rarest class left
         waiting = group[rows_by_class[class_start[c] : class_start[c + 1]]]
         waiting = waiting[part_of_group[waiting] < 0]
         for group_row in waiting.tolist():

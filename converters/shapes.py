@@ -55,7 +55,7 @@ def settle(dataset: Dataset) -> Dataset:
         if is_cut.any():  # the JSON of these boxes goes, so that they are written from the rest
             texts_and_cuts = zip(extra["segmentation"], is_cut.tolist(), strict=True)
             extra = {**extra, "segmentation": tuple(b"" if cut else text for text, cut in texts_and_cuts)}
-        has_json = np.zeros(len(boxes), np.bool_)
+        has_json = np.zeros(len(boxes), np.bool_)  # whether the JSON of a shape is not empty (`NOTHING`)
         for key in (SHAPES - {"keypoints"}) & extra.keys():
             has_json |= ~np.fromiter(map(NOTHING.__contains__, extra[key]), np.bool_, len(boxes))
         rows = np.flatnonzero(~has_json & (shapes.kind > 0))
@@ -96,6 +96,7 @@ def report_too_large(
             (outlines.kind == ShapeKind.POLYGONS) & (are_masks | (np.diff(outlines.ring) > 1))
         )
         width = dataset.limits()[dataset.boxes.image[rows], 0]
+        # To be joined, the masks of outlines are compared, and so held in memory.
         large, n_columns, limit = outlines.take(rows).find_unfillable(width, is_held=not are_masks)
         large_rows = rows[large]  # `large` are positions in `rows`
         report_unfillable(dataset, large_rows, n_columns, limit, log)
@@ -118,8 +119,8 @@ def fit(dataset: Dataset, target: Format, ledger: Ledger, *, shapes: AsShapes | 
     elif shapes == "oriented" and "oriented" not in target.keeps:
         raise UsageError(f"{spell('shapes')} oriented: {target.name} has no oriented boxes")
     if target.boxes_as_shapes and len(dataset):
-        dataset = _add_rectangles(dataset, "polygon" in target.keeps, ledger)
-    if shapes_kept is not None and target.shape_is_box:
+        dataset = _add_rectangles(dataset, outlines="polygon" in target.keeps, ledger=ledger)
+    if shapes_kept is not None and target.shape_is_box:  # it writes no box beside a shape
         _book_boxes(dataset.boxes, ledger)
     if "group" in target.keeps and dataset.boxes.group is not None:
         dataset = _drop_groups(dataset, dataset.boxes.group, ledger)
@@ -274,7 +275,7 @@ class _Fitting:
             joined_rows.polygons([join_by_bridges(outlines.polygons(i))])
         joined_shapes = joined_rows.table()
         assert joined_shapes is not None
-        is_equal: Any = np.ones(len(rows), bool)
+        is_equal: Any = np.ones(len(rows), bool)  # also where no mask can be drawn, as the size is unknown
         for piece_rows in self.split_rows(shapes, rows[self.has_size[rows]]):
             index = np.searchsorted(rows, piece_rows)  # positions in `rows`, and so in `outlines`
             size = self.height[piece_rows], self.width[piece_rows]
@@ -304,6 +305,7 @@ class _Fitting:
         if not any_shape:
             return shapes
         shapes = self.trace_masks(shapes, book=False)
+        # An empty mask was traced into no outline.
         rows = np.flatnonzero((shapes.kind == ShapeKind.POLYGONS) & (np.diff(shapes.ring) > 0))
         self.ledger.change("shapes written as the smallest rectangles around them", len(rows))
         return self._replace_by_rectangles(shapes, rows)
@@ -311,8 +313,8 @@ class _Fitting:
     def make_rectangular(self, shapes: Shapes, error: float) -> Shapes:
         """Replace oriented boxes whose corners are no rectangle by the smallest rectangles around them.
 
-        Those within half a pixel of a rectangle are written as it; one that moves by more pixels than the
-        `error` that the target documents is booked.
+        Those within half a pixel of a rectangle stay, as the writer makes rectangles of them. They are booked
+        if that moves a corner by more pixels than the `error` that the target documents.
         """
         rows = np.flatnonzero(shapes.kind == ShapeKind.ORIENTED)
         distance = distances_from_rectangle(shapes.corners(rows))
@@ -353,7 +355,7 @@ def _add_rectangles(dataset: Dataset, outlines: bool, ledger: Ledger) -> Dataset
     boxes = dataset.boxes
     shapes = boxes.shapes or Shapes.none(len(boxes))
     rows = np.flatnonzero(shapes.kind == ShapeKind.NONE)
-    if boxes.shapes is not None or outlines:
+    if boxes.shapes is not None or outlines:  # else plain boxes become oriented boxes of angle 0: no change
         ledger.change("boxes without an outline written as rectangles", len(rows))
     kind = ShapeKind.POLYGONS if outlines else ShapeKind.ORIENTED
     return _replace_columns(
@@ -409,16 +411,18 @@ def _clip_outline(outline: Floats, width: float, height: float) -> Floats:
     This is the algorithm of Sutherland and Hodgman (1974): for each edge, keep the corners inside it, and add
     a corner wherever a side of the outline crosses it.
     """
+    # The axis (0 is x), the edge on it, and 1 if the image lies above this value, -1 if below.
     for axis, edge, sign in ((0, 0.0, 1), (0, width, -1), (1, 0.0, 1), (1, height, -1)):
         if not len(outline):
             break
         is_inside = sign * (outline[:, axis] - edge) >= 0
         next_corner = np.roll(outline, -1, axis=0)
         is_crossing = is_inside != np.roll(is_inside, -1)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):  # of sides along the edge, which do not cross it
             share = (edge - outline[:, axis]) / (next_corner[:, axis] - outline[:, axis])
             crossings = outline + share[:, None] * (next_corner - outline)
         crossings[:, axis] = edge
+        # In turns: corner 0, where the side after it crosses the edge, corner 1, ...
         candidates = np.stack([outline, crossings], axis=1).reshape(-1, 2)
         outline = candidates[np.stack([is_inside, is_crossing], axis=1).reshape(-1)]
     return outline
@@ -428,6 +432,7 @@ def _find_equal_masks(a: Runs, b: Runs) -> NDArray[np.bool_]:
     """Return (n,) True where mask i of `a` equals mask i of `b`."""
     n_edges = np.diff(a.starts)
     is_equal: NDArray[np.bool_] = n_edges == np.diff(b.starts)
+    # Masks with as many edges of runs are equal if no edge differs.
     rows = np.flatnonzero(is_equal)
     left_runs, right_runs = a.take(rows), b.take(rows)
     is_equal[rows] = sum_groups(left_runs.edge != right_runs.edge, left_runs.starts) == 0

@@ -79,7 +79,7 @@ def read_good_files(source: Source, log: Log, read: Callable[[Log], Dataset]) ->
         is_bare: NDArray[np.bool_] = np.array(names, bool) & (dataset.images.file < 0)
         is_bare[dataset.boxes.image] = False
         dataset = drop_images(dataset, is_bare)
-        left_out.images -= {stem(name) for name in dataset.images.name}
+        left_out.images -= {stem(name) for name in dataset.images.name}  # those that another file has, too
         if not len(dataset.images):
             raise _build_refusal(source, left_out, log)
     return dataset, left_out
@@ -110,7 +110,7 @@ def _find_faulty_files(log: Log, source: Source) -> dict[str, str]:
 
     Empty if an error concerns the whole dataset, or a file that describes it, so that none can be left out.
     """
-    files = {source.full(file): file for file in source.files if file}
+    files = {source.full(file): file for file in source.files if file}  # "": a single file, all of the source
     faulty: dict[str, str] = {}
     for issue in log:
         code = CODES[issue.code]
@@ -130,7 +130,7 @@ def _leave_out(source: Source, files: Collection[str], left_out: LeftOut) -> Non
         names = (file.rpartition("/")[2] for file in files)
         left_out.stems |= {name.rpartition(".")[0] or name for name in names}
         keys_left_out = {_make_pair_key(file) for file in files}
-        pictures = (f for f in source.files if stem(f) != f)
+        pictures = (f for f in source.files if stem(f) != f)  # `stem` cuts only the suffix of a picture
         source.leave_out({*files, *(f for f in pictures if _make_pair_key(f) in keys_left_out)})
 
 

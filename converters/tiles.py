@@ -76,6 +76,7 @@ class Tiling(msgspec.Struct, frozen=True):
 
     def find_starts(self, length: int, size: int) -> Longs:
         """Return the first pixel of each tile of `size` pixels along a side of `length` pixels, ascending."""
+        # Length 1000, size 400, step 320: 600 / 320 is 2, rounded up, and the starts 0, 320 and 640 -> 600.
         step = max(1, size - int(self.overlap * size))
         n = 1 + max(0, -(-(length - size) // step))
         return np.minimum(np.arange(n) * step, max(0, length - size))
@@ -100,10 +101,10 @@ def cut(dataset: Dataset, tiling: Tiling, ledger: Ledger, log: Log) -> tuple[Dat
     """Return the dataset of the tiles, and the `Cuts` that make their pictures; both take the same paths.
 
     A box is in each tile that it touches, cut at its edges, unless the tile has a smaller share of its area
-    than `Tiling.min_share`. Crowds and regions to ignore are never left out; keypoints outside become
+    than `Tiling.min_share`, which crowds and regions to ignore are allowed; keypoints outside become
     unlabelled. Raises DataError if the size of an image is not known.
     """
-    sizes = dataset.limits()  # (images, 2) width and height
+    sizes = dataset.limits()  # (images, 2) width and height; all 1 if coordinates are fractions (`relative`)
     unknown = np.flatnonzero((sizes <= 0).any(axis=1)) if not dataset.relative else np.arange(len(sizes))
     if len(unknown):
         names = listed([dataset.images.name[row] for row in unknown.tolist()])
@@ -116,6 +117,7 @@ def cut(dataset: Dataset, tiling: Tiling, ledger: Ledger, log: Log) -> tuple[Dat
     images, cuts = _make_tile_images(dataset.images, tiles, sizes)
     boxes, share = _cut_boxes(dataset, rows, tile, tiles, sizes, ledger)
     tiled = _replace_images(dataset, images, boxes)
+    # Crowds and regions stay however small their part in the tile is, but not without any.
     is_left_out = (share < tiling.min_share) & ~boxes.has(Flag.CROWD | Flag.REGION) | (share <= 0)
     n_boxes = len(np.unique(rows))
     ledger.pieces = len(rows) - n_boxes
@@ -184,6 +186,7 @@ def _find_touched(starts: Longs, size: int, low: Floats, high: Floats) -> tuple[
 
     `starts` are the first pixels of the tiles, of `size` pixels each; `low` and `high` (n,) edges of boxes.
     """
+    # The first tile that ends after the low edge, and the first that does not begin before the high edge.
     first_tile = np.searchsorted(starts + size, low, side="right")
     tile_end = np.searchsorted(starts, high, side="left")
     return first_tile, np.maximum(tile_end - first_tile, 0)
@@ -284,7 +287,7 @@ def _shrink_to_shapes(boxes: Boxes, uncut: Boxes, xyxy: Floats, height: Longs) -
     around[masks] = np.hstack([ltwh[:, :2], ltwh[:, :2] + ltwh[:, 2:]])
     is_shrunk = is_cut & ((kind == ShapeKind.MASK) | (kind == ShapeKind.POLYGONS))
     edges = np.hstack([np.maximum(xyxy[:, :2], around[:, :2]), np.minimum(xyxy[:, 2:], around[:, 2:])])
-    edges[:, 2:] = np.maximum(edges[:, :2], edges[:, 2:])
+    edges[:, 2:] = np.maximum(edges[:, :2], edges[:, 2:])  # 0 wide or high if the shape is beside its box
     return np.where(is_shrunk[:, None], edges, xyxy)
 
 
@@ -385,6 +388,7 @@ def _unlabel_outside(boxes: Boxes, limit: Longs, ledger: Ledger) -> Boxes:
     width, height = np.repeat(limit, points.counts(), axis=0).T
     is_outside = (v > 0) & ((x < 0) | (y < 0) | (x > width) | (y > height))
     ledger.change("keypoints outside the tile of their box, not labelled", int(np.count_nonzero(is_outside)))
+    # Numbers of labelled points that the source states (`stated`) no longer hold: -1, none.
     xyv = np.where(is_outside[:, None], 0, points.xyv)
     return replace(boxes, keypoints=replace(points, xyv=freeze(xyv), stated=freeze(np.full(len(boxes), -1))))
 

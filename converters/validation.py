@@ -164,7 +164,8 @@ def examine(
     if take is not None:
         loaded = tuple(_take_part(side, take, log) for side in loaded)
 
-    # Compare them, unless rows of one that hold nothing else could not be read; check options and pictures.
+    # Compare the two sides, unless one has no box but rows that could not be read, which would show as images
+    # and classes that are missing. Then check options and pictures.
     if len(loaded) == 2 and all(len(side.dataset) or not side.dataset.skipped for side in loaded):
         checks.compare(loaded[0].dataset, loaded[1].dataset, log)
     elif reference is not None and reference.loaded is None:

@@ -221,10 +221,11 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
     options = target.options
     target = replace(target, options=target.format.settled(options, loaded.dataset, shapes))
     format_ = target.format.adapted(target.options)
-    if target.options != options and not target.shapes:
+    if target.options != options and not target.shapes:  # the data decided which shapes are written
         suggest_shapes(loaded.dataset, format_, log)
     ids = target.edits.category_ids
     _refuse_category_ids(ids, target, format_)
+    # Fractions of images without a size can go only to a format of fractions that states no size, as YOLO.
     if loaded.dataset.relative and (not format_.needs_size or "size" in format_.keeps):
         for row in distinct(loaded.dataset.boxes.image).tolist():
             log.report(NO_SIZE, loaded.dataset.image_place(row), value=loaded.dataset.images.name[row])
@@ -256,7 +257,7 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
         )
     ledger.written, ledger.images, ledger.categories = len(dataset), len(dataset.images), len(names)
     if target.strict and not ledger.lossless:
-        ledger.dry_run = True
+        ledger.dry_run = True  # its summary says "would be written"
         lost = f"not written ({spell('strict')}): it would lose {format_losses(ledger)}"
         raise StrictLoss(f"{printable(target.path)}: {lost}", log, ledger)
 
@@ -281,7 +282,7 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
 
 def _refuse_category_ids(ids: str | None, target: Target, format_: Format) -> None:
     """Raise UsageError if class ids are to be renumbered that the format or the ground truth determines."""
-    if ids in ("0", "1") and "category_id" not in format_.keeps:
+    if ids in ("0", "1") and "category_id" not in format_.keeps:  # coco80 and coco91 set names, too
         raise UsageError(f"{spell('category_ids')} {ids}: {format_.name} does not store class ids")
     if ids and getattr(target.options, "reference", None) is not None:
         reason = "results have the class ids of the ground truth"
@@ -343,8 +344,10 @@ def _select(dataset: Dataset, target: Target, ledger: Ledger, log: Log) -> tuple
 
 
 def _choose_holder(path: str, format_: Format, dataset: Dataset, ledger: Ledger, log: Log) -> Format:
-    """Return the format. If it has a file for each split, and the target is one file, that images lose their
-    split is booked; of several splits it is noted instead, and ``split`` taken out of `keeps`.
+    """Return the format; if it has a file for each split but the target is one file, with what that keeps.
+
+    A single split that is not written is booked as a change. Of several, a note gives the way out, and
+    ``split`` is taken out of `keeps`, so that they will be booked as lost.
     """
     splits = set(dataset.images.split)
     if not format_.split_is_file or not _is_single(path, format_) or splits <= {""}:
@@ -472,7 +475,7 @@ def _write_pieces(
         if output_log.errors:
             raise build_write_error(log, output.target)
         if output.cuts is not None:
-            output.cuts.check()
+            output.cuts.check()  # raises if the picture of a tile could not be made
         # An empty folder is read as no detections, and holds no classes.
         has_classes = bool(len(dataset.categories)) and "unused" in format_.keeps
         if not output.written and (dataset.kind != "det" or has_classes):
@@ -503,6 +506,7 @@ def split_picture_options(
     actions = [action for action in ("copy", "link") if format_options.pop(f"{action}_images", False)]
     if len(actions) == 2:
         raise UsageError(f"{spell('copy_images')} and {spell('link_images')}: use one of them")
+    # A format without a place for pictures (None) holds them in its own files, as TFRecord does.
     verb = actions[0] if actions and format_.pictures is not None else ""
     if verb and _is_single(target, format_):
         raise UsageError(
@@ -521,11 +525,11 @@ def _put_images(dataset: Dataset, output: Output, folder: str, action: str, log:
         location = dataset.image_place(rows_without_path[0])
         log.report(NOTHING_TO_PUT, location, n=len(rows_without_path), total=len(images), names=names)
         return
-    path_by_name = {
+    path_by_name = {  # a name without an extension gets that of its file
         folder + (name if stem(name) != name else name + os.path.splitext(path)[1]): path
         for name, path in zip(images.name, images.path, strict=True)
     }
-    if output.plan(list(path_by_name), list(path_by_name), log):
+    if output.plan(list(path_by_name), owners=list(path_by_name), log=log):
         for name, path in log.track(list(path_by_name.items()), "pictures"):
             (output.copy if action == "copy" else output.link)(name, path)
 
@@ -537,7 +541,7 @@ def _format_sizes(dataset: Dataset) -> bytes:
     rows = zip(images.name, images.width.tolist(), images.height.tolist(), strict=True)
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("image", "width", "height"))
-    writer.writerows(row for row in rows if min(row[1:]) > 0)
+    writer.writerows(row for row in rows if min(row[1:]) > 0)  # 0 is an unknown size
     return text.getvalue().encode()
 
 
