@@ -29,7 +29,7 @@ def main() -> None:
         from odm.cli._app import run
         from odm.parallel import allow
 
-        allow()
+        allow()  # this process, a single thread, may be copied to share the work
         _keep_memory()
         code = run(sys.argv[1:])
     except KeyboardInterrupt:
@@ -76,14 +76,14 @@ def _watch_over_limit() -> None:
     code = os.waitstatus_to_exitcode(status)
     if code == -signal.SIGTERM:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)  # ends this process as it ended the copy
     # Without memory the copy ends by a signal, by the C library's code, or before it has loaded everything.
     failed_to_load = not is_loaded and code != 130  # 130: ctrl-C
     if code < 0 or code == _NO_THREAD_DATA or failed_to_load:
         purpose = "this data" if is_loaded else "odm itself, which takes about 110 MB"
         from odm.cli._streams import say, screens
 
-        with screens():
+        with screens():  # `ulimit` counts in units of 1024 bytes
             say(f"odm: error: not enough memory for {purpose} (ulimit -v {limit >> 10})")
         code = 3
     os._exit(code)

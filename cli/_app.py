@@ -162,7 +162,7 @@ def run(args: Sequence[str]) -> int:
         except Terminated:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTERM)
-            return 143
+            return 143  # 128 + SIGTERM, where the signal does not end the process at once
     return code
 
 
@@ -221,7 +221,7 @@ def _run(args: list[str]) -> int:
             f"internal error, please report it with the command and, if you can, the data: {_trace_error(e)}",
             70,
         )
-    return result if isinstance(result, int) else 0
+    return result if isinstance(result, int) else 0  # several commands return nothing
 
 
 def _advise_skip_bad(args: Sequence[str], error: DataError) -> str:
@@ -231,12 +231,14 @@ def _advise_skip_bad(args: Sequence[str], error: DataError) -> str:
     """
     command = importlib.import_module(f"odm.cli.{args[0]}").command
     has_option = any(param.name == "skip_bad" for param in command.params) and "--skip-bad" not in args
+    # `fatal` counts errors of a file or the whole dataset.
     has_only_row_errors = error.log is not None and error.log.errors and not error.log.fatal
     text = "; --skip-bad leaves out the rows with errors" if has_option and has_only_row_errors else ""
-    if not text or error.truth is None or not error.truth.errors:
+    if not text or error.truth is None or not error.truth.errors:  # `truth` is the log of the ground truth
         return text
     from odm.issues import CODES
 
+    # The advice of a code may name a repair, as in "... (validate --fix clip)".
     codes = (CODES[name] for name in error.truth.counts if CODES[name].severity == "error")
     repairs = {match[1] for code in codes if (match := re.search(r"validate --fix ([a-z-]+)", code.advice))}
     repair_command = f" (odm validate GT --fix {','.join(sorted(repairs))} --out DIR)" if repairs else ""

@@ -63,12 +63,13 @@ def take_formats(
     for key in [k for k in values if k.startswith("fo__")]:
         _, side, name = key.split("__")
         value = values.pop(key)
-        if value not in (None, False):
+        if value not in (None, False):  # it is on the command line
             options_by_side[side][name] = value
     for text in values.pop(_help.TEXTS):
         side, name, value = _split_option(text, sides, numbered=numbered)
         if side not in writing:
             _check_reading(name, text)
+        # A numbered source, such as "2", is not among `sides`.
         earlier_value = options_by_side.setdefault(side, {}).setdefault(name, value)
         is_repeated_switch = (earlier_value, value) == (True, "true")  # --excel-safe -O excel_safe=true
         if earlier_value != value and not is_repeated_switch:
@@ -162,11 +163,12 @@ class FormatCommand(click.Command):
         for heading, options in _help.group_by_heading(listed):
             rows = [row for p in options if (row := p.get_help_record(ctx))]
             side = next((s for s in sides if _help.SIDES[s] == heading), None)
-            if side is not None:  # its format options are hidden, except for the common ones
+            if side is not None:  # its format options are hidden; `common` has copies that are not
                 side_options = [p for p in common if (p.name or "").startswith(f"fo__{side}__")]
                 rows += [row for p in side_options if (row := p.get_help_record(ctx))]
                 rows.append((f"--{side}-OPTION", "Any format option below, for this side only."))
             _write_section(formatter, heading, rows)
+        # -h and --help
         rows = [row for p in visible if p not in listed and (row := p.get_help_record(ctx))]
         _write_section(formatter, "Help", rows)
         if any(p.metavar == "FORMAT" for p in listed):
@@ -201,6 +203,7 @@ def _refuse_same_path(params: Iterable[click.Parameter], ctx: click.Context) -> 
     outputs: dict[str, tuple[str, bool]] = {}
     for param in params:
         value = ctx.params.get(param.name or "")
+        # A null byte, on which `realpath` fails, is refused where the path is used.
         if not value or not isinstance(param.type, TargetPath) or "\0" in value:
             continue
         name = _get_flag(param)
@@ -279,7 +282,7 @@ def _applies_to(spec: OptionSpec, side: str, writing: Sequence[str]) -> bool:
     """
     if spec.side == "write":
         return side in writing
-    return spec.side == "both" or not side or side not in writing
+    return spec.side == "both" or not side or side not in writing  # else `spec.side` is "read"
 
 
 def _check_reading(name: str, text: str) -> None:
@@ -298,7 +301,7 @@ def _make_flag(flag: str, side: str, named_specs: Sequence[tuple[str, OptionSpec
     if side:
         keywords["help"] = f"{spec.help[0].upper()}{spec.help[1:]} ({side.upper()} only)."
     else:
-        # Options of writing are not: those for pictures apply to every format.
+        # The help names the formats, but not for writing, where options for pictures apply to every format.
         is_listed = len(named_specs) <= MOST_NAMED and spec.side != "write"
         names = f" ({', '.join(name for name, _ in named_specs)})" if is_listed else ""
         keywords["help"] = f"{spec.help[0].upper()}{spec.help[1:]}{names}."
@@ -308,7 +311,7 @@ def _make_flag(flag: str, side: str, named_specs: Sequence[tuple[str, OptionSpec
     elif choices:
         keywords["type"] = click.Choice(choices)
     elif spec.is_path:
-        is_folder = spec.help.startswith("folder")
+        is_folder = spec.help.startswith("folder")  # as in "folder of images"
         keywords["metavar"] = "DIR" if is_folder else "FILE"
         keywords["callback"] = _check_folder if is_folder else None
         keywords["shell_complete"] = _complete_folder if is_folder else _complete_file

@@ -48,6 +48,7 @@ def add_flags(record: type[Options], *, writing: Sequence[str] = (), numbered: b
         ]
         # click collects decorators here from the last to the first, and reverses the list.
         vars(call).setdefault("__click_params__", []).extend(reversed(flags))
+        # Attributes that `FormatCommand` reads.
         vars(call).update(record=record, sides=record.sides, writing=tuple(writing))
         return make_text_option(record.sides, numbered=numbered)(call)
 
@@ -77,14 +78,14 @@ def _make_flag(field: Field, spec: Spec, hint: Any) -> click.Option:
     if bool in value_types:
         settings |= {"is_flag": True, "type": None, "show_default": False}
     elif spec.repeatable:
-        settings |= {"multiple": True, "default": None}
+        settings |= {"multiple": True, "default": None}  # None: an empty tuple
     if spec.flag_value is not None:
-        settings |= {"is_flag": False, "flag_value": spec.flag_value}
+        settings |= {"is_flag": False, "flag_value": spec.flag_value}  # --untile, or --untile 0.7
     if spec.metavar == "FORMAT":
         settings["shell_complete"] = complete_target if name == "to" else complete_format
     elif spec.completions is not None:
         settings["shell_complete"] = complete_list(spec.completions)
-    long_flag = f"--{name.rstrip('_').replace('_', '-')}"
+    long_flag = f"--{name.rstrip('_').replace('_', '-')}"  # "from_" -> "--from"
     flag = Flag([long_flag, *spec.short, name], help=spec.help, **settings)
     flag.heading = spec.heading
     return flag

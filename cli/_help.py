@@ -20,7 +20,10 @@ METAVARS = {"image_size": "WxH", "split": "NAME", "sep": "CHAR", "names": "RULE"
 
 
 def select_common(record: type[Options], flags: Sequence[click.Option]) -> list[click.Option]:
-    """Return copies of the options that ``-h`` shows, in order, none hidden; ``gt_split`` is for one side."""
+    """Return copies of the options that ``-h`` shows, in order, none hidden.
+
+    They are named in `record.common`; ``gt_split`` there is the option ``split`` of formats, for the side gt.
+    """
     # "fo__gt__split" -> "gt_split", "fo____split" -> "split"; other names stay as they are.
     names = ((flag.name or "").removeprefix("fo__").replace("__", "_").lstrip("_") for flag in flags)
     by_name = dict(zip(names, flags, strict=True))

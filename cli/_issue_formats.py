@@ -295,7 +295,7 @@ class _PointerFinder:
         while pointer and self._data:
             try:
                 offset = _get_address(self._find_value(pointer)) - _get_address(self._data)
-                if 0 <= offset <= len(self._data):
+                if 0 <= offset <= len(self._data):  # else the value is no view into the bytes, but a copy
                     return int(self._line_ends.searchsorted(offset)) + 1
             except (msgspec.MsgspecError, UnicodeError, RecursionError, LookupError, ValueError, TypeError):
                 pass

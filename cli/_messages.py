@@ -18,7 +18,8 @@ NOTES = 3
 def print_notes(log: Log, options: MessageOptions) -> None:
     """Print the notes of a log to the standard error stream, none with ``--quiet``.
 
-    Without ``--verbose`` only `NOTES` are printed, usual ones only if there is room, in the log's order.
+    Without ``--verbose`` only `NOTES` are printed, in the log's order: `Usual` ones, which seldom tell
+    anything new, only if there is room.
     """
     if options.quiet:
         return
@@ -42,7 +43,7 @@ def print_log(log: Log, options: MessageOptions, *, first_codes: Iterable[Code] 
     urgent_codes = _find_urgent_codes(log, first_codes) if quiet else {code.name for code in first_codes}
     n_shown = 0
     for issue in select_issue_lines(log, codes=urgent_codes, limit=limit, per_code=per_code):
-        n_shown += isinstance(issue, Issue)
+        n_shown += isinstance(issue, Issue)  # else it is "... and 5 more CODE"
         say(issue)
     print_notes(log, options)
     other_codes = [
@@ -58,7 +59,7 @@ def print_log(log: Log, options: MessageOptions, *, first_codes: Iterable[Code] 
 
 
 def _find_urgent_codes(log: Log, first_codes: Iterable[Code]) -> set[str]:
-    """Return the names of `first_codes`, and of guesses about the meaning of a file."""
+    """Return the names of `first_codes`, and of the codes for a guess about a file, which may be wrong."""
     return {*(code.name for code in first_codes), *(name for name in log.counts if CODES[name].doubt)}
 
 
@@ -104,7 +105,7 @@ def select_issue_lines(
         yield from issues
         n_more = log.counts[name] - len(issues)
         if n_more and issues:
-            # Where no more are kept, one line stands for all.
+            # A higher limit lists more only if the log keeps more.
             advice = " (--max-per-code N lists more)" if len(issues) < len(issues_by_code[name]) else ""
             yield f"... and {grouped(n_more)} more {name}{advice}"
 

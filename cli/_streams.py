@@ -41,7 +41,8 @@ def screens() -> Iterator[None]:
 def _buffer_stream(stream: TextIO | None, stack: contextlib.ExitStack) -> TextIO | None:
     """Return the stream as UTF-8 in any locale, with a buffer that writes everything.
 
-    With ``PYTHONUNBUFFERED`` Python has none: what a pipe takes only in part is lost without an error.
+    With ``PYTHONUNBUFFERED`` a stream has no buffer, and of a text that a pipe takes only in part the rest is
+    lost without an error.
     """
     settings: Any = {"encoding": "utf-8", "errors": "backslashreplace", "newline": "\n"}
     raw = getattr(stream, "buffer", None)

@@ -71,9 +71,11 @@ def command(options: CompareCommand) -> int:
     """
     log = make_terminal_log()
     by_name = name_runs(options.runs)
+    # `proven` gates fail if a loss is proven, the others unless it is ruled out.
     gates = [parse_regression_gate(text, proven=True) for text in options.fail_on_regression]
     gates += [parse_regression_gate(text, proven=False) for text in options.require_no_worse]
     plan = plan_runs(options, by_name)
+    # `plan_runs` allows only one protocol and IoU.
     check_regression_gates(gates, plan.rules[0], bootstrap_areas=options.bootstrap_areas)
     check_markdown(options.markdown, overwrite=options.overwrite)
     try:
@@ -87,11 +89,11 @@ def command(options: CompareCommand) -> int:
         paths = list_paths(options.gt, *by_name.values())
         say_written(write(comparison, evaluations, paths, options, log, notes), options)
     finally:  # the numbers are the last thing on the screen
-        bold = "\n".join(
+        headline_text = "\n".join(
             wrap_line(line, width, "  ") for line in make_headlines(comparison, wide=options.wide)
         )
-        lines = bold.split("\n") if options.rendering == "table" else ()
-        show(render_comparison(comparison, options.rendering, width=width), headlines=lines)
+        headlines = headline_text.split("\n") if options.rendering == "table" else ()
+        show(render_comparison(comparison, options.rendering, width=width), headlines=headlines)
     failed = find_regressions(comparison, gates)
     print_failed(failed, github=options.output == GITHUB)
     if options.markdown:

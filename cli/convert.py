@@ -63,7 +63,7 @@ def command(options: ConvertCommand) -> int:
         raise
     finally:
         print_log(log, options)
-        if loss_ledger is not None:
+        if loss_ledger is not None:  # what would be lost, after the issues and before the error
             show(loss_ledger)
     if options.dry_run or not options.quiet:
         show(ledger)

@@ -92,7 +92,7 @@ def command(options: EvalCommand) -> int:
         evaluation = job.run(log, functools.partial(_say, options))
     finally:  # before the numbers, which stay in view; what puts them in doubt is never hidden
         print_messages(log, options.output, options)
-    job.check_apart()  # before the numbers
+    job.check_apart()  # that no output replaces an input, before the numbers are shown
     failed, unknown = find_failures(evaluation, gates) if gates else ([], [])
     try:  # before the numbers too, which are the last thing on the screen
         say_written(job.write(evaluation, lambda notes: print_notes(notes, options)), options)

@@ -175,6 +175,7 @@ def _draw_table(headers: list[str], rows: list[list[str]], width: int | None) ->
 
     # Of the eight columns of `format_listing` these stay: name, title, stored as, image sizes.
     columns = [0, 2, 3, 7]
+    # What the other columns leave to the titles; two spaces separate columns.
     title_width = width - sum(2 + max(len(row[i]) for row in (headers, *rows)) for i in columns if i != 2)
     table_rows: list[list[str]] = []
     use_at_row: dict[int, str] = {}  # the first of each use
@@ -195,7 +196,7 @@ def _draw_table(headers: list[str], rows: list[list[str]], width: int | None) ->
     sentence = f"Formats are read and written, as ground truth and as detections{exception}."
     lines += [
         "",
-        *textwrap.wrap(sentence, width or 200, break_on_hyphens=False),
+        *textwrap.wrap(sentence, width, break_on_hyphens=False),
         "odm formats NAME describes one; --wide also shows the attributes preserved.",
     ]
     return "\n".join(lines)

@@ -73,6 +73,6 @@ def format_page(rules: Protocol, width: int | None) -> str:
     lines += ["", wrap_line(f"Numbers: {', '.join(summary_keys(rules))}.", width, "  ")]
     if lower_is_better := lower_keys(rules):
         lines.append(wrap_line(f"Lower is better: {', '.join(lower_is_better)}.", width, "  "))
-    if rules.plain:
+    if rules.plain:  # what this option changes
         lines.append("--without-oddities leaves out what nobody wants outside the challenge.")
     return "\n".join(lines)

@@ -72,7 +72,7 @@ def command(options: StatsCommand) -> int:
     if files and not options.quiet:
         say(f"{len(files)} pictures written to {options.plots}")
     if options.output == "json":
-        assert isinstance(loaded, Loaded)
+        assert isinstance(loaded, Loaded)  # a command reads a path
         path = printable(str(options.source))
         head = {"path": path, "format": loaded.format.name, "left_out": loaded.bad}
         show(json_text(head | statistics.to_dict()))
@@ -219,8 +219,9 @@ def _group_by_boxes(s: Statistics) -> Iterator[tuple[str, int]]:
     if len(numbers) <= 12:
         yield from ((str(boxes), n) for boxes, n in numbers)
         return
+    # The ranges: 0, 1, 2, 3 to 5, 6 to 10, ..., 501 to 1000, 1001 to the highest number.
     lower, (highest, _) = 0, numbers[-1]
     for high in (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, highest):
         if n := sum(n for boxes, n in numbers if lower <= boxes <= high):
             yield (f"{lower}" if lower == high else f"{lower} to {high}"), n
-        lower = max(lower, high + 1)
+        lower = max(lower, high + 1)  # the last, `highest`, may be below 1000

@@ -126,7 +126,7 @@ def command(options: ValidateCommand) -> int:
     else:
         loaded = examine_files(source, options, log, choice)
     if choice is not None and loaded:
-        choice.check()
+        choice.check()  # refuses a chosen name that no source has
 
     log = chosen(log, select, ignore)
     if options.report:

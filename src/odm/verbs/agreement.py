@@ -98,6 +98,7 @@ def measure(options: AgreeOptions, log: Log) -> Agreement:
         if n_groups:
             log.note(f"{prefix} {plural(n_groups, 'box')} of crowds or groups")
     agreement = agree_boxes(a, b, classes, iou=options.iou)
+    # The page draws the boxes, which `agree_boxes` does not keep.
     return replace(agreement, sides=((datasets[0], a), (datasets[1], b)))
 
 

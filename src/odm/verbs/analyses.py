@@ -42,7 +42,8 @@ class Analyzer(msgspec.Struct, frozen=True):
             from odm.evaluate.analysis.analyses import parse_analyses
 
             names = parse_analyses(options.analyze)
-        if options.ci or options.replicates < 1 or options.seed < 0:  # else the import is not needed
+        # Bad numbers are refused without ``ci`` too; good ones need no import.
+        if options.ci or options.replicates < 1 or options.seed < 0:
             from odm.evaluate.analysis.bootstrap import Resampling
 
             Resampling(options.replicates, options.seed).check()
@@ -84,7 +85,7 @@ class Analyzer(msgspec.Struct, frozen=True):
             slices = []
             if "slices" in self.names:
                 slices = make_slices(options.tags, options.encoding, evaluation.joined.images, truth, log)
-            n_replicates = options.replicates if options.ci else 0
+            n_replicates = options.replicates if options.ci else 0  # 0: no intervals
             resampling = Resampling(
                 n_replicates, options.seed, areas=options.bootstrap_areas, track=log.track
             )
@@ -109,6 +110,7 @@ class Analyzer(msgspec.Struct, frozen=True):
         path = os.fspath(self.options.at_scores or "")
         place = f"{spell('at_scores')} {printable(path)}"
         scores, default_score = read_thresholds(thresholds)
+        # The file has a digest of the images for which the thresholds were chosen.
         if thresholds.get("images") == make_digest(evaluation.joined.evaluated):
             advice = "these thresholds were chosen on the same images, so the results are optimistic"
             log.note(f"{place}: {advice}")
@@ -166,7 +168,7 @@ def read_threshold_file(path: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as e:
         raise UsageError(f"{spell('at_scores')} {name}: invalid JSON: {e}") from None
     try:
-        read_thresholds(data)
+        read_thresholds(data)  # raises for other content; the callers read it again
     except UsageError as e:
         raise UsageError(f"{spell('at_scores')} {name}: {e.args[0]}") from None
     thresholds: dict[str, Any] = data
@@ -204,7 +206,7 @@ def make_slices(
                     f"{spell('tags')} {printable(path)}: {shorten(tag)!r} is already a tag of another file"
                 )
             file_tags[tag] = values
-    return slice_by_tags(images, tags | file_tags)
+    return slice_by_tags(images, tags | file_tags)  # a file's tag "split" replaces the splits
 
 
 def _tag_splits(images: Sequence[str], truth: Dataset | None) -> Tags:
@@ -214,7 +216,7 @@ def _tag_splits(images: Sequence[str], truth: Dataset | None) -> Tags:
     split_of_image = {
         name: split for name, split in zip(truth.images.name, truth.images.split, strict=True) if split
     }
-    tags = {image: [split_of_image[image]] for image in images if image in split_of_image}
+    tags = {image: [split_of_image[image]] for image in images if image in split_of_image}  # one each
     return {"split": tags} if len({split for (split,) in tags.values()}) > 1 else {}
 
 
@@ -283,7 +285,7 @@ def _parse_table(path: str, text: str) -> tuple[list[str], list[tuple[int, list[
     rows: list[tuple[int, list[str]]] = []
     for line, _, cells in read_records(text):
         if isinstance(cells, QuoteFault):
-            location = f"{printable(path)}:{line + cells.lines}"
+            location = f"{printable(path)}:{line + cells.lines}"  # the line of the cell in the record
             raise UsageError(f"{spell('tags')} {location}: expected cells of a CSV file, found {cells}")
         rows.append((line, cells))
     _, header = rows.pop(0) if rows else (0, [])

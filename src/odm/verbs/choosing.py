@@ -77,7 +77,7 @@ class Choice:
         classes = tuple(name for name in self.classes if name in names)
         # An empty `only` keeps all classes: if none of those chosen is here, all are dropped.
         edits = Edits(only=classes, drop=names if self.classes and not classes else ())
-        unread = Ledger("", "")
+        unread = Ledger("", "")  # required, but nobody reads its counts here
         return keep_chosen(self.selection, apply_edits(edits, dataset, unread), unread)
 
     def check(self) -> None:

@@ -283,7 +283,7 @@ def make_page(
         dict(zip(names, find_pictures(names, datasets, options, print_log), strict=True)),
         names=(first_run.name, first_pair.name),
         definition=comparison.definition,
-        metric="AP" if first_pair.classes else first_pair.summary[0].name,
+        metric="AP" if first_pair.classes else first_pair.summary[0].name,  # rows of classes are of AP
         sources=sources,
         title=options.report_title,
         log=log,
@@ -293,6 +293,7 @@ def make_page(
         more=more_pairs,
         verdict=comparison.verdict,
         ranking=[
+            # `differs` is None if unknown, which is not chance.
             {**standing.to_dict(), "chance": standing.differs(comparison.level) is False}
             for standing in comparison.ranking
         ],
@@ -322,6 +323,7 @@ def _make_run_pair(
         changes=changes_of(
             table,
             other_table,
+            # The positions of `score` on the score sliders of the runs; None: those of the best F1.
             levels=None if score is None else (table.level_of(score), other_table.level_of(score)),
             images=images,
             datasets=(_datasets_of(evaluation), _datasets_of(other_evaluation)),
@@ -350,7 +352,7 @@ def _make_page_row(comparison: Comparison, delta: Delta, n_objects: int | None) 
         delta=delta.delta,
         low=interval.low,
         high=interval.high,
-        p=interval.p if class_name is None else delta.p_holm,
+        p=interval.p if class_name is None else delta.p_holm,  # corrected for the number of classes
         gt=n_objects,
         lower=delta.key in comparison.lower_keys,
         chance=is_chance,
@@ -359,7 +361,8 @@ def _make_page_row(comparison: Comparison, delta: Delta, n_objects: int | None) 
 
 def _add_new_messages(log: Log, run_log: Log) -> None:
     """Add the messages of a run to `log`, after taking out of `run_log` the issues that `log` already has."""
-    # Codes of which every issue is in the log already count 0, even if more were counted than kept.
+    # A log counts more issues than it keeps. If all that a run keeps of a code are in `log` already, those
+    # that are only counted are taken for the same too, so that the code counts 0.
     logged_issues = set(log.issues)
     repeated_codes = {issue.code for issue in run_log.issues} - {
         i.code for i in run_log.issues if i not in logged_issues

@@ -262,6 +262,7 @@ class SelectionOptions(Options, heading=MERGE):
         if self.untile is not None:
             raise UsageError(f"give {spell('tile')} or {spell('untile')}, not both")
         sides = self.tile if isinstance(self.tile, (tuple, list)) else (self.tile,)
+        # (640, 480) -> "640x480", 640 -> "640"
         return Tiling.of_text("x".join(map(str, sides)), self.overlap, self.tile_min)
 
     def to_selection(self, encoding: str) -> Selection:
@@ -394,7 +395,7 @@ def run(options: ConvertOptions, source_options: Sequence[Mapping[str, Any]] | N
         "overwrite": options.overwrite,
         "dry_run": options.dry_run,
     }
-    paths: Any = [source] if is_path(source) else source  # or data in memory
+    paths: Any = [source] if is_path(source) else source  # a list of paths, or data in memory
     if isinstance(paths, (list, tuple)) and paths and all(map(is_path, paths)):
         return pipeline.convert(
             paths,

@@ -143,8 +143,8 @@ class PairOptions(RuleOptions, ScopeOptions, ReportOptions, SkipFilesOptions, Si
     @property
     def det_side(self) -> Side:
         """The detections; ids of images and classes that are left out anyway need not be known."""
-        unlisted = ["image_id"] * (self.extra_images != "error")
-        unlisted += ["category_id"] * (self.only_classes is not None)
+        unlisted = [] if self.extra_images == "error" else ["image_id"]
+        unlisted += [] if self.only_classes is None else ["category_id"]
         return self.make_side("det", self.det_format, "det", self.det_encoding, *unlisted)
 
 

@@ -228,7 +228,7 @@ def make_page(evaluation: Evaluation, options: ReportOptions, print_log: PrintLo
     from odm.report import evaluation_page
 
     truth, detections = evaluation.truth_dataset, evaluation.detections_dataset
-    assert truth is not None
+    assert truth is not None  # callers refuse a report without the boxes in memory
     assert detections is not None
     sources = [side.path for side in (truth, detections) if side.path]
     page = evaluation_page(
@@ -295,7 +295,7 @@ class Plan(msgspec.Struct, frozen=True):
                 f"{spell('ignore_regions')}: {', '.join(dict.fromkeys(without))} has no rule for regions to "
                 "ignore, so that they would change nothing; choose another protocol, such as coco"
             )
-        return cls(options, rules, renames, diagnose, not names)
+        return cls(options, rules, renames, diagnose, is_default=not names)
 
     def read_arguments(self, log: Log) -> _Arguments:
         """Return the arguments of `odm.evaluate.evaluate` beside the two sides, after reading their files."""
@@ -322,7 +322,8 @@ class Plan(msgspec.Struct, frozen=True):
         """
         options, gt = self.options, self.options.gt
         iou_type, arguments = self.rules[0].iou_type, self.read_arguments(log)
-        # What is read besides plain boxes: shapes, and the fields that a protocol uses.
+        # What is read besides plain boxes: shapes (corners, where a protocol makes boxes of them), and the
+        # fields that a protocol uses.
         wants = SHAPES_OF[iou_type] | ({"oriented"} if any(p.whole_corners for p in self.rules) else set())
         wants |= {"fields"} if any(p.fields for p in self.rules) else set()
 
@@ -346,6 +347,7 @@ class Plan(msgspec.Struct, frozen=True):
         )
         if options.ignore_regions is not None:
             truth = self._add_regions(truth, log)
+        # A data.yaml is of Ultralytics. The note comes first, as a command prints only some.
         if self.is_default and is_path(gt) and os.fspath(gt).lower().endswith((".yaml", ".yml")):
             advice = f"--protocol ultralytics gives the numbers of {PROGRAMS['ultralytics']}"
             log.notes.insert(0, f"{printable(source_of(truth))}: {advice}, and this is {DEFAULT}")
@@ -364,6 +366,7 @@ class Plan(msgspec.Struct, frozen=True):
         # Of all classes only some have keypoints.
         if only_classes is None and self.rules[0].iou_type == "keypoints":
             return find_classes_with_points(side)[side.boxes.category]
+        # `only_classes` has names after ``rename``.
         is_chosen = [
             only_classes is None or self.renames.get(name, name) in only_classes
             for name in side.categories.name

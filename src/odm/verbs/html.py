@@ -82,7 +82,7 @@ def draw_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, n_te
 
 def draw_document_table(document_table: Table, *, hint: str = "") -> Html:
     """Draw the first `ROWS` rows of a table; `hint` says how to get all, such as ``: .to_pandas()``."""
-    n_text_columns = 1 + len(document_table.left)
+    n_text_columns = 1 + len(document_table.left)  # `left` leaves out the first column, always a text
     first_rows = draw_table(document_table.titles, document_table.cells[:ROWS], n_text_columns=n_text_columns)
     n_hidden = len(document_table.rows) - ROWS
     note = f"{plural(n_hidden, 'more row')}{hint}"

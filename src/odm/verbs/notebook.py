@@ -404,7 +404,10 @@ def evaluation_report(
 ) -> WebPage:
     """Make the page of an evaluation or of one result."""
     if isinstance(value, Result):
-        value = Evaluation(value.sides, [value], Log(), value.truth_dataset, value.detections_dataset)
+        truth, detections = value.truth_dataset, value.detections_dataset
+        value = Evaluation(
+            value.sides, results=[value], log=Log(), truth=truth, detections_dataset=detections
+        )
     if value.truth_dataset is None or value.detections_dataset is None:
         raise UsageError("report: the boxes of this evaluation are not in memory")
     record, log = _make_page_options("report", options, images), value.log

@@ -142,7 +142,7 @@ class Options:
             cls.sides, cls.takes_formats = tuple(sides), True
             return
         for name, hint in inspect.get_annotations(cls).items():
-            value = vars(cls)[name]
+            value = vars(cls)[name]  # a plain value is the default of what only a function takes
             default, spec, kw_only = value if isinstance(value, _Statement) else (value, None, True)
             spec = spec and replace(spec, heading=spec.heading or heading)
             cls._stated[name] = Field(name, hint, default, spec, kw_only)
@@ -172,6 +172,7 @@ class Options:
             # The fields that the class itself states, then those that each base states.
             stated = [vars(record).get("_stated", {}) for record in cls.__mro__]
             fields = _merge_statements(stated)
+            # Those of the last base first: ``gt`` of `PairOptions` before ``det`` of `EvalOptions`.
             positional = [f.name for base in reversed(stated) for f in base.values() if not f.kw_only]
             names = list(dict.fromkeys([*positional, *fields]))
             after_of_name = {name: spec.after for name in names if (spec := fields[name].spec)}
@@ -233,7 +234,7 @@ def _merge_statements(stated: Sequence[Mapping[str, Field]]) -> dict[str, Field]
     fields: dict[str, Field] = {}
     for k, base_fields in enumerate(stated):
         for name in base_fields:
-            if not any(name in later for later in stated[k + 1 :]):
+            if not any(name in later for later in stated[k + 1 :]):  # this is the last base that has it
                 statements = [base[name] for base in stated[: k + 1] if name in base]
                 fields[name] = _add_heading(statements[0], statements)
     return fields

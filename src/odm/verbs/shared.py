@@ -78,7 +78,10 @@ class ReadingOptions(Options, heading=READING):
     def make_side(
         self, name: str, format_: str | None, kind: Kind | None = None, encoding: str = "", *unlisted: str
     ) -> Side:
-        """Return how the side `name`, such as ``gt``, is read; with ``""``, the only source of a command."""
+        """Return how the side `name`, such as ``gt``, is read; with ``""``, the only source of a command.
+
+        `unlisted` names the kinds of ids that the ground truth may lack, as in `odm.converters.Request`.
+        """
         of_side = self.formats.get(name, {}) if name else {}
         flag = f"--{name}-format" if name else "--format"
         return Side(flag, kind, format_, encoding, of_side, self.formats[""], frozenset(unlisted))

@@ -230,6 +230,7 @@ def read_source(
             side_text = {"gt": "ground truth: ", "det": "detections: ", None: ""}[side.kind]
             raise UsageError(f"{options.verb}: {side_text}{e}") from None
     inputs.name(*paths)
+    # A source read alone has no other side with which it could share options.
     format_options = {**side.shared, **side.options}
     # Options that a format need not have: all of them where several paths may be of several formats.
     droppable_options = frozenset({"images"} if draws else ())
@@ -391,6 +392,7 @@ def read_renames(rename: Any, encoding: str) -> dict[str, str]:
     """Return the classes to rename: from ``OLD=NEW``, ``@FILE`` or mappings, one or several."""
     texts = [entry for entry in as_list(rename) if isinstance(entry, str)]
     mappings = [entry for entry in as_list(rename) if not isinstance(entry, str)]
+    # Mappings override texts, and later mappings earlier ones.
     return functools.reduce(operator.or_, mappings, parse_renames(expand_files(texts, encoding)))
 
 

@@ -254,7 +254,7 @@ def validate(options: ValidateOptions) -> Validation:
         for source in path if is_listed else [path]:
             datasets += examine_source(source, options, log, choice)
         if choice is not None and datasets:
-            choice.check()
+            choice.check()  # refuses a chosen name that no source has
     log = chosen(log, select, ignore)
     if options.log is not None:
         options.log.extend(log)
@@ -323,7 +323,8 @@ def examine_source(
         if choice is not None:
             datasets = [choice.take(dataset) for dataset in datasets]
         for side, dataset in zip((source, against), datasets, strict=False):
-            if not is_path(side):  # what is read from files is checked then
+            # Files were checked when they were read; data in memory has no options to advise.
+            if not is_path(side):
                 checks.run(dataset, log, options=(), all_rules=True, tolerance=options.tolerance)
         if len(datasets) == 2:
             checks.compare(datasets[0], datasets[1], log)
@@ -386,6 +387,7 @@ def add_refusals(truth: Dataset, detections: Dataset, log: Log) -> None:
 
     join_log = log.fresh()
     with contextlib.suppress(DataError):
+        # Images that only the detections have are no error here: `checks.compare` reports them.
         joined = join(truth, detections, join_log, extra_images="background")
         diagnose(joined, truth, detections, log)
     refused_codes = [
@@ -395,7 +397,7 @@ def add_refusals(truth: Dataset, detections: Dataset, log: Log) -> None:
     ]
     if refused_codes:
         refusals = chosen(join_log, refused_codes, ignore=())
-        refusals.notes = []
+        refusals.notes = []  # they are about the evaluation
         log.extend(refusals)
 
 
