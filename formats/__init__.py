@@ -131,7 +131,7 @@ def detect(source: Source, log: Log, *, flag: str = "--format", among: tuple[str
     candidates = {name: FORMATS[name] for name in _detect.find_possible(source, names, SIGNS)}
 
     def explain(source: Source) -> tuple[str, bool]:
-        from odm.formats import _unread
+        from odm.formats import _unread  # only where no format fits
 
         return _unread.explain(source, {name: FORMATS[name] for name in names}, SIGNS)
 

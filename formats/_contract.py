@@ -289,6 +289,7 @@ def option_specs(options: type[Options]) -> tuple[OptionSpec, ...]:
             parsers = {bool: parse_bool, int: int, float: float}
             parse = parsers.get(types[0], str) if len(types) == 1 else str
         fields: dict[str, Any] = {"name": field.name, "default": field.default, "is_switch": kind is bool}
+        # From Python, the name of a file or folder may also be a Path.
         fields["type"] = kind | os.PathLike[str] if field.metadata["spec"]["is_path"] else kind
         specs.append(OptionSpec(parse=parse, **fields, **field.metadata["spec"]))
     return _SPECS.setdefault(options, tuple(specs))

@@ -92,8 +92,9 @@ def explain(source: Source, formats: Mapping[str, Format], signs: Mapping[str, S
     # The nearest formats: by the share of keywords, then usual before unusual suffixes, then by use.
     comparisons = []
     for name, format_ in formats.items():
+        # `holds` has some keys with their quotes, and characters of binary files and of tables.
         keywords = format_.expects or tuple(word.strip('"') for word in format_.holds if word.isprintable())
-        if suffix in suffixes_of[name] and keywords:
+        if suffix in suffixes_of[name] and keywords:  # a file has all of `expects`, or one of `holds`
             share, reason = _compare(head, keywords, needs_all=bool(format_.expects))
             is_unusual, use = suffix not in format_.suffixes, USES.index(format_.use)
             comparisons.append((-share, is_unusual, use, name, reason))  # in the order of sorting

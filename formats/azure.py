@@ -152,7 +152,7 @@ def _read_record(record: Item, file: str, name_of: Callable[[str], str]) -> None
 
 
 def _read_details(record: Item) -> Size | None:
-    """The (width, height) in ``image_details``, whose numbers may be text as in 640px; None without any."""
+    """The (width, height) in ``image_details``, whose numbers may be text as in 640px; None if not given."""
     details = record.object("image_details", optional=True)
     sides = {key: details.get(key) for key in ("width", "height") if key in details}
     texts = {key: to_number(text.removesuffix("px")) for key, text in sides.items() if isinstance(text, str)}

@@ -140,7 +140,7 @@ def _choose_centres(low: Floats, wh: Floats) -> Floats:
     centres = low + half_wh
     for _ in range(8):  # the second pass is nearly always the last
         open_positions = np.nonzero(np.ones(low.shape, bool))  # row and column of each number, as two arrays
-        for places in range(17):  # low 0.1, half 0.2: 0 and 0.3 are tried; 0.3 - 0.2 == 0.1 if nothing rounds
+        for places in range(17):  # low 0.5, half 0.25: 1 and 0.8 are tried, then 0.75, as 0.75 - 0.25 == 0.5
             candidates = np.round(low[open_positions] + half_wh[open_positions], places)
             is_exact = candidates - half_wh[open_positions] == low[open_positions]
             exact_positions = tuple(index[is_exact] for index in open_positions)

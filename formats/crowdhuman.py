@@ -101,7 +101,7 @@ def read(source: Source, builder: Builder, log: Log, options: CrowdhumanOptions)
             for key in _LISTS:
                 if record.array(key):
                     records_of[key].append((record, image))
-    if builder.kind is None:
+    if builder.kind is None:  # --kind has not chosen
         builder.kind = "det" if records_of["dtboxes"] and not records_of["gtboxes"] else "gt"
         if all(records_of.values()):
             log.note(f"{printable(source.path)}: the gtboxes are read, not the dtboxes (--kind det)")

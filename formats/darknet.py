@@ -68,7 +68,8 @@ def _read_frame(frame: Item) -> None:
     """Add an image and its objects."""
     objects = frame.rows("objects")
     image = frame.image("filename")
-    objects.read_relative(image, frame, frame.get("filename"), None, _read_object)
+    # The size, which the file does not state, is looked for.
+    objects.read_relative(image, frame, frame.get("filename"), size=None, read=_read_object)
 
 
 def _read_object(row: Row, size: Size) -> None:

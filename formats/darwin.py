@@ -208,7 +208,7 @@ def _read_annotation(box: Row, slot_name: Any, layers: Layers, size: Size | None
     """
     if _is_elsewhere(box, slot_name):
         return
-    box.text("name")
+    box.text("name")  # BadRecord, after an issue, without a class
     if box.record.get("bounding_box") == dict.fromkeys("hwxy"):  # four nulls, as of annotations without a box
         del box.record["bounding_box"]
     shape_key = next((key for key in ("polygon", "complex_polygon") if key in box), "")
@@ -221,7 +221,7 @@ def _read_annotation(box: Row, slot_name: Any, layers: Layers, size: Size | None
         box.add(category, corners, score=box.object("inference", optional=True).score("confidence"))
         return
     if "bounding_box" not in box and not shape_key and not has_drawing:
-        other_kinds = ("frames", "tag", "line", "keypoint", "ellipse", "skeleton")
+        other_kinds = ("frames", "tag", "line", "keypoint")
         box.reader.count(f"{next((key for key in other_kinds if key in box), 'other')} annotations")
         return
     # The shape, if it is wanted or there is no box, and the box.

@@ -70,7 +70,7 @@ class DotaOptions(ImageOptions):
 
 def sniff(source: Source) -> Sniff | None:
     """Recognise lines of eight numbers, a word, and 0, 1 or 2; or files named like DOTA results."""
-    # Either all files are in a folder labelTxt, or none is.
+    # If there are files in folders labelTxt, `find_label_files` returns only these: the first one shows it.
     files = label_rows.find_label_files(source, GRAMMAR) if source.is_dir else []
     in_folder = any(map(GRAMMAR.folders.fullmatch, files[0].split("/")[:-1])) if files else False
     if not (in_folder or label_rows.are_text(source)):

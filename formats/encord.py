@@ -121,6 +121,7 @@ def _read_object(row: Row, size: Size) -> None:
 
     A skeleton whose nodes span no area is read by its box; an object of another shape is counted.
     """
+    # The key of its shape, boundingBox if it has none of these.
     reader, key = row.reader, row.first_key("boundingBox", "rotatableBoundingBox", "polygon", "skeleton")
     nodes = [node for _, node in row.object("skeleton").objects()] if key == "skeleton" else []
     keypoints = [(*to_pixels(node.numbers("x", "y"), size), _read_visibility(node)) for node in nodes]

@@ -138,8 +138,8 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: FiftyoneOptions) -> None:
     """Read the file, or those of a folder. The splits of samples are tags, those of labels in file names."""
     # Pictures are in the folder data beside a file, or beside the folder labels that the file is in.
-    files = find_recognised(source, looks_like) if source.is_dir else [""]
-    file_folders = list(dict.fromkeys(os.path.dirname(source.full(file)) for file in files))
+    first_files = find_recognised(source, looks_like) if source.is_dir else [""]
+    file_folders = list(dict.fromkeys(os.path.dirname(source.full(file)) for file in first_files))
     file_folders += [os.path.dirname(path) for path in file_folders if os.path.basename(path) == "labels"]
     picture_folders = tuple(os.path.join(folder, "data") for folder in file_folders)
     reader = Reader(source, builder, log, options, picture_folders, borrow_sizes=True, keys=_KEYS)
@@ -314,6 +314,7 @@ def _read_keypoints(box: Row, size: Size, _: None) -> None:
     category, raw_points = box.category("label"), box.array("points")
     is_unknown = [_is_unknown(point) for point in raw_points]
     pairs = zip(raw_points, is_unknown, strict=True)
+    # With numbers in the place of unknown points, `points` finds only true faults.
     filled_points = [[0, 0] if is_missing else point for point, is_missing in pairs]
     item = Item(box.reader, {"points": filled_points}, box.location, box.origin, box.line, box)
     known_points = item.points("points", n_min=1)
@@ -340,7 +341,7 @@ def _read_keypoints(box: Row, size: Size, _: None) -> None:
 
 
 def _is_unknown(value: Any) -> bool:
-    """Whether this is null or NaN, or a point of these."""
+    """Whether a decoded value is null or NaN, which is a `Token`, or a point of these."""
     return value is None or value == "NaN" or (isinstance(value, list) and value in _NO_POINTS)
 
 
@@ -387,6 +388,7 @@ def _encode_mask(box: Box, image: Image, left: int, top: int, pixels: Any) -> tu
     h, w = pixels.shape
     rectangle = None
     if x <= left and y <= top and left + w <= x + width and top + h <= y + height:  # within: fill up the box
+        # By rows above and below, and columns to the left and right.
         pixels = np.pad(pixels, ((top - y, y + height - top - h), (left - x, x + width - left - w)))
     else:
         rectangle = [left / image.width, top / image.height, w / image.width, h / image.height]

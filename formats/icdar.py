@@ -107,9 +107,11 @@ class Layout(msgspec.Struct, frozen=True):
     width: int = 8
     """Coordinates: 8 or 4."""
     scored: bool = False
+    """Whether a confidence follows the coordinates."""
     marked: bool = False
     """Whether a difficulty follows the coordinates."""
     classed: bool = False
+    """Whether a class comes before the transcription."""
 
     @property
     def needed(self) -> int:
@@ -253,7 +255,7 @@ def _make_grammar(layout: Layout, name: str = CLASS) -> label_rows.Grammar:
         has_text = chunk.count[rows] > n_before_text
         transcriptions = chunk.pick((chunk.first[rows] + n_before_text)[has_text])
         ignored_and_present = [(text in IGNORED, text != EMPTY) for text in transcriptions]
-        marks[has_text, :2] = ignored_and_present or np.zeros((0, 2))
+        marks[has_text, :2] = ignored_and_present or np.zeros((0, 2))  # [] has no columns to assign
         marks[chunk.count[rows] != n_before_text + 1, 0] = 0  # only the start of a transcription
         # `_SECOND_ROW` needs four numbers, so only texts of more than three values can have one in them.
         long_rows = np.flatnonzero(chunk.count[rows] > n_before_text + 3)

@@ -159,6 +159,7 @@ def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> N
     values = labels.values[:, LEAD:] if is_tracking else labels.values
     truncated, occluded = values[:, 0], values[:, 1]
     first_cell = -15 if builder.kind == "det" else -14  # counted from the end of the row
+    # Objects have 0..1, the tracking benchmark has the levels 0, 1 and 2.
     has_unknown_truncation = is_valid & ~((truncated == -1) | ((truncated >= 0) & (truncated <= 2)))
     labels.report(BAD_FLAG, has_unknown_truncation, first_cell, "truncated", "0..1, or -1 for unknown")
     has_unknown_occlusion = is_valid & ~np.isin(occluded, (-1, 0, 1, 2, 3))
@@ -182,6 +183,7 @@ def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> N
     if not is_tracking:
         labels.add(is_valid, category, values[:, 3:7], flags=flags, extra=extra)
         return
+    # `labels.add` makes an image of each file, but here a file is a video.
     image, columns = _add_frames(labels, is_valid)
     columns |= {"extra": extra} if extra else {}
     columns |= {"category": category, "xyxy": values[:, 3:7], "flags": flags}
@@ -247,7 +249,9 @@ def _add_frames(
 def adapt(options: KittiOptions) -> dict[str, Any]:
     """Declare what a layout keeps."""
     tracking = options.layout == "tracking"
-    return {"keeps": _KEEPS - {"empty"} | {"video", "track"} if tracking else _KEEPS}
+    if not tracking:
+        return {"keeps": _KEEPS}
+    return {"keeps": (_KEEPS - {"empty"}) | {"video", "track"}}  # frames are known only by their boxes
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: KittiOptions) -> None:

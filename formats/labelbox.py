@@ -96,8 +96,8 @@ def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: LabelboxOptions) -> None:
     """Read the records one by one, in the form of version 1 those with ``Labeled Data``."""
-    files = find_recognised(source, looks_like, _SUFFIXES)[:1] if source.is_dir else [""]
-    is_old = any(b'"Labeled Data"' in source.head(file) for file in files)  # version 1 has no sizes
+    first_files = find_recognised(source, looks_like, _SUFFIXES)[:1] if source.is_dir else [""]
+    is_old = any(b'"Labeled Data"' in source.head(file) for file in first_files)  # version 1 has no sizes
     reader = Reader(source, builder, log, options, sized=not is_old, keys=_KEYS)
     n_unread, seen_ids = Counter[str](), set[str]()
     chosen_files = choose_files(source, looks_like, "an export of Labelbox", log, _SUFFIXES)

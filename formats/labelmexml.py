@@ -74,6 +74,7 @@ _SIGNS = ("<polygon", "<imagesize", "<sourceAnnotation", "<segm>")
 
 def _recognise(text: str, root: str) -> str | None:
     """The reason to read XML with these first characters and root element as LabelMe's; None if it is not."""
+    # VOC has the same root, but a bndbox.
     if root != "annotation" or "<bndbox" in text or not any(sign in text for sign in _SIGNS):
         return None
     return "the root is <annotation>, with polygons or an imagesize"
@@ -159,7 +160,7 @@ def _read_shape(shape: Row) -> None:
 
 def write(dataset: Dataset, target: Output, log: Log, options: RotationOptions) -> None:
     """Write one file per image."""
-    del options
+    del options  # they matter only when reading
     files = [f"{stem(name)}.xml" for name in dataset.images.name]
     if not target.plan(files, dataset.images.name, log) or not check_xml_names(dataset, log):
         return

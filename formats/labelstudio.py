@@ -222,6 +222,7 @@ def _read_task(task: Item, data: Item, key: str, name_of: Callable[[str], str]) 
     rows = [row for rows_of_list in results for row in rows_of_list if not row.is_bad]
     if image is not None and size is None and rows:  # of the image file
         size = task.reader.find_unit_size(image, name_of(data.get(key)), task.location)
+    # A region may have a result with its shape and one with its labels; those with labels are read.
     ids = [row.get("id") for row in rows if _get_labels(row) is not None]
     labelled_ids = {id_ for id_ in ids if isinstance(id_, str)}
     is_usable = size and size != BAD_SIZE
@@ -273,7 +274,7 @@ def _read_track(result: Row, tracks: list[Track]) -> None:
         enabled_frames |= {frame} if step.get("enabled") is True else set()
     n_frames = value.get("framesCount")
     end = n_frames if type(n_frames) is int else -1
-    for frame, numbers in fill_frames(numbers_of_frame, enabled_frames, end).items():
+    for frame, numbers in fill_frames(numbers_of_frame, goes_on=enabled_frames, last=end).items():
         geometry = dict(zip((*_PLACE, "rotation"), numbers, strict=True))
         rectangle = {"value": geometry | {"labels": _get_labels(result)}}
         object_of_frame.setdefault(frame, ("", shared_fields | rectangle))
@@ -344,7 +345,7 @@ def _read_result(result: Row, size: Size, score: float, labelled_ids: set[str]) 
     # The kind of its shape; results of other types are counted.
     kind = _KINDS.get(type_)
     value = result.object("value", optional=kind is None)  # relations have none
-    if type_ == "labels":
+    if type_ == "labels":  # of a shape whose kind only its keys show
         kind = "polygon" if "points" in value else None
         kind = "rectangle" if "width" in value else kind
     if type_ in ("brush", "brushlabels") and value.get("format") == "rle":
@@ -425,7 +426,10 @@ _UPLOAD = re.compile(r"[0-9a-f]{8}-(?=.)")
 
 
 def image_name(text: str) -> str:
-    """The image name from the path or URL that Label Studio serves it from, without the prefix of uploads."""
+    """The image name from the path or URL that Label Studio serves it from, without the prefix of uploads.
+
+    ``a.jpg`` for ``/data/upload/1/7b2c0f1d-a.jpg``, ``b/a.jpg`` for ``/data/local-files/?d=b/a.jpg``.
+    """
     if "?d=" in text:
         return unquote(text.split("?d=", 1)[1].split("&", 1)[0]).lstrip("/")
     if "://" not in text and not text.startswith("/"):
