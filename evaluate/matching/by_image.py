@@ -15,7 +15,8 @@ from odm.tables import Ints, Longs, first_index_of
 def find_best_hits(pairs: Pairs, protocol: Protocol, eligible: Mask) -> tuple[Ints, Ints]:
     """Return the eligible detections that reach the first IoU threshold, and each one's best ground truth.
 
-    `eligible` is a mask (n,) of the detections; both results are positions, (hits,).
+    The best is that of the highest IoU; protocols that match by image have only one threshold. `eligible`
+    is a mask (n,) of the detections; both results are positions, (hits,).
     """
     is_kept = (pairs.iou >= protocol.ious[0]) & eligible[pairs.det]
     det, gt, iou = pairs.det[is_kept], pairs.gt[is_kept], pairs.iou[is_kept]
@@ -43,7 +44,7 @@ def match_guesses(joined: Joined, protocol: Protocol, pairs: Pairs, order: Longs
     image = detections.image[rows]
     if detections.rank_in_image is None:
         rank = rank_in_runs(first_of_runs(image), len(rows))
-    else:
+    else:  # classes were left out, whose detections count among the guesses
         rank = detections.rank_in_image[rows]
     is_within = rank < protocol.max_dets
     rows, image, rank = rows[is_within], image[is_within], rank[is_within]
@@ -61,7 +62,7 @@ def match_guesses(joined: Joined, protocol: Protocol, pairs: Pairs, order: Longs
     # the -1 of `first_index_of` is the entry that is appended.
     first_ranks = np.empty((n_images, 3), np.int64)
     first_ranks[:, 2] = np.arange(n_images)
-    class_is_present = pairs.rank[rows] >= 0
+    class_is_present = pairs.rank[rows] >= 0  # -1 = its image has no ground truth of its class
     for column, is_selected in enumerate((class_is_present, is_hit)):
         first_ranks[:, column] = np.append(rank[is_selected], protocol.max_dets)[
             first_index_of(image[is_selected], n_images)

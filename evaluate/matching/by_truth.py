@@ -82,7 +82,8 @@ def match_by_truth(
     is_region = protocol.crowds(truth.flags)
     iou_min = protocol.least_of(sides.classes)
     heights_by_area = [[b.low for b in area.also if b.column == "height"] for area in protocol.areas]
-    # least_height: (areas,), 0 = any; is_small: (areas, detections)
+    # least_height: (areas,), 0 = any; is_small: (areas, detections). Whole pixels are compared: 25 for the
+    # bound "height > 25", which is the float next to 25.
     least_height = np.floor([max(area_heights, default=0) for area_heights in heights_by_area])
     is_small = np.floor(detections.wh[:, 1])[None] < least_height[:, None]
     is_covered = np.zeros(len(detections), np.bool_)
@@ -127,7 +128,7 @@ def match_by_truth(
             curves[:, area, k, : len(class_limits)] = _measure_curves(class_limits, scores, *pair_columns)
         curves[:, area, n_objects[area] == 0] = np.nan  # classes without objects
         _record_hits(hits, area, by_overlap, taken_words, true_words, detections.category)
-    if np.isnan(similarity).any():
+    if np.isnan(similarity).any():  # the direction of a detection is not known
         curves[1] = np.nan
     hits = hits.take(np.flatnonzero((hits.positive | hits.ignored)[:, 0]))
     return TruthMatches(hits, is_eligible, curves)
@@ -142,7 +143,7 @@ def _take_by_overlap(
     limits under which each pair is taken.
     """
     is_low = candidates.is_small[area]
-    by_iou = np.where(is_low, 0, -candidates.iou)
+    by_iou = np.where(is_low, 0, -candidates.iou)  # those too low are all equal: the first of the file
     order = np.lexsort((candidates.det, by_iou, is_low, candidates.gt, candidates.category))
     by_overlap = candidates.take(order)
     limit_bits = _find_reached_limits(by_overlap.score, by_overlap.category, limits)
@@ -153,8 +154,9 @@ def _take_by_overlap(
 def _record_hits(
     hits: Hits, area: int, candidates: _Candidates, taken_words: Words, true_words: Words, det_class: Ints
 ) -> None:
-    """Set the bit of an area range in `hits` for the detections that are taken with all scores: only pairs in
-    their own class, `det_class` (detections,), count. The words are (pairs,), by `candidates`.
+    """Set the bit of an area range in `hits` for the detections that are taken with all scores: as positive
+    where the pair is true, else as ignored. Only pairs in their own class, `det_class` (detections,), count.
+    The words are (pairs,), by `candidates`.
     """
     rows = np.flatnonzero((taken_words & _EVERY_SCORE) != 0)
     rows = rows[candidates.category[rows] == det_class[candidates.detection[rows]]]
@@ -194,7 +196,7 @@ def _find_candidates(
     is_reaching = iou >= iou_min[gt_category[gt]]
     gt, det, iou = gt[is_reaching].astype(np.int64), det[is_reaching].astype(np.int64), iou[is_reaching]
     is_small_pair = is_small[:, det_rows[det]]
-    is_native = det_category[det] == detections.category[det_rows[det]]
+    is_native = det_category[det] == detections.category[det_rows[det]]  # not a copy in another class
     return _Candidates(
         category=gt_category[gt],
         image=truth.image[gt_rows[gt]],
@@ -220,7 +222,7 @@ def _copy_to_neighbours(sides: Joined, protocol: Protocol, objects: Longs) -> tu
     rows_as_evaluated = map_evaluated_classes(sides.classes, protocol).tolist()
     row_of_class = {sides.classes[row].casefold(): row for row in rows_as_evaluated if row >= 0}
     all_rows, all_classes = [objects], [category[objects]]
-    for neighbour_name, class_name in protocol.neighbours:
+    for neighbour_name, class_name in protocol.neighbours:  # Van, Car: each van is copied into Car
         neighbour, class_row = (row_of_class.get(name.casefold()) for name in (neighbour_name, class_name))
         if neighbour is not None and class_row is not None:
             all_rows.append(objects[category[objects] == neighbour])
@@ -308,6 +310,7 @@ def _take_in_turn(candidates: _Candidates, able_words: Words) -> Words:
     taken_words = np.zeros(len(able_words), np.uint64)
     free_words = np.full(int(candidates.det.max(initial=-1)) + 1, _ALL)  # of each detection
     by_turn = argsort_int(turn_of_object, int(turn_of_object.max(initial=0)) + 1)
+    # The objects of turn 0, then those of turn 1, ...
     for objects in np.split(by_turn, np.cumsum(np.bincount(turn_of_object))[:-1]):
         open_words = np.full(len(objects), _ALL)  # under which an object has taken none yet
         for preference in range(int(n_pairs[objects].max(initial=0))):

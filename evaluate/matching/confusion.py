@@ -131,10 +131,10 @@ def count_keys(keys: Longs, n: int) -> tuple[Longs, Longs]:
 def counts_as_nothing(joined: Joined, rules: Protocol) -> Mask:
     """(n,) mask of the ground truths that do not count as objects: crowds, groups and ignored ones.
 
-    Which are ignored is that of the first area range, of all sizes.
+    Ignored are those that count as nothing in the first area range, that of all sizes.
     """
     truth = Truth(joined, rules)
-    nothing: Mask = truth.is_outside[0] | truth.is_group
+    nothing: Mask = truth.is_outside[0] | truth.is_group  # crowds are among `is_outside`
     return nothing
 
 
@@ -154,7 +154,7 @@ def count_confusions(
         )
     joined, _ = prepare(joined, rules)
     score_min = np.broadcast_to(score, len(joined.classes))
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore"):  # a class whose score is NaN keeps no detection
         joined = joined.only(detections=joined.detections.score >= score_min[joined.detections.category])
     is_nothing = counts_as_nothing(joined, rules)
     n_classes = len(joined.classes)
@@ -209,6 +209,6 @@ def find_overlapping(chunk: Joined, rules: Protocol, is_void: Mask, iou: float) 
             )
     det, gt, overlap = map(np.concatenate, zip(*columns, strict=True))
     is_other_class = chunk.detections.category[det] != chunk.truth.category[gt]
-    # By the last key first: same class, descending overlap, then as they stand.
-    order = np.lexsort((gt, np.arange(len(det)), -overlap, is_other_class))
+    # By the last key first: same class, then descending overlap; equal pairs as they stand.
+    order = np.lexsort((-overlap, is_other_class))
     return det[order], gt[order], np.concatenate(det_on_void)

@@ -45,7 +45,7 @@ class Truth:
         self.weight = protocol.group_weight or 0
         self.is_counting = ~(self.is_outside | (self.is_group & (self.weight == 0)))
         """(areas, n) which ground truths count."""
-        if protocol.counts_ignored:
+        if protocol.counts_ignored:  # for recall, although a detection that matches one is ignored
             self.is_counting |= (side.flags & np.uint16(protocol.crowd_flags)) != 0
 
         self.nothing_bits: list[Words] = [_set_bits(self.is_outside, block) for block in self.blocks]
@@ -70,7 +70,8 @@ class Truth:
     def thresholds(self) -> Floats:
         """(n,) the thresholds where they differ: those of classes, or lower ones of small ground truths.
 
-        Those of ILSVRC: w * h / ((w + 10) * (h + 10)), at most the first of the protocol, which crowds keep.
+        Those of ILSVRC are w * h / ((w + 10) * (h + 10)), but at most the protocol's first threshold. Crowds
+        have the first threshold, whatever their size.
         """
         if self.protocol.class_ious:
             return self.protocol.least_of(self.classes)[self.side.category]

@@ -76,7 +76,8 @@ def _find_covered_objects(sides: Joined, protocol: Protocol, is_object: Mask) ->
     # Objects take the part of the detections, and are compared with the ignored ground truths.
     objects_on_ignored = replace(sides, truth=truth.take(~is_object), detections=truth.take(objects))
     is_covered = np.zeros(len(truth), np.bool_)
-    for piece in find_pairs(objects_on_ignored, protocol, protocol.ious[0], np.arange(len(objects))).pieces():
+    any_order = np.arange(len(objects))  # they are not ranked: objects have no scores
+    for piece in find_pairs(objects_on_ignored, protocol, protocol.ious[0], any_order).pieces():
         by_ignored = np.ones(len(piece.gt), np.bool_)
         is_covered[objects[_find_covered(piece, by_ignored, protocol.least[0])]] = True
     return is_covered
@@ -118,7 +119,7 @@ def _pair_edges(image: Ints, det: Ints, gt: Ints, iou: Floats) -> Longs:
     image, det, gt, iou = image[undecided], det[undecided], gt[undecided], iou[undecided]
     # One image at a time: a table of the undecided detections and objects, with 0 where there is no edge.
     image_starts = first_of_runs(image)
-    image_ends = np.append(image_starts[1:], len(image))[: len(image_starts)]
+    image_ends = np.append(image_starts[1:], len(image))[: len(image_starts)]  # none if nothing is undecided
     for start, stop in zip(image_starts.tolist(), image_ends.tolist(), strict=True):
         (dets, row), (gts, column) = (np.unique(ids[start:stop], return_inverse=True) for ids in (det, gt))
         gains = np.zeros((len(dets), len(gts)))

@@ -233,7 +233,7 @@ def admit(
     order = _sort_by_id(truth.images.source_id)
     if image_labels is not None:
         truth = add_labelled_images(truth, image_labels, log)
-        order = np.r_[order, len(order) : len(truth.images)]
+        order = np.r_[order, len(order) : len(truth.images)]  # the images added come last
     _check_truth(truth, log)
     _check_scores(detections, log, summary)
     for side in (truth, detections):
@@ -243,7 +243,7 @@ def admit(
 
     # Images of one side only; what follows is reported only if nothing before it explains it.
     pairing = pair(truth, detections, log)
-    if extra_images == "error" or (pairing.image < 0).all():
+    if extra_images == "error" or (pairing.image < 0).all():  # none in common is an error in any case
         report_images(truth, detections, pairing, log, one_by_one=False, unit=unit.removesuffix("s"))
     if only_images is None:
         report_splits(truth, detections, pairing, log, summary.images)
@@ -281,6 +281,7 @@ def _number_images(order: Longs, partner_rows: Longs) -> tuple[Longs, Longs]:
     gt_number = np.empty(len(order), np.int64)
     gt_number[order] = np.arange(len(order))
     extra_rows = np.flatnonzero(partner_rows < 0)
+    # Row -1 reads the last number, which `where` replaces; an empty `gt_number` cannot be read.
     det_number = np.where(partner_rows >= 0, gt_number[partner_rows] if len(gt_number) else partner_rows, 0)
     det_number[extra_rows] = len(gt_number) + np.arange(len(extra_rows))
     return gt_number, det_number
@@ -304,6 +305,7 @@ def _sort_by_id(ids: NDArray[Any]) -> Longs:
 def rank_classes(joined: Joined, truth: Dataset) -> Longs:
     """(classes,) the rank of each joint class: by id if the ground truth has ids, else by position."""
     names_by_id = [truth.categories.name[row] for row in _sort_by_id(truth.categories.source_id).tolist()]
+    # From the last to the first, so that the first of equal names stays.
     ranks = {name: rank for rank, name in reversed(list(enumerate(names_by_id)))}
     return np.array(
         [ranks.get(name, len(names_by_id) + k) for k, name in enumerate(joined.classes)], np.int64
@@ -370,7 +372,7 @@ class DetectionSummary(msgspec.Struct, frozen=True, eq=False):
     high: float
     above_one: int
     extent: float
-    """The largest coordinate, or the negative of the smallest."""
+    """The largest absolute value of a coordinate."""
     fractional: bool
     """Whether any coordinate is no whole number."""
     per_class: Longs
@@ -472,7 +474,7 @@ def _check_scores(detections: Dataset, log: Log, summary: DetectionSummary) -> N
         path, line, pointer = detections.location(int((detections.boxes.score > 1).argmax()))
         largest = Trusted(f"{high:g}")
         log.report(PERCENT, path, line=line, pointer=pointer, n=summary.above_one, total=n, value=largest)
-    lowest_fraction = low / 100 if summary.in_percent else low
+    lowest_fraction = low / 100 if summary.in_percent else low  # above 100 scores are no probabilities
     if n >= 3 and lowest_fraction >= FILTERED and high <= 100:
         log.note(
             f"all {n} detections score at least {low:g}: they look already filtered, which lowers "
@@ -498,7 +500,7 @@ def check_rows(side: Dataset, log: Log) -> None:
             """Return the fields of the message about a box whose edges are in the wrong order."""
             named_edges = zip(("left", "top", "right", "bottom"), xyxy[row].tolist(), strict=True)
             text = ", ".join(f"{name} {round_noise(value):.15g}" for name, value in named_edges)
-            return {"value": Trusted(text), "option": Trusted("")}
+            return {"value": Trusted(text), "option": Trusted("")}  # tables do not know whether --box helps
 
         log.report_rows(INVERTED, side, rows, describe_edges)
 
@@ -529,7 +531,7 @@ def _check_coordinates(truth: Dataset, detections: Dataset, log: Log, summary: D
         (0, 1, ("the ground truth's boxes", "the detections")),
         (1, 0, ("the detections", "the ground truth's boxes")),
     ):
-        # A box or two of one pixel may be all there is; fractions within 0..1 are no pixels.
+        # Whole numbers may be pixels even here, of a single tiny box; fractions in 0..1 are no pixels.
         if largest_values[small] <= 1.5 and largest_values[large] > 4 and are_fractional[small]:
             log.report(
                 COORDINATES_DIFFER,

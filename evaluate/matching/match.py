@@ -105,7 +105,7 @@ def _find_pairs(
     Only the best pair of each detection is found where the protocol never lets it take another one.
     """
     takes_part = None if is_beyond_cap is None else ~is_beyond_cap
-    best_only = protocol.match not in ("free", "truth")
+    best_only = protocol.match not in ("free", "truth")  # `greatest` is for tubes, whose pairs are known
     return find_shape_pairs(sides, protocol, floor, order, among=takes_part, best_only=best_only)
 
 
@@ -232,6 +232,7 @@ def _match(
         guesses=guesses,
         dropped=dropped,
         frequency=frequency if protocol.by_frequency else (),
+        # In reverse, equal scores of an image are ranked otherwise than matched, see `rank_rows`.
         order=None if protocol.detections_in == "reverse" else order,
         curves=curves,
         class_images=_count_images(sides) if protocol.by_images else None,
@@ -262,7 +263,7 @@ def _match_single(
     """
     if protocol.match == "truth":
         by_truth = match_by_truth(sides, protocol, pairs, truth.is_outside, truth.is_counting)
-        return by_truth.hits, _set_area_bits(~by_truth.is_counting, None), by_truth.curves
+        return by_truth.hits, _set_area_bits(~by_truth.is_counting, is_exempt=None), by_truth.curves
     return _match_boxes(sides, protocol, truth, pairs), _find_fp_areas(sides, protocol, is_beyond_cap), None
 
 
@@ -273,7 +274,9 @@ def _match_boxes(sides: Joined, protocol: Protocol, truth: Truth, pairs: Pairs) 
     """
     rule = {"free": _match_free, "best": _match_best, "greatest": _match_greatest}[protocol.match]
     hits, detections = rule(pairs, protocol, truth), sides.detections
-    if pairs.large:  # a bounded number of pairs at a time, which take what is left
+    # Only ``free`` leaves large groups (see `_find_pairs`): a bounded number of pairs at a time, which take
+    # the ground truths that are left.
+    if pairs.large:
         parts = [hits]
         for group in pairs.large:
             parts += (_match_free(piece, protocol, truth) for piece in pairs.split_group(group))
@@ -333,7 +336,10 @@ def _count_images(sides: Joined) -> Longs:
 
 
 def find_cap_per_class(protocol: Protocol) -> int | None:
-    """Return the number of detections of an image and class that count, None if all do."""
+    """Return the number of detections of an image and class that count, None if all do.
+
+    CorLoc and top-k errors limit the guesses of an image instead, see `by_image.py`.
+    """
     capped = protocol.cap_of == "class" and protocol.metric not in ("corloc", "top-k")
     return protocol.max_dets if capped else None
 
@@ -483,6 +489,7 @@ class _Taking:
         # An overlap that reaches a threshold reaches all lower ones, so it is enough to count them: the bits
         # under which the first n thresholds of the word are reached, n = 0, 1, ...
         self.bits = np.array([threshold_bits(block, n_areas, *block[:n]) for n in range(len(block) + 1)])
+        # COCO's program asks for no more than `CEILING`, so that perfect boxes reach a threshold of 1.
         self.ious = np.minimum(protocol.least, CEILING if protocol.averaged else 1)[block.start : block.stop]
         self.reached_bits: Words
         """(pairs,) the bits of the thresholds that the overlap reaches."""
@@ -634,7 +641,8 @@ def _match_groups(pairs: Pairs, protocol: Protocol, truth: Truth, hits: Hits) ->
     best_pairs = best_of_each(det, ioa)
     det, gt = det[best_pairs], gt[best_pairs]
 
-    # A group that counts is one true positive, with the best of its detections, under bit 0 alone.
+    # A group that counts is one true positive, with the best of its detections, under bit 0 alone: the first
+    # area range. Under all other bits its detections are ignored.
     is_true_positive = (
         _is_first_of_each(gt, len(truth.is_group)) & (truth.weight > 0) & ~truth.is_outside[0][gt]
     )
@@ -660,7 +668,7 @@ def _is_first_of_each(gt: Ints, n: int) -> Mask:
 def _match_greatest(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     """Take pairs by descending IoU; of equal pairs the first ground truth, then the best-ranked detection.
 
-    A lower threshold only goes on where a higher one ended, so the pairs of the lowest are those of all.
+    They are taken once, down to the lowest threshold: those of a higher threshold are the first of them.
     """
     pair_rows = np.flatnonzero(pairs.iou >= find_iou_floor(protocol))
     det, gt, iou = pairs.det[pair_rows], pairs.gt[pair_rows], pairs.iou[pair_rows]

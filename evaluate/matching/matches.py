@@ -66,10 +66,10 @@ class Matches(msgspec.Struct, frozen=True, eq=False):
     gt_ignored: Longs
     """(classes,) ground truths that do not."""
     guesses: Longs
-    """``top-k``: for every image with ground truth the first guess with the right class, that with a hit, and
-    the number of the image."""
+    """``top-k``: (images with ground truth, 3) the rank of the first guess whose class the image has, that of
+    the first hit (both `max_dets` if there is none), and the number of the image."""
     dropped: tuple[tuple[str, int], ...]
-    """What may have been left out before, and how many were."""
+    """For each filter before the matching (what it drops, how many), which may be 0."""
     frequency: tuple[str, ...] = ()
     """How frequent each class is, empty where that is not known; of protocols that ask for it."""
     order: Longs | None = None
@@ -123,11 +123,11 @@ def concatenate(parts: Sequence[Matches]) -> Matches:
         first_table,
         columns,
         npos=np.sum([p.npos for p in parts], axis=0),
-        n_images=max(p.n_images for p in parts),
+        n_images=max(p.n_images for p in parts),  # every shard counts the images of all
         gt_ignored=np.sum([p.gt_ignored for p in parts], axis=0),
         guesses=np.concatenate([p.guesses for p in parts]),
         dropped=tuple(dropped.items()),
-        jaccard=np.fmax.reduce(ratios) if ratios else None,
+        jaccard=np.fmax.reduce(ratios) if ratios else None,  # NaN in the shards without the image
         class_images=np.sum(image_counts, axis=0) if image_counts else None,
         score_range=(min(p.score_range[0] for p in parts), max(p.score_range[1] for p in parts)),
     )
@@ -211,10 +211,10 @@ def find_outcomes(matches: Matches) -> tuple[NDArray[np.uint8], Ints]:
     """
     word_index, bit = bits_of_area(matches.protocol)[matches.protocol.reference]
     outcome = np.full(len(matches.score), OUTCOMES.index("FP"), np.uint8)
-    if matches.fp_if_unmatched is not None:
-        outcome[matches.fp_if_unmatched & np.uint8(1) == 0] = OUTCOMES.index("ignored")
+    if matches.fp_if_unmatched is not None:  # bit 0 is the first area range
+        outcome[(matches.fp_if_unmatched & np.uint8(1)) == 0] = OUTCOMES.index("ignored")
     for words, outcome_name in ((matches.ignored, "ignored"), (matches.positive, "TP")):
-        outcome[matches.hit[words[:, word_index] & bit != 0]] = OUTCOMES.index(outcome_name)
+        outcome[matches.hit[(words[:, word_index] & bit) != 0]] = OUTCOMES.index(outcome_name)
     gt = np.full(len(matches.score), -1, np.int32)
     gt[matches.hit] = matches.hit_gt
     return outcome, gt

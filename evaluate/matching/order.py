@@ -81,7 +81,8 @@ def best_of_each(owner: NDArray[Any], value: Floats, *, last: bool = False) -> L
     best = np.maximum.reduceat(value, starts)  # one value for each run of equal owners
     best_positions = np.flatnonzero(value == np.repeat(best, np.diff(starts, append=len(owner))))
     starts = first_of_runs(owner[best_positions])
-    return best_positions[np.append(starts[1:], len(best_positions)) - 1] if last else best_positions[starts]
+    ends = np.append(starts[1:], len(best_positions))
+    return best_positions[ends - 1 if last else starts]
 
 
 ROUNDS = 8

@@ -25,6 +25,7 @@ from odm.tables import Floats, Ints, Longs
 Columns = tuple[Floats, ...]
 """Left, top, right, bottom and area."""
 _Half = tuple[Longs, Longs]
+"""Positions of the detections and of the ground truths on one side of a line."""
 Found = tuple[Ints, Ints, Floats, Floats]
 """Detection, ground truth, IoU and IoA of pairs; IoA is the very array of IoU where no group is."""
 
@@ -181,7 +182,7 @@ def measure_boxes(xyxy: Floats, wh: Floats, protocol: Protocol) -> Columns:
     The width is ``right - left + Protocol.pixel``. The columns are 32-bit floats where the protocol computes
     in those.
     """
-    if protocol.scale != 1:
+    if protocol.scale != 1:  # fractions of images of unknown size, in 32 bits
         xyxy, wh = xyxy * protocol.scale, wh * protocol.scale
     left, top, right, bottom = np.ascontiguousarray(xyxy.T, np.float32 if protocol.single else None)
     if protocol.as_given and not protocol.pixel:  # width and height as in the file decide, not the corners

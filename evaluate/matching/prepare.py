@@ -99,7 +99,7 @@ def _find_distinct(truth: SideTable, protocol: Protocol) -> Mask:
 
 
 def _cut_to_corners(side: SideTable) -> SideTable:
-    """Return the side with coordinates cut to whole numbers.
+    """Return the side with coordinates cut to whole numbers, as the program of DOTA's task 2 does.
 
     A shape of four corners becomes the box from its first to its third corner.
     """
@@ -165,7 +165,7 @@ def _choose_evaluated(joined: Joined, protocol: Protocol, dropped: list[tuple[st
             side = getattr(joined, name)
             category = np.where(row_of_class[side.category] >= 0, row_of_class[side.category], side.category)
             joined = replace(joined, **{name: replace(side, category=category)})
-            if name == "truth" or protocol.match != "truth":  # which looks at detections of every class
+            if name == "truth" or protocol.match != "truth":  # KITTI's objects take detections of any class
                 reason = f"{prefix}of classes that are not evaluated"
                 joined = _keep(joined, dropped, reason, **{name: row_of_class[category] >= 0})
     if protocol.detections_in == "file":
@@ -214,6 +214,7 @@ def _measure_covered_shares(joined: Joined, side: SideTable, regions: SideTable)
     sizes = np.zeros((len(joined.images), 2)) if joined.sizes is None else joined.sizes.max(axis=0)
     limits = np.where(sizes > 0, sizes, np.inf)[:, ::-1]  # width, height
     shares = np.zeros(len(side))
+    # Left, top, width and height of each region and box.
     region_xywh = np.maximum(_round_away(np.hstack([regions.xyxy[:, :2], regions.wh])), 1)
     box_xywh = np.maximum(_round_away(np.hstack([side.xyxy[:, :2], side.wh])), 1)
     for image in distinct(regions.image).tolist():
@@ -266,6 +267,7 @@ def _add_regions(joined: Joined, regions: SideTable, *, truth_too: bool) -> Join
     copies = replace(regions.take(region_rows), category=category[key_index].astype(np.int32))
     columns = joined.truth.columns()
     new_columns = {name: np.concatenate([column, getattr(copies, name)]) for name, column in columns.items()}
+    # The source of regions is that of the objects: they are boxes of one dataset.
     truth = replace(joined.truth, **new_columns, source=regions.source)
     return replace(joined, truth=truth.take(np.argsort(truth.image, kind="stable")), regions=None)
 
@@ -336,7 +338,8 @@ def areas_of(side: SideTable) -> Floats:
 def add_labelled_images(truth: Dataset, labels: Iterable[Label], log: Log) -> Dataset:
     """Return the ground truth with the images that only the image-level labels name, and note how many.
 
-    An image is known if its name fits without the extension, or without its folders.
+    An image is known if its name fits without the extension, or without its folders: ``train/1.jpg`` is
+    known as ``train/1``, and as ``1.jpg``.
     """
     images = truth.images
     stems = {stem(name) for name in images.name}

@@ -92,7 +92,8 @@ def report_unfit(dataset: Dataset, iou_type: IouType, log: Log, among: Mask) -> 
         rows = np.flatnonzero(among & ~is_unfit)
         width = dataset.limits()[dataset.boxes.image[rows], 0]
         large_rows, columns, highest = dataset.boxes.shapes.take(rows).find_unfillable(
-            width, is_held=iou_type == "boundary"
+            width,
+            is_held=iou_type == "boundary",  # bands are made of whole masks
         )
         report_unfillable(dataset, rows[large_rows], columns, highest, log)
         is_unfit[rows[large_rows]] = True
@@ -111,8 +112,9 @@ def find_classes_with_points(dataset: Dataset) -> Mask:
 def _drop_classes_without_points(joined: Joined, truth: Dataset, detections: Dataset, log: Log) -> Joined:
     """Drop the classes without keypoints, with a note; keep all if no class has any."""
     has_points = np.zeros(len(joined.classes), np.bool_)
+    # The detections first: the second pass resets the classes of the ground truth, which decides about them.
     for side, table in ((detections, joined.detections), (truth, joined.truth)):
-        has_points[joined.truth.category] = False  # the ground truth decides about its classes
+        has_points[joined.truth.category] = False
         has_points[table.category[find_classes_with_points(side)[side.boxes.category[table.row]]]] = True
     if has_points.all() or not has_points[joined.truth.category].any():
         return joined
@@ -157,7 +159,7 @@ def adapt_to_shapes(
         joined = _add_region_shapes(joined, joined.regions, truth.boxes, iou_type, log)
     for side, table in ((truth, joined.truth), (detections, joined.detections)):
         is_joined = np.zeros(len(side), np.bool_)
-        is_joined[table.row] = True
+        is_joined[table.row] = True  # not the boxes that the user's choice left out
         report_missing(side, iou_type, log, is_joined)
     if iou_type in ("segm", "boundary") and log.errors == errors:
         _check_sizes(joined, truth, log)
@@ -245,7 +247,7 @@ def _fill_person_areas(joined: Joined, rules: Sequence[Protocol], log: Log) -> J
     """Return the sides with `POSE_AREA` of the box as the area of objects without one, with a note."""
     truth = joined.truth
     has_no_area = np.isnan(truth.area)
-    if not has_no_area.any() or all(p.measure == "pose" for p in rules):
+    if not has_no_area.any() or all(p.measure == "pose" for p in rules):  # pose looks at the boxes alone
         return joined
     log.note(f"{int(has_no_area.sum())} objects have no area: {POSE_AREA} of the area of their boxes is used")
     area = np.where(has_no_area, truth.wh[:, 0] * truth.wh[:, 1] * POSE_AREA, truth.area)

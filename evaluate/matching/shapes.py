@@ -117,7 +117,7 @@ def measure_areas(joined: Joined, side: SideTable, iou_type: IouType) -> Floats:
     if iou_type == "obb":
         return np.abs(signed_areas(_get_corners(side)))
     shapes, (height, width) = _get_shapes(side), _get_sizes(joined, side)
-    if (known_extents := shapes.known_extents(side.row, height)) is not None:
+    if (known_extents := shapes.known_extents(side.row, height)) is not None:  # measured by the checks
         known_areas, _ = known_extents
         return known_areas.astype(np.float64)
     rows = split_by_size(_estimate_bytes(side), BYTES_AT_A_TIME)
@@ -217,7 +217,7 @@ def _estimate_bytes(side: SideTable) -> Longs:
     if boxes is None:
         return n_bytes
     if (shapes := boxes.shapes) is not None:
-        corners = shapes.point[shapes.ring]
+        corners = shapes.point[shapes.ring]  # where those of each box begin, as `mask` for the texts
         n_bytes += (np.diff(shapes.mask) + 16 * np.diff(corners))[side.row]  # x and y of each corner
     if boxes.keypoints is not None:  # x, y and visibility of each point
         n_bytes += 24 * boxes.keypoints.counts()[side.row]
@@ -249,6 +249,7 @@ class _Measure:
     has_bounds = False
     """Whether shapes share no more than the boxes around them, so that `bound_ious` can rule pairs out."""
     det_area: Any
+    """(n,) areas of the shapes, not of measures of points; likewise `gt_area`."""
     gt_area: Any
 
     def __init__(self, joined: Joined, det_box: Floats, gt_box: Floats) -> None:
@@ -263,7 +264,10 @@ class _Measure:
         return replace(self.joined, truth=truth, detections=detections)
 
     def bound_ious(self, det: Ints, gt: Ints, in_group: Mask) -> Floats:
-        """(pairs,) an upper bound of the IoU of each pair, in groups of its IoA, from boxes and areas."""
+        """(pairs,) an upper bound of the IoU of each pair, or of its IoA under the mask `in_group`, (pairs,).
+
+        It follows from the areas and the boxes around the shapes.
+        """
         det_columns: Columns = tuple(self.det_box.take(det, axis=0).T)
         shared_max = intersection(det_columns, tuple(self.gt_box.take(gt, axis=0).T))
         det_area, gt_area = self.det_area[det], self.gt_area[gt]
@@ -344,7 +348,7 @@ class _SideMasks:
         if self.known is None:
             self.shapes, self.rows = self.shapes.take(side.row), np.arange(len(side))
             self.n_runs = int(self.shapes.bound_n_runs(self.size[1]).sum())
-        else:
+        else:  # at most so many: each run takes a byte of the text or more
             self.n_runs = int((self.shapes.mask[side.row + 1] - self.shapes.mask[side.row]).sum())
 
     def extents(self, *, is_large: bool) -> tuple[Longs, Longs]:

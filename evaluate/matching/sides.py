@@ -152,7 +152,7 @@ class Joined(msgspec.Struct, frozen=True, eq=False):
     def only(
         self, *, truth: NDArray[Any] | slice = slice(None), detections: NDArray[Any] | slice = slice(None)
     ) -> Joined:
-        """Return the sides with only these boxes (masks, or ascending positions)."""
+        """Return the sides with only these boxes (masks, or ascending positions); a slice keeps all."""
         return replace(
             self,
             truth=self.truth if isinstance(truth, slice) else self.truth.take(truth),
@@ -258,7 +258,7 @@ class Kept(msgspec.Struct, frozen=True, eq=False):
                 f"{plural(len(extra), 'image')} only in the detections left out, with "
                 f"{plural(int(n_dropped_detections[0]), 'detection')}: {list_first_three(extra)}"
             )
-        if choice.classes is not None:
+        if choice.classes is not None:  # row 1 of `counts`
             self._report_nothing_left(1, "--only-classes", path, log)
         if choice.images is not None:
             self._report_nothing_left(2, "--only-images", path, log)

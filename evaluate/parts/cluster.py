@@ -152,7 +152,7 @@ def open_dask_executor(address: str, notify: Callable[[str], None]) -> Iterator[
         notify(f"{plural(n_workers, 'worker')} at {address}; the dashboard is at {client.dashboard_link}")
         closed = threading.Event()
         threading.Thread(target=_watch_workers, args=(client, address, notify, closed), daemon=True).start()
-        executor = client.get_executor(pure=False, retries=2)
+        executor = client.get_executor(pure=False, retries=2)  # pure: equal tasks would run only once
         try:
             yield executor
         except distributed.KilledWorker as e:  # raised by the work that uses the executor
@@ -255,7 +255,7 @@ class TaskRunner:
         outcomes: list[Outcome] = self._collect(match_part, tasks, "matching")
         if work.n_cut:
             cut_bounds = [(i, outcome.cut_bounds) for i, outcome in enumerate(outcomes) if outcome.cut_bounds]
-            cut_tasks = [
+            cut_tasks = [  # each with its `Piece` of the file of every part
                 (k, [(i, edges[k], edges[k + 1]) for i, edges in cut_bounds], work) for k in range(work.n_cut)
             ]
             outcomes += self._collect(match_cut, cut_tasks, "matching images of several parts")

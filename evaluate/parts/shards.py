@@ -174,7 +174,7 @@ def _assign_buckets(
     for name, count in sorted(n_of_whole_class.items(), key=lambda item: -item[1]):
         lightest = int(bucket_loads.argmin())
         bucket_of_class[name] = lightest
-        bucket_loads[lightest] += count + 1
+        bucket_loads[lightest] += count + 1  # classes without detections are spread, too
     for name, class_cuts in cuts.items():
         bucket_of_class[name] = n_buckets
         n_buckets += len(class_cuts)
@@ -227,8 +227,8 @@ def _plan_work(
     """Plan the tasks.
 
     Returns the data that every task needs, (images,) the task that matches each image, and for each part its
-    (images,) joint numbers, (classes,) joint numbers, and (images,) tasks. `chosen` are the sides without
-    boxes of detections that are evaluated, with the classes that the hierarchy adds.
+    (images,) joint numbers, (classes,) joint numbers, and (images,) tasks. `all_joined` are both sides
+    without detections; `chosen` is what `choice` leaves of them, with the classes that the hierarchy adds.
     """
     image_number, class_number = admitted.det_number, np.array(admitted.det_classes, np.int64)
     n_images = len(all_joined.images)
@@ -342,7 +342,8 @@ def evaluate_parts(
     if is_default:
         report_default(truth, merged.dataset, log)
     report_after(results, chosen, source_of(merged.dataset), log)
-    return Evaluation(replace(chosen, detections=all_joined.detections), results, log)
+    no_detections = all_joined.detections  # they are in the parts
+    return Evaluation(replace(chosen, detections=no_detections), results, log)
 
 
 def _count(
@@ -354,7 +355,7 @@ def _count(
 ) -> list[Result]:
     """Count each class at the operating point of all classes together, and make a result per protocol."""
     points = runner.find_overall_points(outcomes, totals, at_score)
-    scores = [
+    scores = [  # a shared score is found when all classes are counted
         at_score if p.shared_score else overall_point["score"]
         for p, (overall_point, _) in zip(work.rules, points, strict=True)
     ]
@@ -381,7 +382,7 @@ def rules_in_parts(
             raise UsageError(f"{name} needs all detections at once; evaluate them in one process")
     for choice in ("only_classes", "only_images", "extra_images"):
         options.pop(choice, None)
-    for name in ("at_score", "score_min", "hierarchy", "image_labels"):
+    for name in ("at_score", "score_min", "hierarchy", "image_labels"):  # `resolve_rules` asks for them
         options.setdefault(name, None)
     rules = resolve_rules(protocol, **options)
     check_rules(rules)

@@ -99,6 +99,7 @@ class Survey(msgspec.Struct, frozen=True, eq=False):
     sample: tuple[Longs, Floats]
     """Classes and scores of some of its detections, drawn evenly."""
     per_image: Ints
+    """(images,) how many detections each image has."""
     versions: tuple[str, str, str]
 
 
@@ -125,7 +126,7 @@ def write_skeleton(truth: Dataset, store: Store) -> None:
 
 
 def _read_skeleton(store: Store) -> Dataset:
-    """Return the images and classes of the ground truth, read once by each process; the last are kept."""
+    """Return the images and classes of the ground truth, which each process reads once for each store."""
     if store.path not in _skeletons:
         data = json.loads(store.read("truth"))
         names, width, height, ids, split = data["images"]
@@ -146,7 +147,7 @@ def _read_skeleton(store: Store) -> Dataset:
         for name, recorded_id, frequency in zip(*data["categories"], strict=True):
             source_id = None if recorded_id == NO_ID else recorded_id
             builder.category(name, source_id=source_id, frequency=frequency)
-        _skeletons.clear()
+        _skeletons.clear()  # that of a former job
         _skeletons[store.path] = builder.build()
     return _skeletons[store.path]
 
@@ -219,7 +220,7 @@ def match_part(
     `image_number` and `class_number` map the images and classes of the part to those of all parts,
     `task_of_image` (images,) is the task that matches each image, and `task_number` is that of this task.
     """
-    dataset, _ = part.read(lambda: _read_skeleton(store), check=False)
+    dataset, _ = part.read(lambda: _read_skeleton(store), check=False)  # `survey` checked it
     side = make_side_table(dataset.boxes, image_number, class_number)
     task_of_box = task_of_image[dataset.boxes.image[side.row]]
     cut_bounds: list[int] = []
@@ -275,7 +276,7 @@ def _join_task(
     """
     columns: dict[str, Any] = unpack(store.read(f"truth-{task_number}"))
     labels = [columns.pop(name) for name in LABELS if name in columns]  # three columns, or none
-    truth, label_images = SideTable(**columns), labels[:1]
+    truth, label_images = SideTable(**columns), labels[:1]  # a list of one column, or of none
     image_numbers = np.unique(np.concatenate([detections.image, truth.image, *label_images]))
 
     def renumber(side: SideTable) -> SideTable:

@@ -70,7 +70,8 @@ def accumulate(
     rules = matches.protocol
     if protocol is not None and protocol != rules:
         raise ValueError(f"these are matches under {rules.name}, not under {protocol.name}")
-    # The operating point is that of the best F1 of all classes in one ranking, unless a score was chosen.
+    # The operating point is that of the best F1 of all classes in one ranking (as if they were one class),
+    # unless a score was chosen; a shared score is found by `make_result`.
     order = rank_rows(matches)
     (all_classes,) = Ranked.iter_blocks(matches, order, np.array([len(order)]))
     npos = matches.npos[:, :1].sum(axis=0)
@@ -140,6 +141,7 @@ def make_result(
     rows = _make_rows(matches, class_counts, points)
     sums = {key: sum(getattr(row, key) for row in rows) for key in _SUMMED}
     ap = next(iter(summary.values())) if rules.metric in ("ap", "pooled") else math.nan  # the main metric
+    # With miss rates the main metric is no AP.
     ap = mean_of_defined(class_counts.ap[0, 0]) if rules.rates else ap
     overall = Row(
         name="", **sums, ap=ap, best_f1=overall_best[0], best_f1_score=overall_best[1], **overall_point
@@ -258,7 +260,7 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
         reader = PrecisionReader(rules, npos[:, a])
         for t, (word, bit) in enumerate(bits_of_area(rules, a)):
             counted = ranked.count(word, bit, unmatched)
-            if rules.reading == "limits" and matches.curves is None:
+            if rules.reading == "limits" and matches.curves is None:  # KITTI's curves are there already
                 scores = matches.score[ranked.rows]
                 ap[t, a] = average_at_limits(rules, counted, ranked, scores, npos[:, a], matches.score_range)
             elif rules.metric == "ap" and matches.curves is None:
@@ -352,7 +354,7 @@ def summarize(
     if rules.metric == "top-k":
         return _summarize_guesses(matches.guesses, rules.max_dets or 0)
     if rules.metric == "corloc":
-        hits = matches.hit[(matches.positive[:, 0] & np.uint64(1)) != 0]
+        hits = matches.hit[(matches.positive[:, 0] & np.uint64(1)) != 0]  # bit 0 is the only threshold
         n_hits = np.bincount(matches.category[hits], minlength=len(matches.classes))
         return {"CorLoc": mean_of_defined(share(n_hits, matches.npos[:, 0]))}, {}
     if rules.metric == "pooled":  # AP of all classes with ground truth in one ranking
@@ -473,7 +475,7 @@ def summary_keys(rules: Protocol) -> tuple[str, ...]:
         return *SHARED_KEYS, *_list_shared_area_keys(rules)
     if not rules.averaged:
         return "mAP", *(f"mAP@{a.name}" for a in rules.named_areas.values())
-    return tuple(_make_nan_averages(rules, np.array([""])))
+    return tuple(_make_nan_averages(rules, frequency=np.array([""])))  # APr, APc and APf are keys, too
 
 
 def class_keys(rules: Protocol) -> tuple[str, ...]:
@@ -531,7 +533,7 @@ def _compute_averages(
     index_by_first_n = {a.first: i for i, a in enumerate(rules.areas) if a.first is not None}
     for first_n in sorted(index_by_first_n):
         summary[f"AR{first_n}"] = mean(recall[-1, :, index_by_first_n[first_n]])
-    for cap in sorted({*rules.recall_at, *index_by_cap}):
+    for cap in sorted({*rules.recall_at, *index_by_cap}):  # NaN at a cap above `max_dets`
         summary[f"AR{cap}"] = mean(recall[index_by_cap[cap], :, 0]) if cap in index_by_cap else math.nan
     for iou in (0.5, 0.75) if rules.measure == "oks" else ():
         summary[f"AR{rules.max_dets}@{100 * iou:.0f}"] = _average_at_iou(rules, recall[-1], iou, mean)

@@ -227,6 +227,7 @@ def compute_miss_rates(
     n_images = max(n_images, 1)
     # The miss rate is read at the last point at or below a rate. Its true positives are all those before
     # which there are at most that many false positives: `counts_at_rates` is (rates, true positives).
+    # ``first``: at the point where the rate is reached, which is a false positive: hits before it count.
     is_reached = np.less if rules.rate_reading == "first" else np.less_equal
     counts_at_rates = is_reached(n_false[None] / n_images, np.array(rules.rates)[:, None])
     n_hits = np.stack(
@@ -489,6 +490,7 @@ def make_curve_table(matches: Matches) -> CurveTable:
 
 _CONFIDENCES = np.linspace(0, 1, 1000)
 _SMOOTHED_OVER = 101
+"""Confidences of which a moving average is the mean."""
 
 
 def find_shared_points(
@@ -553,7 +555,7 @@ def read_at_confidences(
     for k in np.flatnonzero(counts).tolist():
         class_rows = rows[starts[k] : starts[k] + counts[k]]
         n_true = (outcome[class_rows] == OUTCOMES.index("TP")).cumsum()
-        negated_score = -matches.score[class_rows].astype(np.float32)
+        negated_score = -matches.score[class_rows].astype(np.float32)  # in 32 bits, as ``yolo val`` does
         n_at_or_above = np.searchsorted(negated_score, -confidences, side="right")
         n_down_to = n_of_row[class_rows].cumsum()  # true and false positives
         at_confidences[k, 2] = np.append(0, n_true)[n_at_or_above]

@@ -49,7 +49,7 @@ class MetricName(msgspec.Struct, frozen=True):
         for key in (self.key, f"{ALIASES.get(name, name)}{separator}{area}"):
             if key in keys:
                 return key
-            if self.category is not None and key.lower() in keys:
+            if self.category is not None and key.lower() in keys:  # AP[person] is ``ap`` of a class row
                 return key.lower()
         return None
 

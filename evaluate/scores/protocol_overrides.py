@@ -99,7 +99,8 @@ def resolve(
         # A protocol for each group of thresholds, with the words for all that differs from its definition.
         switch_words = [_SWITCH_WORDS[k](v, rules) for k, v in changes.items() if v != getattr(rules, k)]
         for new_ious in [rules.ious] if ious is None else _group_ious(ious, rules):
-            switched = switch_words + [f"IoU {format_ious(new_ious)}"] * (new_ious != rules.ious)
+            iou_words = [f"IoU {format_ious(new_ious)}"] if new_ious != rules.ious else []
+            switched = switch_words + iou_words
             changed_protocol = replace(rules, **changes, ious=new_ious, switched=(*rules.switched, *switched))
             if changed_protocol not in resolved:
                 resolved.append(changed_protocol)
@@ -155,6 +156,7 @@ def check_class_ious(protocols: Sequence[Protocol], classes: Sequence[str]) -> N
     class_names = {name.casefold() for name in classes}
     for p in protocols:
         for name, _ in p.class_ious:
+            # The fixed classes of a protocol (`only`) need not occur in the data.
             if name.casefold() not in class_names and name not in p.only:
                 raise UsageError(f"{spell('iou')}: there is no class {shorten(name)!r}{hint(name, classes)}")
 

@@ -201,7 +201,8 @@ class Counted:
 def rank_rows(matches: Matches) -> Longs:
     """Return the rows by descending score, then image, then input.
 
-    If detections are in ``reverse`` the last image comes first. `Matches.order` is returned if it is known.
+    If detections are in ``reverse``, of equal scores those of the last image come first. `Matches.order` is
+    returned if it is known.
     """
     if matches.order is not None:
         return matches.order
