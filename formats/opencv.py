@@ -83,7 +83,8 @@ def _count_fitting(source: Source, file: str) -> tuple[int, int]:
 
     They are 100 at most. The last line is left out, as it may be cut.
     """
-    lines = clean_text(source.head(file), "", Log(keep=0)).decode("utf-8", "replace").split("\n")
+    head = clean_text(source.head(file), path="", log=Log(keep=0))  # `read` reports what is wrong
+    lines = head.decode("utf-8", "replace").split("\n")
     sample = [line for line in lines[: max(1, len(lines) - 1)][:100] if line.strip()]
     # JSON on one line may have a number at such a place by chance.
     split_lines = [None if line.lstrip()[:1] in ("[", "{") else _split_line(line) for line in sample]
@@ -120,7 +121,8 @@ def read(source: Source, builder: Builder, log: Log, options: OpencvOptions) -> 
     if source.is_dir:
         candidates = source.with_suffix(*_SUFFIXES)
         negatives = [file for file in candidates if file.rpartition("/")[2].lower() in _NEGATIVES]
-        # `_count_fitting` begins with the number of lines that fit.
+        # All files with OpenCV's own suffixes, so that faults in them are reported; of others those with a
+        # line that fits, which `_count_fitting` counts first.
         files = [f for f in candidates if f.endswith((".dat", ".info")) or _count_fitting(source, f)[0]]
         files = [file for file in files if file not in negatives]
         report_unread(source, candidates, [*files, *negatives], "annotations for OpenCV", log)

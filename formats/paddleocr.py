@@ -195,7 +195,7 @@ def _read_text(text: Row, default_score: float | None) -> None:
 
     Its class is the value of ``key_cls`` or ``label``, else ``text``.
     """
-    points, words = text.points("points", 3), text.get("transcription")
+    points, words = text.points("points", n_min=3), text.get("transcription")
     if words is not None and not isinstance(words, str):
         text.report_wrong("transcription", "text")
     key = next((key for key in ("key_cls", "label") if text.get(key) is not None), None)

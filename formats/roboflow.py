@@ -105,7 +105,8 @@ def _read_prediction(row: Row) -> None:
         # 2 is visible: the responses do not say it.
         row.set_keypoints([[*point.numbers("x", "y"), 2] for point in row.items("keypoints")])
     if row.wants and row.get("points"):
-        row.draw("polygons", [[point.numbers("x", "y") for point in row.items("points")]], "polygons")
+        points = [point.numbers("x", "y") for point in row.items("points")]
+        row.draw("polygons", [points], counted_as="polygons")
     corners = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
     row.add(category, corners, wh=(width, height), score=score)
 

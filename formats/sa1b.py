@@ -68,7 +68,7 @@ def _read_mask(row: Row, size: Size | None) -> None:
         except BadMask as e:
             mask.report_wrong("counts", str(e))
             return
-        row.draw("mask", text, "masks")
+        row.draw("mask", text, counted_as="masks")
     category = row.category_named("object", row.location)
     row.add(category, corners, wh=wh)
 

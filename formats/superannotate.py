@@ -426,7 +426,7 @@ def _read_polygon(box: Row) -> Corners:
         box.report_wrong("exclude", "lists of x and y")
         raise BadRecord
     rings = [points, *(list(zip(hole[::2], hole[1::2], strict=True)) for hole in holes)]
-    box.draw("polygons", join_rings(rings), "polygons")
+    box.draw("polygons", join_rings(rings), counted_as="polygons")
     return find_bounds(points)
 
 
@@ -514,15 +514,16 @@ def write(dataset: Dataset, target: Output, log: Log, _: SuperannotateOptions) -
                 "visible": True,
                 "attributes": [],
                 "creationType": "Manual",
+                # The fields of a detection replace "creationType" and "probability".
                 **({} if box.score is None else _format_score(float(box.score))),
             }
             for box in image.boxes
         ]
         metadata = {"name": image.name, **image.size}
         record = {"metadata": metadata, "instances": instances, "tags": [], "comments": []}
-        target.write(name, f"{dump(record, 2)}\n".encode())
+        target.write(name, f"{dump(record, indent=2)}\n".encode())
     entries = [{"id": i, "name": name, "attribute_groups": []} for name, i in class_ids.items()]
-    target.write(class_file, f"{dump(entries, 2)}\n".encode())
+    target.write(class_file, f"{dump(entries, indent=2)}\n".encode())
 
 
 FORMAT = json_format_of(

@@ -235,7 +235,7 @@ def _read_object(record: Row, shapes: dict[str, str]) -> None:
 def _read_points(record: Row, kind: Any) -> Corners:
     """Give an object its polygon, if it is no rectangle; return the corners of the box around it."""
     points_item = record.object("points")
-    points = points_item.points("exterior", 2)
+    points = points_item.points("exterior", n_min=2)
     if kind != "polygon" and len(points) == 2:
         return find_bounds(points)
     holes = points_item.array("interior") if points_item.get("interior") else []
@@ -246,8 +246,8 @@ def _read_points(record: Row, kind: Any) -> Corners:
     location = points_item.location / "interior"
     # The holes as an object with the keys 0, 1, ..., so that `points` checks each and tells its place.
     hole_item = Item(record.reader, dict(enumerate(holes)), location, record.origin, row=record)
-    rings = [hole_item.points(key, 3) for key in range(len(holes))]  # type: ignore[arg-type]
-    record.draw("polygons", join_rings([points, *rings]), "polygons")
+    rings = [hole_item.points(key, n_min=3) for key in range(len(holes))]  # type: ignore[arg-type]
+    record.draw("polygons", join_rings([points, *rings]), counted_as="polygons")
     return find_bounds(points)
 
 
@@ -259,11 +259,11 @@ def _read_drawn(record: Row, kind: str) -> Corners:
         width, height = record.paint(bitmap, "data", _decode_pixels, left, top)
         return left, top, left + width, top + height
     if kind == "oriented_bbox":
-        (x, y), (x2, y2) = record.object("points").points("exterior", 2)[:2]
-        turn = record.number("angle", 0.0)
+        (x, y), (x2, y2) = record.object("points").points("exterior", n_min=2)[:2]
+        turn = record.number("angle", 0.0)  # radians, of the rectangle between these two corners
         return record.draw_oriented(rotate_box(min(x, x2), min(y, y2), abs(x2 - x), abs(y2 - y), turn))
     nodes = [node for _, node in record.object("nodes").objects()]
-    points = [
+    points = [  # x, y and 1 for hidden or 2 for visible
         [*node.number_list("loc", 2, "2 numbers, x and y"), 1 if node.get("disabled") else 2]
         for node in nodes
     ]
@@ -308,9 +308,9 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> N
             objects.append({**common_fields, "classTitle": box.label, **geometry})
         size = {"height": image.height, "width": image.width}
         record = {"description": "", "tags": [], "size": size, "objects": objects}
-        texts.append(f"{dump(record, 1)}\n")
+        texts.append(f"{dump(record, indent=1)}\n")
     meta = _describe_project(classes, kinds, sorted(tag_names))
-    target.write("meta.json", f"{dump(meta, 1)}\n".encode())
+    target.write("meta.json", f"{dump(meta, indent=1)}\n".encode())
     for file, text in zip(log.track(files, "writing"), texts, strict=True):
         target.write(file, text.encode())
 

@@ -84,6 +84,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: VertexaiOptions) -> None:
     """Read the records one by one."""
     reader = Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)  # for relative coordinates
+    # The splits have our names: --split training is train.
     chosen_split, splits = _USES.get(options.split or "", options.split), set[str]()
     files = choose_files(source, looks_like, "Vertex AI JSON lines", log, _SUFFIXES)
     for file in log.track(files, "reading"):

@@ -167,7 +167,7 @@ def _read_json(reader: Reader, file: str, waiting: _Waiting) -> None:
         return
     texts = _collect_option_texts(entries.get("_via_attributes"))
     if "_via_img_metadata" in entries or "_via_settings" in entries:
-        entries.count_unread(_PROJECT, free=True)
+        entries.count_unread(_PROJECT, free=True)  # the outermost keys are data in `_KEYS`
         entries = entries.object("_via_img_metadata")
     for _, image in entries.objects():
         image.count_unread(_IMAGE)
@@ -178,7 +178,7 @@ def _read_json(reader: Reader, file: str, waiting: _Waiting) -> None:
 def _read_project(project: Item, waiting: _Waiting) -> None:
     """Add the images of a project of VIA 3, and collect their regions, turned into those of VIA 2."""
     reader, location = project.reader, project.location / "metadata"
-    project.count_unread(_PROJECT_3, free=True)
+    project.count_unread(_PROJECT_3, free=True)  # the outermost keys are data in `_KEYS`
     files = dict(project.object("file").objects())
     attributes = dict(project.object("attribute", optional=True).objects())
     regions: dict[Any, dict[str, Any]] = {}
@@ -201,7 +201,7 @@ def _read_project(project: Item, waiting: _Waiting) -> None:
     origin = Origin(reader.builder, location.path, location.pointer)
     for vid, view in project.object("view").objects():
         ids = [str(id_) for id_ in view.array("fid_list")]
-        file = files.pop(ids[0], None) if len(ids) == 1 else None
+        file = files.pop(ids[0], None) if len(ids) == 1 else None  # a file is the image of its first view
         if file is None:
             reader.count("views of several files, or of none")
             continue
@@ -261,6 +261,7 @@ def _choose_attribute(waiting: _Waiting, source: Source, log: Log, options: ViaO
     """
     regions = [region for rows, image, _ in waiting if image is not None for region in rows]
     pairs = [(region.get("region_attributes") or {}, region.get("shape_attributes")) for region in regions]
+    # Without regions that are malformed, which are reported when they are read.
     attribute_sets = [attributes for attributes, shape in pairs if type(attributes) is type(shape) is dict]
     if options.attribute is not None or not attribute_sets:
         return options.attribute
@@ -331,7 +332,7 @@ def _read_shape(region: Row, shape: Item) -> tuple[Corners, tuple[float, float] 
         ry = other_radius[0] if other_radius else rx
         angle = shape.number("theta", 0.0) if kind == "ellipse" else 0.0
         angle = angle if abs(angle) < 1e6 else 0.0  # radians; larger numbers mean nothing
-        return region.draw_ellipse(x, y, rx, ry, angle, f"{kind}s"), None
+        return region.draw_ellipse(x, y, rx, ry, angle, kind=f"{kind}s"), None
     if kind != "polygon":
         shape.report(UNKNOWN_SHAPE, "name", value=kind, shapes="rect or polygon")
         raise BadRecord

@@ -203,7 +203,7 @@ def _read_region(region: Row) -> None:
     points: list[list[float]] = []
     if has_outline and (region.wants or not region.get("boundingBox")):
         points = [point.numbers("x", "y") for point in region.all_objects("points", "a list of points")]
-        region.draw("polygons", [points], "polygons")
+        region.draw("polygons", [points], counted_as="polygons")
     elif kind == "POLYGON":
         region.note_outline("polygons")
     if region.get("boundingBox"):

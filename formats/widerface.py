@@ -138,7 +138,8 @@ def sniff(source: Source) -> Sniff | None:
     files = _find_files(source)
     n_fitting = 0
     for file in files[:20]:
-        lines = clean_text(source.head(file)[: 2**14], "", Log(keep=0)).split(b"\n")
+        head = source.head(file)[: 2**14]
+        lines = clean_text(head, path="", log=Log(keep=0)).split(b"\n")  # `read` reports what is wrong
         lines = lines[:-1] if len(lines) > 1 else lines  # the last may be cut
         block = next(_split_blocks(lines), None)
         name = source.relative(file).rpartition("/")[2]
@@ -303,7 +304,7 @@ def read(source: Source, builder: Builder, log: Log, options: WiderfaceOptions) 
     gather.finish()
     if levels is not None:
         check_levels(levels, builder.image_names, source.path)
-    # Only ground truth has degrees of occlusion, and whether this is some is known only after `finish`.
+    # Detections have no degrees of occlusion, and the kind is known only after `finish`.
     n_heavy = builder.extras.pop(_HEAVY, 0)
     if builder.kind == "gt" and n_heavy:
         builder.extras[_HEAVY] = n_heavy
@@ -388,7 +389,7 @@ def _read_row(
         landmarks = _read_landmarks(words[4 : 4 + _LANDMARKS], gather)
         n_numbers, name = 4, b" ".join(words[5 + _LANDMARKS :])  # after the blur
         class_name = parse_class_name(name) if name else CLASS
-    elif n_numbers not in (4, 5, 10) or not _PLAIN.fullmatch(row):
+    elif n_numbers not in (4, 5, 10) or not _PLAIN.fullmatch(row):  # not numbers alone
         n_numbers = _count_numbers(words)
         name = b" ".join(words[n_numbers:]) or CLASS.encode()
         class_name = parse_class_name(name)

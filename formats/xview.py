@@ -60,7 +60,9 @@ def _read_feature(row: Row, image_of_name: dict[str, int | None]) -> None:
     if name not in image_of_name:
         image_of_name[name] = properties.image("image_id")
     properties.need("type_id")
-    category = properties.category_number(properties.get("type_id"), properties.location / "type_id", {})
+    location = properties.location / "type_id"
+    # Without a list of classes the number is the name.
+    category = properties.category_number(properties.get("type_id"), location, classes={})
     bounds = properties.text("bounds_imcoords")
     # "10,20,110,220" becomes a list of numbers in place of the properties, for `ltrb` to read and check.
     properties.record = {"bounds_imcoords": [to_number(text) for text in bounds.split(",")]}

@@ -117,7 +117,8 @@ def _split_line(line: str) -> tuple[str, list[str]]:
 
 def _count_fitting(head: bytes) -> tuple[int, int]:
     """Count the first lines that have boxes, and those that have neither boxes nor the path of a picture."""
-    lines = clean_text(head, "", Log(keep=0)).decode("utf-8", "replace").split("\n")
+    text = clean_text(head, path="", log=Log(keep=0))  # `read` reports what is wrong
+    lines = text.decode("utf-8", "replace").split("\n")
     n_fitting = n_other = 0
     complete_lines = lines if len(lines) < 2 else lines[:-1]  # the last of several may be cut
     for line in complete_lines[:100]:
@@ -233,7 +234,7 @@ def _collect_rows(
         path_and_line = f"{path}:{line_number}"
         if _BOX.fullmatch(name):
             log.report(NO_IMAGE_NAME, path, line=line_number)
-            builder.skipped += len(boxes) + 1
+            builder.skipped += len(boxes) + 1  # what stands for the name is a box too
             continue
         if first_lines.setdefault(name, path_and_line) != path_and_line:
             log.report(DUPLICATE_IMAGE, path, line=line_number, value=name, first=first_lines[name])

@@ -164,7 +164,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: CvatOptions) -> N
             row = int(order[k])
             # Several elements for an object of several outlines.
             tag, values_of_elements = "box", [_format_edges(texts[4 * k : 4 * k + 4])]
-            if boxes.shapes is not None and boxes.shapes.kind[row]:
+            if boxes.shapes is not None and boxes.shapes.kind[row]:  # 0 is no shape
                 tag, values_of_elements = _format_shape(boxes.shapes, row, height)
             occluded = 1 if flags[k] & Flag.OCCLUDED else 0
             group = f' group_id="{groups[k]}"' if groups[k] > 0 else ""

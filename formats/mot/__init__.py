@@ -77,7 +77,7 @@ def sniff(source: Source) -> Sniff | None:
     """Recognise a sequence by its layout, or by rows of 7, 9 or 10 numbers that begin with a frame number."""
     files = _find_files(source, "gt") or _find_files(source, "det")
     if not files and source.is_dir:
-        rows = list(label_rows.sample_rows(source, _find_tracker_files(source), b","))
+        rows = list(label_rows.sample_rows(source, _find_tracker_files(source), sep=b","))
         # The world coordinates x, y, z of trackers are -1,-1,-1, which no other format has.
         row_ends = [row[7:] for row in rows if len(row) == 10 and all(map(NUMBER.fullmatch, row))]
         n_fitting = sum({*map(float, end)} == {-1} for end in row_ends)
@@ -88,7 +88,7 @@ def sniff(source: Source) -> Sniff | None:
     if not source.is_dir and not source.path.lower().endswith(".txt"):
         return None
     n_lines = n_fitting = 0
-    for cells in label_rows.sample_rows(source, files, b","):
+    for cells in label_rows.sample_rows(source, files, sep=b","):
         n_lines += 1
         numbers = [cell for cell in cells if NUMBER.fullmatch(cell)]
         # All are numbers, or all but one, which is reported when the file is read.
@@ -105,7 +105,7 @@ def sniff(source: Source) -> Sniff | None:
 def _find_tracker_files(source: Source) -> list[str]:
     """Return the files of a folder of results, one a sequence, if most of their lines look like tracks."""
     files = [f for f in source.with_suffix(".txt") if f.rsplit("/", 1)[-1].lower() not in _OTHER_FILES]
-    rows = list(label_rows.sample_rows(source, files, b","))
+    rows = list(label_rows.sample_rows(source, files, sep=b","))
     n_fitting = sum(len(row) >= 7 and all(map(NUMBER.fullmatch, row[:6])) for row in rows)
     return files if rows and 3 * n_fitting >= 2 * len(rows) else []
 
@@ -123,7 +123,8 @@ def _find_row_shape(n: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
     9 columns end with class and visibility; the last three of 10 are world coordinates, which are not read,
     nor is what follows the first 9 of 11 to 13.
     """
-    if n < 7 or n > 13 or (n == 8 and kind(7)):  # two rows in a line; a comma at the end of 7 columns
+    # 14 are two rows of 7 in a line; 8 are 7 and an empty one, after a comma at the end.
+    if n < 7 or n > 13 or (n == 8 and kind(7)):
         return None
     return label_rows.Shape(range(9 if n == 9 or n > 10 else 7))
 
@@ -263,7 +264,7 @@ class _WrittenSequence:
         columns += [texts[i::4] for i in range(4)]
         if dataset.kind == "gt":
             conf = ["0" if c else "1" for c in boxes.has(Flag.CROWD)[order].tolist()]
-            columns += [conf, category, ["1"] * n_boxes]
+            columns += [conf, category, ["1"] * n_boxes]  # all are fully visible
         elif self.is_official and set(category) <= {"1"}:
             columns += [to_decimals(boxes.score[order]), ["-1,-1,-1"] * n_boxes]
         else:
@@ -276,7 +277,7 @@ def _split_videos(dataset: Dataset) -> list[_WrittenSequence]:
     images, videos = dataset.images, dataset.videos
     all_rows = np.arange(len(images))
     if images.video is None:
-        return [_WrittenSequence(dataset, all_rows, "", "", None)]
+        return [_WrittenSequence(dataset, all_rows, name="", folder="", frames=None)]
     used_videos = np.unique(images.video).tolist()  # with -1 for images without a video
     targets = []
     for video in used_videos:

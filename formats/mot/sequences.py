@@ -72,6 +72,7 @@ class MotOptions(ImageOptions):
 
 def kind_by_name(path: str) -> Kind | None:
     """Return the kind that the name of a file, or of its folder, says (gt or det); None if neither."""
+    # "gt" and "gt.txt" of a/gt/gt.txt, "" and "gt.txt" of gt.txt.
     _, folder, file_name = ["", "", *path.replace("\\", "/").lower().split("/")][-3:]
     kinds: tuple[Kind, ...] = ("gt", "det")
     for kind in kinds:
@@ -330,6 +331,7 @@ def _add_images(
         name = name if sequence.is_full else sequence.prefix + name
         size = sequence.size if min(sequence.size) else None
         if has_size_option:  # options go before seqinfo.ini
+            # (0, 0) is unknown, where None would be looked for once more.
             size = gather.pictures.find_size(name, picture) or size or (0, 0)
         row = gather.image(
             name,
@@ -367,5 +369,6 @@ def _add_classes(
     has_class &= position != 0
     if names is not None:
         list_name = classes.path or "MOTChallenge"
-        labels.report(UNKNOWN_CLASS, is_valid & ~has_class, 7, "class", n=len(names) - 1, where=list_name)
+        is_unknown, n_classes = is_valid & ~has_class, len(names) - 1
+        labels.report(UNKNOWN_CLASS, is_unknown, position=7, field="class", n=n_classes, where=list_name)
     return category_rows, has_class

@@ -121,7 +121,7 @@ class FlatRows:
         sizes = [self._read_numbers(table, role) for role in ("box_width", "box_height")]
         if wh is None and not all(null.all() for _, null in sizes):  # which may stand beside the edges
             wh = np.stack([np.where(null, np.nan, size) for size, null in sizes], axis=1)
-        ids = self._read_ids(table, "id")
+        ids = self._read_ids(table, "id")  # objects are uint64 beyond int64, which boxes cannot have
         self._collect.gather.add(
             image=self._collect.images.find_rows()[image[is_kept]],
             category=category[is_kept],

@@ -256,7 +256,10 @@ def add_nested(collect: Collect, form: str | None) -> None:
 
 
 def _find_form(collect: Collect) -> str | None:
-    """Return the only form, edges or corner and size, that fits all boxes; None after an issue otherwise."""
+    """Return the only form, edges or corner and size, that fits all boxes; None if both or neither do.
+
+    An issue is reported then, and the boxes are skipped, unless there are none.
+    """
     is_fitting = {"ltrb": True, "ltwh": True}
     n_boxes = 0
     for _, values, size, _ in collect.nested_boxes:
