@@ -76,7 +76,7 @@ class MmdetOptions(ImageOptions):
 
 def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Recognise MMDetection 3, its predictions, and MMDetection 2 by keys and how their values begin."""
-    first_image = preview.first.get("", {})
+    first_image = preview.first.get("", {})  # of an outermost list
     if preview.top == "{" and preview.keys.get("data_list") == "[":
         return SURE, "it has a data_list, as in MMDetection"
     if preview.top == "{" and {"labels", "scores", "bboxes"} <= preview.keys.keys():

@@ -41,7 +41,7 @@ _EDGES = "4 numbers: left, top, right, bottom"
 
 def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Recognise records of a detection or grounding by the keys of the first one and how values begin."""
-    keys = preview.keys if preview.top == "{" else preview.first.get("", {})
+    keys = preview.keys if preview.top == "{" else preview.first.get("", {})  # of a list
     has_objects = "{" in (keys.get("detection"), keys.get("grounding"))  # one of them is an object
     if keys.get("filename") != '"' or not has_objects:
         return None

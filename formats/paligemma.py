@@ -48,7 +48,7 @@ _FLORENCE_OBJECTS = re.compile(r"[^<]*(?:<loc_[0-9]+>)+|.+", re.DOTALL)
 
 def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Recognise records with an image and a suffix, and ``<loc`` in the first bytes."""
-    keys = preview.keys if preview.top == "{" else preview.first.get("", {})
+    keys = preview.keys if preview.top == "{" else preview.first.get("", {})  # of a list
     # `keys` has the first character of each value: a quotation mark, as both are texts.
     if keys.get("image") == keys.get("suffix") == '"' and b"<loc" in head:
         return SURE, "its records have an image and a suffix with <loc...>, as PaliGemma and Florence have"
@@ -84,14 +84,14 @@ def _parse_objects(text: str) -> Iterator[dict[str, Any]]:
     """
     if "<loc_" not in text:  # PaliGemma, whose numbers are <loc0042>; Florence's are <loc_42>
         for object_text in filter(str.strip, text.split(";")):
-            if match := _PALIGEMMA.fullmatch(object_text):
+            if match := _PALIGEMMA.fullmatch(object_text):  # four numbers, the words of a mask, a class
                 top, left, bottom, right = (int(n) / 1024 for n in _NUMBER.findall(match[1]))
                 yield {"class": match[3], "place": (left, top, right, bottom), "mask": bool(match[2])}
             else:
                 yield {"text": object_text.strip()}
         return
     for object_text in filter(str.strip, _FLORENCE_OBJECTS.findall(text)):
-        if match := _FLORENCE.fullmatch(object_text):
+        if match := _FLORENCE.fullmatch(object_text):  # a class and its numbers
             numbers = [(int(n) + 0.5) / 1000 for n in _NUMBER.findall(match[2])]  # four for each box
             yield from ({"class": match[1], "place": numbers[i : i + 4]} for i in range(0, len(numbers), 4))
         else:

@@ -43,7 +43,7 @@ _KEYS = declare_keys(
 
 def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Recognise a response, or a list of them, by its predictions or its image and how these begin."""
-    keys = preview.keys if preview.top == "{" else preview.first.get("", {})
+    keys = preview.keys if preview.top == "{" else preview.first.get("", {})  # of a list
     if keys.get("predictions") not in ("[", "{"):
         return None
     has_boxes = preview.first.get("predictions", {}).keys() >= {"x", "y", "width", "height", "class"}

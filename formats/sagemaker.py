@@ -99,6 +99,7 @@ class _Collected(msgspec.Struct):
     """The jobs and boxes of all records, collected until the kind is known."""
 
     jobs: dict[str, None]
+    """The names of the jobs with boxes, in order."""
     drawn: Counter[bool]
     """The number of boxes by whether people drew them."""
     boxes: list[tuple[Row, int, Corners, tuple[float, float], float]]

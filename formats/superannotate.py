@@ -139,7 +139,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
     is_object = preview.top == "{" and set(keys.values()) <= {"{", "[", '"'}
     if is_object and b'"instances"' in head and (_VERSION in keys or b'"classId"' in head):
         return SURE, "it has the instances of several images, as SuperAnnotate has"
-    first_instance = preview.first.get("", {})
+    first_instance = preview.first.get("", {})  # of an outermost list
     is_list = preview.top == "[" and (first_instance.get("type") == '"' or first_instance.get("parts") == "[")
     if is_list and (b'"className"' in head or b'"imageAttributes"' in head):
         return SURE, "it is a list of instances with type and classId, as SuperAnnotate has"
@@ -250,7 +250,7 @@ def _read_file(reader: _Reader, file: str) -> None:
                 image_origin = Origin(reader.builder, location.path, image_location.pointer)
                 _read_image(reader, item, image_location, image_origin, key, split)
     elif value is not Nothing:
-        _read_image(reader, value, location, origin, "", split, default_name)
+        _read_image(reader, value, location, origin, key="", split=split, default_name=default_name)
 
 
 def _read_image(

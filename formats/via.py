@@ -130,6 +130,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
         return SURE, "it has the keys of a VIA project"
     if preview.top == "{" and {"project", "attribute", "file", "metadata", "view"} <= preview.keys.keys():
         return SURE, "it has the keys of a project of VIA 3"
+    # `_FIRST` is an entry, {"a.jpg12345": {"filename":, as annotations alone begin.
     if preview.top == "{" and _FIRST.match(head) and b'"regions"' in head:
         return SURE, "its entries have a filename and regions, as in VIA"
     if b"region_shape_attributes" in head.split(b"\n", 1)[0] and preview.top != "{":

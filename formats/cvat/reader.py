@@ -86,7 +86,7 @@ class Reader:
         """The names of the keypoints of a skeleton, by its class."""
         self.size = 0, 0
         """Width and height of the image whose shapes are being read, 0 if unknown."""
-        self.path, self.file = "", -1
+        self.path, self.file = "", -1  # of the file that is read, with its number in the builder
         self.folder = ""
         """The beginning of the image names of frames, if there are several files; else empty."""
         self.adds_subset = False

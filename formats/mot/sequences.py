@@ -97,6 +97,7 @@ class Sequence(msgspec.Struct, frozen=True, eq=False):
     size: tuple[int, int]
     """Width and height in pixels, 0 if unknown."""
     picture_folder: str
+    """The folder of its pictures below the source, with a slash at the end."""
     video: str
     """The name of the video."""
     shift: int

@@ -129,7 +129,7 @@ def _read_file(opened: Any, path: str, collect: Collect, log: Log, options: Parq
     odm_metadata = metadata.get(METADATA_KEY.decode(), {})
     if isinstance(odm_metadata.get("classes"), list):
         collect.declare_classes(odm_metadata["classes"])
-    labels = find_class_labels(metadata.get("huggingface"))
+    labels = find_class_labels(metadata.get("huggingface"))  # which `datasets` writes
     if labels is not None:
         collect.declare_classes(labels)
     collect.kind = collect.kind or odm_metadata.get("kind")

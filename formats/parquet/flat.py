@@ -88,7 +88,9 @@ class FlatRows:
         self._path, self._layout, self._collect, self._log = path, layout, collect, log
         self._origin = Origin(collect.builder.file(path), path, shorten(layout.columns.get("image", "image")))
         self._is_lost = np.zeros(0, bool)
+        """(n,) whether a row of the current row group is faulty."""
         self._first_line = 0
+        """The number of its first row in the file, from 1."""
 
     def take(self, table: Any, first_line: int) -> None:
         """Add the rows of a row group, report faulty ones; `first_line` is the number of its first row.

@@ -46,8 +46,11 @@ class NestedLayout(msgspec.Struct, frozen=True, eq=False):
     is_struct: bool
     """Whether `objects` is a struct of lists, else a list of structs."""
     lists: dict[str, str]
+    """The name of the list of each role in `FIELDS` that has one."""
     image: str
+    """The column that names the image; ``image.path`` is a field of a struct."""
     has_sizes: bool
+    """Whether there are columns ``width`` and ``height``, of the image."""
     form: str | None
     """The meaning of a box's numbers, where the layout determines it."""
 
