@@ -139,7 +139,7 @@ def detect(source: Source, log: Log, *, flag: str = "--format", among: tuple[str
 
 
 def list_with_flags(flags: Iterable[str]) -> list[str]:
-    """The names of the formats to import to know all meanings of some long flags, such as ``--classes``.
+    """The formats that must be imported before it is known what some long flags, such as ``--classes``, mean.
 
     Formats of other packages are among them: their flags are known only after the import.
     """

@@ -221,7 +221,7 @@ def format_of(module: str, **declared: Any) -> Format:
     """
     members = vars(sys.modules[module])
     fields = {key: members[key] for key in _FUNCTIONS if key in members}
-    if "options" not in declared:
+    if "options" not in declared:  # annotations are text: the name of the class
         fields["options"] = members[members["read"].__annotations__["options"]]
     defaults = {"name": module.rpartition(".")[2], "doc": members["__doc__"], "single": False, "write": None}
     return Format(**{**defaults, **fields, **declared})

@@ -120,6 +120,7 @@ def _describe(head: str, suffix: str) -> str:
         # Of the object, or of the first record of the list that is the whole text.
         keys = [*(preview.keys if preview.top == "{" else preview.first.get("", {}))]
         return f"JSON{' of records' if preview.top == '[' else ''} with {_list_names(keys, 'key')}"
+    # The first element after <?xml ...?>, <!DOCTYPE ...> and comments.
     if match := re.match(r"(?:<[?!][^>]*>\s*)*<([\w.:-]+)", text):
         return f"XML with the root {shorten(match[1], 30)}"
     line = next(iter(text.splitlines()), "").strip()

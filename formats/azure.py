@@ -101,6 +101,7 @@ def read(source: Source, builder: Builder, log: Log, options: AzureOptions) -> N
     reader = Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)  # for relative coordinates
     for file in log.track(choose_files(source, looks_like, "JSON of Azure", log, _SUFFIXES), "reading"):
         first_bytes = source.head(file).lstrip(b"\xef\xbb\xbf \t\r\n")
+        # A response of Custom Vision, which is one object on any number of lines.
         is_single = b'"predictions"' in first_bytes and first_bytes.startswith(b"{")
         with contextlib.suppress(BadRecord):
             records = [read_item(reader, file)] if is_single else list(read_line_items(reader, file))
@@ -216,6 +217,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: AzureOptions) -> 
                 labels.append({"box": edges, "label": box.label, **polygon, **box.score_field("score")})
             else:
                 crowd = int(bool(box.flags & Flag.CROWD))
+                # A polygon stands in the place of the edges; in detections it stands beside them.
                 labels.append({"label": box.label, **(polygon or edges), "isCrowd": crowd})
         name_key, list_key = ("filename", "boxes") if dataset.kind == "det" else ("image_url", "label")
         details = {"image_details": image.size} if image.size else {}

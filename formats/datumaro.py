@@ -238,7 +238,7 @@ def _read_mask(shape: Row) -> Corners:
 
 def _format_shape(box: Box) -> dict[str, Any]:
     """The fields of an annotation that hold its kind and its numbers: a polygon, oriented box or box."""
-    if box.outlines:
+    if box.outlines:  # one: `iter_group_images` makes a box of each
         return {"type": "polygon", "points": [value for point in box.outlines[0] for value in point]}
     if box.corners:
         (left, top, width, height), degrees = split_rotation(box.corners)

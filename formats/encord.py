@@ -165,7 +165,7 @@ def _format_shape(box: Box, image: Image, xywh_of_row: Callable[[int], list[floa
     """
     size = image.width, image.height
     if box.outlines:
-        points = divide_points(box.outlines[0], size)
+        points = divide_points(box.outlines[0], size)  # the only outline, as `keeps` has no parts
         return {"shape": "polygon", "polygon": {str(i): {"x": x, "y": y} for i, (x, y) in enumerate(points)}}
     if box.corners:
         (left, top, width, height), theta = split_rotation(box.corners)

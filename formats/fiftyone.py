@@ -401,6 +401,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) 
     name = plan_file(dataset, target, f"{options.layout}.json", "labels", log)
     is_writable = check_sizes(dataset, log)
     names = dataset.images.name
+    # labels.json names images without their extension, so that two may have one key.
     keys = list(names) if by_sample else [stem(image) for image in names]
     name_of_key: dict[str, str] = {}
     for key, image_name in zip(keys, names, strict=True):

@@ -122,6 +122,7 @@ class Layout(msgspec.Struct, frozen=True):
         """The columns in words, as in "8 numbers, a difficulty and a transcription"."""
         parts = [f"{self.width} numbers"]
         parts += ["a confidence"] * self.scored + ["a difficulty"] * self.marked + ["a class"] * self.classed
+        # Rows with a score, which are results, need no transcription.
         *others, last = parts if self.scored else [*parts, "a transcription"]
         return f"{', '.join(others)} and {last}"
 
@@ -332,7 +333,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: IcdarOptions) -> 
     """Write one file per image, and the list of classes if there is any but ``text``."""
     is_detections = dataset.kind == "det"
     boxes, classes = dataset.boxes, dataset.categories.name
-    prefix = next(p for p, kind in _KINDS.items() if kind == dataset.kind)
+    prefix = next(p for p, kind in _KINDS.items() if kind == dataset.kind)  # gt_ or res_
     has_classes = bool(set(classes) - {CLASS})
     # Also listed if a class has no boxes, and would be lost.
     listed_classes = classes if has_classes or len(np.unique(boxes.category)) < len(classes) else ()

@@ -168,7 +168,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
         for box in image.boxes:
             left, top, right, bottom = ltrb_of_row(box.row)
             relative_corners: Any = ((left, bottom), (left, top), (right, top), (right, bottom))
-            if box.outlines:
+            if box.outlines:  # only one, as `keeps` has no parts
                 relative_corners = divide_points(box.outlines[0], (image.width, image.height))
             vertices = [{"x": x, "y": y} for x, y in relative_corners]
             percent = 100 if box.score is None else _to_percent(box.score)

@@ -196,7 +196,7 @@ def _is_tracking(source: Source, files: Sequence[str]) -> bool:
     n_rows = n_fitting = 0
     for cells in label_rows.sample_rows(source, files):
         n_rows += 1
-        numbers, type_ = cells[:LEAD], cells[LEAD : LEAD + 1]
+        numbers, type_ = cells[:LEAD], cells[LEAD : LEAD + 1]  # the type is a list of one cell, or empty
         n_fitting += (
             len(cells) >= LEAD + 15
             and all(NUMBER.fullmatch(cell) and float(cell).is_integer() for cell in numbers)

@@ -221,7 +221,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: LabelboxOptions) -> Non
         for box in image.boxes:
             (left, top), (width, height) = box.xyxy[:2], box.wh
             geometry: Any = {"top": top, "left": left, "height": height, "width": width}
-            if box.outlines:
+            if box.outlines:  # only one, as `keeps` has no parts
                 geometry = [{"x": x, "y": y} for x, y in box.outlines[0]]
             fields = {
                 "name": box.label,

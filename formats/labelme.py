@@ -227,7 +227,7 @@ def _format_shape(box: Box, image: Image) -> dict[str, Any]:
         height, width = pixels.shape
         kind, points = "mask", [[left, top], [left + width - 1, top + height - 1]]
         mask = encode_png(pixels)
-    elif box.outlines:
+    elif box.outlines:  # one: `iter_group_images` makes a box of each
         kind, points = "polygon", box.outlines[0]
     elif box.corners:
         kind, points = "rotation", box.corners

@@ -181,7 +181,7 @@ def _format_object(object_id: int, box: Box) -> list[str]:
     """The lines of XML of an object: a polygon, or a box as the polygon of its corners."""
     left, top, right, bottom = box.xyxy
     corners: Any = ((left, top), (right, top), (right, bottom), (left, bottom))
-    outline = box.outlines[0] if box.outlines else corners
+    outline = box.outlines[0] if box.outlines else corners  # the only one, as `keeps` has no parts
     points = "".join(f"<pt><x>{x!r}</x><y>{y!r}</y></pt>" for x, y in outline)
     kind = "" if box.outlines else "<type>bounding_box</type>"
     attributes = [f"score={score!r}" for score in box.score_field("score").values()]

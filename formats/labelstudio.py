@@ -441,7 +441,7 @@ def image_name(text: str) -> str:
 
 def _format_shape(box: Box, image: Image) -> dict[str, Any] | None:
     """The fields of a value that hold a polygon or oriented box, in percent of the image; None without."""
-    if box.outlines:
+    if box.outlines:  # only one, as `keeps` has no parts
         w, h = image.width, image.height
         points = [[simplify(x * 100 / w), simplify(y * 100 / h)] for x, y in box.outlines[0]]
         return {"points": points, "closed": True}
@@ -463,6 +463,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: LabelstudioOption
     if not check_sizes(dataset, log) or name is None:
         return
     xywh_of_row = make_relative(dataset, scale=100)
+    # In a URL, the special characters of a name are quoted.
     is_url = "?" in options.prefix or "://" in options.prefix or options.prefix.startswith("/")
     tasks = []
     for image in iter_images(dataset):
