@@ -107,7 +107,10 @@ def _read_masks(values: Any, name: str, n: int) -> tuple[dict[str, NDArray[Any]]
 
 
 def check_sizes(image: Longs, size: NDArray[np.int32], names: Sequence[str]) -> None:
-    """Check that the masks (n, 2) of each image (n,) have one size. Raises ValueError if they do not."""
+    """Check that all masks of an image have one `size`, (n, 2). Raises ValueError if they do not.
+
+    `image` (n,) is the image of each mask, a position in `names`.
+    """
     size_of_image = find_image_sizes(image, size, len(names))
     is_different = (size != size_of_image[image]).any(axis=1)
     if is_different.any():

@@ -68,13 +68,13 @@ class ImageBoxes(msgspec.Struct, frozen=True, eq=False):
         return cls(**{name: np.concatenate(arrays) for name, arrays in columns.items()})
 
     def take(self, images: Longs) -> ImageBoxes:
-        """Return the boxes of these images, in this order. `shape` alone has several rows for a box."""
+        """Return the boxes of these images, in this order."""
         rows = _list_positions(self.count, images)
         columns = {
             name: column[rows] if len(column) and name != "shape" else column
             for name, column in get_columns(self).items()
         }
-        if len(self.n_values):
+        if len(self.n_values):  # `shape` has `n_values` rows for a box, the other columns one
             columns["shape"] = self.shape[_list_positions(self.n_values, rows)]
         return ImageBoxes(self.count[images], **columns)
 
@@ -487,6 +487,7 @@ def from_bytes(data: bytes) -> tuple[Any, Batch, bool]:
     except (TypeError, KeyError, ValueError, OverflowError) as e:
         raise ValueError(f"{_DAMAGED}: {e}") from None
     n_images = {len(detections.count), len(truth.count)} | ({len(ids)} if ids is not None else set())
+    # `n_images` has a single number if both sides and the ids agree.
     has_columns = _fits(detections, scored=True) and _fits(truth, scored=False)
     if len(n_images) > 1 or not has_columns or (ids is not None and ids.ndim != 1):
         raise ValueError(f"{_DAMAGED}: its columns do not match")
@@ -520,6 +521,7 @@ def _take_side(arrays: Mapping[str, NDArray[Any]], side_name: str) -> ImageBoxes
     return ImageBoxes(**{name: arrays[f"{side_name}.{name}"] for name in names})
 
 
+# Of each column the kind of its dtype: integers, floats or unsigned integers.
 _KINDS = {"count": "i", "boxes": "f", "label": "i", "score": "f", "flags": "u", "area": "f"}
 
 
@@ -533,6 +535,7 @@ def _fits(side: ImageBoxes, *, scored: bool) -> bool:
         and side.label.shape == (n,)
         and side.boxes.shape == (n, 4)
         and side.area.shape in ((0,), (n,))
+        # Both without shapes, or both with them.
         and (side.n_values.shape, side.mask_size.shape) in (((0,), (0, 2)), ((n,), (n, 2)))
         and bool((side.n_values >= 0).all())
         and side.shape.shape == (int(side.n_values.sum(dtype=np.int64)),)

@@ -330,8 +330,8 @@ def _note_rules(joined: Joined, rules: Sequence[Protocol], log: Log) -> None:
 def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log) -> None:
     """Report what the protocols may treat in an unexpected way, or what the ground truth lacks for them.
 
-    Raises DataError if there are too many classes, UsageError if a class with a threshold of its own does not
-    exist.
+    `path` is that of the ground truth. Raises DataError if there are too many classes, UsageError if a class
+    with a threshold of its own does not exist.
     """
     _refuse_many_classes(joined, log)
     check_class_ious(rules, joined.classes)
@@ -465,7 +465,7 @@ def _report_no_match(row: Row, report: JoinReport, path: str, log: Log) -> None:
 
 
 def _report_uncounted(result: Result, joined: Joined, path: str, log: Log) -> None:
-    """Report classes without an object, but with detections, that the join did not: no mean shows them."""
+    """Report classes with detections but no object, which no mean shows, unless the join reported them."""
     reported = set(joined.report.classes_det_only)
     empty_classes = [
         r for r in result.classes if not (r.gt or r.gt_ignored) and r.fp and r.name not in reported

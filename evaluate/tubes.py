@@ -322,7 +322,7 @@ def match_tubes(
     score, row = joined.detections.score, joined.detections.row
     for p in rules:
         order = argsort_descending(score)
-        if p.match == "greatest":
+        if p.match == "greatest":  # pairs go by IoU
             as_given = np.argsort(row, kind="stable")
             order = as_given[argsort_descending(score[as_given])]
         pairs = find_tube_pairs(joined, truth, detections, find_iou_floor(p), order)

@@ -235,7 +235,7 @@ def pair_boxes(first: Annotations, other: Annotations, iou_min: float) -> tuple[
     n_images = int(max(side.image.max(initial=-1) for side in sides)) + 1
     n_first, n_other = (np.bincount(side.image, minlength=n_images) for side in sides)
     row_pairs: list[tuple[Longs, Longs]] = [(sides[0].row[:0], sides[1].row[:0])]
-    for images in split_by_size(n_first * n_other, AT_A_TIME):
+    for images in split_by_size(n_first * n_other, AT_A_TIME):  # slices of image numbers
         first_chunk, other_chunk = (side.select_images(images.start, images.stop) for side in sides)
         first_positions, other_positions = _pair_greedily(first_chunk, other_chunk, iou_min)
         row_pairs.append((first_chunk.row[first_positions], other_chunk.row[other_positions]))
@@ -318,7 +318,8 @@ def _find_best_pairs(
     """
     truth, detections = other.to_side(free_other), first.to_side(free_first)
     joined = Joined((), 0, ("",), truth, detections, NOTHING_JOINED)  # no names of images, one class
-    pairs = find_pairs(joined, Protocol("agree"), iou_min, np.arange(len(free_first)))
+    order = np.arange(len(free_first))  # there are no scores
+    pairs = find_pairs(joined, Protocol("agree"), iou_min, order)  # a protocol without any special rule
     is_complete, lowest, rank_sum = True, iou_min, len(first.rank) + len(other.rank)
     best = _Candidates(free_first[:0], free_other[:0], np.zeros(0))
     for piece in pairs.pieces():

@@ -298,7 +298,7 @@ def check_runs(runs: Mapping[str, Table]) -> None:
         raise UsageError("give at least two runs to compare")
     first_table = tables[0]
     for name, table in list(runs.items())[1:]:
-        # What was changed says how many images a run has beyond the ground truth's, which is no rule.
+        # `switched` also counts, in words, images of a run that the ground truth lacks, which is no rule.
         first_rules, run_rules = (replace(run.rules, switched=()) for run in (first_table, table))
         if first_rules != run_rules:
             raise UsageError(

@@ -296,7 +296,7 @@ def _choose_side(sample: Sample, best: _Candidate, choices: Sequence[_Candidate]
     leaves fewer boxes outside their images, by 5 % of all boxes or so, is right.
     """
     other_side = (c for c in choices if c.side != best.side and c.changes == best.changes and not c.step)
-    twin = max(other_side, key=lambda c: c.gain, default=None)
+    twin = max(other_side, key=lambda c: c.gain, default=None)  # the best reading of the other side
     if twin is None or twin.gain < 0.5 * best.gain or not best.readings:
         return best, ""
     n_boxes_per_step = 0.05 * (len(sample.joined.truth) + len(sample.joined.detections))
@@ -370,6 +370,7 @@ def _bound_tail(n: int, k: int, p: float) -> float:
     if share <= p:
         return 1.0
     complement_term = (1 - share) * math.log((1 - share) / (1 - p)) if share < 1 else 0.0
+    # exp(-n D), with D the relative entropy of the two shares.
     return math.exp(-n * (share * math.log(share / p) + complement_term))
 
 
@@ -471,7 +472,7 @@ def _explain_classes(joined: Joined, det_category: Ints, gt_category: Ints) -> t
     is_misnamed = new_class[det_classes] != det_classes
     misnamed, n_votes = det_classes[is_misnamed], n_top[is_misnamed]
     # A mistake of names or numbers moves classes that only the detections have, or several classes, each
-    # more than once; else a detector confuses classes.
+    # more than once; else a detector confuses classes. No two of them may mean the same class.
     names = {joined.classes[i] for i in misnamed.tolist()}
     is_repeated = len(misnamed) >= 2 and int(n_votes.min()) >= 2
     is_plausible = bool(names) and (is_repeated or names <= {*joined.report.classes_det_only})
@@ -489,6 +490,7 @@ def _differ_by_image(n_same: Longs, n_any: Longs) -> bool:
     has_several, p_wrong = n_any >= 2, 1 - n_same.sum() / n_any.sum()
     is_uniform = (n_same == 0) | (n_same == n_any)
     n_on_image = n_any[has_several]
+    # The chance that all objects of an image are wrong, or all right, if each is wrong with `p_wrong`.
     expected = (p_wrong**n_on_image + (1 - p_wrong) ** n_on_image).mean() if has_several.any() else 1.0
     return _bound_tail(int(has_several.sum()), int(is_uniform[has_several].sum()), float(expected)) < CHANCE
 
@@ -591,6 +593,7 @@ def _drop_duplicates(joined: Joined) -> Joined:
     while len(rows):  # in each round the surest of each image and class, beside all others left there
         key = keys[rows]
         is_surest = np.concatenate([[True], key[1:] != key[:-1]])
+        # is_surest 1 0 0 1 0:  other_positions 1 2 4, whose surest are number 0 0 1
         other_positions = np.flatnonzero(~is_surest)
         surest_rows = rows[is_surest][np.cumsum(is_surest)[other_positions] - 1]
         is_near = iou(side.xyxy[surest_rows], side.xyxy[rows[other_positions]]) >= 0.7

@@ -85,7 +85,7 @@ class Sample(msgspec.Struct, frozen=True, eq=False):
         n_gt_of_image = np.bincount(truth.image, minlength=len(joined.images))
         rows = np.sort(order[rank_in_image < 2 * n_gt_of_image[image] + 2])
         n_det_of_image = np.bincount(detections.image[rows], minlength=len(n_gt_of_image))
-        # Of crowded images, which few make the sample, not all objects.
+        # If the images are crowded, only every second, third, ... object.
         objects = objects[:: 1 + int(n_det_of_image[truth.image[objects]].sum()) // (2 * MOST_PAIRS)]
         image_index = np.searchsorted(images, truth.image[objects])
         pairs = pair_by_image(detections.image[rows], truth.image[objects])

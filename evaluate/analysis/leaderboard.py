@@ -127,7 +127,7 @@ def verdict(standings: Sequence[Standing], names: Mapping[str, str], level: floa
         for standing, differs in zip(standings[1:], differences, strict=True)
         if differs is False
     ]
-    if None in differences:
+    if None in differences:  # without intervals no difference is known
         return head
     if not not_different:
         return f"{head}; all others differ from it by more than chance"

@@ -75,7 +75,7 @@ def _make_content_keys(dataset: Dataset, images: Longs, number_of_class: Mapping
     # Columns: the cells of four edges (+ 0.0 makes 0 of -0), class, image.
     table = np.column_stack([_find_cells(boxes.xyxy[rows]) + 0.0, category, boxes.image[rows]])
     table = table[np.lexsort(table.T)]  # by image, then class and place
-    row_bounds = np.searchsorted(table[:, -1], np.stack([images, images + 1]))
+    row_bounds = np.searchsorted(table[:, -1], np.stack([images, images + 1]))  # from, to
     return [table[start:stop, :-1].tobytes() for start, stop in row_bounds.T.tolist()]
 
 

@@ -101,7 +101,7 @@ def _render_confusion(data: Mapping[str, Any], width: int | None) -> Section:
     table = _fit_confusion(names, rows, form, width or 10**9) if len(names) <= MOST_CLASSES else None
     if table is not None:
         return [Line(title), table]
-    pairs = sorted(
+    pairs = sorted(  # the most frequent first
         (-n, gt, det) for gt, row in enumerate(counts) for det, n in enumerate(row) if n and gt != det
     )
     count_text = f"the {PAIRS_SHOWN} most frequent of " if len(pairs) > PAIRS_SHOWN else ""

@@ -219,7 +219,7 @@ class _Comparison:
         rows: list[list[Any]] = []
         reasons: dict[str, list[str]] = {}
         for delta in self._select_deltas(run, of_classes=False):
-            if math.isnan(delta.delta) and delta.interval.reason == "undefined":
+            if math.isnan(delta.delta) and delta.interval.reason == "undefined":  # nothing to show
                 continue
             if delta.interval.reason:
                 reasons.setdefault(delta.interval.reason, []).append(delta.key)

@@ -205,6 +205,7 @@ class Plan:
             if kind == "recall":
                 values = recall[column, area]
             elif kind == "frequency":
+                # "APr" is of the classes with the frequency "r".
                 values = ap[0].mean(axis=0)[:, frequency == key.removeprefix("AP")]
             else:  # the AP at one threshold, or the mean of all
                 values = ap[area].mean(axis=0) if column < 0 else ap[area, column]
@@ -434,7 +435,10 @@ class _Ranking:
 
 
 class _Packed:
-    """Several weightings of the images packed into one integer per image, `bits` bits for each sum."""
+    """Several weightings of the images packed into one integer per image, `bits` bits for each sum.
+
+    `ranked` (weightings, classes) says which classes count in each, None = all.
+    """
 
     # Up to 64 // bits weightings share one int64:  w0 | w1 << bits | w2 << 2 * bits | ...
     # A sum of such words has the sums of all weightings:
@@ -475,6 +479,8 @@ class _Curves:
 
     ``classes`` (c,) are the classes with true positives, ``first_values`` and ``last_values`` the positions
     of the first and the last value of each, ``rank_starts`` and ``rank_stops`` the bounds of their ranks.
+    `live` (ranks,) are the detections that are false if they match nothing, None = all; `read` are the true
+    positives at which precision is kept.
     ``wrong_*`` are of the hits that the running count of detections has wrong: ignored ones that it counts,
     true ones that it leaves out.
     """

@@ -106,6 +106,7 @@ def _describe_disputed(table: Table, overlaps: Overlaps, row: int, kind: str) ->
         (overlaps.same_missed, "same") if kind == "location" else (overlaps.other_missed, "other")
     )
     iou, fields = float(disputed.iou[row]), _make_truth_row(table, overlaps, int(disputed.at[row]))
+    # Of this detection, in place of the one that overlaps most with the ground truth.
     fields[f"{prefix}_iou"], fields[f"{prefix}_score"] = iou, float(table.score[row])
     if kind == "class":
         fields["other_class"] = table.classes[table.category[row]]
@@ -213,6 +214,7 @@ def list_places(dataset: Dataset | None, rows: NDArray[Any]) -> tuple[list[str],
     file, line = (np.append(column, -1)[rows] for column in (dataset.boxes.file, dataset.boxes.line))
     files = dataset.files
     file_texts = [f"{f.path}#{f.pointer.rstrip('/')}/" if f.pointer else f.path for f in files] + [""]
+    # In JSON the line is an index, which ends the pointer: "a.json#/annotations/7".
     has_pointer = np.array([bool(f.pointer) for f in files] + [False])[file]
     line_objects = line.astype(object)
     line_texts = map(str, np.where(has_pointer, line_objects, "").tolist())

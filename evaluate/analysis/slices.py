@@ -68,7 +68,7 @@ def slice_by_tags(images: Sequence[str], tags: Mapping[str, Mapping[str, Sequenc
                 members.setdefault(value, []).append(i)
         slices += [
             ImageSlice(name, value, np.unique(np.array(members[value], np.int64)))
-            for value in sorted(members, key=lambda value: (value == NONE, value))
+            for value in sorted(members, key=lambda value: (value == NONE, value))  # (none) last
         ]
     return slices
 
@@ -96,6 +96,7 @@ def image_slices(
     for image_slice in slices:
         inside, outside = _split_images(plan, image_slice, draws)
         n_behind = min(plan.count_images_behind(inside), plan.count_images_behind(outside))
+        # The rest comes first: differences are from the first plan.
         rows += _compute_differences(
             image_slice, inside, [_Within(plan, outside), _Within(plan, inside)], n_behind, draws
         )

@@ -140,6 +140,7 @@ def _find_claims(table: Table, target_truth: Longs | Ints) -> tuple[Mask, Mask]:
     rows = table.order[target_truth[table.order] >= 0]
     rows = rows[is_missed[target_truth[rows]]]
     is_claiming = np.zeros(len(target_truth), np.bool_)
+    # `rows` are by rank, and `unique` returns the first row of each ground truth.
     is_claiming[rows[np.unique(target_truth[rows], return_index=True)[1]]] = True
     is_claimed = np.zeros(len(table.truth), np.bool_)
     is_claimed[target_truth[is_claiming]] = True

@@ -399,7 +399,7 @@ def _describe_join(evaluation: Evaluation) -> Items:
         ),
         f"classes: {_count_sides(len(report.classes_both), report.classes_gt_only, report.classes_det_only)}",
     ]
-    if set(report.how) - {"name"}:
+    if set(report.how) - {"name"}:  # some were matched by another method than by name
         lines.append("matched by " + ", ".join(f"{method}: {n}" for method, n in report.how.items()))
     for title, names in (
         (f"{report.unit} only in the ground truth", report.images_gt_only),
@@ -454,7 +454,7 @@ def _sort_levels(result: Result) -> list[AreaRange]:
 def _make_level_section(result: Result) -> Section:
     """Make the table of the numbers of each class at each level of difficulty, and their means."""
     rules, npos = result.rules, result.matches.npos
-    kinds = list(dict.fromkeys(key.partition("@")[0] for key in level_keys(rules)))
+    kinds = list(dict.fromkeys(key.partition("@")[0] for key in level_keys(rules)))  # "AP" of "AP@easy"
     # Orientation similarity is left out where a detection has no angle.
     kinds = [k for k in kinds if not math.isnan(result.summary[f"{k}@{rules.areas[0].name}"])] or kinds[:1]
     levels = [(rules.areas.index(area), area.name) for area in _sort_levels(result)]
@@ -503,7 +503,9 @@ def _make_area_section(result: Result) -> Section:
 
 
 def format_headline(result: Result) -> str:
-    """Return the last line of a result: AP and its names in training logs, or the main number."""
+    """Return the last line of a result: ``AP (mAP50-95) 0.668, ...`` where AP is a mean, with its names in
+    training logs, or the main number: ``mAP = 78.91 %``.
+    """
     numbers = result.summary
     if result.rules.averaged:
         name_by_key = {key: f"{key} ({alias})" for alias, key in ALIASES.items() if key in numbers}
