@@ -136,6 +136,7 @@ def looks_like(preview: JsonPreview, head: bytes) -> tuple[int, str] | None:
         if "instances" in keys or {"tags", "comments"} & keys.keys():
             return SURE, "it has metadata and instances of one image, as SuperAnnotate has"
         return None
+    # Objects by the name of their image, and the version, which is a text.
     is_object = preview.top == "{" and set(keys.values()) <= {"{", "[", '"'}
     if is_object and b'"instances"' in head and (_VERSION in keys or b'"classId"' in head):
         return SURE, "it has the instances of several images, as SuperAnnotate has"

@@ -130,6 +130,7 @@ def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions)
         expected = Trusted("an annotation of Supervisely")
         log.report(NO_FILES, source.path, expected=expected, n=len(source.files))
     dataset_folders = dict.fromkeys(_find_dataset_folder(file) for file in files if _is_in_dataset(file))
+    # A dataset that is the source itself has the folder "", and its pictures are in "img".
     folders = tuple(source.full(f"{folder}/img".lstrip("/")) for folder in dataset_folders)
     folders = folders or find_folders(source)
     reader = Reader(source, builder, log, options, folders, sized=True, keys=_KEYS)  # files state sizes

@@ -182,7 +182,7 @@ def _read_project(project: Item, waiting: _Waiting) -> None:
     project.count_unread(_PROJECT_3, free=True)  # the outermost keys are data in `_KEYS`
     files = dict(project.object("file").objects())
     attributes = dict(project.object("attribute", optional=True).objects())
-    regions: dict[Any, dict[str, Any]] = {}
+    regions: dict[Any, dict[str, Any]] = {}  # by the id of their view, and by their own
     for key, metadata in project.object("metadata", optional=True).objects():
         shape, *numbers = metadata.array("xy") or [0]  # [2, x, y, w, h] is a rectangle, see `_SHAPES`
         if not shape or metadata.get("z"):

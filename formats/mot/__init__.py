@@ -74,7 +74,10 @@ _OTHER_FILES = frozenset(("images.txt", "labels.txt"))
 
 
 def sniff(source: Source) -> Sniff | None:
-    """Recognise a sequence by its layout, or by rows of 7, 9 or 10 numbers that begin with a frame number."""
+    """Recognise a sequence by its layout, or by rows of 7 or 9 to 11 numbers, the first a frame number.
+
+    In a folder of results without ``gt.txt`` or ``det.txt``, rows must end with -1,-1,-1.
+    """
     files = _find_files(source, "gt") or _find_files(source, "det")
     if not files and source.is_dir:
         rows = list(label_rows.sample_rows(source, _find_tracker_files(source), sep=b","))
@@ -135,7 +138,7 @@ GRAMMAR = label_rows.Grammar(
 
 
 def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> None:
-    """Read a file, a sequence, or a folder of sequences: ground truth if there is any, or the asked kind."""
+    """Read a file, a sequence, or a folder of sequences: ground truth if any, or the kind asked for."""
     kind, truth, detections = builder.kind, _find_files(source, "gt"), _find_files(source, "det")
     files = detections if kind == "det" else truth or (detections if kind is None else [])
     if source.is_dir and not truth and not detections:

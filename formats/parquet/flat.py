@@ -63,7 +63,7 @@ class FlatLayout:
         # The column of each role, with those that have one usual name.
         self.columns = {role: names[i] for role, i in header.roles.items()}
         if self.form == "ltrb" and not self.packed_column:  # which may have the sizes beside the edges
-            for role in FORMS["ltwh"][2:]:
+            for role in FORMS["ltwh"][2:]:  # box_width, box_height
                 if role not in header.roles:
                     header.find_usual(role)
                 if role in header.roles:
