@@ -94,7 +94,7 @@ def _describe_unrecognised(
 def _report_unreadable(source: Source, log: Log) -> None:
     """Report unread links and each damaged file. Raises DataError after any error, also an earlier one."""
     source.report_links(log)
-    for file in source.files[:1000]:
+    for file in source.files[:1000]:  # enough to show that the files are damaged
         report_damage(source, file, log)
     if log.errors:
         path = printable(source.path)

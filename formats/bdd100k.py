@@ -82,7 +82,7 @@ _OTHER_SHAPES = ("poly2d", "box3d", "rle", "graph")
 def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Recognise a list of frames, or an object with one, by the first frame's keys and how values begin."""
     if preview.top == "[":
-        first_frame = preview.first.get("", {})  # "": of the outermost list
+        first_frame = preview.first.get("", {})  # "": of the outermost list; "n" below begins null
         if first_frame.get("name") == '"' and first_frame.get("labels") in ("[", "n"):
             return SURE, "it is a list of frames with name and labels, as in BDD100K"
         if first_frame.get("name") == '"' and {"timestamp", "videoName", "frameIndex"} & first_frame.keys():
@@ -131,7 +131,7 @@ def _read_frames(reader: Reader, file: str) -> Iterator[tuple[Item, Any, Size | 
             reader.category(name, config.location / "categories" / i, listed=True)
         size_object = config.object(config.first_key("imageSize", "image_size"), optional=True)
         size = size_object.size("width", "height")
-        is_single = len(record.array("frames")) == 1  # which may be named outside
+        is_single = len(record.array("frames")) == 1  # whose name may be beside `frames`
         for frame in record.items("frames"):
             named = record if is_single and "name" not in frame else frame
             yield frame, named.get("name"), size

@@ -137,7 +137,7 @@ def _read_item(item: Item, split: str, classes: dict[str, int]) -> None:
     picture, pictures = None, item.reader.pictures
     if isinstance(name, str) and pictures:  # which lie in images/<subset>/, or in images/
         picture = pictures.find_exact(name, f"images/{split}", "images")
-        picture = picture or pictures.find(f"images/{split}/{name}")
+        picture = picture or pictures.find(f"images/{split}/{name}")  # if `name` has no extension
         name = add_extension(name, picture)
     image = item.image_named(name, field="id", size=size, split=split, picture=picture)
     rows.read(image, _read_annotation, classes, groups_with_box)

@@ -301,7 +301,7 @@ def read(source: Source, builder: Builder, log: Log, options: IcdarOptions) -> N
     if builder.kind == "det" and len(labels) and np.isnan(labels.score).all():
         if options.score is not None:
             labels.score[:] = options.score
-        elif file_kind != "gt":
+        elif file_kind != "gt":  # ground truth, read as detections by --kind, is reported row by row
             log.report(NO_CONFIDENCE, source.path, n=len(labels))
             is_valid[:] = False
     if is_valid.all():  # else all have been reported at once, and need not be one by one

@@ -254,10 +254,10 @@ def _find_boxes(record: Item) -> Rows:
     """The boxes of a record as objects. Raises BadRecord, after an issue, if it has boxes of another form."""
     if record.get("objects") is None:
         no_boxes = Rows(record.reader, record.location, (), record.origin)
-        return _transpose(record) if "bbox" in record else no_boxes
+        return _transpose(record) if "bbox" in record else no_boxes  # the lists are beside the file name
     if isinstance(record.get("objects"), list):
-        return record.rows("objects")
-    return _transpose(record.object("objects"))
+        return record.rows("objects")  # an object for each box
+    return _transpose(record.object("objects"))  # a list for each field
 
 
 def _transpose(objects: Item) -> Rows:

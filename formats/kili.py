@@ -167,6 +167,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
         annotations = []
         for box in image.boxes:
             left, top, right, bottom = ltrb_of_row(box.row)
+            # Of a rectangle, clockwise from the bottom left corner.
             relative_corners: Any = ((left, bottom), (left, top), (right, top), (right, bottom))
             if box.outlines:  # only one, as `keeps` has no parts
                 relative_corners = divide_points(box.outlines[0], (image.width, image.height))

@@ -215,7 +215,7 @@ def _add_frames(
     gather, builder, source = labels.gather, labels.builder, labels.source
     frame, track = labels.values[:, 0], labels.values[:, 1]
     has_no_frame = is_valid & ~((frame >= 0) & (frame < 2**31) & (frame == np.rint(frame)))
-    labels.report(BAD_FRAME, has_no_frame, 0, "frame", among=", from 0")
+    labels.report(BAD_FRAME, has_no_frame, position=0, field="frame", among=", from 0")
     paths = [source.full(file) for file in labels.files]
     file_numbers = np.array([builder.file(path) for path in paths], np.int64)
     video_names = [path.replace("\\", "/").rpartition("/")[2][: -len(".txt")] for path in paths]

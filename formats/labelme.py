@@ -105,7 +105,7 @@ def looks_like(preview: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: GroupOptions) -> None:
     """Read every JSON file, each the shapes of one image."""
-    unique_keys = _TOP - {"version", "flags"}  # which other formats have too
+    unique_keys = _TOP - {"version", "flags"}  # other formats have these two as well
     files = choose_files(source, looks_like, "LabelMe JSON", log, unique_keys=unique_keys)
     reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)  # the files state image sizes
     places = name_images(source, files, reader.pictures)
@@ -212,7 +212,7 @@ def _read_flags(shape: Row) -> Flag:
 
 def _read_point(shape: Row, group: int) -> None:
     """Add a keypoint to the object of its group. Hidden ones are marked difficult, as in X-AnyLabeling."""
-    (x, y), *_ = shape.points("points", 1)
+    (x, y), *_ = shape.points("points", n_min=1)
     point, name = (x, y, 1 if shape.flag("difficult") else 2), shape.text("label")
     if not shape.is_bad:
         shape.reader.count(POINTS)
