@@ -52,7 +52,7 @@ class Report(msgspec.Struct, frozen=True, eq=False):
     def verdict(self) -> str:
         """One line: how many errors and warnings, and in what."""
         counts = f"{_format_count(self.log.errors, 'error')}, {_format_count(self.log.warnings, 'warning')}"
-        if len(self.sources) <= 2:
+        if len(self.sources) <= 2:  # one source, or ground truth and detections
             read_words = "; ".join(
                 f"{_count_boxes([s])}, {_format_count(s['classes'], 'class')} ({s['format']})"
                 for s in self.sources

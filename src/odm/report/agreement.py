@@ -131,7 +131,7 @@ def _collect_boxes(agreement: Agreement) -> _DrawnBoxes:
     (_, a), (_, b) = agreement.sides
     first_of_pairs, second_of_pairs = a.take(agreement.first), b.take(agreement.other)
     has_other_class = first_of_pairs.category != second_of_pairs.category
-    pair_change = OTHER_CLASS * has_other_class
+    pair_change = OTHER_CLASS * has_other_class  # 0: the same class
     other_class = np.where(has_other_class, first_of_pairs.category, -1)
     only_a = a.take(rows_without(len(a), agreement.first))
     only_b = b.take(rows_without(len(b), agreement.other))
@@ -147,6 +147,7 @@ def _collect_boxes(agreement: Agreement) -> _DrawnBoxes:
         image=np.concatenate([group.image for group in groups]),
         category=np.concatenate([group.category for group in groups]),
         xyxy=np.concatenate([group.xyxy for group in groups]),
+        # After the first group, whose style depends on the pair, one style for each group.
         kind=np.concatenate([pair_kind, np.repeat(["GT", "FP", "TP"], lengths[1:])]),
         first_class=np.concatenate([other_class, np.full(len(dataset_row) - len(other_class), -1)]),
         change=np.concatenate([pair_change, pair_change, np.repeat([ONLY_A, ONLY_B], lengths[2:])]),

@@ -62,16 +62,18 @@ def make_place_columns(dataset: Dataset | None, rows: NDArray[Any]) -> dict[str,
     files: list[list[str | None] | None] = []
     for row in file_rows.tolist():
         file = dataset.files[row] if row >= 0 else None
-        files.append(file and [shorten_path(file.path), file.pointer.rstrip("/") if file.pointer else None])
+        pointer = file.pointer.rstrip("/") if file and file.pointer else None
+        files.append(None if file is None else [shorten_path(file.path), pointer])
     return {
         "files": files,
-        "file": positions.tolist() if len(files) > 1 else 0,
+        "file": positions.tolist() if len(files) > 1 else 0,  # 0 for all boxes
         "line": dataset.boxes.line[rows].tolist(),
     }
 
 
 def drop_folders(text: str, sources: Sequence[str]) -> str:
     """Shorten the paths of the sources in a message to their last part."""
+    # The longest first: the folder of one source may hold that of another.
     for path in sorted(sources, key=len, reverse=True):
         folder = os.path.dirname(path.rstrip("/\\"))
         if folder:
@@ -176,7 +178,7 @@ class ShownImages:
             raise UsageError(f"report_images {limit}: expected a number of at least 1")
         self.images = choose_images(n_images, weight, cells, limit)
         self.number: Ints = np.full(max(n_images, 1), -1, np.int32)
-        """(n_images,) the number of each on the page, -1 = not shown."""
+        """(n_images,), but at least one: the number of each on the page, -1 = not shown."""
         self.number[self.images] = np.arange(len(self.images), dtype=np.int32)
         self._extents = np.zeros((len(self.images), 2))
 

@@ -164,6 +164,7 @@ def _collect_run_boxes(
     """
     detections, truth = table.detections, table.truth
     image_of_name = {name: i for i, name in enumerate(table.images)}
+    # An object that counts is found or missed at this level; any other is ignored.
     gt_kinds = np.where(truth.counts, np.where(table.is_found_at(level), "GT", "FN"), "IG")
     is_det_kept = table.level >= level
     boxes_of_images = []
@@ -314,9 +315,9 @@ def compare_page(
         "title": title or _make_title(first_name, other_names),
         "definition": definition,
         "metric": metric,
-        "verdict": verdict if more else "",
+        "verdict": verdict if more else "",  # of two runs the script writes one with numbers
         "ranking": _make_ranking(ranking, short_names) if more else [],
-        "imageCount": sum(changes.counts.values()) or len(changes.images),
+        "imageCount": sum(changes.counts.values()) or len(changes.images),  # counts may be left out
         **pair_data[0],
         "more": pair_data[1:],
     }
@@ -328,6 +329,7 @@ def _measure_extents(pairs: Sequence[RunPair], number_of_name: Mapping[str, int]
     """Return how far to the right and down the boxes of each image reach, by its number on the page."""
     extents = np.zeros((len(number_of_name), 2))
     for image in (image for pair in pairs for image in pair.changes.images):
+        # The row of zeros is for an image without boxes.
         xyxy = np.concatenate([np.zeros((1, 4)), image.first.xyxy, image.other.xyxy])
         page_number = number_of_name[image.name]
         extents[page_number] = np.maximum(extents[page_number], np.nan_to_num(xyxy[:, 2:]).max(axis=0))
@@ -396,7 +398,7 @@ def _make_curves(result: Result, table: ReportData, names: Sequence[str]) -> lis
     # Kind 0 is a true positive, the last ignored, those between false positives.
     outcomes = table.outcomes.dense().sum(axis=0)[:, ::-1].cumsum(axis=1)
     tp, fp, n_objects = outcomes[0], outcomes[1:-1].sum(axis=0), int(table.truth.counts.sum())
-    drawn_levels = np.flatnonzero((tp > 0) & (n_objects > 0))
+    drawn_levels = np.flatnonzero((tp > 0) & (n_objects > 0))  # where both are defined and above 0
     overall = [
         round_numbers(tp[drawn_levels] / max(n_objects, 1), 4),
         round_numbers(tp[drawn_levels] / (tp + fp)[drawn_levels], 4),

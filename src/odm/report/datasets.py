@@ -65,6 +65,7 @@ def dataset_page(
     UsageError
         If `images` is below 1.
     """
+    # Of equal weights the first images come first.
     shown = _choose_images(dataset, np.zeros(len(dataset.images), np.int64), images)
     return shown.make_page("dataset", _make_data(dataset, shown, log, sources, title), pictures)
 
@@ -122,7 +123,7 @@ def _find_kinds(dataset: Dataset) -> dict[tuple[str, str], NDArray[np.bool_]]:
     for flag, name in zip(Flag, FLAG_NAMES, strict=True):
         masks["flag", name] = has_any(boxes.has(flag))
     if boxes.shapes is not None:
-        masks["shapes", ""] = has_any(boxes.shapes.kind > 0)
+        masks["shapes", ""] = has_any(boxes.shapes.kind > 0)  # 0: none
     if boxes.keypoints is not None:
         masks["keypoints", ""] = has_any(boxes.keypoints.counts() > 0)
     splits = np.array(dataset.images.split, object)
@@ -136,7 +137,7 @@ def _make_data(
 ) -> dict[str, Any]:
     """Return the data that the pages of one dataset share."""
     boxes, n_classes, n_images = dataset.boxes, len(dataset.categories), max(len(dataset.images), 1)
-    is_object = ~boxes.has(Flag.REGION)
+    is_object = ~boxes.has(Flag.REGION)  # not so a region to ignore
     per_class = np.bincount(boxes.category[is_object], minlength=n_classes).tolist()
     # One key for each class and each image that has a box of it: class * images + image.
     class_image_keys = np.unique((boxes.category.astype(np.int64) * n_images + boxes.image)[is_object])

@@ -55,6 +55,7 @@ def diff_page(
     # The rows of the table of classes, with the number of changed boxes.
     by_class = differences.class_rows()
     class_in_old, class_in_new = _number_classes(differences, [row["class"] for row in by_class])
+    # A relabelled box counts for its old class, as in `class_rows`.
     old_class = np.where(class_in_old >= 0, class_in_old, class_in_new)
     # Changed boxes are in both versions; one that moved and has another shape counts once.
     n_changed = np.bincount(old_class[(change & sum(OF_BOTH)) > 0], minlength=len(by_class)).tolist()
@@ -113,6 +114,7 @@ def _number_classes(differences: Differences, class_names: Sequence[str]) -> lis
 
 def _find_old_name(differences: Differences, image: int) -> str:
     """Return the old name of an image that was renamed, else nothing."""
+    # Images that were removed stand after those of the new version, for which alone `renamed` is known.
     if image >= len(differences.renamed) or not differences.renamed[image]:
         return ""
     return str(differences.old.images.name[differences.partner[image]])

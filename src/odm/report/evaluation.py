@@ -103,6 +103,7 @@ def _choose_images(
     `images_to_review`, and some for every kind of error of every class.
     """
     n_errors = np.zeros(n_images, np.int64)
+    # Each image to review is a cell of its own.
     cells: list[dict[Hashable, list[int]]] = [{image: [image] for image in images_to_review}]
     for table in tables:
         detections, truth = table.detections, table.truth
@@ -144,6 +145,7 @@ def _make_result(
     contract = result.to_dict()
     rows = []
     for class_row in contract["classes"]:
+        # Undefined numbers are None, and left out.
         shown_values = {key: value for key, value in class_row.items() if key in ROW_KEYS}
         rows.append({k: value for k, value in shown_values.items() if isinstance(value, (int, float, str))})
     return {
@@ -165,7 +167,7 @@ def _make_result(
         "scoresFrom": shorten_path(result.scores_from) if result.scores_from else "",
         "reasons": list(KINDS[1:-1]),  # without true positives and ignored ones
         "rows": rows,
-        "perImage": result.rules.metric in ("corloc", "top-k"),
+        "perImage": result.rules.metric in ("corloc", "top-k"),  # a class counts once per image
         "levels": table.levels.tolist(),
         "best": table.best,
         "wrongImages": table.wrong_images,
@@ -221,6 +223,7 @@ def _make_miss_curves(result: Result) -> list[dict[str, Any]]:
         kept_points = np.unique(np.linspace(0, n_points - 1, min(n_points, MAX_POINTS)).astype(int))
         # Half the lowest rate of the protocol stands for lower ones, as 0 has no logarithm.
         log_rate = np.log10(np.maximum(curve.false_per_image[kept_points], min(rules.rates) / 2))
+        # The key is "MR" for the main set-up, and "MR@NAME" for a further one.
         rows.append(
             {
                 "class": row.name,
@@ -235,6 +238,7 @@ def _make_miss_curves(result: Result) -> list[dict[str, Any]]:
 def _make_analyses(result: Result) -> dict[str, Any]:
     """Return the analyses as in the JSON contract, with rounded numbers and only the worst images."""
     analyses = {name: data for name, data in result.analysis.items() if name != "confusion"}
+    # With the thresholds of a file (``at_scores``), the page shows them and the numbers at each.
     if result.scores_from and "thresholds" not in analyses:
         rows = {
             row.name: {"score": row.score, "precision": row.precision, "recall": row.recall}
@@ -306,6 +310,7 @@ def _make_slider_data(result: Result, table: ReportData, on_page: ShownImages) -
         "values": [at_iou.iou for at_iou in results_at_ious],
         "own": reference,
         "averaged": result.rules.averaged,
+        # Of each class at each threshold.
         "ap": [[None if math.isnan(v) else v for v in at_iou.ap.tolist()] for at_iou in results_at_ious],
         "wrong": [at_iou.wrong_images for at_iou in tables],
         "outcomes": [_pack_changes(a.outcomes, b.outcomes) for a, b in zip(tables, next_tables, strict=True)],

@@ -179,6 +179,7 @@ def _shrink(image: Image.Image, turns: int, declared_size: tuple[int, int], size
     with _budget.hold(image):
         shrunk = _resize(image, size)
     if is_turned and turns != 1:
+        # `_resize` drops the orientation, which `exif_transpose` reads.
         shrunk.getexif()[ExifTags.Base.Orientation] = turns
         shrunk = ImageOps.exif_transpose(shrunk)
     jpeg = io.BytesIO()

@@ -60,7 +60,7 @@ def validation_page(
     sides = [
         _DatasetOnPage(d, np.array([index_of_name[n] for n in d.images.name], np.int64)) for d in datasets
     ]
-    # The side, box and image of each issue that is listed.
+    # The side, box and image of each issue that is listed; `zip` below ends with the last of these.
     subjects = [_find(issue, sides) for issue in issues[:LISTED]]
 
     # The images to show: those with most issues, one error before many warnings.

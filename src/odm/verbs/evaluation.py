@@ -155,6 +155,7 @@ class Job(msgspec.Struct, frozen=True):
         plan = msgspec.structs.replace(plan, at_score=options.at_score)
         analyzer = Analyzer.from_options(options, plan.rules)
         is_partwise = _is_partwise(options, plan.rules)
+        # These only check the targets: `write` makes its own.
         outputs = {
             name: Output(os.fspath(path), overwrite=options.overwrite, dry_run=True)
             for name, path in (("save", options.save), ("plots", options.plots))

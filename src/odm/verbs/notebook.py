@@ -247,7 +247,7 @@ def _format_cell(value: object) -> str:
 @html_of.register
 def _comparison_html(comparison: Comparison) -> str:
     """Draw a comparison: its verdict, the differences of all classes, and those of each class."""
-    has_several = len(comparison.runs) > 2
+    has_several = len(comparison.runs) > 2  # then a first column names the run
     first_name, other_name = (shorten(run.name, 24) for run in comparison.runs[:2])
     # The columns: first, other, change (as texts), and the interval (drawn as a bar).
     columns = make_difference_columns(first_name, "this run" if has_several else other_name)[:4]
