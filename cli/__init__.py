@@ -92,7 +92,8 @@ def _watch_over_limit() -> None:
 def _load_within_limit() -> None:
     """Import what every command needs, or end the process silently, with code 3.
 
-    Without memory OpenBLAS writes a line and ends the process itself.
+    Without memory OpenBLAS writes a line and ends the process itself, so that until all is loaded the null
+    device takes the place of the standard error stream.
     """
     saved_stderr, null_device = os.dup(2), os.open(os.devnull, os.O_WRONLY)  # noqa: TID251 -- not a data file
     os.dup2(null_device, 2)
@@ -127,4 +128,4 @@ def _keep_memory() -> None:
     trim_threshold, mmap_threshold = -1, -3  # as malloc.h numbers them
     with contextlib.suppress(OSError, AttributeError):  # not every C library has it
         for parameter in (trim_threshold, mmap_threshold):
-            ctypes.CDLL(None).mallopt(parameter, 2**30)
+            ctypes.CDLL(None).mallopt(parameter, 2**30)  # bytes

@@ -151,7 +151,9 @@ def run(args: Sequence[str]) -> int:
             code = _run(list(args))
             sys.stdout.flush()
         except Unwritten as e:
-            with contextlib.suppress(OSError):  # the interpreter's last flush, to whom nothing can be said
+            with contextlib.suppress(
+                OSError
+            ):  # else the interpreter's last flush fails again, with a traceback
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # noqa: TID251 -- no data file
             if isinstance(e.error, BrokenPipeError):
                 return READER_LEFT  # as a command that SIGPIPE ends: whoever left needs no message
@@ -202,7 +204,7 @@ def _run(args: list[str]) -> int:
             show(f"{context.get_usage()}\nTry '{context.command_path} -h' for help.\n\n", err=True)
         say(f"Error: {e.format_message()}")
         return 2
-    except click.Abort:
+    except click.Abort:  # as click turns ctrl-C into
         raise KeyboardInterrupt from None
     except DataError as e:
         # The issues were printed where the log is known; this is the last line.

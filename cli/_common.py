@@ -122,7 +122,7 @@ class FormatCommand(click.Command):
             flag_names = {name for param in self.params for name in param.opts}
             if all(word.partition("=")[0] in flag_names for word in args if word.startswith("--")):
                 ctx.meta[_NAMED] = []  # no flag of a format is among the words, so none need be made
-        elif words.isdisjoint({"-h", "--help"}):
+        elif words.isdisjoint({"-h", "--help"}):  # help lists the flags of all formats
             # First with the flags of the formats named, then of those that have the flags; else with all.
             sides = getattr(self.callback, "sides", ())
             flags = {_drop_side(word, sides) for word in args if word.startswith("--")}

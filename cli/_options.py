@@ -88,6 +88,7 @@ class ProtocolChoice(_Choice):
 
             text = str(value)
             is_yolo = text.casefold().startswith("yolo")
+            # An empty text, with which every name starts, matches none.
             matching_names = [
                 word
                 for word in self.choices

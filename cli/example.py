@@ -38,7 +38,7 @@ def command(folder: str, overwrite: bool) -> None:
     with every kind of mistake.
     """
     with Output(folder, overwrite=overwrite) as output:
-        for name, file in _iter_files(files("odm").joinpath("example"), ""):
+        for name, file in _iter_files(files("odm").joinpath("example"), prefix=""):
             output.write(name, file.read_bytes())
     show(NEXT.format(folder=printable(folder), shell=shlex.quote(folder.rstrip("/"))))
 

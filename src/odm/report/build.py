@@ -175,7 +175,7 @@ def _fill_page(
     sources: list[str] = []  # its JPEG in base64, or its path beside the page; empty without a picture
     bytes_left = LARGEST_FILE  # it raises before the text of all pictures fills the memory
     stream = make_shots(page.pictures, size)
-    for index in log.track(range(len(page.pictures)), "pictures"):  # it takes a sequence
+    for index in log.track(range(len(page.pictures)), "pictures"):  # `track` takes a sequence
         shot = next(stream)
         shown_size = [shot.width, shot.height]
         if min(shown_size) <= 0:  # an image of unknown size is as large as its boxes

@@ -140,8 +140,8 @@ def changes_of(
     )
     first_level, other_level = run_levels
     return Changes(
-        {key: int(np.count_nonzero(mask)) for key, mask in is_outcome.items()},
-        [
+        counts={key: int(np.count_nonzero(mask)) for key, mask in is_outcome.items()},
+        images=[
             ImageChange(
                 names[image],
                 first_boxes[position],
@@ -151,8 +151,8 @@ def changes_of(
             )
             for position, image in enumerate(shown_images)
         ],
-        (float(first.levels[first_level]), float(other.levels[other_level])),
-        collect_skeletons(*datasets[0], *datasets[1]),
+        scores=(float(first.levels[first_level]), float(other.levels[other_level])),
+        skeletons=collect_skeletons(*datasets[0], *datasets[1]),
     )
 
 

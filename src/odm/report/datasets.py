@@ -83,7 +83,7 @@ def statistics_page(
     """Make the page of the statistics of a dataset, with samples of every class.
 
     `statistics` is the JSON contract of ``odm stats``; the other parameters are those of `dataset_page`,
-    except that all images shown are samples of the classes.
+    except that images without boxes come last.
     """
     per_image = np.bincount(dataset.boxes.image, minlength=len(dataset.images))
     # All images with boxes weigh the same, and come before those without.

@@ -151,7 +151,7 @@ def _make_result(
     return {
         "protocol": result.protocol,
         "measure": result.rules.measure,
-        "iou": result.rules.ious[result.rules.reference],
+        "iou": result.rules.ious[result.rules.reference],  # that of the counts
         "label": result.protocol
         if result.rules.averaged
         else f"{result.protocol} · IoU {result.rules.ious[0]:g}",
@@ -198,7 +198,7 @@ def _make_review(
             "other": row["other_class"],
             "score": row["other_score" if row["kind"] in ("class", "spurious") else "same_score"],
             "iou": row["same_iou"],
-            "isLabel": row["gt"] is not None,
+            "isLabel": row["gt"] is not None,  # else a detection whose label may be missing
             "box": round_numbers(np.array([row[edge] for edge in ("left", "top", "right", "bottom")]), 1),
         }
         for row in suspects[:LISTED]
@@ -361,7 +361,7 @@ def _make_box_columns(evaluation: Evaluation, table: ReportData, on_page: ShownI
     image_of_det, image_of_gt = (on_page.place_boxes(side.image, side.xyxy) for side in (detections, truth))
     det_rows, gt_rows = np.flatnonzero(image_of_det >= 0), np.flatnonzero(image_of_gt >= 0)
     number_of_det, number_of_gt = _number_boxes(table, on_page)
-    is_pair_shown = number_of_det[pairing.det] >= 0
+    is_pair_shown = number_of_det[pairing.det] >= 0  # then its object is too, which is on the same image
     detections_dataset, truth_dataset = evaluation.detections_dataset, evaluation.truth_dataset
     # Only detections of at least half the best score have their shapes: those of all would fill the page.
     least_score = 0.5 * table.levels[table.best]

@@ -236,7 +236,7 @@ def _convert_to_rgb(image: Image.Image, low: float, high: float) -> Image.Image:
     from PIL import Image
 
     if image.mode.startswith(("I", "F")):
-        scale = 255 / (high - low) if high > low else 1.0
+        scale = 255 / (high - low) if high > low else 1.0  # `point` takes linear functions of such images
         return image.convert("F").point(lambda v: (v - low) * scale).convert("L").convert("RGB")
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         rgba = image.convert("RGBA")

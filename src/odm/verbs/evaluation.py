@@ -290,6 +290,7 @@ class Plan(msgspec.Struct, frozen=True):
             iou_type=options.iou_type,
             sigmas=sigmas,
         )
+        # If tracks are measured, options that need boxes are refused.
         check_tubes(rules, [name for name, spec in options.in_use() if spec.boxes_only])
         if options.ignore_regions is not None and (without := [p.name for p in rules if not p.has_regions]):
             raise UsageError(
