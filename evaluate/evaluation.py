@@ -299,6 +299,7 @@ def resolve_rules(
 
 def _is_mostly_oriented(side: Dataset) -> bool:
     """Return whether most boxes were read from oriented boxes, by the shapes or by the reader's counts."""
+    # `extras` counts fields that were not read: oriented boxes under one of these names.
     n, shapes = max(side.extras.get(word, 0) for word in ("rotation", "obb")), side.boxes.shapes
     if shapes is not None:
         n = int(np.count_nonzero(shapes.kind == ShapeKind.ORIENTED))

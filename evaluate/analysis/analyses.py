@@ -90,7 +90,8 @@ def _analyze_slices(
     result: Result, table: Table, slices: Sequence[ImageSlice], resampling: Resampling | None
 ) -> list[dict[str, Any]]:
     """Return the rows of the slices of images and, where the metric is AP, of boxes and ground truths."""
-    rows = image_slices(table, [*slice_by_count(table), *slices], resampling or Resampling(0))
+    draws = resampling or Resampling(replicates=0)  # which gives no intervals
+    rows = image_slices(table, [*slice_by_count(table), *slices], draws)
     if result.joined is not None and table.rules.metric in ("ap", "pooled"):
         rows += box_slices(result.joined, table.rules) + truth_slices(result.joined, table.rules)
     return rows

@@ -240,6 +240,7 @@ def _estimate_error(replicates: Floats, n: float) -> float:
 def _approximate_t(p: float, n: float) -> float:
     """Approximate the quantile of Student's t with max(n - 1, 3) degrees of freedom (Wallace 1959)."""
     df = max(n, FEWEST) - 1
+    # The quantile of 1, where rounding makes 1 of `p`, would be infinite.
     normal = NormalDist().inv_cdf(min(p, 1 - 1e-15)) * (8 * df + 3) / (8 * df + 1)
     return math.sqrt(df * math.expm1(normal**2 / df))
 
@@ -261,6 +262,7 @@ def correct_p_values(p: Sequence[float]) -> list[float]:
     """Correct the p values of several tests by Holm's step-down method; NaN is left out and stays NaN."""
     corrected = [float("nan")] * len(p)
     tested = sorted((value, i) for i, value in enumerate(p) if value == value)  # noqa: PLR0124 -- not NaN
+    # The lowest of m p values times m, the next times m - 1, ...; none is below the one before it.
     highest = 0.0
     for rank, (value, i) in enumerate(tested):
         highest = max(highest, min(1.0, (len(tested) - rank) * value))

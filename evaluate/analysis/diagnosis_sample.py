@@ -148,6 +148,7 @@ class Sample(msgspec.Struct, frozen=True, eq=False):
 
 def _replace_boxes(side: SideTable, xyxy: Floats) -> SideTable:
     """Replace the corners of boxes by `xyxy`, (n, 4) pixels; inverted boxes become empty."""
+    # A reading may divide by a size of 0: what is not finite becomes 0.
     xyxy = np.nan_to_num(xyxy, posinf=0, neginf=0)
     xyxy[:, 2:] = np.maximum(xyxy[:, 2:], xyxy[:, :2])
     wh = xyxy[:, 2:] - xyxy[:, :2]

@@ -91,7 +91,7 @@ def image_slices(
     ``slice``, ``value``, ``images``, ``gt``, and by key ``summary`` and ``delta``, ``low``, ``high`` (the
     slice less the rest). None = undefined.
     """
-    plan, draws = Plan(table), draws or Resampling(0)
+    plan, draws = Plan(table), draws or Resampling(replicates=0)
     rows: list[dict[str, Any]] = []
     for image_slice in slices:
         inside, outside = _split_images(plan, image_slice, draws)

@@ -70,7 +70,7 @@ def draw(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
 
 def draw_figure(result: Result, plot_name: str) -> Figure:
     """Draw one plot of a result by its file name without suffix. Raises UsageError for an unknown name."""
-    with _use_style(Log(), ""):
+    with _use_style(Log(), ""):  # what the font lacks is not reported
         names = []
         for name, figure in _draw_pictures(result):
             if name == plot_name:
@@ -349,7 +349,7 @@ def _compute_f1(thresholds: Floats, score: Floats, outcome: Any, is_chosen: Any,
 
 
 def _get_calibration(result: Result) -> dict[str, Any] | None:
-    """Return the calibration of the scores; None if they are not in 0..1."""
+    """Return the calibration of the scores; None if they are not in 0..1, or there are none."""
     from odm.evaluate.analysis.analyses import calibration
     from odm.evaluate.analysis.table import table_of
 

@@ -480,7 +480,7 @@ def _make_level_section(result: Result) -> Section:
 
 
 def _make_area_section(result: Result) -> Section:
-    """Make the table of the miss rate of each set-up, or else of the area ranges that the user named."""
+    """Make the table of the miss rate of each set-up, or else of the numbers of the ranges of the user."""
     rules = result.rules
     n_objects = [int(n) for n in result.matches.npos.sum(axis=0)]  # of each area range
     if rules.rates:

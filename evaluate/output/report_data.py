@@ -253,7 +253,7 @@ def choose_score_levels(score: Floats) -> Floats:
             if last_multiple - first_multiple <= POSITIONS:
                 texts = [f"{k * digit}e{exponent}" for k in range(first_multiple, last_multiple + 1)]
                 return np.array([float(text) for text in texts])
-    return np.linspace(low, high, POSITIONS + 1)
+    return np.linspace(low, high, POSITIONS + 1)  # not reached: a power of ten above `step_min` fits
 
 
 # --------------------------------------------------------------------------------------------- the misses
