@@ -151,9 +151,8 @@ def run(args: Sequence[str]) -> int:
             code = _run(list(args))
             sys.stdout.flush()
         except Unwritten as e:
-            with contextlib.suppress(
-                OSError
-            ):  # else the interpreter's last flush fails again, with a traceback
+            # The interpreter flushes once more at its end: into the null device, where that cannot fail.
+            with contextlib.suppress(OSError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # noqa: TID251 -- no data file
             if isinstance(e.error, BrokenPipeError):
                 return READER_LEFT  # as a command that SIGPIPE ends: whoever left needs no message

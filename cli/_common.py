@@ -317,7 +317,7 @@ def _make_flag(flag: str, side: str, named_specs: Sequence[tuple[str, OptionSpec
         keywords["shell_complete"] = _complete_folder if is_folder else _complete_file
     else:
         keywords["metavar"] = _help.METAVARS.get(spec.name, "TEXT")
-    return click.Option([name, f"fo__{side}__{spec.name}"], default=None, **keywords)
+    return click.Option([name, f"fo__{side}__{spec.name}"], default=None, **keywords)  # for `take_formats`
 
 
 def _split_option(text: str, sides: Sequence[str], *, numbered: bool) -> tuple[str, str, str]:

@@ -354,7 +354,7 @@ class Plan(msgspec.Struct, frozen=True):
             advice = f"--protocol ultralytics gives the numbers of {PROGRAMS['ultralytics']}"
             log.notes.insert(0, f"{printable(source_of(truth))}: {advice}, and this is {DEFAULT}")
         if is_path(det) and not options.merge_runs:
-            check_one_run(detections)
+            check_one_run(detections)  # refuses a folder with files of several runs
         names = options.only_images or ""
         is_file = isinstance(names, str) and names.lower().endswith(".txt") and os.path.isfile(names)
         if is_file and names not in truth.images.name:
@@ -479,6 +479,7 @@ def evaluate_in_parts(options: EvalOptions, plan: Plan, log: Log, warn: Callable
     from odm.sharding import evaluate_shards, parse_memory
 
     gt, det, arguments = options.gt, options.det, plan.read_arguments(log)
+    # `InMemory` is a path by its type only, and has its content with it.
     if not is_path(det) or isinstance(det, InMemory):
         raise UsageError(
             f"{spell('memory')} and {spell('cluster')} read the detections a part at a time: give a path"

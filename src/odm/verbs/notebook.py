@@ -141,7 +141,7 @@ def _draw_images(dataset: Dataset) -> list[Html]:
 def _evaluation_html(evaluation: Evaluation) -> str:
     """Draw an evaluation: its images, what makes it doubtful, and its results, all but the first folded."""
     join = evaluation.join
-    head = f"{plural(len(evaluation.joined.images), join.unit.removesuffix('s'))}"
+    head = f"{plural(len(evaluation.joined.images), join.unit.removesuffix('s'))}"  # "images" or "videos"
     unpaired_texts = [
         f"{len(names)} only in the {side}"
         for names, side in ((join.images_gt_only, "ground truth"), (join.images_det_only, "detections"))
