@@ -164,7 +164,7 @@ def _look_at_lists(preview: JsonPreview) -> tuple[int, str] | None:
     coco_lists = []
     for key in lists:
         if (record := preview.first.get(key)) is None:
-            continue
+            continue  # the list is empty, or its first record lies beyond the preview
         required, usual = required_and_usual_keys[key]
         has_required, has_usual = required <= record.keys(), bool(usual & record.keys())
         if not (has_required or has_usual):
@@ -341,6 +341,7 @@ def parts(source: Source, options: CocoOptions, rows: int, log: Log) -> list[Par
         options = dataclasses.replace(options, units="pixel")
     parts: list[Part] = []
     for file in files if source.is_dir else [""]:
+        # A compressed file, which has an encoding, cannot be read from the middle.
         size, spans_and_units = source.size(file), None
         if size > rows * BYTES_PER_ROW and not source.encoding:
             spans_and_units = divide(source, file, rows * BYTES_PER_ROW, options.units)

@@ -186,7 +186,7 @@ class Table(msgspec.Struct, eq=False):
         """Set the boxes of `rows` to those around the rows `shape_rows` of `shapes`.
 
         Boxes with a score, (n,) `has_score`, also get their area, and then all keypoints count, else only
-        labelled ones. Returns how many boxes are around keypoints.
+        labelled ones, as in pycocotools' loadRes. Returns how many boxes are around keypoints.
         """
         edges, area = find_boxes(shapes, shape_rows, only_labelled=~has_score)
         self.columns["xyxy"][rows] = edges
@@ -368,7 +368,7 @@ class Table(msgspec.Struct, eq=False):
         if not self.shapes:
             if not (self.faults or np.isnan(self.columns["xyxy"][: self.n]).any()):
                 return {}
-            self.shapes.append(read_shapes({}, self.n))
+            self.shapes.append(read_shapes({}, self.n))  # n records without a shape, for what follows
         record_shapes = RecordShapes.concatenate(self.shapes)
         self.shapes.clear()
         faults = [fault for fault in (*record_shapes.faults, *self.faults) if is_valid[fault[0]]]
@@ -388,6 +388,7 @@ class Table(msgspec.Struct, eq=False):
             self.n_around["keypoints"] += 0 if is_det or self.boxes_of_shapes else n_points
 
         outlines = record_shapes.shapes
+        # In fractions, where a unit of x is not one of y, a turn would distort.
         if (turn := self.column("turn")) is not None and not relative:
             outlines = self._turn(outlines, turn, is_valid, log)
         return {
@@ -483,7 +484,9 @@ class Table(msgspec.Struct, eq=False):
         assert ids is not None
         rows = self.rows[key] if key in self.rows else look_up(ids, row_of_id)
         bad_rows = np.flatnonzero(rows < 0)
-        if len(bad_rows) and (self.pointer or key in self.rows):  # ids, not names or positions
+        # In a results list, whose pointer is empty, only ids that `rows` has; others were read as names or
+        # positions, of which text and number are different ones.
+        if len(bad_rows) and (self.pointer or key in self.rows):
             listed_ids = as_list(ids)
             unknown_ids = (listed_ids[row] for row in bad_rows.tolist())
             row_of_id = add_other_type(row_of_id, unknown_ids, key, self.path, log)

@@ -149,7 +149,7 @@ def note_categories(
     if (categories.source_id == NO_ID).all():
         if not categories.ordered:
             log.report(CATEGORY_POSITION_GUESSED, path, field="category_id", order=Trusted(order))
-    elif _is_list_of_names(reference) and list(row_of_id) == list(range(len(categories))):
+    elif _is_list_of_names(reference) and list(row_of_id) == list(range(len(categories))):  # read from 0
         note_positions(row_of_id, categories, path, log, doubt="" if has_zero else _FROM_1)
 
 
@@ -182,7 +182,8 @@ def _format_order(row_of_id: Mapping[Id, int], categories: Categories) -> str:
 def suggest_positions(column: NDArray[Any] | list[Any] | None, categories: Categories) -> str:
     """Advise, in brackets, if some ids are unknown, but all would be valid positions; else empty.
 
-    Those that are known then mean another class, by chance. `column` are the category ids of the results.
+    Those that are known then mean another class, by chance. `column` are the category ids of the results. A
+    ground truth without ids needs no advice: they are then read as positions from 1.
     """
     if not isinstance(column, np.ndarray) or not len(column) or not (categories.source_id != NO_ID).any():
         return ""

@@ -124,7 +124,7 @@ class ImageList:
         All must have just an id, a name and a size, and new, usual names.
         """
         if chunk.columns.keys() != {"id", "file_name", "width", "height"} or self._pictures is not None:
-            return False
+            return False  # other keys, or image files to be found one by one
         ids, names, *sizes = (chunk.columns[key] for key in ("id", "file_name", "width", "height"))
         if any(isinstance(size, list) or ((size <= 0) | (size >= 2**31)).any() for size in sizes):
             return False
@@ -188,14 +188,14 @@ class ImageList:
         pictures = self._pictures
         width, height = record.get("width"), record.get("height")
         if type(width) is type(height) is int and 0 < width < 2**31 and 0 < height < 2**31 and not pictures:
-            return width, height, ""
+            return width, height, ""  # the usual case, first because it is fast
         width, height, has_fault = self._parse_size(record, location)
         picture = pictures.find_exact(name, *self._folders) if pictures is not None else None
         file = picture.path if picture else ""
         if min(width, height) > 0 or has_fault:
             return width, height, file
         if pictures is not None:
-            if explicit := pictures.find_size(name):
+            if explicit := pictures.find_size(name):  # without the image file: that of the options
                 return *explicit, file
             if picture and (picture_size := pictures.find_size(name, picture)):
                 shown = f"{picture_size[0]}x{picture_size[1]}"

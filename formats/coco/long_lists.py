@@ -99,6 +99,7 @@ class LongList:
         """
         part_start = part_index * SLICE
         is_first, is_last = part_index == 0, part_index + 1 == self._n_parts
+        # The last part also has what is left when the file is divided by `SLICE`.
         text = os.pread(self._file.fileno(), 2 * SLICE if is_last else SLICE + MARGIN, part_start)
         first_cut = None if is_first else CUT.search(text)
         last_cut = None if is_last else CUT.search(text, SLICE)
@@ -204,7 +205,8 @@ def _divide(stream: IO[bytes], length: int, size: int, units: str) -> tuple[list
         body = text[: cut.start() + 1] if cut else text.rstrip(b" \t\r\n").removesuffix(b"]")
         piece = b"".join((b"[", body, b"]"))
 
-        if n_records == 0 or units == "auto":  # pixels mostly show in the first boxes
+        # The first boxes are decoded in any case, as a check that these are boxes.
+        if n_records == 0 or units == "auto":
             ltwh = np.array([box.bbox for box in boxes.decode(piece)])
             edges = np.concatenate([ltwh[:, :2], ltwh[:, :2] + ltwh[:, 2:]], axis=1)
             has_fractions |= bool(((edges > 0) & (edges < 1)).any())

@@ -116,11 +116,12 @@ class Reader:
     ) -> None:
         """Start without files; `dialect` is COCO or LVIS, and `options` are those on pictures."""
         self._dialect, self._units, self._counted, self._span = dialect, units, counted, span
+        # Boxes around shapes need the shapes, also where the builder wants none.
         wants = builder.wants if boxes == "given" else {*builder.wants, "polygon", "mask"}
         self._shape_keywords: dict[str, Any] = {"shape_keys": list_keys(wants)}  # arguments of `Table`
         self._shape_keywords["boxes_of_shapes"] = boxes == "shapes"
         self._shape_keywords["outlines"] = not {"polygon", "mask"}.isdisjoint(wants)
-        self._has_turns = getattr(options, "rotation", "ignore") == "cvat"
+        self._has_turns = getattr(options, "rotation", "ignore") == "cvat"  # LVIS lacks the option
         self._shape_keywords["passes_shapes_on"] = builder.passes_shapes_on
         self._source, self._builder, self._log = source, builder, log
         self._tables: list[Table] = []
@@ -141,7 +142,7 @@ class Reader:
         path = self._source.full(file)
         self._folders = posixpath.dirname(file), split, f"images/{split}"
         values = Values(path, self._builder, self._log, self._dialect)
-        if not file and self._take_long_list(path):
+        if not file and self._take_long_list(path):  # "" is the source itself, which is no folder
             return
         data = self._data_of(file)
         if data is None:
@@ -165,7 +166,10 @@ class Reader:
             elif document.top == "{":
                 self._read_object(document, values, split, data)
             elif document.top == "[" and may_be_list:
-                self._read_list(document, values)
+                table = Table(path, "", **self._shape_keywords)
+                self._read_boxes(document, values, table, RESULT)
+                document.check_end()
+                self._take_list(table)
             else:
                 value = document.read_value()
                 document.check_end()
@@ -176,6 +180,7 @@ class Reader:
 
     def _take_long_list(self, path: str) -> bool:
         """Take a results list from the workers that decode it; return False if it must be read as usual."""
+        # Workers decode only image, category, box and score; some keyword is set if shapes are wanted.
         needs_extra = self._builder.keeps_extra or any(self._shape_keywords.values())
         if needs_extra or not self._dialect.results or self._span is not None:
             return False
@@ -243,7 +248,7 @@ class Reader:
         if self._units != "auto":
             return self._units == "normalized"
         boxes = [xyxy for table in self._tables if (xyxy := table.column("xyxy")) is not None]
-        pieces = (piece for xyxy in boxes for piece in (xyxy[:100], xyxy[100:]))  # the first mostly show it
+        pieces = (piece for xyxy in boxes for piece in (xyxy[:100], xyxy[100:]))  # 100 mostly show it
         if any(((piece < 0) | (piece > 1 + SLACK)).any() for piece in pieces):
             return False
         if not any(((xyxy > 0) & (xyxy < 1)).any() for xyxy in boxes):  # all are 0, 1 or missing
@@ -280,6 +285,7 @@ class Reader:
                 if first_char != "[":
                     value = document.read_value()
                     values.report_wrong(WRONG_TYPE, f"/{key}", "", "a list", value)
+                    # so that its ids, now unknown, are not reported box by box
                     table.unlisted.add("image_id" if key == "images" else "category_id")
                 elif key == "images":
                     images = ImageList(
@@ -313,8 +319,8 @@ class Reader:
 
         It is counted as unread instead if the builder keeps none, or it is too long; an empty value is not.
         """
-        text = document.read_raw()
-        is_kept = self._builder.keeps_extra and key not in ("videos", "tracks")
+        text = document.read_raw()  # None if not strict JSON
+        is_kept = self._builder.keeps_extra and key not in ("videos", "tracks")  # the writer makes these
         if is_kept and text is not None and len(text) <= _MAX_EXTRA_BYTES:
             extra_fields[key] = text
         elif (text is None or b"".join(text.split()) not in NOTHING) and key not in self._dialect.silent:
@@ -397,7 +403,7 @@ class Reader:
         for key in (*(("attributes",) if keeps else ()), *shape_keys):
             if key in chunk.columns:
                 chunk.rest[key] = to_one_line(chunk.columns[key])
-                chunk.extras.pop(key, None)
+                chunk.extras.pop(key, None)  # not lost
         unread_keys = [key for key in SHAPE_KEYS if key not in shape_keys] if shape_keys else []
         unread = {key: to_one_line(chunk.columns.pop(key)) for key in unread_keys if key in chunk.columns}
         for key in unread if keeps else ():
@@ -432,9 +438,10 @@ class Reader:
             # Shapes and other fields as JSON. A shape with NaN is text, too, for whoever reads it to report.
             shape_texts = {key: [json.dumps(value).encode()] for key, value in shape_of.items()}
             unread_texts = {k: text for k, text in shape_texts.items() if k not in shape_keys}
-            unread.extend(1, unread_texts if lacks_box else {})
+            unread.extend(1, unread_texts if lacks_box else {})  # only for the box around them
             texts = {k: text for k, text in shape_texts.items() if k in shape_keys}
             if keeps or shape_keys:
+                # Attributes and shapes are kept as well, and the video of a box is that of its image.
                 read_keys = keys - {"attributes", *all_shape_keys} | {"video_id"}
                 kept_fields = original if keeps else {key: shape_of[key] for key in texts}
                 extra = encode_extra(kept_fields, {*read_keys, *texts}, lambda k: values.count({k: 1}))
@@ -513,13 +520,6 @@ class Reader:
         tubes.read(document)
         self._tubes.append(tubes)
 
-    def _read_list(self, document: Document, values: Values) -> None:
-        """Read a results list, which is the whole document, into a table of boxes."""
-        table = Table(values.path, "", **self._shape_keywords)
-        self._read_boxes(document, values, table, RESULT)
-        document.check_end()
-        self._take_list(table)
-
     def _take_list(self, table: Table) -> None:
         """Keep the table of a results list, if it has a ground truth, and choose what its ids mean."""
         path = table.path
@@ -559,7 +559,9 @@ class Reader:
         rows = table.rows.get("category_id")
         if rows is None or rows.min() < 0:  # some are no ids of the ground truth
             table.hint = suggest_positions(column, categories)
-            adds_classes = "category_id" in self._builder.unlisted
+            adds_classes = (
+                "category_id" in self._builder.unlisted
+            )  # which `_add_unlisted` does without a hint
             if adds_classes and not table.hint and has_zero and 0 not in table.categories:
                 table.hint = " (ids from 0 look like positions: -O ids=80 or -O ids=positions)"
 
@@ -619,7 +621,7 @@ class Reader:
             source_id=images.source_id.tolist(),
             path=images.path,
             split=images.split,
-            line=[0] * len(images),
+            line=[0] * len(images),  # they stand in no file of this source
             video=video,
             frame=images.frame,
         )
@@ -630,4 +632,5 @@ class Reader:
             self._builder.category(name, source_id=id_, parent=parent)
         for row, names in enumerate(categories.keypoints or ()):
             if names:
-                self._builder.describe_points(row, names, (categories.skeleton or {row: ()})[row])
+                lines = categories.skeleton[row] if categories.skeleton else ()
+                self._builder.describe_points(row, names, lines)

@@ -54,7 +54,7 @@ class _Mask(msgspec.Struct, gc=False):
 
 
 def list_fields(keys: Sequence[str], *, decodes: bool, outlines: bool) -> list[Field]:
-    """Return the fields of records for all keys of shapes; only shapes under `keys` are read.
+    """Return the fields of records for all keys of shapes: `keys` are read, and others count as unread.
 
     With `decodes` lists of numbers, and with `outlines` also masks, are decoded together with the records;
     without, shapes stay JSON, as they are written again.
@@ -231,7 +231,8 @@ def _read_outlines(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[S
 def _read_masks(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[Shapes, ValueFaults]:
     """Read the masks of n records from their JSON, and set their height and width in ``size[rows]``."""
     records, faults = _decode_values(values, _Mask, MASK_SYNTAX)
-    # If nothing is unusual, all are packed at once; keys that are repeated show in their number.
+    # If nothing is unusual, all are packed at once. Keys that are repeated show in their number, unless
+    # they are written with escapes.
     json_text = b"".join(values)
     keys_are_usual = all(json_text.count(key) == len(values) for key in (b'"size"', b'"counts"'))
     is_usual = not faults and keys_are_usual and b"\\u" not in json_text

@@ -188,7 +188,7 @@ class Values:
         """Yield the entries of a chunk that came as Python values, as `read_entries` does."""
         keys = {field.key for field in fields}
         kept_keys = self.dialect.kept_keys
-        count &= extra_rows is None
+        count &= extra_rows is None  # kept keys are not lost
         for i, _, record in self.read_objects(chunk, pointer, fields, ENTRY, count=count):
             if extra_rows is not None:
                 extra_rows.extend(i - extra_rows.n, {})  # empty rows for entries that are no objects
@@ -251,6 +251,7 @@ class Values:
             self.report(repeated_key_code, location, value=record.repeated)
             return False
         if fields:
+            # a raw field is a shape that is counted as unread all the same
             read_keys = {field.key for field in fields if field.kind != "raw"} | {"video_id"}
             read_keys |= _UNREAD_IN_RESULTS if fields is RESULT else self.dialect.silent
             self.count({k: 1 for k, v in record.items() if k not in read_keys and v not in _EMPTY})
@@ -268,7 +269,8 @@ class Values:
         assert chunk.records is not None
         n_empty = 0 if self.log.keeps(missing_code) else chunk.records.count({})
         if n_empty:
-            self.log.counts[missing_code.name] += n_empty * sum(field.required for field in fields)
+            n_required = sum(field.required for field in fields)  # an issue for each of these keys
+            self.log.counts[missing_code.name] += n_empty * n_required
         for i, record in enumerate(chunk.records if n_empty < chunk.n else (), chunk.start):
             if n_empty and record == {}:
                 continue
@@ -414,7 +416,7 @@ class Values:
         builder = self._builder
         if "keypoints" in builder.wants:
             no_values = [b""] * len(rows)
-            take = fields.get if builder.passes_shapes_on else fields.pop
+            take = fields.get if builder.passes_shapes_on else fields.pop  # passed on, they stay in `fields`
             names, skeletons = take("keypoints", no_values), take("skeleton", no_values)
             for row, point_names, lines in zip(rows, names, skeletons, strict=True):
                 if points_and_lines := parse_points_of_class(point_names, lines):

@@ -508,7 +508,8 @@ class TubeReader:
 
 
 def _decode_boxes(tracks: list[Any]) -> tuple[Any, Any, int] | None:
-    """Decode the boxes of all tracks, JSON lists, at once; None if any value is of a wrong type.
+    """Decode the boxes of all tracks, JSON lists, at once; None if a value is of a wrong type, or a frame
+    not in 0 to 2^31 - 1.
 
     Returns (tracks,) numbers of boxes, (boxes, 6) frame, left, top, width, height and score, and the number
     of boxes that are marked outside.

@@ -165,6 +165,7 @@ def encode_object(
         ),
         "categories": _bracket(_encode(category_columns, "write categories", log, extra=extra_of_categories)),
     }
+    # LVIS files begin with the images, by which they are recognised.
     lists = {**lists, **track_lists} if dialect.all_tracks else {**track_lists, **lists}
     head = b",".join(_encode_member(key, value) for key, value in members.items())
     body = [[b",\n", _encode_member(key, b""), *lines] for key, lines in lists.items()]
@@ -300,7 +301,7 @@ def _measure_areas(dataset: Dataset, rows: Longs) -> Floats:
     """Return (n,) areas in pixels of the outlines and masks of n boxes; NaN without one, or without size."""
     area, boxes = np.full(len(rows), np.nan), dataset.boxes
     assert boxes.shapes is not None
-    size = dataset.limits()[boxes.image[rows]]
+    size = dataset.limits()[boxes.image[rows]]  # (n, 2) width and height
     rows_with_shape = np.flatnonzero((boxes.shapes.kind[rows] != ShapeKind.NONE) & (size > 0).all(axis=1))
     for start in range(0, len(rows_with_shape), _SHAPES_AT_A_TIME):
         batch = rows_with_shape[start : start + _SHAPES_AT_A_TIME]

@@ -176,7 +176,7 @@ def _sniff_lines(source: Source, labels: list[str]) -> Sniff | None:
 
     # such as "4 to 6 numbers in 0..1", of the least and the greatest number of numbers
     lengths = sorted(counts.fractions)
-    ends_text = " to ".join(map(str, lengths[:1] + lengths[1:][-1:]))
+    ends_text = " to ".join(map(str, sorted({*lengths[:1], *lengths[-1:]})))
     # Without a line whose numbers are all in 0..1 there are lines with numbers up to 1.5.
     numbers_text = f"{ends_text} numbers in 0..1" if lengths else "numbers of about 0..1"
     if counts.tracked:
@@ -288,7 +288,7 @@ def _make_plan(source: Source, options: YoloOptions, log: Log) -> Plan:
     """
     description = ""
     if not source.is_dir and source.path.lower().endswith((".yaml", ".yml", ".data")):
-        source = source.inner or NamedSource(source)
+        source = source.inner or NamedSource(source)  # inner: it was made before
         description = source.name
     plan = Plan(source, [])
     if not description and source.is_dir:

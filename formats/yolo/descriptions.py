@@ -368,6 +368,7 @@ def _list_candidates(plan: Plan, text: str) -> list[str]:
     is_absolute, inside = text.startswith("/"), _relative_to_source(source, text)
     paths = []
     if isinstance(source, NamedSource) and "://" not in text:
+        # Exports write ../train/images for train/images beside the description.
         spellings = [text] if is_absolute else [text, _drop_dots(text)]
         paths = [
             source.named(os.path.join(source.full(folder), spelling))
@@ -479,8 +480,8 @@ def _add_listed_images(
 ) -> bool:
     """Add the images of a list to the plan, as a group of their own.
 
-    `entries` are (line number, path of an image file) of the list at `path`, which lies in `folder`. If
-    no image file is there, returns True if lines that are no paths of one are reported, else False.
+    `entries` are (line number, path of an image file) of the list at `path`, which lies in `folder`. Returns
+    False if no image file is there and nothing was reported, so that the caller reports the list as absent.
     """
     located_files, absent = _locate_entries(plan, entries, path, folder, split, options, log)
     group = Group(split, {}, (), only_listed=True)
@@ -580,16 +581,11 @@ def _move_inside(source: Source, entry: str, *, may_be_elsewhere: bool) -> tuple
         return path_inside, False
     if may_be_elsewhere:  # /x/images/a/b.jpg: a/b.jpg
         return entry.rsplit("/images/" if "/images/" in entry else "/", 1)[-1], False
-    return _find_existing_end(source, entry), True
-
-
-def _find_existing_end(source: Source, entry: str) -> str:
-    """Return the longest end of a path from another machine that is an image file here; empty if none is."""
     for tail in _list_ends(entry):
         _, _, is_there = _find_listed(source, [tail])
         if is_there:
-            return tail
-    return ""
+            return tail, True
+    return "", True
 
 
 def _add_to_group(group: Group, files: list[tuple[str, str | None]]) -> None:

@@ -139,6 +139,7 @@ def _sample_table(source: Source, files: list[str]) -> Floats | None:
     """Return the rows of the first files as (n, k); None if they differ in length or are not all numbers."""
     rows: list[list[float]] = []
     for _, row in _sample_rows(source, files[:_FILES]):
+        # a row without keypoints, a row of another length, or one with a word at its end
         if len(row) < 7 or (rows and len(row) != len(rows[0])) or not np.isfinite(row[-1]):
             return None
         rows.append(row)
@@ -154,6 +155,6 @@ def _sample_rows(source: Source, files: list[str]) -> Iterator[tuple[str, list[f
     for file in files[:: max(1, len(files) // _FILES)][:_FILES]:
         text = source.head(file)
         lines = text.split(b"\n")
-        for line in lines if len(text) < 2**16 else lines[:-1]:
+        for line in lines if len(text) < 2**16 else lines[:-1]:  # 2**16 is the length of a head
             if cells := line.split():
                 yield file, parse_floats(cells)[0].tolist()

@@ -173,6 +173,7 @@ def find_yaml_file(source: Source) -> str | None:
     usual = [f for f in yaml_files if f.lower().rsplit(".", 1)[0] in {"data", "dataset"}]
     for file in usual + yaml_files:
         head = source.head(file)
+        # of another name, with classes: keys such as train alone stand in other files, too
         if file in usual or (describes(head) and re.search(rb"(?m)^[\"' ]*(names|nc)[\"']?[ ]*:", head)):
             return file
     return None
@@ -201,6 +202,7 @@ def find_groups(plan: Plan, source_files: Listing, options: YoloOptions, log: Lo
         folder = os.path.dirname(source.path) or "."
         sibling = _find_sibling(folder)
         folders = (sibling,) if sibling else (folder,)
+        # only the image of this file, not the others of its folder
         plan.groups.append(Group("", {make_image_key(source, ""): ""}, folders, only_listed=True))
         return
     in_labels = any("labels" in f.split("/")[:-1] for f in source_files.labels) or any(
@@ -227,7 +229,7 @@ def find_groups(plan: Plan, source_files: Listing, options: YoloOptions, log: Lo
                 log.report(
                     DUPLICATE_IMAGE, source.full(file), value=key, first=source.full(group.labels[key])
                 )
-    if not groups and not in_labels and source_files.pictures:
+    if not groups and not in_labels and source_files.pictures:  # no label file at all, which is reported
         groups["", ""] = Group("", {}, (source.path,))
     if skipped:
         shown = first_few(skipped, 5)
@@ -236,7 +238,8 @@ def find_groups(plan: Plan, source_files: Listing, options: YoloOptions, log: Lo
     if options.wanted is not None:
         names = sorted({group.split for group in plan.groups if group.split})
         plan.groups = [group for group in plan.groups if group.split == options.wanted]
-        check_split(plan, source.path, names if not plan.groups else [options.wanted], options, log)
+        if not plan.groups:
+            check_split(plan, source.path, names, options, log)
 
 
 class _Place(NamedTuple):
@@ -390,7 +393,7 @@ def _find_names_above(source: Source, log: Log) -> tuple[str, list[str]] | None:
     if "labels" not in parts:
         return None
     i = len(parts) - 1 - parts[::-1].index("labels")  # the last
-    levels = [len(parts) - i]  # how many folders up from the source the list may lie
+    levels = [len(parts) - i]  # how many folders up from the source the list may lie: 2 of labels/train
     if parts[i - 1] in SPLITS:
         levels.append(len(parts) - i + 1)
     for level in levels:
@@ -402,6 +405,7 @@ def _find_names_above(source: Source, log: Log) -> tuple[str, list[str]] | None:
                 list_source = Source(path, max_size=source.max_size)
             except PathError:
                 continue
+            # a file that is no part of the source, so its faults are not reported
             names = None if list_source.is_dir else read_list(list_source, "", log.fresh())
             if names:
                 return path, names
@@ -478,7 +482,7 @@ def _make_image(key: str, group: Group, pictures: Pictures, source: Source, opti
     """Return the image of a group with this key, with its image file if one of its name is there."""
     label = group.labels.get(key)
     picture = pictures.find(key, path=source.full(label) if label is not None else "")
-    if picture is None and options.images is not None:
+    if picture is None and options.images is not None:  # that folder may have one for each split
         picture = pictures.find(f"{group.split}/{key}")
     if picture is None and (listed := group.listed.get(key)) is not None:
         picture = _open_listed(source, key, listed)

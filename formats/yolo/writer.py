@@ -29,7 +29,7 @@ POINT_COUNTS = Code(
 def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> None:
     """Write ``labels/``, ``data.yaml`` and, on request, ``images/``; after an issue nothing is written."""
     images, boxes = dataset.images, dataset.boxes
-    splits = _list_split_folders(dataset)
+    splits = [f"{split}/" if split else "" for split in images.split]
     stems = _list_stems(dataset)
     labels = [f"labels/{split}{inner}.txt" for split, inner in zip(splits, stems, strict=True)]
     wants_pictures = options.link_images or options.copy_images
@@ -169,11 +169,6 @@ def _make_point_columns(dataset: Dataset, n: int) -> list[Sequence[str] | Cells]
     for i in range(n):
         point_columns += [cells[2 * i :: 2 * n], cells[2 * i + 1 :: 2 * n], to_decimals(table[:, i, 2])]
     return point_columns
-
-
-def _list_split_folders(dataset: Dataset) -> list[str]:
-    """Return the folder of the split of each image, such as ``train/``; "" for an image without a split."""
-    return [f"{split}/" if split else "" for split in dataset.images.split]
 
 
 def _list_stems(dataset: Dataset) -> list[str]:
