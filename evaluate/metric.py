@@ -191,7 +191,7 @@ class Metric:
             "box": self.box,
             "switches": self.switches,
         }
-        # There and back, as settings from `from_bytes` went: tuples are lists on both sides.
+        # To JSON and back, as the settings that `from_bytes` reads: there tuples have become lists.
         json_settings: dict[str, Any] = json.loads(json.dumps(settings, sort_keys=True))
         return json_settings
 

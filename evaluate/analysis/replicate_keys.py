@@ -82,7 +82,8 @@ def _select_coco_quantities(
     `named` are the names of the ranges that the user named, by their position in `areas`.
     """
     mean_key, prefix = summary_keys(rules)[0], "mAP" if rules.shared_score else "AP"
-    index_of_name = {rules.areas[a].name: i for i, a in enumerate(areas) if a}  # but the first, of all boxes
+    # Without range 0, which is of all boxes.
+    index_of_name = {rules.areas[a].name: i for i, a in enumerate(areas) if a}
     letters = {letter: index_of_name[name] for letter, name in _LETTERS.items() if name in index_of_name}
     last_cap = len(rules.caps) - 1
     keys = {mean_key: Quantity("ap", -1)}

@@ -559,7 +559,7 @@ class _Curves:
         buffers = buffers[:, : len(self.read)]  # the first two are filled below, for `_average`
         for j in range(len(npos)):
             for sums, column in zip((true_sums, ranked_sums), buffers, strict=False):
-                column[:] = packed.unpack(sums, j, out=buffers[2].view(np.int64))  # its bytes hold integers
+                column[:] = packed.unpack(sums, j, out=buffers[2].view(np.int64))  # scratch space
             ap[j, self.classes] = self._average(buffers, npos[j, self.classes])
             if self.lines is not None and self.ramp:
                 n_true = packed.unpack(true_sums, j)[self.first_values]
@@ -595,7 +595,7 @@ class _Curves:
             envelope *= self.lines.weights(recall, self.last_values)
             line_average: Floats = np.add.reduceat(envelope, self.first_values)
             return line_average
-        # Recall .3 of 11 points: 3.0 rounded down, though it may be 2.9999; one less if point 3 is above it.
+        # Recall .3 reaches point 3 of 0..10, though .3 * 10 may be 2.9999; if point 3 is above .3, point 2.
         reached = np.multiply(recall, len(self.points) - 1, out=buffer)
         reached += 1e-9
         np.floor(reached, out=reached)
@@ -649,7 +649,7 @@ class _Lines:
 
     def _count_passed(self, recall: Floats) -> Longs:
         """(n,) how many of the recall points are lower than each recall, (n,)."""
-        # The last point up to each recall, also if rounding makes 2.9999 of 3; it is passed itself if lower.
+        # The number of the last point up to each recall (2.9999 means 3); it is passed itself if lower.
         reached = (recall * (len(self.points) - 1) + 1e-9).astype(np.int64)
         reached += self.points[reached] < recall
         return reached
