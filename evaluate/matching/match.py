@@ -568,6 +568,7 @@ class _Taking:
                 able_bits = reaches & self.free_bits[gt] & ~nothing
             else:
                 able_bits = covers & nothing & ~self.positive[row] & self.find_available(gt)
+            # The best pair takes all bits under which it is able; the next best pairs are left the others.
             while len(able_pairs := np.flatnonzero(able_bits)):
                 if self.last_of_equals:
                     able_pairs = able_pairs[::-1]

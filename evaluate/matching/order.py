@@ -42,12 +42,12 @@ def argsort_descending(score: Floats) -> Longs:
 
 def argsort_int(values: NDArray[Any], limit: int) -> Longs:
     """(n,) positions by ascending `values` (n,), integers in 0..limit-1; equal ones in their order."""
-    if limit <= 2**16:  # which NumPy sorts by their digits
+    if limit <= 2**16:  # NumPy sorts numbers of 16 bits digit by digit, without comparing them
         return np.argsort(values.astype(np.uint16), kind="stable")
     bits = len(values).bit_length()
-    if limit.bit_length() + bits > 63:
+    if limit.bit_length() + bits > 63:  # value and position do not fit into one number
         return np.argsort(values, kind="stable")
-    order = values.astype(np.int64) << bits  # value and position in one, as in `argsort_descending`
+    order = values.astype(np.int64) << bits  # else they are sorted as one, as in `argsort_descending`
     order |= np.arange(len(values))
     order.sort()
     order &= (1 << bits) - 1

@@ -354,7 +354,7 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
     det: Longs
     """Positions of the detections, by descending score."""
     truth: slice
-    """The ground truths, by image and class."""
+    """Where its ground truths are among all, sorted by image and class."""
     floor: float
     best_only: bool
 

@@ -119,7 +119,8 @@ def _clip_to_images(joined: Joined, truth_sizes: Longs, detection_sizes: Longs) 
     truth.
     """
     height, width = np.where(detection_sizes > 0, detection_sizes, truth_sizes).T
-    # (images, 4) the highest left, top, right and bottom, which are infinite where the size is not known.
+    # (images, 4) the highest left, top, right and bottom, which are infinite where the size is not known. A
+    # box that lies beyond its image becomes its last column or row of pixels.
     highest_corners = np.stack([width - 1, height - 1, width, height], axis=1).astype(np.float64)
     limits = np.where((height > 0) & (width > 0), highest_corners.T, np.inf).T
     # A side that is None or empty stays as it is.
@@ -163,6 +164,7 @@ def _choose_evaluated(joined: Joined, protocol: Protocol, dropped: list[tuple[st
         row_of_class = map_evaluated_classes(joined.classes, protocol)
         for name, prefix in prefix_of_side.items():
             side = getattr(joined, name)
+            # Boxes of classes that are not evaluated keep theirs, as KITTI's detections stay.
             category = np.where(row_of_class[side.category] >= 0, row_of_class[side.category], side.category)
             joined = replace(joined, **{name: replace(side, category=category)})
             if name == "truth" or protocol.match != "truth":  # KITTI's objects take detections of any class

@@ -207,6 +207,7 @@ def _check_sizes(joined: Joined, truth: Dataset, log: Log) -> None:
             MASK_SIZES_DIFFER, truth.path, value=joined.images[i], ours=truth_text, theirs=detection_text
         )
     sizes = np.where(truth_sizes > 0, truth_sizes, detection_sizes)
+    # Sizes that are too large are reported as unknown, too: both need the right size.
     is_unusable = (sizes == 0).any(axis=1) | (sizes.prod(axis=1) >= MOST_PIXELS)
     masked_images = np.union1d(joined.truth.image, images)
     for i in masked_images[is_unusable[masked_images]].tolist():

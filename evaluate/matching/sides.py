@@ -290,7 +290,7 @@ def apply_choice(joined: Joined, choice: Choice) -> tuple[Joined, Kept]:
 
     def count(step: int, narrowed: Joined) -> Joined:
         """Count the boxes of both sides before and after a step; return the sides after it."""
-        counts[step] = (
+        counts[step] = (  # ground truths and detections before it, then after it
             *map(len, (joined.truth, joined.detections)),
             *map(len, (narrowed.truth, narrowed.detections)),
         )

@@ -338,7 +338,7 @@ class TaskRunner:
 
         points = []
         for matches, limits, (tp, fp) in zip(totals, scores, counts, strict=True):
-            npos = matches.npos[:, :1].sum(axis=0)
+            npos = matches.npos[:, :1].sum(axis=0)  # (1,) of all classes
             # All classes count as one. The limits descend to -inf, which all detections reach.
             (best_score,), (best_f1,) = find_best_points(
                 limits, tp, fp, np.zeros(len(limits), np.int64), npos

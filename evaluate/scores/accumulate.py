@@ -74,7 +74,7 @@ def accumulate(
     # unless a score was chosen; a shared score is found by `make_result`.
     order = rank_rows(matches)
     (all_classes,) = Ranked.iter_blocks(matches, order, np.array([len(order)]))
-    npos = matches.npos[:, :1].sum(axis=0)
+    npos = matches.npos[:, :1].sum(axis=0)  # (1,) of all classes
     reference = all_classes.count_at_reference(rules)
     (best_score,), (best_f1,) = find_best_f1s(matches, all_classes, reference, npos)
     score = at_score

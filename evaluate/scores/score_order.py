@@ -70,7 +70,7 @@ class Ranked:
         self.hit_positions, self.hit_numbers = hit_positions, hit_numbers
         self.weights = weights
         self.n_classes = len(counts)
-        self.n_detections = counts if weights is None else weights.n.sum(keepdims=True)
+        self.n_detections = counts if weights is None else weights.n.sum(keepdims=True)  # of one class
         """(classes,) how many detections there are."""
         self.starts = np.cumsum(counts) - counts
         self.hit_starts = np.searchsorted(hit_positions, self.starts)

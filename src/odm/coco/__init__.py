@@ -37,10 +37,10 @@ def install() -> None:
     for name, members in parts.items():
         module = types.ModuleType(f"pycocotools.{name}")
         module.__spec__ = ModuleSpec(module.__name__, None)  # programs ask whether it is installed
-        vars(module).update(vars(members), maskUtils=mask, mask=mask)
+        vars(module).update(vars(members), maskUtils=mask, mask=mask)  # as in `pycocotools.coco`
         setattr(package, name, module)
         sys.modules[f"pycocotools.{name}"] = module
-    package.__path__ = []
+    package.__path__ = []  # a module with a path is a package
     package.__spec__ = ModuleSpec("pycocotools", None, is_package=True)
     package.mask = mask  # type: ignore[attr-defined]
     package._mask = mask  # type: ignore[attr-defined]  # noqa: SLF001

@@ -105,6 +105,7 @@ class COCO:
         image_ids, category_ids, area_range = _as_list(imgIds), set(_as_list(catIds)), list(areaRng)
         records: Iterable[Record] = self.dataset.get("annotations", ())
         if image_ids:
+            # `in` comes first: looking up another id would add it, as this is a `defaultdict`.
             records = itertools.chain.from_iterable(
                 self.imgToAnns[i] for i in image_ids if i in self.imgToAnns
             )
@@ -128,7 +129,7 @@ class COCO:
         ]
 
     def getImgIds(self, imgIds: Any = (), catIds: Any = ()) -> list[Any]:  # noqa: N802, N803
-        """Return the ids in `imgIds`, or of all images, whose images have objects of all `catIds`."""
+        """Return the ids of the images that have objects of all `catIds`, among `imgIds`; empty: any."""
         image_ids, category_ids = _as_list(imgIds), _as_list(catIds)
         if not image_ids and not category_ids:
             return list(self.imgs)
@@ -215,6 +216,7 @@ class COCO:
         """Records of an array (n, 7) of image, left, top, width, height, score and category."""
         if np.ndim(data) != 2 or data.shape[1] != 7:
             raise RefusedError(f"expected results as an array of 7 columns, found {np.shape(data)}")
+        # What pycocotools prints on the way, a line for each million rows.
         steps = [f"{row}/{len(data)}" for row in range(0, len(data), 1_000_000)]
         print_line("\n".join(["Converting ndarray to lists...", str(data.shape), *steps]))
         return [

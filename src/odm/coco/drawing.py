@@ -30,6 +30,7 @@ def draw(coco: Any, records: Iterable[dict[str, Any]], draw_bbox: bool) -> None:
     for record in records:
         colour, shape = tuple(random.uniform(0.4, 1, 3)), record.get("segmentation")
         flat_outlines = shape if isinstance(shape, list) else []
+        # An odd last number is left out.
         outlines = [np.reshape(outline[: len(outline) // 2 * 2], (-1, 2)) for outline in flat_outlines]
         if isinstance(shape, dict):
             mask = coco.annToMask(record)

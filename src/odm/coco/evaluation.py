@@ -55,7 +55,7 @@ class Params:
             self.areaRng = [[0, largest], [0, small], [small, medium], [medium, largest]]
             self.areaRngLbl = ["all", "small", "medium", "large"]
 
-    setDetParams = setKpParams = __init__  # noqa: N815
+    setDetParams = setKpParams = __init__  # noqa: N815 -- parts of the constructor in pycocotools
 
 
 class COCOeval:
@@ -200,7 +200,10 @@ class COCOeval:
         self._ious = value
 
     def _select_records(self, image: Any, category: Any) -> tuple[list[Record], list[Record]]:
-        """Return ground truths of an image and category (any without ``useCats``), and detections by rank."""
+        """Return the ground truths of an image and category, and the detections by descending score.
+
+        Without ``useCats`` they are those of all chosen categories, and `category` is not used.
+        """
         p = self.params
         if p.useCats:
             gt, dt = self._gts[image, category], self._dts[image, category]
@@ -266,7 +269,7 @@ class COCOeval:
         n_thresholds = len(p.iouThrs)
         gt_matches, dt_matches = np.zeros((n_thresholds, len(gt))), np.zeros((n_thresholds, len(dt)))
         dt_ignored = np.zeros((n_thresholds, len(dt)))
-        for t, threshold in enumerate(p.iouThrs if len(ious) else ()):
+        for t, threshold in enumerate(p.iouThrs if len(ious) else ()):  # empty unless both sides have boxes
             for d, detection in enumerate(dt):
                 is_free = (gt_matches[t] <= 0) | is_crowd
                 match = _find_partner(ious[d], threshold, is_free, ignored)

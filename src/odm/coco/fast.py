@@ -1,7 +1,4 @@
-"""An evaluation of pycocotools' objects by odm's engine, all images at once.
-
-`Flag.CROWD` is the bit of 1.
-"""
+"""An evaluation of pycocotools' objects by odm's engine, all images at once."""
 
 from __future__ import annotations
 
@@ -45,13 +42,14 @@ def match_all(evaluation: Any) -> Matches | None:
             return None
         truth_table = _make_tables(truth, p, sizes, "gt")
         det_table = _make_tables(detections, p, sizes, "det")
-    except KeyError:  # is an error only where the key is needed
+    except KeyError:  # a field is missing: compared one by one, this is an error only where it is needed
         return None
     if truth_table is None or det_table is None:
         return None
     try:
         joined = join(truth_table, det_table, Log())
     except DataError as e:
+        # The message of the first error, without the advice after its semicolon.
         problem = next((issue.message for issue in e.log if issue.severity == "error"), e.args[0])
         warnings.warn(f"{problem.split(';')[0]}; compared all the same, as pycocotools does", stacklevel=3)
         return None
@@ -109,7 +107,7 @@ def _make_protocol(p: Any) -> Protocol:
         AreaRange(name, float(low), float(high))
         for name, (low, high) in zip(p.areaRngLbl, p.areaRng, strict=True)
     )
-    changed = BY_IOU_TYPE.get(p.iouType, {}).get("coco", {})
+    changed = BY_IOU_TYPE.get(p.iouType, {}).get("coco", {})  # nothing for boxes
     rules = replace(PROTOCOLS["coco"], **changed)
     settings: dict[str, Any] = {
         "ious": tuple(float(t) for t in p.iouThrs),
@@ -174,6 +172,7 @@ def _make_tables(records: Records, p: Any, sizes: Array, kind: Kind) -> Dataset 
     shapes = _make_shapes(records, p.iouType, sizes[image_row], kind)
     if shapes is None:
         return None
+    # As flags: an ``iscrowd`` of 1 is the bit of `Flag.CROWD`.
     builder.boxes(
         image=image_row,
         category=np.array(row_of_category, np.int64),

@@ -143,7 +143,7 @@ def frBbox(bb: Any, h: int, w: int) -> list[Rle]:  # noqa: N802
 
 
 def frUncompressedRLE(ucRles: Sequence[Rle], h: int, w: int) -> list[Rle]:  # noqa: N802, N803, ARG001
-    """The RLE of each list of run lengths, which are not decoded."""
+    """The RLE of each list of run lengths, written as text; `h` and `w` are not used, nor in pycocotools."""
     compressed = []
     for rle in ucRles:
         counts = rle["counts"]

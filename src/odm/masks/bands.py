@@ -25,6 +25,7 @@ def find_bands(masks: Runs, height: Longs, width: Longs) -> Runs:
             continue
         size, first_pixel = int(height[i]), left * int(height[i])
         mask_edges = masks.edge[masks.starts[i] : masks.starts[i + 1]] - first_pixel
+        # The mask is the running sum of a step up or down at each edge, as in `odm.masks.decode`.
         steps = np.zeros(w * size + 1, np.int8)
         steps[mask_edges[0::2]] += 1
         steps[mask_edges[1::2]] -= 1

@@ -79,7 +79,7 @@ def cut_columns(xy: Floats, point: Longs, ring: Longs, width: Longs, limit: int)
     All sides together pass about `limit` columns in each strip.
     """
     sides = _Sides.from_outlines(xy, point, ring, width)
-    inner = sides.find_cuts(limit)[1:-1] if len(sides.owner) else []
+    inner = sides.find_cuts(limit)[1:-1] if len(sides.owner) else []  # without where sides begin and end
     return [0, *inner, 2**32]
 
 
@@ -338,7 +338,7 @@ def _fill(
     side_starts = np.searchsorted(sides.owner, np.arange(len(height) + 1))
     for objects in split_by_size(n_columns, COLUMNS_AT_A_TIME):
         object_sides = sides.take(slice(int(side_starts[objects.start]), int(side_starts[objects.stop])))
-        cuts = [0, 2**32]
+        cuts = [0, 2**32]  # one strip with all columns
         if int(n_columns[objects.start]) > COLUMNS_AT_A_TIME:
             cuts = object_sides.find_cuts(COLUMNS_AT_A_TIME)
         for start, stop in itertools.pairwise(cuts):

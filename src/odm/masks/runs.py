@@ -279,6 +279,7 @@ def _join_groups(group: NDArray[np.uint8], last_groups: Longs, n_groups: Longs) 
 
     Number i has the ``n_groups[i]`` groups up to ``last_groups[i]``, the lowest bits first.
     """
+    # A number of k + 1 groups is at most 2^(5 k + 4), as its highest bit is the sign.
     largest_sum = sum(
         int(np.count_nonzero(n_groups > k)) << 5 * k + 4 for k in range(int(n_groups.max(initial=0)))
     )
@@ -310,6 +311,7 @@ def _sum_differences(value: NDArray[Any], length_starts: Longs) -> NDArray[Any]:
     sum_at_first, sum_before_first = running_sums[first_numbers], running_sums[first_numbers - 1]
     sum_before_first[first_numbers == 0] = 0
     # Each mask's first number stands at a place of one parity; the sum of the other is that one place before.
+    # `n_of_parity`: numbers of each mask at even (odd) places; of the places 3 4 5 6 7 there are 2 (3).
     for parity in (0, 1):
         n_of_parity = (first_numbers + n_numbers + 1 - parity) // 2 - (first_numbers + 1 - parity) // 2
         running_sums[parity::2] -= np.repeat(
@@ -326,6 +328,7 @@ def write_texts(length_starts: Longs, counts: Longs) -> tuple[NDArray[np.uint8],
     """
     n_lengths = np.diff(length_starts)
     numbers = counts.copy()
+    # From the fourth length of each mask on.
     difference_rows = np.flatnonzero(np.arange(len(counts)) - np.repeat(length_starts[:-1], n_lengths) > 2)
     numbers[difference_rows] -= counts[difference_rows - 2]
     text, number_starts = _write_numbers(numbers)
@@ -359,6 +362,7 @@ def _write_numbers(numbers: Longs) -> tuple[NDArray[np.uint8], Longs]:
     """Write numbers as COCO's texts do; returns the bytes, and (n + 1,) where each number begins."""
     # Groups of five bits, the lowest first, as 48 + group, and 32 more if another group follows:
     #   100 = 00011 00100   ->   48 + 32 + 4, 48 + 3   =   b"T3"
+    # One group holds -16 to 15, two hold -512 to 511, ...: the highest bit is the sign.
     n_groups = np.ones(len(numbers), np.int64)
     for k in range(_MOST_GROUPS):
         n_groups += (numbers >= 16 << 5 * k) | (numbers < -(16 << 5 * k))
@@ -384,6 +388,7 @@ def measure(text: NDArray[np.uint8], text_starts: Longs, height: Longs) -> Measu
     for rows in split_by_size(np.diff(text_starts), _TEXT_AT_A_TIME):
         starts = text_starts[rows.start : rows.stop + 1]
         if starts[-1] - starts[0] > _LONG_TEXT:  # a single mask
+            # Columns are found by division by the height; an image of height 0 has no pixels anyway.
             long_mask = _measure_long(text[starts[0] : starts[-1]], np.maximum(height[rows], 1))
             n_pixels[rows], is_wrong[rows], area[rows], box[rows] = (
                 long_mask.n_run_pixels,

@@ -96,6 +96,7 @@ def _find_upright_edges(masks: Runs, height: Longs) -> _Edges:
     step = np.repeat([1, -1, -1, 1], len(column))
     order = np.lexsort((y, x, mask))
     mask, x, y, level = mask[order], x[order], y[order], np.cumsum(step[order])
+    # Several steps may be at one point: the sum after the last of them counts.
     point_ends = np.flatnonzero(_find_changes(mask, x, y)[1:])
     mask, x, y, level = mask[point_ends], x[point_ends], y[point_ends], level[point_ends]
 

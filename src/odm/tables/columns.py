@@ -214,7 +214,8 @@ class Boxes(_Rows, TableMixin, frozen=True, dict=True):
         """Return these boxes with the names of the images and classes of their dataset, for `columns`, and
         whether it shows their scores.
 
-        Boxes with these very names or none are returned, after setting the names; others are copied.
+        Boxes without names, or with these very tuples, are returned themselves. Those with other names, which
+        belong to another dataset, are copied.
         """
         names = (images, categories, scored)
         previous = getattr(self, "_names", names)

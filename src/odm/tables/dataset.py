@@ -228,7 +228,7 @@ class Builder:
         """Requested shapes, of ``polygon``, ``mask``, ``oriented``, ``keypoints``; others may come too."""
         self.wants_fields = False
         """Whether numbers are asked for that only some protocols look at, such as degrees of truncation."""
-        self.unlisted: frozenset[str] = frozenset()
+        self.unlisted: frozenset[str] = frozenset()  # ids that the ground truth may lack, as ``image_id``
         self.keeps_extra = self.passes_shapes_on = False
         """Whether fields that the model has no column for are kept, and the JSON of shapes among them."""
         self._counterpart = counterpart

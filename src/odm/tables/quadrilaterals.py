@@ -55,7 +55,7 @@ def shared_areas(a: Floats, b: Floats) -> Floats:
 
 def _clip_and_measure(a: Floats, b: Floats) -> Floats:
     """(n,) shared areas: each quadrilateral of `a` is clipped at the sides of its partner in `b`."""
-    direction = np.where(signed_areas(b) < 0, -1.0, 1.0)
+    direction = np.where(signed_areas(b) < 0, -1.0, 1.0)  # so that inside is positive whichever way they go
     # x and y are (corners, pairs): column p holds the polygon of pair p in its first n_corners[p] rows.
     x, y = (np.ascontiguousarray(a[..., axis].T) for axis in (0, 1))
     n_corners = np.full(len(a), 4)
@@ -127,7 +127,7 @@ def smallest_rectangle(points: Floats) -> Floats:
     One side lies along an edge of their convex hull, the first of equals (Freeman and Shapira, 1975).
     """
     hull = convex_hull(points)
-    if len(hull) < 3:
+    if len(hull) < 3:  # a point or a line: the upright rectangle around it
         low, high = hull.min(axis=0), hull.max(axis=0)
         return np.array([low, [high[0], low[1]], high, [low[0], high[1]]])
     side = np.roll(hull, -1, axis=0) - hull
@@ -137,7 +137,7 @@ def smallest_rectangle(points: Floats) -> Floats:
     u, v = hull @ edge_direction.T, hull @ normal.T
     low_u, high_u, low_v, high_v = u.min(0), u.max(0), v.min(0), v.max(0)
     area = (high_u - low_u) * (high_v - low_v)
-    best = int(np.flatnonzero(area <= area.min() * (1 + 1e-12))[0])
+    best = int(np.flatnonzero(area <= area.min() * (1 + 1e-12))[0])  # equal but for rounding
     a, b = edge_direction[best], normal[best]
     corners_uv = [(low_u, low_v), (high_u, low_v), (high_u, high_v), (low_u, high_v)]
     return np.array([u_corner[best] * a + v_corner[best] * b for u_corner, v_corner in corners_uv])

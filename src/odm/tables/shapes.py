@@ -76,6 +76,8 @@ class _Ragged(msgspec.Struct, frozen=True, eq=False):
     def _slice_rows(self, start: int, stop: int) -> Self:
         """Return the columns with the rows `start` to ``stop - 1``, without copying values."""
         columns: dict[str, Any] = {name: getattr(self, name)[start:stop] for name in self._PLAIN}
+        # Of each column, the first item that is kept and the end. ``mask`` is not there: as the first level
+        # does, it has an entry for each row.
         ranges = {self._LEVELS[0][0]: (start, stop)}
         for name, below in self._LEVELS:
             item_start, item_stop = ranges.get(name, (start, stop))
@@ -196,9 +198,8 @@ class Shapes(_Ragged, frozen=True, dict=True):
         is_kept = n_corners >= 3
         if is_kept.all():
             return self
-        n_outlines = np.bincount(
-            np.repeat(np.arange(len(self)), np.diff(self.ring))[is_kept], minlength=len(self)
-        )
+        box_of_outline = np.repeat(np.arange(len(self)), np.diff(self.ring))
+        n_outlines = np.bincount(box_of_outline[is_kept], minlength=len(self))
         is_emptied = (n_outlines == 0) & (np.diff(self.ring) > 0)
         return replace(
             self,
@@ -305,6 +306,7 @@ class Shapes(_Ragged, frozen=True, dict=True):
         """
         from odm.masks.runs import measure
 
+        # Widths change nothing: runs go down the columns.
         measured: Measured | None = getattr(self, "_measured", None)
         if measured is None or (measured.height != height)[self.kind == ShapeKind.MASK].any():
             measured = measure(self.text, self.mask, height)
@@ -314,7 +316,7 @@ class Shapes(_Ragged, frozen=True, dict=True):
     def row_keys(self) -> list[bytes]:
         """(n,) a key for the shape of each box; equal shapes have equal keys."""
         corner_starts = self.point[self.ring].tolist()
-        return [
+        return [  # kind, number of corners of each outline, corners, text of the mask
             bytes([kind])
             + np.diff(self.point[self.ring[i] : self.ring[i + 1] + 1]).tobytes()
             + self.xy[corner_starts[i] : corner_starts[i + 1]].tobytes()
