@@ -143,6 +143,7 @@ def _make_grid(sizes: Longs, tiling: Tiling) -> _Tiles:
         counts[row] = len(left)
         columns.append([left, top])
     image = np.repeat(np.arange(len(sizes)), counts)
+    # Without images `image` is empty, as the columns are then.
     left, top = (np.concatenate([c[k] for c in columns]) if columns else image for k in (0, 1))
     width = np.minimum(tiling.width, sizes[image, 0])
     height = np.minimum(tiling.height, sizes[image, 1])

@@ -186,8 +186,10 @@ def merge_loaded(
 def _drop_losses(
     dataset: Dataset, source: Format, holder: Format, target: Target, ledger: Ledger, log: Log
 ) -> Dataset:
-    """Return the part of a dataset that `holder` can hold, without classes of regions to ignore that lose
-    all boxes. Images without a split get one, unless it is a copy in the same format.
+    """Return the part of a dataset that the target's format can hold: `holder`, of `_choose_holder`.
+
+    Classes of regions to ignore that lose all boxes are left out. Images without a split get one, unless it
+    is a copy in the same format.
     """
     # A copy stays as it is, but training needs a split of every image.
     is_copy = ledger.source_format == holder.name and not ledger.sources and holder.use != "training"

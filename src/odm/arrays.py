@@ -17,7 +17,7 @@ def to_array(values: Any, noun: str, kinds: str = "fiub") -> NDArray[Any]:
     Raises ValueError if it cannot be read, or holds values of other `kinds` (of `numpy.dtype.kind`); `noun`
     begins the message.
     """
-    for method in ("detach", "cpu"):
+    for method in ("detach", "cpu"):  # of torch: without its gradients, and off the GPU
         if hasattr(values, method):
             values = getattr(values, method)()
     try:

@@ -130,19 +130,20 @@ def _draw_part_as_text(part: Part, width: int | None) -> str:
     A table may lose columns that do not fit; if it `tells_dropped`, a line below names them.
     """
     if isinstance(part, Line):
-        return wrap_line(part.text, width, "  ")
+        return wrap_line(part.text, width, indent="  ")
     if isinstance(part, Verbatim):
         return "\n".join(part.lines)
     if isinstance(part, Items):
         lines = [part.title, *(f"  {line}" for line in part.lines)] if part.title else part.lines
-        return "\n".join(wrap_line(line, width, "  ") for line in lines)
+        return "\n".join(wrap_line(line, width, indent="  ") for line in lines)
     spans = {column.title: column.group_title for column in part.columns if column.group_title}
     layout: dict[str, Any] = {"width": width, "drop": part.drop}
     text = text_table(part.titles, part.cells, left=part.left, spans=spans, rule=part.rule, **layout)
     if part.tells_dropped:
         shown = choose_columns(part.titles, part.cells, **layout)
         if hidden := [title for i, title in enumerate(part.titles) if i not in shown]:
-            text += "\n" + wrap_line(f"(not shown: {', '.join(hidden)}; --wide shows all)", width, "  ")
+            note = f"(not shown: {', '.join(hidden)}; --wide shows all)"
+            text += "\n" + wrap_line(note, width, indent="  ")
     return text
 
 

@@ -253,6 +253,7 @@ def report_splits(
     if len(splits) < 2 or not len(image_rows):
         return
     index_by_split = {name: row for row, name in enumerate(splits)}
+    # (images,): those without a split have the number after the last one.
     split_of_image = np.array([index_by_split.get(name, len(index_by_split)) for name in truth.images.split])
     image = pairing.image[image_rows]
     n_detected = np.bincount(split_of_image[image[image >= 0]], minlength=len(index_by_split) + 1)
@@ -551,7 +552,8 @@ def _find_written_numbers(gt_classes: Categories, det_classes: Categories) -> li
     """Return the number by which the file named each class of the detections; None if it used names.
 
     Classes with names were written as numbers in two cases: both sides share one list, as with COCO results,
-    or the ground truth has only numbers. These are ids, or without ids positions, from 1 or from 0.
+    or the ground truth has only numbers. These are ids, or without ids positions: from 1 in a shared list, as
+    COCO counts, else from 0.
     """
     if not det_classes.named:
         return [parse_number(name) for name in det_classes.name]

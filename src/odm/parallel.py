@@ -154,7 +154,7 @@ class Worker(Generic[T]):
             if message is None:
                 self._kill()
             elif self._wait_for_end() == 0:
-                with contextlib.suppress(MemoryError):  # the caller may find out
+                with contextlib.suppress(MemoryError):  # then None: the caller tries the work itself
                     self._result = pickle.loads(message)  # noqa: S301 -- from our own copy
         return self._result
 
@@ -265,7 +265,7 @@ def map_by_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
         except BaseException as e:  # noqa: BLE001 -- it is raised where it is waited for
             failed.append(e)
 
-    n = min(worker_count(), len(items)) - 1 if len(items) > 1 else 0
+    n = min(worker_count(), len(items)) - 1 if len(items) > 1 else 0  # besides this thread, which works too
     threads = [threading.Thread(target=contextvars.copy_context().run, args=(run,)) for _ in range(n)]
     for thread in threads:
         thread.start()

@@ -142,7 +142,7 @@ def _is_usual_segment(kind: int, content: bytes) -> bool:
     if kind == 0xDB:  # tables of 65 bytes
         # Their first byte is 16 * precision + number; precision 0 is one byte for each value.
         return len(content) % 65 == 0 and all(first_byte < 16 for first_byte in content[::65])
-    if kind in _FRAMES:  # bits, height, width, channels, and three bytes for each of those
+    if kind in _FRAMES:  # bits, height, width, number of channels (1, 3 or 4), and three bytes for each
         is_of_8_bits = content[:1] == b"\x08"
         return is_of_8_bits and len(content) in (9, 15, 18) and len(content) == 6 + 3 * content[5]
     return kind in _SKIPPED
@@ -161,8 +161,8 @@ def _read_size_by_pillow(stream: IO[bytes]) -> tuple[int, int]:
     """Return width and height of a picture as a viewer shows it; whatever Pillow raises is passed on."""
     with open_picture(stream) as image:
         width, height = image.size
-        if image.format == "TIFF":  # Pillow has turned the size of these already, if it is new
-            # The tags ImageWidth and ImageLength.
+        if image.format == "TIFF":  # of these, new versions of Pillow give the size turned already
+            # As it is stored: the tags ImageWidth and ImageLength.
             width, height = image.tag_v2[256], image.tag_v2[257]  # type: ignore[attr-defined]
         return (height, width) if read_orientation(image, stream) in TURNED else (width, height)
 

@@ -90,7 +90,7 @@ def evaluate_shards(
         if isinstance(detections, str):
             detections = Request(path=detections, kind="det")
         pending = PendingSource(detections, log)
-        base_bytes = BASE + pending.find_format().parts_overhead
+        base_bytes = BASE + pending.find_format().parts_overhead  # for Python and libraries
         # What this process takes before it reads any detection.
         n_bytes = base_bytes + len(truth) * BYTES_PER_TRUTH + len(truth.images) * BYTES_PER_IMAGE
         n_fit = None if memory is None else _count_rows_within(memory, base_bytes, n_bytes, rows_per_task)
@@ -137,7 +137,7 @@ def _count_rows_within(memory: int, base_bytes: int, n_bytes: int, rows_per_task
     """
     n_rows = (memory - n_bytes) // BYTES_PER_ROW
     if n_rows < FEWEST_ROWS:
-        least_bytes = n_bytes + FEWEST_ROWS * BYTES_PER_ROW
+        least_bytes = n_bytes + FEWEST_ROWS * BYTES_PER_ROW  # rounded up below: -(-a // b)
         raise UsageError(
             f"{spell('memory')} {size(memory)} is too little: give at least {-(-least_bytes // 10**6)} MB; "
             f"{size(base_bytes)} of that is for Python and its libraries, the rest for the ground truth and "
@@ -231,7 +231,7 @@ def parse_memory(text: str) -> int:
     if match is None:
         raise ValueError("give a number with a unit, as in 2GB or 500MB")
     unit = 1024 if match[3] else 1000
-    return int(float(match[1]) * unit ** ("KMGT".index(match[2].upper()) + 1))
+    return int(float(match[1]) * unit ** ("KMGT".index(match[2].upper()) + 1))  # K: unit ** 1, M: unit ** 2
 
 
 def size(n: int) -> str:

@@ -69,7 +69,7 @@ class Screen(io.TextIOBase):
     def write(self, text: str, /) -> int:
         """Write text so that no build log takes a line of it for a command. Returns the length of `text`."""
         n = len(text)
-        if "::" in text:
+        if "::" in text:  # of a first colon the text \u003a is left, which is no command
             text = _COMMAND.sub(r"\1\\u003a:", text)
         self.write_commands(text)
         return n

@@ -172,7 +172,7 @@ def _report_boxes(rule: BoxRule, columns: DerivedColumns, reason: str, log: Log)
     if not len(rows):
         return rows
     if rule.code.severity == "error":
-        reason = ""
+        reason = ""  # each error is reported by itself
     batches = [(rows, reason)]
     if rule is boxes.outside and not reason and dataset.boxes.track is not None:
         # A track that leaves the image does so in frame after frame.

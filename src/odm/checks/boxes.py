@@ -177,7 +177,7 @@ def area_differs(columns: DerivedColumns) -> BoxFindings:
     rows = np.flatnonzero((area == 0) | (area > _compute_max_area(wh)))
     if not len(rows) or columns.normalised or columns.dataset.relative:
         return NO_ROWS, describe
-    is_wrong = (area[rows] > 0) | (wh[rows] > 0).all(axis=1)
+    is_wrong = (area[rows] > 0) | (wh[rows] > 0).all(axis=1)  # 0 is right for a box without width or height
     return rows[is_wrong & columns.is_upright[rows]], describe
 
 

@@ -52,7 +52,7 @@ def similar_images(columns: DerivedColumns) -> SetFindings:
     images = columns.dataset.images
     names = images.name
     pairs = list(_find_similar(names, ignore_spaces=False))
-    if len({name[-4:] for name in names}) > 1:  # else equal extensions, and unique names have unique stems
+    if len({name[-4:] for name in names}) > 1:  # else all end in .jpg, say: different names, different stems
         row_of_stem: dict[str, int] = {}
         for row, name in enumerate(names):
             earlier = row_of_stem.setdefault(stem(name), row)
@@ -124,6 +124,7 @@ def rare_class(columns: DerivedColumns) -> SetFindings:
     counts = np.bincount(columns.boxes.category, minlength=len(names))
     total, n_used = int(counts.sum()), int(np.count_nonzero(counts))
     if columns.dataset.kind == "gt":
+        # At most a hundredth of the mean, total / n_used, in whole numbers.
         for c in np.flatnonzero((counts > 0) & (counts * 100 * n_used <= total)).tolist():
             row = int((columns.boxes.category == c).argmax())
             yield columns.dataset.location(row), {"value": names[c], "n": int(counts[c]), "total": total}

@@ -29,9 +29,9 @@ SIZES_DIFFER = Code(
 def compare(truth: Dataset, detections: Dataset, log: Log) -> None:
     """Report where detections do not fit the ground truth that they belong to: images, classes and sizes.
 
-    Images and classes are paired as an evaluation does it; see `odm.pairing`. Classes are left out if the
-    images fit by name or id, but numbers of images or classes were evidently misread. Splits and images of
-    the ground truth without a detection are reported, too.
+    Images and classes are paired as an evaluation does it; see `odm.pairing`. Unless images are in error, the
+    boxes tell whether numbers of images or classes were misread; if so, no class is reported as missing.
+    Splits and images of the ground truth without a detection are reported, too.
     """
     paired = pairing.pair(truth, detections, log)
     n_errors = log.errors

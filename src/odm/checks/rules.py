@@ -75,7 +75,7 @@ class DerivedColumns:
             chunk = slice(start, start + CHUNK)
             left, top, right, bottom = boxes.xyxy[chunk].T
             image = boxes.image[chunk]
-            is_inside = right > left
+            is_inside = right > left  # False of NaN, as all that follow
             is_inside &= bottom > top
             is_inside &= left >= low
             is_inside &= top >= low
@@ -116,7 +116,9 @@ class DerivedColumns:
 
     @functools.cached_property
     def normalised(self) -> bool:
-        """Whether pixels look like fractions: three boxes or more, in 0..1, none inverted, not all whole."""
+        """Whether pixels look like fractions: three boxes or more, none inverted, with numbers in 0..1 but for
+        a hundredth that are not all whole.
+        """
         xyxy = self.boxes.xyxy
         # The first three boxes tell soonest that the numbers are pixels, as nearly always.
         if self.dataset.relative or len(xyxy) < 3 or not (xyxy[:3] <= 1.01).all() or len(self.inverted):
@@ -146,8 +148,8 @@ class DerivedColumns:
     def refused_numbers(self) -> Floats:
         """(n,) a relative number of each box below -margin or above 1 + margin, NaN if it has none.
 
-        It is the farthest one of centre, width and height, or else of the first keypoint with such a number.
-        All are NaN for detections, and if the dataset has no margin.
+        Of centre, width and height it is the one farthest from 0.5, else that of the first such keypoint. All
+        are NaN for detections, and if the dataset has no `Dataset.margin`.
         """
         boxes, farthest = self.boxes, np.full(len(self.boxes), np.nan)
         margin = self.dataset.margin
@@ -381,8 +383,8 @@ def find_near_duplicates(
     """Return rows of boxes with an IoU above `NEAR` with an earlier box of their image and class, the row of
     the most similar earlier box of each, and their IoU; only boxes in the mask `is_usable` are compared.
 
-    Boxes of an IoU above t have widths and heights within a factor t of each other and left edges less than
-    (1 - t) / t of a width apart, so only neighbours in the order of the left edges are compared.
+    Boxes of an IoU above t have left edges less than (1 - t) / t of a width apart, and top edges less than
+    that share of a height, so only neighbours in the order of the left edges are compared.
     """
     boxes = dataset.boxes
     rows = np.flatnonzero(is_usable & (boxes.xyxy[:, 2:] > boxes.xyxy[:, :2]).all(axis=1))

@@ -107,7 +107,7 @@ class ShapeColumns:
         edges = np.full((self.n, 4), np.nan)
         rows = np.flatnonzero(self.is_usable)
         usable_shapes = self.shapes.take(rows)
-        edges[rows] = usable_shapes.edges()
+        edges[rows] = usable_shapes.edges()  # of corners, which masks do not have
         mask_rows = rows[(usable_shapes.kind == ShapeKind.MASK) & self.has_size[rows]]
         ltwh = self.masks.box[mask_rows].astype(np.float64)
         ltwh[(ltwh[:, 2:] == 0).any(axis=1)] = np.nan
@@ -125,9 +125,8 @@ class ShapeColumns:
         x, y = (shapes.xy - np.repeat(shapes.xy[outline_starts], n_corners[n_corners > 0], axis=0)).T
         next_x, next_y = np.roll(x, -1), np.roll(y, -1)
         next_x[outline_lasts], next_y[outline_lasts] = x[outline_starts], y[outline_starts]
-        cross = np.bincount(
-            np.repeat(np.arange(len(n_corners)), n_corners), x * next_y - y * next_x, len(n_corners)
-        )
+        outline_of_corner = np.repeat(np.arange(len(n_corners)), n_corners)
+        cross = np.bincount(outline_of_corner, weights=x * next_y - y * next_x, minlength=len(n_corners))
         rows = np.flatnonzero(self.is_usable & (self.kind != ShapeKind.MASK))
         areas[rows] = sum_groups(np.abs(cross) / 2, shapes.ring)[rows]
         return areas
@@ -298,7 +297,7 @@ def _crosses(outline: Floats) -> bool:
     )
     # is_parted[i, j]: whether side j goes from one half-plane of side i to the other.
     is_parted = side_of_corner * np.roll(side_of_corner, -1, axis=1) < 0
-    return bool((is_parted & is_parted.T).any())
+    return bool((is_parted & is_parted.T).any())  # two sides cross if each goes across the line of the other
 
 
 @_shape_rule(
@@ -331,7 +330,7 @@ def area_differs(columns: ShapeColumns) -> BoxFindings:
     """
     recorded_area = columns.boxes.area
     shape_area = np.where(columns.kind == ShapeKind.ORIENTED, columns.outline_area, columns.pixels)
-    shape_area[shape_area <= 0] = np.nan
+    shape_area[shape_area <= 0] = np.nan  # empty, or pixels that were not counted (-1, -2)
     # difference: (2, n), from the pixels and from the area within the corners
     difference = np.stack([np.abs(recorded_area - shape_area), np.abs(recorded_area - columns.outline_area)])
     is_near = (difference <= 10) | (difference <= 0.05 * np.abs(recorded_area))
@@ -464,8 +463,8 @@ def keypoints_off_box(columns: ShapeColumns) -> BoxFindings:
     xy, is_labelled = columns.points.xyv[:, :2], columns.points.xyv[:, 2] > 0
     is_off = is_labelled & ((xy < box[:, :2] - margin) | (xy > box[:, 2:] + margin)).any(axis=1)
     n_labelled, n_off = (
-        np.bincount(box_rows, is_labelled, len(columns.boxes)),
-        np.bincount(box_rows, is_off, len(columns.boxes)),
+        np.bincount(box_rows, weights=is_labelled, minlength=len(columns.boxes)),
+        np.bincount(box_rows, weights=is_off, minlength=len(columns.boxes)),
     )
     return np.flatnonzero(n_off * 2 > n_labelled), lambda _: {}
 

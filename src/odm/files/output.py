@@ -267,7 +267,7 @@ class Output:
         """Put everything in place, unless an exception came, and remove the staging folder."""
         try:
             if kind is None:
-                self.check_apart()  # writing may have opened more
+                self.check_apart()  # writing may have opened further inputs
                 self._check_completes()
                 if not self.dry_run:
                     self._commit()
@@ -384,7 +384,8 @@ class Output:
         Left-overs in `parent` of processes that died are removed first.
         """
         scratch.remove_left_overs(parent)
-        short_name = name.encode(errors="ignore")[:80].decode(errors="ignore")  # of at most 255 bytes
+        # In bytes, as the name of the stage may have 255 of them at most.
+        short_name = name.encode(errors="ignore")[:80].decode(errors="ignore")
         parent_vanished = False
         for _ in range(100):
             self._stage = os.path.join(parent, f".odm-{short_name}-{os.urandom(6).hex()}.tmp")
@@ -415,6 +416,7 @@ class Output:
             try:
                 self._place(staged_path)
             finally:
+                # The folders that have a new entry.
                 for folder in {os.path.dirname(self._real_target), *map(os.path.dirname, self._made_folders)}:
                     marker.sync_folder(folder)
             PLACED[self.target] = True
@@ -432,14 +434,14 @@ class Output:
                 raise PathError(f"{label}: another program created it in the meantime") from None
             except (OSError, AttributeError, NotImplementedError):  # not every file system has links
                 os.rename(staged_path, self._real_target)
-        elif self._exists or os.path.dirname(self._stage) == self._real_target:
+        elif self._exists or os.path.dirname(self._stage) == self._real_target:  # the stage is in the target
             self._merge(staged_path)
         else:
             if self._old_status is not None:  # the empty folder that is replaced; its owner and mode stay
                 with contextlib.suppress(OSError, AttributeError):
                     os.chown(staged_path, self._old_status.st_uid, self._old_status.st_gid)
                 self._keep_mode(staged_path)
-                if os.name == "nt":
+                if os.name == "nt":  # where a rename replaces no folder, not even an empty one
                     os.rmdir(self._real_target)
             os.rename(staged_path, self._real_target)
 
@@ -490,7 +492,7 @@ class Output:
         stayed = []
         for folder, folders, names in os.walk(self._real_target):
             if folder == self._real_target:
-                folders[:] = [f for f in folders if not scratch.STAGE.fullmatch(f)]  # the walk skips these
+                folders[:] = [f for f in folders if not scratch.STAGE.fullmatch(f)]  # it enters only these
             links = [f for f in folders if os.path.islink(os.path.join(folder, f))]
             for file_name in [*names, *links]:
                 name = os.path.relpath(os.path.join(folder, file_name), self._real_target).replace(
@@ -503,7 +505,8 @@ class Output:
     def _plan_moves(self, names: Sequence[str]) -> list[str]:
         """Return the paths to move into a target that exists: files, and folders that are new as a whole.
 
-        Raises PathError if something is in the way, so it is called before the first rename.
+        Of ``a/b/c.txt`` that is ``a/b`` if there is a folder ``a``, but no ``b`` in it. Raises PathError if
+        something is in the way, so it is called before the first rename.
         """
         moves: dict[str, None] = {}
         existing_folders: set[str] = set()

@@ -71,7 +71,7 @@ def lock_stage(stage: str, *, left_over: bool = False) -> int | None:
         except (ImportError, OSError):  # some network file systems have no locks
             if left_over:
                 return None
-        is_same = os.path.samestat(status, os.lstat(stage))
+        is_same = os.path.samestat(status, os.lstat(stage))  # not if it was replaced since it was opened
         is_ours = is_same and {*os.listdir(descriptor)} <= (
             {"file", "tree", INCOMPLETE} if left_over else set()
         )
@@ -216,7 +216,7 @@ def delay_signals() -> Iterator[None]:
     handlers = {
         signal_number: handler
         for signal_number in (signal.SIGINT, signal.SIGTERM)
-        if (handler := signal.getsignal(signal_number)) not in (signal.SIG_IGN, None)
+        if (handler := signal.getsignal(signal_number)) not in (signal.SIG_IGN, None)  # None: not Python's
     }
 
     def note(signal_number: int, _: object) -> None:
@@ -356,7 +356,7 @@ class Scratch:
         try:
             if self._owner not in (None, os.fstat(folder).st_uid):
                 raise OSError("it has been replaced by the folder of another user")
-            yield str, folder
+            yield str, folder  # `str` leaves a name as it is, relative to the descriptor
         finally:
             os.close(folder)
 

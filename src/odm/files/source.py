@@ -169,7 +169,7 @@ class Source:
         # A link may lead out of the folder and stay in this source, so that only here it is followed.
         if is_listed and not self.bad_links and (self.follow_links or not self._has_links):
             relative = folder.removeprefix(self._prefix).rstrip("/")
-            files = self.below(relative) if relative != folder else []  # it lies elsewhere if nothing goes
+            files = self.below(relative) if relative != folder else []  # equal: no prefix, it lies elsewhere
             if files:
                 folder_source._files = [file[len(relative) + 1 :] for file in files]
                 folder_source.picture_links = {
@@ -180,7 +180,7 @@ class Source:
         return folder_source
 
     def leave_out(self, files: Collection[str]) -> None:
-        """Hide some of `files`, and links that are not followed."""
+        """Hide some of the files of this source, or of the links in it that are not followed."""
         self.left_out |= {self.full(file) for file in files}
         self._files = [file for file in self.files if file not in files]
         self.bad_links = [link for link in self.bad_links if link[0] not in files]  # link[0]: its path
@@ -261,7 +261,7 @@ class Source:
         if name and earlier in ("", name):
             try:
                 text = as_utf8(data, name)
-            except UnicodeDecodeError:
+            except UnicodeDecodeError:  # after the pieces by which it was recognised
                 return data
             self._recognised = name, first_path or path
             log.note(f"{printable(first_path or path)}: not UTF-8, read as {name} (--encoding NAME)")
@@ -388,6 +388,7 @@ class Source:
         Raises PathError if the source itself cannot be listed.
         """
         start_path = self.full(start)
+        # Links may lead to what is below this folder.
         root = os.path.realpath(start_path if os.path.isabs(start) else self.path)
         # Of each folder: its relative path, its path, the real paths of the start and of links on the way.
         pending = [(start, start_path, frozenset((os.path.realpath(start_path),)))]
@@ -395,6 +396,7 @@ class Source:
         while pending:
             folder_name, folder, linked_folders = pending.pop()
             is_below_link = len(linked_folders) > 1
+            # Not `deep` is a look beside a file that names others, where nothing need be found.
             for entry in self._scan_folder(folder_name, folder, must_exist=deep):
                 name = f"{folder_name}/{entry.name}" if folder_name else entry.name
                 if entry.name.startswith(".") or entry.name == "__MACOSX":
@@ -455,7 +457,7 @@ class Source:
         try:
             target, is_folder = self._resolve(path)
         except OSError as e:
-            if lower_name.endswith(tuple(PICTURE_SUFFIXES)):
+            if lower_name.endswith(tuple(PICTURE_SUFFIXES)):  # a picture may be absent
                 self.picture_links[name] = os.path.realpath(path)
             else:
                 self.bad_links.append((name, describe_error(e), False))

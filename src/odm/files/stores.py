@@ -67,6 +67,7 @@ def conceal(address: str) -> str:
 
 def reveal(address: str) -> str:
     """Return a concealed address with its credentials; only for a provider or a process of odm."""
+    # The *** stands after :// or the = of KEY= (with two characters, as alternatives must be of one length).
     return re.sub(r"(?<=://|..=)\*\*\*\d*(?=@|&|$)", lambda match: _hidden.get(match[0], match[0]), address)
 
 
@@ -192,6 +193,7 @@ def fault_types() -> tuple[type[Exception], ...]:
 
 def describe_fault(e: Exception) -> str:
     """Return the first line of a provider's error message, without diagnostics and secrets."""
+    # Google's library names what it did before the last message of the store.
     text = str(e).strip().split("\n")[0].split("\\n")[0].rpartition("with a last message of ")[2]
     for noise in (" error_info=", "; Details:", " The request was not sent"):
         text = text.split(noise)[0]
