@@ -198,6 +198,7 @@ def from_columns(
     >>> from_columns(columns | {"right": [30], "bottom": [30]})
     <Dataset: ground truth, 1 boxes, images 1 ('a.jpg'), categories 1 ('person')>
     """
+    # pyarrow's tables have `column_names`, those of pandas and polars `columns`.
     listed = table if isinstance(table, Mapping) else getattr(table, "column_names", None)
     column_names = {str(name) for name in (table.columns if listed is None else listed)}
 
@@ -302,10 +303,11 @@ def from_coco(data: Mapping[str, Any], results: Iterable[Mapping[str, Any]] | No
     >>> from_coco({"images": [image], "categories": [category], "annotations": [box]})
     <Dataset: ground truth of '<dictionary>', 1 boxes, images 1 ('a.jpg'), categories 1 ('dog')>
     """
-    truth = _read_json(InMemory.from_values("<dictionary>", data), None)
+    truth = _read_json(InMemory.from_values("<dictionary>", data), kind=None)
     if results is None:
         return truth
-    return _read_json(InMemory.from_values("<list>", list(results)), "det", lambda: truth)
+    results_file = InMemory.from_values("<list>", list(results))
+    return _read_json(results_file, kind="det", counterpart=lambda: truth)
 
 
 def _read_json(text: InMemory, kind: Kind | None, counterpart: Counterpart | None = None) -> Dataset:

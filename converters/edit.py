@@ -130,7 +130,7 @@ def _set_classes(
     check_keypoint_counts([old], [new_rows], tuple(names))
     for name in ("keypoints", "skeleton"):
         column = getattr(old, name)
-        table_columns[name] = column and tuple((*column, ())[row] for row in old_rows)
+        table_columns[name] = column and tuple((*column, ())[row] for row in old_rows)  # None stays None
     categories = Categories(
         name=tuple(names), parent=freeze(parent.astype(np.int32)), extra=extra, **table_columns
     )
@@ -143,7 +143,7 @@ def _map_labels(labels: ImageLabels, new_rows: Ints, ledger: Ledger) -> ImageLab
     """Return image-level labels with the new classes, each once; `new_rows` as in `_set_classes`.
 
     A merged class is absent from an image only where all classes merged into it are. Absences that are
-    dropped for this are booked; labels that are repeated or lose their class are dropped without.
+    dropped for this are booked; labels that are repeated or lose their class are dropped and not booked.
     """
     new_labels = replace(labels, category=new_rows[labels.category])
     is_kept = new_labels.category >= 0
@@ -285,7 +285,7 @@ def _edit_names(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
     old = dataset.categories
     columns: dict[str, Any] = {"named": old.named or bool(edits.rename), "ordered": old.ordered}
     columns["frequency"] = _merge_frequencies(old.frequency, new_rows.tolist(), len(row_of_new_name))
-    if not old.named:  # each id is the number that was the name of the class
+    if not old.named:  # each id is the number that was the name, which an edit may replace
         columns["source_id"] = np.full_like(old.source_id[first_rows], NO_ID)
     return _set_classes(dataset, row_of_new_name, first_rows.tolist(), new_rows, ledger, **columns)
 

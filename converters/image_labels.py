@@ -58,8 +58,8 @@ def read_image_labels(
     `names` are the class names by MID, where the boxes have been read with names. Raises PathError for a
     folder, and DataError if the file has any fault; the log holds all of them.
     """
-    # The rows that are not blank, the header first, with their line numbers.
     names = names or {}
+    # The rows that are not blank, the header first, with their line numbers.
     numbered_rows: list[tuple[int, list[str]]] = []
     for line, _, row in read_records(_read_text(path, BAD_LABEL_FILE, log)):
         if isinstance(row, QuoteFault):

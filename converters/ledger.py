@@ -155,7 +155,7 @@ def drop_unsupported(
     boxes, images, categories = dataset.boxes, dataset.images, dataset.categories
     for flag in Flag:
         name = str(flag.name).lower()
-        if name not in keeps and not flag & GROUPS:
+        if name not in keeps and not flag & GROUPS:  # `_drop_groups` has booked those
             ledger.lose(f"the attribute {name!r}", int(np.count_nonzero(boxes.has(flag))))
     if "score" not in keeps:
         ledger.lose("scores", int(np.count_nonzero(~np.isnan(boxes.score))))

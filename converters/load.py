@@ -304,7 +304,7 @@ def _read_pair(
 
     # Withdraw from each side what the other one makes up for, and report what neither does.
     if not any(side.shares_split and side.without_split is None for side in sides):
-        for side in sides:  # neither has it: the option meant nothing
+        for side in sides:  # neither has this split, so that its absence is reported after all
             if side.without_split is not None:
                 side.log.extend(side.without_split)
     _report_swapped(sides, datasets)

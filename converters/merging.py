@@ -189,7 +189,9 @@ def add_regions(truth: Dataset, regions: Dataset, truth_rows: Longs, log: Log) -
     no_id = np.full(1, NO_ID, np.int64)
     added = Dataset(
         images=truth.images,
-        categories=Categories(("ignored regions",), no_id, np.full(1, -1, np.int32), ("",)),
+        categories=Categories(
+            name=("ignored regions",), source_id=no_id, parent=np.full(1, -1, np.int32), frequency=("",)
+        ),
         boxes=replace(
             boxes,
             image=truth_row_of_box[rows].astype(np.int32),
@@ -597,7 +599,7 @@ def _join_boxes(datasets: Sequence[Dataset], rows_of: dict[str, _RowMap]) -> Box
         values = [getattr(d.boxes, name) for d in datasets]
         if name == "extra" or all(column is None for column in values):
             continue
-        if (table := RAGGED.get(name)) is not None:
+        if (table := RAGGED.get(name)) is not None:  # shapes and keypoints, which differ in length
             columns[name] = join_ragged(table, values, sizes)
             continue
         if (rows := rows_of.get(name)) is not None:

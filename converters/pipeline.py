@@ -91,7 +91,7 @@ def write_tables(
         accept_name(name, log, path, line=line, pointer=pointer)
     for name in dataset.categories.name:
         if (reason := refuse_class(name)) is not None:
-            log.report(BAD_CLASS_NAME, "", value=name, reason=reason)
+            log.report(BAD_CLASS_NAME, "", value=name, reason=reason)  # classes of tables are in no file
     check = CHECKS[fields.get("clip", False)]  # boxes that are clipped may lie outside their image
     check(dataset, log, ())  # no options: the tables were not read by a format
     if log.errors > n_errors:

@@ -173,7 +173,7 @@ def _draw_box_sizes(axes: Axes, wh: Floats) -> None:
     if len(valid_wh):
         bins: Any = [_make_log_bins(valid_wh[:, 0], 60), _make_log_bins(valid_wh[:, 1], 60)]
         *_, mesh = axes.hist2d(valid_wh[:, 0], valid_wh[:, 1], bins=bins, cmap="Blues", cmin=1, vmin=0)
-        mesh.set_rasterized(True)
+        mesh.set_rasterized(True)  # one picture also in SVG and PDF, not thousands of cells
         _show_whole_numbers(axes.figure.colorbar(mesh, ax=axes, label="boxes").ax.yaxis)
         axes.set_xscale("log")
         axes.set_yscale("log")

@@ -90,6 +90,7 @@ def clip_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
         return dataset
     is_gone = is_clipped & (inner_high <= inner_low).any(axis=1)
     ledger.change("boxes clipped to their image", int(np.count_nonzero(is_clipped & ~is_gone)))
+    # Shapes that stay JSON are not clipped.
     for key, n_boxes in count_extra(boxes.take(is_clipped & ~is_gone).extra).items() if boxes.extra else ():
         if key in SHAPES:
             ledger.change(f"{key} of clipped boxes, not clipped", n_boxes)
@@ -113,7 +114,7 @@ def drop_empty(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
 
 
 def drop_duplicates(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
-    """Leave out boxes that equal an earlier one in image, class, edges and, for detections, score."""
+    """Leave out boxes that equal an earlier one in image, class, edges, shape and, for detections, score."""
     del log
     is_repeated = np.zeros(len(dataset), np.bool_)
     duplicate_rows, _ = DerivedColumns(dataset, tolerance=0).duplicates  # only exact ones: no tolerance
@@ -195,7 +196,7 @@ def _is_portable(name: str) -> bool:
 
 def _make_portable(name: str) -> str:
     """Return the name in a form that every file system can hold."""
-    if name.isascii() and _is_portable(name):  # others may not be in the composed form, which is no fault
+    if name.isascii() and _is_portable(name):  # others are composed first, which `_is_portable` does not ask
         return name
     new_parts = []
     for path_part in unicodedata.normalize("NFC", name).split("/"):

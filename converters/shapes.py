@@ -116,7 +116,9 @@ def fit(dataset: Dataset, target: Format, ledger: Ledger, *, shapes: AsShapes | 
     if shapes_kept is not None:
         shapes_kept = _convert_shapes(shapes_kept, target, _Fitting(dataset, ledger), shapes)
         dataset = _replace_columns(dataset, shapes=shapes_kept)
-    elif shapes == "oriented" and "oriented" not in target.keeps:
+    elif (
+        shapes == "oriented" and "oriented" not in target.keeps
+    ):  # as which plain boxes could be written, too
         raise UsageError(f"{spell('shapes')} oriented: {target.name} has no oriented boxes")
     if target.boxes_as_shapes and len(dataset):
         dataset = _add_rectangles(dataset, outlines="polygon" in target.keeps, ledger=ledger)
@@ -304,7 +306,7 @@ class _Fitting:
         shapes = _set_kind(shapes, rows, ShapeKind.ORIENTED)
         if not any_shape:
             return shapes
-        shapes = self.trace_masks(shapes, book=False)
+        shapes = self.trace_masks(shapes, book=False)  # they are booked as rectangles, below
         # An empty mask was traced into no outline.
         rows = np.flatnonzero((shapes.kind == ShapeKind.POLYGONS) & (np.diff(shapes.ring) > 0))
         self.ledger.change("shapes written as the smallest rectangles around them", len(rows))

@@ -93,7 +93,9 @@ def _build_refusal(source: Source, left_out: LeftOut, log: Log) -> DataError:
 
 
 def drop_left_out(dataset: Dataset, left_out: LeftOut, other_side: Dataset) -> Dataset:
-    """Drop images of one side of an evaluation that were left out, and are nowhere else, on `other_side`."""
+    """Drop the images that were `left_out` of the other side of an evaluation, unless `other_side`, which is
+    what was left of it, has them from another file.
+    """
     if not left_out.files:
         return dataset
     other_stems = {stem(name) for name in other_side.images.name}

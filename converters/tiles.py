@@ -376,7 +376,8 @@ def move_runs(runs: Runs, offset: Longs, height: Longs, new_size: Longs) -> Runs
     low, high = np.clip(low, 0, new_height), np.clip(high, 0, new_height)
     column = column + offset[mask_number, 0]
     is_kept = (column >= 0) & (column < width) & (high > low)
-    edges = np.stack([low, high], axis=1)[is_kept] + (column * new_height)[is_kept, None]  # pixels again
+    # Pixels again; a key is mask number << 32 | pixel.
+    edges = np.stack([low, high], axis=1)[is_kept] + (column * new_height)[is_kept, None]
     return Runs.of_keys((np.repeat(mask_number[is_kept], 2) << 32) | edges.reshape(-1), len(runs))
 
 
@@ -547,7 +548,7 @@ def _find_repeated(boxes: Boxes, tile: Longs, min_shared: float) -> NDArray[np.b
 
 
 def _suppress(better_row: Longs, worse_row: Longs, n: int) -> NDArray[np.bool_]:
-    """Return (n,) True for boxes with a better box that stays; `better_row` and `worse_row` are its pairs.
+    """Return (n,) True for boxes with a better box that stays. Pairs are `better_row[i]` and `worse_row[i]`.
 
     All boxes that can be decided are decided at once: of the pairs 0-1 and 1-2, 0 stays and drops 1 in the
     first round, and 2 stays in the second.
@@ -578,6 +579,7 @@ def _find_neighbours(boxes: Boxes) -> Iterator[Longs]:
     order = np.argsort(left_key, kind="stable")
     positions = np.arange(len(order))
     n_next = np.maximum(np.searchsorted(left_key[order], right_key[order], side="right") - positions - 1, 0)
+    # Divide the positions into blocks of about so many pairs (-(-a // b) rounds up).
     n_blocks = -(-int(n_next.sum()) // _PAIRS_AT_A_TIME)
     bounds = np.searchsorted(np.cumsum(n_next), np.arange(1, n_blocks) * _PAIRS_AT_A_TIME)
     for block in np.split(positions, bounds):

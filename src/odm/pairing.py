@@ -492,10 +492,10 @@ def _report_misread_classes(
 ) -> bool:
     """Report class numbers that agree in another reading, and return whether they do.
 
-    Only if at least `ENOUGH` detections overlap an object, at most the share `FEW_AGREE` of them have its
-    class, and their classes were written as numbers. The first of `_list_readings` is reported by which the
-    share `MOST_AGREE` of them have its class, in at least two classes. `pairs` are the rows of detections, a
-    row for each object that it overlaps, and of these objects.
+    Only if at least `ENOUGH` detections overlap an object, at most the share `FEW_AGREE` of them have the
+    class of one, and their classes were written as numbers. The reading reported is the first one of
+    `_list_readings` by which the share `MOST_AGREE` of them have it, in at least two classes. `pairs` are two
+    arrays: the row of a detection, and that of an object that it overlaps.
     """
     det, gt = pairs
     n_overlapping = len(distinct(det))
@@ -620,7 +620,7 @@ def _find_overlapping_pairs(
     `image` (n,) are their images in the ground truth; `MOST_PER_IMAGE` objects of each are compared.
     """
     truth_image = truth.boxes.image
-    order = (
+    order = (  # by image, in which boxes mostly are already
         np.arange(len(truth_image))
         if (truth_image[1:] >= truth_image[:-1]).all()
         else np.argsort(truth_image, kind="stable")

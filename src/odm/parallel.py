@@ -227,7 +227,7 @@ class Team(Generic[T, R]):
         result_by_index = {}
         while index_bytes := os.read(self._queue_fd, _NUMBER):
             if self._parent_pid not in (os.getpid(), os.getppid()):
-                os._exit(1)  # nobody waits any more
+                os._exit(1)  # the parent has died, so nobody waits any more
             i = int.from_bytes(index_bytes, "big")
             result_by_index[i] = self._work(self._items[i])
         return result_by_index
@@ -295,7 +295,7 @@ def _serve(work: Callable[[], object], pipe_fd: int) -> None:
             with contextlib.suppress(OSError):
                 os.close(stream)
         with contextlib.suppress(OSError):  # where memory ends this process goes, not the one it helps
-            file = os.open("/proc/self/oom_score_adj", os.O_WRONLY)  # noqa: TID251 -- as above
+            file = os.open("/proc/self/oom_score_adj", os.O_WRONLY)  # noqa: TID251 -- not a file of the user
             os.write(file, b"1000")
             os.close(file)
         with os.fdopen(pipe_fd, "wb") as pipe:

@@ -152,6 +152,7 @@ def _find_subjects(columns: DerivedColumns) -> dict[str, bool]:
     duplicate_rows, _ = columns.duplicates
     return {
         "suspects": len(columns.suspects) > 0,
+        # A number beyond the margin within which trainers accept labels.
         "margin": dataset.margin is not None and not np.isnan(columns.refused_numbers).all(),
         "duplicates": len(duplicate_rows) > 0,
         "normalised": columns.normalised,

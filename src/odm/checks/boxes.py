@@ -14,7 +14,7 @@ from odm.tables import Floats
 
 @box_rule(COORDINATES_NOT_FINITE, needs=("suspects", "areas"))
 def not_finite(columns: DerivedColumns) -> BoxFindings:
-    """Find boxes with an edge, width, height or area that is NaN, infinite or too large."""
+    """Find boxes with an edge, width or height that is NaN, infinite or too large, or an infinite area."""
 
     def describe(row: int) -> dict[str, Any]:
         boxes = columns.boxes

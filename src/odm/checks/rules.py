@@ -91,7 +91,9 @@ class DerivedColumns:
 
     @functools.cached_property
     def not_finite(self) -> NDArray[np.intp]:
-        """Rows of boxes with an edge, a width, a height or an area that is NaN, infinite or too large."""
+        """Rows of boxes with an edge, a width or a height that is NaN, infinite or too large, or an infinite
+        area.
+        """
         rows = self.suspects
         values = np.concatenate([self.boxes.xyxy[rows], self.boxes.wh[rows]], axis=1)
         is_wrong = ~(np.abs(values) < TOO_LARGE).all(axis=1)
@@ -116,8 +118,8 @@ class DerivedColumns:
 
     @functools.cached_property
     def normalised(self) -> bool:
-        """Whether pixels look like fractions: three boxes or more, none inverted, with numbers in 0..1 but for
-        a hundredth that are not all whole.
+        """Whether pixels look like fractions: three boxes or more, none inverted, whose numbers are in 0..1
+        but for a hundredth, and not all whole.
         """
         xyxy = self.boxes.xyxy
         # The first three boxes tell soonest that the numbers are pixels, as nearly always.

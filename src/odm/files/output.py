@@ -492,7 +492,7 @@ class Output:
         stayed = []
         for folder, folders, names in os.walk(self._real_target):
             if folder == self._real_target:
-                folders[:] = [f for f in folders if not scratch.STAGE.fullmatch(f)]  # it enters only these
+                folders[:] = [f for f in folders if not scratch.STAGE.fullmatch(f)]  # os.walk enters these
             links = [f for f in folders if os.path.islink(os.path.join(folder, f))]
             for file_name in [*names, *links]:
                 name = os.path.relpath(os.path.join(folder, file_name), self._real_target).replace(

@@ -387,7 +387,7 @@ def _refuse_shared(parent: str) -> None:
     status = os.stat(parent)
     is_private_group = status.st_gid == status.st_uid  # a group of one, as many systems make for each user
     writable_by_others = status.st_mode & (stat.S_IWOTH | (0 if is_private_group else stat.S_IWGRP))
-    if writable_by_others and not status.st_mode & stat.S_ISVTX:
+    if writable_by_others and not status.st_mode & stat.S_ISVTX:  # else only the owner of a file renames it
         label = printable(parent)
         raise PathError(
             f"{label}: other users may replace what is in this folder; give another {spell('scratch')}, such "
@@ -450,7 +450,7 @@ class RemoteScratch(Scratch):
         try:
             with ask(self.path, system.open_input_file, f"{top}/{name}") as stream:
                 n_bytes = (ask(self.path, stream.size) if stop is None else stop) - start
-                bounds = [*range(start, start + n_bytes, CHUNK), start + n_bytes]
+                bounds = [*range(start, start + n_bytes, CHUNK), start + n_bytes]  # of calls, as CHUNK limits
                 chunks = [ask(self.path, stream.read_at, b - a, a) for a, b in itertools.pairwise(bounds)]
                 return self._check_chunk(name, b"".join(chunks), n_bytes)
         except PathError:
