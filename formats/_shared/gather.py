@@ -153,7 +153,7 @@ class Unsized(msgspec.Struct, frozen=True, eq=False):
 
 
 def decide_relative(builder: Builder, unknown: Sequence[Unsized], *, sized: bool) -> bool:
-    """Whether all coordinates stay relative: no image is `sized`, and nothing hints at a size.
+    """Whether all coordinates stay relative, as nothing is `sized` or in pixels and nothing hints at a size.
 
     `builder.relative` is then set. Otherwise each image of unknown size is reported.
     """
@@ -205,7 +205,7 @@ class Gather:
         unanimous: bool = False,
     ) -> None:
         self.source, self.builder, self.log = source, builder, log
-        size_builder = Builder() if borrow_sizes == "never" else builder
+        size_builder = Builder() if borrow_sizes == "never" else builder  # of no other side
         self.pictures = (
             Pictures(options, size_builder, log, source, folders) if pictures is None else pictures
         )
@@ -277,7 +277,7 @@ class Gather:
         """Add an image and return its row; None, and an issue, if its name is unusable or was added before.
 
         Without `size` (width, height in pixels) the size is looked for if sizes are of use, or `needed`. An
-        `accepted` name has been checked before.
+        `accepted` name has been checked before. A missing size is reported at `size_at`, else at `location`.
         """
         log = self.log
         if not accepted and not is_usual(name):
@@ -313,12 +313,12 @@ class Gather:
         log = self.log
         n_errors = log.errors
         size = self.pictures.find_size(name, picture)
-        if self._size_field is None or log.errors > n_errors:
+        if self._size_field is None or log.errors > n_errors:  # the picture is damaged
             return size
         about = {"field": self._size_field, "value": name}
         if size is None:
             location.report(log, SIZE_MISSING, **about)
-        elif picture is not None and not self._explicit:
+        elif picture is not None and not self._explicit:  # options need no warning
             location.report(log, SIZE_FROM_PICTURE, **about, size=f"{size[0]}x{size[1]}")
         return size
 
@@ -424,7 +424,7 @@ class Gather:
         **columns: Any,
     ) -> None:
         """Add n boxes; the columns are those of `Builder.boxes`."""
-        self._pack()
+        self._pack()  # those added before stay before them
         chunk = {"image": image, "category": category, "xyxy": xyxy, "score": score, **columns}
         locate = self.locate_rows(file, line)
         self._chunks.append(({**chunk, "file": file, "line": line}, locate))

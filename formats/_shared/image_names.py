@@ -62,6 +62,7 @@ def name_images(source: Source, files: Sequence[str], pictures: Pictures, prefix
         folders_of_picture.setdefault(last, []).append(tuple(folder))
     annotation_folders = {tuple(key.split("/")[:-1]) for key in keys}
     image_places = _name_by_folders(keys, folders_of_picture, annotation_folders, by_picture=True)
+    # If the folders of image files give two the same name, only the usual names decide.
     if len({place.key for place in image_places}) < len(image_places):
         image_places = _name_by_folders(keys, folders_of_picture, annotation_folders, by_picture=False)
     # A root that all names share is no part of them.
@@ -91,7 +92,7 @@ def _name_by_folders(
         *folder, file_name = path.split("/")
         key_folder = tuple(folder)
         candidates = folders_of_picture.get(stem(file_name), ())
-        if key_folder in candidates:
+        if key_folder in candidates:  # the image file lies beside it
             places.append(Place(path, None, stem(path)))
             continue
         other_folders = [candidate for candidate in candidates if candidate not in annotation_folders]
@@ -101,6 +102,7 @@ def _name_by_folders(
         is_known = key_folder in name_folder_of or any(
             _drop_pictures(candidate) == key_folder for candidate in matching
         )
+        # No usual name, and no folder of image files that explains it.
         if by_picture and remaining == key_folder and not is_known:
             name_folder_of |= _drop_unusual(key_folder, other_folders)
         name_folder = name_folder_of.get(key_folder, remaining)
@@ -264,7 +266,10 @@ def choose_url_names(
 
 
 def find_url_name(text: str, last: str = "") -> str:
-    """Return the path of a URL without host or bucket if it ends in the image name `last`; else `last`."""
+    """Return the path of a URL without host or bucket if it ends in the image name `last`; else `last`.
+
+    A name `last` that has folders is returned too.
+    """
     _, _, host_and_path = text.split("?", 1)[0].partition("://")
     _, _, quoted_path = host_and_path.partition("/")
     path = unquote(quoted_path).strip("/")

@@ -61,7 +61,10 @@ class KnownKeys(msgspec.Struct, frozen=True, eq=False):
                 ]
 
     def count_xml(self, element: Any, extras: Counter[str]) -> None:
-        """Count in `extras` the unknown elements and attributes below `element` that are not empty."""
+        """Count in `extras` the unknown elements and attributes below `element` that are not empty.
+
+        Attributes of a namespace, ``{uri}name``, do not count.
+        """
         unknown_keys = [key for key in element.keys() if key not in self.names and not key.startswith("{")]  # noqa: SIM118
         for key in unknown_keys[:_MOST_EXTRAS]:  # looking a value up takes as long as there are attributes
             if element.get(key).strip():

@@ -175,7 +175,7 @@ class Pictures:
         """Add the image files of a folder that the format names, if it exists and is not behind a link."""
         if source.is_linked(folder):
             self._has_refused_link = True
-        elif folder == source.path and type(source) is Source:  # it is listed already
+        elif folder == source.path and type(source) is Source:  # which has listed all of it already
             self._list(source, source.left_out, names_of_option)
         elif may_exist(folder):
             try:

@@ -40,7 +40,7 @@ def select_split(
     if requested is None:
         return files
     splits = [split_of(file) for file in files]
-    if files:
+    if files:  # a source without files has an issue already
         report_missing_split(requested, splits, source, log)
     return [file for file, split in zip(files, splits, strict=True) if split == requested]
 

@@ -258,13 +258,14 @@ class Document:
         slice_start, index, end = self._at + 1, self._first, None
         while end is None:
             cut = CUT.search(data, slice_start + self._size)
-            if cut is None:  # the rest of the text; the list that begins it has a bracket of its own
+            if cut is None:  # the rest of the text, with the list's own bracket only if no slice came before
                 is_whole = data[slice_start - 1 : slice_start] == b"[" and index == self._first
                 json_slice: Any = self._view[slice_start - 1 :] if is_whole else None
             else:
                 json_slice = b"".join((b"[", self._view[slice_start : cut.start() + 1], b"]"))
             chunk, end = self._decode_piece(json_slice, slice_start, index, shapes, is_rest=cut is None)
             index += chunk.n
+            # The bytes of this slice: to the cut, or to the end of the text.
             n_taken = (cut.start() if end is None and cut else len(data)) - slice_start
             # As many records for each byte in the rest of the text as in this slice, and 5 % more.
             chunk.expected = index + int(1.05 * chunk.n * (len(data) - slice_start - n_taken) / (n_taken + 1))
@@ -294,7 +295,7 @@ class Document:
                 list_length = _parse_length(e)
                 if not 0 < list_length < length:
                     break
-                # The list ends inside the piece.
+                # The list ends inside the piece: decode again without what follows.
                 length, list_ends = list_length, True
                 piece = bytes(piece[:length])
                 continue
@@ -353,7 +354,6 @@ class Document:
         """Report the syntax error at `location`, by default the first of the whole text; raise Broken."""
         data = self._data
         if location is None:  # the text is decoded as a whole, which finds the first
-            location, reason = self._at, "expected ',' or the end of the object"
             try:
                 text = data.decode()
                 _, end = _PYTHON.raw_decode(text, len(text) - len(text.lstrip(" \t\r\n")))

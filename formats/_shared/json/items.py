@@ -58,7 +58,7 @@ class BadRecord(Exception):
 
 
 class Origin:
-    """The file or list that rows come from, which the builder numbers when the number is first used."""
+    """The file, or the list at a pointer, that rows come from; the builder numbers it at the first use."""
 
     __slots__ = ("_builder", "_number", "_pointer", "path")
 
@@ -77,7 +77,7 @@ class Item:
     """A JSON object and its location. Raises BadRecord, after an issue, if the value is no object.
 
     `origin` and `line` are recorded with the rows of tables that are made of it. Objects inside it inherit
-    both, except for the elements of `rows`, which have their own.
+    both, except for the elements of `rows`, which have their own. `row` is the box that it is part of.
     """
 
     __slots__ = ("line", "location", "origin", "reader", "record", "row")
@@ -206,7 +206,7 @@ class Item:
         values = self.array(key)
         parsed = [self.reader.check_number(value, self.location / key / i) for i, value in enumerate(values)]
         numbers = [value for value in parsed if value is not None]
-        if len(numbers) < len(parsed) or (self.row is not None and self.row.is_bad):
+        if len(numbers) < len(parsed) or (self.row is not None and self.row.is_bad):  # if no list
             raise BadRecord
         return numbers
 
@@ -379,7 +379,7 @@ class Item:
         """The objects of the list under a key. Raises BadRecord, after an issue, unless all are objects."""
         values = self.array(key)
         objects = list(self.items(key))
-        if not values and not self.get(key):
+        if not values and not self.get(key):  # missing, null or empty, which `array` accepts
             self.report_wrong(key, expected)
         if not objects or len(objects) < len(values):
             raise BadRecord
@@ -393,7 +393,7 @@ class Item:
             elements = self.reader.check_object(value, location)
         else:
             elements = self.reader.check_list(value, location)
-        has_line = bool(location.line)  # in a file of one record a line, which is then the origin of rows
+        has_line = bool(location.line)  # of a record on a line: boxes have its line, not an index in the list
         return Rows(self.reader, location, elements, self.origin if has_line else None)
 
 
@@ -405,7 +405,7 @@ class Row(DrawnRow, Item):
     def __init__(self, rows: Rows, value: Any, index: int | str) -> None:
         self.owner, self.is_bad, self.outlined = rows, False, ""
         self.drawn: Drawn | None = None
-        location = rows.location / index if index != "" else rows.location
+        location = rows.location / index if index != "" else rows.location  # "": of `make_rows`
         is_index = str(index).isdigit() and len(str(index)) < 9  # in a list, or a key like one
         line = location.line or (int(index) if is_index else 0)
         super().__init__(rows.reader, value, location, rows.origin, line, self)

@@ -44,7 +44,7 @@ def decode_numbers(tokens: Sequence[bytes]) -> Floats | None:
         numbers = msgspec.json.decode(b"[%b]" % joined, type=list[float])
     except msgspec.DecodeError:
         return None
-    return pack_floats(numbers, 1)[:, 0] if len(numbers) == len(tokens) else None
+    return pack_floats(numbers, 1)[:, 0] if len(numbers) == len(tokens) else None  # a token "1,2" is two
 
 
 def pack_whole_numbers(values: list[Any], *, null: bool) -> NDArray[np.int64]:
@@ -87,6 +87,6 @@ class NumberLists(msgspec.Struct, frozen=True, eq=False):
         """Make the lists from Python's."""
         sizes = np.fromiter(map(len, lists), np.int64, len(lists))
         width = int(sizes.max(initial=0))
-        if 1 < width < 2**16 and sizes.min() == width:
+        if 1 < width < 2**16 and sizes.min() == width:  # all of one length
             return cls(pack_floats(lists, width).reshape(-1), sizes)
         return cls(pack_floats([*itertools.chain.from_iterable(lists)], 1)[:, 0], sizes)

@@ -35,6 +35,7 @@ _SQUARE = bytes.maketrans(b"{}", b"[]")
 _ROUNDS = 6
 """How often `is_deeper` takes the innermost brackets away before it measures what is left."""
 _BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"(?:[^"\\]|\\.)*+"[^"\[\]{}]*+)*+([\[\]{}])', re.DOTALL)
+"""All up to the next bracket that is not within a text, and the bracket."""
 _EMPTY = re.compile(rb"\[[ \t\r\n]*\]")
 
 
@@ -42,7 +43,7 @@ def find_too_deep(head: bytes) -> int:
     """Where the first bytes of a text, if it is JSON, are nested deeper than `MOST_LEVELS`; -1 if nowhere."""
     if not head.lstrip(b" \t\r\n").startswith((b"[", b"{")):
         return -1
-    return find_deeper(head) or -1
+    return find_deeper(head) or -1  # 0 is nowhere, as the first bracket is never too deep
 
 
 def is_deeper(value: bytes | memoryview, outer: int = 0) -> bool:
@@ -52,7 +53,7 @@ def is_deeper(value: bytes | memoryview, outer: int = 0) -> bool:
     records. Six rounds of removing ``[]`` decide usual texts; only what is left is measured.
     """
     levels_max = MOST_LEVELS + outer
-    brackets = bytes(value).translate(_SQUARE, _NO_BRACKET)
+    brackets = bytes(value).translate(_SQUARE, _NO_BRACKET)  # brackets alone, {} as []
     # Each round takes the innermost level away: "[[[][]][]]" -> "[[]]" -> "[]" -> "".
     for _ in range(_ROUNDS):
         brackets = brackets.replace(b"[]", b"")
@@ -156,7 +157,7 @@ def glance(head: bytes) -> JsonPreview:
                 first_records.setdefault(key, {}).setdefault(inner_key, first_char)
         # What the token means for those that follow.
         if first_char == '"':
-            last_text = token[1:-1] if match[1] else None
+            last_text = token[1:-1] if match[1] else None  # without the second quote it is cut
         elif first_char == ":":
             if last_text is not None:
                 text = last_text.decode("utf-8", "replace")
@@ -194,7 +195,10 @@ LOOKED_AT = 50
 
 
 def check_head(head: bytes, recognise: HeadCheck) -> tuple[int, str] | None:
-    """Return the answer of `recognise` from the first 4096 bytes of a file, else from all bytes in `head`."""
+    """Return the answer of `recognise` from the first 4096 bytes of a file, else from all bytes in `head`.
+
+    The first ones are enough for most files, and quicker to look at.
+    """
     answer = recognise(glance(head[:4096]), head)
     return recognise(glance(head), head) if answer is None and len(head) > 4096 else answer
 
@@ -231,6 +235,7 @@ def json_format_of(module: str, **declared: Any) -> Format:
 
     In place of ``sniff`` the module has ``looks_like(preview, head)``, which tells from the beginning of a
     file how sure it is that the file is its own, and why. Unless declared, ``suffixes`` are ``.json``.
+    In a folder it is asked about the files with these, or with those of `Format.looks_at`.
     """
     declared = {"suffixes": (".json",), "begins": "[{", **declared}
     suffixes = tuple(declared.get("looks_at") or declared["suffixes"])

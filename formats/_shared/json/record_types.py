@@ -79,7 +79,10 @@ def to_one_line(values: Iterable[Any]) -> list[bytes]:
 
 
 class RecordTypes:
-    """The record types of one list; the last one that fitted is tried first."""
+    """The record types of one list; the last one that fitted is tried first.
+
+    With `rest` the values of keys that no field names go to `Chunk.rest`, else they are only counted.
+    """
 
     def __init__(self, fields: Sequence[Field], *, rest: bool) -> None:
         self._fields = {field.key: field for field in fields}
@@ -214,7 +217,7 @@ class _RecordType:
                     chunk.rest[key] = to_one_line(values)
                 elif kind:
                     chunk.columns[key] = column
-                if kind in ("raw", ""):
+                if kind in ("raw", ""):  # counted as unread, except for empty values such as null
                     n_filled = n - sum(map(NOTHING.__contains__, map(bytes, values)))
                     if n_filled:
                         chunk.extras[key] = n_filled
@@ -283,13 +286,14 @@ def _pack_column(values: list[Any], kind: str, *, always: bool) -> tuple[Any, in
         n_keys = n if always else n - int(np.isnan(numbers).sum())
         column = convert_ids(numbers, NONE) if kind == "float-id" else numbers
         return None if column is None else (column, n_keys, 0)
-    if kind == "numbers":
+    if kind == "numbers":  # no value stands for a missing box
         return (pack_floats(values, 4), n, 0) if always else None
     if kind in ("text", "ints"):
         n_keys = n if always else n - values.count(None)
         # Joined by n - 1 colons, as one count is faster than n.
         n_colons = ":".join([v or "" for v in values]).count(":") - (n - 1) if kind == "text" else 0
         return values, n_keys, n_colons
+    # The JSON of kinds that are not decoded (kept, raw, rest, ""), which is empty for a missing key.
     n_keys = n if always else n - sum(not len(v) for v in values)
     return values, n_keys, _count_colons(values)
 

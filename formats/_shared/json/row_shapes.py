@@ -101,7 +101,7 @@ class DrawnRow:
             self.set_keypoints(points)
         else:
             self.reader.count("keypoints")
-        return find_bounds([point for point in points if point[2]])
+        return find_bounds([point for point in points if point[2]])  # with a visibility above 0
 
     def draw_around(self, points: Points, kind: str) -> Corners:
         """Return the box around points, and set the shape: a polygon, or an oriented box of four points where
@@ -112,6 +112,7 @@ class DrawnRow:
         is_oriented = kind == "rotated boxes" and len(points) == 4
         if not is_upright(points) and is_oriented:
             self.draw("oriented", points, kind)
+        # An upright polygon is its box, so it is not counted as lost where shapes are not wanted.
         elif not is_upright(points) or (self.wants and not is_oriented):
             self.draw("polygons", [points], kind)
         return find_bounds(points)
@@ -141,7 +142,8 @@ class DrawnRow:
 
 def have_area(points: Points) -> bool:
     """Whether the box around the labelled keypoints has an area; each point is x, y and visibility."""
-    left, top, right, bottom = find_bounds([point for point in points if point[2]] or [(0, 0)])
+    labelled = [point for point in points if point[2]] or [(0, 0)]  # without any there is no area
+    left, top, right, bottom = find_bounds(labelled)
     return right > left and bottom > top
 
 

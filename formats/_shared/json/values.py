@@ -74,7 +74,7 @@ def choose_files(
     """Choose the files to read: the file itself, or those of a folder, or of `among`, that fit or should.
 
     A file should fit if it has an outermost key that only this format has (`unique_keys`), or at least half
-    of those of a file that fits; so what it lacks is reported, and any other file is named as not read.
+    of the keys of a file that fits; so what it lacks is reported, and any other file is named as not read.
     """
     if not source.is_dir:
         return [""]
@@ -136,8 +136,9 @@ class Reader(Gather):
         keys: KnownKeys | None = None,
     ) -> None:
         which_sizes: Literal["always", "never"] = "always" if borrow_sizes else "never"
-        field = "" if sized else None
+        field = "" if sized else None  # "" expects a size, which is under no key of its own
         folders = folders or find_folders(source)
+        # With `unanimous` scores of some boxes are those of ground truth, and ignored with one warning.
         super().__init__(
             source, builder, log, options, folders, borrow_sizes=which_sizes, size_field=field, unanimous=True
         )
@@ -261,7 +262,7 @@ class Reader(Gather):
                 return NAN
             if NUMBER_TEXT.fullmatch(value.strip(" \t")):
                 parsed = float(value)
-                value = parsed if abs(parsed) != float("inf") else Token(value)
+                value = parsed if abs(parsed) != float("inf") else Token(value)  # reported as not finite
         return NAN if value is None else self.check_number(value, location)
 
     def count_unread(self, record: dict[str, Any], known_keys: frozenset[str], *, free: bool = False) -> None:
@@ -291,7 +292,11 @@ class Reader(Gather):
         flag_by_key: Mapping[str, Flag] = FLAG_NAMES,
         unsaid: Sequence[Any] = (),
     ) -> int:
-        """The flags in attributes. Counts as unread flags that are not 0 or 1, and others except `unsaid`."""
+        """The flags in attributes.
+
+        Counts as unread the keys of flags with a value other than 0 and 1, and the keys of other attributes
+        unless their value is empty or in `unsaid`.
+        """
         flags = Flag(0)
         for key, content in attributes.items():
             if key in flag_by_key:
@@ -348,7 +353,7 @@ class Reader(Gather):
             self.report_wrong(location / field if field else location, "the name of an image as text", name)
             return None
         if picture is None and self.pictures:
-            picture = self.find_picture(name, location, stem(name))
+            picture = self.find_picture(name, location, stem(name))  # of any extension
         return super().image(name, location, field=field, picture=picture, **columns)
 
     def check_size(
@@ -395,6 +400,7 @@ class Reader(Gather):
             return
         kinds, n = list(self._outlines), self._outlines.total()
         kind = Trusted(kinds[0] if len(kinds) == 1 else "outlines")
+        # Shapes that were joined to objects of a group are more than the boxes.
         location.report(self.log, OUTLINES, n=n, total=max(total, n), what=kind)
         rotated = self._outlines["rotated boxes"]
         for key, n_of_kind in (("rotation", rotated), ("segmentation", n - rotated)):
@@ -516,6 +522,7 @@ def find_ellipse_bounds(x: float, y: float, rx: float, ry: float, turn: float = 
     """The box around an ellipse that is turned by so many radians."""
     if turn:
         cos, sin = math.cos(turn), math.sin(turn)
+        # Half of the width and height of the box around it.
         rx, ry = math.hypot(rx * cos, ry * sin), math.hypot(rx * sin, ry * cos)
     return x - rx, y - ry, x + rx, y + ry
 

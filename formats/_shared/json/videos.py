@@ -42,10 +42,11 @@ def read_video(
     frame_name: str = "frame_{:06d}",
     **columns: Any,
 ) -> None:
-    """Add `length` frames from `first_frame` on (none if `length` is beyond `MOST_FRAMES`), and those with
-    objects.
+    """Add `length` frames of a video from `first_frame` on, and all others that have objects.
 
-    `read` is called with the object of each track in each frame, the row of the image and the frame number.
+    If `length` is beyond `MOST_FRAMES`, only frames with objects are added. `read` is called with the object
+    of each track in each frame, the row of the image and the frame number.
+
     Images are called as the video without its suffix, and `frame_name` in it; `columns` are those of
     `Item.image_named`. A name that is no text is reported, and nothing is added.
     """
@@ -87,9 +88,9 @@ def fill_frames(
 ) -> dict[int, list[float]]:
     """The numbers of a track in all its frames, from those in its key frames.
 
-    Between a key frame that `goes_on` and the next they are interpolated; after the last key frame, if it is
-    one of these, they stay until the frame `last`. Only `values` are returned if their lengths differ, or for
-    more than `MOST_FRAMES` frames.
+    Between a key frame that `goes_on` and the next they are interpolated; after the last key frame, if
+    `goes_on` has it, they stay until the frame `last`. Only `values` are returned if their lengths differ, or
+    for more than `MOST_FRAMES` frames.
     """
     frames = np.array(sorted(values))
     lengths = {*map(len, values.values())}
@@ -103,4 +104,5 @@ def fill_frames(
     ]
     columns = np.array([values[frame] for frame in frames.tolist()], np.float64).T
     filled = np.stack([np.interp(filled_frames, frames, column) for column in columns], axis=1)
+    # In key frames the numbers are exactly those of `values`.
     return dict(zip(filled_frames.tolist(), filled.tolist(), strict=True)) | dict(values)

@@ -79,6 +79,7 @@ def rotate_points(points: Any, turn: float, centre: Sequence[float]) -> Floats:
     Returns (n, 2) float64 in the coordinates of `centre`.
     """
     cos, sin = math.cos(turn), math.sin(turn)
+    # Of points as rows: (x, y) becomes (x cos - y sin, x sin + y cos).
     rotation = np.array([[cos, sin], [-sin, cos]])
     rotated_points: Floats = np.asarray(points, np.float64) @ rotation + np.asarray(centre)
     return rotated_points
@@ -97,6 +98,7 @@ def join_rings(rings: Sequence[Points]) -> list[Floats]:
     outlines: list[Floats] = []
     for ring in rings:
         ring_points = np.asarray(ring, np.float64).reshape(-1, 2)
+        # Only rings whose boxes meet can be around one another; all others stay outlines of their own.
         touching = [k for k, outline in enumerate(outlines) if _meet(ring_points, outline)]
         joined_outline = join_by_bridges([*(outlines[k] for k in touching), ring_points])
         outlines = [outline for k, outline in enumerate(outlines) if k not in touching] + [joined_outline]

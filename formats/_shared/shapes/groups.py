@@ -75,8 +75,8 @@ class Groups:
             self._join_rows(table, shapes, rows, box_row)
             # The first row's track takes the place of all tracks of the object.
             new_track_of[table[rows, 12].astype(int) + 1] = table[rows[0], 12]
-            part_kind[rows[0]], is_kept[rows[1:]] = int(box_row < 0), False
-        new_track_of[0] = -1
+            part_kind[rows[0]], is_kept[rows[1:]] = int(box_row < 0), False  # 0: a rectangle
+        new_track_of[0] = -1  # which objects with rows without a track have changed
         table[:, 12] = new_track_of[table[:, 12].astype(int) + 1]
         if objects:
             n = sum(len(rows) for rows, _ in objects)
@@ -98,7 +98,7 @@ class Groups:
         row, members, parts = rows[0], table[rows], [shapes[i] for i in rows if i != box_row]
         member_bounds = [*members[:, 2:4].min(axis=0), *members[:, 4:6].max(axis=0), np.nan, np.nan]
         shapes[row] = join_shapes(parts, self._builder.image_size(int(table[row, 0])))
-        if shapes[row] is None and any(parts):
+        if shapes[row] is None and any(parts):  # a part without a shape: the others are read as boxes
             self._builder.extras["segmentation"] += len(parts) - parts.count(None)
         table[row, 2:8] = member_bounds if box_row < 0 else table[box_row, 2:8]
         table[row, 8] = np.fmax.reduce(members[:, 8])

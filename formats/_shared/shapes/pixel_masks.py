@@ -38,6 +38,7 @@ def encode_in_image(pixels: Pixels, left: int, top: int, width: int, height: int
     """Encode `pixels`, pasted at `left`, `top` into an image of this size and cut there, as COCO's text."""
     if min(width, height) < 1 or width * height >= MOST_PIXELS:
         raise BadMask("an image of known size, below 2^32 pixels")
+    # What is far outside stays outside, and 64 bits hold all numbers below.
     left, top = (min(max(edge, -MOST_PIXELS), MOST_PIXELS) for edge in (left, top))
     pixels = pixels[max(0, -top) : max(0, height - top), max(0, -left) : max(0, width - left)]
     left, top = max(0, left), max(0, top)
@@ -47,7 +48,7 @@ def encode_in_image(pixels: Pixels, left: int, top: int, width: int, height: int
     # Each column of pixels is a row of `padded`, between zeros, so diff is 1 where a run of it begins and -1
     # after its end: [0 0 1 1 0] -> [0 1 0 -1]. The keys of both, column by column, are the edges of the runs.
     column, row = np.nonzero(np.diff(padded, axis=1))
-    runs = Runs.of_keys((column + left) * height + row + top, 1)
+    runs = Runs.of_keys((column + left) * height + row + top, 1)  # of 1 mask, whose keys are positions
     text, _ = write_texts(*runs.counts(np.array([width * height])))
     return text.tobytes()
 
@@ -65,7 +66,7 @@ def decode_mask(text: bytes, height: int) -> tuple[int, int, Pixels]:
     # `edge` has the start and end of each run in turn, as positions column by column in the image.
     step = np.zeros(w * height + 1, np.int8)
     step[runs.edge[0::2] - left * height] = 1
-    step[runs.edge[1::2] - left * height] -= 1
+    step[runs.edge[1::2] - left * height] -= 1  # 0 where the next run begins at once
     pixels = np.cumsum(step[:-1], dtype=np.int8).reshape(w, height)[:, top : top + h].T > 0
     return left, top, pixels
 
@@ -177,8 +178,8 @@ def find_png(
 ) -> Callable[[Any], Any] | None:
     """Return a function that reads the mask in a PNG below a source, or beside a single file.
 
-    `decode` decodes the content, `decode_png` by default. The argument of the function is ignored. None if
-    there is no such file.
+    `decode` decodes the content, `decode_png` by default. The argument of the function is ignored, as
+    `paint` gives one to all decoders. None if there is no such file.
     """
     file = posixpath.normpath(file.replace("\\", "/"))
     folder_source = source if source.is_dir else source.once(NamedSource)

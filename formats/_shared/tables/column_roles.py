@@ -158,17 +158,17 @@ class Header:
                 values = {"value": name, "first": column_of_name[name] + 1, "second": i + 1}
                 self.faults.append((DUPLICATE_COLUMN, name, values))
         for role, name in explicit.items():
-            if name.startswith("=") and role in ("class", "image"):
+            if name.startswith("=") and role in ("class", "image"):  # class:=person
                 self.constants[role] = name[1:]
             else:
                 if name not in column_of_name:
                     self._add_missing(role, name, hint(name, columns), f"{role}:NAME")
-                self.roles[role] = column_of_name.get(name, 0)
+                self.roles[role] = column_of_name.get(name, 0)  # after a fault any will do
         self.packed: int | None = None
         self.listed: int | None = None
         """The column of lists of boxes, whose keys are columns after those of the file."""
         self.places: dict[str, list[int]] = {}
-        """The columns without a role by option, by `simplify_name` their names."""
+        """The columns that no option names, by their names as `simplify_name` makes them."""
         for i, name in enumerate(columns):
             if name and i not in self.roles.values() and column_of_name[name] == i:
                 self.places.setdefault(simplify_name(name), []).append(i)
@@ -215,9 +215,10 @@ class Header:
                 self.find_usual(role, groups=image_groups if role == "image" else None)
 
     def _find_size_roles(self) -> set[str]:
-        """Return {"width", "height"} if the columns of these names are the size of the box, else nothing.
+        """Return {"width", "height"} if columns of these names are not the size of the image, else nothing.
 
-        They are beside x and y, unless the size of the image has other columns.
+        Beside x and y they are the size of the box. If the image's size has other columns, these are found
+        before them anyway.
         """
         explicit = self.explicit.keys() & set(itertools.chain(*FORMS.values()))
         names: Sequence[str] = ()
@@ -232,7 +233,8 @@ class Header:
     def _find_sizes(self, *allowed: str) -> tuple[str, str] | None:
         """Return the names of the width and height of a box, None if there are none.
 
-        None too if a column is a right or bottom edge; the names `allowed` do not count as one.
+        None too if a column is a right or bottom edge; the names `allowed` do not count as one (x1
+        is a right edge beside x0, but here a left one).
         """
         right_or_bottom = {*itertools.chain(*_NAMES["right"], *_NAMES["bottom"])} - {*allowed}
         if right_or_bottom & self._bare.keys() or self.explicit.keys() & {"right", "bottom"}:
@@ -249,7 +251,7 @@ class Header:
                 return "ltrb", names, self._bare
         # Beside a width and height, plain x and y are the left and top; no plain name is a centre.
         for form, axes in (("ltwh", "xy"), ("cxcywh", ("", ""))):
-            usual_names = [
+            usual_names = [  # of the first two roles
                 (*itertools.chain(*_NAMES[role]), axis) for role, axis in zip(FORMS[form], axes, strict=False)
             ]
             position_names = [
@@ -289,7 +291,7 @@ class Header:
             self.roles |= {role: len(self.columns) + k for k, role in enumerate(FORMS["ltwh"])}
             return "ltwh"
         for role in FORMS["ltrb"]:  # what is there, so that only the rest is reported as missing
-            self.find_usual(role, groups=3)
+            self.find_usual(role, groups=3)  # x1 (in the fourth) is no right edge without x0
         return "ltrb"
 
     def report_lacking(self, lacking: list[str]) -> None:

@@ -79,6 +79,7 @@ SIZE_CONFLICT = Code(
 def report_quote(fault: QuoteFault, path: str, log: Log, builder: Builder, *, line: int, field: str) -> None:
     """Report wrong quotes in the record that begins in this line, and count the record as skipped."""
     code, quote_shown = OPEN_QUOTE if fault.is_open else STRAY_QUOTE, fault.found
+    # The message of one code shows `found`, that of the other `value`.
     log.report(code, path, line=line + fault.lines, field=field, found=quote_shown, value=quote_shown)
     builder.skipped += 1
 
@@ -127,6 +128,7 @@ class Quote:
     def __init__(self, sep: str, *, safe: bool = False) -> None:
         self.sep = sep
         self._safe = safe
+        # At the start of a file U+FEFF would be taken for a byte order mark.
         self._special = re.compile(f'[{re.escape(sep)}"\r\n]|^\ufeff')
 
     def __call__(self, cell: str) -> str:

@@ -88,8 +88,8 @@ class TableImages:
         return images, warned_rows
 
     def find_rows(self) -> NDArray[np.int64]:
-        """Return (images,) the builder's row of each image whose name may be used; of others it is no row."""
-        return np.cumsum(self.is_usable) - 1
+        """Return (images,) the builder's row of each image whose name may be used; ignore it for others."""
+        return np.cumsum(self.is_usable) - 1  # [True False True] -> [0 0 1]
 
     def settle(self, images: Ints, sizes: Longs) -> NDArray[np.bool_]:
         """Take the (n, 2) sizes of n rows, of (n,) `images`; return (n,) True for those unlike their image's.
@@ -121,7 +121,7 @@ class TableImages:
 
         Images where `needed` is True must have a size; a size that is given as 0 and found nowhere is
         reported. Afterwards `sizes` holds all sizes: 0 where unknown, or 1 if all coordinates stay relative,
-        which needs that no boxes are in `pixels`. Returns the number of images whose size is not from a row.
+        which they cannot if any box is in `pixels`. Returns how many images have a size that no row has.
         """
         if gather.seeks_sizes or needed.any():
             return self._add_with_pictures(gather, needed, pixels=pixels)

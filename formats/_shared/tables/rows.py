@@ -140,8 +140,9 @@ class Decimals:
             except ValueError:
                 pass  # such as 1.2.3: below, cell by cell
             else:
+                # With decimal=point a comma is a fault, which is found below.
                 if not np.isinf(values).any() and not (other_bytes and self._explicit == "point"):
-                    return values, np.isnan(values)
+                    return values, np.isnan(values)  # NaN are the empty cells
 
         values = np.full(n, np.nan)
         is_blank = np.zeros(n, bool)
@@ -296,7 +297,7 @@ class TableReader:
             for image, (name, frame_number) in images.frames.items():
                 if images.is_usable[image]:
                     video[row_of_image[image]], frame[row_of_image[image]] = builder.video(name), frame_number
-            builder.set_frames(0, video, frame)
+            builder.set_frames(0, video, frame)  # from image 0 on
         n_scored = sum(int(np.count_nonzero(~np.isnan(box_rows.score))) for box_rows in boxes)
         decide_kind(builder, n_scored, sum(len(box_rows.line) for box_rows in boxes))
         for box_rows in boxes:
@@ -308,7 +309,10 @@ class TableReader:
         """The shapes of boxes that a file has in other places than their rows; None if there are none."""
 
     def _add_boxes(self, box_rows: BoxRows, row_of_image: NDArray[Any]) -> None:
-        """Add boxes to the builder; skip those of the other kind, or relative and far outside or unsized."""
+        """Add boxes to the builder, without those of the other kind.
+
+        Relative ones that are far outside, or whose image has no known size, are skipped too.
+        """
         layout, gather = box_rows.layout, self.gather
         column = layout.roles.get("score")
         field = "score" if column is None else layout.field(column)
@@ -345,6 +349,7 @@ class TableReader:
     def _report_far(self, box_rows: BoxRows, row: int) -> None:
         """Report the first number of a box that is far outside 0..1."""
         numbers = box_rows.numbers[row]
+        # Each number is a row for `are_far`, for which NaN, an empty cell, is far too.
         k = int(np.argmax(are_far(numbers[:, None]) & ~np.isnan(numbers)))
         field = box_rows.layout.field(_find_box_columns(box_rows.layout)[k])
         about: dict[str, Any] = {"line": int(box_rows.line[row]), "field": field, "value": float(numbers[k])}
@@ -357,7 +362,10 @@ def _find_box_columns(layout: Columns) -> Sequence[int]:
 
 
 class TableRows:
-    """The rows of one file, from which boxes are made piece by piece."""
+    """The rows of one file, from which boxes are made piece by piece.
+
+    `decimal` is the mark that the user sets, ``point`` or ``comma``; None finds it.
+    """
 
     def __init__(self, table: TableReader, layout: Columns, path: str, decimal: str | None) -> None:
         self._table, self._layout, self._roles, self._path = table, layout, layout.roles, path
@@ -517,7 +525,7 @@ class TableRows:
         """Return (n,) uint16 the flags of the rows, and add faults for cells that are neither 0 nor 1."""
         n = len(self._lines)
         flags = np.zeros(n, np.uint16)
-        unknown = ("-1", "-1.0") if self._layout.title.startswith("Open Images") else ()
+        unknown = ("-1", "-1.0") if self._layout.title.startswith("Open Images") else ()  # read as 0
         for name in [name for name in FLAGS if name in self._roles]:
             cells = self._columns[self._roles[name]]
             value_of_cell = {}
@@ -582,6 +590,8 @@ class TableRows:
             # the parser's faults are dropped.
             side_faults = RowFaults(n) if is_lenient else faults
             values, is_empty = self.decimals.parse(cells, roles[role], self._lines, side_faults)
+            # 0 is wrong in a lenient layout, and an unknown side in others. A side is settled if it is empty
+            # or its fault is noted already.
             is_valid = (values >= int(is_lenient)) & (values < 2**31) & (values == np.rint(values))
             is_settled = is_empty if is_lenient else np.isnan(values)
             for i in np.nonzero(~is_valid & ~is_settled)[0].tolist():

@@ -15,6 +15,7 @@ from odm.names import PICTURE_SUFFIXES
 
 _VALUE = rb"[ \t]*[0-9.+-]+[ \t]*"
 _SEPARATED = re.compile(rb"[^,;|]+([,;|])(?:" + _VALUE + rb"\1)?(?:" + _VALUE + rb"\1){3}" + _VALUE)
+"""A class and 4 or 5 numbers, all with the same comma, semicolon or bar between them."""
 NOT_LABELS = frozenset(
     (
         *("classes.txt", "_classes.txt", "predefined_classes.txt"),

@@ -123,7 +123,7 @@ class Labels:
         # Name, values, score, ended, file and line of the rows of each chunk. The first part has no rows, so
         # that there is something to concatenate without any chunk.
         no_rows = np.zeros(0, np.int32)
-        parts = [(no_rows, np.zeros((0, width)), np.zeros(0), no_rows == 1, no_rows, no_rows)]
+        parts = [(no_rows, np.zeros((0, width)), np.zeros(0), np.zeros(0, bool), no_rows, no_rows)]
         for chunk in read_chunks(source, files, log, sep=grammar.sep):
             name, *columns = self._split(chunk)
             rows_to_keep = np.flatnonzero(name >= 0)
@@ -408,6 +408,7 @@ def _parse_table(
     order = np.argsort(positions)  # tokens are looked up in rising order
     numbers, invalid = chunk.parse_numbers((chunk.first[rows][:, None] + positions[order]).ravel())
     table = numbers.reshape(-1, len(positions))
+    # Over whole columns this is faster than along short rows.
     is_sound = np.logical_and.reduce(np.ascontiguousarray(np.isfinite(table).T))
     is_sound[invalid // len(positions)] = False  # the numbers were looked up row by row
     if shape.score < 0:
@@ -422,7 +423,7 @@ def _pick_names(chunk: Chunk, rows: NDArray[Any], shape: Shape, grammar: Grammar
     first_words = chunk.first[rows] + name_begin
     if n_words == 1:
         return chunk.pick(first_words)
-    if grammar.exact:
+    if grammar.exact:  # such names begin the row
         return chunk.join_spans(rows, np.full(len(rows), n_words))
     if not n_words:
         return [grammar.label] * len(rows)

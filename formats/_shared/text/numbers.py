@@ -62,7 +62,7 @@ def to_fixed_cells(values: Floats, places: int) -> Cells:
         scaled = values * 10.0**places
         rounded = np.rint(scaled)
         # So near to the middle between two that the product's rounding, 1.1e-16 of it, might decide is left
-        # to Python.
+        # to Python, and so is what has more decimals than the powers of ten that int64 holds.
         margin = 0.5 - np.abs(scaled - rounded)
         is_plain = (np.abs(scaled) < 1e15) & (margin > 1e-9 + 3e-16 * np.abs(scaled)) & (places <= 18)
     if is_plain.all():

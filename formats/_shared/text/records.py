@@ -103,6 +103,7 @@ def make_element_item(reader: Reader, record: dict[str, Any], element: Any, orig
 
 def make_rows(reader: Reader, record: Mapping[str, Any], element: Any, origin: Origin) -> Rows:
     """Return a record that was made of an XML element as the only box of `Rows`, on the element's line."""
+    # The key "" adds nothing to the location.
     return Rows(reader, Location(origin.path, line=element.sourceline or 0), {"": dict(record)}, origin)
 
 
@@ -124,7 +125,7 @@ def read_csv_records(
         for row in rows:
             location = Location(path, line=rows.line_num)
             if row and not columns:
-                columns = [cell.strip().lstrip("#") for cell in row]
+                columns = [cell.strip().lstrip("#") for cell in row]  # VIA writes #filename
                 for key in needed:
                     if key not in columns:
                         reader.report_missing(location, key)

@@ -95,6 +95,7 @@ class SafeXmlParser:
             return None
         head = data[:200].removeprefix(b"\xef\xbb\xbf")
         declared = _DECLARED.match(head)
+        # A declaration that is found in the bytes as they are has one byte a character.
         wide_encodings = (b"utf-16", b"utf-32", b"ucs-", b"iso-10646")
         if declared is not None and declared[1].lower().startswith(wide_encodings):
             name = declared[1].decode()
