@@ -190,6 +190,7 @@ class Admitted(msgspec.Struct, frozen=True, eq=False):
                 how=pairing.n_by_method,
                 hints=self.hints,
                 unit=unit,
+                # Those of both sides, less those with detections.
                 images_empty=len(partner_rows)
                 - len(extra_names)
                 - int((partner_rows[self.images_with_detections] >= 0).sum()),

@@ -120,7 +120,7 @@ def _clip_to_images(joined: Joined, truth_sizes: Longs, detection_sizes: Longs) 
     """
     height, width = np.where(detection_sizes > 0, detection_sizes, truth_sizes).T
     # (images, 4) the highest left, top, right and bottom, which are infinite where the size is not known. A
-    # box that lies beyond its image becomes its last column or row of pixels.
+    # box right of its image becomes the last column of pixels, one left of it has no width; likewise in y.
     highest_corners = np.stack([width - 1, height - 1, width, height], axis=1).astype(np.float64)
     limits = np.where((height > 0) & (width > 0), highest_corners.T, np.inf).T
     # A side that is None or empty stays as it is.
@@ -466,6 +466,7 @@ def parse_hierarchy(hierarchy: Mapping[str, Any]) -> dict[str, frozenset[str]]:
     todo: list[tuple[Any, tuple[str, ...]]] = [(hierarchy, ())]
     while todo:
         node, path = todo.pop()
+        # None for a node that is no mapping: its name is then not asked for.
         children = node.get("Subcategory", []) if isinstance(node, Mapping) else None
         if not isinstance(children, list) or not isinstance(name := node.get("LabelName"), str):
             raise UsageError(

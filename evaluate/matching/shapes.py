@@ -541,7 +541,7 @@ class _Points(_Measure):
             exponents = (dx**2 + dy**2) / self.variance / (self.area[gt] + np.spacing(1))[:, None] / 2
         value, means = np.exp(-exponents), np.empty(len(det))
         for n_points in np.flatnonzero(np.bincount(n_seen)).tolist():
-            # As many are summed as there, so that rounding is the same.
+            # As many numbers are summed as pycocotools sums, so that rounding is the same.
             rows = np.flatnonzero(n_seen == n_points)
             similarity = value[rows] if n_points == 0 else value[rows][is_seen[rows]].reshape(-1, n_points)
             means[rows] = similarity.sum(axis=1) / similarity.shape[1]

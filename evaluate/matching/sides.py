@@ -341,6 +341,7 @@ def keep_requested_classes(joined: Joined) -> Joined:
         return joined
     classes = tuple(name for name in joined.classes if name in joined.wanted)
     row_of_class = {name: i for i, name in enumerate(classes)}
+    # (classes,) the new number of each class, -1 = dropped.
     row_of = np.array([row_of_class.get(name, -1) for name in joined.classes], np.int32)
     sides = []
     for side in (joined.truth, joined.detections):

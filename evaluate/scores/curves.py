@@ -514,7 +514,7 @@ def find_shared_points(
     counts = np.vstack([at_confidences[:, 2:, best_index].T.astype(np.int64), npos])
     points = [make_point(score, *class_counts) for class_counts in counts.T.tolist()]
     overall = make_point(score, *counts.sum(axis=1).tolist())
-    # The ratios of ``yolo val`` are interpolated between scores, and so are not those of the counts.
+    # The ratios of ``yolo val`` are interpolated between scores, so they differ from those of the counts.
     columns = precision[:, best_index], recall[:, best_index], f1[:, best_index]
     for k in np.flatnonzero(has_truth).tolist():
         points[k] = _replace_ratios(points[k], *(float(column[k]) for column in columns))

@@ -125,7 +125,7 @@ def frPyObjects(pyobj: Any, h: int, w: int) -> Any:  # noqa: N802
     first_object = pyobj[0] if pyobj else ()
     if isinstance(first_object, dict):
         return frUncompressedRLE(pyobj, h, w)
-    if np.ndim(first_object):
+    if np.ndim(first_object):  # a list of boxes or outlines, not the numbers of one
         return (frBbox if len(first_object) == 4 else frPoly)(pyobj, h, w)
     return (frBbox if len(pyobj) == 4 else frPoly)([pyobj], h, w)[0]
 

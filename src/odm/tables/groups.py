@@ -30,7 +30,7 @@ def find_objects(
         parts = [row for row in rows if is_part[row]] if len(rows) > 1 else []
         if not parts:
             continue
-        # Left and top at most, and -right and -bottom at most, so that a box goes around all parts.
+        # A box goes around all parts if its left, top, -right and -bottom are no larger than these.
         inner = np.concatenate([xyxy[parts, :2].min(axis=0) + RIM, RIM - xyxy[parts, 2:].max(axis=0)])
         boxes = [row for row in rows if is_box[row] and (xyxy[row] * [1, 1, -1, -1] <= inner).all()]
         box = min(boxes, key=lambda i: np.prod(xyxy[i, 2:] - xyxy[i, :2]), default=-1)
