@@ -358,7 +358,12 @@ class TubeReader:
         score = box_values[:, 5]  # columns: frame, left, top, width, height, score
         if not is_det and self.n_scored:
             first_scored = tube_of_box[int(np.argmax(~np.isnan(score)))]
-            self._report_scores(f"{self._pointer}/{index[first_scored]}", n_scored, total)
+            pointer = f"{self._pointer}/{index[first_scored]}"
+            issue_args: dict[str, Any] = {"pointer": pointer, "field": "confidence"}
+            if n_scored < total:
+                self._log.report(SOME_SCORES, self._values.path, **issue_args, found=n_scored, total=total)
+            elif not self._log.counts[ALL_SCORED.name]:  # once, however many files there are
+                self._log.report(ALL_SCORED, self._values.path, **issue_args, n=total)
 
         # Without the boxes of invalid tracks and, in detections, those without a score.
         is_kept = is_valid[tube_of_box] if len(tube_of_box) else np.zeros(0, np.bool_)
@@ -386,14 +391,6 @@ class TubeReader:
             file=builder.file(self._values.path, self._pointer or "/"),
             line=index[tube_of_box],
         )
-
-    def _report_scores(self, pointer: str, n_scored: int, total: int) -> None:
-        """Report that ground truth has scores, at the `pointer` of the first; the counts as in `add_to`."""
-        issue_args: dict[str, Any] = {"pointer": pointer, "field": "confidence"}
-        if n_scored < total:
-            self._log.report(SOME_SCORES, self._values.path, **issue_args, found=n_scored, total=total)
-        elif not self._log.counts[ALL_SCORED.name]:
-            self._log.report(ALL_SCORED, self._values.path, **issue_args, n=total)
 
     def _add_tracks(self, builder: Builder, video: NDArray[Any], is_valid: NDArray[np.bool_]) -> NDArray[Any]:
         """Add the valid tracks; return (tracks,) their rows in the builder, -1 for the others.

@@ -133,7 +133,7 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
     needs_size[file] = meaning.is_relative
     images = labels.add_images(needs_size)
     image_of_file, _ = images
-    is_valid &= image_of_file[file] >= 0 if len(file) else is_valid
+    is_valid &= image_of_file[file] >= 0
     category, has_class = _add_categories(labels, is_valid, options)
     is_valid &= has_class
     is_valid &= meaning.is_clear
@@ -174,8 +174,8 @@ def _report_commented(labels: Labels, is_valid: NDArray[np.bool_]) -> None:
         is_commented = is_valid & (labels.name == i)
         if n := int(is_commented.sum()):
             noun = "a class" if n == 1 else f"a class of {n} boxes; this is the first"
-            is_commented[np.argmax(is_commented) + 1 :] = False
-            labels.report(COMMENTED, is_commented, 0, "class", value=name, what=Trusted(noun))
+            is_commented[np.argmax(is_commented) + 1 :] = False  # all but the first
+            labels.report(COMMENTED, is_commented, position=0, field="class", value=name, what=Trusted(noun))
 
 
 def _check_scores(labels: Labels) -> NDArray[np.bool_]:
@@ -192,7 +192,7 @@ def _check_scores(labels: Labels) -> NDArray[np.bool_]:
         return ~np.asarray(has_score, bool)
     # In detections a value such as 0,9 or 1_0 before the box is a word to the grammar, and a damaged score to
     # the user.
-    is_damaged_name = np.array([DAMAGED.fullmatch(name) is not None for name in labels.texts] or [False])
+    is_damaged_name = np.array([DAMAGED.fullmatch(name) is not None for name in labels.texts], bool)
     is_damaged = ~has_score & is_damaged_name[labels.name]
     labels.report(NOT_A_NUMBER, is_damaged, -5, "score")
     labels.rows.report(labels.log, SCORE_MISSING, np.flatnonzero(~has_score & ~is_damaged), lambda _: {})
@@ -268,7 +268,7 @@ def _add_categories(
     builder, log = labels.builder, labels.log
     used_names = distinct(labels.name[is_valid])
     texts = [labels.texts[i] for i in used_names.tolist()]
-    category_of_name = np.full(len(labels.texts) + 1, -1, np.int32)
+    category_of_name = np.full(len(labels.texts) + 1, -1, np.int32)  # the last is for the name number -1
     if options.classes is not None:
         names, path = read_class_list(options.classes, labels.source, "", log)
         if names is None:

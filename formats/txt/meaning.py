@@ -233,8 +233,8 @@ def _make_grammar(sep: str) -> Grammar:
         _EXPECTED,
         sep=sep or None,
         name=functools.partial(decode_name, separated=bool(sep)),
-        exact=True,
-        last=(DIFFICULT, 6),
+        exact=True,  # several blanks within a name are kept
+        last=(DIFFICULT, 6),  # a class, four numbers and this word
         explain=explain,
     )
 
@@ -336,8 +336,8 @@ def _find_meaning(sides: list[Labels], log: Log, options: TxtOptions) -> Meaning
 def _find_layout(sides: list[Labels], log: Log, both_text: str) -> Meaning:
     """Tell corners from a corner and a size, in pixels, by the boxes that would be inverted as corners.
 
-    None means corners, many mean sizes, and a few are an issue, since they may be faults. `both_text` is for
-    messages.
+    If no box is, the numbers are corners; if many are, sizes; a few are an issue, since they may be faults.
+    `both_text` is for messages.
     """
     n_boxes = sum(len(side) for side in sides)
     boxes_of = [side.values for side in sides]

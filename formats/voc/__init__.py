@@ -233,7 +233,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: VocOptions) -> No
     files = [f"{folder}{key}.xml" for key in keys]
     keys_of_split: dict[str, list[str]] = {}
     if is_tree:
-        keys_of_split = {} if keys else {NO_SPLIT: []}
+        keys_of_split = {} if keys else {NO_SPLIT: []}  # by its list, a tree without images is a tree
         for key, split in zip(keys, images.split, strict=True):
             keys_of_split.setdefault(split or NO_SPLIT, []).append(key)
     elif any(images.split):
@@ -301,7 +301,7 @@ def _format_objects(dataset: Dataset, edges: Floats, origin: int) -> list[bytes 
     if not lacks_score.all():
         score = np.array(to_decimals(np.nan_to_num(boxes.score)), np.bytes_)
         for text in (b"\t\t<confidence>", score, b"</confidence>\n"):  # each empty where there is none
-            piece = np.resize(np.array(text, np.bytes_), len(boxes))
+            piece = np.resize(np.array(text, np.bytes_), len(boxes))  # repeats a constant for each box
             piece[lacks_score] = b""
             pieces.append(piece)
     if boxes.track is not None:

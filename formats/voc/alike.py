@@ -97,6 +97,7 @@ class Splitter:
         returns, after which lines are counted otherwise.
         """
         start, end = data.find(b"<object>"), data.rfind(b"</object>") + len(b"</object>")
+        # An object of more than 4000 bytes is not usual: the text is then empty.
         first_text = data[start : data.find(b"</object>", start, start + 4000) + len(b"</object>")]
         if start < 0 or not first_text or (b"encoding" in data[:200] and b"utf-8" not in data[:200].lower()):
             return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,8 @@ class ObjectMasks:
     def make_shapes(self, images: Ints) -> Shapes:
         """Return the masks of n boxes; `images` (n,) are their image rows, ascending, with all their boxes.
 
-        The k-th box of an image, not counting objects that were left out, has the pixels with its number.
+        The k-th object of an image, with those that were left out, has the pixels with the number k. Numbers
+        that no object has are counted as unread.
         """
         rows, shapes_of_images = [np.zeros(0, np.int64)], [Shapes.none(0)]
         for image in np.unique(images).tolist():
@@ -74,7 +75,8 @@ class ObjectMasks:
                 is_drawn = np.isin(numbers, pixels) & (numbers < _BORDER)
                 shapes_of_images.append(Shapes.of_masks(text, run_starts).take(is_drawn))
                 rows.append(box_begin + np.flatnonzero(is_drawn))
-                self._count_unknown(pixels, {*numbers.tolist(), *left_out})
+                if unknown := {*np.unique(pixels).tolist()} - {0, _BORDER, *numbers.tolist(), *left_out}:
+                    self._builder.extras["masks without an object"] += len(unknown)
         return Shapes.none(len(images)).replace_rows(
             np.concatenate(rows), Shapes.concatenate(shapes_of_images)
         )
@@ -99,9 +101,3 @@ class ObjectMasks:
             self._log.report(WRONG_TYPE, path, expected=expected, value=Trusted(f"{w}x{h}"))
             return None
         return pixels
-
-    def _count_unknown(self, pixels: NDArray[np.uint8], numbers: Collection[int]) -> None:
-        """Count the numbers in the pixels that belong to no object, as unread."""
-        unknown_numbers = set(np.unique(pixels).tolist()) - {0, _BORDER, *numbers}
-        if unknown_numbers:
-            self._builder.extras["masks without an object"] += len(unknown_numbers)

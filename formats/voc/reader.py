@@ -60,6 +60,7 @@ STRANGE_ELEMENT = Code(
 _MARK = "odm-objects"
 """The element that stands for all objects of a file, which are read without the parser."""
 _PASSED = frozenset(("object", "folder", "path", "segmented", _MARK))
+"""Elements of <annotation> that are passed over where its name and size are read."""
 _KEYS = declare_keys(
     "annotation folder filename path segmented source database image flickrid owner* size width height depth "
     f"object* video frame verified {_MARK}"
@@ -175,7 +176,7 @@ class Reader:
             self._add_alike(uniform, path, image)
         for object_number, element in enumerate(root.iterchildren("object"), 1):
             if self._alike:
-                self._pack()
+                self._pack()  # these boxes come first
             if not self._read_object(element, path, image):
                 self._builder.skipped += 1
                 self._masks.leave_out(image, object_number)
@@ -204,7 +205,8 @@ class Reader:
     ) -> tuple[dict[str, Any], bool]:
         """Return the children whose tag is in `known_tags`, by tag, and whether there was no fault.
 
-        Repeated and misplaced elements are faults, and are reported.
+        Repeated and misplaced elements are faults, and are reported; `field` is what messages put before
+        their tags, such as ``object/``.
         """
         members: dict[str, Any] = {}
         is_sound = True
@@ -276,6 +278,7 @@ class Reader:
             return None
         value_indices, first_head = self._heads[form]
         name, width, height = (pieces[index].decode() for index in value_indices)
+        # digits, and few enough that they are no wrong size
         are_plain = width.isdigit() and height.isdigit() and max(len(width), len(height)) < 8
         if not (are_plain and is_usual(name)):
             return None
@@ -290,6 +293,7 @@ class Reader:
         width, height = map(str, head.size)
         values_of_head = {b"filename": head.name, b"width": width, b"height": height}
         text_after = form[-1]
+        # Not where comments and sections, which begin with <!, may hold these tags.
         if (
             len(self._heads) < MOST_FORMS
             and not any(mark in text + text_after for mark in (b"<!", b"<video", b"<frame", b"<pose"))
@@ -346,6 +350,7 @@ class Reader:
         picture = None
         if gather.pictures:
             picture_key = self._pictures[key]
+            # the name in the XML, in the folder where this image file is looked for
             folder, slash, _ = picture_key.rpartition("/")
             picture = gather.find_picture(folder + slash + name.rpartition("/")[2], location, picture_key)
             if stem(name) == name:
@@ -392,7 +397,7 @@ class Reader:
         These are image, class, four edges, score, flags and line. Poses, which are not read, are counted.
         """
         value_indices, files = self._alike[0].layout.value_indices, self._alike
-        pieces = [piece for file in files for piece in file.pieces[:-1]]
+        pieces = [piece for file in files for piece in file.pieces[:-1]]  # without the gap at the end
 
         def take_column(tag: str) -> list[bytes]:
             """Return the value of an element for each object; an object has its gap, then its values."""
@@ -468,6 +473,7 @@ class Reader:
             left, top, right, bottom = map(float, corners)  # type: ignore[arg-type]
             o = self._origin  # with 1, pixels count from 1 and the last belongs to the box
             turned = o + rotate_box(left - o, top - o, right - left + o, bottom - top + o, turn)
+            # `_pack` moves left and top by the origin, and not right and bottom
             corners = [*turned.min(axis=0).tolist(), *(turned.max(axis=0) - o).tolist()]
             field = "object/attributes"
         box_number = self._n_packed + len(self._values) // 9
@@ -512,7 +518,7 @@ class Reader:
             for attribute in element.iterfind("attributes/attribute")
         }
         if element.find("occluded") is not None:
-            attributes["occluded"] = ""
+            attributes["occluded"] = ""  # the sign of CVAT, which has it beside the attributes here
         return self._gather.parse_turn(attributes) if attributes else 0.0
 
     def _read_edge(self, edge: Any, tag: str, path: str, line: int, parent: str = "bndbox") -> float | None:

@@ -180,7 +180,7 @@ def _has_columns(words: Sequence[str]) -> bool:
 def _split_results(data: bytes) -> tuple[list[bytes], Floats, Any] | None:
     """Return names, (n, 5) numbers and lines of all rows at once; None if a row is not six plain values."""
     if b"\x0b" in data or b"\x0c" in data:
-        return None
+        return None  # which separate values for split(), and not for `_split_slowly`
     rows = [row.split() for row in data.split(b"\n")]
     lines = [line for line, row in enumerate(rows, 1) if row]
     tokens = list(itertools.chain.from_iterable(rows))

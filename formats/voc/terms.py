@@ -71,7 +71,7 @@ def refuse_names(names: Sequence[str], log: Log) -> None:
     """Report the names that XML cannot hold, or that would come back as others."""
     joined = "".join(names)
     if joined.isascii() and joined.isprintable() and all(map(str.strip, names)):
-        return
+        return  # the usual case: plain characters, and no name is blank
     for name in names:
         reason = refuse_class(name)
         if reason is None and any(c in "\ufffe\uffff" or "\ud800" <= c <= "\udfff" for c in name):

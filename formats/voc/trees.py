@@ -112,7 +112,7 @@ def _read_lists(
     pattern = re.compile(re.escape(root) + r"ImageSets/(?:([^/]+)/)?([^/]+)\.txt", re.IGNORECASE)
     matches = [m for f in source.files if (m := pattern.fullmatch(f))]
     list_matches = [m for m in matches if (m[1] or "").lower() == "main"]
-    if not list_matches:
+    if not list_matches:  # those of other tasks are no splits of images with boxes
         list_matches = [
             m for m in matches if (m[1] or "").lower() not in ("layout", "segmentation", "action")
         ]
@@ -188,6 +188,7 @@ def _read_list(
             missing.append((line_number, name))
         else:
             members[key] = None
+    # ImageNet numbers the rows of its lists: a single one ends in 1 there, too.
     if marks and marks <= {"-1", "0", "1"} and (n_rows > 1 or "/main/" in f"/{file}".lower()):
         return None  # which images show one class, not which images there are
     if missing:

@@ -236,10 +236,10 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
     file_of_image[image_of_file] = file_rows
     first_pictures = images[0].pictures if images else Pictures(ImageOptions(), builder, log, source)
     gather = Gather(source, builder, log, options, pictures=first_pictures)
-    image = image_of_file[parsed.file] if len(image_of_file) else parsed.file.astype(np.int64)
+    image = image_of_file[parsed.file]
     image_rows, sizes = add_images(images, image[is_valid], file_of_image, gather, tracked=bool(plan.tracks))
     # Rows of an image that was refused, or whose size is unknown, are left out.
-    is_valid &= (image_rows[image] >= 0) & (sizes[image, 0] > 0) if len(images) else is_valid
+    is_valid &= (image_rows[image] >= 0) & (sizes[image, 0] > 0)
 
     category, has_class = parsed.add_categories(is_valid)
     is_valid &= has_class
@@ -272,7 +272,7 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
         xyxy=corners * np.tile(size_of_box, 2),
         wh=wh * size_of_box,
         score=score[is_valid],
-        file=file_rows[parsed.file[is_valid]] if files else parsed.file,
+        file=file_rows[parsed.file[is_valid]],
         line=parsed.line[is_valid],
         **columns,
     )

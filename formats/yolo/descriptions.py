@@ -127,17 +127,13 @@ def _describe_attempts(plan: Plan, item: Node, split: str, base_path: str) -> st
         folders = dict.fromkeys(printable(source.full(place)) for place in _list_candidates(plan, item.value))
         text = f" in path: {printable(base_path)}" if base_path else ""
         text += f" (tried {listed(list(folders))})" if folders else ""
+    # The path with the other names of the split in it: val/images for valid/images.
+    names = (_VAL.sub(rf"\1{name}", item.value, count=1) for name in ("val", *ALIASES))
     suggestion = ""
-    for alternative in _list_alternatives(item.value):
+    for alternative in (name for name in names if name != item.value):
         if any(_group_folder(source, place, split) for place in _list_candidates(plan, alternative)):
             suggestion = alternative
     return text + (f" (did you mean {printable(suggestion)}?)" if suggestion else "")
-
-
-def _list_alternatives(text: str) -> list[str]:
-    """Return a path with the other names of the split in it: ``val/images`` for ``valid/images``."""
-    names = (_VAL.sub(rf"\1{name}", text, count=1) for name in ("val", *ALIASES))
-    return [name for name in names if name != text]
 
 
 def _read_points(plan: Plan, entries: dict[str, Node], path: str) -> None:

@@ -157,7 +157,12 @@ class ParsedRows:
             is_valid = has_score & ~is_joined & ~is_outside
         else:
             is_odd_outline = has_score & self.is_outline & ~is_joined
-            self.report(WRONG_COUNT, is_odd_outline, _describe_odd_count)
+            expected = "a class id and 4 numbers, or pairs of coordinates"  # the outline has a number more
+            self.report(
+                WRONG_COUNT,
+                is_odd_outline,
+                lambda cells: {"expected": expected, "found": f"{len(cells)} values"},
+            )
             self.report(SCORE_UNEXPECTED, has_score & ~is_odd_outline & ~is_joined, describe_score)
             is_valid = ~has_score & ~is_joined
         is_far = is_valid & np.where(self.is_outline, self.is_far, are_far(box))
@@ -289,12 +294,6 @@ def _describe_joined(cells: list[Cell], *, size: int) -> dict[str, Any]:
     expected = "a class id and 4 numbers" + (", and a confidence" if size == 6 else "")
     column, _ = cells[size] if len(cells) > size else (0, b"")  # of the second row
     return {"column": column, "expected": expected, "found": Trusted(shown)}
-
-
-def _describe_odd_count(cells: list[Cell]) -> dict[str, Any]:
-    """Return the message fields of a row of ground truth that is an outline and one number more."""
-    expected = "a class id and 4 numbers, or pairs of coordinates"
-    return {"expected": expected, "found": f"{len(cells)} values"}
 
 
 def _describe_far(cells: list[Cell], *, is_second: bool) -> dict[str, Any]:
