@@ -146,7 +146,7 @@ def _pair_stars(centre: Ints, leaf: Ints, iou: Floats) -> tuple[Longs, Mask]:
     leaf_edges = leaf_edges[np.lexsort((-iou[leaf_edges], centre[leaf_edges]))]
     best = first_of_runs(centre[leaf_edges])  # positions in `leaf_edges`, which is by centre and falling IoU
     runner_up = np.minimum(best + 1, max(len(leaf_edges) - 1, 0))
-    is_tied = np.diff(best, append=len(leaf_edges)) > 1
+    is_tied = np.diff(best, append=len(leaf_edges)) > 1  # there is a second leaf
     is_tied &= iou[leaf_edges[runner_up]] == iou[leaf_edges[best]]
     is_decided_centre = np.zeros(len(max_degree), np.bool_)
     is_decided_centre[centre[leaf_edges[best[~is_tied]]]] = True

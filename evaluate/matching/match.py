@@ -615,9 +615,8 @@ def _match_plain(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
             ignored[reaching_rows, word_index] |= bit & nothing_bits[reaching_rows]
             if threshold == protocol.reference:
                 # `hits.gt` names what is matched here: first hits, and those ignored in area range 0.
-                has_match[reaching_rows] = (
-                    ignored[reaching_rows, word_index] & np.uint64(1 << (threshold - block.start)) != 0
-                )
+                first_area_bit = np.uint64(1 << (threshold - block.start))
+                has_match[reaching_rows] = (ignored[reaching_rows, word_index] & first_area_bit) != 0
                 has_match[first_rows] = True
     hits.gt[has_match] = gt[has_match]
     return hits.take(np.flatnonzero((positive | ignored).any(axis=1)))

@@ -367,7 +367,7 @@ def summarize(
         mean = functools.partial(weighted_mean, weights=matches.class_images)
     if level_keys(rules):
         return {key: mean(values) for key, values in compute_level_aps(matches, ap).items()}, {}
-    if rules.mean_over:
+    if rules.mean_over:  # a class that the data lack has an AP of 0
         ap_by_class = dict(zip(matches.classes, ap[0, 0].tolist(), strict=True))
         return {"mAP": sum(ap_by_class.get(name, 0) for name in rules.mean_over) / len(rules.mean_over)}, {}
     if not rules.averaged:
