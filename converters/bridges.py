@@ -499,7 +499,10 @@ class _ImageBoxes(msgspec.Struct, frozen=True):
 def _build_dataset(
     images: Sequence[_ImageBoxes], classes: Sequence[str] | None, kind: Kind | None
 ) -> Dataset:
-    """Make a dataset of the boxes of some images. Raises ValueError, naming the image that does not fit."""
+    """Make a dataset of the boxes of some images. Raises ValueError, naming the image that does not fit.
+
+    `classes` are the names of all classes, None = the labels that occur; a `kind` of None is told by scores.
+    """
     # For each image, arrays of its boxes, with NaN for a column that it does not have, and its labels.
     columns: dict[str, list[NDArray[Any]]] = {k: [] for k in ("xyxy", "score", "crowd", "area")}
     labels: list[list[Any]] = []

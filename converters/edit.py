@@ -303,7 +303,7 @@ def _merge_frequencies(frequencies: Sequence[str], new_rows: Sequence[int], n: i
 
 
 def check_classes(option: str, requested: Iterable[str], names: Sequence[str]) -> None:
-    """Raise UsageError for a class that is asked for and not among the names."""
+    """Raise UsageError, which names `option`, for a class that is `requested` and not among the names."""
     known_names = set(names)
     for name in requested:
         if name not in known_names:

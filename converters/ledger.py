@@ -207,7 +207,10 @@ def drop_unsupported(
 
 
 def _drop_groups(dataset: Dataset, target: Format, ledger: Ledger, *, keep_groups: bool) -> Dataset:
-    """Drop the crowd boxes, group-of boxes and regions that the target cannot mark as such."""
+    """Drop the crowd boxes, group-of boxes and regions that the target cannot mark as such.
+
+    With `keep_groups` they stay, as ordinary boxes.
+    """
     keeps = target.keeps
     is_region = dataset.boxes.has(Flag.REGION)
     if "region" not in keeps and "crowd" in keeps and is_region.any():

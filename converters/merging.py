@@ -258,7 +258,10 @@ def _name_source(dataset: Dataset, datasets: Sequence[Dataset]) -> str:
 def _refuse_shared_images(
     datasets: Sequence[Dataset], names: Sequence[Sequence[str]], rows: _RowMap, same_image: str, log: Log
 ) -> None:
-    """Raise DataError if an image is in more than one dataset, naming three of each pair of datasets."""
+    """Raise DataError if an image is in more than one dataset, naming three of each pair of datasets.
+
+    The message advises another value of `same_image` if that is ``error``.
+    """
     # (m,) for each image of all datasets, the number of the dataset that has this image first.
     first_source = rows.source[rows.find_first()][rows.all]
     names_by_sources: dict[tuple[int, int], list[str]] = {}
@@ -467,7 +470,7 @@ def _merge_images(
     tables = [dataset.images for dataset in datasets]
     size = np.concatenate([np.stack([images.width, images.height], axis=1) for images in tables])
     has_size: NDArray[np.bool_] = np.asarray((size > 0).any(axis=1))
-    width, height = _pick(size, rows.find_first(has_size), 0).T.copy()
+    width, height = _pick(size, rows.find_first(has_size), none=0).T.copy()
     differing = np.flatnonzero(
         has_size & ((width[rows.all] != size[:, 0]) | (height[rows.all] != size[:, 1]))
     )
@@ -502,10 +505,10 @@ def _merge_images(
         source_id=np.zeros(0, np.int64),  # `merge` sets the ids
         path=tuple(rows.take_first_texts([images.path for images in tables])),
         split=tuple(split),
-        file=freeze(_pick(file, with_file, -1)),
-        line=freeze(_pick(np.concatenate([images.line for images in tables]), with_file, 0)),
-        video=freeze(_pick(video, with_video, -1)) if has_frames else None,
-        frame=freeze(_pick(np.concatenate(frames), with_video, -1)) if has_frames else None,
+        file=freeze(_pick(file, with_file, none=-1)),
+        line=freeze(_pick(np.concatenate([images.line for images in tables]), with_file, none=0)),
+        video=freeze(_pick(video, with_video, none=-1)) if has_frames else None,
+        frame=freeze(_pick(np.concatenate(frames), with_video, none=-1)) if has_frames else None,
         extra=rows.take_first_extra([images.extra for images in tables]),
     )
 
@@ -526,7 +529,7 @@ def _renumber_files(columns: Sequence[Ints], datasets: Sequence[Dataset]) -> lis
 
 
 def _merge_videos(datasets: Sequence[Dataset], prefixes: Sequence[str]) -> tuple[_RowMap, Videos]:
-    """Map the videos of all datasets by name; returns the map and the merged videos."""
+    """Map the videos of all datasets by prefix and name; returns the map and the merged videos."""
     rows, names = _RowMap.from_keys(
         [[prefix + name for name in d.videos.name] for d, prefix in zip(datasets, prefixes, strict=True)]
     )
@@ -539,7 +542,9 @@ def _merge_videos(datasets: Sequence[Dataset], prefixes: Sequence[str]) -> tuple
 
 
 def _merge_tracks(datasets: Sequence[Dataset], video_rows: _RowMap) -> tuple[_RowMap, Tracks]:
-    """Map the tracks of all datasets by video and id; returns the map and the merged tracks."""
+    """Map the tracks of all datasets by merged video (`video_rows`) and id; returns the map and the merged
+    tracks.
+    """
     keys = []
     for source, dataset in enumerate(datasets):
         videos = video_rows.map_rows(source, dataset.tracks.video, len(dataset.tracks)).tolist()
@@ -553,7 +558,7 @@ def _merge_tracks(datasets: Sequence[Dataset], video_rows: _RowMap) -> tuple[_Ro
         ids = ids.astype(np.int64)
     video = np.array([max(video_row, -1) for video_row, _ in track_keys], np.int32)
     scores = np.concatenate([d.tracks.score for d in datasets])
-    score = _pick(scores, rows.find_first(~np.isnan(scores)), math.nan)
+    score = _pick(scores, rows.find_first(~np.isnan(scores)), none=math.nan)
     return rows, Tracks(freeze(video), freeze(ids), freeze(score))
 
 
@@ -643,7 +648,9 @@ def _find_equal(boxes: Boxes, datasets: Sequence[Dataset], images: _RowMap, kind
 def _merge_labels(
     datasets: Sequence[Dataset], images: _RowMap, categories: _RowMap, boxes: Boxes, changed: dict[str, int]
 ) -> ImageLabels:
-    """Merge the image-level labels; drop and count absences of a class with a box in another source."""
+    """Merge the image-level labels, without absences of a class that has a box in another source, which are
+    counted in `changed`.
+    """
     # (labels, 3): merged image, merged class and verdict, each combination once.
     tables = [
         np.column_stack(

@@ -173,7 +173,7 @@ def number_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
 
 
 def _find_free_name(name: str, keys: set[str]) -> str:
-    """Return `name`, or the first of ``name-2``, ``name-3``, ... whose stem is not taken, and take it."""
+    """Return `name`, or the first of ``name-2``, ``name-3``, ... whose stem is not in `keys`; add it."""
     name_stem = stem(name)
     suffix = name[len(name_stem) :]
     candidate, number = name_stem, 1
@@ -191,7 +191,7 @@ _FORBIDDEN = re.compile('[<>:"|?*]')
 def _is_portable(name: str) -> bool:
     """Whether a name is accepted without an error or a warning."""
     scratch = Log(keep=0)
-    return accept_name(name, scratch, "") and not scratch.counts
+    return accept_name(name, scratch, path="") and not scratch.counts
 
 
 def _make_portable(name: str) -> str:

@@ -224,7 +224,8 @@ def _leave_out_images(
 
 
 def divide(selection: Selection, dataset: Dataset, log: Log, *, tiled: bool = False) -> Longs:
-    """Assign each image to a part: (images,) positions in `Selection.parts`; tiles of one image share one.
+    """Assign each image to a part: (images,) positions in `Selection.parts`. With `tiled`, images are tiles,
+    and those of one image share a part.
 
     A class of which a part has no box is reported as a warning. Raises DataError if a part would have no
     image, or a group cannot be determined.
@@ -312,9 +313,10 @@ def choose_sample(names: Sequence[str], share: Share, seed: str) -> NDArray[np.b
 
 
 def group_names(dataset: Dataset, grouping: str, log: Log) -> list[str]:
-    """Return the group of each image: one of `GROUPINGS`, or the text in the pattern's first parentheses.
+    """Return the group of each image by `grouping`, one of `GROUPINGS` or a pattern.
 
-    Raises DataError if there is an image that the pattern does not match.
+    By a pattern, it is the text in the first parentheses. Raises DataError if there is an image that the
+    pattern does not match.
     """
     if grouping in GROUPINGS:
         if grouping == "video" and dataset.images.video is None:
@@ -379,7 +381,8 @@ def _stratify(
 
     All images of a group go to one part. Groups with the rarest class left are placed first, each in the
     part that lacks most of this class; groups without classes come last, in the part that lacks most images.
-    Without `stratify` classes are not looked at. The groups are numbered in the order of the seed.
+    Without `stratify` classes are not looked at. `ratios` are those of `split_rows`. The groups are numbered
+    in the order of the seed.
     """
     group_of_image = _number_groups(groups, seed)
     images = np.bincount(group_of_image).tolist()  # of each group

@@ -41,7 +41,7 @@ class Distribution(msgspec.Struct, frozen=True):
         finite = np.asarray(values, np.float64)
         finite = finite[np.isfinite(finite)]
         if not len(finite):
-            return cls(0, None, None, None, None)
+            return cls(n=0, min=None, median=None, mean=None, max=None)
         measures = (np.min, np.median, np.mean, np.max)  # in the order of the fields
         return cls(len(finite), *(float(measure(finite)) for measure in measures))
 

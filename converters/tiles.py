@@ -153,7 +153,7 @@ def _make_grid(sizes: Longs, tiling: Tiling) -> _Tiles:
 def _pair_boxes(dataset: Dataset, tiles: _Tiles, tiling: Tiling, sizes: Longs) -> tuple[Longs, Longs]:
     """Return two columns, the row of a box and the row of a tile that it touches, sorted by tile, then box.
 
-    A box without area counts as one with a small area.
+    A box without area counts as one with a small area. `sizes` (images, 2) are widths and heights.
     """
     boxes, pairs = dataset.boxes, []
     size_of_box = sizes[boxes.image]
@@ -234,7 +234,7 @@ def _cut_boxes(
     dataset: Dataset, rows: Longs, tile: Longs, tiles: _Tiles, sizes: Longs, ledger: Ledger
 ) -> tuple[Boxes, Floats]:
     """Return a box for each pair of `rows` and `tile`, cut at the edges of the tile, in pixels of the tile,
-    and (n,) the share of its area that each keeps.
+    and (n,) the share of its area that each keeps. `sizes` (images, 2) are those of the whole images.
     """
     source_boxes = _drop_json_shapes(dataset.boxes, ledger).take(rows)
     source_areas = _measure_areas(source_boxes)

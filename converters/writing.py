@@ -368,8 +368,8 @@ def _choose_holder(path: str, format_: Format, dataset: Dataset, ledger: Ledger,
 def _complete_splits(dataset: Dataset, holder: Format, ledger: Ledger, log: Log) -> Dataset:
     """Put images without a split into ``train`` if others have one, and report them.
 
-    For a format that is used for training, images of splits that it does not name go to ``val`` or ``test``
-    if the name begins so, else to ``train``.
+    If the format, `holder`, is used for training, images of splits that it does not name go to ``val`` or
+    ``test`` if the name begins so, else to ``train``.
     """
     splits = dataset.images.split
     known_splits = holder.split_names if holder.use == "training" else frozenset()
@@ -494,8 +494,8 @@ def split_picture_options(
     """Split options into those for the format, and how image files are put beside it: ``copy``, ``link`` or
     empty.
 
-    Tiles are copied if the option ``images`` says where the pictures are. Raises UsageError if pictures are
-    to be both copied and linked, or the target is one file.
+    With `tiled`, tiles are copied if the option ``images`` says where the pictures are. Raises UsageError if
+    pictures are to be both copied and linked, or the target is one file.
     """
     format_options = {name.replace("-", "_"): value for name, value in options.items()}
     if tiled and format_options.get("link_images"):
@@ -519,7 +519,10 @@ def split_picture_options(
 
 
 def _put_images(dataset: Dataset, output: Output, folder: str, action: str, log: Log) -> None:
-    """Put the file of each image, under its name, into `folder`; if one is absent, put none and report it."""
+    """Put the file of each image, under its name, into `folder`; if one is absent, put none and report it.
+
+    `action` is ``copy`` or ``link``.
+    """
     images = dataset.images
     rows_without_path = [row for row in range(len(images)) if not images.path[row]]
     if rows_without_path:

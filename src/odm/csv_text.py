@@ -57,7 +57,7 @@ def read_record(
         if text[cell_start : cell_start + 1] == '"':
             match = QUOTED.match(text, cell_start, min(len(text), line_end + QUOTE_SPAN))
             if match is None:
-                return make_fault("", is_open=True)
+                return make_fault(shown="", is_open=True)
             cell_end = match.end()
             if cell_end > line_end:
                 line_end = _find_line_end(text, cell_end)

@@ -280,7 +280,7 @@ def report_empty_images(
     """Report if at least `MOST_EMPTY` of the images with ground truth, and `FEW_EMPTY`, have no detection.
 
     Not reported if no image has any, or if `report_splits` reported it of a split. `image_rows` (n,) are the
-    images of the detections that count, as rows of the detections' images.
+    images of the detections that count, as rows of the detections' images; `unit` is the noun for images.
     """
     n_boxes = np.bincount(truth.boxes.image, minlength=len(truth.images))
     has_detection = np.zeros(len(n_boxes), np.bool_)

@@ -87,7 +87,7 @@ def _count_free_bytes() -> float:
 def _count_free_bytes_of_groups(controllers: str, group: str) -> float:
     """Return the bytes left to a control group and its parents.
 
-    Inside a container the group itself is the root.
+    Inside a container the group itself is the root. `controllers` is the folder of a group of version 1.
     """
     names = ["memory.max", "memory.current"]
     if controllers:  # version 1

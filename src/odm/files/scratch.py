@@ -149,7 +149,7 @@ def syncfs() -> Any:
     try:
         import ctypes
 
-        return ctypes.CDLL(None, use_errno=True).syncfs
+        return ctypes.CDLL(None, use_errno=True).syncfs  # None: the libraries of this process
     except (ImportError, AttributeError, OSError, TypeError):
         return None
 
@@ -445,7 +445,7 @@ class RemoteScratch(Scratch):
                 stream.write(data)
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> bytes:
-        """Return a piece of a file without its checksum. Raises PathError if it is not there, or damaged."""
+        """Return a piece of a file, as `Scratch.read` does; PathError if it is not there, or damaged."""
         system, top = connect(self.path)
         try:
             with ask(self.path, system.open_input_file, f"{top}/{name}") as stream:

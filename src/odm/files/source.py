@@ -382,7 +382,7 @@ class Source:
             return []
 
     def _walk_below(self, start: str, *, deep: bool) -> Iterator[str]:
-        """Yield the relative paths of the files in a folder of the source and, if `deep`, below it.
+        """Yield the relative paths of the files in `start`, a folder of the source, and, if `deep`, below it.
 
         Hidden names and links that are not followed are kept in `hidden`, `bad_links` and `picture_links`.
         Raises PathError if the source itself cannot be listed.
@@ -451,7 +451,8 @@ class Source:
     def _follow(self, name: str, path: str, root: str) -> tuple[str, bool]:
         """Return the target of a link, and whether it is a folder; an empty path if it may not be followed.
 
-        Links that may not be followed are kept in `picture_links` or `bad_links`.
+        Links that lead nowhere, or out of `root` against `follow_links`, are kept in `picture_links` or
+        `bad_links`.
         """
         lower_name = name.lower()
         try:
