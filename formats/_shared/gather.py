@@ -231,6 +231,7 @@ class Gather:
         self._ellipses = 0
         self.around_points = 0
         """How many boxes are those around keypoints, because there is no other."""
+        # Only formats whose shapes have groups, or CVAT's rotations, have these options.
         self.groups = Groups(
             builder, log, source.path, joins=getattr(options, "groups", "ignore") == "objects"
         )

@@ -84,6 +84,7 @@ def _name_by_folders(
     `folders_of_picture` are the folders of the image files by their last part without extension, and
     `annotation_folders` those of the keys. With `by_picture` the folders of an image file decide which parts
     of a key's folder stay in the name; without, only the usual names of folders of annotations are dropped.
+    `train/labels/x` of `train/images/x.png` is `train/x`, and `marks/x` of `images/x.png` is `x`.
     """
     name_folder_of: dict[Parts, Parts] = {}
     """The folder in the names of images, by the folder of the annotations where this has an unusual name."""

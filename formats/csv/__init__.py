@@ -92,7 +92,7 @@ def _is_table(text: str) -> bool:
 
     Any of the usual separators will do.
     """
-    lines = text.strip("\n").split("\n", 21)[:21]
+    lines = text.strip("\n").split("\n", 21)[:21]  # a header and 20 rows
     header, *rows = [re.split(r"[,;\t|]", _QUOTED.sub("", line)) for line in lines]
     counts = [sum(NUMBER_TEXT.fullmatch(cell.strip(' "')) is not None for cell in row) for row in rows]
     is_header = len(header) > 4 and not any(map(NUMBER_TEXT.fullmatch, header))

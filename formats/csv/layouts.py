@@ -137,7 +137,7 @@ def _read_class_names(source: Source, file: str, log: Log) -> ClassNames | None:
     else:
         names.by_cell = {cells[0]: cells[1] for cells in all_cells}
     for name in names.order or list(names.by_cell.values()):
-        names.by_cell.setdefault(name, name)
+        names.by_cell.setdefault(name, name)  # a cell with the name itself
     return names
 
 
@@ -319,6 +319,7 @@ def _fits_bare(cells: Sequence[str], roles: Mapping[str, int], box_roles: Sequen
     if "width" not in roles:  # keras-RetinaNet, whose rows have no image size
         return True
     other_cells = [*cells[: box.start], *cells[box.stop :]]
+    # The size of the image is two numbers.
     return image_name.lower().endswith(_PICTURES) and _count_numbers(other_cells) >= 2
 
 
@@ -347,6 +348,7 @@ def _find_list(text: str, sep: str, n_cells: int) -> tuple[int, tuple[str, ...]]
 def parse_boxes(cell: str) -> list[Any] | None:
     """Parse the list in a cell, in JSON or as Python prints it; None if the cell holds something else."""
     with contextlib.suppress(ValueError, RecursionError):
+        # Without a double quote it may be Python's text, [{'x': 1}], which is made into JSON.
         value = decode(cell if '"' in cell else _WORDS.sub(lambda word: _MEANINGS[word[0]], cell))
         return value if isinstance(value, list) else None
     return None
@@ -410,7 +412,7 @@ def _read_header(
         coords=coords,
         constants=constants,
         packed_column=header.packed,
-        list_column=list_column if keys_of_boxes or header.packed == list_column else None,
+        list_column=list_column,
         keys=keys_of_boxes,
         is_sure=sure,
         **common_fields,

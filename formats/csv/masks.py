@@ -86,7 +86,8 @@ class ObjectMasks:
         if (read_png := self._find_png(name)) is None:
             return b""
         try:
-            return encode_in_image(stretch(read_png(None), width, height), 0, 0, width, height)
+            pixels = stretch(read_png(None), width, height)  # `find_png` needs no argument here
+            return encode_in_image(pixels, left=0, top=0, width=width, height=height)
         except BadMask as e:
             path, line = self._locations[mask]
             expected = Trusted(str(e))

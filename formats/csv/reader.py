@@ -100,6 +100,7 @@ class Reader(TableReader):
         data, encoding = decoded
         if encoding:
             log.note(f"{path}: read as {encoding.upper()}, from its byte order mark")
+        # The lines that begin in the first 64 KiB, or all.
         head = data[: data.find(b"\n", 2**16) + 1 or len(data)].decode("utf-8", "surrogateescape")
         layout = find_layout(head, self._options)
         if layout is None:
@@ -197,7 +198,7 @@ class Reader(TableReader):
         """Return the layout of the columns that `_unpack_cells` returns, with the option `coords`."""
         coords, names = self._options.coords or layout.coords, layout.columns
         image = layout.roles.get("image", 0)
-        has_ids = coords == "rel" and names[image].lower() == "imageid"
+        has_ids = coords == "rel" and names[image].lower() == "imageid"  # those of Open Images
         layout = replace(layout, coords=coords, has_ids=has_ids)
         # What is unpacked stands behind the columns of the file; of prediction strings, behind the image.
         if layout.packed_column is not None:
@@ -268,7 +269,7 @@ class Reader(TableReader):
                 for i, (name, label) in enumerate(names_and_labels)
                 if name in self.images.rows and label in self.classes
             ]
-            extras["masks"] += len(lines) - len(rows)
+            extras["masks"] += len(lines) - len(rows)  # these stay unread, as no box can be theirs
             columns, lines = [[column[i] for i in rows] for column in columns], lines[rows]
         for i, name in enumerate(layout.columns):
             if name and i not in read_columns and (n_boxes := len(lines) - columns[i].count("")):
@@ -309,7 +310,7 @@ class Reader(TableReader):
                 expected = "groups of six: label score xmin ymin xmax ymax"
                 field, shown = layout.field(strings), f"{len(words)} words"
                 self.log.report(WRONG_COUNT, path, line=line, field=field, expected=expected, found=shown)
-                self.builder.skipped += n_boxes + 1
+                self.builder.skipped += n_boxes + 1  # the incomplete group counts as a box
                 words, n_boxes = [], 0
             images += [image] * max(n_boxes, 1)
             cells += words or [""] * 6
@@ -345,6 +346,7 @@ class Reader(TableReader):
                 for key in box.keys() - {*keys} if keys else ():
                     count_extra(self.builder.extras, key)
 
+        # A column for each key, or one for lists of numbers; without boxes they are empty.
         list_columns = [list(values) for values in zip(*cells, strict=True)] or [[] for _ in keys or [""]]
         columns = [[values[i] for i in rows] for values in columns]
         for k, key in enumerate(keys):
@@ -374,7 +376,7 @@ class Reader(TableReader):
         self._decide_relative()
         predicted = any("predictions" in title for title in self._titles)
         if predicted and not self.boxes and self.builder.kind is None:
-            self.builder.kind = "det"
+            self.builder.kind = "det"  # no box can show it
         n_sizes = super().finish()
         if n_sizes:
             sized, takes = plural(n_sizes, "image"), "takes" if n_sizes == 1 else "take"
@@ -406,6 +408,7 @@ class Reader(TableReader):
             bool((chunk.numbers[mask] % 1 != 0).any())
             for chunk, mask in zip(undecided_chunks, is_inside, strict=True)
         )
+        # Boxes that are not all inside are pixels, unless at least half are, some of them with decimals.
         if not n_inside or (n_inside < n_boxes and not (has_fractions and 2 * n_inside >= n_boxes)):
             return
         for chunk in undecided_chunks:
@@ -434,7 +437,9 @@ def cut_pieces(data: bytes, start: int, *, size: int = _CHUNK) -> list[tuple[int
         end = data.find(b"\n", min(start + size, len(data))) + 1 or len(data)  # without a line feed the end
         if has_quotes and data.count(b'"', start, end) % 2:
             line_start = end
-            for _ in range(1000):  # a quote may be open here: look for the line where it is closed
+            # A quote may be open here: look for the line where it is closed, at most `QUOTE_SPAN` characters
+            # (of up to 4 bytes) away.
+            for _ in range(1000):
                 line_end = data.find(b"\n", line_start) + 1
                 if not line_end or line_end - end > 4 * QUOTE_SPAN:
                     break
@@ -454,7 +459,8 @@ def _split_columns(text: str, layout: Layout) -> list[list[str]] | None:
     """
     sep, n = layout.sep, len(layout.columns)
     if '"' not in text and not layout.spaced:
-        # Each line break becomes a cell: where every (n + 1)th cell is one, all lines have n cells.
+        # Each line break becomes a cell: where every (n + 1)th cell is one, all lines have n cells. For n = 2
+        # "a,b\nc,d\n" is a b \n c d \n and an empty cell.
         cells = text.replace("\n", f"{sep}\n{sep}").split(sep)
         breaks = cells[n :: n + 1]
         is_regular = len(cells) == len(breaks) * (n + 1) + 1 and breaks.count("\n") == len(breaks)

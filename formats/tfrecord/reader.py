@@ -216,7 +216,8 @@ class _Records(Reader):
         label_key = next((key for key in LABELS if key.startswith(kind) and key in present_keys), "")
         text_key = next((key for key in TEXTS if key.startswith(kind) and key in present_keys), "")
         flag_keys = [key for key in FLAGS if kind == TRUTH and key in present_keys]
-        class_keys = [key for key in (label_key, text_key) if key] or [f"{kind}class/label"]  # which lacks
+        # Without either key a label is expected, so that its absence is reported.
+        class_keys = [key for key in (label_key, text_key) if key] or [f"{kind}class/label"]
         score_keys = [f"{DETECTION}score"] if kind == DETECTION else []
         keys = [*edge_keys, *class_keys, *score_keys, *flag_keys]
         if _report_length(features, keys, text_key, n, location, self.log):
@@ -278,7 +279,7 @@ class _Records(Reader):
         _, listed_names = label_map or ("", None)
         name_of_label = self._name_labels(chunks) if label_map is None else dict(listed_names or {})
         for label_id, name in sorted(name_of_label.items()):
-            if refuse_class(name) is None:
+            if refuse_class(name) is None:  # other names are reported with their boxes
                 builder.category(name, source_id=label_id)
         for chunk in chunks:
             pairs = list(zip(chunk.text, chunk.label, strict=True))

@@ -225,7 +225,7 @@ class Document:
             self._report_too_deep()
         else:
             length = len(remaining)
-        if length:
+        if length:  # 0 if the value itself is not strict JSON
             self._refuse_deeper(remaining[:length])
             self._at += length
             return True

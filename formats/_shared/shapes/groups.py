@@ -132,7 +132,7 @@ class Groups:
                 self._builder.extras[POINTS] -= len(points)
                 tied.append((candidates[0], points))
         if not self._builder.wants:
-            self._builder.extras["keypoints"] += len(tied)
+            self._builder.extras["keypoints"] += len(tied)  # objects that lose theirs
             tied = []
         self._builder.extras = +self._builder.extras  # without the counts that have become 0
 

@@ -18,7 +18,7 @@ def iter_group_images(dataset: Dataset, group_min: int) -> Iterator[Image]:
     for image in iter_images(dataset):
         boxes = []
         for box in image.boxes:
-            parts = range(max(1, len(box.outlines)))
+            parts = range(max(1, len(box.outlines)))  # one without outlines too
             boxes += [replace(box, group=groups[box.row], part=outline_index) for outline_index in parts]
         yield image._replace(boxes=boxes)
 

@@ -298,7 +298,7 @@ class Header:
         """Report the roles without a column; one issue for all coordinates if none of the four has one."""
         taken_columns: set[int | None] = {*self.roles.values()}
         taken_columns |= {self.packed, self.listed}
-        free_names = [
+        free_names = [  # among which one may be meant; shorter ones are like too many
             name for i, name in enumerate(self.columns[:_MANY]) if i not in taken_columns and len(name) > 2
         ]
         groups = [[role] for role in lacking]

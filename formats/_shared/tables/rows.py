@@ -507,6 +507,7 @@ class TableRows:
         no_box = is_blank.all(axis=0)
         is_incomplete = is_blank.any(axis=0) & ~no_box
         if layout.edges is not None:
+            # A faulty cell is NaN too, and is noted already.
             is_incomplete = np.isnan(layout.edges(numbers)).any(axis=1) & ~no_box & ~faults.lost
         has_content = ~np.isnan(score)
         if "class" in self._roles:  # the same class for all rows says nothing about one

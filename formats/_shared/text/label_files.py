@@ -75,7 +75,7 @@ _LISTS = re.compile(r"(autosplit_)?(train|val|valid|test|trainval|images)[0-9]*\
 
 
 def lists_pictures(source: Source, file: str) -> bool:
-    """Whether a file of that name is a list of pictures: its first line ends like a picture's name."""
+    """Whether a file is a list of pictures, by its content: the first line ends like a picture's name."""
     first_line = source.head(file).removeprefix(BOM).strip().split(b"\n", 1)[0].strip().lower()
     return first_line.endswith(tuple(suffix.encode() for suffix in PICTURE_SUFFIXES))
 

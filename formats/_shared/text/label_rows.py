@@ -168,6 +168,7 @@ class Labels:
         is_ended = chunk.ends_with(last_word) & (chunk.count >= least_count)
 
         names_of_rows: list[tuple[NDArray[Any], list[bytes]]] = []
+        # The last word, which is no value of a row, does not count.
         for rows, shape in _group_by_shape(chunk, chunk.count - is_ended, grammar):
             table, scores_of_rows, is_sound[rows] = _parse_table(chunk, rows, shape)
             values[rows, : table.shape[1]] = table

@@ -147,9 +147,9 @@ class SafeXmlParser:
         )
 
     def _check_doctype(self, root: Any, path: str, line: int, log: Log) -> bool:
-        """Whether the document type that lxml has seen, at `line`, is safe; any is reported.
+        """Whether the document type that lxml has seen, at `line`, is safe; a safe one is a warning.
 
-        It is not if it declares anything, or if the document uses an entity.
+        One that declares anything is not safe, nor is one whose document uses an entity.
         """
         document = root.getroottree().docinfo
         dtd = document.internalDTD
