@@ -23,8 +23,8 @@ def report_unread(
 ) -> None:
     """Note which `candidates` are not among the `files` that a format reads; `expected` describes these.
 
-    Damaged candidates are reported with the reason, so that none is missing in silence. It is an issue too if
-    no file is read and none is damaged.
+    Damaged candidates are reported with the reason, so that none is missing in silence. If no file is read
+    and none is damaged, that is an issue by itself.
     """
     read_files = set(files)
     unread_files = [file for file in candidates if file not in read_files]

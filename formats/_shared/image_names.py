@@ -96,14 +96,15 @@ def _name_by_folders(
         if key_folder in candidates:  # the image file lies beside it
             places.append(Place(path, None, stem(path)))
             continue
+        # A picture beside other annotations is the image of these.
         other_folders = [candidate for candidate in candidates if candidate not in annotation_folders]
         # `train` of `train/labels`; `train/images` matches it, and so do `images` and `a/train`.
         remaining = tuple(folder_name for folder_name in key_folder if not ANNOTATIONS.fullmatch(folder_name))
         matching = [candidate for candidate in other_folders if _match_parts(candidate, remaining)]
+        # `train` is no unusual name if the image is in `images/train`.
         is_known = key_folder in name_folder_of or any(
             _drop_pictures(candidate) == key_folder for candidate in matching
         )
-        # No usual name, and no folder of image files that explains it.
         if by_picture and remaining == key_folder and not is_known:
             name_folder_of |= _drop_unusual(key_folder, other_folders)
         name_folder = name_folder_of.get(key_folder, remaining)
@@ -114,7 +115,7 @@ def _name_by_folders(
         picture_folder = min(
             matching, key=lambda folder: (_drop_pictures(folder) != name_folder, folder), default=None
         )
-        # Parts that only the annotations have are no part of the name.
+        # Parts that only the annotations have are no part of the name, except for splits.
         is_shorter = picture_folder is not None and _is_subsequence(
             _drop_pictures(picture_folder), name_folder
         )
@@ -123,7 +124,7 @@ def _name_by_folders(
                 name for name in name_folder if name in (picture_folder or ()) or name.lower() in SPLITS
             )
         shared_folder = _find_common_start(key_folder, name_folder)
-        root = None if name_folder == key_folder else "/".join([*shared_folder, ""])
+        root = None if name_folder == key_folder else "/".join([*shared_folder, ""])  # `a/` of `a/labels`
         key = "/".join([*name_folder, file_name])
         picture = stem(key) if picture_folder is None else "/".join([*picture_folder, stem(file_name)])
         places.append(Place(key, root, picture))

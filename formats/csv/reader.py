@@ -173,9 +173,10 @@ class Reader(TableReader):
                 self.images.splits.setdefault(image, split)
 
     def read_masks(self, file: str, *, with_boxes: bool) -> None:
-        """Take the masks of a table, unread until matched; its boxes too if `with_boxes` (no other table).
+        """Take the masks of a table, and its boxes if `with_boxes`, as no other table has any.
 
-        Reading the file appends its rows to `boxes` and their PNG files to `_mask_names`.
+        Masks count as unread until `find_shapes` gives them to boxes. `read_file` appends the rows of the
+        table to `boxes`, and their PNG files to `_mask_names`.
         """
         n_parts_before, self._mask_names, self._only_known_boxes = len(self.boxes), {}, not with_boxes
         self._masks = self._masks or ObjectMasks(self.source, self.builder, self.log)
@@ -264,7 +265,7 @@ class Reader(TableReader):
             read_columns.add(layout.columns.index("MaskPath"))
         if self._only_known_boxes:
             names_and_labels = zip(columns[roles["image"]], columns[roles["class"]], strict=True)
-            rows = [
+            rows = [  # with the image and class of some box
                 i
                 for i, (name, label) in enumerate(names_and_labels)
                 if name in self.images.rows and label in self.classes

@@ -269,7 +269,7 @@ class Item:
         return category_row
 
     def classes(self, key: str) -> dict[str, int]:
-        """Category rows by number as text, from a list of names, or names by number; -1 for a bad name."""
+        """Category rows by class number as text, from ["car"] or {"0": "car"}; -1 for a bad name."""
         if isinstance(self.record.get(key), dict):
             names = self.object(key).record
         else:

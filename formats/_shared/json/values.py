@@ -394,14 +394,14 @@ class Reader(Gather):
 
         Shapes that are read as their boxes are reported, and counted as the keys rotation and segmentation.
         """
-        _, total = self.count_boxes()
+        _, n_boxes = self.count_boxes()
         super().finish(field=field)
         if (location := self._first_outline) is None:
             return
         kinds, n = list(self._outlines), self._outlines.total()
         kind = Trusted(kinds[0] if len(kinds) == 1 else "outlines")
         # Shapes that were joined to objects of a group are more than the boxes.
-        location.report(self.log, OUTLINES, n=n, total=max(total, n), what=kind)
+        location.report(self.log, OUTLINES, n=n, total=max(n_boxes, n), what=kind)
         rotated = self._outlines["rotated boxes"]
         for key, n_of_kind in (("rotation", rotated), ("segmentation", n - rotated)):
             if n_of_kind:

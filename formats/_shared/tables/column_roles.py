@@ -141,14 +141,17 @@ def parse_columns(text: str, roles: Sequence[str] = ROLES) -> dict[str, str]:
 
 
 class Header:
-    """The names of the columns of a file, the role of each, and the faults among them."""
+    """The names of the columns of a file, the role of each, and the faults among them.
+
+    `explicit` are names of columns by role, from the options.
+    """
 
     def __init__(self, cells: Sequence[str], explicit: Mapping[str, str]) -> None:
         self.columns = tuple(cell.strip() for cell in cells)
         self.explicit = explicit
         self.spaced = len(cells) > 1 and all(c[:1] == " " for c in cells[1:])  # "image, left, top"
         self.roles: dict[str, int] = {}
-        self.constants: dict[str, str] = {}
+        self.constants: dict[str, str] = {}  # the class or image of all rows, by role
         self.faults: list[tuple[Code, str, dict[str, Any]]] = []
         columns = self.columns
         self._shown = first_few(columns, 30)
@@ -164,7 +167,7 @@ class Header:
                 if name not in column_of_name:
                     self._add_missing(role, name, hint(name, columns), f"{role}:NAME")
                 self.roles[role] = column_of_name.get(name, 0)  # after a fault any will do
-        self.packed: int | None = None
+        self.packed: int | None = None  # the column of the four numbers of a box
         self.listed: int | None = None
         """The column of lists of boxes, whose keys are columns after those of the file."""
         self.places: dict[str, list[int]] = {}

@@ -185,7 +185,7 @@ class Labels:
             is_sound &= np.isin(values[:, grammar.fields.index(flag)], (0, 1))
         name[~is_sound] = -1
         if grammar.more is not None:
-            is_sound &= name >= 0
+            is_sound &= name >= 0  # a row with a wrong name is lost anyway
             parse_more, n_more = grammar.more
             values = np.concatenate([values, np.zeros((n, n_more))], axis=1)
             values[is_sound, n_columns:] = parse_more(chunk, np.flatnonzero(is_sound))
@@ -288,7 +288,7 @@ class Labels:
     def find_upright(
         self, is_valid: NDArray[np.bool_], *, oriented: bool = False
     ) -> tuple[Floats, Shapes | None]:
-        """Return (n, 4) edges around the four corners, in any order, with which rows begin, and the shapes.
+        """Return (n, 4) edges around the four corners (in any order) at the start of rows, and shapes.
 
         The shapes are oriented boxes. They are None if shapes are not wanted, or if all boxes are upright and
         the format does not call its boxes `oriented`. If shapes are not wanted, valid rows with a rotated box

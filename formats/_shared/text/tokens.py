@@ -275,7 +275,7 @@ def clean_text(data: bytes, path: str, log: Log) -> bytes:
         return b""
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n")
-        if b"\r" in data:
+        if b"\r" in data:  # \r\r\n is one end of a line; any other \r is one by itself
             data = re.sub(rb"(?<!\r)\r++\n", b"\n", data).replace(b"\r", b"\n")
     if not data.isascii():
         try:
@@ -500,7 +500,7 @@ def assemble(n_images: int, image: Ints, pieces: Sequence[bytes | Column]) -> It
     n_pieces = len(columns)
     first_image = 0
     while first_image < n_images:
-        # As many images as have `ROWS` boxes together, but at least one.
+        # As many images as have at most `ROWS` boxes together, but at least one.
         last_bound = np.searchsorted(box_bounds, box_bounds[first_image] + ROWS, side="right")
         end_image = max(first_image + 1, int(last_bound) - 1)
         image_bounds = box_bounds[first_image : end_image + 1]
