@@ -157,7 +157,7 @@ def _map_labels(labels: ImageLabels, new_rows: Ints, ledger: Ledger) -> ImageLab
         is_partly_absent = (
             is_kept
             & (new_labels.verdict == LabelState.ABSENT)
-            # Fewer old classes are absent from the image than were merged into the new one.
+            # Of a and b merged into c, the absence of a alone, 1 < 2, does not tell that c is absent.
             & (np.bincount(key_of_class)[key_of_label] < n_merged[new_labels.category])
         )
         ledger.change(

@@ -266,7 +266,7 @@ def _book_extra(dataset: Dataset, target: Format, ledger: Ledger) -> None:
     splits_and_files = dict.fromkeys(zip(splits, images.file.tolist(), strict=True))
     for split in dict.fromkeys(splits):
         files = [file for file_split, file in splits_and_files if file_split == split and file >= 0]
-        *_, n_changes = join_members([dataset.files[file].extra for file in files])
+        *_, n_changes = join_members([dataset.files[file].extra for file in files])  # by what happened
         for change, n in n_changes.items():
             ledger.change(change, n)
 

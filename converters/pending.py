@@ -226,6 +226,7 @@ class PendingSource:
         side_log, self.log, other_side._asked_back = self.log, self.log.fresh(), False
         try:
             self._draft = self.read(other_side.counterpart)
+            # What the other side might have made up for: errors, files left out, sizes of images.
             is_lacking = self.log.errors or self.left_out.files or (len(self._draft) and self._draft.relative)
             is_incomplete = other_side._asked_back and bool(is_lacking)
         except DataError:  # perhaps only for want of what the other side will know

@@ -197,7 +197,7 @@ def _drop_groups(dataset: Dataset, group: Ints, ledger: Ledger) -> Dataset:
     is_part = (shape_kind == ShapeKind.POLYGONS) | (shape_kind == ShapeKind.MASK)
     is_box = shape_kind == ShapeKind.NONE
     objects = find_objects(boxes.image, boxes.category, group, is_part, is_box, boxes.xyxy)
-    later_rows = [row for part_rows, _ in objects for row in part_rows[1:]]
+    later_rows = [row for part_rows, _ in objects for row in part_rows[1:]]  # the first box keeps its group
     ledger.change("groups not written, as their boxes would be read as one object", len(later_rows))
     group = group.copy()
     group[later_rows] = -1

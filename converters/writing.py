@@ -218,7 +218,7 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
 
     Returns `ledger`, in which everything is booked that is changed, lost, left out and written.
     """
-    # The format as it is used: its options may depend on the shapes of the data.
+    # The format as it is used: its options may depend on shapes, which are the "same" in a copy of a format.
     shapes = target.shapes or ("same" if loaded.format.name == target.format.name else "")
     options = target.options
     target = replace(target, options=target.format.settled(options, loaded.dataset, shapes))
@@ -352,7 +352,7 @@ def _choose_holder(path: str, format_: Format, dataset: Dataset, ledger: Ledger,
     ``split`` is taken out of `keeps`, so that they will be booked as lost.
     """
     splits = set(dataset.images.split)
-    if not format_.split_is_file or not _is_single(path, format_) or splits <= {""}:
+    if not format_.split_is_file or not _is_single(path, format_) or splits <= {""}:  # {""}: no splits
         return format_
     if len(splits) == 1:  # whoever chose it knows which it is
         ledger.change("images whose split is not written", len(dataset.images))

@@ -92,11 +92,11 @@ def _find_outside(
 
 
 def _find_misread(columns: DerivedColumns, reread_xyxy: Floats) -> tuple[Location, dict[str, Any]] | None:
-    """Return the result of `_find_outside`, if nearly all boxes would fit their images with the edges
-    `reread_xyxy` (n, 4), and as they are, at least half of those outside lie far outside; else None.
+    """Return the result of `_find_outside` if boxes look misread, with edges that should be `reread_xyxy`
+    (n, 4); else None.
 
-    The message also gets the number of boxes that would still be outside, as ``left``; None if these are
-    more than a fifth of those outside now.
+    They do if at least half of those outside lie far outside, nearly all boxes would fit their images with
+    these edges, and at most a fifth as many would still be outside; the message has that number as ``left``.
     """
     signs = _find_outside(columns)
     if signs is None:

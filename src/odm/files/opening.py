@@ -590,7 +590,7 @@ def recognise_encoding(data: bytes, *, is_cut: bool = False) -> tuple[str, dict[
         share = _score_wide(text, name) if name in _WIDE_ENCODINGS else _score_page(text, name)
         if share >= _SURE and name not in _NEVER:
             fitting[name] = text
-        elif share > _RIVAL and text not in fitting.values():
+        elif share > _RIVAL and text not in fitting.values():  # one that gives the same text is no rival
             rivals[name] = text
     is_sure = len(set(fitting.values())) == 1 and not rivals
     examples = {}  # a few words that are not ASCII, for a message
