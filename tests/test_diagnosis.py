@@ -1,6 +1,7 @@
 """Why a result is poor: every cause is named, in all images and in half of them, and no detector is accused."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from odm.issues import Log
 from odm.pairing import iou
 from odm.tables import Dataset
 
+STREET = Path(__file__).resolve().parents[1] / "fixtures" / "street"
 DETECTORS = {  # objects that are found, error of the edges in parts of the size, false detections of an image
     "good": (0.95, 0.04, 1),
     "mediocre": (0.6, 0.1, 4),
@@ -276,6 +278,14 @@ def test_without_being_asked_only_poor_results_are_explained():
     )
     assert not log.issues
     assert not any("no other reading" in note for note in log.notes)
+
+
+def test_every_run_that_is_compared_is_diagnosed():
+    log = Log()
+    runs = [STREET / "detections.json", STREET / "earlier.json"]
+    odm.compare(STREET / "truth.json", runs, diagnose=True, replicates=5, log=log)
+    notes = [note for note in log.notes if "no other reading" in note]
+    assert [note.partition(": AP50 is 0.")[0] for note in notes] == list(map(str, runs))
 
 
 def test_crowded_images_cost_no_more_than_others(monkeypatch):

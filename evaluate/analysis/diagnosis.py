@@ -33,7 +33,7 @@ from odm.evaluate.matching.sides import Joined, Mask, merge_classes
 from odm.evaluate.scores.accumulate import accumulate
 from odm.evaluate.scores.protocol_overrides import resolve
 from odm.evaluate.scores.protocols import Protocol
-from odm.issues import Log, Trusted, plural, shorten
+from odm.issues import Log, Trusted, plural, printable, shorten
 from odm.pairing import iou, pair_by_image, source_of
 from odm.tables import Dataset, Floats, Ints, Longs, distinct
 
@@ -96,7 +96,11 @@ def diagnose(joined: Joined, truth: Dataset, detections: Dataset, log: Log, *, v
             remedy=Trusted("; ".join(dict.fromkeys(cause.advice))),
         )
     elif verbose:
-        log.note(f"AP50 is {cause.ap50:.2f}{scope}, and no other reading fits better; tried were {TRIED}")
+        path = source_of(detections)
+        of_run = f"{printable(path)}: " if path else ""  # several runs may be diagnosed
+        log.note(
+            f"{of_run}AP50 is {cause.ap50:.2f}{scope}, and no other reading fits better; tried were {TRIED}"
+        )
 
 
 def find_cause(

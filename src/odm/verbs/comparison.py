@@ -186,7 +186,7 @@ def _find_run_path(source: Files, folder: str) -> str:
 
 def plan_runs(options: CompareOptions, runs: Mapping[str, Any]) -> Plan:
     """Plan the evaluation of each run. Raises UsageError or PathError for useless options, before reading."""
-    plan = Plan.from_options(options, options.protocol, options.iou, diagnose=False)
+    plan = Plan.from_options(options, options.protocol, options.iou, diagnose=options.diagnose)
     if len(plan.rules) > 1:
         raise UsageError(f"{spell('iou')}: compare takes one threshold; coco averages several")
     Resampling(options.replicates, options.seed, options.level).check()
