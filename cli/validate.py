@@ -30,6 +30,7 @@ from odm.verbs.validation import (
     all_codes,
     check_options,
     examine_files,
+    parse_codes,
     write_page,
     write_repaired,
 )
@@ -105,9 +106,7 @@ def command(options: ValidateCommand) -> int:
     source, paths = sources[0], list_paths(sources[0], options.against)
     check_report(options.report, options, paths)
     check_markdown(options.markdown, overwrite=options.overwrite)
-    if options.select or options.ignore:
-        all_codes()  # imports every module that declares codes, before their names are checked
-    select, ignore = check_codes(_split_each(options.select)), check_codes(_split_each(options.ignore))
+    select, ignore = parse_codes(_split_each(options.select)), parse_codes(_split_each(options.ignore))
     n_kept = max(KEPT_PER_CODE, options.max_per_code or 0)
     log = make_terminal_log(keep=KEPT_FOR_MACHINES if options.output in MACHINE_OUTPUTS else n_kept)
 

@@ -22,7 +22,6 @@ from odm.codes import STRAY_FILE
 from odm.converters.load import Check, Loaded, Reference, check_shared, load, load_pair
 from odm.converters.pending import SHAPE_WORDS, Request
 from odm.converters.pictures import check_pictures
-from odm.formats import FORMATS
 from odm.issues import CODES, DataError, Issue, Log, UsageError, hint, printable, spell
 from odm.names import parse_number
 from odm.tables import Dataset, Kind
@@ -242,11 +241,11 @@ def check_tolerance(tolerance: float) -> None:
 def check_codes(names: Iterable[str]) -> tuple[str, ...]:
     """Return the names and patterns of codes as a tuple. Raises UsageError if one fits no code."""
     patterns = tuple(names)
-    if patterns:
-        list(FORMATS.values())  # a format declares its codes when it is imported
     for name in patterns:
         if not any(fnmatchcase(code, name) for code in CODES):
-            raise UsageError(f"unknown code {name!r}{hint(name, CODES)}; {spell('explain')} all lists them")
+            raise UsageError(
+                f"unknown code {name!r}{hint(name, CODES)}; odm validate --explain all lists them"
+            )
     return patterns
 
 

@@ -816,6 +816,27 @@ def test_what_is_not_wanted_is_neither_shown_nor_counted():
     del CODES["test-chosen"]
 
 
+@pytest.mark.parametrize("option", ["select", "ignore"])
+def test_codes_of_modules_that_are_not_imported_yet(option):
+    script = (
+        "import sys, odm\n"
+        "for code in ('voc-misplaced-element', 'bad-hierarchy', 'bad-label-file', 'likely-*'):\n"
+        "    odm.validate(sys.argv[1], **{sys.argv[2]: code})\n"
+        "try:\n"
+        "    odm.validate(sys.argv[1], **{sys.argv[2]: 'likly-cause'})\n"
+        "except odm.UsageError as e:\n"
+        "    print(e)\n"
+    )
+    arguments = [str(FIXTURES / "street" / "truth.json"), option]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], check=False, capture_output=True, text=True
+    )
+    message = (
+        "unknown code 'likly-cause' (did you mean 'likely-cause'?); odm validate --explain all lists them"
+    )
+    assert (done.stdout.strip(), done.stderr) == (message, "")
+
+
 # ------------------------------------------------------------------------------------- time and memory
 
 

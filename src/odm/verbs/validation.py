@@ -94,6 +94,14 @@ def all_codes() -> dict[str, Code]:
     return dict(sorted(CODES.items()))
 
 
+def parse_codes(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names and patterns of codes as a tuple. Raises UsageError if one fits no code."""
+    names = tuple(names)
+    if names:
+        all_codes()  # imports every module that declares codes, before their names are checked
+    return check_codes(names)
+
+
 class ValidateOptions(ReportOptions, ChoiceOptions, SkipFilesOptions, ValidateFormatOptions, verb="validate"):
     """The options of `odm.validate`."""
 
@@ -238,7 +246,7 @@ def validate(options: ValidateOptions) -> Validation:
     """
     if options.images is not None:
         options.formats[""]["images"] = os.fspath(options.images)
-    select, ignore = check_codes(split_names(options.select)), check_codes(split_names(options.ignore))
+    select, ignore = parse_codes(split_names(options.select)), parse_codes(split_names(options.ignore))
     check_options(options)
     sources = list_paths(options.path, options.against)
     check_report(options.report, options, sources)
