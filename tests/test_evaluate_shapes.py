@@ -573,6 +573,11 @@ def test_only_the_classes_that_are_evaluated_need_a_shape(tmp_path):
         odm.eval(*sides, "coco", iou_type="segm")
     only = odm.eval(*sides, "coco", iou_type="segm", only_classes=["drawn"])
     assert only.summary["AP"] == pytest.approx(1)
+    # Only detections are renamed: the objects of the old class remain unchecked.
+    renamed = odm.eval(
+        *sides, "coco", iou_type="segm", only_classes=["drawn"], rename={"boxed": "drawn"}, max_dets=1
+    )
+    assert renamed.summary["AP"] == pytest.approx(1)
 
 
 @pytest.mark.parametrize(("key", "value", "iou_type"), [

@@ -368,7 +368,8 @@ class Plan(msgspec.Struct, frozen=True):
         # Of all classes only some have keypoints.
         if only_classes is None and self.rules[0].iou_type == "keypoints":
             return find_classes_with_points(side)[side.boxes.category]
-        # `only_classes` has names after ``rename``.
+        # `only_classes` has names after ``rename``, which is for the detections only.
+        renames = self.renames if side.kind == "det" else {}
         is_chosen = [
             only_classes is None or self.renames.get(name, name) in only_classes
             for name in side.categories.name
