@@ -94,8 +94,10 @@ def _put_in_order(dataset: Dataset, order: tuple[str, ...], ledger: Ledger) -> D
             f"{hint(missing[0], order)}; add it, or use {spell('rename')} or {spell('drop')}"
         )
     old_row = {name: row for row, name in enumerate(names)}
-    ledger.change("classes reordered by --class-list", sum(new_row[name] != old_row[name] for name in names))
-    ledger.change("classes without objects added by --class-list", len(order) - len(names))
+    ledger.change(
+        f"classes reordered by {spell('class_list')}", sum(new_row[name] != old_row[name] for name in names)
+    )
+    ledger.change(f"classes without objects added by {spell('class_list')}", len(order) - len(names))
     old_rows = [old_row.get(name, -1) for name in order]
     return _set_classes(
         dataset, order, old_rows, np.array([new_row[name] for name in names], np.int32), ledger
@@ -264,7 +266,8 @@ def _edit_names(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
     keeps_name = [name not in edits.drop and (not edits.only or name in edits.only) for name in names]
     is_kept = np.array(keeps_name, bool)
     is_dropped = ~is_kept[dataset.boxes.category]  # (boxes,)
-    ledger.change("classes dropped by --drop or --only-classes", int(np.count_nonzero(~is_kept)))
+    dropped_by = f"{spell('drop')} or {spell('only_classes')}"
+    ledger.change(f"classes dropped by {dropped_by}", int(np.count_nonzero(~is_kept)))
     dataset = ledger.leave_out(
         dataset, is_dropped, f"boxes of dropped classes ({spell('drop')}, {spell('only_classes')})"
     )

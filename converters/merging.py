@@ -280,8 +280,8 @@ def _refuse_shared_images(
         lines.append(f"{count} both in {name} and in {other_name}: {_format_examples(shared_names)}")
     if same_image == "error":
         lines.append(
-            "--same-image join makes one image of them, with the boxes of both, and --same-image prefix puts "
-            "the source's name before the names of all images"
+            f"{spell('same_image')} join makes one image of them, with the boxes of both, and "
+            f"{spell('same_image')} prefix puts the source's name before the names of all images"
         )
     raise DataError("; ".join(lines), log)
 

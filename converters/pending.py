@@ -264,7 +264,7 @@ class PendingSource:
         finally:
             self._reading, self.log = False, log
         for path in self.left_out.files:
-            log.note(f"{printable(path)}: left out, with its images (--skip-bad-files)")
+            log.note(f"{printable(path)}: left out, with its images ({spell('skip_bad_files')})")
 
         options = self.complete_options()
         # Files that no reader asked for; of a file that names others (`inner`), those beside these.
@@ -382,7 +382,7 @@ def _shorten_names(dataset: Dataset, source: str, rule: NameRule | None, log: Lo
     if log.errors > n_errors:
         return dataset
     changed_rows = [i for i, name in enumerate(new_names) if name != names[i]]
-    summary = f"no image name is changed by --names {printable(str(rule))}"
+    summary = f"no image name is changed by {spell('names')} {printable(str(rule))}"
     if changed_rows:
         old_name, new_name = names[changed_rows[0]], new_names[changed_rows[0]]
         change = (

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from odm.codes import report_unfillable
 from odm.converters.ledger import Ledger
 from odm.formats import Format
-from odm.issues import Log, UsageError, spell
+from odm.issues import Log, UsageError, spell, spell_setting
 from odm.masks.runs import Runs, split_by_size, sum_groups
 from odm.masks.trace import trace_all
 from odm.tables import Boxes, Dataset, Floats, Ints, ShapeKind, ShapeRows, Shapes, freeze
@@ -75,7 +75,9 @@ def suggest_shapes(dataset: Dataset, target: Format, log: Log) -> None:
     if shapes is not None:
         n_outlined += int(np.isin(shapes.kind, (ShapeKind.POLYGONS, ShapeKind.MASK)).sum())
     if n_outlined >= len(dataset):
-        log.note(f"all objects have polygons or masks, which are not written: -O {option} writes them")
+        log.note(
+            f"all objects have polygons or masks, which are not written: {spell_setting(option)} writes them"
+        )
 
 
 def report_too_large(
@@ -151,7 +153,7 @@ def _convert_shapes(
     """
     keeps, ledger = target.keeps, fitting.ledger
     if as_shapes == "box":
-        ledger.change("shapes written as boxes (--shapes box)", int(np.count_nonzero(shapes.kind)))
+        ledger.change(f"shapes written as boxes ({spell('shapes')} box)", int(np.count_nonzero(shapes.kind)))
         return None
     if as_shapes is not None and as_shapes not in keeps:
         raise UsageError(

@@ -170,7 +170,8 @@ def examine(
     elif reference is not None and reference.loaded is None:
         log.note(
             f"{printable(source.path)}: read as {loaded[0].format.name}, which needs no ground "
-            "truth, so --gt is ignored; to compare the two, give the detections with --against"
+            f"truth, so {spell('gt')} is ignored; to compare the two, give the detections with "
+            f"{spell('against')}"
         )
     uses = [(side.format, "read") for side in loaded]
     if reference is not None and reference.loaded is not None:

@@ -255,7 +255,8 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
     if is_unordered and "order" in format_.keeps and len(names) > 1:
         shown = first_few(names, 8, lambda name: shorten(name, 30))
         log.note(
-            f"classes are numbered in order of first appearance: {shown} (--class-list FILE sets the order)"
+            f"classes are numbered in order of first appearance: {shown} "
+            f"({spell('class_list')} FILE sets the order)"
         )
     ledger.written, ledger.images, ledger.categories = len(dataset), len(dataset.images), len(names)
     if target.strict and not ledger.lossless:
@@ -278,7 +279,7 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
     _write_pieces(dataset, pieces, output, format_, target, log)
     ledger.files, ledger.stayed = tuple(output.written), tuple(output.stayed)
     if target.selection.divides and not target.pictures and format_.pictures is not None:
-        log.note("pictures were not added (use --link-images or --copy-images)")
+        log.note(f"pictures were not added (use {spell('link_images')} or {spell('copy_images')})")
     return ledger
 
 
@@ -360,7 +361,7 @@ def _choose_holder(path: str, format_: Format, dataset: Dataset, ledger: Ledger,
     folder = printable(os.path.splitext(path)[0])
     log.note(
         f"{printable(path)}: one file does not keep the splits; a folder has a file for each: "
-        f"{folder} --to {format_.name}"
+        f"{folder} {spell('to')} {format_.name}"
     )
     return replace(format_, keeps=format_.keeps - {"split"})
 
@@ -512,8 +513,8 @@ def split_picture_options(
     verb = actions[0] if actions and format_.pictures is not None else ""
     if verb and _is_single(target, format_):
         raise UsageError(
-            f"{printable(target)}: one file cannot hold the pictures of --{verb}-images; name a folder, and "
-            f"add {spell('to')} {format_.name}"
+            f"{printable(target)}: one file cannot hold the pictures of {spell(f'{verb}_images')}; name a "
+            f"folder, and add {spell('to')} {format_.name}"
         )
     return format_options, verb
 

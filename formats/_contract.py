@@ -37,7 +37,7 @@ from msgspec.structs import replace
 
 from odm import arguments
 from odm.files import Output, Source
-from odm.issues import Log, UsageError, hint
+from odm.issues import Log, UsageError, hint, spell_setting
 from odm.tables import Builder, Dataset, Floats
 
 POOR = 0
@@ -197,7 +197,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         `word` is the kind as in ``keeps``; the advice is empty if no option writes it.
         """
         option = self.shape_options.get(word)
-        return f" (-O {option} writes them)" if option else ""
+        return f" ({spell_setting(option)} writes them)" if option else ""
 
     def settled(self, options: Any, dataset: Dataset, shapes: str) -> Any:
         """Complete the options for writing a dataset with `shapes`; see `settle`."""

@@ -39,7 +39,7 @@ from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.values import Reader, choose_files, dump, join_records, simplify
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.split_names import SplitOptions, find_split, select_split
-from odm.issues import Log, printable
+from odm.issues import Log, printable, spell_setting
 from odm.tables import Builder, Dataset, Floats
 
 _KEYS = declare_keys(
@@ -79,7 +79,7 @@ def read(source: Source, builder: Builder, log: Log, options: CreatemlOptions) -
     if options.units == "auto" and _are_relative(itertools.chain(*images.values())):
         log.note(
             f"{printable(source.path)}: all coordinates lie in 0..1, so they are read as relative to the "
-            "image's size (-O units=pixel reads pixels)"
+            f"image's size ({spell_setting('units=pixel')} reads pixels)"
         )
         # A reader that borrows the sizes of images, which relative coordinates need.
         relative, reader = True, Reader(source, builder, log, options, borrow_sizes=True, keys=_KEYS)

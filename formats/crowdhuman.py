@@ -47,7 +47,7 @@ from odm.formats._shared.split_names import (
     select_split,
     write_splits,
 )
-from odm.issues import Log, printable
+from odm.issues import Log, printable, spell
 from odm.names import stem
 from odm.tables import Builder, Dataset, Flag
 
@@ -104,7 +104,7 @@ def read(source: Source, builder: Builder, log: Log, options: CrowdhumanOptions)
     if builder.kind is None:  # --kind has not chosen
         builder.kind = "det" if records_of["dtboxes"] and not records_of["gtboxes"] else "gt"
         if all(records_of.values()):
-            log.note(f"{printable(source.path)}: the gtboxes are read, not the dtboxes (--kind det)")
+            log.note(f"{printable(source.path)}: the gtboxes are read, not the dtboxes ({spell('kind')} det)")
     else:  # boxes of the other kind are reported, at the first record that has any
         counts_and_locations: list[tuple[int, Location | None]] = []
         for key, records in records_of.items():

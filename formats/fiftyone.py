@@ -88,7 +88,7 @@ from odm.formats._shared.split_names import (
     report_missing_split,
     select_split,
 )
-from odm.issues import Log, Trusted, plural, printable
+from odm.issues import Log, Trusted, plural, printable, spell_setting
 from odm.names import stem
 from odm.tables import Builder, Dataset, Flag
 
@@ -216,7 +216,9 @@ def _choose_field(reader: Reader, samples: Sequence[Item]) -> str:
     field = candidates[0]
     if len(has_scores) > 1:
         shown = printable(reader.source.path)
-        reader.log.note(f"{shown}: the field {printable(field)} is read (-O field=NAME chooses another)")
+        reader.log.note(
+            f"{shown}: the field {printable(field)} is read ({spell_setting('field=NAME')} chooses another)"
+        )
     return field
 
 

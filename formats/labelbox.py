@@ -46,7 +46,7 @@ from odm.formats._shared.json.preview import JsonPreview, find_recognised, json_
 from odm.formats._shared.json.values import Reader, choose_files, dump
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
-from odm.issues import Log, printable
+from odm.issues import Log, printable, spell_setting
 from odm.tables import Builder, Dataset
 
 _KEYS = declare_keys(
@@ -115,7 +115,10 @@ def read(source: Source, builder: Builder, log: Log, options: LabelboxOptions) -
     if n_labels := n_unread["labels"]:
         log.note(f"{shown}: of images with several labels the first is read, {n_labels} others are not")
     if n_labels := n_unread["projects"]:
-        log.note(f"{shown}: {n_labels} labels of other projects are not read (-O project=NAME chooses one)")
+        log.note(
+            f"{shown}: {n_labels} labels of other projects are not read "
+            f"({spell_setting('project=NAME')} chooses one)"
+        )
     reader.finish(field="confidence")
 
 

@@ -80,7 +80,7 @@ from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.shapes.box_shapes import rotate_box, rotate_points, split_rotation
 from odm.formats._shared.shapes.pixel_masks import BadMask, Pixels, find_edges, unpack_bytes
 from odm.formats._shared.text.records import read_csv_records
-from odm.issues import Code, Log, Trusted, printable
+from odm.issues import Code, Log, Trusted, printable, spell
 from odm.names import PICTURE_SUFFIXES
 from odm.tables import Builder, Dataset
 
@@ -161,7 +161,10 @@ def read(source: Source, builder: Builder, log: Log, options: LabelstudioOptions
     if builder.kind is None:
         builder.kind = "det" if has_predictions and not has_truth else "gt"
         if has_predictions and has_truth:
-            log.note(f"{printable(source.path)}: reading the annotations; --kind det reads the predictions")
+            log.note(
+                f"{printable(source.path)}: reading the annotations; "
+                f"{spell('kind')} det reads the predictions"
+            )
     data_and_keys = [_find_image(task) for task in tasks]
     paths = [data.get(key) for data, key in data_and_keys]
     name_of = choose_url_names(paths, image_name, source.path, log)

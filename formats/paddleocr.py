@@ -59,7 +59,7 @@ from odm.formats._shared.split_names import (
     write_splits,
 )
 from odm.formats._shared.text.tokens import describe_lines
-from odm.issues import Log, Trusted, UsageError, printable
+from odm.issues import Log, Trusted, UsageError, printable, spell_setting
 from odm.names import refuse_name
 from odm.tables import Builder, Dataset, Flag
 
@@ -153,7 +153,7 @@ def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) 
             Rows(reader, location, records, origin).read(image, _read_text, default_score)
     n_scored, n_texts = reader.count_boxes()
     if builder.kind == "det" and n_texts and not n_scored:
-        log.note(f"{printable(source.path)}: -O score=1 gives all detections the same score")
+        log.note(f"{printable(source.path)}: {spell_setting('score=1')} gives all detections the same score")
     reader.finish()
 
 

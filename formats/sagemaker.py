@@ -44,7 +44,7 @@ from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.values import Reader, choose_files, dump
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.split_names import SplitOptions, normalise_split, parse_split, select_split
-from odm.issues import Log, Trusted, printable
+from odm.issues import Log, Trusted, printable, spell_setting
 from odm.tables import Builder, Dataset
 
 _KEYS = declare_keys(
@@ -91,7 +91,10 @@ def read(source: Source, builder: Builder, log: Log, options: SagemakerOptions) 
         box.add(category, corners, wh=wh, score=score if builder.kind == "det" else NAN)
     if len(collected.jobs) > 1 and not options.job:
         jobs = ", ".join(map(printable, collected.jobs))
-        log.note(f"{printable(source.path)}: there are several jobs ({jobs}); -O job=NAME chooses one")
+        log.note(
+            f"{printable(source.path)}: there are several jobs ({jobs}); "
+            f"{spell_setting('job=NAME')} chooses one"
+        )
     reader.finish(field="confidence")
 
 

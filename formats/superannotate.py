@@ -92,7 +92,7 @@ from odm.formats._shared.shapes.groups import GroupSplitOptions
 from odm.formats._shared.shapes.pixel_masks import BadMask, decode_png_colours, find_png
 from odm.formats._shared.shapes.written_groups import iter_group_images
 from odm.formats._shared.split_names import SplitOptions, find_split, select_split
-from odm.issues import Log, PathError, Trusted, first_few, printable
+from odm.issues import Log, PathError, Trusted, first_few, printable, spell_setting
 from odm.tables import Builder, Dataset
 
 _KEYS = declare_keys(
@@ -294,7 +294,7 @@ def _read_video(record: Item, metadata: Item, boxes: Rows, name: Any, **columns:
     boxes.read(0, _read_tracks, fps, tracks)  # the 0 is no image, but None would skip the rows
     duration = metadata.number("duration", 0) / 1e6  # of microseconds
     n_frames = math.ceil(duration * fps) if 0 < duration * fps < MOST_FRAMES else 0  # 0: those with objects
-    rate = f"{fps:g} a second (-O fps=N)"
+    rate = f"{fps:g} a second ({spell_setting('fps=N')})"
     reader.log.note(f"{printable(reader.source.path)}: frames of videos are numbered from 1, {rate}")
 
     def read_frame(rows: Rows, image: int | None, _: int) -> None:

@@ -49,7 +49,7 @@ from odm.formats._shared.json.row_shapes import divide_points, to_pixels
 from odm.formats._shared.json.values import Reader, choose_files, dump
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.split_names import SplitOptions, normalise_split, report_missing_split
-from odm.issues import Log, Trusted, plural
+from odm.issues import Log, Trusted, plural, spell
 from odm.tables import Builder, Dataset, ShapeKind
 
 _KEYS = declare_keys(
@@ -177,7 +177,10 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
         record |= {"split": split} if split else {}
         texts.append(dump({**record, "annotations": image_annotations}))
     if n := sum(not split for split in dataset.images.split):
-        log.note(f"{plural(n, 'image')} without a split, on which Ultralytics does not train (--split-into)")
+        log.note(
+            f"{plural(n, 'image')} without a split, on which Ultralytics does not train "
+            f"({spell('split_into')})"
+        )
     target.write(name, "".join(f"{text}\n" for text in texts).encode())
 
 

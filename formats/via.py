@@ -68,7 +68,7 @@ from odm.formats._shared.json.values import FLAG_NAMES, Nothing, Reader, choose_
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text.records import read_csv_records
-from odm.issues import Code, Log, Trusted, printable
+from odm.issues import Code, Log, Trusted, printable, spell_setting
 from odm.tables import Builder, Dataset
 
 _KEYS = declare_keys(
@@ -277,7 +277,7 @@ def _choose_attribute(waiting: _Waiting, source: Source, log: Log, options: ViaO
             other_names = ", ".join(sorted(set(names) - {name}))
             log.note(
                 f"{printable(source.path)}: the class is the region attribute {name!r}; others are "
-                f"{printable(other_names)} (-O attribute=NAME selects one)"
+                f"{printable(other_names)} ({spell_setting('attribute=NAME')} selects one)"
             )
             return name
     if options.category is None:

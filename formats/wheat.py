@@ -50,7 +50,7 @@ from odm.formats._shared.tables.csv_files import (
 )
 from odm.formats._shared.tables.rows import Columns, TableReader
 from odm.formats._shared.text.numbers import to_decimals
-from odm.issues import Log, UsageError
+from odm.issues import Log, UsageError, spell
 from odm.names import stem
 from odm.tables import Builder, Dataset
 
@@ -113,7 +113,7 @@ def read(source: Source, builder: Builder, log: Log, options: WheatOptions) -> N
     kinds_to_read = kinds
     if len(kinds) > 1:
         kinds_to_read = {"strings"} if builder.kind == "det" else {"boxes"}
-        note = "contains both boxes and submissions; boxes are read unless --kind det is given"
+        note = f"contains both boxes and submissions; boxes are read unless {spell('kind')} det is given"
         log.note(f"{source.path}: {note}")
     for path, (kind, rows) in files.items():
         if kind in kinds_to_read:

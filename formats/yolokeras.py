@@ -66,7 +66,7 @@ from odm.formats._shared.tables.rows import Columns, TableReader
 from odm.formats._shared.text.label_rows import refuse_classes
 from odm.formats._shared.text.numbers import round_edges, to_decimals
 from odm.formats._shared.text.tokens import clean_text
-from odm.issues import Log, PathError, first_few, printable, shorten
+from odm.issues import Log, PathError, first_few, printable, shorten, spell_setting
 from odm.names import BAD_NAME, PICTURE_SUFFIXES
 from odm.tables import Builder, Dataset
 
@@ -359,7 +359,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: YolokerasOptions)
         edges = round_edges(edges)
         log.note(f"round=true: {n_fractions} of {edges.size} coordinates are rounded to whole pixels")
     elif n_fractions:
-        log.note("most YOLO-Keras tools read whole numbers only (-O round=true writes them)")
+        log.note(f"most YOLO-Keras tools read whole numbers only ({spell_setting('round=true')} writes them)")
     texts = to_decimals(edges.ravel())
     columns = [*(texts[k::4] for k in range(4)), list(map(str, boxes.category[order].tolist()))]
     if dataset.kind == "det":

@@ -925,11 +925,11 @@ def test_class_descriptions_of_a_folder(tmp_path, name):
     data, log = read(tmp_path, image_size="10x10")
     assert not log.counts
     assert [data.categories.name[i] for i in data.boxes.category] == ["Dog"]
-    assert f"class names are from {name} (--classes sets another file)" in " ".join(log.notes)
+    assert f"class names are from {name} (classes sets another file)" in " ".join(log.notes)
     (tmp_path / "z-class-descriptions.csv").write_text("/m/2,Wolf\n")
     data, log = read(tmp_path, image_size="10x10")
     assert [data.categories.name[i] for i in data.boxes.category] == ["Dog"]
-    assert f"2 class description files; {name} is used (--classes)" in " ".join(log.notes)
+    assert f"2 class description files; {name} is used (classes)" in " ".join(log.notes)
 
 
 def test_ledger_of_a_dialect(tmp_path):

@@ -52,7 +52,7 @@ def test_exports_of_one_task_agree_corner_by_corner(name, tmp_path):
     data, notes = read(path, name, shapes=True)
     assert np.allclose(data.boxes.shapes.corners([0]), truth.shapes.corners([0]), atol=1e-9)
     assert data.boxes.shapes.kind.tolist() == [ShapeKind.ORIENTED, ShapeKind.NONE]
-    assert any("1 rectangle is turned by CVAT's attribute rotation (-O rotation=ignore" in n for n in notes)
+    assert any("1 rectangle is turned by CVAT's attribute rotation (rotation='ignore'" in n for n in notes)
     for shapes in (True, False):
         boxes = odm.read(path, name, shapes=shapes).boxes
         assert np.allclose(boxes.xyxy[0], truth.xyxy[0], atol=1e-9)

@@ -45,9 +45,7 @@ def test_shapes_of_a_group_are_one_object(folder, shapes):
     data, notes = read(path, name, shapes=shapes)
     assert sorted(data.boxes.xyxy.tolist()) == [[10, 10, 60, 30], [30, 12, 34, 16], [70, 70, 80, 80]]
     n = GROUPED[folder] - 2
-    assert any(f"{n} shapes of groups are read as 1 object (-O groups=ignore" in note for note in notes), (
-        notes
-    )
+    assert any(f"{n} shapes of groups are read as 1 object (groups='ignore'" in note for note in notes), notes
     data, notes = read(path, name, shapes=shapes, groups="ignore")
     assert len(data) == GROUPED[folder]
     assert not any("groups" in note for note in notes)

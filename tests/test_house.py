@@ -60,6 +60,19 @@ def modules():
     return found
 
 
+BARE_FLAG = re.compile(r"(?<!\w)(--(\w+-)?O|--[a-z][a-z-]+|-O) ?")
+AFTER_COMMAND = re.compile(r"\b(odm|convert|eval|validate) [^;:,]*$")
+
+
+def flags_in(call):
+    """The flags in the texts of a call that do not follow the name of a command, such as ``odm eval``."""
+    for node in ast.walk(call):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            for match in BARE_FLAG.finditer(node.value):
+                if not AFTER_COMMAND.search(node.value[: match.start()]):
+                    yield match[0]
+
+
 each_module = of_each(lambda: sorted(modules()))
 
 
@@ -90,6 +103,22 @@ def needed(name):
             inner = (f"{node.module}.{alias.name}" for alias in node.names)
             found.update(each if each in modules() else node.module for each in inner)
     return found & modules().keys() - {name}
+
+
+MESSAGES = {"note", "change", "leave_out", "UsageError", "PathError", "DataError"}
+"""What is called with texts that the caller of a Python function reads; issues have those of their codes."""
+
+
+@each_module
+def test_messages_spell_the_names_of_options(name):
+    """In Python these name keywords, see `odm.issues.spell`."""
+    if name.startswith("odm.cli"):
+        return
+    for node in ast.walk(modules()[name]):
+        if isinstance(node, ast.Call):
+            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            flags = list(flags_in(node)) if called in MESSAGES else []
+            assert not flags, f"line {node.lineno}: {flags}"
 
 
 def home(name):

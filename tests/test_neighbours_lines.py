@@ -168,7 +168,7 @@ def test_paddleocr_reads_the_files_of_a_folder_and_gives_results_a_score(tmp_pat
     assert seen(odm.read(tmp_path / "Cache.cach")) == seen(data)
     with pytest.raises(DataError, match="1 error") as raised:
         odm.read(path, kind="det")
-    assert any("-O score=1" in note for note in raised.value.log.notes)
+    assert any("score='1'" in note for note in raised.value.log.notes)
     found = odm.read(path, score=0.5)
     assert (found.kind, found.boxes.score.tolist()) == ("det", [0.5])
 

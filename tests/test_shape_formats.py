@@ -603,7 +603,7 @@ def test_yolo_suggests_the_task_that_keeps_all_outlines(outlines, options, is_su
     (tmp_path / "a.json").write_text(json.dumps(content))
     log = Log()
     odm.convert(tmp_path / "a.json", tmp_path / "out", to="yolo", to_options=options, log=log)
-    assert any("-O task=segment writes them" in note for note in log.notes) is is_suggested
+    assert any("task='segment' writes them" in note for note in log.notes) is is_suggested
 
 
 ELLIPSES = {

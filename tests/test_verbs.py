@@ -19,7 +19,7 @@ from odm.cli import _app
 from odm.evaluate import PROTOCOLS, SHAPE_PROTOCOLS, TUBE_PROTOCOLS
 from odm.evaluate.analysis.analyses import ANALYSES
 from odm.formats import FORMATS, make_options, option_specs
-from odm.issues import AS_FLAGS, OdmError, spell
+from odm.issues import AS_FLAGS, OdmError, spell, spell_setting
 from odm.tables import Dataset
 from odm.verbs import words
 
@@ -135,7 +135,7 @@ def test_a_description_of_a_yolo_data_set_gets_a_note_about_yolo_val():
         return [note for note in log.notes if "yolo val" in note]
 
     (note,) = notes()
-    assert note.endswith(": --protocol ultralytics gives the numbers of yolo val, and this is voc2012")
+    assert note.endswith(": protocol ultralytics gives the numbers of yolo val, and this is voc2012")
     assert notes(protocol="ultralytics") == notes(protocol="voc2012") == []
 
 
@@ -578,9 +578,13 @@ def test_threads_and_workers_name_what_the_caller_names():
         with ThreadPoolExecutor(1) as executor:
             assert dict(run_tasks(executor, spell, [("at_score",)])) == {0: "--at-score"}
         assert map_by_threads(spell, ["at_score"] * 9) == ["--at-score"] * 9
+        assert spell_setting("task=segment") == "-O task=segment"
+        assert spell_setting("field=NAME", "det") == "--det-O field=NAME"
     finally:
         AS_FLAGS.reset(token)
     assert spell("at_score") == "at_score"
+    assert spell_setting("task=segment") == "task='segment'"
+    assert spell_setting("field=NAME", "det") == "det_field=NAME"
 
 
 @pytest.mark.parametrize(("option", "value", "more"), [

@@ -54,7 +54,6 @@ AT_A_TIME = 24
 
 Track = Callable[[Sequence[Any], str], Iterable[Any]]
 
-NOT_BOOTSTRAPPED = "area ranges are bootstrapped only on request, by --bootstrap-areas"
 SHARED_NOT_BOOTSTRAPPED = "the operating point of all classes is not bootstrapped"
 
 
@@ -291,4 +290,6 @@ def explain_missing(value: float, rules: Protocol) -> str:
     """Return the reason why a number of the summary has no replicates."""
     if np.isnan(value):
         return "undefined"
-    return SHARED_NOT_BOOTSTRAPPED if rules.shared_score else NOT_BOOTSTRAPPED
+    if rules.shared_score:
+        return SHARED_NOT_BOOTSTRAPPED
+    return f"area ranges are bootstrapped only on request, by {spell('bootstrap_areas')}"

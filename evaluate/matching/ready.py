@@ -12,7 +12,7 @@ from odm.codes import GIVE_SIZES, report_unfillable
 from odm.evaluate.matching.shapes import POSE_AREA, find_unfillable, measure_areas
 from odm.evaluate.matching.sides import Choice, Joined, Mask, SideTable, apply_choice
 from odm.evaluate.scores.protocols import COCO_SIGMAS, IouType, Protocol
-from odm.issues import Code, DataError, Log, Trusted, UsageError, plural, spell
+from odm.issues import Code, DataError, Log, Trusted, UsageError, plural, spell, spell_setting
 from odm.masks.runs import MOST_PIXELS
 from odm.pairing import list_first_three
 from odm.tables import Boxes, Dataset, ShapeKind, Shapes
@@ -176,13 +176,13 @@ def adapt_to_shapes(
                 log.note(f"no box of the {side_name} is oriented: they are compared as upright rectangles")
         joined = replace(joined, detections=_fill_areas(joined, joined.detections, iou_type))
     elif np.isnan(joined.detections.area).any() and len(rules[0].areas) > 1:
-        log.note(BOX_AREAS)
+        log.note(f"{BOX_AREAS} ({spell_setting('boxes=shapes', 'det')})")
     return replace(joined, truth=_fill_areas(joined, joined.truth, iou_type)), list(rules)
 
 
 BOX_AREAS = (
     "the areas of detections, which decide between small, medium and large, are those of their boxes, as in "
-    "pycocotools; Detectron2 and MMDetection use those of the masks (--det-O boxes=shapes)"
+    "pycocotools; Detectron2 and MMDetection use those of the masks"
 )
 
 

@@ -259,13 +259,13 @@ class Kept(msgspec.Struct, frozen=True, eq=False):
                 f"{plural(int(n_dropped_detections[0]), 'detection')}: {list_first_three(extra)}"
             )
         if choice.classes is not None:  # row 1 of `counts`
-            self._report_nothing_left(1, "--only-classes", path, log)
+            self._report_nothing_left(1, spell("only_classes"), path, log)
         if choice.images is not None:
-            self._report_nothing_left(2, "--only-images", path, log)
+            self._report_nothing_left(2, spell("only_images"), path, log)
         if choice.score_min is not None and n_dropped_detections[3]:
             lowest = choice.score_min
             log.note(f"{int(n_dropped_detections[3])} detections with a score below {lowest:g} were dropped")
-            option = f"--score-min {lowest:g}, above the highest score, {self.highest:g},"
+            option = f"{spell('score_min')} {lowest:g}, above the highest score, {self.highest:g},"
             self._report_nothing_left(3, option, path, log)
 
     def _report_nothing_left(self, step: int, option: str, path: str, log: Log) -> None:

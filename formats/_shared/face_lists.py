@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from odm.issues import Log, UsageError, printable
+from odm.issues import Log, UsageError, printable, spell
 from odm.names import stem
 
 Levels = Mapping[str, Mapping[str, frozenset[int]]]
@@ -31,11 +31,13 @@ def read_levels(folder: str | None, dataset_folder: str, log: Log) -> Levels | N
     ]
     if not complete_folders:
         if folder is not None:
-            raise UsageError(f"--lists {printable(folder)}: expected a folder with {', '.join(names)}")
+            raise UsageError(
+                f"{spell('lists')} {printable(folder)}: expected a folder with {', '.join(names)}"
+            )
         return None
     if importlib.util.find_spec("scipy") is None:
         if folder is not None:
-            raise UsageError("--lists needs SciPy, which reads .mat files: pip install scipy")
+            raise UsageError(f"{spell('lists')} needs SciPy, which reads .mat files: pip install scipy")
         log.note(
             f"{printable(complete_folders[0])}: "
             "the lists of easy, medium and hard faces need SciPy (pip install scipy)"

@@ -82,7 +82,7 @@ from odm.formats._shared.damaged_files import report_unread
 from odm.formats._shared.json.preview import JsonPreview, glance
 from odm.formats._shared.shapes.rotation import RotationOptions
 from odm.formats._shared.split_names import SPLITS, report_missing_split
-from odm.issues import Log, UsageError
+from odm.issues import Log, UsageError, spell
 from odm.tables import Builder, Dataset
 
 
@@ -365,7 +365,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: CocoOptions) -> N
     elif as_results and dataset.kind != "det":
         raise UsageError("results=true is for detections, but this is ground truth")
     if as_results and options.reference is None:
-        log.note("a results list holds only image and class ids, not names: give the ground truth with --gt")
+        advice = f"give the ground truth with {spell('gt')}"
+        log.note(f"a results list holds only image and class ids, not names: {advice}")
     ids = find_result_ids(dataset, options.reference, log) if as_results else None
     if as_results and ids is None:
         return

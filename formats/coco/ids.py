@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from odm.coco80 import IDS, NAMES
 from odm.codes import CATEGORY_POSITION_GUESSED
-from odm.issues import Code, Log, Trusted, first_few, hint, printable, shorten
+from odm.issues import Code, Log, Trusted, first_few, hint, printable, shorten, spell_setting
 from odm.names import is_usual, parse_number, stem
 from odm.tables import NO_ID, Categories, Dataset, Id
 
@@ -150,10 +150,9 @@ def note_categories(
         if not categories.ordered:
             log.report(CATEGORY_POSITION_GUESSED, path, field="category_id", order=Trusted(order))
     elif _is_list_of_names(reference) and list(row_of_id) == list(range(len(categories))):  # read from 0
-        note_positions(row_of_id, categories, path, log, doubt="" if has_zero else _FROM_1)
-
-
-_FROM_1 = " (no id is 0: if they count from 1, as Ultralytics does since 8.3, use -O ids=positions-from-1)"
+        advice = f"use {spell_setting('ids=positions-from-1')}"
+        from_1 = f" (no id is 0: if they count from 1, as Ultralytics does since 8.3, {advice})"
+        note_positions(row_of_id, categories, path, log, doubt="" if has_zero else from_1)
 
 
 def _is_list_of_names(reference: Dataset) -> bool:

@@ -54,7 +54,7 @@ from odm.formats.coco.values import (
     flatten_segments,
 )
 from odm.formats.coco.videos import Frames, TubeReader, is_tubes, merge_track_ids, read_scores
-from odm.issues import Code, Log, Trusted, Verbatim, printable
+from odm.issues import Code, Log, Trusted, Verbatim, printable, spell_setting
 from odm.tables import Builder, Dataset, Id
 from odm.tables.extra_fields import NOTHING, ExtraRows
 
@@ -255,7 +255,7 @@ class Reader:
             return False
         self._log.note(
             f"{printable(self._source.path)}: all boxes lie in 0..1, so they are read as relative to the "
-            "image's size (-O units=pixel reads pixels)"
+            f"image's size ({spell_setting('units=pixel')} reads pixels)"
         )
         return True
 

@@ -20,7 +20,7 @@ from odm.formats._shared.split_names import SplitOptions
 from odm.formats._shared.tables.column_roles import FORMS, Header, parse_columns, simplify_name
 from odm.formats._shared.tables.csv_files import BAD_HEADER, NO_HEADER, OPEN_QUOTE, STRAY_QUOTE, show_byte
 from odm.formats._shared.tables.rows import NUMBER, Columns
-from odm.issues import Code, Log, Trusted, shorten
+from odm.issues import Code, Log, Trusted, shorten, spell
 from odm.names import PICTURE_SUFFIXES, parse_number, refuse_class
 
 CANONICAL = (
@@ -197,9 +197,11 @@ def find_class_names(
     if not descriptions:
         return None
     if len(descriptions) > 1:
-        log.note(f"{len(descriptions)} class description files; {descriptions[0]} is used (--classes)")
+        log.note(
+            f"{len(descriptions)} class description files; {descriptions[0]} is used ({spell('classes')})"
+        )
     else:
-        log.note(f"class names are from {descriptions[0]} (--classes sets another file)")
+        log.note(f"class names are from {descriptions[0]} ({spell('classes')} sets another file)")
     return _read_class_names(source, descriptions[0], log)
 
 

@@ -418,7 +418,7 @@ class Reader(TableReader):
         boxes = "its one box lies" if n_boxes == 1 else boxes
         self.log.note(
             f"{self.source.path}: {boxes} in 0..1, so coordinates are read as relative to the image's size "
-            "(--coords abs reads pixels)"
+            "({spell('coords')} abs reads pixels)"
         )
 
 

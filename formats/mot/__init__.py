@@ -65,7 +65,7 @@ from odm.formats.mot.sequences import (
     list_classes,
     read_sequence,
 )
-from odm.issues import Log, printable
+from odm.issues import Log, printable, spell
 from odm.names import stem
 from odm.tables import Builder, Dataset, Flag, Longs
 
@@ -144,7 +144,9 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
     if source.is_dir and not truth and not detections:
         files = _find_tracker_files(source)
     elif kind is None and source.is_dir and truth and detections:
-        log.note(f"{printable(source.path)}: reading the ground truth; --kind det reads the detections")
+        log.note(
+            f"{printable(source.path)}: reading the ground truth; {spell('kind')} det reads the detections"
+        )
     if not files:
         log.report(NO_FILES, source.path, expected=f"{kind or 'gt'}.txt", n=len(source.files))
     # The rows and classes of all files, which together show how classes are counted.

@@ -13,7 +13,7 @@ from odm.formats._shared.tables.column_roles import to_edges
 from odm.formats._shared.tables.images import Origin
 from odm.formats.parquet.arrow import encode_column, is_list, pyarrow, to_floats
 from odm.formats.parquet.collect import Collect
-from odm.issues import Code, Log, Trusted
+from odm.issues import Code, Log, Trusted, spell
 from odm.tables import Flag, Floats, Ints
 
 BOX_FORM_UNCLEAR = Code(
@@ -275,7 +275,8 @@ def _find_form(collect: Collect) -> str | None:
     if len(forms) == 1:
         reading = "corners" if forms == ["ltrb"] else "left, top, width, height"
         path = collect.nested_boxes[0][0]  # of the first boxes
-        note = f"boxes are read as {reading}, the only reading that fits all images (--box overrides this)"
+        note = f"boxes are read as {reading}, the only reading that fits all images"
+        note += f" ({spell('box')} overrides this)"
         collect.log.note(f"{path}: {note}")
         return forms[0]
     if n_boxes:

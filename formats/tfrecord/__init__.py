@@ -62,7 +62,7 @@ from odm.formats.tfrecord.layout import (
 )
 from odm.formats.tfrecord.reader import read
 from odm.formats.tfrecord.wire import Features, begins_record, encode_example, frame_record
-from odm.issues import Log, PathError, printable
+from odm.issues import Log, PathError, printable, spell
 from odm.tables import NO_ID, Dataset, Flag, Floats
 
 _FORMATS = {b"\xff\xd8": b"jpeg", b"\x89P": b"png", b"GI": b"gif", b"BM": b"bmp"}
@@ -100,7 +100,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: TfrecordOptions) 
     if not can_write or relative is None:
         return
     if not with_pictures and len(images):
-        log.note("the records hold no pictures, which training needs (--images DIR gives them)")
+        log.note(f"the records hold no pictures, which training needs ({spell('images')} DIR gives them)")
     boxes = dataset.boxes
     order = np.argsort(boxes.image, kind="stable")
     boxes_of_image = np.split(order, np.searchsorted(boxes.image[order], np.arange(1, len(images) + 1)))

@@ -39,7 +39,7 @@ from odm.formats.tfrecord.layout import (
     stem_of,
 )
 from odm.formats.tfrecord.wire import Damaged, Features, decode_example, is_other_message, read_records
-from odm.issues import Log, PathError, Trusted, first_few, printable
+from odm.issues import Log, PathError, Trusted, first_few, printable, spell
 from odm.names import refuse_class, stem
 from odm.tables import Builder, Floats
 
@@ -266,7 +266,7 @@ class _Records(Reader):
             builder.kind = "det" if detections and not truth else "gt"
             if detections and truth:
                 path = printable(self.source.path)
-                self.log.note(f"{path}: the objects are read, not the detections (--kind det)")
+                self.log.note(f"{path}: the objects are read, not the detections ({spell('kind')} det)")
         else:
             # The number of boxes of each kind, and the location of the first.
             truth_summary, detection_summary = (

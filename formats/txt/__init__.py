@@ -81,7 +81,7 @@ from odm.formats.txt.meaning import (
     find_alternatives,
     find_corners,
 )
-from odm.issues import Log, Trusted, plural, printable, shorten, spell
+from odm.issues import Log, Trusted, plural, printable, shorten, spell, spell_setting
 from odm.names import refuse_class, stem
 from odm.tables import Builder, Dataset, Flag, Floats, Ints, Kind, distinct
 
@@ -220,7 +220,7 @@ def _check_guess(
         only_y_inverted = (values[:, 3] < values[:, 1]).all() and (values[:, 2] >= values[:, 0]).all()
         if n_leaving and 5 * n_leaving >= n_sized and not is_beyond.any():
             because = f"{n_leaving} of {n_sized} boxes would reach out of their images as ltwh"
-            box, reasons = "ltrb", (f"read as ltrb, because {because} (otherwise use --box)",)
+            box, reasons = "ltrb", (f"read as ltrb, because {because} (otherwise use {spell('box')})",)
         elif len(values) and only_y_inverted and not is_beyond.any():
             readings.append("ltrb with y counted from below")
     _report_guess(labels, int(is_valid.sum()), [box, *readings], meaning)
@@ -295,7 +295,7 @@ def _add_categories(
         builder.named = False
         log.note(
             f"{printable(labels.source.path)}: there are no class names, only numbers, which are used as "
-            "names (--classes FILE gives the names)"
+            f"names ({spell('classes')} FILE gives the names)"
         )
     for text, i in pairs:
         category_of_name[i] = builder.category(text, source_id=int(text) if are_numbers else None)
@@ -339,7 +339,10 @@ def write(dataset: Dataset, target: Output, log: Log, options: TxtOptions) -> No
     note_folders(dataset, log)
     if not options.sep and (n := sum(has_space(dataset.categories.name[row]) for row in used_classes)):
         text = "1 class has a space in its name" if n == 1 else f"{n} classes have spaces in their names"
-        log.note(f"{text}, at which other programs split a line (--sep tab, or -O spaces=underscore)")
+        log.note(
+            f"{text}, at which other programs split a line "
+            f"({spell('sep')} tab, or {spell_setting('spaces=underscore')})"
+        )
     page_texts = format_pages(len(names), boxes.image, columns, options.sep or " ")
     for name, data in zip(log.track(names, "writing"), page_texts, strict=True):
         target.write(name, data)

@@ -26,7 +26,7 @@ from odm.formats._shared.shapes.fractions import FAR
 from odm.formats._shared.text.label_files import list_files
 from odm.formats._shared.text.label_rows import Grammar, KindOf, Labels, Shape
 from odm.formats._shared.text.tokens import EMPTY, NON_FINITE, NUMBER, Cell, are_all_true, find_second_row
-from odm.issues import Code, Log, Trusted, shorten
+from odm.issues import Code, Log, Trusted, shorten, spell
 from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import Floats
 
@@ -323,12 +323,12 @@ def _find_meaning(sides: list[Labels], log: Log, options: TxtOptions) -> Meaning
             boxes = "the one box is" if n_boxes == 1 else f"all {n_boxes} boxes are"
             reasons.append(
                 f"{boxes} in 0..1{both_text}, so coordinates are read as relative (otherwise use "
-                "--coords abs)"
+                f"{spell('coords')} abs)"
             )
     if options.box is not None:
         return Meaning(is_relative, options.box, tuple(reasons))
     if is_relative:
-        reasons.append("relative boxes are read as centre, width and height (otherwise use --box)")
+        reasons.append(f"relative boxes are read as centre, width and height (otherwise use {spell('box')})")
         return Meaning(is_relative=True, box="cxcywh", reasons=tuple(reasons))
     return _find_layout(sides, log, both_text)
 
@@ -346,7 +346,7 @@ def _find_layout(sides: list[Labels], log: Log, both_text: str) -> Meaning:
     if n_inverted == 0:
         because = "its one box is not" if n_boxes == 1 else f"none of {n_boxes} boxes is"
         because += f" inverted that way{both_text}"
-        reason = f"read as ltrb, because {because} (otherwise use --box)"
+        reason = f"read as ltrb, because {because} (otherwise use {spell('box')})"
         return Meaning(is_relative=False, box="ltrb", reasons=(reason,) if n_boxes else ())
     # One row in 20 is no fault any more, if it is three rows at least, or all.
     if 20 * n_inverted >= n_boxes and (n_inverted >= 3 or n_inverted == n_boxes):
@@ -357,7 +357,7 @@ def _find_layout(sides: list[Labels], log: Log, both_text: str) -> Meaning:
                 path, n_other = other_side.source.path, len(other_side)
                 counts: dict[str, Any] = {"n": len(side), "inverted": n_inverted, "m": n_other}
                 log.report(LAYOUTS_MAY_DIFFER, side.source.path, **counts, other=path)
-        reason = f"read as ltwh, because {because} (otherwise use --box)"
+        reason = f"read as ltwh, because {because} (otherwise use {spell('box')})"
         return Meaning(is_relative=False, box="ltwh", reasons=(reason,), is_guessed=True)
     for side, rows in zip(sides, inverted_rows, strict=True):
         if len(rows):

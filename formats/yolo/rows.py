@@ -26,7 +26,7 @@ from odm.formats._shared.text.tokens import (
 )
 from odm.formats.yolo.first_rows import may_be_points
 from odm.formats.yolo.layouts import Plan
-from odm.issues import Code, Log, Trusted, first_few, plural, printable
+from odm.issues import Code, Log, Trusted, first_few, plural, printable, spell
 from odm.tables import NO_ID, Builder, Floats, Ints, Longs
 
 NAMES_FROM_1 = Code(
@@ -185,14 +185,15 @@ class ParsedRows:
             note = (
                 "the confidence is read from the last column, although the second is also possible. "
                 f"The first row is read as confidence {row[4]} and box {' '.join(row[:4])}, not as "
-                f"confidence {row[0]} and box {' '.join(row[1:])} (otherwise use --conf-column second)"
+                f"confidence {row[0]} and box {' '.join(row[1:])} "
+                f"(otherwise use {spell('conf_column')} second)"
             )
         else:
             column = "second" if n_second > n_last else "last"
             n_plausible, n_other_way = max(n_second, n_last), min(n_second, n_last)
             note = (
                 f"the confidence is read from the {column} column, because {n_plausible} of {n} rows are "
-                f"plausible that way and {n_other_way} the other way (otherwise use --conf-column)"
+                f"plausible that way and {n_other_way} the other way (otherwise use {spell('conf_column')})"
             )
         self.log.note(f"{printable(self.plan.source.path)}: {note}")
         return n_second > n_last

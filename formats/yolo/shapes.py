@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats.yolo.layouts import Plan
 from odm.formats.yolo.rows import ParsedRows
-from odm.issues import Code, Log, Trusted, printable
+from odm.issues import Code, Log, Trusted, printable, spell_setting
 from odm.tables import Builder, Floats, Keypoints, ShapeKind, Shapes
 
 SEVERAL_TASKS = Code(
@@ -38,7 +38,8 @@ def find_task(parsed: ParsedRows, is_valid: NDArray[np.bool_], task: str | None,
     if (parsed.n_shape_values[is_outline] != 8).any():
         return "segment"
     shown = printable(parsed.plan.source.path)
-    log.note(f"{shown}: all outlines have 4 corners: oriented boxes (-O task=segment reads them as outlines)")
+    otherwise = f"{spell_setting('task=segment')} reads them as outlines"
+    log.note(f"{shown}: all outlines have 4 corners: oriented boxes ({otherwise})")
     return "obb"
 
 

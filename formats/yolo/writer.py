@@ -13,7 +13,7 @@ from odm.formats._shared.shapes.fractions import FAR, MARGIN, divide_by_images
 from odm.formats._shared.text.numbers import Cells, to_decimals
 from odm.formats._shared.text.tokens import Column, assemble, format_pages, format_relative
 from odm.formats.yolo.layouts import ALIASES, YoloOptions
-from odm.issues import Code, Log, Trusted, listed
+from odm.issues import Code, Log, Trusted, listed, spell
 from odm.names import refuse_class, stem
 from odm.tables import Dataset, Floats, Shapes
 
@@ -76,7 +76,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
         (target.copy if options.copy_images else target.link)(name, images.path[row])
     _note_splits(dataset, folders, log)
     if not wants_pictures:
-        log.note("pictures were not added to images/ (use --link-images or --copy-images)")
+        log.note(f"pictures were not added to images/ (use {spell('link_images')} or {spell('copy_images')})")
 
 
 def _divide_by_images(dataset: Dataset, outlines: Shapes | None, log: Log) -> Floats | None:
@@ -103,7 +103,8 @@ def _note_splits(dataset: Dataset, folders: Mapping[str, str], log: Log) -> None
                 f"there is no split {needed!r}, so data.yaml uses another in its place; trainers need both"
             )
     if not has_splits and dataset.kind == "gt" and len(dataset.images):
-        log.note("train and val of data.yaml are the same images (--split-into train:80,val:20 divides them)")
+        advice = f"{spell('split_into')} train:80,val:20 divides them"
+        log.note(f"train and val of data.yaml are the same images ({advice})")
 
 
 def _make_outline_pages(dataset: Dataset, outlines: Shapes) -> Iterator[bytes]:

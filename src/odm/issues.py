@@ -317,6 +317,18 @@ def spell(option: str) -> str:
     return f"--{option.rstrip('_').replace('_', '-')}" if AS_FLAGS.get() else option
 
 
+def spell_setting(setting: str, side: str = "") -> str:
+    """Spell an option of a format, such as ``task=segment``: with ``-O`` or, in Python, as a keyword.
+
+    `side` is ``gt`` or ``det`` for an option of one side. In capitals a value stands for one that the user
+    chooses, such as ``NAME``.
+    """
+    if AS_FLAGS.get():
+        return f"--{side}-O {setting}" if side else f"-O {setting}"
+    key, _, value = setting.partition("=")
+    return f"{side}{'_' if side else ''}{key}={value if value.isupper() else repr(value)}"
+
+
 class Trusted(str):
     """Text that goes into a message as it is, neither cut nor quoted; the message as a whole is escaped."""
 

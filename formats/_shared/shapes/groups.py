@@ -12,7 +12,7 @@ from odm.formats._contract import option
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.shapes.box_shapes import Drawn, join_shapes
 from odm.formats._shared.split_names import SplitOptions
-from odm.issues import Log, plural, printable
+from odm.issues import Log, plural, printable, spell_setting
 from odm.tables import Builder, Floats
 from odm.tables.groups import find_objects
 
@@ -82,7 +82,7 @@ class Groups:
             n = sum(len(rows) for rows, _ in objects)
             self._log.note(
                 f"{printable(self._path)}: {n} shapes of groups are read as {plural(len(objects), 'object')} "
-                "(-O groups=ignore reads shapes one by one)"
+                f"({spell_setting('groups=ignore')} reads shapes one by one)"
             )
         self._tie_points(table, part_kind, np.flatnonzero(is_kept & (group >= 0)).tolist(), shapes)
         return np.flatnonzero(is_kept)

@@ -9,7 +9,7 @@ from typing import Any
 
 from odm.formats._contract import option
 from odm.formats._shared.pictures import ImageOptions
-from odm.issues import Log, plural, printable
+from odm.issues import Log, plural, printable, spell_setting
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -42,5 +42,5 @@ def note_turned(log: Log, path: str, n: int) -> None:
     if n:
         log.note(
             f"{printable(path)}: {plural(n, 'rectangle is', 'rectangles are')} turned by CVAT's attribute "
-            "rotation (-O rotation=ignore reads upright boxes)"
+            f"rotation ({spell_setting('rotation=ignore')} reads upright boxes)"
         )

@@ -32,7 +32,7 @@ from odm.files.opening import (
     split_archive_path,
     strip_gz,
 )
-from odm.issues import Code, Log, PathError, Trusted, first_few, hint, plural, printable
+from odm.issues import Code, Log, PathError, Trusted, first_few, hint, plural, printable, spell
 from odm.names import BAD_NAME, PICTURE_SUFFIXES, SIZES_FILE, refuse_name
 
 T = TypeVar("T")
@@ -264,11 +264,11 @@ class Source:
             except UnicodeDecodeError:  # after the pieces by which it was recognised
                 return data
             self._recognised = name, first_path or path
-            log.note(f"{printable(first_path or path)}: not UTF-8, read as {name} (--encoding NAME)")
+            log.note(f"{printable(first_path or path)}: not UTF-8, read as {name} ({spell('encoding')} NAME)")
             return text
         if readings:
             shown = first_few([f"{n} ({printable(words)})" for n, words in readings.items()], 5)
-            log.note(f"{printable(path)}: not UTF-8; it may be {shown} (--encoding NAME)")
+            log.note(f"{printable(path)}: not UTF-8; it may be {shown} ({spell('encoding')} NAME)")
         return data
 
     def open(self, file: str = "") -> IO[bytes]:
@@ -348,7 +348,7 @@ class Source:
         n = len(self.picture_links) + sum(leads_outside for _, _, leads_outside in self.bad_links)
         if n:
             links = plural(n, "link leads", "links lead")
-            log.note(f"{printable(self.path)}: {links} outside it, not followed (--follow-links)")
+            log.note(f"{printable(self.path)}: {links} outside it, not followed ({spell('follow_links')})")
 
     def _walk(self) -> Iterator[str]:
         """Yield the relative paths of all files that are not hidden, in any order."""

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from odm.files import Output
-from odm.issues import Log, PathError, UsageError, printable
+from odm.issues import Log, PathError, UsageError, printable, spell
 from odm.report import words
 from odm.report.pictures import Picture, make_shots
 from odm.version import VERSION
@@ -209,7 +209,8 @@ def _note_unusable(entries: Sequence[Sequence[Any]], log: Log) -> None:
         log.note(f"report: {n} more pictures are damaged or have another size; the page lists them")
     n_missing = sum(remark == "no picture" for *_, remark in entries)
     if n_missing and n_missing == len(entries):
-        log.note("report: no pictures found, so boxes are drawn on a blank background; use --images DIR")
+        advice = f"use {spell('images')} DIR"
+        log.note(f"report: no pictures found, so boxes are drawn on a blank background; {advice}")
     elif n_missing:
         log.note(f"report: {n_missing} of {len(entries)} pictures were not found")
 

@@ -351,7 +351,7 @@ class Plan(msgspec.Struct, frozen=True):
             truth = self._add_regions(truth, log)
         # A data.yaml is of Ultralytics. The note comes first, as a command prints only some.
         if self.is_default and is_path(gt) and os.fspath(gt).lower().endswith((".yaml", ".yml")):
-            advice = f"--protocol ultralytics gives the numbers of {PROGRAMS['ultralytics']}"
+            advice = f"{spell('protocol')} ultralytics gives the numbers of {PROGRAMS['ultralytics']}"
             log.notes.insert(0, f"{printable(source_of(truth))}: {advice}, and this is {DEFAULT}")
         if is_path(det) and not options.merge_runs:
             check_one_run(detections)  # refuses a folder with files of several runs
@@ -371,8 +371,7 @@ class Plan(msgspec.Struct, frozen=True):
         # `only_classes` has names after ``rename``, which is for the detections only.
         renames = self.renames if side.kind == "det" else {}
         is_chosen = [
-            only_classes is None or self.renames.get(name, name) in only_classes
-            for name in side.categories.name
+            only_classes is None or renames.get(name, name) in only_classes for name in side.categories.name
         ]
         return np.array(is_chosen, bool)[side.boxes.category]
 
@@ -381,7 +380,9 @@ class Plan(msgspec.Struct, frozen=True):
         n_of_class = np.bincount(detections.boxes.category, minlength=len(detections.categories)).tolist()
         for name, count in zip(detections.categories.name, n_of_class, strict=True):
             if name in self.renames:
-                log.note(f"--rename: {name!r} of {count} detections is read as {self.renames[name]!r}")
+                log.note(
+                    f"{spell('rename')}: {name!r} of {count} detections is read as {self.renames[name]!r}"
+                )
         return apply_edits(Edits(rename=self.renames), detections, Ledger("", ""))
 
     def _add_regions(self, truth: Dataset, log: Log) -> Dataset:
