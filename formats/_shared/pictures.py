@@ -151,7 +151,7 @@ class Pictures:
 
         if beside is not None:
             self._explicit = beside._explicit  # noqa: SLF001 -- one of this class
-        elif options.image_sizes is not None:
+        elif options.image_sizes is not None:  # in place of the lists of the source
             self._read_sizes(options.image_sizes)
         else:
             for file in source.sizes:

@@ -112,7 +112,7 @@ def sniff(source: Source) -> Sniff | None:
             continue
         utf8_text, _ = decoded
         text = utf8_text.decode("utf-8", "replace")
-        if len(head) >= 2**16 and "\n" in text:
+        if len(head) >= 2**16 and "\n" in text:  # the last line may be cut
             text = text[: text.rindex("\n")]
         layout = find_layout(text, None)
         if isinstance(layout, Layout):

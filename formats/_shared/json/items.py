@@ -671,7 +671,7 @@ def make_relative(
     with np.errstate(invalid="ignore"):
         fractions = np.concatenate([first_pair, right_bottom if form == "ltrb" else boxes.wh], axis=1) * scale
         fractions = fractions / np.tile(size, 2)[boxes.image]
-    # Finer than centres are written elsewhere, or halves of a width would be rounded up and down in turn.
+    # Finer than YOLO's centres, or edges made of these, centre - width / 2, would be rounded up or down.
     extra_decimals = 1 if scale == 100 else 3  # percent move the point by two
     n_decimals = np.array([count_decimals(*wh) + extra_decimals for wh in size.tolist()], np.int64)
     texts = to_fixed_rows(fractions, n_decimals[boxes.image])

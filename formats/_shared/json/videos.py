@@ -96,7 +96,8 @@ def fill_frames(
     lengths = {*map(len, values.values())}
     if len(lengths) != 1 or 0 in lengths or max(last, frames[-1]) - frames[0] > MOST_FRAMES:
         return dict(values)
-    # All frames from the first key frame on, without those behind a key frame after which nothing goes on.
+    # All frames from the first key frame on, without those behind a key frame after which nothing goes on:
+    # 0 1 2 3 6 for the key frames 0, 3 and 6, if only that of 0 does.
     filled_frames = np.arange(frames[0], max(last, frames[-1]) + 1)
     key_frame_before = frames[np.searchsorted(frames, filled_frames, side="right") - 1]
     filled_frames = filled_frames[
