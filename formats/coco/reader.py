@@ -404,6 +404,7 @@ class Reader:
             if key in chunk.columns:
                 chunk.rest[key] = to_one_line(chunk.columns[key])
                 chunk.extras.pop(key, None)  # not lost
+        # Without any shape key, no shape is a column: it is counted like any other key.
         unread_keys = [key for key in SHAPE_KEYS if key not in shape_keys] if shape_keys else []
         unread = {key: to_one_line(chunk.columns.pop(key)) for key in unread_keys if key in chunk.columns}
         for key in unread if keeps else ():
@@ -423,7 +424,8 @@ class Reader:
             if self._dialect.sparse:
                 record = {k: v for k, v in original.items() if v is not None}
             shape_of = {key: record[key] for key in all_shape_keys if record.get(key) not in (None, [], {})}
-            may_lack = "bbox" not in record and bool(table.pointer)  # it may only label the image
+            # An annotation may only label the image; a result, in a list without a pointer, may not.
+            may_lack = "bbox" not in record and bool(table.pointer)
             lacks_box = (shape_of or may_lack) and record.get("bbox") in (None, [])
             ids, numbers, flag = self._parse_record(
                 record, values, location, keys, table, lacks_box=bool(lacks_box)
@@ -525,7 +527,7 @@ class Reader:
         path = table.path
         self._result_files.append(path)
         if self._file_with_images:
-            return
+            return  # `finish` reports that they do not go together
         reference = self._builder.counterpart()
         if reference is None:
             if table.n_records:

@@ -270,6 +270,7 @@ def find_alternatives(values: Floats, meaning: Meaning, size: Floats | None = No
         is_upright = edges[:, 2:] >= edges[:, :2]
         is_fitting = is_upright & (edges[:, :2] >= -border) & (edges[:, 2:] <= upper_limit)
         n_bad[layout] = int((~is_fitting.all(axis=1)).sum())
+    # so many corners, none of them inverted, and not all images show whether sizes fit
     is_sure = meaning.box == "ltrb" and meaning.n_boxes >= SURE_ALONE and not (limit > 0).all()
     # Layouts that fit as many boxes, and one at least.
     return tuple(
@@ -292,6 +293,7 @@ def decide(sources: Sequence[Source], log: Log, options: TxtOptions) -> list[Dec
     meaning = _find_meaning(sides, meaning_log, options)
     if meaning.is_clear:
         values = np.concatenate([side.values for side in sides])
+        # in 0..1 and whole: only 0 and 1, as pixels may be
         is_whole = meaning.is_relative and options.coords is None and bool((values == np.rint(values)).all())
         other_layouts = BOXES if options.box is None else ()  # of which those that fit are kept
         meaning = replace(meaning, n_boxes=len(values), may_be_pixels=is_whole, other_layouts=other_layouts)

@@ -234,6 +234,7 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
     file_rows = np.array([builder.file(source.full(f)) for f in files], np.int32)
     file_of_image = np.full(len(images), -1)
     file_of_image[image_of_file] = file_rows
+    # Any pictures: `add_images` sets those of each split.
     first_pictures = images[0].pictures if images else Pictures(ImageOptions(), builder, log, source)
     gather = Gather(source, builder, log, options, pictures=first_pictures)
     image = image_of_file[parsed.file]

@@ -481,9 +481,23 @@ def _add_listed_images(
     """
     located_files, absent = _locate_entries(plan, entries, path, folder, split, options, log)
     group = Group(split, {}, (), only_listed=True)
-    _add_to_group(group, [(image_file, label_file) for image_file, label_file, _ in located_files])
+    # Names are without the folder that all have in common; of equal names the first counts.
+    parent = os.path.commonpath([os.path.dirname(f) for f, *_ in located_files]) if located_files else ""
+    for image_file, label_file, _ in located_files:
+        key = stem(image_file[len(parent) + 1 if parent else 0 :])
+        if key not in group.listed:
+            group.listed[key] = image_file
+            if label_file is not None:
+                group.labels[key] = label_file
     if absent and not any(is_there for *_, is_there in located_files):
-        return _refuse_entries(plan, absent, path, log)
+        # This may be no list of image files at all.
+        suffixes = tuple(PICTURE_SUFFIXES)
+        other_lines = [(line, entry) for line, entry in absent if not entry.lower().endswith(suffixes)]
+        for line_number, entry in other_lines:
+            found = repr(shorten(entry))
+            log.report(WRONG_COUNT, path, line=line_number, expected="the path of a picture", found=found)
+        plan.is_sound &= not other_lines
+        return bool(other_lines)
     for line_number, entry in absent:
         joined = _LOST if _JOINED.search(entry) else ""
         log.report(NOT_THERE, path, line=line_number, value=entry, joined=joined)
@@ -582,34 +596,6 @@ def _move_inside(source: Source, entry: str, *, may_be_elsewhere: bool) -> tuple
         if is_there:
             return tail, True
     return "", True
-
-
-def _add_to_group(group: Group, files: list[tuple[str, str | None]]) -> None:
-    """Add image files, each with its label file, to a group by their names without extension.
-
-    The folder that all have in common is left out of the names; of equal names the first counts.
-    """
-    parent = os.path.commonpath([os.path.dirname(image_file) for image_file, _ in files]) if files else ""
-    for image_file, label_file in files:
-        key = stem(image_file[len(parent) + 1 if parent else 0 :])
-        if key not in group.listed:
-            group.listed[key] = image_file
-            if label_file is not None:
-                group.labels[key] = label_file
-
-
-def _refuse_entries(plan: Plan, absent: list[tuple[int, str]], path: str, log: Log) -> bool:
-    """Report the lines of a list that are not names of image files; return whether there are any.
-
-    Then the plan is unsound.
-    """
-    suffixes = tuple(PICTURE_SUFFIXES)
-    no_image_files = [(line, entry) for line, entry in absent if not entry.lower().endswith(suffixes)]
-    for line_number, entry in no_image_files:
-        shown_entry = repr(shorten(entry))
-        log.report(WRONG_COUNT, path, line=line_number, expected="the path of a picture", found=shown_entry)
-    plan.is_sound &= not no_image_files
-    return bool(no_image_files)
 
 
 def _find_listed(source: Source, candidates: Iterable[str]) -> tuple[str, str | None, bool]:

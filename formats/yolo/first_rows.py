@@ -48,7 +48,7 @@ def _are_tracks(rows: list[tuple[str, list[float]]], parity: int, *, is_det: boo
         return False
     if any(id_ > 1 for _, id_ in ids):
         return parity == 1 or all(0 <= row[-2] <= 1 for _, row in rows)
-    # One object in every file, or a confidence of 1, or an outline that ends at the edge of the image.
+    # All are 1: one object in every file, or a confidence, or an outline that ends at the edge of the image.
     if parity == 1:
         return not is_det and len(rows) > 1
     # A class, a box, a confidence and an id, where the box, centre and size, lies in the image.
